@@ -1,0 +1,413 @@
+"""What a mechanism promises: a family of privacy definitions, each with one parameter that the audit bounds.
+
+A claim enters as numbers from a proof; what leaves is its privacy profile delta(epsilon) and, for an event with
+probabilities (p, p'), the least parameter that would allow it. Certificates need nothing else from a definition.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import expit, log_ndtr, ndtri, rel_entr
+
+from audit.errors import AuditError, finite_at_least, fraction
+
+Floats = NDArray[np.float64]
+
+
+class Claim(ABC):
+    """A privacy definition with its parameter, as proven for some mechanism.
+
+    Subclasses are frozen dataclasses that validate their numbers and raise `AuditError`. All probabilities
+    are plain numbers in [0, 1], epsilon is in nats, and every method broadcasts over arrays.
+    """
+
+    symbol: ClassVar[str]
+    """Name of the field that the audit bounds from below: 'epsilon', 'rho' or 'mu'."""
+
+    @property
+    def parameter(self) -> float:
+        """The proven value of the parameter that the audit bounds."""
+        return float(getattr(self, self.symbol))
+
+    def with_parameter(self, value: float) -> Claim:
+        """Return the same definition with the audited parameter set to ``value``."""
+        return dataclasses.replace(self, **{self.symbol: value})  # type: ignore[type-var]  # subclasses are dataclasses
+
+    @property
+    def claimed_point(self) -> tuple[float, float] | None:
+        """The (epsilon, delta) that the claim states outright, or None for a claim about a whole curve."""
+        return None
+
+    @abstractmethod
+    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
+        """Least parameter at which some mechanism satisfying the claim has an event with these probabilities.
+
+        Parameters
+        ----------
+        p, p_prime : array_like of float in [0, 1]
+            P[M(x) in E] and P[M(x') in E], broadcast against each other. Adjacency is symmetric, so the
+            answer is the same with the two exchanged or with E replaced by its complement.
+        """
+
+    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+        """Least parameter whose privacy profile at ``epsilon`` reaches ``delta`` (0 where delta <= 0).
+
+        A claim whose parameter is below this value contradicts p <= e^epsilon p' + delta being attained.
+        """
+        flat = [
+            _least_on_line(self, float(e), float(d))
+            for e, d in np.broadcast(np.asarray(epsilon, float), np.asarray(delta, float))
+        ]
+        return np.reshape(flat, np.broadcast_shapes(np.shape(epsilon), np.shape(delta)))
+
+    def profile(self, epsilon: float) -> float:
+        """Privacy profile: the least delta such that the claim implies (epsilon, delta)-DP, epsilon >= 0.
+
+        Tight: some pair of distributions allowed by the claim attains it.
+        """
+        epsilon = finite_at_least(epsilon, 0.0, "epsilon")
+        if self.parameter == 0.0 or float(self.least_at(epsilon, 1e-300)) > self.parameter:
+            return 0.0
+        high = 1.0 - 1e-15
+        if float(self.least_at(epsilon, high)) <= self.parameter:
+            return 1.0
+
+        def excess(log_delta: float) -> float:
+            return float(self.least_at(epsilon, math.exp(log_delta))) - self.parameter
+
+        return math.exp(brentq(excess, math.log(1e-300), math.log(high), xtol=1e-13, rtol=1e-13))
+
+    def approximate(self, delta: float) -> ApproxDP:
+        """Return the tightest (epsilon, delta)-DP that this claim implies at the given delta in [0, 1)."""
+        delta = fraction(delta, "delta")
+        if self.profile(0.0) <= delta:
+            return ApproxDP(0.0, delta)
+        high = 1.0
+        while self.profile(high) > delta:
+            high *= 2.0
+            if high > 1e6:
+                raise AuditError(f"{self} implies no (epsilon, delta)-DP with delta = {delta:g}.")
+        root: float = brentq(lambda e: self.profile(e) - delta, 0.0, high, xtol=1e-12)
+        return ApproxDP(root, delta)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object that `from_json` turns back into this claim."""
+        return {"kind": type(self).__name__, **dataclasses.asdict(self)}  # type: ignore[call-overload]  # as above
+
+
+@dataclass(frozen=True)
+class PureDP(Claim):
+    """Pure differential privacy (Dwork, McSherry, Nissim and Smith 2006): P[M(x) in E] <= e^epsilon P[M(x') in E].
+
+    Examples
+    --------
+    >>> print(PureDP(1.0), round(PureDP(1.0).profile(0.0), 6))
+    1-DP 0.462117
+    """
+
+    epsilon: float
+    symbol: ClassVar[str] = "epsilon"
+
+    def __post_init__(self) -> None:
+        finite_at_least(self.epsilon, 0.0, "epsilon of the claim")
+
+    @property
+    def claimed_point(self) -> tuple[float, float]:
+        """The point (epsilon, 0)."""
+        return (self.epsilon, 0.0)
+
+    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
+        """See `Claim.least`."""
+        return _least_epsilon(p, p_prime, 0.0)
+
+    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+        """See `Claim.least_at`; the profile is attained by randomised response."""
+        return _least_epsilon_at(epsilon, delta, 0.0)
+
+    def profile(self, epsilon: float) -> float:
+        """See `Claim.profile`: (e^eps - e^epsilon) / (1 + e^eps) below eps, 0 from there on."""
+        return _profile(finite_at_least(epsilon, 0.0, "epsilon"), self.epsilon, 0.0)
+
+    def __str__(self) -> str:
+        return f"{self.epsilon:.6g}-DP"
+
+
+@dataclass(frozen=True)
+class ApproxDP(Claim):
+    """Approximate differential privacy: P[M(x) in E] <= e^epsilon P[M(x') in E] + delta.
+
+    Examples
+    --------
+    >>> print(ApproxDP(1.0, 1e-5), ApproxDP(1.0, 1e-5).profile(1.0))
+    (1, 1e-05)-DP 1e-05
+    """
+
+    epsilon: float
+    delta: float
+    symbol: ClassVar[str] = "epsilon"
+
+    def __post_init__(self) -> None:
+        finite_at_least(self.epsilon, 0.0, "epsilon of the claim")
+        fraction(self.delta, "delta of the claim")
+
+    @property
+    def claimed_point(self) -> tuple[float, float]:
+        """The point (epsilon, delta)."""
+        return (self.epsilon, self.delta)
+
+    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
+        """See `Claim.least`."""
+        return _least_epsilon(p, p_prime, self.delta)
+
+    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+        """See `Claim.least_at`; the profile is that of Kairouz, Oh and Viswanath (2015), Theorem 3.4 region."""
+        return _least_epsilon_at(epsilon, delta, self.delta)
+
+    def profile(self, epsilon: float) -> float:
+        """See `Claim.profile`: the claimed delta from the claimed epsilon on, more below it."""
+        return _profile(finite_at_least(epsilon, 0.0, "epsilon"), self.epsilon, self.delta)
+
+    def __str__(self) -> str:
+        return f"({self.epsilon:.6g}, {self.delta:.6g})-DP"
+
+
+@dataclass(frozen=True)
+class ZCDP(Claim):
+    """Zero-concentrated differential privacy (Bun and Steinke 2016): D_a(M(x) || M(x')) <= rho a for all a > 1.
+
+    Its privacy profile is the tight one: the greatest p - e^epsilon p' over all binary events that respect the
+    Renyi bounds of every order in both directions, which is at most the conversion of Canonne, Kamath and
+    Steinke (2020), Corollary 13.
+
+    Examples
+    --------
+    >>> print(ZCDP(0.5), round(ZCDP(0.5).profile(2.0), 4))
+    0.5-zCDP 0.0519
+    """
+
+    rho: float
+    symbol: ClassVar[str] = "rho"
+
+    def __post_init__(self) -> None:
+        finite_at_least(self.rho, 0.0, "rho of the claim")
+
+    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
+        """See `Claim.least`: sup over a >= 1 of D_a / a, both directions, by a grid over a refined at its maximum.
+
+        A grid can only fall short of the supremum, so the result is never above the true value.
+        """
+
+        def ratio(order: Floats) -> Floats:
+            return (
+                _two_sided_renyi(order, np.asarray(p, float)[..., None], np.asarray(p_prime, float)[..., None]) / order
+            )
+
+        exponents = np.linspace(math.log(1e-4), math.log(1e5), 57)
+        for _ in range(3):
+            values = ratio(1.0 + np.exp(exponents))
+            centre = np.take_along_axis(
+                np.broadcast_to(exponents, values.shape), np.argmax(values, axis=-1)[..., None], axis=-1
+            )
+            step = np.diff(exponents[..., :2], axis=-1)
+            exponents = centre + step * np.linspace(-1.0, 1.0, 17)
+        return np.asarray(np.max(ratio(1.0 + np.exp(exponents)), axis=-1))
+
+    def __str__(self) -> str:
+        return f"{self.rho:.6g}-zCDP"
+
+
+@dataclass(frozen=True)
+class RenyiDP(Claim):
+    """Renyi differential privacy (Mironov 2017) of one order: D_order(M(x) || M(x')) <= epsilon, order > 1.
+
+    Examples
+    --------
+    >>> print(RenyiDP(2.0, 0.5))
+    (2, 0.5)-Renyi DP
+    """
+
+    order: float
+    epsilon: float
+    symbol: ClassVar[str] = "epsilon"
+
+    def __post_init__(self) -> None:
+        if finite_at_least(self.order, 1.0, "order of the claim") == 1.0:
+            raise AuditError("order of the claim is 1; a Renyi order must be above 1.")
+        finite_at_least(self.epsilon, 0.0, "epsilon of the claim")
+
+    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
+        """See `Claim.least`: the larger of the two directions' divergences."""
+        return _two_sided_renyi(np.asarray(self.order), np.asarray(p, float), np.asarray(p_prime, float))
+
+    def __str__(self) -> str:
+        return f"({self.order:.6g}, {self.epsilon:.6g})-Renyi DP"
+
+
+@dataclass(frozen=True)
+class GaussianDP(Claim):
+    """Gaussian differential privacy (Dong, Roth and Su 2022): no easier to tell apart than N(0, 1) from N(mu, 1).
+
+    Examples
+    --------
+    >>> claim = GaussianDP(1 / 3.7306316)
+    >>> print(claim, f"{claim.profile(1.0):.3g}")
+    0.268051-GDP 1e-05
+    """
+
+    mu: float
+    symbol: ClassVar[str] = "mu"
+
+    def __post_init__(self) -> None:
+        finite_at_least(self.mu, 0.0, "mu of the claim")
+
+    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
+        """See `Claim.least`: |Phi^-1(p) - Phi^-1(p')|."""
+        p, p_prime = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
+        with np.errstate(invalid="ignore"):
+            return np.where(p == p_prime, 0.0, np.abs(ndtri(p) - ndtri(p_prime)))
+
+    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+        """See `Claim.least_at`; by bisection on log mu, rounded down."""
+        epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
+        low, high = np.full(epsilon.shape, -40.0), np.full(epsilon.shape, 12.0)
+        for _ in range(60):
+            middle = (low + high) / 2
+            below = _gaussian_profile(epsilon, np.exp(middle)) < delta
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return np.where(delta <= 0.0, 0.0, np.exp(low))
+
+    def profile(self, epsilon: float) -> float:
+        """See `Claim.profile`: Balle and Wang (2018), Theorem 8."""
+        epsilon = finite_at_least(epsilon, 0.0, "epsilon")
+        return 0.0 if self.mu == 0.0 else float(_gaussian_profile(np.asarray(epsilon), np.asarray(self.mu)))
+
+    def __str__(self) -> str:
+        return f"{self.mu:.6g}-GDP"
+
+
+def from_json(data: dict[str, Any]) -> Claim:
+    """Rebuild a claim from what `Claim.to_json` returned; raises `AuditError` for anything else.
+
+    Examples
+    --------
+    >>> from_json({"kind": "ZCDP", "rho": 0.5})
+    ZCDP(rho=0.5)
+    """
+    kinds: dict[str, Callable[[dict[str, Any]], Claim]] = {
+        "PureDP": lambda d: PureDP(d["epsilon"]),
+        "ApproxDP": lambda d: ApproxDP(d["epsilon"], d["delta"]),
+        "ZCDP": lambda d: ZCDP(d["rho"]),
+        "RenyiDP": lambda d: RenyiDP(d["order"], d["epsilon"]),
+        "GaussianDP": lambda d: GaussianDP(d["mu"]),
+    }
+    try:
+        return kinds[data["kind"]](data)
+    except (KeyError, TypeError):
+        raise AuditError(f"{data!r} is not a claim; its kind must be one of {', '.join(kinds)}.") from None
+
+
+def bernoulli_renyi(order: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
+    """Renyi divergence D_order(Bernoulli(p) || Bernoulli(q)) in nats, order > 1, broadcast over all three.
+
+    Examples
+    --------
+    >>> round(float(bernoulli_renyi(2.0, 0.5, 0.25)), 6)
+    0.287682
+    """
+    order, p, q = (np.asarray(v, float) for v in (order, p, q))
+    # log of a power sum near 1 loses its digits at small divergences; log1p of the centred sum keeps them
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        log_terms = [
+            np.where(a == 0.0, -np.inf, order * np.log(a) + (1.0 - order) * np.log(b))
+            for a, b in ((p, q), (1.0 - p, 1.0 - q))
+        ]
+        coarse = np.logaddexp(*log_terms)
+        centred = _centred(order, p, q) + _centred(order, 1.0 - p, 1.0 - q)
+        fine = np.log1p(centred)
+    use_fine = np.isfinite(centred) & (np.abs(centred) < 0.1)
+    return np.asarray(np.maximum(np.where(use_fine, fine, coarse), 0.0) / (order - 1.0))
+
+
+def bernoulli_relative_entropy(p: ArrayLike, q: ArrayLike) -> Floats:
+    """Relative entropy of Bernoulli(p) to Bernoulli(q) in nats: the limit of `bernoulli_renyi` at order 1."""
+    p, q = np.asarray(p, float), np.asarray(q, float)
+    return np.asarray(rel_entr(p, q) + rel_entr(1.0 - p, 1.0 - q))
+
+
+def _centred(order: Floats, p: Floats, q: Floats) -> Floats:
+    """q times [(p/q)^order - 1 - order (p/q - 1)]; summed over an event and its complement the last two cancel."""
+    t = (p - q) / q
+    return q * (np.expm1(order * np.log1p(t)) - order * t)
+
+
+def _two_sided_renyi(order: Floats, p: Floats, q: Floats) -> Floats:
+    return np.maximum(bernoulli_renyi(order, p, q), bernoulli_renyi(order, q, p))
+
+
+def _least_epsilon(p: ArrayLike, p_prime: ArrayLike, delta: float) -> Floats:
+    """Least epsilon >= 0 for which the event, its complement and the exchanged pair all respect delta."""
+    p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
+    best = np.zeros(p.shape)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for likely, rare in ((p, q), (q, p), (1.0 - q, 1.0 - p), (1.0 - p, 1.0 - q)):
+            excess = likely - delta
+            best = np.maximum(best, np.where(excess > 0.0, np.log(excess) - np.log(rare), 0.0))
+    return best
+
+
+def _profile(epsilon: float, claimed: float, delta: float) -> float:
+    """Privacy profile of (claimed, delta)-DP at epsilon: the largest 1 - f(a) - e^epsilon a on its curve f."""
+    if epsilon >= claimed:
+        return delta
+    return -math.expm1(math.log1p(-delta) + float(np.logaddexp(0.0, epsilon) - np.logaddexp(0.0, claimed)))
+
+
+def _least_epsilon_at(epsilon: ArrayLike, delta: ArrayLike, claimed_delta: float) -> Floats:
+    """Invert `_profile` in its second argument."""
+    epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total = np.logaddexp(0.0, epsilon) + math.log1p(-claimed_delta) - np.log1p(-delta)
+        theta = total + np.log(-np.expm1(-total))
+    return np.where(delta < claimed_delta, 0.0, np.where(delta >= 1.0, np.inf, np.maximum(theta, 0.0)))
+
+
+def _gaussian_profile(epsilon: Floats, mu: Floats) -> Floats:
+    """Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), in log space so that nothing overflows."""
+    log_likely = log_ndtr(mu / 2 - epsilon / mu)
+    log_rare = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
+    return np.asarray(np.exp(log_likely) * -np.expm1(np.minimum(log_rare - log_likely, 0.0)))
+
+
+def _least_on_line(claim: Claim, epsilon: float, delta: float) -> float:
+    """Minimum of ``claim.least`` on the line p = e^epsilon p' + delta, by a grid over p' refined three times.
+
+    The allowed (p, p') of a Renyi-type claim form a convex set, so the minimum is the parameter at which that
+    set first touches the line; along the line ``least`` is quasi-convex and a zooming grid finds it.
+    """
+    if delta <= 0.0:
+        return 0.0
+    if delta >= 1.0:
+        return math.inf
+    top = (1.0 - delta) * math.exp(-epsilon)
+    position = np.linspace(-600.0, 12.0, 307)  # logit of p' / top: both ends of the line matter
+    value = math.inf
+    for _ in range(5):
+        share = expit(position)
+        p_prime = top * share
+        # 1 - p = (1 - delta) (1 - share) exactly; p computed so stays within [0, 1]
+        p = 1.0 - (1.0 - delta) * expit(-position)
+        p = np.where(p < 0.5, math.exp(epsilon) * p_prime + delta, p)
+        values = np.asarray(claim.least(p, p_prime))
+        best = int(np.argmin(values))
+        value = min(value, float(values[best]))
+        position = np.linspace(position[max(best - 1, 0)], position[min(best + 1, len(position) - 1)], 33)
+    return value

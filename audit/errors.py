@@ -1,0 +1,47 @@
+"""The one exception of the package: a sentence that says what was wrong and what is accepted.
+
+Every room raises it, the command line prints it and exits with status 2, so it lives beside all of them.
+"""
+
+from __future__ import annotations
+
+import math
+
+
+class AuditError(ValueError):
+    """Input that the harness cannot accept; the message is a sentence for the person who gave it."""
+
+
+def finite_at_least(value: float, least: float, what: str) -> float:
+    """Return ``value`` as a float, or raise `AuditError` naming ``what`` if it is not finite and >= ``least``."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise AuditError(f"{what} is {value!r}; it must be a number of at least {least:g}.") from None
+    if not math.isfinite(number) or number < least:
+        raise AuditError(f"{what} is {value!r}; it must be a finite number of at least {least:g}.")
+    return number
+
+
+def fraction(value: float, what: str, *, open_below: bool = False) -> float:
+    """Return ``value`` as a float in [0, 1), or in (0, 1) with ``open_below``; else raise `AuditError`."""
+    accepted = "strictly between 0 and 1" if open_below else "in [0, 1)"
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise AuditError(f"{what} is {value!r}; it must be a number {accepted}.") from None
+    if not (0.0 <= number < 1.0) or (open_below and number == 0.0):
+        raise AuditError(f"{what} is {value!r}; it must be {accepted}.")
+    return number
+
+
+def whole_at_least(value: int, least: int, what: str) -> int:
+    """Return ``value`` as an int, or raise `AuditError` naming ``what`` unless it is a whole number >= ``least``."""
+    try:
+        number = int(value)
+        whole = not isinstance(value, bool) and number == value
+    except (TypeError, ValueError, OverflowError):
+        whole = False
+    if not whole or number < least:
+        raise AuditError(f"{what} is {value!r}; it must be a whole number of at least {least}.")
+    return number

@@ -1,0 +1,278 @@
+"""The two protocols that the harness runs, and adapters that make any function one of them.
+
+A mechanism is a function from datasets to output distributions. What enters here is a reference implementation, a
+plain function or a third-party call; what leaves is something that `audit.sampling` can draw from by the million.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.claims import Claim
+from audit.errors import AuditError
+from audit.neighbours import Adjacency, DatasetPair
+
+Outputs = NDArray[Any]
+
+
+@runtime_checkable
+class OutputDistribution(Protocol):
+    """The law of a mechanism's output on one dataset, prepared so that sampling is cheap.
+
+    A distribution that knows its law says so by further members, which `audit.exact` reads; see there.
+    """
+
+    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
+        """Draw ``size`` independent outputs, shape (size, *output_shape), all randomness from ``rng``."""
+
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """A randomised algorithm with its proven claim."""
+
+    @property
+    def name(self) -> str:
+        """A short name for tables."""
+
+    @property
+    def claim(self) -> Claim:
+        """The proven bound."""
+
+    @property
+    def adjacency(self) -> Adjacency | None:
+        """The neighbouring relation that the proof is for; None where the caller vouches for the pairs."""
+
+    def __call__(self, dataset: Any) -> OutputDistribution:
+        """Prepare the output distribution on one dataset."""
+
+    def worst_pairs(self) -> Sequence[DatasetPair]:
+        """Pairs on which the claim is attained, or nearly; may be empty."""
+
+
+@dataclass(frozen=True)
+class Raised:
+    """The outcome of a run in which the mechanism raised: an output like any other, compared by type name."""
+
+    exception: str
+
+    def __repr__(self) -> str:
+        return f"raises {self.exception}"
+
+
+@dataclass(frozen=True)
+class FunctionMechanism:
+    """A mechanism made of a function; see `black_box` and `vectorized`, which build it."""
+
+    function: Callable[..., Any]
+    name: str
+    claim: Claim | None
+    adjacency: Adjacency | None
+    pairs: tuple[DatasetPair, ...]
+    distribution: type[_FunctionDistribution] = field(repr=False)
+    uses_rng: bool = True
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether outputs depend on the seed alone; false for a function that owns its randomness."""
+        return self.uses_rng
+
+    @property
+    def releases_the_interpreter(self) -> bool:
+        """Whether threads run it in parallel; false for a Python function called once a run."""
+        return self.distribution is _Vectorized
+
+    def __call__(self, dataset: Any) -> OutputDistribution:
+        """Bind the function to a dataset."""
+        return self.distribution(self.function, dataset, self.uses_rng)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """Return the pairs given when the function was wrapped."""
+        return self.pairs
+
+
+def black_box(
+    function: Callable[..., Any],
+    *,
+    claim: Claim | None = None,
+    adjacency: Adjacency | None = None,
+    pairs: Sequence[DatasetPair] = (),
+    name: str | None = None,
+) -> FunctionMechanism:
+    """Make a mechanism of a function that returns one output a call.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(dataset, rng) -> output``, with rng a `numpy.random.Generator`; or ``function(dataset)`` if it
+        owns its randomness, in which case results say that they are not reproducible from the seed. An output may
+        be a number, a string, None, an array of numbers, or a tuple or list of these. An exception is an outcome.
+    claim, adjacency, pairs, name : optional
+        As on `Mechanism`. ``adjacency=None`` means that the caller vouches for the pairs.
+
+    Raises
+    ------
+    AuditError
+        If ``function`` is not callable with one or two positional arguments.
+
+    Examples
+    --------
+    >>> from audit import PureDP
+    >>> def noisy_count(dataset, rng):
+    ...     return len(dataset) + rng.laplace(scale=1.0)
+    >>> mechanism = black_box(noisy_count, claim=PureDP(1.0))
+    >>> mechanism(("ann", "bob")).sample(3, np.random.default_rng(0)).shape
+    (3,)
+    """
+    return _wrap(function, claim, adjacency, pairs, name, _OneByOne, ("dataset", "rng"))
+
+
+def vectorized(
+    function: Callable[..., Any],
+    *,
+    claim: Claim | None = None,
+    adjacency: Adjacency | None = None,
+    pairs: Sequence[DatasetPair] = (),
+    name: str | None = None,
+) -> FunctionMechanism:
+    """Make a mechanism of a function that returns many outputs a call.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(dataset, size, rng) -> outputs`` of shape (size, *output_shape), independent draws; or
+        ``function(dataset, size)`` if it owns its randomness.
+    claim, adjacency, pairs, name : optional
+        As for `black_box`.
+
+    Raises
+    ------
+    AuditError
+        If ``function`` is not callable with two or three positional arguments.
+
+    Examples
+    --------
+    >>> from audit import PureDP
+    >>> counter = vectorized(lambda data, size, rng: len(data) + rng.laplace(size=size), claim=PureDP(1.0))
+    >>> counter((7, 8)).sample(4, np.random.default_rng(0)).shape
+    (4,)
+    """
+    return _wrap(function, claim, adjacency, pairs, name, _Vectorized, ("dataset", "size", "rng"))
+
+
+def as_outputs(values: Sequence[Any]) -> Outputs:
+    """Pack single outputs into one array: numbers and arrays of numbers of one shape as such, the rest as objects.
+
+    Raises
+    ------
+    AuditError
+        If numeric arrays of different shapes are among the outputs.
+
+    Examples
+    --------
+    >>> as_outputs([1.5, 2.0]), as_outputs(["no", None])
+    (array([1.5, 2. ]), array(['no', None], dtype=object))
+    """
+    kinds = {type(value) for value in values}
+    if kinds and all(issubclass(kind, (bool, np.bool_, int, np.integer, float, np.floating)) for kind in kinds):
+        numbers = np.array(values)
+        if numbers.dtype != object:
+            return numbers
+    shapes = {value.shape for value in values if isinstance(value, np.ndarray)}
+    if len(shapes) > 1:
+        raise AuditError(
+            f"The mechanism returned arrays of different shapes ({', '.join(map(str, sorted(shapes)))}); "
+            "arrays must all have one shape. Return a tuple or list where the length varies."
+        )
+    if shapes and kinds == {np.ndarray}:
+        stacked = np.stack(values)
+        if stacked.dtype != object:
+            return stacked
+    outputs = np.empty(len(values), dtype=object)
+    outputs[:] = [_symbol(value) for value in values]
+    return outputs
+
+
+@dataclass(frozen=True)
+class _FunctionDistribution:
+    function: Callable[..., Any]
+    dataset: Any
+    uses_rng: bool
+
+    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
+        raise AssertionError("a subclass samples")
+
+
+class _OneByOne(_FunctionDistribution):
+    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
+        """Call the function ``size`` times."""
+        arguments = (self.dataset, rng) if self.uses_rng else (self.dataset,)
+        function = self.function
+        values: list[Any] = []
+        for _ in range(size):
+            try:
+                values.append(function(*arguments))
+            except Exception as error:
+                values.append(Raised(type(error).__name__))
+        return as_outputs(values)
+
+
+class _Vectorized(_FunctionDistribution):
+    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
+        """Call the function once; a list or an array of objects is packed like single outputs."""
+        arguments = (self.dataset, size, rng) if self.uses_rng else (self.dataset, size)
+        outputs = self.function(*arguments)
+        if isinstance(outputs, np.ndarray) and outputs.dtype != object:
+            return outputs
+        return as_outputs(list(outputs))
+
+
+def _symbol(value: Any) -> Any:
+    """A hashable stand-in for one output: arrays and lists become tuples, numpy scalars Python ones."""
+    if isinstance(value, np.ndarray):
+        return _symbol(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return tuple(_symbol(part) for part in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _wrap(
+    function: Callable[..., Any],
+    claim: Claim | None,
+    adjacency: Adjacency | None,
+    pairs: Sequence[DatasetPair],
+    name: str | None,
+    distribution: type[_FunctionDistribution],
+    arguments: tuple[str, ...],
+) -> FunctionMechanism:
+    form = f"function({', '.join(arguments)})"
+    if not callable(function):
+        raise AuditError(f"{function!r} is not callable; a mechanism is {form}, or the same without rng.")
+    return FunctionMechanism(
+        function=function,
+        name=name or getattr(function, "__name__", type(function).__name__),
+        claim=claim,
+        adjacency=adjacency,
+        pairs=tuple(pairs),
+        distribution=distribution,
+        uses_rng=_takes_rng(function, arguments, form),
+    )
+
+
+def _takes_rng(function: Callable[..., Any], arguments: tuple[str, ...], form: str) -> bool:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some compiled functions hide theirs: believe the documented form
+        return True
+    for count, with_rng in ((len(arguments), True), (len(arguments) - 1, False)):
+        try:
+            signature.bind(*arguments[:count])
+        except TypeError:
+            continue
+        return with_rng
+    raise AuditError(f"The mechanism's signature is {signature}; it must accept {form}, or the same without rng.")

@@ -1,0 +1,68 @@
+"""What `epsaudit list` shows: named mechanisms with the verdict that theory expects.
+
+A package contributes entries through the entry-point group ``epsaudit.registry``; each entry point is a function
+without arguments that returns them. The harness itself knows none, so that it imports nothing it audits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Literal
+
+from audit.claims import Claim
+from audit.errors import AuditError
+from audit.mechanism import Mechanism
+from audit.neighbours import DatasetPair
+
+Expected = Literal["consistent", "violated"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of the main table: a mechanism audited against one claim.
+
+    Attributes
+    ----------
+    name : str
+        Unique, in kebab-case: what a user types.
+    mechanism : Mechanism
+        What is run.
+    claim : Claim
+        What is audited: the mechanism's own claim or another one that is made for it.
+    pairs : sequence of DatasetPair, optional
+        The pairs to audit; by default the mechanism's worst pairs.
+    expected : 'consistent' or 'violated'
+        What theory says of the claim.
+    source : str
+        Where the mechanism and the claim come from, with theorem numbers.
+    reason : str
+        For a broken twin: in one line, what is wrong.
+    """
+
+    name: str
+    mechanism: Mechanism
+    claim: Claim
+    pairs: Sequence[DatasetPair] | None = None
+    expected: Expected = "consistent"
+    source: str = ""
+    reason: str = ""
+
+
+def registered() -> dict[str, Entry]:
+    """Collect every installed entry by name, in the order in which packages list them.
+
+    Raises
+    ------
+    AuditError
+        If two packages register one name.
+    """
+    entries: dict[str, Entry] = {}
+    for point in sorted(entry_points(group="epsaudit.registry"), key=lambda point: point.name):
+        contributed: Iterable[Entry] = point.load()()
+        for entry in contributed:
+            if entry.name in entries:
+                raise AuditError(f"Two mechanisms are registered as {entry.name!r}; names must be unique.")
+            entries[entry.name] = entry
+    return entries
