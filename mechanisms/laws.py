@@ -1,23 +1,27 @@
 """Output laws that know themselves: what a reference mechanism returns for one dataset.
 
-Parameters enter, a distribution leaves that samples by the million and answers what `audit.exact` asks: a finite law
-has ``support`` and ``log_probabilities``; a continuous part has ``knots`` and ``scale``; all have ``log_density``.
+Parameters enter, a distribution leaves that samples by the million and answers what `audit.exact` asks: a discrete law
+has ``support`` and ``log_probabilities``; a continuous one has ``knots`` and ``scale``; all have ``log_density``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
+from scipy.special import log_ndtr, logsumexp
+
+from audit.errors import AuditError
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FiniteLaw:
     """A law on finitely many outputs, sampled by inverting its distribution function.
 
@@ -27,6 +31,11 @@ class FiniteLaw:
         The outputs: numbers, strings, None or tuples, all different.
     log_weights : array_like of float, shape (k,)
         Logarithms of the probabilities, up to a common constant; -inf for impossible outputs.
+
+    Raises
+    ------
+    AuditError
+        If an output is listed twice, the lengths differ, or the weights do not make a probability law.
 
     Examples
     --------
@@ -45,7 +54,15 @@ class FiniteLaw:
 
     def __post_init__(self) -> None:
         weights = np.asarray(self.log_weights, float)
-        log_probabilities = weights - logsumexp(weights)
+        if weights.shape != (len(self.support),) or len(set(self.support)) != len(self.support):
+            raise AuditError(
+                f"A finite law has {len(self.support)} outputs, {len(set(self.support))} of them different, and "
+                f"weights of shape {weights.shape}; it needs one weight for each of its different outputs."
+            )
+        total = logsumexp(weights) if len(weights) else -math.inf
+        if not math.isfinite(total):
+            raise AuditError(f"The log-weights of a finite law sum to {total}; at least one must be finite, none +inf.")
+        log_probabilities = weights - total
         cumulative = np.cumsum(np.exp(log_probabilities))
         object.__setattr__(self, "log_probabilities", log_probabilities)
         object.__setattr__(self, "_outputs", outputs_array(self.support))
@@ -55,11 +72,129 @@ class FiniteLaw:
         """Draw ``size`` outputs, shape (size,)."""
         return self._outputs[np.searchsorted(self._cumulative, rng.random(size), side="right")]
 
-    def log_density(self, outputs: Sequence[Hashable]) -> Floats:
+    def log_density(self, outputs: Sequence[Hashable] | NDArray[Any]) -> Floats:
         """Log-probability of each output, shape (size,); -inf off the support."""
-        table = dict(zip(self.support, self.log_probabilities.tolist(), strict=True))
-        values = outputs.tolist() if isinstance(outputs, np.ndarray) else outputs
-        return np.array([table.get(value, -np.inf) for value in values])
+        values = outputs if isinstance(outputs, np.ndarray) else outputs_array(outputs)
+        if _numeric(values) and _numeric(self._outputs):
+            return self._log_density_of_numbers(values)
+        return np.array([self._table.get(value, -math.inf) for value in values.tolist()], float)
+
+    def _log_density_of_numbers(self, values: NDArray[Any]) -> Floats:
+        order, ordered = self._ordered
+        position = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+        return np.where(ordered[position] == values, self.log_probabilities[order][position], -np.inf)
+
+    @cached_property
+    def _ordered(self) -> tuple[NDArray[np.intp], NDArray[Any]]:
+        order = np.argsort(self._outputs)
+        return order, self._outputs[order]
+
+    @cached_property
+    def _table(self) -> dict[Hashable, float]:
+        return dict(zip(self.support, self.log_probabilities.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class LaplaceLaw:
+    """Laplace law with the given centre and scale; its standard deviation is sqrt(2) times the scale.
+
+    Examples
+    --------
+    >>> LaplaceLaw(0.0, 1.0).log_density(np.array([0.0, 1.0])).round(6).tolist()
+    [-0.693147, -1.693147]
+    """
+
+    centre: float
+    scale: float
+
+    @property
+    def knots(self) -> tuple[float, ...]:
+        """Where the density is not smooth: its centre."""
+        return (self.centre,)
+
+    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw ``size`` outputs, shape (size,)."""
+        return rng.laplace(self.centre, self.scale, size)
+
+    def log_density(self, outputs: ArrayLike) -> Floats:
+        """Log of the density at each output."""
+        return -np.abs(np.asarray(outputs, float) - self.centre) / self.scale - math.log(2.0 * self.scale)
+
+    def log_cdf(self, outputs: ArrayLike) -> Floats:
+        """Log-probability of a draw at or below each output."""
+        z = (np.asarray(outputs, float) - self.centre) / self.scale
+        return np.where(z < 0.0, z - math.log(2.0), np.log1p(-0.5 * np.exp(-np.maximum(z, 0.0))))
+
+
+@dataclass(frozen=True)
+class NormalLaw:
+    """Normal law with the given centre and standard deviation.
+
+    Examples
+    --------
+    >>> NormalLaw(0.0, 1.0).log_density(np.array([0.0, 1.0])).round(6).tolist()
+    [-0.918939, -1.418939]
+    """
+
+    centre: float
+    scale: float
+
+    @property
+    def knots(self) -> tuple[float, ...]:
+        """The centre; the density is smooth everywhere."""
+        return (self.centre,)
+
+    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw ``size`` outputs, shape (size,)."""
+        return rng.normal(self.centre, self.scale, size)
+
+    def log_density(self, outputs: ArrayLike) -> Floats:
+        """Log of the density at each output."""
+        z = (np.asarray(outputs, float) - self.centre) / self.scale
+        return -0.5 * z * z - math.log(self.scale * math.sqrt(2.0 * math.pi))
+
+    def log_cdf(self, outputs: ArrayLike) -> Floats:
+        """Log-probability of a draw at or below each output."""
+        return log_ndtr((np.asarray(outputs, float) - self.centre) / self.scale)
+
+
+@dataclass(frozen=True)
+class DiscreteLaplaceLaw:
+    """Two-sided geometric law on the integers: P[k] = tanh(1 / (2 scale)) exp(-|k - centre| / scale).
+
+    ``support`` leaves out both tails, whose mass together is below 1e-18; ``log_density`` leaves out nothing.
+
+    Examples
+    --------
+    >>> law = DiscreteLaplaceLaw(3, 1.0)
+    >>> np.exp(law.log_density(np.array([3, 4]))).round(6).tolist(), len(law.support)
+    ([0.462117, 0.170003], 87)
+    """
+
+    centre: int
+    scale: float
+
+    @cached_property
+    def support(self) -> tuple[int, ...]:
+        """Integers in increasing order, symmetric about the centre."""
+        reach = math.ceil(self.scale * math.log(2e18))
+        return tuple(range(self.centre - reach, self.centre + reach + 1))
+
+    @cached_property
+    def log_probabilities(self) -> Floats:
+        """Log-probabilities over the support, not renormalised."""
+        return self.log_density(self.support)
+
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw ``size`` outputs, shape (size,): the centre plus the difference of two geometric variates."""
+        success = -math.expm1(-1.0 / self.scale)
+        return self.centre + rng.geometric(success, size) - rng.geometric(success, size)
+
+    def log_density(self, outputs: ArrayLike) -> Floats:
+        """Log-probability of each output; -inf for numbers that are not integers."""
+        values = np.asarray(outputs)
+        log_p = math.log(math.tanh(0.5 / self.scale)) - np.abs(values - self.centre) / self.scale
+        return np.where(values == np.floor(values), log_p, -np.inf)
 
 
 def outputs_array(values: Sequence[Hashable]) -> NDArray[Any]:
@@ -69,3 +204,7 @@ def outputs_array(values: Sequence[Hashable]) -> NDArray[Any]:
     outputs = np.empty(len(values), dtype=object)
     outputs[:] = list(values)
     return outputs
+
+
+def _numeric(values: NDArray[Any]) -> bool:
+    return values.dtype.kind in "iuf"

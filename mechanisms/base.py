@@ -1,0 +1,73 @@
+"""What every reference mechanism shares: its list of proven claims, and the checks on its parameters.
+
+A family's module defines frozen dataclasses on top of this; the harness sees only the `Mechanism` protocol.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from audit.claims import ZCDP, Claim
+from audit.errors import AuditError, finite_at_least
+from audit.mechanism import OutputDistribution
+from audit.neighbours import Adjacency, DatasetPair
+
+
+class Reference(ABC):
+    """A mechanism whose proofs are known: subclasses are frozen dataclasses that list every claim proven for them."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def claims(self) -> tuple[Claim, ...]:
+        """Every claim that is proven, or, for a broken twin, that is wrongly made; the main one first."""
+
+    @property
+    def claim(self) -> Claim:
+        """The main claim."""
+        return self.claims[0]
+
+    @property
+    @abstractmethod
+    def adjacency(self) -> Adjacency:
+        """The neighbouring relation that the proofs are for."""
+
+    @abstractmethod
+    def __call__(self, dataset: Any) -> OutputDistribution:
+        """Prepare the output distribution on one dataset."""
+
+    @abstractmethod
+    def worst_pairs(self) -> Sequence[DatasetPair]:
+        """Pairs on which a claim is attained, or nearly; the pair for the main claim first."""
+
+
+def positive(value: float, what: str) -> float:
+    """Return ``value`` as a float, or raise `AuditError` naming ``what`` unless it is finite and above 0.
+
+    Examples
+    --------
+    >>> positive(2, "sigma")
+    2.0
+    """
+    if finite_at_least(value, 0.0, what) == 0.0:
+        raise AuditError(f"{what} is {value!r}; it must be above 0.")
+    return float(value)
+
+
+def concentrated(epsilon: float) -> ZCDP:
+    """Return the tightest zCDP that every epsilon-DP mechanism satisfies: rho = epsilon tanh(epsilon / 2).
+
+    The same as epsilon (e^epsilon - 1) / (e^epsilon + 1): differentialprivacy.org, 'Tight RDP & zCDP bounds from
+    pure DP', Theorem 5. Randomised response attains it in the limit of order 1, where the divergence is the
+    relative entropy.
+
+    Examples
+    --------
+    >>> print(concentrated(1.0))
+    0.462117-zCDP
+    """
+    return ZCDP(epsilon * math.tanh(epsilon / 2.0))

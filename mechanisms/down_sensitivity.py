@@ -1,0 +1,272 @@
+"""Monotone queries of unbounded sensitivity, answered through losses: shifted inverse sensitivity and noisy search.
+
+A query with a loss that is cheap to evaluate enters; what leaves is an underestimate of its answer, off by no more than
+removing a few persons would move it. Both are due to the same observation: losses have sensitivity 1.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import ndtri
+
+from audit.claims import ZCDP, Claim, GaussianDP, PureDP
+from audit.errors import finite_at_least, fraction
+from audit.neighbours import AddRemove, Adjacency, DatasetPair
+from mechanisms.base import Reference, positive
+from mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
+from mechanisms.queries import MonotoneQuery
+from mechanisms.search import SearchLaw, TabulatedSearchLaw, comparisons, fits_a_table
+
+
+@dataclass(frozen=True)
+class ShiftedInverseSensitivity(Reference):
+    """The exponential mechanism on max(l - tau, tau - lbar): aim at the answer that tau removals would bring about.
+
+    tau = ceil((2 / epsilon) log(|Y| / beta)). epsilon-DP, and f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability
+    1 - beta: Fang, Dong and Yi (2022), as in differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity',
+    Theorem 4 and note 4. epsilon^2/8-zCDP as every exponential mechanism.
+
+    Parameters
+    ----------
+    query : MonotoneQuery
+        What is asked; Y must fit into memory.
+    epsilon : float
+        Privacy loss in nats, above 0.
+    beta : float
+        Probability, in (0, 1), with which the answer may be too far off.
+
+    Raises
+    ------
+    AuditError
+        If a parameter is out of range or Y is too large to list.
+
+    Examples
+    --------
+    >>> from mechanisms.queries import Maximum
+    >>> mechanism = ShiftedInverseSensitivity(Maximum((0, 1, 2)), epsilon=1.0, beta=0.5)
+    >>> mechanism.tau, np.exp(mechanism((1,) * 8).log_probabilities).round(3).tolist()
+    (4, [0.018, 0.965, 0.018])
+    """
+
+    query: MonotoneQuery
+    epsilon: float
+    beta: float = 0.05
+    name: ClassVar[str] = "shifted inverse sensitivity"
+
+    def __post_init__(self) -> None:
+        positive(self.epsilon, "epsilon")
+        fraction(self.beta, "beta", open_below=True)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (PureDP(self.epsilon), ZCDP(self.epsilon**2 / 8.0))
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Add or remove: the relation under which losses have sensitivity 1."""
+        return AddRemove()
+
+    @property
+    def tau(self) -> int:
+        """How many removals to aim at."""
+        return math.ceil(2.0 / self.epsilon * math.log(self.query.size / self.beta))
+
+    @property
+    def rate(self) -> float:
+        """Log-weight lost with one unit of the shifted loss."""
+        return self.epsilon / 2.0
+
+    def __call__(self, dataset: Sequence[Any]) -> FiniteLaw:
+        """Prepare the output law on one dataset."""
+        losses, strict = self.query.losses(dataset), self.query.strict_losses(dataset)
+        shifted = np.maximum(losses - self.tau, self.tau - strict)
+        return FiniteLaw(self.query.outputs.tolist(), -self.rate * shifted)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """For pure DP nobody against one person at the greatest output; for zCDP a crowd that makes an even race.
+
+        From loss m to m + 1 below the greatest output, the least output loses a factor e^{epsilon/2} in weight and
+        the others gain as much: the least output's rarity makes the pure bound, an even race the zCDP bound.
+        """
+        # the least output and the size - 1 others weigh the same where 2 rate (tau - loss) = log(size - 1)
+        even = round(self.tau - math.log(self.query.size - 1) / (2.0 * self.rate) - 0.5)
+        return (_crowds(self.query, 0), _crowds(self.query, min(max(even, 0), self.tau - 1)))
+
+
+class _NoisySearch(Reference):
+    """What both searches share: binary search for the least output whose noisy loss is at most tau."""
+
+    query: MonotoneQuery
+    sigma: float
+    tau: float
+
+    def __post_init__(self) -> None:
+        positive(self.sigma, "sigma")
+        finite_at_least(self.tau, 0.0, "tau")
+
+    @property
+    @abstractmethod
+    def noise(self) -> LaplaceLaw | NormalLaw:
+        """Law of the noise on each loss."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Add or remove: the relation under which losses have sensitivity 1."""
+        return AddRemove()
+
+    @property
+    def candidates(self) -> int:
+        """How many outputs can be returned, counted from the greatest: all of Y.
+
+        The published search never returns the least output and so breaks its accuracy guarantee where f(x) = min Y;
+        this one starts with its lower end one place below. Except where |Y| - 1 is a power of two it needs no more
+        comparisons for it.
+        """
+        return self.query.size
+
+    @property
+    def steps(self) -> int:
+        """Greatest number of comparisons that a run can make."""
+        return comparisons(self.candidates)
+
+    def __call__(self, dataset: Sequence[Any]) -> SearchLaw:
+        """Prepare the output distribution on one dataset; it lists its law where Y is small enough."""
+        law = TabulatedSearchLaw if fits_a_table(self.candidates) else SearchLaw
+        return law(self.query, self.query.loss(dataset), self.candidates, self.tau, self.noise)
+
+
+@dataclass(frozen=True)
+class LaplaceBinarySearch(_NoisySearch):
+    """Binary search with Laplace noise of scale sigma on every loss: (T / sigma)-DP for at most T comparisons.
+
+    Basic composition; (T / (2 sigma^2))-zCDP by composition of zCDP (Bun and Steinke 2016, Proposition 1.4 and Lemma
+    1.7). Source: differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity', noisy_binary_search, with
+    the greatest number of comparisons T in place of the published log2 |Y|, which falls short of it.
+
+    Parameters
+    ----------
+    query : MonotoneQuery
+        What is asked. Only its losses along one path of the search are ever evaluated.
+    sigma : float
+        Scale of the noise, in persons, above 0.
+    tau : float
+        Threshold on the noisy loss, in persons, at least 0.
+
+    Raises
+    ------
+    AuditError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> from mechanisms.queries import Maximum
+    >>> mechanism = LaplaceBinarySearch.calibrated(Maximum(range(1024)), epsilon=1.0, beta=0.05)
+    >>> mechanism.steps, mechanism.sigma, str(mechanism.claim)
+    (10, 10.0, '1-DP')
+    >>> mechanism(range(500)).sample(3, np.random.default_rng(0)).shape
+    (3,)
+    """
+
+    query: MonotoneQuery
+    sigma: float
+    tau: float
+    name: ClassVar[str] = "binary search, Laplace noise"
+
+    @classmethod
+    def calibrated(cls, query: MonotoneQuery, epsilon: float, beta: float = 0.05) -> LaplaceBinarySearch:
+        """Choose sigma and tau for epsilon-DP, with f(x) >= M(x) >= f(x) - DS^{2 tau}(x) but for probability beta.
+
+        Raises `AuditError` unless epsilon is above 0 and beta in (0, 1).
+        """
+        steps = comparisons(query.size)
+        sigma = steps / positive(epsilon, "epsilon")
+        return cls(query, sigma, sigma * math.log(steps / fraction(beta, "beta", open_below=True)))
+
+    @property
+    def noise(self) -> LaplaceLaw:
+        """See the class."""
+        return LaplaceLaw(0.0, self.sigma)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (PureDP(self.steps / self.sigma), ZCDP(self.steps / (2.0 * self.sigma**2)))
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """Losses just short of tau and one more: every step to the right is likelier by e^{1/sigma}, as tau >= 1."""
+        return (_crowds(self.query, max(0, math.floor(self.tau) - 1)),)
+
+
+@dataclass(frozen=True)
+class GaussianBinarySearch(_NoisySearch):
+    """Binary search with Gaussian noise of standard deviation sigma: (T / (2 sigma^2))-zCDP for at most T comparisons.
+
+    Composition of zCDP (Bun and Steinke 2016, Proposition 1.6 and Lemma 1.7), and of Gaussian DP: sqrt(T) / sigma
+    (Dong, Roth and Su 2022, Corollary 3.3). Source: differentialprivacy.org, 'Beyond Local Sensitivity via Down
+    Sensitivity', Theorem 5 and note 6.
+
+    Parameters
+    ----------
+    query : MonotoneQuery
+        What is asked. Only its losses along one path of the search are ever evaluated.
+    sigma : float
+        Standard deviation of the noise, in persons, above 0.
+    tau : float
+        Threshold on the noisy loss, in persons, at least 0.
+
+    Raises
+    ------
+    AuditError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> from mechanisms.queries import Maximum
+    >>> mechanism = GaussianBinarySearch.calibrated(Maximum(range(2**64)), rho=0.5, beta=0.05)
+    >>> mechanism.steps, mechanism.sigma, round(mechanism.tau, 3), str(mechanism.claim)
+    (64, 8.0, 25.303, '0.5-zCDP')
+    """
+
+    query: MonotoneQuery
+    sigma: float
+    tau: float
+    name: ClassVar[str] = "binary search, Gaussian noise"
+
+    @classmethod
+    def calibrated(cls, query: MonotoneQuery, rho: float, beta: float = 0.05) -> GaussianBinarySearch:
+        """Choose sigma and tau for rho-zCDP, with f(x) >= M(x) >= f(x) - DS^{2 tau}(x) but for probability beta.
+
+        At each comparison at most one direction is an error, so tau is the upper beta / T quantile of the noise.
+        Raises `AuditError` unless rho is above 0 and beta in (0, 1).
+        """
+        steps = comparisons(query.size)
+        sigma = math.sqrt(steps / (2.0 * positive(rho, "rho")))
+        quantile = -float(ndtri(fraction(beta, "beta", open_below=True) / steps))
+        return cls(query, sigma, sigma * max(0.0, quantile))
+
+    @property
+    def noise(self) -> NormalLaw:
+        """See the class."""
+        return NormalLaw(0.0, self.sigma)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (ZCDP(self.steps / (2.0 * self.sigma**2)), GaussianDP(math.sqrt(self.steps) / self.sigma))
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """Losses on both sides of tau, where a comparison tells most; not attained, since only its sign is released."""
+        return (_crowds(self.query, math.floor(self.tau)),)
+
+
+def _crowds(query: MonotoneQuery, loss: int) -> DatasetPair:
+    return DatasetPair(
+        query.crowd(loss), query.crowd(loss + 1), f"losses {loss} against {loss + 1} below the greatest output"
+    )

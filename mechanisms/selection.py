@@ -1,0 +1,252 @@
+"""Private selection: choose a candidate of high utility, by the exponential mechanism or by permute-and-flip.
+
+Utilities with a known sensitivity enter, one candidate leaves. Where utilities only ever move in one direction
+between neighbours the exponential mechanism may be twice as sharp: a mechanism of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.claims import ZCDP, Claim, PureDP
+from audit.errors import AuditError
+from audit.neighbours import Adjacency, DatasetPair
+from mechanisms.base import Reference, concentrated, positive
+from mechanisms.laws import FiniteLaw, outputs_array
+from mechanisms.queries import MONOTONE_VOTES, VOTES, Utilities
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PermuteAndFlipLaw:
+    """The candidate that permute-and-flip chooses, given how likely each is to accept (the best one surely does).
+
+    Parameters
+    ----------
+    support : tuple of hashable, length k
+        The candidates.
+    log_acceptance : ndarray of float, shape (k,)
+        Log-probabilities, at most 0, at least one of them 0.
+
+    Examples
+    --------
+    >>> law = PermuteAndFlipLaw(("red", "blue"), np.log([1.0, 0.5]))
+    >>> np.exp(law.log_probabilities).round(6).tolist()
+    [0.75, 0.25]
+    """
+
+    support: tuple[Hashable, ...]
+    log_acceptance: Floats
+    log_probabilities: Floats = field(init=False, repr=False)
+    _law: FiniteLaw = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        law = FiniteLaw(self.support, log_choice(self.log_acceptance))
+        object.__setattr__(self, "_law", law)
+        object.__setattr__(self, "log_probabilities", law.log_probabilities)
+
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw ``size`` choices, shape (size,), by running the algorithm.
+
+        The first to accept in a random order is uniform among all that accept; a reservoir of one holds it.
+        """
+        chosen = np.zeros(size, dtype=np.intp)
+        accepted = np.zeros(size, dtype=np.int64)
+        for candidate, acceptance in enumerate(np.exp(self.log_acceptance)):
+            accepts = rng.random(size) < acceptance
+            accepted += accepts
+            chosen[accepts & (rng.random(size) * accepted < 1.0)] = candidate
+        return outputs_array(self.support)[chosen]
+
+    def log_density(self, outputs: NDArray[Any]) -> Floats:
+        """Log-probability of each output; -inf for what is no candidate."""
+        return self._law.log_density(outputs)
+
+
+def log_choice(log_acceptance: Floats) -> Floats:
+    """Log-probability that each candidate is the first to accept in a uniformly random order.
+
+    Candidate j is chosen with probability p_j E[1 / (1 + S)], S the number of others that accept, which is
+    Poisson-binomial. E[1 / (1 + S)] is the integral over t in (0, 1) of E[t^S], a polynomial of degree k - 1: Gauss and
+    Legendre's rule with k nodes integrates it exactly, all of its terms positive.
+
+    Examples
+    --------
+    >>> np.exp(log_choice(np.log([1.0, 0.5]))).round(6).tolist()
+    [0.75, 0.25]
+    """
+    p = np.exp(log_acceptance)
+    nodes, weights = np.polynomial.legendre.leggauss(len(p))
+    factors = np.log1p(p * ((nodes[:, None] + 1.0) / 2.0 - 1.0))  # log E[t^(j accepts)], nodes by candidates
+    others = factors.sum(axis=1, keepdims=True) - factors
+    return log_acceptance + np.log(weights / 2.0 @ np.exp(others))
+
+
+class _Selection(Reference):
+    """What the family shares: a candidate is chosen by utilities, in units of their sensitivity."""
+
+    epsilon: float
+    utilities: Utilities
+
+    def __post_init__(self) -> None:
+        positive(self.epsilon, "epsilon")
+        positive(self.utilities.sensitivity, "sensitivity of the utilities")
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The relation that the utilities' sensitivity is for."""
+        return self.utilities.adjacency
+
+    def scores(self, dataset: Any) -> Floats:
+        """Utilities in units of their sensitivity, shape (number of candidates,)."""
+        scores = np.asarray(self.utilities(dataset), float) / self.utilities.sensitivity
+        if scores.shape != (len(self.utilities.candidates),) or not np.all(np.isfinite(scores)):
+            raise AuditError(
+                f"The utilities are {scores!r}; there must be one finite number for each of the "
+                f"{len(self.utilities.candidates)} candidates."
+            )
+        return scores
+
+
+@dataclass(frozen=True)
+class ExponentialMechanism(_Selection):
+    """Choose a candidate with probability proportional to exp(epsilon u / (2 sensitivity)).
+
+    epsilon-DP (McSherry and Talwar 2007, Theorem 6). epsilon-bounded-range, and therefore epsilon^2/8-zCDP
+    (differentialprivacy.org, 'A Better Privacy Analysis of the Exponential Mechanism'; Cesar and Rogers 2021).
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, above 0.
+    utilities : Utilities
+        By default the votes for each of two candidates, one vote moving.
+
+    Raises
+    ------
+    AuditError
+        If epsilon is not a finite number above 0.
+
+    Examples
+    --------
+    >>> mechanism = ExponentialMechanism(1.0)
+    >>> np.exp(mechanism(("red", "red")).log_probabilities).round(6).tolist()
+    [0.731059, 0.268941]
+    >>> [str(claim) for claim in mechanism.claims]
+    ['1-DP', '0.125-zCDP']
+    """
+
+    epsilon: float
+    utilities: Utilities = VOTES
+    name: ClassVar[str] = "exponential mechanism"
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (PureDP(self.epsilon), ZCDP(self.epsilon**2 / 8.0))
+
+    @property
+    def rate(self) -> float:
+        """Log-weight of one unit of sensitivity."""
+        return self.epsilon / 2.0
+
+    def __call__(self, dataset: Any) -> FiniteLaw:
+        """Prepare the law of the choice."""
+        return FiniteLaw(self.utilities.candidates, self.rate * self.scores(dataset))
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """A clear lead, where pure DP is nearly attained and the runner-up not yet rare; an even race for zCDP."""
+        return (self.utilities.lead(10), self.utilities.lead(1))
+
+
+@dataclass(frozen=True)
+class MonotoneExponentialMechanism(ExponentialMechanism):
+    """Choose with probability proportional to exp(epsilon u / sensitivity), where neighbours' utilities are ordered.
+
+    If adding a person moves every utility in the same direction by at most the sensitivity, a weight and the sum of all
+    weights each change by a factor between 1 and e^epsilon, in the same direction: their ratio changes by no more.
+    epsilon-DP, and epsilon^2/8-zCDP, because the weights alone decide the range of the log ratio (same sources as the
+    exponential mechanism).
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, above 0.
+    utilities : Utilities
+        By default the votes for each of two candidates, one person joining or leaving.
+
+    Examples
+    --------
+    >>> np.exp(MonotoneExponentialMechanism(1.0)(("red",)).log_probabilities).round(6).tolist()
+    [0.731059, 0.268941]
+    """
+
+    utilities: Utilities = MONOTONE_VOTES
+    name: ClassVar[str] = "exponential mechanism, monotone utilities"
+
+    @property
+    def rate(self) -> float:
+        """Log-weight of one unit of sensitivity."""
+        return self.epsilon
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """As for the exponential mechanism; half the lead is as clear."""
+        return (self.utilities.lead(5), self.utilities.lead(1))
+
+
+@dataclass(frozen=True)
+class PermuteAndFlip(_Selection):
+    """Go through the candidates in random order and take the first that accepts.
+
+    Each accepts with probability exp(epsilon (u - max u) / (2 sensitivity)): epsilon-DP (McKenna and Sheldon 2020,
+    Theorem 1). Not bounded-range: its zCDP claim is the one that every pure DP mechanism has. The same law as report
+    noisy max with exponential noise of scale 2 sensitivity / epsilon (Ding, Kifer, Saghaian, Steinke, Wang, Xiao and
+    Zhang 2021).
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, above 0.
+    utilities : Utilities
+        By default the votes for each of two candidates, one vote moving.
+
+    Raises
+    ------
+    AuditError
+        If epsilon is not a finite number above 0.
+
+    Examples
+    --------
+    >>> mechanism = PermuteAndFlip(1.0)
+    >>> np.exp(mechanism(("red", "red")).log_probabilities).round(6).tolist()
+    [0.81606, 0.18394]
+    """
+
+    epsilon: float
+    utilities: Utilities = VOTES
+    name: ClassVar[str] = "permute-and-flip"
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (PureDP(self.epsilon), concentrated(self.epsilon))
+
+    @property
+    def rate(self) -> float:
+        """Log-acceptance lost with one unit of sensitivity."""
+        return self.epsilon / 2.0
+
+    def __call__(self, dataset: Any) -> PermuteAndFlipLaw:
+        """Prepare the law of the choice."""
+        scores = self.scores(dataset)
+        return PermuteAndFlipLaw(tuple(self.utilities.candidates), self.rate * (scores - scores.max()))
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """A lead of two votes that becomes a tie: the trailing candidate's probability grows by e^epsilon."""
+        return (self.utilities.lead(2),)
