@@ -42,7 +42,7 @@ class Reference(ABC):
 
     @abstractmethod
     def worst_pairs(self) -> Sequence[DatasetPair]:
-        """Pairs on which a claim is attained, or nearly; the pair for the main claim first."""
+        """Pairs on which a claim is attained, or nearly: one for each claim in their order, the last for the rest."""
 
 
 def positive(value: float, what: str) -> float:

@@ -248,5 +248,5 @@ class PermuteAndFlip(_Selection):
         return PermuteAndFlipLaw(tuple(self.utilities.candidates), self.rate * (scores - scores.max()))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A lead of two votes that becomes a tie: the trailing candidate's probability grows by e^epsilon."""
-        return (self.utilities.lead(2),)
+        """A lead of two votes that becomes a tie, where the trailing one gains e^epsilon; an even race for zCDP."""
+        return (self.utilities.lead(2), self.utilities.lead(1))

@@ -1,0 +1,95 @@
+"""Selection that forgets a factor 2, or borrows a claim that is another mechanism's.
+
+The claims are as wrongly made; the laws are what the mistake makes of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from audit.claims import ZCDP, Claim
+from audit.neighbours import DatasetPair
+from mechanisms.queries import VOTES, Utilities
+from mechanisms.selection import ExponentialMechanism, MonotoneExponentialMechanism, PermuteAndFlip
+
+
+@dataclass(frozen=True)
+class ExponentialWithoutFactorTwo(ExponentialMechanism):
+    """The exponential mechanism with weight exp(epsilon u / sensitivity): 2 epsilon in truth, as a lead grows.
+
+    Examples
+    --------
+    >>> ExponentialWithoutFactorTwo(1.0).rate, ExponentialMechanism(1.0).rate
+    (1.0, 0.5)
+    """
+
+    name: ClassVar[str] = "exponential mechanism, factor 2 forgotten"
+
+    @property
+    def rate(self) -> float:
+        """Twice of what the claim allows."""
+        return self.epsilon
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """Half the lead is as clear as for the right weights."""
+        return (self.utilities.lead(5), self.utilities.lead(1))
+
+
+@dataclass(frozen=True)
+class MonotoneExponentialOnMovingVotes(MonotoneExponentialMechanism):
+    """The exponential mechanism for monotone utilities where one vote moves: one utility falls and another rises.
+
+    2 epsilon in truth, as a lead grows; the proof needs all utilities to move in the same direction.
+
+    Examples
+    --------
+    >>> print(MonotoneExponentialOnMovingVotes(1.0).adjacency)
+    substitute one person
+    """
+
+    utilities: Utilities = VOTES
+    name: ClassVar[str] = "exponential mechanism, monotone, on moving votes"
+
+
+@dataclass(frozen=True)
+class PermuteAndFlipWithoutFactorTwo(PermuteAndFlip):
+    """Permute-and-flip with acceptance exp(epsilon (u - max u) / sensitivity): 2 epsilon in truth.
+
+    Examples
+    --------
+    >>> PermuteAndFlipWithoutFactorTwo(1.0).rate, PermuteAndFlip(1.0).rate
+    (1.0, 0.5)
+    """
+
+    name: ClassVar[str] = "permute-and-flip, factor 2 forgotten"
+
+    @property
+    def rate(self) -> float:
+        """Twice of what the claim allows."""
+        return self.epsilon
+
+
+@dataclass(frozen=True)
+class PermuteAndFlipAsBoundedRange(PermuteAndFlip):
+    """Permute-and-flip, with the epsilon^2/8-zCDP claim of the exponential mechanism in whose place it is used.
+
+    It is epsilon-DP, but not bounded-range: at epsilon = 1, where one vote decides an even race, rho is 0.327 in truth
+    against a claim of 0.125.
+
+    Examples
+    --------
+    >>> print(PermuteAndFlipAsBoundedRange(1.0).claim, PermuteAndFlip(1.0).claims[1])
+    0.125-zCDP 0.462117-zCDP
+    """
+
+    name: ClassVar[str] = "permute-and-flip, as if bounded-range"
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The borrowed claim."""
+        return (ZCDP(self.epsilon**2 / 8.0),)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """One vote decides an even race."""
+        return (self.utilities.lead(1),)
