@@ -1,0 +1,11 @@
+"""Exact privacy of a pair of known output laws: the ground truth beside which certified bounds are set.
+
+Two distributions that know their laws enter; delta, epsilon, a divergence or a claim's least parameter leaves. Nothing
+here is random: finite laws are summed, densities on the line and mixtures integrated to 1e-9.
+"""
+
+from audit.exact.laws import knows_law
+from audit.exact.parameters import exact_parameter
+from audit.exact.profile import PrivacyProfile, delta, epsilon, likelihood_ratio_events, renyi
+
+__all__ = ["PrivacyProfile", "delta", "epsilon", "exact_parameter", "knows_law", "likelihood_ratio_events", "renyi"]

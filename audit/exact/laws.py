@@ -1,0 +1,215 @@
+"""Reading two laws that know themselves into one `LossPair`: atoms aligned, densities cut into panels, totals checked.
+
+Whatever an author of a law may have got wrong is found here and said in a sentence; past this room laws are numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.errors import AuditError
+from audit.exact.losses import LossPair, difference
+from audit.exact.quadrature import Booleans, Floats, Integrands, Panels, initial_edges, log_sum, refine
+from audit.mechanism import as_outputs
+
+_SMALLEST = -720.0  # log-masses below this are dropped: exp underflows soon after
+_TOTAL_ERROR = 1e-9
+
+
+def knows_law(distribution: object) -> bool:
+    """Say whether an output distribution knows its law in a form that the exact profile can use.
+
+    That is finitely many outcomes (``support`` and ``log_probabilities``), a density on the line
+    (``log_density(outputs)``, non-empty ``knots`` and ``scale``), or both.
+
+    Examples
+    --------
+    >>> from mechanisms.laws import FiniteLaw
+    >>> knows_law(FiniteLaw(["yes", "no"], [0.0, 0.0])), knows_law(object())
+    (True, False)
+    """
+    return _has_atoms(distribution) or _has_density(distribution)
+
+
+def loss_pair(law: object, law_prime: object) -> LossPair:
+    """Put two known laws side by side.
+
+    Raises
+    ------
+    AuditError
+        If one of them does not know its law, lists an outcome twice, has log-probabilities or log-densities that
+        are not numbers, does not sum to one within 1e-9, or is too rough for the quadrature.
+    """
+    laws = (law, law_prime)
+    for one in laws:
+        if not knows_law(one):
+            raise AuditError(
+                f"{one!r} does not know its law; an exact value needs 'support' and 'log_probabilities', or "
+                "'log_density' with 'knots' and 'scale'."
+            )
+    atoms, losses, places = _atoms(laws)
+    panels, densities, knots, scale = _panels(laws, places)
+    pair = LossPair(atoms, losses, panels, densities, knots, scale)
+    totals = np.exp(np.logaddexp(log_sum(pair.atoms), log_sum(pair.log_masses)))
+    for one, total in zip(laws, totals, strict=True):
+        if not abs(total - 1.0) <= _TOTAL_ERROR:
+            raise AuditError(
+                f"The probabilities of {_name(one)} sum to {total:.12g}, not 1; check its log_probabilities, "
+                "log_density, knots and scale."
+            )
+    return pair
+
+
+def _has_atoms(law: object) -> bool:
+    support = getattr(law, "support", None)
+    return support is not None and len(support) > 0 and getattr(law, "log_probabilities", None) is not None
+
+
+def _has_density(law: object) -> bool:
+    knots = getattr(law, "knots", None)
+    usable = callable(getattr(law, "log_density", None)) and getattr(law, "scale", None) is not None
+    return knots is not None and len(knots) > 0 and usable
+
+
+def _name(law: object) -> str:
+    text = repr(law)
+    return text if len(text) <= 80 else f"{text[:76]} ..."
+
+
+def _atoms(laws: tuple[Any, Any]) -> tuple[Floats, Floats, tuple[float, ...]]:
+    """Atoms of both laws merged by loss, their losses, and the atoms that are numbers on the line."""
+    supports, log_chances = zip(*(_outcomes(law) for law in laws), strict=True)
+    if supports[0] == supports[1]:
+        aligned = np.stack(log_chances)
+        outcomes: Iterable[Hashable] = supports[0]
+    else:
+        union = {outcome: place for place, outcome in enumerate(dict.fromkeys((*supports[0], *supports[1])))}
+        aligned = np.full((2, len(union)), -np.inf)
+        for row, (law, support, chances) in enumerate(zip(laws, supports, log_chances, strict=True)):
+            aligned[row, [union[outcome] for outcome in support]] = chances
+            missing = list(union.keys() - set(support))
+            aligned[row, [union[outcome] for outcome in missing]] = _off_support(law, missing)
+        outcomes = union
+    aligned = aligned[:, ~np.isneginf(aligned).all(axis=0)]
+    losses = difference(aligned[0], aligned[1])
+    places: tuple[float, ...] = ()
+    if any(_has_density(law) for law in laws):
+        numeric = (float(o) for o in outcomes if isinstance(o, (int, float, np.number)))
+        places = tuple(place for place in numeric if np.isfinite(place))
+    return (*_merge_equal(aligned, losses), places)
+
+
+def _merge_equal(aligned: Floats, losses: Floats) -> tuple[Floats, Floats]:
+    """Sort by decreasing loss and make one atom of all outcomes of equal loss, which no event need separate."""
+    if losses.size == 0:
+        return aligned, losses
+    order = np.argsort(-losses, kind="stable")
+    aligned, losses = aligned[:, order], losses[order]
+    with np.errstate(invalid="ignore"):
+        rounded = np.round(losses, 13)
+        starts = np.flatnonzero(np.concatenate([[True], rounded[1:] != rounded[:-1]]))
+    greatest = np.maximum.reduceat(aligned, starts, axis=1)
+    base = np.where(np.isneginf(greatest), 0.0, greatest)
+    shares = np.exp(aligned - np.repeat(base, np.diff(np.append(starts, losses.size)), axis=1))
+    with np.errstate(divide="ignore"):
+        return base + np.log(np.add.reduceat(shares, starts, axis=1)), losses[starts]
+
+
+def _outcomes(law: Any) -> tuple[list[Hashable], Floats]:
+    if not _has_atoms(law):
+        return [], np.empty(0)
+    support = law.support.tolist() if isinstance(law.support, np.ndarray) else law.support
+    outcomes = [outcome if outcome == outcome else "not a number" for outcome in support]  # nan must equal itself
+    log_chances = np.asarray(law.log_probabilities, float)
+    if log_chances.shape != (len(outcomes),):
+        raise AuditError(
+            f"{_name(law)} has {len(outcomes)} outcomes but log_probabilities of shape {log_chances.shape}; "
+            "each outcome needs one."
+        )
+    if np.any(np.isnan(log_chances)) or np.any(log_chances > 1e-9):
+        raise AuditError(f"{_name(law)} has a log-probability of {log_chances.max()}; it must be at most 0, or -inf.")
+    if len(set(outcomes)) < len(outcomes):
+        seen: set[Hashable] = set()
+        twice = next(o for o in outcomes if o in seen or seen.add(o))  # type: ignore[func-returns-value]
+        raise AuditError(f"{_name(law)} lists the outcome {twice!r} twice; outcomes must differ.")
+    return outcomes, log_chances
+
+
+def _off_support(law: Any, outcomes: list[Hashable]) -> Floats:
+    """Log-probabilities of outcomes that a law does not list: a countable law may leave out a negligible part."""
+    if _has_density(law) or not outcomes or not callable(getattr(law, "log_density", None)):
+        return np.full(len(outcomes), -np.inf)
+    return _log_density(law, as_outputs(outcomes))
+
+
+def _panels(
+    laws: tuple[Any, Any], places: Sequence[float]
+) -> tuple[Panels, Integrands | None, tuple[float, ...], float]:
+    continuous = [law for law in laws if _has_density(law)]
+    if not continuous:
+        return Panels(np.empty(0), np.empty(0), np.empty((2, 0, 18))), None, (), 1.0
+    knots = tuple(sorted({*places, *(float(knot) for law in continuous for knot in law.knots)}))
+    scale = min(float(law.scale) for law in continuous)
+    if not (0.0 < scale < np.inf and np.all(np.isfinite(knots))):
+        raise AuditError(f"A law has scale {scale!r} and knots {knots!r}; they must be finite, the scale positive.")
+
+    def densities(points: Floats) -> Floats:
+        return np.stack(
+            [_log_density(law, points) if _has_density(law) else np.full(points.shape, -np.inf) for law in laws]
+        )
+
+    edges = initial_edges(knots, scale)
+    panels = Panels.over(edges[:-1], edges[1:], densities)
+    bounds = panels.log_bounds.max(axis=0)
+    kept = np.flatnonzero(bounds > _SMALLEST)
+    inner = (panels.right > knots[0] - scale) & (panels.left < knots[-1] + scale)
+    if kept.size:
+        inner[kept[0] : kept[-1] + 1] = True
+    accepted, left_over = refine(panels[inner], densities, _acceptable)
+    if left_over.size and np.exp(log_sum(left_over.log_bounds.ravel())) > 0.1 * _TOTAL_ERROR:
+        raise AuditError(
+            f"The quadrature does not converge near {left_over.left[0]:g}; a law must name every place where its "
+            "density is not smooth in 'knots'."
+        )
+    possible = np.isfinite(accepted.values.max(axis=(0, 2))) & (accepted.log_bounds.max(axis=0) > _SMALLEST)
+    return accepted[possible], densities, knots, scale
+
+
+def _log_density(law: Any, points: NDArray[Any]) -> Floats:
+    with np.errstate(all="ignore"):
+        values = np.asarray(law.log_density(points), float)
+    wrong = np.isnan(values) | np.isposinf(values)
+    if values.shape != points.shape or np.any(wrong):
+        what = (
+            f"{values[wrong][0]} at {points[wrong][0]!r}" if values.shape == points.shape else f"shape {values.shape}"
+        )
+        raise AuditError(f"log_density of {_name(law)} gave {what}; it must give a number or -inf for each output.")
+    return values
+
+
+def _acceptable(parents: Panels, halves: Panels, level: int) -> Booleans:
+    """Both densities integrated to ten digits by parent and halves alike, and a loss that is monotone on the half."""
+    before, after = parents.log_masses, halves.log_masses
+    after_both = np.logaddexp(after[:, 0::2], after[:, 1::2])
+    with np.errstate(invalid="ignore", over="ignore"):
+        same = np.abs(np.expm1(np.minimum(after_both - before, 1.0))) <= 1e-10
+    same |= np.maximum(before, after_both) < _SMALLEST - 30.0
+    good = np.repeat(same.all(axis=0), 2) & _monotone(halves)
+    bounds = halves.log_bounds.max(axis=0)
+    return np.asarray(good | (bounds < _SMALLEST - 30.0) | ((level > 12) & (bounds < -42.0)))
+
+
+def _monotone(panels: Panels) -> Booleans:
+    """Whether the loss is monotone on each panel, but for rounding; infinite losses must be so throughout."""
+    losses = difference(panels.values[0], panels.values[1])
+    with np.errstate(invalid="ignore"):
+        steps = np.diff(losses, axis=1)
+        size = np.where(np.isfinite(panels.values), np.abs(panels.values), 0.0).max(axis=(0, 2))
+        up, down = np.maximum(steps, 0.0).sum(axis=1), np.maximum(-steps, 0.0).sum(axis=1)
+        smooth = np.minimum(up, down) <= 1e-10 + 1e-14 * size
+    infinite = (losses == np.inf).all(axis=1) | (losses == -np.inf).all(axis=1)
+    return np.asarray(smooth | infinite | np.isnan(losses).all(axis=1))

@@ -1,0 +1,188 @@
+"""The privacy loss of a pair of known laws: its atoms and its panels, sorted out once and then only summed.
+
+Two laws enter; a `LossPair` leaves, on which every event {log-likelihood ratio >= t} is a sum over atoms and smooth
+panels on which the ratio is monotone. Profiles and divergences are written on it and never see a law.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.exact.quadrature import Booleans, Floats, Integrands, Panels, log_sum
+
+TIE = 1e-12
+"""Losses this close, relative to max(1, |loss|), count as equal."""
+
+Places = NDArray[np.intp]
+
+
+class Events(NamedTuple):
+    """Log-probabilities of {loss >= t} and of its complement under both laws, each of shape (thresholds,)."""
+
+    upper: Floats
+    upper_prime: Floats
+    lower: Floats
+    lower_prime: Floats
+
+
+@dataclass(frozen=True)
+class LossPair:
+    """Two laws side by side.
+
+    Attributes
+    ----------
+    atoms : ndarray of float, shape (2, atoms)
+        Log-probabilities under both laws of outcomes of equal loss, in decreasing order of loss.
+    losses : ndarray of float, shape (atoms,)
+        Log-likelihood ratio of each; inf where only the first law allows it.
+    panels : Panels
+        Log-densities of both laws, shape (2, panels, points); empty for finite laws.
+    densities : callable or None
+        Both log-densities at points of shape (n,), as an array of shape (2, n); None for finite laws.
+    knots, scale : tuple of float, float
+        Where the densities are not smooth, atoms included, and a length over which they vary.
+    """
+
+    atoms: Floats
+    losses: Floats
+    panels: Panels
+    densities: Integrands | None = None
+    knots: tuple[float, ...] = ()
+    scale: float = 1.0
+
+    @cached_property
+    def swapped(self) -> LossPair:
+        """The pair with its two laws exchanged."""
+        densities = self.densities
+        return LossPair(
+            self.atoms[::-1, ::-1],
+            -self.losses[::-1],
+            dataclasses.replace(self.panels, values=self.panels.values[::-1]),
+            None if densities is None else lambda points: densities(points)[::-1],
+            self.knots,
+            self.scale,
+        )
+
+    @cached_property
+    def panel_losses(self) -> Floats:
+        """Log-likelihood ratio at the points of every panel, shape (panels, points); nan where neither law goes."""
+        return difference(self.panels.values[0], self.panels.values[1])
+
+    @cached_property
+    def log_masses(self) -> Floats:
+        """Log-masses of the panels under both laws, shape (2, panels)."""
+        return self.panels.log_masses
+
+    @cached_property
+    def ranges(self) -> tuple[Floats, Floats]:
+        """Least and greatest loss on each panel, shape (panels,) each; those where neither law goes were dropped."""
+        if self.panels.size == 0:
+            return np.empty(0), np.empty(0)
+        return np.nanmin(self.panel_losses, axis=1), np.nanmax(self.panel_losses, axis=1)
+
+    def above(self, threshold: float) -> tuple[Floats, Floats]:
+        """Log-probabilities (weights included) and losses of everything of at least this loss, shapes (2, n), (n,).
+
+        On panels that the threshold cuts the parts above it get a quadrature of their own.
+        """
+        count = np.searchsorted(-self.losses, -threshold, side="right")
+        whole, parts, _, _ = self._cut(np.array([threshold]))
+        pieces = [self.panels[whole[0]], parts]
+        values = [self.atoms[:, :count]]
+        losses = [self.losses[:count]]
+        for piece in pieces:
+            weighted = (piece.values + piece.log_weights).reshape(2, -1)
+            losses.append(difference(piece.values[0], piece.values[1]).ravel())
+            values.append(weighted)
+        return np.concatenate(values, axis=1), np.concatenate(losses)
+
+    def events(self, thresholds: Floats) -> Events:
+        """Probabilities of {loss >= t} and {loss < t}; losses within `TIE` of t count as reaching it."""
+        slack = TIE * np.maximum(1.0, np.abs(thresholds))
+        with np.errstate(invalid="ignore"):
+            reached = np.where(np.isfinite(thresholds), thresholds - slack, thresholds)
+        counts = np.searchsorted(-self.losses, -reached, side="right")
+        upper_atoms, lower_atoms = (sums[:, counts] for sums in self._running)
+        whole, parts, rests, owner = self._cut(thresholds)
+        cut = np.zeros_like(whole)
+        cut[owner] = True
+        sums = []
+        for law in (0, 1):
+            masses = self.log_masses[law]
+            for mask, atoms, pieces in (
+                (whole, upper_atoms, parts),
+                (~whole & ~cut, lower_atoms, rests),
+            ):
+                full = log_sum(np.where(mask, masses, -np.inf), axis=1)
+                extra = np.full(thresholds.size, -np.inf)
+                np.logaddexp.at(extra, owner[0], pieces.log_masses[law])
+                sums.append(np.logaddexp(np.logaddexp(full, extra), atoms[law]))
+        return Events(upper=sums[0], upper_prime=sums[2], lower=sums[1], lower_prime=sums[3])
+
+    @cached_property
+    def _running(self) -> tuple[Floats, Floats]:
+        """Log-probabilities of the first k atoms and of the others under both laws, shape (2, atoms + 1) each."""
+        nothing = np.full((2, 1), -np.inf)
+        first = np.logaddexp.accumulate(self.atoms, axis=1)
+        others = np.logaddexp.accumulate(self.atoms[:, ::-1], axis=1)[:, ::-1]
+        return np.concatenate([nothing, first], axis=1), np.concatenate([others, nothing], axis=1)
+
+    def _cut(self, thresholds: Floats) -> tuple[Booleans, Panels, Panels, tuple[Places, Places]]:
+        """Panels wholly above each threshold, the parts of cut panels above and below, and whose they are."""
+        least, greatest = self.ranges
+        slack = (TIE * np.maximum(1.0, np.abs(thresholds)))[:, None]
+        with np.errstate(invalid="ignore"):
+            at = np.where(np.isfinite(thresholds[:, None]), thresholds[:, None] - slack, thresholds[:, None])
+        whole = least >= at
+        cut_thresholds, cut_panels = np.nonzero(~whole & (greatest >= at))
+        owner = (cut_thresholds, cut_panels)
+        if owner[0].size == 0 or self.densities is None:
+            nothing = self.panels[np.empty(0, int)]
+            return whole, nothing, nothing, (np.empty(0, int), np.empty(0, int))
+        cut = self.panels[owner[1]]
+        losses = self.panel_losses[owner[1]]
+        rising = losses[:, -1] > losses[:, 0]
+        roots = self._roots(cut, losses, at[owner[0], 0])
+        high = Panels.over(np.where(rising, roots, cut.left), np.where(rising, cut.right, roots), self.densities)
+        low = Panels.over(np.where(rising, cut.left, roots), np.where(rising, roots, cut.right), self.densities)
+        return whole, high, low, owner
+
+    def _roots(self, panels: Panels, losses: Floats, thresholds: Floats) -> Floats:
+        """Where the loss crosses one threshold a panel: the Illinois method on all panels at once."""
+        assert self.densities is not None
+        rows = np.arange(panels.size)
+        with np.errstate(invalid="ignore"):
+            excess = losses - thresholds[:, None]
+        rising = (losses[:, -1] > losses[:, 0])[:, None]
+        crossed = np.argmax((excess >= 0.0) == rising, axis=1)
+        crossed = np.maximum(crossed, 1)
+        a, b = panels.points[rows, crossed - 1], panels.points[rows, crossed]
+        at_a, at_b = excess[rows, crossed - 1], excess[rows, crossed]
+        close = 1e-13 * np.maximum(1.0, np.abs(thresholds))
+        for _ in range(100):
+            with np.errstate(invalid="ignore", divide="ignore"):
+                guess = b - at_b * (b - a) / (at_b - at_a)
+            inside = (guess >= np.minimum(a, b)) & (guess <= np.maximum(a, b))
+            guess = np.where(inside, guess, (a + b) / 2)
+            values = self.densities(guess)
+            at_guess = difference(values[0], values[1]) - thresholds
+            opposite = (at_guess >= 0.0) != (at_b >= 0.0)
+            at_a = np.where(opposite, at_b, at_a / 2)
+            a = np.where(opposite, b, a)
+            b, at_b = guess, at_guess
+            narrow = np.abs(b - a) <= 4 * np.spacing(np.abs(b))
+            if np.all((np.abs(at_b) <= close) | narrow):
+                break
+        return np.asarray(b)
+
+
+def difference(log_p: Floats, log_q: Floats) -> Floats:
+    """Log-likelihood ratio, nan where both are impossible."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(log_p - log_q)

@@ -1,0 +1,188 @@
+"""The least parameter of a claim that a pair of known laws allows: the ground truth that certificates must not exceed.
+
+A claim's family and two laws enter, one number leaves. A family knows binary events only (`Claim.least`); what the
+whole law adds, a Renyi divergence or the supremum over all events, is computed here.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import singledispatch
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+from scipy.optimize import minimize_scalar
+from scipy.special import ndtri_exp
+
+from audit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
+from audit.errors import AuditError
+from audit.exact.divergences import renyi_divergences
+from audit.exact.losses import LossPair
+from audit.exact.profile import PrivacyProfile, keeps_growing
+from audit.exact.quadrature import Floats
+
+_LARGEST_ORDER = 2.0**12  # for unbounded losses; beyond it double precision ends
+
+
+def exact_parameter(claim: Claim, law: object, law_prime: object) -> float:
+    """Least parameter of the claim's family that a pair of known laws allows, in both directions; inf if none does.
+
+    Parameters
+    ----------
+    claim : Claim
+        Says the family, and the delta or the order that goes with it; its own parameter does not matter.
+    law, law_prime : object
+        As for `PrivacyProfile`.
+
+    Raises
+    ------
+    AuditError
+        As for `PrivacyProfile`, or if nothing exact is known about the claim's family.
+
+    Notes
+    -----
+    For Gaussian DP the supremum is over events {loss >= t}: the allowed (p, p') form a convex set and these are the
+    vertices of the pair's region. Where the loss has no bound, events less likely than 1e-300 are left out. For
+    zCDP the supremum over the orders a > 1 of D_a / a includes the limits at 1 and, extrapolated, at infinity.
+
+    Examples
+    --------
+    >>> from mechanisms.laws import FiniteLaw
+    >>> law, law_prime = FiniteLaw("ab", np.log([0.75, 0.25])), FiniteLaw("ab", np.log([0.25, 0.75]))
+    >>> round(exact_parameter(PureDP(1.0), law, law_prime), 6), round(exact_parameter(ZCDP(1.0), law, law_prime), 6)
+    (1.098612, 0.549306)
+    """
+    return _exact(claim, PrivacyProfile(law, law_prime))
+
+
+@singledispatch
+def _exact(claim: Claim, profile: PrivacyProfile) -> float:
+    raise AuditError(
+        f"Nothing exact is known about {type(claim).__name__}; the claim families are those of audit.claims."
+    )
+
+
+@_exact.register
+def _(claim: PureDP, profile: PrivacyProfile) -> float:
+    return profile.greatest_loss
+
+
+@_exact.register
+def _(claim: ApproxDP, profile: PrivacyProfile) -> float:
+    return profile.epsilon(claim.delta)
+
+
+@_exact.register
+def _(claim: RenyiDP, profile: PrivacyProfile) -> float:
+    order = np.array([claim.order])
+    return max(float(renyi_divergences(pair, order)[0]) for pair in _directions(profile))
+
+
+@_exact.register
+def _(claim: ZCDP, profile: PrivacyProfile) -> float:
+    return max(_concentration(pair, profile.greatest_loss) for pair in _directions(profile))
+
+
+@_exact.register
+def _(claim: GaussianDP, profile: PrivacyProfile) -> float:
+    pair = profile.pair
+    if profile.greatest_loss == 0.0:
+        return 0.0
+    thresholds = _candidate_thresholds(pair)
+    values, log_chances = _separation(pair, thresholds)
+    if math.isinf(profile.greatest_loss) and pair.densities is not None:
+        for log_chance in log_chances:
+            if _grows_in_the_tail(values, log_chance):
+                return math.inf
+    best = int(np.argmax(values))
+    if not math.isfinite(values[best]) or pair.densities is None:
+        return float(values[best])
+    low, high = thresholds[max(best - 1, 0)], thresholds[min(best + 1, thresholds.size - 1)]
+    for _ in range(3):
+        thresholds = np.linspace(low, high, 17)
+        refined, _log_chances = _separation(pair, thresholds)
+        inner = int(np.argmax(refined))
+        low, high = thresholds[max(inner - 1, 0)], thresholds[min(inner + 1, 16)]
+        values = np.append(values, refined[inner])
+    return float(np.max(values))
+
+
+def _directions(profile: PrivacyProfile) -> tuple[LossPair, LossPair]:
+    return profile.pair, profile.pair.swapped
+
+
+def _concentration(pair: LossPair, greatest_loss: float) -> float:
+    """Supremum over orders a >= 1 of D_a / a, in one direction."""
+
+    def ratio(log_below: Floats) -> Floats:
+        orders = 1.0 + np.exp(log_below)
+        return renyi_divergences(pair, orders) / orders
+
+    at_one = float(renyi_divergences(pair, np.ones(1))[0])
+    if at_one == 0.0 or math.isinf(at_one):
+        return at_one
+    # D_a <= greatest loss, so larger orders cannot beat the ratio at order 1
+    bounded = math.isfinite(greatest_loss)
+    top = max(greatest_loss / at_one, 2.0) if bounded else _LARGEST_ORDER
+    first = 0.01 / max(greatest_loss, 1.0) if bounded else 1e-3
+    if math.isinf(ratio(np.log([top]))[0]):  # divergences grow with the order
+        return math.inf
+    grid = np.linspace(math.log(first), math.log(top), math.ceil(math.log(top / first) / 0.5))
+    values = ratio(grid)
+    best = int(np.argmax(values))
+    if not values[best] > at_one * (1 + 1e-10):
+        return at_one
+    if best == grid.size - 1 and not bounded:
+        return _limit_in_the_order(pair)
+    found = minimize_scalar(
+        lambda x: -float(ratio(np.array([x]))[0]),
+        bounds=(grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]),
+        method="bounded",
+        options={"xatol": 1e-5},
+    )
+    return max(float(values[best]), -float(found.fun))
+
+
+def _limit_in_the_order(pair: LossPair) -> float:
+    """Limit of D_a / a, which approaches it like 1 / a; inf where it keeps growing."""
+    orders = _LARGEST_ORDER / 2.0 ** np.arange(7.0, -1.0, -1.0)
+    ratios = renyi_divergences(pair, orders) / orders
+    if keeps_growing(ratios):
+        return math.inf
+    return float(max(ratios[-1], 2 * ratios[-1] - ratios[-2]))
+
+
+def _separation(pair: LossPair, thresholds: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
+    """Least mu of the events {loss >= t}, and the log-probabilities of the rare sides: P'[>= t] and P[< t]."""
+    events = pair.events(thresholds)
+    with np.errstate(invalid="ignore"):
+        values = _normal_quantile(events.upper, events.lower) - _normal_quantile(events.upper_prime, events.lower_prime)
+    return np.where(np.isnan(values), 0.0, np.maximum(values, 0.0)), (events.upper_prime, events.lower)
+
+
+def _normal_quantile(log_chance: Floats, log_complement: Floats) -> Floats:
+    """Phi^-1 of a probability given with its complement, so that either may be tiny."""
+    small, large = np.minimum(log_chance, 0.0), np.minimum(log_complement, 0.0)
+    return np.where(small <= large, ndtri_exp(small), -ndtri_exp(large))
+
+
+def _candidate_thresholds(pair: LossPair) -> Floats:
+    """Every loss of a finite law, where they are vertices; for densities the losses at the panels' points, thinned."""
+    if pair.densities is None:
+        return pair.losses
+    seen = np.unique(pair.panel_losses[np.isfinite(pair.panel_losses)])
+    if seen.size > 256:
+        seen = seen[np.linspace(0, seen.size - 1, 256).astype(int)]
+    return np.unique(np.concatenate([seen, pair.losses]))
+
+
+def _grows_in_the_tail(values: Floats, log_chances: Floats) -> bool:
+    """Whether mu keeps growing as events get rarer, seen where -log probability grows by factors of sqrt(2)."""
+    rarity = -log_chances
+    usable = np.isfinite(rarity) & np.isfinite(values) & (rarity > 0.0) & (rarity < 690.0)
+    if np.count_nonzero(usable) < 5:
+        return False
+    rarity, first = np.unique(rarity[usable], return_index=True)
+    steps = 2.0 ** np.arange(1.5, math.log2(rarity[-1]), 0.5)
+    curve = PchipInterpolator(rarity, values[usable][first])
+    return keeps_growing(np.asarray(curve(steps[steps >= rarity[0]])), 1e-3)

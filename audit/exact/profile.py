@@ -1,0 +1,252 @@
+"""The exact privacy profile of two known laws: delta(epsilon), its inverse, and the likelihood-ratio events behind it.
+
+Two laws enter, numbers leave: exact for finite laws, within 1e-9 by quadrature where there is a density on the line.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+
+from audit.errors import finite_at_least, fraction
+from audit.exact.divergences import renyi_divergences
+from audit.exact.laws import loss_pair
+from audit.exact.losses import LossPair, difference
+from audit.exact.quadrature import Floats
+
+_REACHED = 1e-12  # a delta reached to within this share of itself counts as reached
+
+
+class PrivacyProfile:
+    """How well two known laws can be told apart, computed once and asked often.
+
+    Parameters
+    ----------
+    law, law_prime : object
+        Output distributions that know their laws: finite ones have ``support`` and ``log_probabilities``, continuous
+        ones ``log_density(outputs)``, ``knots`` (where the density is not smooth, or its centre) and ``scale`` (a
+        length over which it varies); a mixture has both, and atoms count as knots. Log-densities must be computed
+        as logarithms: one that underflows to -inf reads as an impossible output, and so as an infinite loss.
+
+    Raises
+    ------
+    AuditError
+        If a law is not known, does not sum to one, or is too rough for the quadrature.
+
+    Examples
+    --------
+    >>> from mechanisms.laws import FiniteLaw
+    >>> profile = PrivacyProfile(FiniteLaw([0, 1], np.log([0.75, 0.25])), FiniteLaw([0, 1], np.log([0.25, 0.75])))
+    >>> round(profile.delta(0.0), 9), round(profile.epsilon(0.0), 9)
+    (0.5, 1.098612289)
+    """
+
+    def __init__(self, law: object, law_prime: object) -> None:
+        self.pair = loss_pair(law, law_prime)
+
+    def hockey_stick(self, epsilon: float) -> float:
+        """Return the greatest P[E] - e^epsilon P'[E] over events E, with the first law as P; epsilon >= 0."""
+        return _hockey_stick(self.pair, finite_at_least(epsilon, 0.0, "epsilon"))
+
+    def delta(self, epsilon: float) -> float:
+        """Return the least delta such that the pair, in both directions, respects (epsilon, delta)."""
+        epsilon = finite_at_least(epsilon, 0.0, "epsilon")
+        return max(_hockey_stick(self.pair, epsilon), _hockey_stick(self.pair.swapped, epsilon))
+
+    def epsilon(self, delta: float) -> float:
+        """Return the least epsilon such that the pair, in both directions, respects (epsilon, delta); inf if none."""
+        delta = fraction(delta, "delta")
+        if delta == 0.0:
+            return self.greatest_loss
+        return max(_least_epsilon(self.pair, delta), _least_epsilon(self.pair.swapped, delta))
+
+    def events(self, thresholds: ArrayLike) -> tuple[Floats, Floats]:
+        """Return (P[loss >= t], P'[loss >= t]) for thresholds t of shape (n,); see `likelihood_ratio_events`."""
+        events = self.pair.events(np.asarray(thresholds, float).ravel())
+        return np.exp(events.upper), np.exp(events.upper_prime)
+
+    def renyi(self, order: float) -> float:
+        """Return the Renyi divergence of this order >= 1 from the first law to the second."""
+        order = finite_at_least(order, 1.0, "order")
+        return float(renyi_divergences(self.pair, np.array([order]))[0])
+
+    @cached_property
+    def greatest_loss(self) -> float:
+        """Supremum of the absolute log-likelihood ratio, inf where it is not bounded."""
+        pair = self.pair
+        greatest = float(np.abs(pair.losses).max(initial=0.0))
+        if pair.densities is None:
+            return greatest
+        seen = np.nanmax(np.abs(pair.panel_losses) - _noise(pair.panels.values), initial=0.0)
+        return max(greatest, float(seen), _loss_in_the_limits(pair))
+
+
+def delta(law: object, law_prime: object, epsilon: float) -> float:
+    """Exact delta of a pair of known laws: the least that makes it (epsilon, delta)-indistinguishable both ways.
+
+    Parameters
+    ----------
+    law, law_prime : object
+        As for `PrivacyProfile`.
+    epsilon : float, >= 0
+        In nats.
+
+    Raises
+    ------
+    AuditError
+        As for `PrivacyProfile`, or if epsilon is negative or not finite.
+
+    Examples
+    --------
+    >>> from mechanisms.laws import FiniteLaw
+    >>> round(delta(FiniteLaw("ab", [0.0, 0.0]), FiniteLaw("ab", [0.0, -np.inf]), 3.0), 9)
+    0.5
+    """
+    return PrivacyProfile(law, law_prime).delta(epsilon)
+
+
+def epsilon(law: object, law_prime: object, delta: float) -> float:
+    """Exact epsilon of a pair of known laws at a delta in [0, 1); inf where no epsilon suffices.
+
+    At ``delta=0`` this is the supremum of the absolute log-likelihood ratio, with the limits at knots and in the
+    tails. A delta that an event of infinite loss reaches to within a relative 1e-12 counts as enough for it.
+
+    Raises
+    ------
+    AuditError
+        As for `PrivacyProfile`, or if delta is outside [0, 1).
+
+    Examples
+    --------
+    >>> from mechanisms.laws import FiniteLaw
+    >>> epsilon(FiniteLaw("ab", [0.0, 0.0]), FiniteLaw("ab", [0.0, -np.inf]), 0.1)
+    inf
+    """
+    return PrivacyProfile(law, law_prime).epsilon(delta)
+
+
+def renyi(law: object, law_prime: object, order: float) -> float:
+    """Renyi divergence D_order(law || law_prime) in nats, order >= 1; order 1 is the relative entropy.
+
+    Raises
+    ------
+    AuditError
+        As for `PrivacyProfile`, or if the order is below 1.
+
+    Examples
+    --------
+    >>> from mechanisms.laws import FiniteLaw
+    >>> round(renyi(FiniteLaw("ab", np.log([0.5, 0.5])), FiniteLaw("ab", np.log([0.25, 0.75])), 2.0), 6)
+    0.287682
+    """
+    return PrivacyProfile(law, law_prime).renyi(order)
+
+
+def likelihood_ratio_events(law: object, law_prime: object, thresholds: ArrayLike) -> tuple[Floats, Floats]:
+    """Probabilities under both laws of the Neyman-Pearson events {log-likelihood ratio >= t}.
+
+    The vertices of the trade-off curve of the pair: no event of the same probability under the second law is
+    likelier under the first (Neyman and Pearson 1933).
+
+    Parameters
+    ----------
+    law, law_prime : object
+        As for `PrivacyProfile`.
+    thresholds : array_like of float, shape (n,)
+        In nats, infinities allowed. A loss within a relative 1e-12 of a threshold reaches it.
+
+    Returns
+    -------
+    p, p_prime : ndarray of float, shape (n,)
+
+    Examples
+    --------
+    >>> from mechanisms.laws import FiniteLaw
+    >>> p, p_prime = likelihood_ratio_events(
+    ...     FiniteLaw("ab", np.log([0.75, 0.25])), FiniteLaw("ab", np.log([0.25, 0.75])), [0.0, np.log(3.0)])
+    >>> p.round(6).tolist(), p_prime.round(6).tolist()
+    ([0.75, 0.75], [0.25, 0.25])
+    """
+    return PrivacyProfile(law, law_prime).events(thresholds)
+
+
+def keeps_growing(values: Floats, noise: float = 0.0) -> bool:
+    """Whether a quantity seen at successive doublings of its argument grows without bound, as far as it can be seen.
+
+    It does unless its last increments are lost in the noise or shrink by a tenth and more at each doubling, as those
+    of anything do that tends to its limit like a power.
+
+    Examples
+    --------
+    >>> doublings = 2.0 ** np.arange(20)
+    >>> keeps_growing(np.log(doublings)), keeps_growing(1 - 1 / doublings)
+    (True, False)
+    """
+    if values.size < 5 or not np.all(np.isfinite(values)):
+        return False
+    steps = np.diff(values)[-3:]
+    if abs(steps[-1]) <= 1e-9 * max(1.0, abs(values[-1])) + noise:
+        return False
+    return bool(np.all(steps > 0.0) and steps[-1] > 0.81 * steps[0])
+
+
+def _hockey_stick(pair: LossPair, epsilon: float) -> float:
+    values, losses = pair.above(epsilon)
+    with np.errstate(under="ignore"):
+        return float(np.sum(np.exp(values[0]) * -np.expm1(np.minimum(epsilon - losses, 0.0)), where=~np.isnan(losses)))
+
+
+def _least_epsilon(pair: LossPair, delta: float) -> float:
+    """In one direction, for delta > 0."""
+    enough = delta * (1.0 + _REACHED)
+    if _hockey_stick(pair, 0.0) <= enough:
+        return 0.0
+    if float(np.exp(pair.events(np.array([np.inf])).upper[0])) > enough:
+        return math.inf
+    if pair.panels.size == 0:
+        return _least_epsilon_of_atoms(pair, enough)
+    high = 1.0
+    while _hockey_stick(pair, high) > enough:
+        high *= 2.0
+        if high > 1e15:
+            return math.inf
+
+    def excess(epsilon: float) -> float:
+        return math.log(max(_hockey_stick(pair, epsilon), 1e-320)) - math.log(enough)
+
+    root: float = brentq(excess, 0.0 if high == 1.0 else high / 2, high, xtol=1e-12, rtol=1e-13)
+    return root
+
+
+def _least_epsilon_of_atoms(pair: LossPair, delta: float) -> float:
+    """delta(e) is the greatest P_k - e^e P'_k over the events of the k largest losses, so this inverts each."""
+    log_p, log_q = (pair.atoms[law] for law in (0, 1))
+    p, q = (np.cumsum(np.exp(chances), dtype=np.longdouble) for chances in (log_p, log_q))
+    useful = (p > delta) & (q > 0.0)
+    return float(np.max(np.log((p[useful] - delta).astype(float)) - np.log(q[useful].astype(float)), initial=0.0))
+
+
+def _loss_in_the_limits(pair: LossPair) -> float:
+    """Greatest absolute loss approaching a knot or going out into the tails; inf where it keeps growing."""
+    assert pair.densities is not None
+    knots = np.array(pair.knots)
+    close = pair.scale * 2.0 ** -np.arange(0.0, 24.0)
+    far = pair.scale * 2.0 ** np.arange(0.0, 21.0)
+    sequences = [knots[:, None] + close, knots[:, None] - close, knots[-1:, None] + far, knots[:1, None] - far]
+    greatest = 0.0
+    for points in sequences:
+        values = pair.densities(points.ravel()).reshape(2, *points.shape)
+        losses, noise = np.abs(difference(values[0], values[1])), _noise(values)
+        if any(keeps_growing(row, doubt[-1]) for row, doubt in zip(losses, noise, strict=True)):
+            return math.inf
+        greatest = max(greatest, float(np.nanmax(losses - noise, initial=0.0)))
+    return greatest
+
+
+def _noise(values: Floats) -> Floats:
+    """What rounding may have added to the loss between log-densities of shape (2, ...)."""
+    return np.asarray(2 * np.finfo(float).eps * np.where(np.isfinite(values), np.abs(values), 0.0).max(axis=0))
