@@ -1,0 +1,76 @@
+"""Additive noise: the profiles of the textbooks, attained on the worst pair."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from audit import AuditError, exact
+from audit.neighbours import AddRemove, DatasetPair
+from mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
+from mechanisms.queries import NumericQuery
+
+EPSILONS = st.floats(0.01, 10.0)
+
+
+def laws(mechanism):
+    (pair,) = mechanism.worst_pairs()
+    mechanism.adjacency.check(pair)
+    return mechanism(pair.x), mechanism(pair.x_prime)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_laplace_has_its_profile(epsilon):
+    # CATALOGUE.md section E
+    for share in (0.0, 0.3, 0.9):
+        expected = 1.0 - math.exp((share - 1.0) * epsilon / 2.0)
+        assert exact.delta(*laws(Laplace(epsilon)), share * epsilon) == pytest.approx(expected, abs=1e-9)
+
+
+@given(EPSILONS, st.integers(1, 5))
+def test_discrete_laplace_attains_its_claim(epsilon, sensitivity):
+    query = NumericQuery(lambda data: sensitivity * len(data), sensitivity)
+    law, law_prime = laws(DiscreteLaplace(epsilon, query))
+    outputs = list(range(-20, 21))
+    losses = law.log_density(outputs) - law_prime.log_density(outputs)
+    assert max(abs(losses)) == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_gaussian_golden_value():
+    # CATALOGUE.md section E: (1, 1e-5) needs sigma = 3.7306316
+    assert Gaussian(1.0, 1e-5).sigma == pytest.approx(3.7306316, abs=5e-8)
+
+
+@given(EPSILONS, st.floats(1e-12, 0.3), st.floats(0.1, 10.0))
+def test_gaussian_meets_its_delta_and_no_less(epsilon, delta, sensitivity):
+    query = NumericQuery(lambda data: sensitivity * len(data), sensitivity)
+    ratio = sensitivity / Gaussian(epsilon, delta, query).sigma
+    spent = norm.cdf(ratio / 2 - epsilon / ratio) - math.exp(epsilon) * norm.cdf(-ratio / 2 - epsilon / ratio)
+    assert spent == pytest.approx(delta, rel=1e-5)
+
+
+@pytest.mark.parametrize("mechanism", [Laplace, DiscreteLaplace, lambda epsilon: Gaussian(epsilon, 1e-5)])
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, "much"])
+def test_a_wrong_epsilon_is_one_sentence(mechanism, epsilon):
+    with pytest.raises(AuditError, match="epsilon is"):
+        mechanism(epsilon)
+
+
+def test_wrong_parameters_are_sentences():
+    with pytest.raises(AuditError, match="delta is 0"):
+        Gaussian(1.0, 0.0)
+    with pytest.raises(AuditError, match="sensitivity of the query is 0"):
+        NumericQuery(sensitivity=0.0)
+    with pytest.raises(AuditError, match=r"sensitivity of the query is 1\.5"):
+        DiscreteLaplace(1.0, NumericQuery(sensitivity=1.5))
+    with pytest.raises(AuditError, match=r"answer of the query is 0\.5"):
+        DiscreteLaplace(1.0, NumericQuery(lambda data: 0.5))(())
+
+
+def test_a_query_of_ones_own_brings_its_pairs():
+    pair = DatasetPair((), (4,))
+    query = NumericQuery(sum, 4.0, AddRemove(), (pair,))
+    assert Laplace(1.0, query).worst_pairs() == (pair,)
+    assert exact.epsilon(*laws(Laplace(1.0, query)), 0.0) == pytest.approx(1.0)

@@ -1,0 +1,58 @@
+"""Randomised response: attains its claim on every pair, and the tight conversions from pure DP for two answers."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from audit import AuditError, exact
+from mechanisms.response import RandomisedResponse, ResponseLaw
+
+
+@given(st.floats(0.01, 8.0), st.integers(2, 9))
+def test_every_pair_of_answers_attains_the_claim(epsilon, answers):
+    mechanism = RandomisedResponse(epsilon, answers)
+    for a, b in itertools.permutations(range(answers), 2):
+        losses = mechanism((a,)).log_probabilities - mechanism((b,)).log_probabilities
+        assert np.max(losses) == pytest.approx(epsilon, rel=1e-9)
+    assert np.exp(mechanism((0,)).log_probabilities).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_two_answers_attain_the_tight_conversions(epsilon):
+    # CATALOGUE.md section E; source 002, Theorems 4 and 5
+    mechanism = RandomisedResponse(epsilon)
+    laws = mechanism((0,)), mechanism((1,))
+    for order in (1.5, 2.0, 10.0):
+        sines = math.sinh(order * epsilon) - math.sinh((order - 1.0) * epsilon)
+        expected = math.log(sines / math.sinh(epsilon)) / (order - 1.0)
+        assert exact.renyi(*laws, order) == pytest.approx(expected, rel=1e-9)
+    pure, concentrated = mechanism.claims
+    assert exact.exact_parameter(pure, *laws) == pytest.approx(epsilon)
+    assert exact.exact_parameter(concentrated, *laws) == pytest.approx(epsilon * math.tanh(epsilon / 2), rel=1e-6)
+
+
+def test_draws_follow_the_law_and_not_its_twin(fit):
+    # p-values below 1e-6 fail: the false-alarm chance
+    draws = RandomisedResponse(1.0, 5)((2,)).sample(200_000, np.random.default_rng(4))
+    assert fit(RandomisedResponse(1.0, 5)((2,)), draws) > 1e-6
+    assert fit(RandomisedResponse(1.1, 5)((2,)), draws) < 1e-6
+
+
+def test_what_is_no_answer_has_no_probability():
+    assert ResponseLaw(0, 2, 0.75).log_density(np.array([-1.0, 0.5, 2.0])).tolist() == [-math.inf] * 3
+
+
+@pytest.mark.parametrize("dataset", [(), (0, 1), (2,), ("yes",)])
+def test_a_dataset_is_one_answer(dataset):
+    with pytest.raises(AuditError, match="must be one answer from 0 to 1"):
+        RandomisedResponse(1.0)(dataset)
+
+
+@pytest.mark.parametrize("answers", [1, 2.5, "two"])
+def test_a_wrong_number_of_answers_is_a_sentence(answers):
+    with pytest.raises(AuditError, match="number of answers is"):
+        RandomisedResponse(1.0, answers)

@@ -1,0 +1,140 @@
+"""Selection: exact laws against enumeration and against other algorithms for the same law, claims on all small data."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+
+from audit import AuditError, exact
+from mechanisms.queries import MonotoneVoteCounts, VoteCounts
+from mechanisms.selection import (
+    ExponentialMechanism,
+    MonotoneExponentialMechanism,
+    PermuteAndFlip,
+    PermuteAndFlipLaw,
+    log_choice,
+)
+
+CANDIDATES = ("red", "green", "blue")
+
+
+def gain(mechanism, gap):
+    """Log-factor by which the runner-up's probability grows from the first dataset of a lead to the second."""
+    pair = mechanism.utilities.lead(gap)
+    return (mechanism(pair.x_prime).log_probabilities - mechanism(pair.x).log_probabilities)[1]
+
+
+def test_exponential_facts():
+    # CATALOGUE.md section E, epsilon = 1, two candidates
+    assert gain(ExponentialMechanism(1.0), 0) == pytest.approx(0.380, abs=5e-4)
+    assert gain(ExponentialMechanism(1.0), 20) == pytest.approx(0.9999, abs=5e-5)
+    # the weight of the catalogue with monotone utilities, exp(u / 2): half the loss
+    assert gain(MonotoneExponentialMechanism(0.5), 20) == pytest.approx(0.5, abs=5e-5)
+
+
+@pytest.mark.parametrize("gap", range(2, 12))
+def test_permute_and_flip_attains_its_claim_from_a_lead_of_two(gap):
+    assert gain(PermuteAndFlip(1.0), gap) == pytest.approx(1.0, rel=1e-12)
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=5))
+def test_permute_and_flip_by_enumerating_orders_and_flips(others):
+    acceptance = np.array([1.0, *others])
+    chances = np.zeros(len(acceptance))
+    orders = list(itertools.permutations(range(len(acceptance))))
+    for order in orders:
+        still = 1.0
+        for candidate in order:
+            chances[candidate] += still * acceptance[candidate] / len(orders)
+            still *= 1.0 - acceptance[candidate]
+    with np.errstate(divide="ignore"):
+        assert np.exp(log_choice(np.log(acceptance))) == pytest.approx(chances, abs=1e-12)
+
+
+def test_permute_and_flip_is_noisy_max_with_exponential_noise(fit):
+    # Ding et al. 2021; the noise has scale 2 / epsilon. p-values below 1e-6 fail: the false-alarm chance
+    rng = np.random.default_rng(5)
+    utilities = np.array([5.0, 4.0, 3.5, 0.0, 5.0])
+    winners = np.argmax(utilities + rng.exponential(2.0, (200_000, 5)), axis=1)
+    law = PermuteAndFlipLaw(tuple(range(5)), (utilities - 5.0) / 2.0)
+    assert fit(law, winners) > 1e-6
+    draws = law.sample(200_000, rng)
+    assert fit(law, draws) > 1e-6
+    twin = PermuteAndFlipLaw(tuple(range(5)), (utilities - 5.0) / 1.9)
+    assert fit(twin, winners) < 1e-6
+    assert fit(twin, draws) < 1e-6
+
+
+def test_many_candidates_keep_their_digits():
+    log_p = log_choice(np.concatenate([[0.0], np.full(199, -40.0)]))
+    assert logsumexp(log_p) == pytest.approx(0.0, abs=1e-12)
+    assert log_p[1] == pytest.approx(-40.0 - math.log(2.0), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        ExponentialMechanism(1.0, VoteCounts(CANDIDATES)),
+        PermuteAndFlip(1.0, VoteCounts(CANDIDATES)),
+        MonotoneExponentialMechanism(1.0, MonotoneVoteCounts(CANDIDATES)),
+    ],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_all_neighbours_among_small_elections_respect_every_claim(mechanism):
+    elections = [e for n in range(6) for e in itertools.combinations_with_replacement(CANDIDATES, n)]
+    pairs = [pair for pair in itertools.combinations(elections, 2) if mechanism.adjacency.holds(*pair)]
+    assert len(pairs) > 50
+    p, q = (np.array([mechanism(pair[side]).log_probabilities for pair in pairs]) for side in (0, 1))
+    pure, concentrated = mechanism.claims
+    assert np.max(np.abs(p - q)) <= pure.epsilon + 1e-12
+    for order in (1.01, 1.5, 2.0, 4.0, 32.0):
+        for a, b in ((p, q), (q, p)):
+            divergence = np.max(logsumexp(order * a + (1.0 - order) * b, axis=1)) / (order - 1.0)
+            assert divergence <= concentrated.rho * order + 1e-12
+
+
+@pytest.mark.parametrize(
+    "mechanism", [ExponentialMechanism(1.0), MonotoneExponentialMechanism(1.0), PermuteAndFlip(1.0)]
+)
+def test_worst_pairs_are_adjacent_and_nearly_attain_pure_dp(mechanism):
+    pairs = mechanism.worst_pairs()
+    for pair in pairs:
+        mechanism.adjacency.check(pair)
+    assert exact.epsilon(mechanism(pairs[0].x), mechanism(pairs[0].x_prime), 0.0) > 0.98
+
+
+@pytest.mark.parametrize("mechanism", [ExponentialMechanism(1.0), MonotoneExponentialMechanism(1.0)])
+def test_an_even_race_nearly_attains_bounded_range_zcdp(mechanism):
+    pair = mechanism.worst_pairs()[1]
+    rho = exact.exact_parameter(mechanism.claims[1], mechanism(pair.x), mechanism(pair.x_prime))
+    assert 0.97 * mechanism.claims[1].rho < rho <= mechanism.claims[1].rho
+
+
+def test_exponential_draws_follow_the_law_and_not_its_twin(fit):
+    # p-values below 1e-6 fail: the false-alarm chance
+    votes = ("red",) * 3 + ("blue",)
+    draws = ExponentialMechanism(1.0)(votes).sample(200_000, np.random.default_rng(6))
+    assert fit(ExponentialMechanism(1.0)(votes), draws) > 1e-6
+    assert fit(ExponentialMechanism(1.1)(votes), draws) < 1e-6
+
+
+def test_wrong_parameters_are_sentences():
+    with pytest.raises(AuditError, match="at least two"):
+        VoteCounts(("red",))
+    with pytest.raises(AuditError, match="all different"):
+        VoteCounts(("red", "red"))
+    with pytest.raises(AuditError, match="epsilon is 0"):
+        PermuteAndFlip(0.0)
+
+
+def test_utilities_must_be_finite_numbers():
+    class Absent(VoteCounts):
+        def __call__(self, dataset):
+            return np.array([0.0, math.nan])
+
+    with pytest.raises(AuditError, match="one finite number for each"):
+        ExponentialMechanism(1.0, Absent())(())
