@@ -323,4 +323,4 @@ class Maximum(MonotoneQuery):
 
 
 def _count_above(ranks: Indices, indices: Indices) -> NDArray[np.int64]:
-    return len(ranks) - np.searchsorted(ranks, indices, side="right")
+    return np.asarray(len(ranks) - np.searchsorted(ranks, indices, side="right"), dtype=np.int64)

@@ -85,7 +85,7 @@ def log_choice(log_acceptance: Floats) -> Floats:
     nodes, weights = np.polynomial.legendre.leggauss(len(p))
     factors = np.log1p(p * ((nodes[:, None] + 1.0) / 2.0 - 1.0))  # log E[t^(j accepts)], nodes by candidates
     others = factors.sum(axis=1, keepdims=True) - factors
-    return log_acceptance + np.log(weights / 2.0 @ np.exp(others))
+    return np.asarray(log_acceptance + np.log(weights / 2.0 @ np.exp(others)))
 
 
 class _Selection(Reference):

@@ -32,6 +32,9 @@ def test_exponential_facts():
     # CATALOGUE.md section E, epsilon = 1, two candidates
     assert gain(ExponentialMechanism(1.0), 0) == pytest.approx(0.380, abs=5e-4)
     assert gain(ExponentialMechanism(1.0), 20) == pytest.approx(0.9999, abs=5e-5)
+    # 0.380 is what the gaining candidate sees; the one that loses the tie sees more
+    tie = ExponentialMechanism(1.0), VoteCounts().lead(0)
+    assert exact.epsilon(tie[0](tie[1].x), tie[0](tie[1].x_prime), 0.0) == pytest.approx(0.620, abs=5e-4)
     # the weight of the catalogue with monotone utilities, exp(u / 2): half the loss
     assert gain(MonotoneExponentialMechanism(0.5), 20) == pytest.approx(0.5, abs=5e-5)
 
