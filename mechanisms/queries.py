@@ -318,7 +318,7 @@ class Maximum(MonotoneQuery):
         if not record < self.grid[-1]:
             return self.size - 1
         if isinstance(self.grid, range):
-            return -((self.grid.start - math.ceil(record)) // self.grid.step)
+            return int(-((self.grid.start - math.ceil(record)) // self.grid.step))
         return bisect_left(self.grid, record)
 
 
