@@ -118,7 +118,7 @@ class PureDP(Claim):
     symbol: ClassVar[str] = "epsilon"
 
     def __post_init__(self) -> None:
-        finite_at_least(self.epsilon, 0.0, "epsilon of the claim")
+        _store(self, epsilon=finite_at_least(self.epsilon, 0.0, "epsilon of the claim"))
 
     @property
     def claimed_point(self) -> tuple[float, float]:
@@ -156,8 +156,8 @@ class ApproxDP(Claim):
     symbol: ClassVar[str] = "epsilon"
 
     def __post_init__(self) -> None:
-        finite_at_least(self.epsilon, 0.0, "epsilon of the claim")
-        fraction(self.delta, "delta of the claim")
+        _store(self, epsilon=finite_at_least(self.epsilon, 0.0, "epsilon of the claim"))
+        _store(self, delta=fraction(self.delta, "delta of the claim"))
 
     @property
     def claimed_point(self) -> tuple[float, float]:
@@ -198,7 +198,7 @@ class ZCDP(Claim):
     symbol: ClassVar[str] = "rho"
 
     def __post_init__(self) -> None:
-        finite_at_least(self.rho, 0.0, "rho of the claim")
+        _store(self, rho=finite_at_least(self.rho, 0.0, "rho of the claim"))
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
         """See `Claim.least`: sup over a >= 1 of D_a / a, both directions, by a grid over a refined at its maximum.
@@ -240,9 +240,10 @@ class RenyiDP(Claim):
     symbol: ClassVar[str] = "epsilon"
 
     def __post_init__(self) -> None:
-        if finite_at_least(self.order, 1.0, "order of the claim") == 1.0:
+        _store(self, order=finite_at_least(self.order, 1.0, "order of the claim"))
+        if self.order == 1.0:
             raise AuditError("order of the claim is 1; a Renyi order must be above 1.")
-        finite_at_least(self.epsilon, 0.0, "epsilon of the claim")
+        _store(self, epsilon=finite_at_least(self.epsilon, 0.0, "epsilon of the claim"))
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
         """See `Claim.least`: the larger of the two directions' divergences."""
@@ -267,7 +268,7 @@ class GaussianDP(Claim):
     symbol: ClassVar[str] = "mu"
 
     def __post_init__(self) -> None:
-        finite_at_least(self.mu, 0.0, "mu of the claim")
+        _store(self, mu=finite_at_least(self.mu, 0.0, "mu of the claim"))
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
         """See `Claim.least`: |Phi^-1(p) - Phi^-1(p')|."""
@@ -341,6 +342,12 @@ def bernoulli_relative_entropy(p: ArrayLike, q: ArrayLike) -> Floats:
     """Relative entropy of Bernoulli(p) to Bernoulli(q) in nats: the limit of `bernoulli_renyi` at order 1."""
     p, q = np.asarray(p, float), np.asarray(q, float)
     return np.asarray(rel_entr(p, q) + rel_entr(1.0 - p, 1.0 - q))
+
+
+def _store(claim: Claim, **numbers: float) -> None:
+    """Put checked numbers, plain floats now, in place of what was given to a frozen claim."""
+    for name, number in numbers.items():
+        object.__setattr__(claim, name, number)
 
 
 def _centred(order: Floats, p: Floats, q: Floats) -> Floats:

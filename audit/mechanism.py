@@ -181,7 +181,8 @@ def as_outputs(values: Sequence[Any]) -> Outputs:
     kinds = {type(value) for value in values}
     if kinds and all(issubclass(kind, (bool, np.bool_, int, np.integer, float, np.floating)) for kind in kinds):
         numbers = np.array(values)
-        if numbers.dtype != object:
+        floated = numbers.dtype.kind == "f" and not any(issubclass(kind, (float, np.floating)) for kind in kinds)
+        if numbers.dtype != object and not floated:  # numpy makes floats of whole numbers beyond 64 bits
             return numbers
     shapes = {value.shape for value in values if isinstance(value, np.ndarray)}
     if len(shapes) > 1:
@@ -229,7 +230,14 @@ class _Vectorized(_FunctionDistribution):
         outputs = self.function(*arguments)
         if isinstance(outputs, np.ndarray) and outputs.dtype != object:
             return outputs
-        return as_outputs(list(outputs))
+        try:
+            values = list(outputs)
+        except TypeError:
+            raise AuditError(
+                f"The mechanism returned {outputs!r} for {size} outputs; function(dataset, size, rng) must return an "
+                "array of shape (size, ...) or a list of that length."
+            ) from None
+        return as_outputs(values)
 
 
 def _symbol(value: Any) -> Any:
@@ -255,7 +263,7 @@ def _wrap(
         raise AuditError(f"{function!r} is not callable; a mechanism is {form}, or the same without rng.")
     return FunctionMechanism(
         function=function,
-        name=name or getattr(function, "__name__", type(function).__name__),
+        name=name or str(getattr(function, "__name__", type(function).__name__)),
         claim=claim,
         adjacency=adjacency,
         pairs=tuple(pairs),

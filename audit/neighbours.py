@@ -7,6 +7,7 @@ is any sequence with one hashable record a person; order never matters. Query an
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -40,7 +41,7 @@ class DatasetPair:
     name: str = ""
 
     def __str__(self) -> str:
-        return self.name or f"{_shorten(self.x)} against {_shorten(self.x_prime)}"
+        return self.name or f"{shorten(self.x)} against {shorten(self.x_prime)}"
 
     def swapped(self) -> DatasetPair:
         """Return the same pair with x and x' exchanged."""
@@ -61,7 +62,7 @@ class Adjacency(ABC):
         """Raise `AuditError` with both datasets unless the pair is adjacent."""
         try:
             adjacent = self.holds(pair.x, pair.x_prime)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise AuditError(
                 f"The pair {pair} cannot be compared under {self} ({error}); a dataset is a sequence with one "
                 "hashable record a person. Pass adjacency=None to vouch for the pairs yourself."
@@ -150,7 +151,7 @@ def leave_one_out(dataset: Sequence[Hashable]) -> Iterator[DatasetPair]:
     >>> [pair.x_prime for pair in leave_one_out((5, 7, 5))]
     [(7, 5), (5, 5)]
     """
-    persons = tuple(dataset)
+    persons = tuple(_records(dataset))
     for position in _first_positions(persons):
         yield DatasetPair(
             persons,
@@ -167,7 +168,7 @@ def replace_one(dataset: Sequence[Hashable], records: Iterable[Hashable]) -> Ite
     >>> [pair.x_prime for pair in replace_one((0, 1), (0, 1))]
     [(1, 1), (0, 0)]
     """
-    persons, replacements = tuple(dataset), tuple(dict.fromkeys(records))
+    persons, replacements = tuple(_records(dataset)), tuple(dict.fromkeys(records))
     for position in _first_positions(persons):
         for record in replacements:
             if record != persons[position]:
@@ -181,14 +182,21 @@ def replace_one(dataset: Sequence[Hashable], records: Iterable[Hashable]) -> Ite
 def _first_positions(persons: Sequence[Hashable]) -> list[int]:
     first: dict[Hashable, int] = {}
     for position, person in enumerate(persons):
-        first.setdefault(person, position)
+        first.setdefault(_comparable(person), position)
     return list(first.values())
 
 
 def _differences(x: Any, x_prime: Any) -> tuple[int, int]:
     """Sizes of the multiset differences x \\ x' and x' \\ x."""
-    ours, theirs = Counter(_records(x)), Counter(_records(x_prime))
+    ours, theirs = (Counter(map(_comparable, _records(dataset))) for dataset in (x, x_prime))
     return (ours - theirs).total(), (theirs - ours).total()
+
+
+def _comparable(record: Hashable) -> Hashable:
+    """The record itself, with a missing answer (nan) equal to any other."""
+    if isinstance(record, tuple):
+        return tuple(map(_comparable, record))
+    return "nan" if isinstance(record, float) and math.isnan(record) else record
 
 
 def _records(dataset: Any) -> Iterable[Hashable]:
@@ -197,6 +205,7 @@ def _records(dataset: Any) -> Iterable[Hashable]:
     return dataset  # type: ignore[no-any-return]  # checked by Counter
 
 
-def _shorten(dataset: Any, width: int = 48) -> str:
+def shorten(dataset: Any, width: int = 48) -> str:
+    """Represent a dataset in at most ``width`` characters."""
     text = repr(dataset)
     return text if len(text) <= width else f"{text[: width - 4]} ..."

@@ -17,7 +17,7 @@ from scipy.special import ndtri_exp
 from audit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from audit.errors import AuditError
 from audit.exact.divergences import renyi_divergences
-from audit.exact.losses import LossPair
+from audit.exact.losses import LossPair, difference
 from audit.exact.profile import PrivacyProfile, keeps_growing
 from audit.exact.quadrature import Floats
 
@@ -167,13 +167,17 @@ def _normal_quantile(log_chance: Floats, log_complement: Floats) -> Floats:
 
 
 def _candidate_thresholds(pair: LossPair) -> Floats:
-    """Every loss of a finite law, where they are vertices; for densities the losses at the panels' points, thinned."""
+    """Every loss of a finite law, a vertex each; of densities the losses near knots and, thinned, at panel points."""
     if pair.densities is None:
         return pair.losses
     seen = np.unique(pair.panel_losses[np.isfinite(pair.panel_losses)])
     if seen.size > 256:
         seen = seen[np.linspace(0, seen.size - 1, 256).astype(int)]
-    return np.unique(np.concatenate([seen, pair.losses]))
+    close = pair.scale * 2.0 ** -np.arange(1.0, 35.0)
+    knots = np.array(pair.knots)[:, None]
+    values = pair.densities(np.concatenate([knots - close, knots + close]).ravel())
+    near = difference(values[0], values[1])
+    return np.unique(np.concatenate([seen, near[np.isfinite(near)], pair.losses]))
 
 
 def _grows_in_the_tail(values: Floats, log_chances: Floats) -> bool:
