@@ -1,15 +1,18 @@
 """epsaudit: certified lower bounds on the privacy loss of a mechanism, beside the bounds that were proven."""
 
-from audit.claims import ApproxDP, Claim, GaussianDP, PureDP, RenyiDP, ZCDP
+from audit.auditor import audit
+from audit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from audit.errors import AuditError
 from audit.mechanism import Mechanism, OutputDistribution, black_box, vectorized
 from audit.neighbours import AddRemove, DatasetPair, MaxChange, Substitution
+from audit.results import AuditResult
 
 __all__ = [
     "ZCDP",
     "AddRemove",
     "ApproxDP",
     "AuditError",
+    "AuditResult",
     "Claim",
     "DatasetPair",
     "GaussianDP",
@@ -19,6 +22,7 @@ __all__ = [
     "PureDP",
     "RenyiDP",
     "Substitution",
+    "audit",
     "black_box",
     "vectorized",
 ]

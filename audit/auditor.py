@@ -1,0 +1,200 @@
+"""The stages put together: choose a witness on training runs, certify it on fresh ones, report.
+
+A mechanism and a claim enter, an `AuditResult` leaves. The order of the steps is what makes the bound valid.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from audit import exact
+from audit.claims import Claim
+from audit.errors import AuditError, fraction, whole_at_least
+from audit.mechanism import Mechanism, OutputDistribution
+from audit.neighbours import DatasetPair, shorten
+from audit.results import AuditResult, provenance
+from audit.sampling import ProgressCallback, certification_counts, entropy, training_outputs
+from audit.witnesses import DEFAULT_FAMILIES, Choice, Family, choose
+
+LEAST_TRIALS = 100
+MOST_TRAINING_RUNS = 400_000
+
+Sides = tuple[OutputDistribution, OutputDistribution]
+
+
+def audit(
+    mechanism: Mechanism,
+    pairs: DatasetPair | Sequence[DatasetPair] | None = None,
+    *,
+    claim: Claim | None = None,
+    trials: int = 1_000_000,
+    confidence: float = 0.95,
+    seed: int | None = None,
+    n_jobs: int | None = None,
+    witnesses: str | Sequence[Family] = "auto",
+    progress: ProgressCallback | None = None,
+) -> AuditResult:
+    """Certify a lower bound on a mechanism's privacy loss.
+
+    About a tenth of the runs choose the pair, the event and the certificate; the rest are fresh and certify the
+    one choice with the whole error probability. The bound exceeds the mechanism's true parameter with
+    probability at most 1 - confidence, whatever the mechanism is and however well or badly the choice was made.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        A reference implementation, or a function wrapped by `black_box` or `vectorized`.
+    pairs : DatasetPair or sequence of DatasetPair, optional
+        Neighbouring datasets to tell apart; by default the mechanism's own ``worst_pairs()``. Several pairs
+        compete on training runs and one is certified.
+    claim : Claim, optional
+        What to audit; by default the mechanism's own claim.
+    trials : int
+        All runs of the mechanism, on both datasets, training included; at least 100.
+    confidence : float
+        One-sided confidence of the bound, in (0, 1).
+    seed : int, optional
+        Root of all random streams; a fresh one by default. The result depends on nothing else.
+    n_jobs : int, optional
+        Parallel workers, as joblib's; by default every core, or the active `joblib.parallel_config`.
+    witnesses : 'auto' or sequence of Family
+        Where candidate events come from.
+    progress : callable, optional
+        Called with a `audit.sampling.Progress` as certification runs finish.
+
+    Returns
+    -------
+    AuditResult
+
+    Raises
+    ------
+    AuditError
+        Before any run if an argument is out of range or a pair is not adjacent; later if the mechanism's outputs
+        cannot be compared.
+
+    References
+    ----------
+    DESIGN.md section 4; Clopper and Pearson (1934); the membership game is that of Wasserman and Zhou (2010) and
+    Kairouz, Oh and Viswanath (2015) played on fresh runs.
+
+    Examples
+    --------
+    >>> from audit import DatasetPair, PureDP, vectorized
+    >>> noisy_count = vectorized(
+    ...     lambda data, size, rng: len(data) + rng.laplace(scale=0.5, size=size),  # half the noise it needs
+    ...     claim=PureDP(1.0), name="noisy count", pairs=[DatasetPair(("ann",), ("ann", "bob"))],
+    ... )
+    >>> result = audit(noisy_count, trials=100_000, seed=1)
+    >>> result.violates_claim, result.lower_bound > 1.9
+    (True, True)
+    """
+    started = time.perf_counter()
+    if not isinstance(mechanism, Mechanism):
+        raise AuditError(
+            f"{mechanism!r} is not a mechanism; wrap a function as audit.black_box(function, claim=...) or "
+            "audit.vectorized(function, claim=...)."
+        )
+    claim = claim if claim is not None else mechanism.claim
+    if not isinstance(claim, Claim):
+        raise AuditError(f"The claim of {mechanism.name} is {claim!r}; give one, for instance claim=PureDP(1.0).")
+    trials = whole_at_least(trials, LEAST_TRIALS, "trials")
+    confidence = fraction(confidence, "confidence", open_below=True)
+    seed = entropy(seed)
+    families = _families(witnesses)
+    candidates = _checked_pairs(mechanism, pairs)
+
+    sides = [(mechanism(pair.x), mechanism(pair.x_prime)) for pair in candidates]
+    size = training_runs(trials) // (2 * len(candidates))
+    if size < 8:
+        raise AuditError(f"{trials} trials are too few for {len(candidates)} pairs; give fewer pairs or more trials.")
+    trained = 2 * size * len(candidates)
+    runs = trials - trained
+    chosen, choice = _train(sides, families, claim, size, runs, confidence, seed)
+    counts = certification_counts(
+        sides[chosen],
+        choice.witness,
+        runs,
+        seed,
+        n_jobs=n_jobs,
+        prefer="threads" if getattr(mechanism, "releases_the_interpreter", True) else "processes",
+        progress=progress,
+    )
+    pair = candidates[chosen]
+    return AuditResult(
+        mechanism=mechanism.name,
+        claim=claim,
+        pair=str(pair),
+        x=shorten(pair.x),
+        x_prime=shorten(pair.x_prime),
+        trials=trials,
+        training_runs=trained,
+        confidence=confidence,
+        certificate=choice.certificate,
+        witness=choice.witness,
+        counts=counts,
+        exact=exact_parameter(claim, sides[chosen]),
+        seed=seed,
+        reproducible=bool(getattr(mechanism, "reproducible", True)),
+        provenance=provenance(),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def training_runs(trials: int) -> int:
+    """How many of all runs choose the witness: a tenth, more when runs are few, never more than 400,000.
+
+    Examples
+    --------
+    >>> training_runs(10_000), training_runs(1_000_000), training_runs(10**9)
+    (2500, 100000, 400000)
+    """
+    return min(max(trials // 10, min(trials // 4, 10_000)), MOST_TRAINING_RUNS)
+
+
+def exact_parameter(claim: Claim, sides: Sides) -> float | None:
+    """Exact value of the claim's parameter on a pair of output laws; None where a law is not known."""
+    if not all(exact.knows_law(side) for side in sides):
+        return None
+    return exact.exact_parameter(claim, *sides)
+
+
+def _train(
+    sides: Sequence[Sides],
+    families: Sequence[Family],
+    claim: Claim,
+    size: int,
+    runs: int,
+    confidence: float,
+    seed: int,
+) -> tuple[int, Choice]:
+    """Choose pair, witness and certificate by the bound predicted from ``size`` runs a side and pair."""
+    best = 0
+    choices: list[Choice] = []
+    for index, pair_sides in enumerate(sides):
+        outputs, outputs_prime = training_outputs(pair_sides, size, seed, index)
+        choices.append(choose(families, outputs, outputs_prime, claim, runs, confidence))
+        if choices[index].predicted > choices[best].predicted:
+            best = index
+    return best, choices[best]
+
+
+def _checked_pairs(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
+    given = mechanism.worst_pairs() if pairs is None else [pairs] if isinstance(pairs, DatasetPair) else list(pairs)
+    if len(given) == 0:
+        raise AuditError(f"{mechanism.name} names no pairs of datasets; give some as pairs=[DatasetPair(x, x_prime)].")
+    for pair in given:
+        if not isinstance(pair, DatasetPair):
+            raise AuditError(f"{pair!r} is not a pair of datasets; write DatasetPair(x, x_prime).")
+        if mechanism.adjacency is not None:
+            mechanism.adjacency.check(pair)
+    return list(given)
+
+
+def _families(witnesses: str | Sequence[Family]) -> Sequence[Family]:
+    if witnesses == "auto":
+        return DEFAULT_FAMILIES
+    if isinstance(witnesses, str) or len(witnesses) == 0:
+        raise AuditError(f"witnesses is {witnesses!r}; it must be 'auto' or a list of families of audit.witnesses.")
+    return witnesses

@@ -1,0 +1,330 @@
+"""From counts to a lower confidence bound: the membership game and the Clopper-Pearson box.
+
+What enters is how often each event was seen in fresh runs; what leaves is a bound that exceeds the truth with
+probability at most 1 - confidence. Events and certificates are fixed before the counts exist; see `audit.auditor`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainccinv, betaincinv, logit
+
+from audit.claims import Claim
+from audit.errors import AuditError, fraction
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often the two events of a witness were seen: everything a certificate reads.
+
+    Runs on x and x' were mixed by a fair coin a run. Fields are whole numbers, or arrays of one shape (predicted
+    counts may be fractions), so that a certificate compares thousands of candidate events in one call.
+
+    Attributes
+    ----------
+    runs_x, runs_x_prime : int
+        Certification runs on each dataset.
+    guess_x_on_x, guess_x_on_x_prime : int
+        Outputs in the event that guesses 'x': the first are correct guesses, the second wrong ones.
+    guess_x_prime_on_x, guess_x_prime_on_x_prime : int
+        Outputs in the event that guesses 'x′': the first are wrong guesses, the second correct ones.
+    events : int
+        Number of events in play, 1 or 2; a witness with one event abstains everywhere else.
+    """
+
+    runs_x: float | Floats
+    runs_x_prime: float | Floats
+    guess_x_on_x: float | Floats
+    guess_x_on_x_prime: float | Floats
+    guess_x_prime_on_x: float | Floats
+    guess_x_prime_on_x_prime: float | Floats
+    events: int = 2
+
+    @property
+    def runs(self) -> Floats:
+        """All certification runs."""
+        return np.add(self.runs_x, self.runs_x_prime, dtype=float)
+
+    @property
+    def correct(self) -> Floats:
+        """Correct guesses."""
+        return np.add(self.guess_x_on_x, self.guess_x_prime_on_x_prime, dtype=float)
+
+    @property
+    def wrong(self) -> Floats:
+        """Wrong guesses."""
+        return np.add(self.guess_x_on_x_prime, self.guess_x_prime_on_x, dtype=float)
+
+    def to_json(self) -> dict[str, int]:
+        """Return the fields as a JSON object."""
+        return {name: int(value) for name, value in dataclasses.asdict(self).items()}
+
+
+class Certificate(ABC):
+    """A rule that turns counts into lower bounds; every method broadcasts over arrays in the counts.
+
+    Each bound holds with probability at least ``confidence`` on its own; bounds computed from the same counts
+    for several definitions do not hold jointly at that level unless the docstring of the rule says so.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def epsilon(self, counts: Counts, delta: float, confidence: float) -> Floats:
+        """Lower bound on epsilon such that (epsilon, delta)-DP can hold; 0 where nothing is shown."""
+
+    @abstractmethod
+    def delta(self, counts: Counts, epsilon: float, confidence: float) -> Floats:
+        """Lower bound on delta such that (epsilon, delta)-DP can hold; 0 where nothing is shown."""
+
+    @abstractmethod
+    def parameter(self, claim: Claim, counts: Counts, confidence: float) -> Floats:
+        """Lower bound on the claim's parameter (epsilon, rho or mu); 0 where nothing is shown."""
+
+    @abstractmethod
+    def point(self, claim: Claim) -> tuple[float, float]:
+        """The (epsilon, delta) of the claim's privacy profile at which epsilon and delta bounds are reported."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object that `certificate_from_json` turns back into this certificate."""
+        return {"kind": type(self).__name__, **dataclasses.asdict(self)}  # type: ignore[call-overload]  # a dataclass
+
+
+@dataclass(frozen=True)
+class MembershipGame(Certificate):
+    """Guess which dataset each run used; (epsilon, delta)-DP limits the odds that a guess is correct.
+
+    With r guesses in N runs, v of them correct, (epsilon, 0)-DP makes v stochastically at most Binomial(r, q),
+    q = e^epsilon / (1 + e^epsilon), given r. With delta > 0 and m events a guess is correct with probability at
+    most q + pi (1 - q), pi = m delta / (2 s), where s is the probability of guessing: a small share of the error
+    goes to a lower limit on s. See DESIGN.md section 4.
+
+    Parameters
+    ----------
+    tangent : float, optional
+        For a claim about a whole curve (zCDP, Renyi, Gaussian DP): the epsilon at which its privacy profile is
+        tested. None for pure and approximate DP, which are tested at their own delta.
+    share : float
+        Share of the error probability spent on s when delta > 0, in (0, 1).
+
+    Examples
+    --------
+    Randomised response, 1,000 runs, 731 of them guessed correctly:
+
+    >>> counts = Counts(500, 500, 365, 134, 135, 366)
+    >>> round(float(MembershipGame().epsilon(counts, 0.0, 0.95)), 3)
+    0.881
+    """
+
+    tangent: float | None = None
+    share: float = 0.03
+    name: ClassVar[str] = "membership game"
+
+    def __post_init__(self) -> None:
+        fraction(self.share, "share of the membership game", open_below=True)
+
+    def epsilon(self, counts: Counts, delta: float, confidence: float) -> Floats:
+        """See `Certificate.epsilon`."""
+        correct_low, leak = self._limits(counts, confidence, delta)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bound = logit((correct_low - leak) / (1.0 - leak))
+        return np.where((leak < 1.0) & (correct_low > leak), np.maximum(bound, 0.0), 0.0)
+
+    def delta(self, counts: Counts, epsilon: float, confidence: float) -> Floats:
+        """See `Certificate.delta`: the largest delta that the test at ``epsilon`` rejects."""
+        correct_low, leak_per_delta = self._limits(counts, confidence, 1.0)
+        # leak rejected: Q > q + pi (1 - q), so pi < 1 - (1 - Q)(1 + e^epsilon)
+        leak = 1.0 - (1.0 - correct_low) * (1.0 + np.exp(epsilon))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            bound = leak / leak_per_delta
+        return np.where((leak > 0.0) & np.isfinite(leak_per_delta), np.minimum(bound, 1.0), 0.0)
+
+    def parameter(self, claim: Claim, counts: Counts, confidence: float) -> Floats:
+        """See `Certificate.parameter`."""
+        if claim.claimed_point is not None:
+            return self.epsilon(counts, claim.claimed_point[1], confidence)
+        epsilon = self.point(claim)[0]
+        return claim.least_at(epsilon, self.delta(counts, epsilon, confidence))
+
+    def point(self, claim: Claim) -> tuple[float, float]:
+        """See `Certificate.point`: the claimed point, or the tangent's."""
+        if claim.claimed_point is not None:
+            return claim.claimed_point
+        if self.tangent is None:
+            raise AuditError(f"The membership game against {claim} needs a tangent epsilon; None was given.")
+        return (self.tangent, claim.profile(self.tangent))
+
+    def _limits(self, counts: Counts, confidence: float, delta: float) -> tuple[Floats, Floats]:
+        """Lower limit on the probability that a guess is correct, and the part pi of it that delta explains."""
+        alpha = 1.0 - confidence
+        guesses = counts.correct + counts.wrong
+        if delta == 0.0:
+            correct_low = clopper_pearson_lower(counts.correct, guesses, alpha)
+            return correct_low, np.zeros_like(correct_low)
+        guessed_low = clopper_pearson_lower(guesses, counts.runs, self.share * alpha)
+        with np.errstate(divide="ignore"):
+            leak = counts.events * delta / (2.0 * guessed_low)
+        return clopper_pearson_lower(counts.correct, guesses, (1.0 - self.share) * alpha), np.asarray(leak)
+
+
+@dataclass(frozen=True)
+class Box(Certificate):
+    """Clopper-Pearson limits on both probabilities of one event: p >= p_low and p' <= p'_up at once.
+
+    Any definition whose allowed (p, p') form a convex symmetric region has its bound at that corner. The limits
+    are simultaneous, so all bounds from one box hold jointly.
+
+    Parameters
+    ----------
+    event : str
+        'x' for the event that guesses x, 'x_prime' for the one that guesses x'.
+    split : float
+        Share of the error probability spent on the likelier side, in (0, 1).
+
+    Examples
+    --------
+    >>> counts = Counts(500, 500, 365, 134, 0, 0, events=1)
+    >>> round(float(Box().epsilon(counts, 0.0, 0.95)), 3)
+    0.801
+    """
+
+    event: str = "x"
+    split: float = 0.5
+    name: ClassVar[str] = "Clopper-Pearson box"
+
+    def __post_init__(self) -> None:
+        if self.event not in ("x", "x_prime"):
+            raise AuditError(f"event of the box is {self.event!r}; it must be 'x' or 'x_prime'.")
+        fraction(self.split, "split of the box", open_below=True)
+
+    def corner(self, counts: Counts, confidence: float) -> tuple[Floats, Floats]:
+        """Lower limit on the likelier side's probability and upper limit on the other side's."""
+        alpha = 1.0 - confidence
+        if self.event == "x":
+            likely, rare = (counts.guess_x_on_x, counts.runs_x), (counts.guess_x_on_x_prime, counts.runs_x_prime)
+        else:
+            likely = (counts.guess_x_prime_on_x_prime, counts.runs_x_prime)
+            rare = (counts.guess_x_prime_on_x, counts.runs_x)
+        return (
+            clopper_pearson_lower(*likely, self.split * alpha),
+            clopper_pearson_upper(*rare, (1.0 - self.split) * alpha),
+        )
+
+    def epsilon(self, counts: Counts, delta: float, confidence: float) -> Floats:
+        """See `Certificate.epsilon`."""
+        low, up = self.corner(counts, confidence)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bounds = [np.log(low - delta) - np.log(up), np.log(1.0 - up - delta) - np.log1p(-low)]
+        return np.where(low > up, np.fmax(np.fmax(*bounds), 0.0), 0.0)
+
+    def delta(self, counts: Counts, epsilon: float, confidence: float) -> Floats:
+        """See `Certificate.delta`."""
+        low, up = self.corner(counts, confidence)
+        ratio = np.exp(epsilon)
+        gains: Floats = np.maximum(low - ratio * up, (1.0 - up) - ratio * (1.0 - low))
+        return np.maximum(gains, 0.0)
+
+    def parameter(self, claim: Claim, counts: Counts, confidence: float) -> Floats:
+        """See `Certificate.parameter`."""
+        low, up = self.corner(counts, confidence)
+        apart = low > up
+        least = claim.least(np.where(apart, low, 0.5), np.where(apart, up, 0.5))
+        return np.where(apart, np.asarray(least, float), 0.0)
+
+    def point(self, claim: Claim) -> tuple[float, float]:
+        """See `Certificate.point`: the claimed point, or (0, total variation distance) for a whole curve."""
+        return claim.claimed_point or (0.0, claim.profile(0.0))
+
+
+def certificate_from_json(data: dict[str, Any]) -> Certificate:
+    """Rebuild a certificate from what `Certificate.to_json` returned; raises `AuditError` for anything else.
+
+    Examples
+    --------
+    >>> certificate_from_json(Box("x_prime").to_json())
+    Box(event='x_prime', split=0.5)
+    """
+    kinds: dict[str, type[Certificate]] = {"MembershipGame": MembershipGame, "Box": Box}
+    fields = dict(data)
+    try:
+        return kinds[fields.pop("kind")](**fields)
+    except (KeyError, TypeError):
+        raise AuditError(f"{data!r} is not a certificate; its kind must be one of {', '.join(kinds)}.") from None
+
+
+def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
+    """One-sided lower confidence limit at level 1 - alpha on a binomial probability; 0 for no success.
+
+    Clopper and Pearson (1934). Broadcasts; fractional counts interpolate.
+
+    Examples
+    --------
+    >>> round(float(clopper_pearson_lower(9, 10, 0.05)), 4)
+    0.6058
+    """
+    k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
+    some = k > 0.0
+    limit = betaincinv(np.where(some, k, 1.0), np.maximum(n - k, 0.0) + 1.0, alpha)
+    return np.where(some, np.asarray(limit, float), 0.0)
+
+
+def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
+    """One-sided upper confidence limit at level 1 - alpha on a binomial probability; 1 for no failure.
+
+    Examples
+    --------
+    >>> round(float(clopper_pearson_upper(0, 100, 0.05)), 4)
+    0.0295
+    """
+    k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
+    some = k < n
+    limit = betainccinv(k + 1.0, np.where(some, n - k, 1.0), alpha)
+    return np.where(some, np.asarray(limit, float), 1.0)
+
+
+def reach(claim: Claim, runs: int, confidence: float) -> float:
+    """Largest bound on the claim's parameter that ``runs`` certification runs can show, whatever the mechanism.
+
+    This is what the better certificate says when every run is a correct guess: about log(runs) for epsilon.
+
+    Examples
+    --------
+    >>> from audit.claims import PureDP
+    >>> round(reach(PureDP(1.0), 10_000, 0.95), 2)
+    8.11
+    """
+    half = max(runs // 2, 1)
+    perfect = Counts(half, half, half, 0, 0, half)
+    bounds = [float(Box().parameter(claim, perfect, confidence))]
+    tangents = [None] if claim.claimed_point is not None else [0.0, 1.0, 2.0, 4.0, 8.0]
+    bounds += [float(MembershipGame(t).parameter(claim, perfect, confidence)) for t in tangents]
+    return max(bounds)
+
+
+def runs_to_reach(claim: Claim, confidence: float, limit: int = 10**15) -> int | None:
+    """Least number of certification runs (to within 1 %) whose `reach` passes the claim; None above ``limit``.
+
+    Examples
+    --------
+    >>> from audit.claims import PureDP
+    >>> 2.9e4 < runs_to_reach(PureDP(9.2), 0.95) < 3.1e4
+    True
+    """
+    if reach(claim, limit, confidence) <= claim.parameter:
+        return None
+    low, high = 1.0, float(limit)
+    while high > 1.01 * low:
+        middle = (low * high) ** 0.5
+        if reach(claim, int(middle), confidence) > claim.parameter:
+            high = middle
+        else:
+            low = middle
+    return int(np.ceil(high))

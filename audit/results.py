@@ -1,0 +1,283 @@
+"""What an audit found: an immutable record that keeps its counts, recomputes its bounds, and goes to JSON and back.
+
+Counts and choices enter, sentences and files leave. Rendering many results is the business of `audit.reporting`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import platform
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from audit import claims
+from audit.certificates import Certificate, Counts, certificate_from_json, reach, runs_to_reach
+from audit.claims import Claim
+from audit.errors import AuditError
+from audit.witnesses import Witness, witness_from_json
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """A certified lower bound on the privacy loss of a mechanism on one pair of datasets.
+
+    Bounds are recomputed from ``counts`` by ``certificate`` whenever they are asked for. Each holds with
+    probability at least ``confidence`` over the runs.
+
+    Attributes
+    ----------
+    mechanism : str
+        Name of the mechanism.
+    claim : Claim
+        What was audited.
+    pair, x, x_prime : str
+        The pair's name, and its two datasets (shortened).
+    trials, training_runs : int
+        All runs of the mechanism on both datasets, and those of them that chose witness and certificate.
+    confidence : float
+        One-sided confidence of every bound.
+    certificate : Certificate
+        The rule that turns the counts into bounds.
+    witness : Witness
+        The events that tell x from x'; prints.
+    counts : Counts
+        What the certification runs saw.
+    exact : float or None
+        The exact value of the claim's parameter on this pair, where both output laws are known.
+    seed : int
+        Root of all random streams.
+    reproducible : bool
+        False where the mechanism owns its randomness.
+    provenance : dict
+        Versions of what computed the result.
+    seconds : float
+        Wall-clock time; not part of the saved result.
+    """
+
+    mechanism: str
+    claim: Claim
+    pair: str
+    x: str
+    x_prime: str
+    trials: int
+    training_runs: int
+    confidence: float
+    certificate: Certificate
+    witness: Witness
+    counts: Counts
+    exact: float | None
+    seed: int
+    reproducible: bool = True
+    provenance: dict[str, str] = field(default_factory=dict, repr=False)
+    seconds: float = field(default=math.nan, repr=False, compare=False)
+
+    @property
+    def proven(self) -> float:
+        """The claim's parameter."""
+        return self.claim.parameter
+
+    @functools.cached_property
+    def lower_bound(self) -> float:
+        """Certified lower bound on the claim's parameter: epsilon, rho or mu."""
+        return float(self.certificate.parameter(self.claim, self.counts, self.confidence))
+
+    @functools.cached_property
+    def point(self) -> tuple[float, float]:
+        """The (epsilon, delta) that was tested: the claimed one, or a point of the claim's privacy profile."""
+        return self.certificate.point(self.claim)
+
+    @functools.cached_property
+    def epsilon_lower(self) -> float:
+        """Certified lower bound on epsilon at the delta of `point`."""
+        return float(self.certificate.epsilon(self.counts, self.point[1], self.confidence))
+
+    @functools.cached_property
+    def delta_lower(self) -> float:
+        """Certified lower bound on delta at the epsilon of `point`."""
+        return float(self.certificate.delta(self.counts, self.point[0], self.confidence))
+
+    @property
+    def violates_claim(self) -> bool:
+        """Whether the certified lower bound is above the claim."""
+        return self.lower_bound > self.proven
+
+    @property
+    def verdict(self) -> str:
+        """'violated' if the bound contradicts the claim, else 'consistent' (which is no proof of privacy)."""
+        return "violated" if self.violates_claim else "consistent"
+
+    @property
+    def runs(self) -> int:
+        """Certification runs."""
+        return self.trials - self.training_runs
+
+    @functools.cached_property
+    def limits(self) -> str | None:
+        """A sentence if no mechanism, however leaky, could have refuted the claim with so few runs; else None."""
+        most = reach(self.claim, self.runs, self.confidence)
+        if most > self.proven:
+            return None
+        needed = runs_to_reach(self.claim, self.confidence)
+        more = "more than 10^15 would be needed" if needed is None else f"at least {needed:.2g} would be needed"
+        return (
+            f"This audit could not have refuted the claim: {self.runs:,} certification runs show at most "
+            f"{self.claim.symbol} {_down(most)}; {more}."
+        )
+
+    def __str__(self) -> str:
+        exact = "" if self.exact is None else f", exact for this pair {self.exact:.4g}"
+        heard = "contradicts the claim" if self.violates_claim else "does not refute the claim"
+        lines = [
+            f"{self.mechanism}: {self.claim} claimed; certified lower bound {self.claim.symbol} >= "
+            f"{_down(self.lower_bound)} at {self.confidence:.6g} confidence: {heard}.",
+            f"  pair       {self.pair}",
+            f"  witness    {self.witness}",
+            f"  counts     {self.describe_counts()}",
+            f"  parameter  {self.claim.symbol} proven {self.proven:.4g}{exact}",
+            f"  method     {self.certificate.name}, {self.training_runs:,} runs to choose and {self.runs:,} to certify",
+            f"  seed       {self.seed}" + ("" if self.reproducible else " (not reproducible from the seed)"),
+        ]
+        return "\n".join(lines + ([f"  note       {self.limits}"] if self.limits else []))
+
+    def describe_counts(self) -> str:
+        """Write the counts as a person would check them."""
+        counts = self.counts
+        seen = []
+        for event, on_x, on_x_prime in (
+            (self.witness.guess_x, counts.guess_x_on_x, counts.guess_x_on_x_prime),
+            (self.witness.guess_x_prime, counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime),
+        ):
+            if event is not None:
+                seen.append(f"{on_x:,} of {counts.runs_x:,} on x, {on_x_prime:,} of {counts.runs_x_prime:,} on x'")
+        return "; ".join(seen)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object: what was run and seen, and the bounds, which `from_json` computes afresh."""
+        return {
+            "mechanism": self.mechanism,
+            "claim": self.claim.to_json(),
+            "pair": {"name": self.pair, "x": self.x, "x_prime": self.x_prime},
+            "trials": self.trials,
+            "training_runs": self.training_runs,
+            "confidence": self.confidence,
+            "certificate": self.certificate.to_json(),
+            "witness": {"text": str(self.witness), **self.witness.to_json()},
+            "counts": self.counts.to_json(),
+            "lower_bound": _json_number(self.lower_bound),
+            "epsilon_lower": _json_number(self.epsilon_lower),
+            "delta_lower": _json_number(self.delta_lower),
+            "proven": self.proven,
+            "exact": None if self.exact is None else _json_number(self.exact),
+            "verdict": self.verdict,
+            "seed": self.seed,
+            "reproducible": self.reproducible,
+            "provenance": dict(self.provenance),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> AuditResult:
+        """Rebuild a result from what `to_json` returned; runs no code of the audited mechanism.
+
+        Raises
+        ------
+        AuditError
+            If a field is missing or malformed.
+        """
+        try:
+            return cls(
+                mechanism=str(data["mechanism"]),
+                claim=claims.from_json(data["claim"]),
+                pair=str(data["pair"]["name"]),
+                x=str(data["pair"]["x"]),
+                x_prime=str(data["pair"]["x_prime"]),
+                trials=int(data["trials"]),
+                training_runs=int(data["training_runs"]),
+                confidence=float(data["confidence"]),
+                certificate=certificate_from_json(data["certificate"]),
+                witness=witness_from_json(data["witness"]),
+                counts=Counts(**{f.name: int(data["counts"][f.name]) for f in dataclasses.fields(Counts)}),
+                exact=None if data["exact"] is None else float(data["exact"]),
+                seed=int(data["seed"]),
+                reproducible=bool(data["reproducible"]),
+                provenance={str(key): str(value) for key, value in data["provenance"].items()},
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise AuditError(f"This is not an audit result: field {error} is missing or malformed.") from error
+
+
+def save(results: Iterable[AuditResult], path: Path) -> None:
+    """Write a result file ``{"schema": 1, "results": [...]}``, whole or not at all; raises `AuditError`."""
+    write_whole(path, json.dumps({"schema": SCHEMA, "results": [r.to_json() for r in results]}, indent=1) + "\n")
+
+
+def load(path: Path) -> list[AuditResult]:
+    """Read a result file; raises `AuditError` if it cannot be read or is none."""
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise AuditError(f"{path} cannot be read as a result file: {error}.") from error
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA or not isinstance(data.get("results"), list):
+        raise AuditError(f'{path} is not a result file; it must hold {{"schema": {SCHEMA}, "results": [...]}}.')
+    return [AuditResult.from_json(item) for item in data["results"]]
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file under a temporary name and rename it, so that no half file is ever left.
+
+    Raises
+    ------
+    AuditError
+        If the folder cannot be written to.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        temporary.replace(path)
+    except OSError as error:
+        raise AuditError(
+            f"{path} cannot be written ({error.strerror or error}); give a folder that you may write to."
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@functools.cache
+def provenance() -> dict[str, str]:
+    """Versions of the harness, its libraries, Python and the platform, and the git commit if there is one."""
+    found = {name: version(name) for name in ("epsaudit", "numpy", "scipy", "joblib", "scikit-learn")}
+    found |= {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
+    try:
+        commit = subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        )
+        found["commit"] = commit.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        pass  # not a git checkout: the version says what there is to say
+    return found
+
+
+def _down(value: float, digits: int = 4) -> str:
+    """Format a lower bound with ``digits`` significant digits, never rounded up."""
+    if value == 0.0 or not math.isfinite(value):
+        return f"{value:g}"
+    step = 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1)
+    return f"{math.floor(value / step + 1e-9) * step:.{digits}g}"
+
+
+def _json_number(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)

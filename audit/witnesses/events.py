@@ -1,0 +1,189 @@
+"""Events: sets of outputs that can be tested by the million, printed, and saved.
+
+A witness found on training runs enters as one or two events; what leaves is how many outputs fall in each.
+Everything here is fixed before the certification runs and knows nothing of how it was found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.errors import AuditError
+from audit.mechanism import Outputs
+from audit.witnesses.atoms import atom_from_json, atom_to_json, describe_atoms, is_atom
+from audit.witnesses.features import Feature, Value, feature_from_json, feature_to_json
+
+Mask = NDArray[np.bool_]
+VALUE = Value()
+
+
+class Event(Protocol):
+    """A fixed set of outputs."""
+
+    def contains(self, outputs: Outputs) -> Mask:
+        """Say of each output whether it lies in the event, shape (size,)."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object that `event_from_json` turns back into the event."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval of the real line; infinite ends are open or closed alike."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    includes_low: bool = True
+    includes_high: bool = True
+
+    def contains(self, numbers: NDArray[Any]) -> Mask:
+        """Say which numbers lie in the interval; NaN never does."""
+        if self.low == -math.inf and self.high == math.inf:
+            return np.asarray(numbers == numbers)
+        above = numbers >= self.low if self.includes_low else numbers > self.low
+        if self.high == math.inf:
+            return np.asarray(above)
+        below = numbers <= self.high if self.includes_high else numbers < self.high
+        return np.asarray(below if self.low == -math.inf else above & below)
+
+    def describe(self, label: str) -> str:
+        """Write the interval as a condition on ``label``."""
+        if self.low == -math.inf and self.high == math.inf:
+            return f"{label} is a number"
+        left = "<=" if self.includes_low else "<"
+        right = "<=" if self.includes_high else "<"
+        if self.high == math.inf:
+            return f"{label} {'>=' if self.includes_low else '>'} {self.low:.6g}"
+        if self.low == -math.inf:
+            return f"{label} {right} {self.high:.6g}"
+        return f"{self.low:.6g} {left} {label} {right} {self.high:.6g}"
+
+
+@dataclass(frozen=True)
+class Region:
+    """A union of intervals of one feature, with single outputs (atoms) put in or taken out.
+
+    Examples
+    --------
+    >>> event = Region(intervals=(Interval(high=0.5),), included=(None,))
+    >>> print(event, event.contains(np.array([0.2, 3.0, None], dtype=object)))
+    {y <= 0.5 or y = None} [ True False  True]
+    """
+
+    feature: Feature = VALUE
+    intervals: tuple[Interval, ...] = ()
+    included: tuple[Hashable, ...] = ()
+    excluded: tuple[Hashable, ...] = ()
+
+    def contains(self, outputs: Outputs) -> Mask:
+        """See `Event`."""
+        inside = np.zeros(len(outputs), bool)
+        if self.intervals:
+            numbers = self.feature(outputs)
+            inside = self.intervals[0].contains(numbers)
+            for interval in self.intervals[1:]:
+                inside |= interval.contains(numbers)
+        if self.excluded:
+            inside &= ~is_atom(outputs, self.excluded)
+        if self.included:
+            inside |= is_atom(outputs, self.included)
+        return inside
+
+    def __str__(self) -> str:
+        parts = [interval.describe(self.feature.label) for interval in self.intervals]
+        if self.excluded:
+            parts = [f"({' or '.join(parts)}) and {describe_atoms('not ', self.excluded)}"]
+        if self.included:
+            parts.append(describe_atoms("", self.included))
+        return "{" + (" or ".join(parts) or "never") + "}"
+
+    def to_json(self) -> dict[str, Any]:
+        """See `Event`."""
+        return {
+            "kind": "Region",
+            "feature": feature_to_json(self.feature),
+            "intervals": [[_finite(i.low), _finite(i.high), i.includes_low, i.includes_high] for i in self.intervals],
+            "included": [atom_to_json(atom) for atom in self.included],
+            "excluded": [atom_to_json(atom) for atom in self.excluded],
+            "text": str(self),
+        }
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What tells x from x': outputs in ``guess_x`` are guesses 'x', those in ``guess_x_prime`` guesses 'x''.
+
+    At least one of the two events is given; they are disjoint, and outputs in neither are abstentions.
+    """
+
+    guess_x: Event | None
+    guess_x_prime: Event | None
+
+    def __post_init__(self) -> None:
+        if self.guess_x is None and self.guess_x_prime is None:
+            raise AuditError("A witness needs at least one event; both are None.")
+
+    @property
+    def events(self) -> int:
+        """Number of events, 1 or 2."""
+        return (self.guess_x is not None) + (self.guess_x_prime is not None)
+
+    def count(self, outputs: Outputs) -> tuple[int, int]:
+        """Count the outputs in each of the two events."""
+        first, second = (
+            0 if event is None else int(np.count_nonzero(event.contains(outputs)))
+            for event in (self.guess_x, self.guess_x_prime)
+        )
+        return first, second
+
+    def __str__(self) -> str:
+        if self.guess_x_prime is None:
+            return f"{self.guess_x}"
+        if self.guess_x is None:
+            return f"{self.guess_x_prime} likelier under x'"
+        return f"{self.guess_x} for x, {self.guess_x_prime} for x'"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object that `witness_from_json` turns back into the witness."""
+        events = {"guess_x": self.guess_x, "guess_x_prime": self.guess_x_prime}
+        return {name: None if event is None else event.to_json() for name, event in events.items()}
+
+
+def witness_from_json(data: dict[str, Any]) -> Witness:
+    """Rebuild a witness; raises `AuditError` for what is none."""
+    try:
+        events = [None if data[name] is None else event_from_json(data[name]) for name in ("guess_x", "guess_x_prime")]
+    except (KeyError, TypeError):
+        raise AuditError(f"{data!r} is not a witness; it needs guess_x and guess_x_prime.") from None
+    return Witness(*events)
+
+
+def event_from_json(data: dict[str, Any]) -> Event:
+    """Rebuild an event; raises `AuditError` for what is none.
+
+    Examples
+    --------
+    >>> print(event_from_json(Region(intervals=(Interval(0.0, 1.0),)).to_json()))
+    {0 <= y <= 1}
+    """
+    try:
+        if data["kind"] == "Region":
+            return Region(
+                feature_from_json(data["feature"]),
+                tuple(Interval(float(low), float(high), bool(a), bool(b)) for low, high, a, b in data["intervals"]),
+                tuple(atom_from_json(atom) for atom in data["included"]),
+                tuple(atom_from_json(atom) for atom in data["excluded"]),
+            )
+    except (KeyError, TypeError, ValueError):
+        pass
+    raise AuditError(f"{data!r} is not an event.")
+
+
+def _finite(bound: float) -> float | str:
+    return bound if math.isfinite(bound) else repr(bound)

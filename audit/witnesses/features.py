@@ -1,0 +1,149 @@
+"""Numbers read off outputs: the output itself, one coordinate, a distance from a centre.
+
+Outputs of any kind enter, one float an output leaves (NaN where there is none to read), with a label that the
+printed event uses. A new way to look at outputs is a new class here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.errors import AuditError
+from audit.mechanism import Outputs
+
+
+class Feature(Protocol):
+    """A number read off each output, as a frozen dataclass that survives JSON."""
+
+    @property
+    def label(self) -> str:
+        """How the number is written in an event, for instance 'y[0]'."""
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        """Return shape (size,), any real dtype; NaN where an output has no such number."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """The output itself, where it is a number.
+
+    Examples
+    --------
+    >>> Value()(np.array([1.5, None, "no"], dtype=object))
+    array([1.5, nan, nan])
+    """
+
+    label = "y"
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        """See `Feature`."""
+        if outputs.ndim == 1 and outputs.dtype.kind in "iuf":
+            return outputs
+        if outputs.ndim == 1 and outputs.dtype.kind == "b":
+            return outputs.astype(np.int8)
+        if outputs.ndim == 1 and outputs.dtype == object:
+            return np.array([_number(value) for value in outputs.tolist()], float)
+        return np.full(len(outputs), np.nan)
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """One coordinate of an output that is a vector of numbers, or of a tuple.
+
+    Examples
+    --------
+    >>> Coordinate(1)(np.array([[1.0, 2.0], [3.0, 4.0]])), Coordinate(1).label
+    (array([2., 4.]), 'y[1]')
+    """
+
+    index: int
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        return f"y[{self.index}]"
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        """See `Feature`; arrays of more than one dimension are read in C order."""
+        if outputs.ndim >= 2:
+            flat = outputs.reshape(len(outputs), -1)
+            if self.index < flat.shape[1]:
+                return Value()(flat[:, self.index])
+        if outputs.ndim == 1 and outputs.dtype == object:
+            return np.array([_number(_part(value, self.index)) for value in outputs.tolist()], float)
+        return np.full(len(outputs), np.nan)
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """Absolute distance of another feature from a centre.
+
+    Examples
+    --------
+    >>> Deviation(Value(), 1.0)(np.array([0.0, 4.0])), Deviation(Value(), 1.0).label
+    (array([1., 3.]), '|y - 1|')
+    """
+
+    feature: Feature
+    centre: float
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        return f"|{self.feature.label} - {self.centre:.6g}|"
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        """See `Feature`."""
+        with np.errstate(invalid="ignore"):
+            return np.abs(self.feature(outputs) - self.centre)
+
+
+def feature_to_json(feature: Feature) -> dict[str, Any]:
+    """Return a JSON object that `feature_from_json` turns back into the feature."""
+    fields = {
+        field.name: getattr(feature, field.name)
+        for field in dataclasses.fields(feature)  # type: ignore[arg-type]  # features are dataclasses
+    }
+    return {
+        "kind": type(feature).__name__,
+        **{name: feature_to_json(value) if name == "feature" else value for name, value in fields.items()},
+    }
+
+
+def feature_from_json(data: dict[str, Any]) -> Feature:
+    """Rebuild a feature; raises `AuditError` for what is none.
+
+    Examples
+    --------
+    >>> feature_from_json(feature_to_json(Deviation(Coordinate(1), 0.5)))
+    Deviation(feature=Coordinate(index=1), centre=0.5)
+    """
+    try:
+        match data["kind"]:
+            case "Value":
+                return Value()
+            case "Coordinate":
+                return Coordinate(int(data["index"]))
+            case "Deviation":
+                return Deviation(feature_from_json(data["feature"]), float(data["centre"]))
+    except (KeyError, TypeError, ValueError):
+        pass
+    raise AuditError(f"{data!r} is not a feature of an output.")
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, (int, float, np.number, np.bool_)):
+        try:
+            return float(value)
+        except OverflowError:
+            return float("inf") if value > 0 else float("-inf")
+    return float("nan")
+
+
+def _part(value: Any, index: int) -> Any:
+    return value[index] if isinstance(value, tuple) and index < len(value) else None

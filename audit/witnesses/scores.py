@@ -1,0 +1,236 @@
+"""Scores: one number an output, larger where x is likelier; the candidates from which events are cut.
+
+A family is fitted on training outputs of both datasets and gives scores; `audit.witnesses.selection` cuts them at
+thresholds. A new kind of witness is a new family here: nothing else needs to know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.mechanism import Outputs
+from audit.witnesses.atoms import find_atoms, tabulate
+from audit.witnesses.events import Event, Interval, Region
+from audit.witnesses.features import Coordinate, Deviation, Feature, Value
+
+Floats = NDArray[np.float64]
+
+
+class Score(Protocol):
+    """A fitted score.
+
+    ``smooth`` says whether the log-likelihood ratio is likely to vary smoothly along the score, so that rare events
+    at its ends can be judged from commoner ones nearby.
+    """
+
+    @property
+    def smooth(self) -> bool:
+        """See above."""
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        """Return shape (size,), larger where x is likelier, NaN where the score has no opinion."""
+
+    def at_least(self, threshold: float) -> Event:
+        """Return the event that the score is at least ``threshold``."""
+
+    def at_most(self, threshold: float) -> Event:
+        """Return the event that the score is at most ``threshold``."""
+
+
+class Family(Protocol):
+    """A way to find scores."""
+
+    def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
+        """Fit on training outputs of x and x'; an empty answer means that the family has nothing to say."""
+
+
+@dataclass(frozen=True)
+class Monotone:
+    """A feature itself, or its negative, as the score: its events are tails."""
+
+    feature: Feature
+    sign: int
+    smooth = True
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        """See `Score`."""
+        numbers = self.feature(outputs)
+        if numbers.dtype.kind == "u":
+            numbers = numbers.astype(float)
+        return numbers if self.sign > 0 else -numbers
+
+    def at_least(self, threshold: float) -> Event:
+        """See `Score`."""
+        interval = Interval(low=threshold) if self.sign > 0 else Interval(high=-threshold)
+        return Region(self.feature, (interval,))
+
+    def at_most(self, threshold: float) -> Event:
+        """See `Score`."""
+        interval = Interval(high=threshold) if self.sign > 0 else Interval(low=-threshold)
+        return Region(self.feature, (interval,))
+
+
+@dataclass(frozen=True)
+class Tails:
+    """Tails of every feature: {y <= t}, {y >= t}, and both at once, {|y - median| >= t}."""
+
+    def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
+        """See `Family`."""
+        scores: list[Score] = []
+        for feature in features_of(outputs, outputs_prime):
+            numbers = np.concatenate([feature(outputs), feature(outputs_prime)])
+            numbers = numbers[np.isfinite(numbers)]
+            if len(numbers) == 0 or np.all(numbers == numbers[0]):
+                continue
+            deviation = Deviation(feature, float(np.median(numbers)))
+            scores += [Monotone(f, sign) for f in (feature, deviation) for sign in (1, -1)]
+        return scores
+
+
+@dataclass(frozen=True)
+class PiecewiseRatio:
+    """A log-likelihood ratio that is constant on single outputs (atoms) and on intervals of a feature."""
+
+    feature: Feature
+    atoms: tuple[Hashable, ...]
+    atom_values: Floats
+    edges: Floats
+    interval_values: Floats
+    smooth = False
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        """See `Score`."""
+        values = np.full(len(outputs), np.nan)
+        if len(self.interval_values):
+            numbers = self.feature(outputs)
+            known = ~np.isnan(numbers)
+            values[known] = self.interval_values[np.searchsorted(self.edges, numbers[known], side="left")]
+        if self.atoms:
+            position = find_atoms(outputs, self.atoms)
+            values = np.where(position >= 0, self.atom_values[position], values)
+        return values
+
+    def at_least(self, threshold: float) -> Event:
+        """See `Score`."""
+        return self._event(self.interval_values >= threshold, self.atom_values >= threshold)
+
+    def at_most(self, threshold: float) -> Event:
+        """See `Score`."""
+        return self._event(self.interval_values <= threshold, self.atom_values <= threshold)
+
+    def _event(self, chosen_intervals: NDArray[np.bool_], chosen_atoms: NDArray[np.bool_]) -> Event:
+        bounds = np.concatenate([[-np.inf], self.edges, [np.inf]])
+        intervals: list[Interval] = []
+        for i in np.flatnonzero(chosen_intervals):
+            if intervals and intervals[-1].high == bounds[i]:
+                intervals[-1] = Interval(intervals[-1].low, bounds[i + 1], includes_low=False)
+            else:
+                intervals.append(Interval(bounds[i], bounds[i + 1], includes_low=False))
+        included = tuple(atom for atom, chosen in zip(self.atoms, chosen_atoms, strict=True) if chosen)
+        excluded: tuple[Hashable, ...] = ()
+        if intervals:
+            excluded = tuple(
+                atom
+                for atom, chosen in zip(self.atoms, chosen_atoms, strict=True)
+                if not chosen
+                and isinstance(atom, (int, float))
+                and any(i.contains(np.array([atom]))[0] for i in intervals)
+            )
+        return Region(self.feature, tuple(intervals), included, excluded)
+
+
+@dataclass(frozen=True)
+class LikelihoodRatio:
+    """Estimate the likelihood ratio: by counting on repeated outputs, by a decision tree on the other numbers.
+
+    Its events are sets of atoms and unions of intervals. The tree is scikit-learn's, grown on one feature.
+
+    Parameters
+    ----------
+    leaves : int
+        Most intervals of the tree.
+    most_atoms : int
+        Most repeated outputs that are counted one by one; the commonest are kept.
+    """
+
+    leaves: int = 24
+    most_atoms: int = 4096
+
+    def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
+        """See `Family`."""
+        atoms, ratios = self._count_atoms(outputs, outputs_prime)
+        scores: list[Score] = []
+        for feature in features_of(outputs, outputs_prime):
+            if isinstance(feature, Value):
+                edges, leaves = self._grow(feature, outputs, outputs_prime, atoms)
+                scores.append(PiecewiseRatio(feature, atoms, ratios, edges, leaves))
+            else:
+                edges, leaves = self._grow(feature, outputs, outputs_prime, ())
+                scores.append(PiecewiseRatio(feature, (), np.empty(0), edges, leaves))
+        if not any(isinstance(score, PiecewiseRatio) and score.atoms for score in scores) and atoms:
+            scores.append(PiecewiseRatio(Value(), atoms, ratios, np.empty(0), np.empty(0)))
+        return scores
+
+    def _count_atoms(self, outputs: Outputs, outputs_prime: Outputs) -> tuple[tuple[Hashable, ...], Floats]:
+        counts, counts_prime = tabulate(outputs), tabulate(outputs_prime)
+        least = 1 if outputs.dtype == object or outputs.dtype.kind in "US" else 4
+        pooled = {atom: counts.get(atom, 0) + counts_prime.get(atom, 0) for atom in {**counts, **counts_prime}}
+        repeated = sorted((atom for atom, n in pooled.items() if n >= least), key=lambda atom: -pooled[atom])
+        if len(repeated) > self.most_atoms:
+            repeated = [atom for atom in repeated[: self.most_atoms] if pooled[atom] > 1]
+        a = np.array([counts.get(atom, 0) for atom in repeated], float)
+        b = np.array([counts_prime.get(atom, 0) for atom in repeated], float)
+        return tuple(repeated), np.log((a + 0.5) / (len(outputs) + 1)) - np.log((b + 0.5) / (len(outputs_prime) + 1))
+
+    def _grow(
+        self, feature: Feature, outputs: Outputs, outputs_prime: Outputs, atoms: tuple[Hashable, ...]
+    ) -> tuple[Floats, Floats]:
+        """Fit the tree on the numbers that are no atoms; return its edges and the log ratio between them."""
+        from sklearn.tree import DecisionTreeClassifier  # a second to import, and only training needs it
+
+        numbers = [_others(feature, side, atoms) for side in (outputs, outputs_prime)]
+        total = len(numbers[0]) + len(numbers[1])
+        if total < 20:
+            return np.empty(0), np.empty(0)
+        tree = DecisionTreeClassifier(
+            criterion="log_loss",
+            max_leaf_nodes=self.leaves,
+            min_samples_leaf=max(10, total // 2000),
+            min_impurity_decrease=2.0 / total,
+            random_state=0,
+        )
+        labels = np.repeat([0, 1], [len(numbers[0]), len(numbers[1])])
+        pooled = np.concatenate(numbers).astype(np.float32).astype(float)  # scikit-learn splits in single precision
+        tree.fit(pooled[:, None], labels)
+        edges = np.unique(tree.tree_.threshold[tree.tree_.feature >= 0])
+        a, b = (
+            np.bincount(np.searchsorted(edges, side, side="left"), minlength=len(edges) + 1).astype(float)
+            for side in numbers
+        )
+        return edges, np.log((a + 0.5) / (len(outputs) + 1)) - np.log((b + 0.5) / (len(outputs_prime) + 1))
+
+
+def features_of(outputs: Outputs, outputs_prime: Outputs, most: int = 64) -> list[Feature]:
+    """List the features that both sides' outputs have: the number itself, or each coordinate of a vector."""
+    if outputs.ndim > 1:
+        return [Coordinate(i) for i in range(min(int(np.prod(outputs.shape[1:])), most))]
+    if outputs.dtype == object:
+        sample = [*outputs[:2000].tolist(), *outputs_prime[:2000].tolist()]
+        longest = max((len(value) for value in sample if isinstance(value, tuple)), default=0)
+        plain = any(isinstance(value, (int, float)) for value in sample)
+        return [Value()] * plain + [Coordinate(i) for i in range(min(longest, most))]
+    return [Value()] if outputs.dtype.kind in "iufb" else []
+
+
+def _others(feature: Feature, outputs: Outputs, atoms: tuple[Hashable, ...]) -> NDArray[Any]:
+    numbers = feature(outputs)
+    keep = np.isfinite(numbers)
+    if atoms:
+        keep &= find_atoms(outputs, atoms) < 0
+    others: NDArray[Any] = numbers[keep]
+    return others
