@@ -89,14 +89,19 @@ class Claim(ABC):
     def approximate(self, delta: float) -> ApproxDP:
         """Return the tightest (epsilon, delta)-DP that this claim implies at the given delta in [0, 1)."""
         delta = fraction(delta, "delta")
-        if self.profile(0.0) <= delta:
+
+        def shortfall(epsilon: float) -> float:
+            return float(self.least_at(epsilon, delta)) - self.parameter
+
+        at_zero = shortfall(0.0)
+        if at_zero > 0.0 or (at_zero == 0.0 and self.profile(0.0) <= delta):
             return ApproxDP(0.0, delta)
         high = 1.0
-        while self.profile(high) > delta:
+        while shortfall(high) <= 0.0:
             high *= 2.0
             if high > 1e6:
                 raise AuditError(f"{self} implies no (epsilon, delta)-DP with delta = {delta:g}.")
-        root: float = brentq(lambda e: self.profile(e) - delta, 0.0, high, xtol=1e-12)
+        root: float = brentq(shortfall, 0.0, high, xtol=1e-12)
         return ApproxDP(root, delta)
 
     def to_json(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ def renyi_divergences(pair: LossPair, orders: Floats) -> Floats:
     With r the likelihood ratio and a the order, D_a = log(1 + (a - 1) I) / (a - 1) where I is the mean under the
     second law of (r^a - 1 - a (r - 1)) / (a - 1), which is never negative and tends to r log r - r + 1 as a -> 1.
     """
-    if _is_infinite(pair):
+    if pair.separates:
         return np.full(orders.shape, np.inf)
     log_means = log_sum(pair.atoms[1] + log_excess(orders[:, None], pair.losses), axis=1)
     densities = pair.densities
@@ -83,10 +83,3 @@ def _log_series(order: Floats, losses: Floats) -> Floats:
         total = total + order * geometric * losses ** (n - 2) / factorial
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(total) + 2 * np.log(np.abs(losses)))
-
-
-def _is_infinite(pair: LossPair) -> bool:
-    """Whether the first law allows what the second does not, beyond a density's last rounding."""
-    sure = pair.panel_losses == np.inf
-    mass = np.where(sure, pair.panels.values[0] + pair.panels.log_weights, -np.inf)
-    return bool(np.any(pair.losses == np.inf)) or bool(np.any(mass > -700.0))

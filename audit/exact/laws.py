@@ -65,14 +65,17 @@ def loss_pair(law: object, law_prime: object) -> LossPair:
 
 
 def _has_atoms(law: object) -> bool:
-    support = getattr(law, "support", None)
-    return support is not None and len(support) > 0 and getattr(law, "log_probabilities", None) is not None
+    return _listed(law, "support") and getattr(law, "log_probabilities", None) is not None
 
 
 def _has_density(law: object) -> bool:
-    knots = getattr(law, "knots", None)
     usable = callable(getattr(law, "log_density", None)) and getattr(law, "scale", None) is not None
-    return knots is not None and len(knots) > 0 and usable
+    return _listed(law, "knots") and usable
+
+
+def _listed(law: object, name: str) -> bool:
+    value = getattr(law, name, None)
+    return isinstance(value, (Sequence, np.ndarray)) and len(value) > 0
 
 
 def _name(law: object) -> str:
@@ -157,10 +160,13 @@ def _panels(
     if not (0.0 < scale < np.inf and np.all(np.isfinite(knots))):
         raise AuditError(f"A law has scale {scale!r} and knots {knots!r}; they must be finite, the scale positive.")
 
+    atoms = np.array(places)
+
     def densities(points: Floats) -> Floats:
-        return np.stack(
-            [_log_density(law, points) if _has_density(law) else np.full(points.shape, -np.inf) for law in laws]
-        )
+        if atoms.size:  # there a mixture answers with a mass
+            points = np.where(np.isin(points, atoms), np.nextafter(points, np.inf), points)
+        nowhere = np.full(points.shape, -np.inf)
+        return np.stack([_log_density(law, points) if _has_density(law) else nowhere for law in laws])
 
     edges = initial_edges(knots, scale)
     panels = Panels.over(edges[:-1], edges[1:], densities)

@@ -75,6 +75,12 @@ class LossPair:
         return difference(self.panels.values[0], self.panels.values[1])
 
     @cached_property
+    def separates(self) -> bool:
+        """Whether the first law allows what the second does not, with a probability of 1e-300 at least."""
+        sure = np.where(self.panel_losses == np.inf, self.panels.values[0] + self.panels.log_weights, -np.inf)
+        return bool(np.any(self.losses == np.inf)) or bool(np.any(sure > -690.0))
+
+    @cached_property
     def log_masses(self) -> Floats:
         """Log-masses of the panels under both laws, shape (2, panels)."""
         return self.panels.log_masses

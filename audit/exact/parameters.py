@@ -88,6 +88,8 @@ def _(claim: GaussianDP, profile: PrivacyProfile) -> float:
     pair = profile.pair
     if profile.greatest_loss == 0.0:
         return 0.0
+    if pair.separates or pair.swapped.separates:
+        return math.inf
     thresholds = _candidate_thresholds(pair)
     values, log_chances = _separation(pair, thresholds)
     if math.isinf(profile.greatest_loss) and pair.densities is not None:

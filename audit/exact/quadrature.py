@@ -78,6 +78,20 @@ class Panels:
         """Greatest log-integrand seen plus the logarithm of the width, shape (channels, panels)."""
         return np.asarray(self.values.max(axis=-1) + np.log(self.right - self.left))
 
+    @property
+    def log_hidden(self) -> Floats:
+        """What a peak between two points may hold, shape (channels, panels): -inf where they are close enough.
+
+        Between points a concave log-integrand rises by no more than it does from one point to the next one.
+        """
+        with np.errstate(invalid="ignore"):
+            rises = np.abs(np.diff(self.values, axis=-1))
+        rises = np.where(np.isfinite(rises), rises, 0.0)
+        rise = np.maximum(rises[..., :-1], rises[..., 1:])
+        inner = self.values[..., 1:-1]
+        hidden = np.where(rise > 8.0, inner + rise, -np.inf).max(axis=-1)
+        return np.asarray(hidden + np.log(self.right - self.left))
+
     def halves(self, integrands: Integrands) -> Panels:
         """Panels of half the width, the two halves of a panel side by side."""
         middle = (self.left + self.right) / 2
@@ -205,7 +219,8 @@ def log_integral(integrands: Integrands, knots: Sequence[float], scale: float) -
             tolerance = np.clip(1e-10 * np.logaddexp(0.0, total), 1e-10, 1e-3)
             share = np.exp(np.maximum(after_both, before) - total)
             good = (error <= tolerance * np.maximum(share, 1e-3)) | np.isneginf(total) | np.isposinf(total)
-        chosen = np.repeat(good.all(axis=0), 2)
+        hides = halves.log_hidden > np.repeat(total, halves.size, axis=1) - 25.0
+        chosen = np.repeat(good.all(axis=0), 2) & ~hides.any(axis=0)
         settled = np.logaddexp(settled, log_sum(after[:, chosen]))
         return chosen
 
@@ -218,8 +233,8 @@ def log_integral(integrands: Integrands, knots: Sequence[float], scale: float) -
     kept = np.flatnonzero(~diverges)
     panels = Panels(panels.left, panels.right, panels.values[kept])
     settled = settled[kept]
-    bounds = panels.log_bounds
-    panels = panels[np.any(bounds > bounds.max(axis=1, keepdims=True) - 200.0, axis=0)]
+    bounds = np.maximum(panels.log_bounds, panels.log_hidden)
+    panels = panels[np.any(bounds > panels.log_bounds.max(axis=1, keepdims=True) - 200.0, axis=0)]
     if panels.size == 0:
         return np.where(diverges, np.inf, -np.inf)
     accepted, left_over = refine(panels, lambda points: integrands(points)[kept], accept)

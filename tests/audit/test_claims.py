@@ -1,0 +1,287 @@
+"""What each privacy definition says of events, of its profile, and of the way back from a profile to a parameter."""
+
+import itertools
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+
+from audit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP
+from audit.claims import bernoulli_relative_entropy, bernoulli_renyi, from_json
+
+CLAIMS = [PureDP(1.0), ApproxDP(1.0, 1e-3), ZCDP(0.5), RenyiDP(3.0, 0.7), GaussianDP(1.0)]
+DECADES = [1e-3, 1e-2, 0.1, 1.0, 10.0]
+every_claim = pytest.mark.parametrize("claim", CLAIMS, ids=str)
+chances = st.floats(0.0, 1.0).map(lambda chance: round(chance, 9))
+inner_chances = st.floats(1e-6, 1 - 1e-6)
+
+
+def zcdp_conversion(rho, epsilon):
+    """Canonne, Kamath and Steinke (2020), Corollary 13: delta at epsilon, minimised over the order."""
+
+    def log_delta(log_below):
+        below = math.exp(log_below)
+        a = 1 + below
+        return below * (a * rho - epsilon) - math.log(below) + a * math.log1p(-1 / a)
+
+    return math.exp(minimize_scalar(log_delta, bounds=(-10, 12), method="bounded", options={"xatol": 1e-12}).fun)
+
+
+def divergence_of_order_two(p, q):
+    p, q = Fraction(p), Fraction(q)
+    return math.log(p * p / q + (1 - p) ** 2 / (1 - q))
+
+
+# Events
+
+
+@every_claim
+@given(p=chances, q=chances)
+def test_least_does_not_mind_a_swap_or_the_complement(claim, p, q):
+    least = float(claim.least(p, q))
+    assert least >= 0.0
+    for other in ((q, p), (1 - p, 1 - q), (1 - q, 1 - p)):
+        assert float(claim.least(*other)) == pytest.approx(least, rel=1e-6, abs=1e-7)
+
+
+@every_claim
+@given(p=chances)
+def test_equal_probabilities_ask_for_nothing(claim, p):
+    assert float(claim.least(p, p)) == 0.0
+
+
+@every_claim
+@given(p=inner_chances, q=inner_chances, share=st.floats(0.0, 1.0))
+def test_events_further_apart_ask_for_more(claim, p, q, share):
+    between = p + share * (q - p)
+    assert float(claim.least(p, between)) <= float(claim.least(p, q)) * (1 + 1e-6) + 1e-9
+
+
+@every_claim
+def test_impossible_on_one_side_only(claim):
+    allowed = claim.delta if isinstance(claim, ApproxDP) else 0.0
+    assert float(claim.least(allowed + 0.1, 0.0)) == math.inf
+    assert float(claim.least(1.0, 0.9 - allowed)) == math.inf
+    assert float(claim.least(allowed, 0.0)) == 0.0
+
+
+@every_claim
+def test_arrays_broadcast(claim):
+    p, q = np.array([[0.1], [0.5]]), np.array([0.2, 0.3, 0.5])
+    table = claim.least(p, q)
+    assert table.shape == (2, 3)
+    for i, j in itertools.product(range(2), range(3)):
+        assert table[i, j] == pytest.approx(float(claim.least(p[i, 0], q[j])), rel=1e-12)
+    assert claim.least_at(q, 0.01).shape == (3,)
+
+
+@given(inner_chances, inner_chances)
+def test_least_by_the_definition(p, q):
+    likely, rare = max(p, q), min(p, q)
+    pure = max(math.log(likely / rare), math.log((1 - rare) / (1 - likely)))
+    assert float(PureDP(1.0).least(p, q)) == pytest.approx(pure, abs=1e-9)
+    second = max(divergence_of_order_two(p, q), divergence_of_order_two(q, p))
+    assert float(RenyiDP(2.0, 1.0).least(p, q)) == pytest.approx(second, rel=1e-9, abs=1e-14)
+
+
+@given(inner_chances, inner_chances)
+def test_zcdp_never_asks_for_more_than_the_supremum_over_orders(p, q):
+    """An audit may fall short of the truth but not exceed it."""
+    orders = 1 + np.geomspace(1e-7, 1e6, 20_001)
+    fine = np.max(np.maximum(bernoulli_renyi(orders, p, q), bernoulli_renyi(orders, q, p)) / orders)
+    limit = max(float(bernoulli_relative_entropy(p, q)), float(bernoulli_relative_entropy(q, p)))
+    least = float(ZCDP(1.0).least(p, q))
+    assert least <= max(float(fine), limit) * (1 + 1e-6)
+    assert least >= float(fine) * (1 - 1e-3)
+
+
+@given(inner_chances, inner_chances, st.floats(1.0001, 1e3))
+def test_renyi_divergence_of_events(p, q, order):
+    value = float(bernoulli_renyi(order, p, q))
+    entropy = float(bernoulli_relative_entropy(p, q))
+    assert value >= entropy * (1 - 1e-7) - 1e-15
+    assert value <= float(PureDP(1.0).least(p, q)) * (1 + 1e-9)
+    assert float(bernoulli_renyi(1 + 1e-7, p, q)) == pytest.approx(entropy, rel=1e-4, abs=1e-15)
+
+
+def test_small_divergences_keep_their_digits():
+    for gap in (1e-2, 1e-5, 1e-8):
+        p, q = 0.3 + gap, 0.3
+        assert float(bernoulli_renyi(2.0, p, q)) == pytest.approx(divergence_of_order_two(p, q), rel=1e-7)
+
+
+# Profiles
+
+
+@every_claim
+def test_profile_falls_from_the_greatest_distance_towards_zero(claim):
+    values = [claim.profile(e) for e in (0.0, 0.2, 1.0, 3.0)]
+    assert all(0.0 <= b <= a < 1.0 for a, b in itertools.pairwise(values))
+    assert values[0] > 0.0
+
+
+@every_claim
+def test_profile_grows_with_the_parameter(claim):
+    values = [claim.with_parameter(t).profile(0.5) for t in (0.0, 0.3, 1.0, 2.0)]
+    assert values == sorted(values)
+
+
+@every_claim
+def test_no_event_of_a_claim_exceeds_its_profile(claim):
+    """An event that needs parameter t respects p <= e^epsilon p' + delta_t(epsilon), for every epsilon."""
+    rng = np.random.default_rng(5)
+    for p, q in rng.uniform(0.02, 0.98, (4, 2)):
+        needed = claim.with_parameter(float(claim.least(p, q)) * (1 + 1e-9) + 1e-12)
+        for epsilon in (0.0, 0.7):
+            assert max(p - math.exp(epsilon) * q, q - math.exp(epsilon) * p) <= needed.profile(epsilon) + 1e-6
+
+
+@pytest.mark.parametrize("parameter", DECADES)
+@every_claim
+def test_round_trip_from_parameter_to_profile_and_back(claim, parameter):
+    claim = claim.with_parameter(parameter)
+    for epsilon in (0.0, 0.5 * min(parameter, 3.0)):
+        delta = claim.profile(epsilon)
+        if 1e-12 < delta < 1 - 1e-9 and (claim.claimed_point is None or epsilon < parameter):
+            assert float(claim.least_at(epsilon, delta)) == pytest.approx(parameter, rel=1e-5)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2])
+@every_claim
+def test_round_trip_through_approximate_dp(claim, delta):
+    if isinstance(claim, ApproxDP) and delta < claim.delta:
+        with pytest.raises(AuditError, match=f"{delta:g}"):
+            claim.approximate(delta)
+        return
+    implied = claim.approximate(delta)
+    assert implied.delta == delta
+    if implied.epsilon > 0.0:
+        assert claim.profile(implied.epsilon) == pytest.approx(delta, rel=1e-5)
+
+
+def test_claims_that_imply_nothing_at_a_delta():
+    for claim, delta in (
+        (ApproxDP(0.0, 0.1), 0.01),
+        (ApproxDP(1.0, 1e-5), 0.0),
+        (ZCDP(1.0), 0.0),
+        (GaussianDP(1.0), 0.0),
+    ):
+        with pytest.raises(AuditError, match=f"delta = {delta:g}"):
+            claim.approximate(delta)
+    for claim in (PureDP(0.0), ZCDP(0.0), ApproxDP(0.0, 0.0)):
+        assert claim.approximate(0.0 if claim.claimed_point else 0.1).epsilon == 0.0
+    assert PureDP(2.0).approximate(0.0).epsilon == pytest.approx(2.0)
+
+
+@every_claim
+def test_nothing_is_needed_for_no_delta(claim):
+    assert np.all(claim.least_at([0.0, 1.0], 0.0) == ([0.0, 1.0] if isinstance(claim, PureDP) else [0.0, 0.0]))
+    assert float(claim.least_at(0.5, 1.0)) > 1e4 or isinstance(claim, GaussianDP)
+
+
+def test_profile_of_pure_and_approximate_dp():
+    """Randomised response attains it: its event has probabilities e^eps / (1 + e^eps) and 1 / (1 + e^eps)."""
+    for eps, epsilon in ((1.0, 0.0), (3.0, 1.0), (0.1, 0.05)):
+        truth = 1 / (1 + math.exp(-eps))
+        best = truth - math.exp(epsilon) * (1 - truth)
+        assert PureDP(eps).profile(epsilon) == pytest.approx(best, rel=1e-12)
+        assert ApproxDP(eps, 0.01).profile(epsilon) == pytest.approx(0.01 + 0.99 * best, rel=1e-12)
+    assert PureDP(1.0).profile(1.0) == 0.0
+    assert ApproxDP(1.0, 1e-5).profile(7.0) == 1e-5
+    assert ApproxDP(1.0, 1e-5).claimed_point == (1.0, 1e-5)
+
+
+def test_gaussian_golden():
+    """(1, 1e-5) needs a standard deviation of 3.7306316 sensitivities (Balle and Wang 2018; catalogue section E)."""
+    assert 1 / float(GaussianDP(1.0).least_at(1.0, 1e-5)) == pytest.approx(3.7306316, abs=5e-8)
+    assert GaussianDP(1 / 3.7306316).approximate(1e-5).epsilon == pytest.approx(1.0, abs=1e-7)
+
+
+@pytest.mark.parametrize("rho", [1e-3, 0.1, 0.5, 5.0])
+def test_zcdp_profile_lies_between_the_gaussian_and_the_published_conversion(rho):
+    mu = math.sqrt(2 * rho)
+    for epsilon in (0.5 * mu, rho + 2 * mu):
+        profile = ZCDP(rho).profile(epsilon)
+        assert GaussianDP(mu).profile(epsilon) * (1 - 1e-9) <= profile <= zcdp_conversion(rho, epsilon) * (1 + 1e-6)
+
+
+def test_weaker_definitions_imply_larger_profiles():
+    """eps-DP implies eps tanh(eps / 2)-zCDP, which implies Renyi DP of order 2 with twice that rho (catalogue C1)."""
+    for eps in (0.3, 2.0):
+        rho = eps * math.tanh(eps / 2)
+        for epsilon in (0.0, 0.5 * eps):
+            profiles = [claim.profile(epsilon) for claim in (PureDP(eps), ZCDP(rho), RenyiDP(2.0, 2 * rho))]
+            assert profiles[0] <= profiles[1] * (1 + 1e-6)
+            assert profiles[1] <= profiles[2] * (1 + 1e-6)
+
+
+@given(st.floats(0.0, 5.0), st.floats(1e-6, 0.9))
+@settings(max_examples=20)
+def test_least_at_is_where_the_line_first_touches(epsilon, delta):
+    """Every event on the line p = e^epsilon p' + delta asks for at least as much."""
+    p_prime = (1 - delta) * math.exp(-epsilon) * np.linspace(1e-4, 1 - 1e-4, 50)
+    for claim in CLAIMS:
+        least = float(claim.least_at(epsilon, delta))
+        if not isinstance(claim, ApproxDP) or delta > claim.delta:
+            assert np.min(claim.least(np.exp(epsilon) * p_prime + delta, p_prime)) >= least * (1 - 1e-6) - 1e-9
+
+
+# The objects themselves
+
+
+@every_claim
+def test_json_round_trip(claim):
+    assert from_json(json.loads(json.dumps(claim.to_json()))) == claim
+
+
+@every_claim
+def test_parameter_is_replaced_and_printed(claim):
+    changed = claim.with_parameter(0.125)
+    assert changed.parameter == 0.125
+    assert type(changed) is type(claim)
+    assert "0.125" in str(changed)
+
+
+def test_numbers_are_stored_as_plain_floats():
+    for given_as in (1, np.float32(1.0), np.int64(1), True):
+        claim = PureDP(given_as)
+        assert type(claim.epsilon) is float
+        assert json.dumps(claim.to_json()) == '{"kind": "PureDP", "epsilon": 1.0}'
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: PureDP(-1.0), "epsilon of the claim is -1.0"),
+        (lambda: PureDP(math.nan), "nan"),
+        (lambda: PureDP(math.inf), "inf"),
+        (lambda: PureDP("much"), "'much'"),
+        (lambda: PureDP(None), "None"),
+        (lambda: ApproxDP(1.0, 1.0), "delta of the claim is 1.0"),
+        (lambda: ApproxDP(1.0, -1e-9), "-1e-09"),
+        (lambda: ApproxDP(-2.0, 0.1), "epsilon of the claim is -2.0"),
+        (lambda: ApproxDP(1.0, math.nan), "nan"),
+        (lambda: ZCDP(-0.5), "rho of the claim is -0.5"),
+        (lambda: RenyiDP(1.0, 0.5), "order of the claim is 1"),
+        (lambda: RenyiDP(0.5, 0.5), "order of the claim is 0.5"),
+        (lambda: RenyiDP(2.0, -0.5), "epsilon of the claim is -0.5"),
+        (lambda: GaussianDP(-3.0), "mu of the claim is -3.0"),
+        (lambda: PureDP(1.0).profile(-0.25), "epsilon is -0.25"),
+        (lambda: ZCDP(1.0).profile(math.nan), "nan"),
+        (lambda: GaussianDP(1.0).approximate(1.5), "delta is 1.5"),
+        (lambda: PureDP(1.0).with_parameter(-4.0), "-4.0"),
+        (lambda: from_json({"kind": "Secret"}), "Secret"),
+        (lambda: from_json({"kind": "PureDP"}), "PureDP"),
+        (lambda: from_json({"kind": []}), r"\[\]"),
+        (lambda: from_json("PureDP"), "'PureDP'"),
+        (lambda: from_json({"kind": "ZCDP", "rho": "x"}), "'x'"),
+    ],
+)
+def test_bad_numbers_are_named(make, words):
+    with pytest.raises(AuditError, match=words):
+        make()

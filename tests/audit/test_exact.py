@@ -1,0 +1,528 @@
+"""The exact profile against closed forms, against enumeration of every event, and against scipy's quadrature."""
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.integrate import quad
+from scipy.special import logsumexp
+
+from audit import ZCDP, ApproxDP, AuditError, Claim, GaussianDP, PureDP, RenyiDP
+from audit.exact import PrivacyProfile, delta, epsilon, exact_parameter, knows_law, likelihood_ratio_events, renyi
+from mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw, NormalLaw
+
+EPSILONS = [0.01, 0.5, 1.0, 5.0]
+FAMILIES = [PureDP(1.0), ApproxDP(1.0, 0.01), ZCDP(1.0), RenyiDP(3.0, 1.0), GaussianDP(1.0)]
+
+
+@dataclass(frozen=True)
+class ScipyLaw:
+    """A frozen scipy distribution as a law."""
+
+    law: object
+    knots: tuple[float, ...]
+    scale: float = 1.0
+
+    def log_density(self, outputs):
+        return self.law.logpdf(outputs)
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """Laplace noise clipped to [0, 1]: an atom at either end, a density between; refuses to be asked at an atom."""
+
+    centre: float
+    noise: float
+    support: ClassVar = (0.0, 1.0)
+
+    @property
+    def log_probabilities(self):
+        law = stats.laplace(self.centre, self.noise)
+        return np.array([law.logcdf(0.0), law.logsf(1.0)])
+
+    @property
+    def knots(self):
+        return (self.centre,)
+
+    @property
+    def scale(self):
+        return self.noise
+
+    def log_density(self, outputs):
+        assert not np.isin(outputs, self.support).any()
+        density = stats.laplace(self.centre, self.noise).logpdf(outputs)
+        return np.where((outputs > 0.0) & (outputs < 1.0), density, -np.inf)
+
+
+@dataclass(frozen=True)
+class NormalMixture:
+    """Half N(0, 1), half N(1, 1)."""
+
+    knots: ClassVar = (0.0, 1.0)
+    scale: ClassVar = 1.0
+
+    def log_density(self, outputs):
+        return logsumexp([stats.norm(c).logpdf(outputs) for c in (0.0, 1.0)], axis=0) - math.log(2.0)
+
+
+def finite(*probabilities):
+    with np.errstate(divide="ignore"):
+        return FiniteLaw(range(len(probabilities)), np.log(probabilities))
+
+
+def randomised_response(eps):
+    truth = 1 / (1 + math.exp(-eps))
+    return finite(truth, 1 - truth), finite(1 - truth, truth)
+
+
+chances = st.floats(0.0, 1.0).map(lambda chance: chance if chance > 1e-3 else 0.0)
+weights = st.integers(2, 7).flatmap(
+    lambda k: st.tuples(*[st.lists(chances, min_size=k, max_size=k).filter(lambda w: sum(w) > 0.01)] * 2)
+)
+
+
+def laws_of(pair):
+    return tuple(finite(*(np.array(w) / sum(w))) for w in pair)
+
+
+def all_events(law, law_prime):
+    p, q = np.exp(law.log_probabilities), np.exp(law_prime.log_probabilities)
+    events = np.array(list(itertools.product([0, 1], repeat=len(p))), float)
+    return np.minimum(events @ p, 1.0), np.minimum(events @ q, 1.0)
+
+
+# Finite laws: every event can be enumerated
+
+
+@given(weights, st.floats(0.0, 5.0))
+def test_delta_is_the_best_of_all_events(pair, eps):
+    law, law_prime = laws_of(pair)
+    p, q = all_events(law, law_prime)
+    profile = PrivacyProfile(law, law_prime)
+    assert profile.hockey_stick(eps) == pytest.approx(np.max(p - math.exp(eps) * q), abs=1e-13)
+    assert profile.delta(eps) == pytest.approx(
+        max(np.max(p - math.exp(eps) * q), np.max(q - math.exp(eps) * p)), abs=1e-13
+    )
+
+
+@given(weights, st.floats(1e-6, 0.9))
+def test_epsilon_is_the_best_of_all_events(pair, target):
+    law, law_prime = laws_of(pair)
+    p, q = all_events(law, law_prime)
+    expected = float(np.max(ApproxDP(0.0, target).least(p, q)))
+    found = epsilon(law, law_prime, target)
+    if not math.isfinite(found):  # an impossible event of probability target, but for rounding, may go either way
+        expected = float(np.max(ApproxDP(0.0, target * (1 - 1e-9)).least(p, q)))
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-9) or delta(law, law_prime, found) == pytest.approx(target)
+
+
+@given(weights)
+def test_pure_epsilon_is_the_greatest_loss(pair):
+    law, law_prime = laws_of(pair)
+    with np.errstate(invalid="ignore"):
+        losses = np.abs(law.log_probabilities - law_prime.log_probabilities)
+    assert epsilon(law, law_prime, 0.0) == np.nanmax(losses, initial=0.0)
+
+
+@given(weights)
+def test_gaussian_parameter_is_the_best_of_all_events(pair):
+    law, law_prime = laws_of(tuple([x + 0.01 for x in w] for w in pair))
+    p, q = all_events(law, law_prime)
+    inside = (p > 0) & (q > 0) & (p < 1) & (q < 1)
+    expected = np.max(GaussianDP(1.0).least(p[inside], q[inside]), initial=0.0)
+    assert exact_parameter(GaussianDP(1.0), law, law_prime) == pytest.approx(expected, abs=1e-7)
+
+
+@given(weights, st.floats(1.01, 30.0))
+def test_renyi_divergence_is_its_power_sum(pair, order):
+    law, law_prime = laws_of(tuple([x + 0.01 for x in w] for w in pair))
+    log_p, log_q = law.log_probabilities, law_prime.log_probabilities
+    expected = logsumexp(order * log_p + (1 - order) * log_q) / (order - 1)
+    assert renyi(law, law_prime, order) == pytest.approx(expected, rel=1e-9, abs=1e-13)
+    assert renyi(law, law_prime, 1.0) == pytest.approx(np.sum(np.exp(log_p) * (log_p - log_q)), rel=1e-9, abs=1e-13)
+
+
+@given(weights)
+@settings(max_examples=30)
+def test_concentrated_parameter_is_the_supremum_over_orders(pair):
+    law, law_prime = laws_of(tuple([x + 0.01 for x in w] for w in pair))
+    orders = 1 + np.geomspace(1e-3, 1e3, 3000)
+    log_p, log_q = (one.log_probabilities[:, None] for one in (law, law_prime))
+    best = 0.0
+    for a, b in ((log_p, log_q), (log_q, log_p)):
+        best = max(best, float(np.max(logsumexp(orders * a + (1 - orders) * b, axis=0) / ((orders - 1) * orders))))
+        best = max(best, float(np.sum(np.exp(a) * (a - b))))
+    assert exact_parameter(ZCDP(1.0), law, law_prime) == pytest.approx(best, rel=1e-4, abs=1e-9)
+    assert exact_parameter(ZCDP(1.0), law, law_prime) >= best * (1 - 1e-8) - 1e-12
+
+
+@given(weights, st.sampled_from(FAMILIES))
+@settings(max_examples=50)
+def test_no_event_asks_for_more_than_the_whole_law(pair, claim):
+    law, law_prime = laws_of(pair)
+    p, q = all_events(law, law_prime)
+    p, q = np.round(p, 12), np.round(q, 12)  # summing must not turn certain events into uncertain ones
+    least = exact_parameter(claim, law, law_prime)
+    assert np.max(claim.least(p, q), initial=0.0) <= least * (1 + 1e-7) + 1e-7
+
+
+@given(weights, st.sampled_from(FAMILIES))
+@settings(max_examples=50)
+def test_direction_does_not_matter(pair, claim):
+    law, law_prime = laws_of(pair)
+    forth, back = exact_parameter(claim, law, law_prime), exact_parameter(claim, law_prime, law)
+    assert forth == pytest.approx(back, rel=1e-12, abs=1e-15)
+
+
+@given(weights, st.lists(st.integers(0, 2), min_size=7, max_size=7), st.sampled_from(FAMILIES))
+@settings(max_examples=50)
+def test_post_processing_never_costs_privacy(pair, names, claim):
+    law, law_prime = laws_of(pair)
+    merged = []
+    for one in (law, law_prime):
+        sums = np.zeros(3)
+        np.add.at(sums, names[: len(one.support)], np.exp(one.log_probabilities))
+        merged.append(finite(*(sums / sums.sum())))
+    assert exact_parameter(claim, *merged) <= exact_parameter(claim, law, law_prime) * (1 + 1e-9) + 1e-6
+
+
+@pytest.mark.parametrize("eps", EPSILONS)
+def test_randomised_response_attains_the_tight_renyi_curve_of_pure_dp(eps):
+    """Catalogue section E; Bun and Steinke (2016), Proposition 3.3, sharpened."""
+    pair = randomised_response(eps)
+    for a in (1.5, 2.0, 10.0, 50.0):
+        tight = math.log((math.sinh(a * eps) - math.sinh((a - 1) * eps)) / math.sinh(eps)) / (a - 1)
+        assert renyi(*pair, a) == pytest.approx(tight, rel=1e-11)
+    assert renyi(*pair, 1.0) == pytest.approx(eps * math.tanh(eps / 2), rel=1e-12)
+    assert exact_parameter(ZCDP(1.0), *pair) == pytest.approx(eps * math.tanh(eps / 2), rel=1e-10)
+    for e in (0.0, eps / 3, eps / 2):
+        assert delta(*pair, e) == pytest.approx(PureDP(eps).profile(e), rel=1e-12)
+
+
+def test_name_and_shame_attains_its_approximate_claim():
+    """Kairouz, Oh and Viswanath (2015): the pair that attains (epsilon, delta)-DP."""
+    eps, rare = 1.0, 1e-6
+    truth = (1 - rare) / (1 + math.exp(-eps))
+    pair = finite(rare, truth, 1 - rare - truth, 0.0), finite(0.0, 1 - rare - truth, truth, rare)
+    assert epsilon(*pair, rare) == pytest.approx(eps, abs=1e-9)
+    assert epsilon(*pair, rare * 0.999) == math.inf
+    assert delta(*pair, 5.0) == pytest.approx(rare, rel=1e-12)
+
+
+def test_outcomes_of_any_kind_are_told_apart():
+    support = [None, "no", ("no", 3.5), float("nan"), 2, math.inf]
+    law = FiniteLaw(support, np.log([0.5, 0.1, 0.1, 0.1, 0.1, 0.1]))
+    law_prime = FiniteLaw([*support[:3], float("nan"), *support[4:]][::-1], np.log([0.1, 0.1, 0.1, 0.1, 0.1, 0.5]))
+    assert delta(law, law_prime, 0.0) == pytest.approx(0.0, abs=1e-15)
+    assert delta(law, FiniteLaw(support[1:], np.zeros(5)), 1.0) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("claim", FAMILIES, ids=str)
+def test_identical_laws_cost_nothing_and_disjoint_ones_everything(claim):
+    for law in (finite(0.25, 0.0, 0.75), LaplaceLaw(3.0, 2.0), NormalLaw(0.0, 1.0), Clipped(0.3, 0.5)):
+        assert exact_parameter(claim, law, law) == 0.0
+    assert exact_parameter(claim, finite(1.0, 0.0), finite(0.0, 1.0)) == math.inf
+    uniform = [ScipyLaw(stats.uniform(left, 1.0), (left, left + 1.0)) for left in (0.0, 5.0)]
+    assert exact_parameter(claim, *uniform) == math.inf
+    assert exact_parameter(claim, finite(0.5, 0.5), NormalLaw(0.0, 1.0)) == math.inf
+
+
+def test_a_hundred_thousand_outcomes_lose_no_digits():
+    k = np.arange(100_000)
+    pair = [FiniteLaw(k.tolist(), -np.abs(k - centre) * 1e-3) for centre in (50_000, 50_001)]
+    infinite = [DiscreteLaplaceLaw(centre, 1e3) for centre in (50_000, 50_001)]
+    for law, law_prime in (pair, infinite):
+        profile = PrivacyProfile(law, law_prime)
+        assert profile.epsilon(0.0) == pytest.approx(1e-3, rel=1e-9)
+        half = 1 / (1 + math.exp(-1e-3))
+        expected = half - math.exp(5e-4) * (1 - half)
+        assert profile.delta(5e-4) == pytest.approx(expected, rel=1e-11)
+        assert profile.epsilon(expected) == pytest.approx(5e-4, rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [0.2, 2.0, 100.0])
+def test_tails_left_out_of_a_support_are_not_impossible(scale):
+    """The two supports differ by one integer at either end, whose probability log_density still tells."""
+    pair = DiscreteLaplaceLaw(0, scale), DiscreteLaplaceLaw(1, scale)
+    assert epsilon(*pair, 0.0) == pytest.approx(1 / scale, rel=1e-10)
+    assert exact_parameter(GaussianDP(1.0), *pair) == pytest.approx(-2 * stats.norm.ppf(1 / (1 + math.exp(1 / scale))))
+
+
+# Laws on the line: closed forms
+
+
+@pytest.mark.parametrize("eps", EPSILONS)
+def test_laplace_profile(eps):
+    """Catalogue section E."""
+    profile = PrivacyProfile(LaplaceLaw(7.0, 1 / eps), LaplaceLaw(8.0, 1 / eps))
+    for e in np.linspace(0.0, eps, 7):
+        assert profile.delta(e) == pytest.approx(-math.expm1((e - eps) / 2), abs=1e-13)
+    assert profile.delta(2 * eps) == 0.0
+    assert profile.epsilon(0.0) == pytest.approx(eps, rel=1e-12)
+    for target in (1e-9, 1e-4, 0.5 * -math.expm1(-eps / 2)):
+        assert profile.epsilon(target) == pytest.approx(eps + 2 * math.log1p(-target), abs=1e-11)
+
+
+@pytest.mark.parametrize("eps", EPSILONS)
+def test_laplace_renyi_curve(eps):
+    """Mironov (2017), Proposition 6, and its limit at order 1."""
+    pair = LaplaceLaw(0.0, 1 / eps), LaplaceLaw(1.0, 1 / eps)
+    for a in (1.001, 1.5, 4.0, 60.0):
+        terms = [math.log(a / (2 * a - 1)) + (a - 1) * eps, math.log((a - 1) / (2 * a - 1)) - a * eps]
+        assert renyi(*pair, a) == pytest.approx(logsumexp(terms) / (a - 1), rel=1e-8)
+    assert renyi(*pair, 1.0) == pytest.approx(eps + math.expm1(-eps), rel=1e-10)
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.5, 3.7306316, 100.0])
+def test_gaussian_in_every_family(sigma):
+    """Balle and Wang (2018), Theorem 8; Dong, Roth and Su (2022), Theorem 2.7; Bun and Steinke (2016), Lemma 2.4."""
+    mu = 1 / sigma
+    profile = PrivacyProfile(NormalLaw(0.0, sigma), NormalLaw(1.0, sigma))
+    assert profile.epsilon(0.0) == math.inf
+    for e in (0.0, 0.3 * mu, mu, 3 * mu):
+        assert profile.delta(e) == pytest.approx(GaussianDP(mu).profile(e), abs=1e-12)
+    for claim, value in ((GaussianDP(1), mu), (ZCDP(1), mu**2 / 2), (RenyiDP(7, 1), 7 * mu**2 / 2)):
+        assert exact_parameter(claim, NormalLaw(0.0, sigma), NormalLaw(1.0, sigma)) == pytest.approx(value, rel=1e-9)
+
+
+def test_gaussian_calibration_golden():
+    """(1, 1e-5) needs a standard deviation of 3.7306316 sensitivities (catalogue section E)."""
+    assert epsilon(NormalLaw(0.0, 3.7306316), NormalLaw(1.0, 3.7306316), 1e-5) == pytest.approx(1.0, abs=1e-7)
+
+
+def test_normal_laws_of_different_variance():
+    """{loss >= e} is the outside of an interval whose ends solve a quadratic equation."""
+    narrow, wide = stats.norm(0.0, 1.0), stats.norm(0.5, 2.0)
+    profile = PrivacyProfile(NormalLaw(0.5, 2.0), NormalLaw(0.0, 1.0))
+    for e in (0.0, 0.4, 2.0, 9.0):
+        low, high = np.sort(np.roots([0.5 - 0.125, 0.125, -0.125 * 0.25 - math.log(2.0) - e]))
+        outside = wide.cdf(low) + wide.sf(high), narrow.cdf(low) + narrow.sf(high)
+        assert profile.hockey_stick(e) == pytest.approx(outside[0] - math.exp(e) * outside[1], abs=1e-12)
+        np.testing.assert_allclose(np.ravel(profile.events([e])), outside, rtol=1e-9)
+    for claim in (PureDP(1), ZCDP(1), GaussianDP(1), RenyiDP(1.34, 1)):
+        assert exact_parameter(claim, NormalLaw(0.5, 2.0), NormalLaw(0.0, 1.0)) == math.inf
+    assert exact_parameter(RenyiDP(1.3, 1), NormalLaw(0.5, 2.0), NormalLaw(0.0, 1.0)) == pytest.approx(
+        1.3 * 0.25 / (2 * (1.3 - 0.3 * 4)) - math.log(2.0) + math.log(1 / (1.3 - 0.3 * 4)) / (2 * 0.3), rel=1e-9
+    )  # Gil, Alajaji and Linder (2013), table 2
+
+
+def test_heavy_tails():
+    """Cauchy laws one apart: the loss is greatest at the golden ratio, 2 log((1 + sqrt 5) / 2)."""
+    pair = [ScipyLaw(stats.cauchy(c), (c,)) for c in (0.0, 1.0)]
+    assert epsilon(*pair, 0.0) == pytest.approx(2 * math.log((1 + math.sqrt(5)) / 2), rel=1e-10)
+    assert delta(*pair, 0.0) == pytest.approx(2 * math.atan(0.5) / math.pi, abs=1e-12)
+    wide = [ScipyLaw(stats.cauchy(0.0, s), (0.0,)) for s in (1.0, 3.0)]
+    assert epsilon(*wide, 0.0) == pytest.approx(math.log(3.0), rel=1e-10)
+    students = [ScipyLaw(stats.t(df), (0.0,)) for df in (3, 5)]
+    assert epsilon(*students, 0.0) == math.inf  # the loss grows like 2 log |y|
+
+
+def test_loss_that_grows_towards_a_knot():
+    """y e^-y against e^-y on the half-line: loss log y, without bound at 0 and at infinity, though slowly."""
+    pair = ScipyLaw(stats.gamma(2.0), (0.0,)), ScipyLaw(stats.expon(), (0.0,))
+    for claim in (PureDP(1), ZCDP(1), GaussianDP(1), RenyiDP(2, 1)):
+        assert exact_parameter(claim, *pair) == math.inf
+    assert delta(*pair, 0.0) == pytest.approx(math.exp(-1.0), abs=1e-12)
+
+
+def test_limit_at_infinite_order():
+    """N(0, 1) against a mixture with N(1, 1): D_a / a rises to 1/2 as a grows, like 1 / a."""
+    pair = NormalMixture(), NormalLaw(0.0, 1.0)
+    assert exact_parameter(ZCDP(1.0), *pair) == pytest.approx(0.5, abs=1e-5)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 300.0])
+@pytest.mark.parametrize("centre", [0.0, 1e6])
+def test_an_ill_chosen_scale_or_origin_costs_time_not_digits(scale, centre):
+    pair = [ScipyLaw(stats.logistic(centre + shift), (centre + shift,), scale) for shift in (0.0, 1.0)]
+    assert delta(*pair, 0.0) == pytest.approx(math.tanh(0.25), abs=2e-10)
+    assert epsilon(*pair, 0.0) == pytest.approx(1.0, rel=1e-9)
+
+
+# Mixtures
+
+
+@pytest.mark.parametrize(("centres", "noise"), [((0.2, 0.9), 0.5), ((0.5, 0.5), 0.1), ((-0.3, 0.6), 2.0)])
+def test_mixture_against_scipy_quadrature(centres, noise):
+    law, law_prime = (Clipped(c, noise) for c in centres)
+    profile = PrivacyProfile(law, law_prime)
+    p, q = np.exp(law.log_probabilities), np.exp(law_prime.log_probabilities)
+    for e in (0.0, 0.1, 0.7, 1.1):
+
+        def excess(y, e=e):
+            y = np.array([y])
+            return max(0.0, float((np.exp(law.log_density(y)) - math.exp(e) * np.exp(law_prime.log_density(y)))[0]))
+
+        crossing = (sum(centres) - e * noise) / 2
+        places = sorted({0.0, 1.0, *(x for x in (*centres, crossing) if 0.0 < x < 1.0)})
+        density = sum(quad(excess, a, b, epsabs=1e-13)[0] for a, b in itertools.pairwise(places))
+        atoms = np.sum(np.maximum(p - math.exp(e) * q, 0.0))
+        assert profile.hockey_stick(e) == pytest.approx(density + atoms, abs=1e-11)
+    assert profile.epsilon(0.0) == pytest.approx(abs(centres[0] - centres[1]) / noise, rel=1e-12, abs=1e-15)
+
+
+@pytest.mark.parametrize("claim", FAMILIES, ids=str)
+def test_clipping_is_post_processing(claim):
+    clipped = exact_parameter(claim, Clipped(0.2, 0.5), Clipped(0.9, 0.5))
+    assert clipped <= exact_parameter(claim, LaplaceLaw(0.2, 0.5), LaplaceLaw(0.9, 0.5)) * (1 + 1e-9)
+    assert clipped > 0.0
+
+
+def test_an_atom_where_the_other_law_has_density_gives_it_away():
+    pair = Clipped(0.2, 0.5), LaplaceLaw(0.2, 0.5)
+    atoms = float(np.exp(logsumexp(pair[0].log_probabilities)))
+    assert PrivacyProfile(*pair).hockey_stick(3.0) == pytest.approx(atoms, abs=1e-13)
+    assert epsilon(*pair, 0.0) == math.inf
+
+
+# Laws that hold for every pair
+
+PAIRS = {
+    "finite": (finite(0.5, 0.3, 0.2), finite(0.2, 0.5, 0.3)),
+    "one-sided": (finite(0.5, 0.3, 0.2), finite(0.0, 0.7, 0.3)),
+    "Laplace": (LaplaceLaw(0.0, 1.0), LaplaceLaw(1.0, 1.0)),
+    "normal": (NormalLaw(0.0, 1.0), NormalLaw(0.5, 1.2)),
+    "mixture": (Clipped(0.2, 0.5), Clipped(0.9, 0.5)),
+}
+every_pair = pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
+
+
+@every_pair
+def test_profile_decreases_and_is_convex_in_exp_epsilon(pair):
+    profile = PrivacyProfile(*pair)
+    grid = np.linspace(0.0, 3.0, 25)
+    deltas = np.array([profile.delta(e) for e in grid])
+    assert np.all(np.diff(deltas) <= 1e-13)
+    slopes = np.diff(deltas) / np.diff(np.exp(grid))
+    assert np.all(np.diff(slopes) >= -1e-9)
+
+
+@every_pair
+def test_epsilon_inverts_delta(pair):
+    profile = PrivacyProfile(*pair)
+    for e in (0.05, 0.2, 0.45):
+        target = profile.delta(e)
+        found = profile.epsilon(target)
+        assert found == pytest.approx(e, abs=1e-9) or profile.delta(found) == pytest.approx(
+            target
+        )  # the profile may have a plateau
+        assert delta(*pair, e) == target
+        assert epsilon(*pair, target) == found
+
+
+@every_pair
+def test_the_event_of_a_threshold_attains_the_profile_there(pair):
+    """Neyman and Pearson (1933): {loss >= e} is the best event at epsilon = e."""
+    profile = PrivacyProfile(*pair)
+    thresholds = np.linspace(0.0, 1.0, 11)
+    p, p_prime = likelihood_ratio_events(*pair, thresholds)
+    attained = p - np.exp(thresholds) * p_prime
+    np.testing.assert_allclose(attained, [profile.hockey_stick(e) for e in thresholds], atol=1e-11)
+    everything = np.ravel(profile.events([-np.inf]))
+    np.testing.assert_allclose(everything, [1.0, 1.0], rtol=1e-9)
+
+
+def test_an_event_holds_losses_equal_to_its_threshold():
+    p, p_prime = likelihood_ratio_events(LaplaceLaw(0.0, 1.0), LaplaceLaw(1.0, 1.0), [1.0, 1.0 + 1e-9, np.inf])
+    assert p.tolist() == pytest.approx([0.5, 0.0, 0.0])
+    assert p_prime.tolist() == pytest.approx([0.5 * math.exp(-1.0), 0.0, 0.0])
+
+
+@every_pair
+def test_divergences_increase_with_their_order(pair):
+    orders = [1.0, 1.0 + 1e-6, 1.01, 1.5, 2.0, 5.0]
+    values = [renyi(*pair, a) for a in orders]
+    assert values[1] == pytest.approx(values[0], rel=1e-4)
+    assert all(a <= b * (1 + 1e-9) for a, b in itertools.pairwise(values))
+
+
+# Bad input
+
+
+def test_knows_law():
+    assert knows_law(NormalLaw(0.0, 1.0))
+    assert knows_law(finite(0.5, 0.5))
+    assert knows_law(Clipped(0.2, 0.5))
+    assert not knows_law(stats.norm())
+    assert not knows_law(None)
+
+
+@dataclass(frozen=True)
+class Listed:
+    support: list
+    log_probabilities: list
+
+
+@pytest.mark.parametrize(
+    ("law", "words"),
+    [
+        ("laplace", "'laplace' does not know its law"),
+        (Listed(["a", "a"], np.log([0.5, 0.5])), "'a' twice"),
+        (Listed(["a", "b"], np.log([0.5, 0.4])), "sum to 0.9, not 1"),
+        (Listed(["a", "b"], [0.0]), r"2 outcomes but log_probabilities of shape \(1,\)"),
+        (Listed(["a", "b"], [0.5, -1.0]), "log-probability of 0.5"),
+        (Listed(["a", "b"], [math.nan, -1.0]), "log-probability of nan"),
+        (ScipyLaw(stats.norm(), (0.0,), 0.0), "scale 0.0"),
+        (ScipyLaw(stats.norm(), (math.inf,)), "inf"),
+        (ScipyLaw(stats.gamma(0.3), (0.0,)), "not converge near"),
+    ],
+)
+def test_a_wrong_law_is_one_clear_sentence(law, words):
+    with pytest.raises(AuditError, match=words):
+        PrivacyProfile(finite(0.5, 0.5), law)
+
+
+class Broken:
+    """A density given by a function of the test's choice."""
+
+    knots: ClassVar = (0.0,)
+    scale: ClassVar = 1.0
+
+    def __init__(self, log_density):
+        self.log_density = log_density
+
+    def __repr__(self):
+        return "Broken()"
+
+
+@pytest.mark.parametrize(
+    ("log_density", "words"),
+    [
+        (lambda y: stats.norm.logpdf(y) + 1e-6, r"Broken\(\) sum to 1.000001"),
+        (lambda y: np.where(y > 0, np.nan, 0.0), "gave nan at"),
+        (lambda y: 0.0, r"gave shape \(\)"),
+        (lambda y: stats.norm.logpdf(y) + np.sin(1e9 * y), "does not converge"),
+    ],
+)
+def test_a_wrong_density_is_one_clear_sentence(log_density, words):
+    with pytest.raises(AuditError, match=words):
+        PrivacyProfile(NormalLaw(0.0, 1.0), Broken(log_density))
+
+
+def test_wrong_parameters_are_named():
+    profile = PrivacyProfile(*PAIRS["finite"])
+    for call, value in (
+        (profile.delta, -0.5),
+        (profile.epsilon, 1.5),
+        (profile.renyi, 0.5),
+        (profile.hockey_stick, -0.5),
+    ):
+        with pytest.raises(AuditError, match=str(value)):
+            call(value)
+
+
+def test_an_unknown_family_is_named():
+    class Mine(Claim):
+        symbol = "epsilon"
+
+        def least(self, p, p_prime):
+            return np.zeros(())
+
+    with pytest.raises(AuditError, match="Mine"):
+        exact_parameter(Mine(), *PAIRS["finite"])

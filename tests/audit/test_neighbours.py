@@ -1,0 +1,114 @@
+"""Adjacency relations as algebra on multisets, and the generators of pairs as sound and complete for them."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from audit import AddRemove, AuditError, DatasetPair, MaxChange, Substitution
+from audit.neighbours import leave_one_out, replace_one
+
+records = st.one_of(st.integers(0, 3), st.sampled_from(["ann", "bob"]), st.tuples(st.integers(0, 1), st.integers(0, 1)))
+datasets = st.lists(records, max_size=6)
+RELATIONS = [AddRemove(), Substitution()]
+every_relation = pytest.mark.parametrize("relation", RELATIONS, ids=str)
+
+
+@every_relation
+@given(x=datasets, y=datasets)
+def test_adjacency_is_symmetric_irreflexive_and_blind_to_order(relation, x, y):
+    assert relation.holds(x, y) == relation.holds(y, x) == relation.holds(x[::-1], tuple(y))
+    assert not relation.holds(x, x[::-1])
+
+
+@given(datasets, records)
+def test_adding_a_person_makes_a_neighbour(x, person):
+    assert AddRemove().holds(x, [person, *x])
+    assert not AddRemove().holds(x, [person, *x, person])
+    assert not Substitution().holds(x, [person, *x])
+
+
+@given(datasets, records, records)
+def test_replacing_a_person_makes_a_neighbour(x, person, other):
+    assert Substitution().holds([*x, person], [other, *x]) == (person != other)
+    assert not AddRemove().holds([*x, person], [other, *x])
+
+
+@given(datasets)
+def test_leave_one_out_yields_every_smaller_neighbour_once(x):
+    pairs = list(leave_one_out(x))
+    assert len(pairs) == len(set(x))
+    for pair in pairs:
+        AddRemove().check(pair)
+        assert len(pair.x_prime) == len(x) - 1
+    assert len({tuple(sorted(map(repr, pair.x_prime))) for pair in pairs}) == len(pairs)
+
+
+@given(datasets, st.lists(records, max_size=3))
+def test_replace_one_yields_every_replacement_once(x, candidates):
+    pairs = list(replace_one(x, candidates))
+    assert len(pairs) == sum(person != other for person in set(x) for other in set(candidates))
+    for pair in pairs:
+        Substitution().check(pair)
+
+
+def test_arrays_are_datasets_of_their_rows():
+    rows = np.array([[1, 2], [1, 2], [3, 4]])
+    assert AddRemove().holds(rows, rows[1:])
+    assert not AddRemove().holds(rows, rows[:1])
+    assert [pair.x_prime for pair in leave_one_out(rows)] == [((1, 2), (3, 4)), ((1, 2), (1, 2))]
+    assert Substitution().holds(np.array([0, 1]), [1, 1])
+
+
+def test_missing_answers_are_records_like_any_other():
+    """nan differs from itself, and so would every person who did not answer."""
+    ages = np.array([31.0, math.nan, math.nan])
+    assert AddRemove().holds(ages, ages[:2])
+    assert not AddRemove().holds(ages, ages.copy())
+    assert len(list(leave_one_out(ages))) == 2
+    assert Substitution().holds([("ann", math.nan)], [("ann", 3.0)])
+    assert not Substitution().holds([("ann", float("nan"))], [("ann", float("nan"))])
+
+
+@given(st.lists(st.integers(-5, 5), min_size=1, max_size=4), st.data())
+def test_query_answers_within_the_bound(answers, data):
+    changes = data.draw(st.lists(st.integers(-3, 3), min_size=len(answers), max_size=len(answers)))
+    moved = np.add(answers, changes)
+    assert MaxChange(2.0).holds(answers, moved) == (max(map(abs, changes)) <= 2)
+
+
+def test_query_answers_of_different_lengths_are_not_adjacent():
+    assert not MaxChange(1.0).holds([0, 0], [0])
+    assert MaxChange(0.1).holds([0.3], [0.1 + 0.1 + 0.2])  # rounding is forgiven
+
+
+@pytest.mark.parametrize(
+    ("relation", "pair", "words"),
+    [
+        (AddRemove(), DatasetPair((1, 2), (3, 4)), r"\(1, 2\) against \(3, 4\) is not adjacent.*exactly one person"),
+        (Substitution(), DatasetPair((1, 2), (1,)), "substitute one person"),
+        (MaxChange(0.5), DatasetPair([0], [2], "far apart"), "far apart is not adjacent.*at most 0.5"),
+        (AddRemove(), DatasetPair(3, 4), "3 against 4 cannot be compared"),
+        (AddRemove(), DatasetPair([[1], [2]], [[1]]), "hashable record"),
+        (MaxChange(1.0), DatasetPair(["a"], ["b"]), "cannot be compared"),
+    ],
+)
+def test_a_pair_that_is_not_adjacent_is_named(relation, pair, words):
+    with pytest.raises(AuditError, match=words):
+        relation.check(pair)
+
+
+@pytest.mark.parametrize("bound", [-1.0, math.nan, math.inf, "wide"])
+def test_a_bad_bound_is_named(bound):
+    with pytest.raises(AuditError, match=str(bound)):
+        MaxChange(bound)
+
+
+def test_pairs_print_and_swap():
+    pair = DatasetPair(tuple(range(100)), (1,))
+    assert len(str(pair)) < 80
+    assert str(DatasetPair(0, 1, "nobody against ann")) == "nobody against ann"
+    assert pair.swapped().swapped() == pair
+    assert pair.swapped().x == (1,)
