@@ -126,10 +126,13 @@ def _concentration(pair: LossPair, greatest_loss: float) -> float:
     # D_a <= greatest loss, so larger orders cannot beat the ratio at order 1
     bounded = math.isfinite(greatest_loss)
     top = max(greatest_loss / at_one, 2.0) if bounded else _LARGEST_ORDER
-    first = 0.01 / max(greatest_loss, 1.0) if bounded else 1e-3
     if math.isinf(ratio(np.log([top]))[0]):  # divergences grow with the order
         return math.inf
-    grid = np.linspace(math.log(first), math.log(top), math.ceil(math.log(top / first) / 0.5))
+    # a - 1 matters on the scale of 1 / loss: below it the ratio is nearly straight and a coarse grid brackets its peak
+    bend = 0.1 / max(greatest_loss, 1.0) if bounded else 0.1
+    grid = np.log(
+        np.concatenate([bend * np.geomspace(1e-4, 0.1, 6), np.geomspace(bend, top, 2 + int(2 * math.log(top / bend)))])
+    )
     values = ratio(grid)
     best = int(np.argmax(values))
     if not values[best] > at_one * (1 + 1e-10):

@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 from audit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP
 from audit.claims import bernoulli_relative_entropy, bernoulli_renyi, from_json
 
-CLAIMS = [PureDP(1.0), ApproxDP(1.0, 1e-3), ZCDP(0.5), RenyiDP(3.0, 0.7), GaussianDP(1.0)]
+CLAIMS = [PureDP(1.0), ApproxDP(1.0, 0.001234567890123), ZCDP(0.5), RenyiDP(3.0, 0.7), GaussianDP(1.0)]
 DECADES = [1e-3, 1e-2, 0.1, 1.0, 10.0]
 every_claim = pytest.mark.parametrize("claim", CLAIMS, ids=str)
 chances = st.floats(0.0, 1.0).map(lambda chance: round(chance, 9))
@@ -97,7 +97,7 @@ def test_zcdp_never_asks_for_more_than_the_supremum_over_orders(p, q):
     limit = max(float(bernoulli_relative_entropy(p, q)), float(bernoulli_relative_entropy(q, p)))
     least = float(ZCDP(1.0).least(p, q))
     assert least <= max(float(fine), limit) * (1 + 1e-6)
-    assert least >= float(fine) * (1 - 1e-3)
+    assert least >= float(fine) * (1 - 1e-3) - 1e-30
 
 
 @given(inner_chances, inner_chances, st.floats(1.0001, 1e3))
@@ -105,7 +105,7 @@ def test_renyi_divergence_of_events(p, q, order):
     value = float(bernoulli_renyi(order, p, q))
     entropy = float(bernoulli_relative_entropy(p, q))
     assert value >= entropy * (1 - 1e-7) - 1e-15
-    assert value <= float(PureDP(1.0).least(p, q)) * (1 + 1e-9)
+    assert value <= float(PureDP(1.0).least(p, q)) * (1 + 1e-9) + 1e-15
     assert float(bernoulli_renyi(1 + 1e-7, p, q)) == pytest.approx(entropy, rel=1e-4, abs=1e-15)
 
 
