@@ -76,10 +76,11 @@ def _log_excess_of_middling(order: Floats, losses: Floats) -> Floats:
 
 def _log_series(order: Floats, losses: Floats) -> Floats:
     """Logarithm of the sum over n >= 2 of a (1 + a + ... + a^(n-2)) loss^n / n!, for a * loss near 0."""
-    total, geometric, factorial = np.zeros(losses.shape), np.zeros(losses.shape), 1.0
+    total, term, power, factorial = np.zeros(losses.shape), np.zeros(losses.shape), np.ones(losses.shape), 1.0
     for n in range(2, 9):
-        geometric = geometric * order + 1.0
+        term = term * order * losses + power  # (1 + a + ... + a^(n-2)) loss^(n-2)
+        power = power * losses
         factorial *= n
-        total = total + order * geometric * losses ** (n - 2) / factorial
+        total = total + order * term / factorial
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(total) + 2 * np.log(np.abs(losses)))

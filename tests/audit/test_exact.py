@@ -254,6 +254,16 @@ def test_tails_left_out_of_a_support_are_not_impossible(scale):
     assert exact_parameter(GaussianDP(1.0), *pair) == pytest.approx(-2 * stats.norm.ppf(1 / (1 + math.exp(1 / scale))))
 
 
+@pytest.mark.parametrize("rare", [1e-12, 1e-60, 1e-250])
+def test_losses_on_hardly_possible_outcomes(rare):
+    """An outcome of probability r or e r: D_a is its excess (e^a - 1 - a (e - 1)) r / (a - 1) while that is small."""
+    law, law_prime = (FiniteLaw("ab", np.log([chance, 1 - rare])) for chance in (math.e * rare, rare))
+    assert epsilon(law, law_prime, 0.0) == pytest.approx(1.0)
+    assert renyi(law, law_prime, 2.0) == pytest.approx((math.e - 1) ** 2 * rare, rel=1e-3)
+    assert rare < exact_parameter(ZCDP(1.0), law, law_prime) < 1.0
+    assert 0.0 < exact_parameter(GaussianDP(1.0), law, law_prime) < 1.0
+
+
 # Laws on the line: closed forms
 
 
