@@ -151,16 +151,20 @@ class MembershipGame(Certificate):
         """See `Certificate.parameter`."""
         if claim.claimed_point is not None:
             return self.epsilon(counts, claim.claimed_point[1], confidence)
-        epsilon = self.point(claim)[0]
+        epsilon = self._tangent(claim)
         return claim.least_at(epsilon, self.delta(counts, epsilon, confidence))
 
     def point(self, claim: Claim) -> tuple[float, float]:
         """See `Certificate.point`: the claimed point, or the tangent's."""
         if claim.claimed_point is not None:
             return claim.claimed_point
+        epsilon = self._tangent(claim)
+        return (epsilon, claim.profile(epsilon))
+
+    def _tangent(self, claim: Claim) -> float:
         if self.tangent is None:
             raise AuditError(f"The membership game against {claim} needs a tangent epsilon; None was given.")
-        return (self.tangent, claim.profile(self.tangent))
+        return self.tangent
 
     def _limits(self, counts: Counts, confidence: float, delta: float) -> tuple[Floats, Floats]:
         """Lower limit on the probability that a guess is correct, and the part pi of it that delta explains."""

@@ -216,14 +216,14 @@ class ZCDP(Claim):
                 _two_sided_renyi(order, np.asarray(p, float)[..., None], np.asarray(p_prime, float)[..., None]) / order
             )
 
-        exponents = np.linspace(math.log(1e-4), math.log(1e5), 57)
+        exponents = np.linspace(math.log(1e-4), math.log(1e5), 33)
         for _ in range(3):
             values = ratio(1.0 + np.exp(exponents))
             centre = np.take_along_axis(
                 np.broadcast_to(exponents, values.shape), np.argmax(values, axis=-1)[..., None], axis=-1
             )
             step = np.diff(exponents[..., :2], axis=-1)
-            exponents = centre + step * np.linspace(-1.0, 1.0, 17)
+            exponents = centre + step * np.linspace(-1.0, 1.0, 9)
         return np.asarray(np.max(ratio(1.0 + np.exp(exponents)), axis=-1))
 
     def __str__(self) -> str:
@@ -410,9 +410,9 @@ def _least_on_line(claim: Claim, epsilon: float, delta: float) -> float:
     if delta >= 1.0:
         return math.inf
     top = (1.0 - delta) * math.exp(-epsilon)
-    position = np.linspace(-600.0, 12.0, 307)  # logit of p' / top: both ends of the line matter
+    position = np.linspace(min(math.log(delta), -20.0) - 20.0, 16.0, 65)  # logit of p' / top: both ends matter
     value = math.inf
-    for _ in range(5):
+    for _ in range(6):
         share = expit(position)
         p_prime = top * share
         # 1 - p = (1 - delta) (1 - share) exactly; p computed so stays within [0, 1]
@@ -421,5 +421,5 @@ def _least_on_line(claim: Claim, epsilon: float, delta: float) -> float:
         values = np.asarray(claim.least(p, p_prime))
         best = int(np.argmin(values))
         value = min(value, float(values[best]))
-        position = np.linspace(position[max(best - 1, 0)], position[min(best + 1, len(position) - 1)], 33)
+        position = np.linspace(position[max(best - 1, 0)], position[min(best + 1, len(position) - 1)], 17)
     return value

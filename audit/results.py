@@ -21,6 +21,8 @@ from audit import claims
 from audit.certificates import Certificate, Counts, certificate_from_json, reach, runs_to_reach
 from audit.claims import Claim
 from audit.errors import AuditError
+from audit.registry import Expected
+from audit.reporting.numbers import lower, percent
 from audit.witnesses import Witness, witness_from_json
 
 SCHEMA = 1
@@ -57,6 +59,8 @@ class AuditResult:
         Root of all random streams.
     reproducible : bool
         False where the mechanism owns its randomness.
+    expected : 'consistent', 'violated' or None
+        The verdict that theory expects, where somebody said.
     provenance : dict
         Versions of what computed the result.
     seconds : float
@@ -77,6 +81,7 @@ class AuditResult:
     exact: float | None
     seed: int
     reproducible: bool = True
+    expected: Expected | None = None
     provenance: dict[str, str] = field(default_factory=dict, repr=False)
     seconds: float = field(default=math.nan, repr=False, compare=False)
 
@@ -116,6 +121,11 @@ class AuditResult:
         return "violated" if self.violates_claim else "consistent"
 
     @property
+    def surprising(self) -> bool:
+        """Whether the verdict is not the expected one."""
+        return self.expected is not None and self.verdict != self.expected
+
+    @property
     def runs(self) -> int:
         """Certification runs."""
         return self.trials - self.training_runs
@@ -130,7 +140,7 @@ class AuditResult:
         more = "more than 10^15 would be needed" if needed is None else f"at least {needed:.2g} would be needed"
         return (
             f"This audit could not have refuted the claim: {self.runs:,} certification runs show at most "
-            f"{self.claim.symbol} {_down(most)}; {more}."
+            f"{self.claim.symbol} {lower(most)}; {more}."
         )
 
     def __str__(self) -> str:
@@ -138,7 +148,7 @@ class AuditResult:
         heard = "contradicts the claim" if self.violates_claim else "does not refute the claim"
         lines = [
             f"{self.mechanism}: {self.claim} claimed; certified lower bound {self.claim.symbol} >= "
-            f"{_down(self.lower_bound)} at {self.confidence:.6g} confidence: {heard}.",
+            f"{lower(self.lower_bound)} at {percent(self.confidence)} confidence: {heard}.",
             f"  pair       {self.pair}",
             f"  witness    {self.witness}",
             f"  counts     {self.describe_counts()}",
@@ -178,6 +188,7 @@ class AuditResult:
             "proven": self.proven,
             "exact": None if self.exact is None else _json_number(self.exact),
             "verdict": self.verdict,
+            "expected": self.expected,
             "seed": self.seed,
             "reproducible": self.reproducible,
             "provenance": dict(self.provenance),
@@ -208,6 +219,7 @@ class AuditResult:
                 exact=None if data["exact"] is None else float(data["exact"]),
                 seed=int(data["seed"]),
                 reproducible=bool(data["reproducible"]),
+                expected=_expected(data.get("expected")),
                 provenance={str(key): str(value) for key, value in data["provenance"].items()},
             )
         except (KeyError, TypeError, AttributeError) as error:
@@ -271,12 +283,10 @@ def provenance() -> dict[str, str]:
     return found
 
 
-def _down(value: float, digits: int = 4) -> str:
-    """Format a lower bound with ``digits`` significant digits, never rounded up."""
-    if value == 0.0 or not math.isfinite(value):
-        return f"{value:g}"
-    step = 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1)
-    return f"{math.floor(value / step + 1e-9) * step:.{digits}g}"
+def _expected(value: Any) -> Expected | None:
+    if value is None or value == "consistent" or value == "violated":
+        return value  # type: ignore[no-any-return]  # one of the three, as just checked
+    raise AuditError(f"expected is {value!r}; it must be 'consistent', 'violated' or null.")
 
 
 def _json_number(value: float) -> float | str:

@@ -1,0 +1,37 @@
+# Two commands for a fresh clone: `make audit` and `make test`. Both need only git, make and Python >= 3.11 with venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SEED ?= 0
+
+.PHONY: audit test lint types check benchmark clean
+
+audit: $(VENV)/installed
+	$(BIN)/epsaudit audit --seed $(SEED) --out results
+
+test: $(VENV)/installed
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/installed
+	$(BIN)/mypy
+
+check: test lint types
+
+benchmark: $(VENV)/installed
+	$(BIN)/python -m experiments.benchmark
+
+$(VENV)/installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "epsaudit needs Python 3.11 or newer; '$(PYTHON)' is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV)

@@ -1,0 +1,195 @@
+"""The ``epsaudit`` command: list what is registered, audit it or one's own mechanism, write results.
+
+Words from the command line enter; a table, files and an exit status leave: 0 if every verdict is as expected, 1 if
+one is not, 2 if the input was wrong, 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from audit import results, suite
+from audit.auditor import LEAST_TRIALS
+from audit.claims import Claim
+from audit.errors import AuditError, fraction, whole_at_least
+from audit.mechanism import Mechanism
+from audit.registry import Entry, registered
+from audit.reporting import figure, progress, table
+from audit.results import AuditResult
+from audit.sampling import entropy
+
+AS_EXPECTED, SURPRISED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status; errors are one sentence on standard error."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.command(options))
+    except AuditError as error:
+        print(f"epsaudit: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except BrokenPipeError:  # the reader of a pipe has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return AS_EXPECTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="epsaudit", description="Certified lower bounds on privacy loss.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    listing = commands.add_parser("list", help="list the registered mechanisms")
+    listing.set_defaults(command=_list)
+
+    auditing = commands.add_parser("audit", help="audit registered mechanisms, or your own")
+    auditing.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="registered names or patterns ('broken/*'), or package.module:object for your own mechanism; default: all",
+    )
+    auditing.add_argument("--trials", type=_number, default=1_000_000, help="runs a mechanism, all told (default 1e6)")
+    auditing.add_argument(
+        "--confidence", type=float, default=0.95, help="of all bounds together, shared equally (default 0.95)"
+    )
+    auditing.add_argument("--seed", type=int, help="makes the result reproducible (default: a fresh one, printed)")
+    auditing.add_argument("--jobs", type=int, help="parallel workers (default: every core)")
+    auditing.add_argument("--out", type=Path, help="folder for audit.json, audit.csv, audit.png and audit.pdf")
+    auditing.set_defaults(command=_audit)
+    return parser
+
+
+def _list(options: argparse.Namespace) -> int:
+    shown = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("name", "claim", "expected", "source"):
+        shown.add_column(heading, overflow="fold")
+    for entry in registered().values():
+        shown.add_row(entry.name, str(entry.claim), entry.expected, entry.reason or entry.source)
+    Console().print(shown)
+    return AS_EXPECTED
+
+
+def _audit(options: argparse.Namespace) -> int:
+    trials = whole_at_least(options.trials, LEAST_TRIALS, "--trials")
+    confidence = fraction(options.confidence, "--confidence", open_below=True)
+    seed = entropy(options.seed)
+    if options.jobs is not None and options.jobs == 0:
+        raise AuditError("--jobs is 0; it must be a number of workers, or negative to count back from all cores.")
+    entries = _chosen(options.names)
+    if options.out is not None:
+        _writable(options.out)
+
+    done: list[AuditResult] = []
+    status = AS_EXPECTED
+    with progress.bar(len(entries), Console(stderr=True)) as bar:
+        try:
+            audits = suite.run(
+                entries,
+                trials=trials,
+                family_confidence=confidence,
+                seed=seed,
+                n_jobs=options.jobs,
+                progress=bar.callback,
+            )
+            for result in audits:
+                done.append(result)  # one at a time: Ctrl-C keeps what is done
+        except KeyboardInterrupt:
+            status = INTERRUPTED
+    if options.out is not None and done:
+        _write(done, confidence, options.out)
+    if status == INTERRUPTED:
+        kept = f"{len(done)} finished audits are in {options.out}" if options.out else "nothing was written"
+        print(f"epsaudit: interrupted; {kept}.", file=sys.stderr)
+        return status
+    _show(done, confidence, seed)
+    return SURPRISED if any(result.surprising for result in done) else AS_EXPECTED
+
+
+def _show(done: Sequence[AuditResult], confidence: float, seed: int) -> None:
+    console = Console()
+    if len(done) == 1:
+        console.print(str(done[0]), highlight=False, markup=False, soft_wrap=True)
+        return
+    console.print(table.render(done, console.width), no_wrap=True, crop=False)
+    console.print(f"{table.caption(done, confidence)} Seed {seed}.", highlight=False)
+
+
+def _write(done: Sequence[AuditResult], confidence: float, out: Path) -> None:
+    results.save(done, out / "audit.json")
+    results.write_whole(out / "audit.csv", table.to_csv(done))
+    drawn = figure.certified_against_proven(done, confidence)
+    for kind in ("png", "pdf"):
+        results.write_whole(out / f"audit.{kind}", figure.render(drawn, kind))
+
+
+def _writable(out: Path) -> None:
+    """Raise before any run if results could not be written after the last."""
+    probe = out / ".epsaudit"
+    made = not out.exists()
+    results.write_whole(probe, "")
+    probe.unlink()
+    if made:
+        out.rmdir()
+
+
+def _chosen(names: Sequence[str]) -> list[Entry]:
+    """Look up names, patterns and objects; a name that means nothing is an `AuditError`."""
+    known = registered()
+    if not names:
+        return list(known.values())
+    chosen: dict[str, Entry] = {}
+    for name in names:
+        if ":" in name:
+            entry = _own(name)
+            chosen[entry.name] = entry
+            continue
+        matches = fnmatch.filter(known, name)
+        if not matches:
+            raise AuditError(
+                f"{name!r} is not registered; 'epsaudit list' shows what is, and package.module:object names your own."
+            )
+        chosen.update({match: known[match] for match in matches})
+    return list(chosen.values())
+
+
+def _own(name: str) -> Entry:
+    """Import ``package.module:object``, with the current folder importable as for ``python -m``."""
+    module_name, _, path = name.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise AuditError(f"{name!r} cannot be imported ({error}); give package.module:object.") from error
+    finally:
+        sys.path.pop(0)
+    if isinstance(found, Entry):
+        return found
+    if not isinstance(found, Mechanism):
+        raise AuditError(
+            f"{name!r} is a {type(found).__name__}, not a mechanism; wrap a function by audit.black_box or "
+            "audit.vectorized."
+        )
+    if not isinstance(found.claim, Claim):
+        raise AuditError(f"{name!r} has no claim to audit; give it one, for instance claim=PureDP(1.0).")
+    return Entry(name, found, found.claim)
+
+
+def _number(text: str) -> float:
+    """Read '1000000' or '1e6'; `whole_at_least` turns it into a count or a sentence."""
+    return float(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""The main table: one row a mechanism and claim, for the terminal and as CSV.
+
+Results enter; styled text or CSV leaves.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from audit.reporting.numbers import count, lower, percent, plain
+from audit.results import AuditResult
+
+CSV_FIELDS = """mechanism claim parameter proven exact lower_bound epsilon_lower delta_lower confidence trials
+    training_runs certificate witness pair verdict expected seed reproducible""".split()  # noqa: SIM905  # a table
+
+
+def render(results: Sequence[AuditResult], width: int = 80) -> Text:
+    """Lay out the terminal table: a line of numbers for each result, and its witness event below.
+
+    Lower bounds are rounded down. A verdict that theory does not expect is marked. Confidence and runs get columns of
+    their own from 100 columns on; `caption` says them in any case.
+    """
+    columns = ["proven", "exact", "certified", *(["conf.", "runs"] if width >= 100 else []), "verdict"]
+    cells = [_cells(result)[: len(columns) - 1] + [_cells(result)[-1]] for result in results]
+    widths = [max(len(heading), *(len(row[i]) for row in cells)) for i, heading in enumerate(columns)]
+    first = max(width - sum(widths) - 2 * len(widths), 20)
+
+    def line(name: str, row: Sequence[str]) -> str:
+        start = f"{name:<{first}}" if len(name) <= first else f"{name}\n{'':<{first}}"
+        aligned = [f"{cell:>{size}}" for cell, size in zip(row[:-1], widths[:-1], strict=True)]
+        return "  ".join([start, *aligned, row[-1]])
+
+    text = Text(line("mechanism", columns).rstrip() + "\n", style="bold")
+    text = Text("").append_text(text)
+    for result, row in zip(results, cells, strict=True):
+        body = line(result.mechanism, row).rstrip()
+        verdict = "bold red" if result.surprising else "yellow" if result.violates_claim else "green"
+        text.append(body[: -len(row[-1])]).append(row[-1] + "\n", style=verdict)
+        event = f"  {result.witness}"
+        text.append((event if len(event) <= width else event[: width - 3] + "...") + "\n", style="dim")
+    return text
+
+
+def _cells(result: AuditResult) -> list[str]:
+    return [
+        f"{_SYMBOLS[result.claim.symbol]} {plain(result.proven)}",
+        plain(result.exact),
+        lower(result.lower_bound),
+        percent(result.confidence),
+        count(result.trials),
+        result.verdict + (" (!)" if result.surprising else ""),
+    ]
+
+
+def caption(results: Sequence[AuditResult], family_confidence: float) -> str:
+    """Say in sentences what the table shows, with what confidence, and what it does not show."""
+    violated = sum(result.violates_claim for result in results)
+    surprises = [result.mechanism for result in results if result.surprising]
+    confidences = {percent(result.confidence) for result in results}
+    each = confidences.pop() if len(confidences) == 1 else "the stated confidence"
+    runs = " or ".join(sorted({count(result.trials) for result in results}))
+    sentences = [
+        f"{len(results)} audits: {violated} violated, {len(results) - violated} consistent (which is not a proof).",
+        f"{runs} runs each. Every certified bound is a lower bound at {each} on its own; all hold together at "
+        f"{percent(family_confidence)} (Bonferroni).",
+        "'exact' is the true value for the audited pair, where both output laws are known.",
+    ]
+    limited = sum(result.limits is not None for result in results)
+    if limited:
+        sentences.append(f"{limited} could not have refuted their claim at this budget; their results say what would.")
+    if surprises:
+        sentences.append(f"Not as expected (!): {', '.join(surprises)}.")
+    return " ".join(sentences)
+
+
+def to_csv(results: Sequence[AuditResult]) -> str:
+    """Return the table as CSV text, numbers in full precision."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, CSV_FIELDS, lineterminator="\n")
+    writer.writeheader()
+    for result in results:
+        special = {
+            "claim": str(result.claim),
+            "parameter": result.claim.symbol,
+            "certificate": result.certificate.name,
+            "witness": str(result.witness),
+        }
+        writer.writerow({field: special.get(field) or getattr(result, field) for field in CSV_FIELDS})
+    return buffer.getvalue()
+
+
+_SYMBOLS = {"epsilon": "ε", "rho": "ρ", "mu": "µ"}
