@@ -102,7 +102,7 @@ class _Prepared:
 def _identity(law: Any) -> Hashable:
     """Equal only for equal laws: a finite law's outcomes and chances, else the law itself as it compares."""
     if not hasattr(law, "knots"):
-        return (tuple(np.asarray(law.support, object)), np.asarray(law.log_probabilities, float).tobytes())
+        return (tuple(law.support), np.asarray(law.log_probabilities, float).tobytes())
     try:
         hash(law)
     except TypeError:

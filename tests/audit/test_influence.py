@@ -99,6 +99,18 @@ def test_laws_that_cannot_be_compared_are_each_computed():
     assert most_influential(Wayward(), [mild, wild, mild]) is wild
 
 
+@pytest.mark.parametrize("support", [[(0, "a"), (1, "b")], np.array([0.5, 1.5]), ("yes", None)])
+def test_outcomes_may_be_of_any_kind(support):
+    class Kind(Biased):
+        def __call__(self, dataset):
+            law = FiniteLaw(list(support), np.log([dataset, 1.0 - dataset]))
+            object.__setattr__(law, "support", support)
+            return law
+
+    mild, wild = DatasetPair(0.5, 0.4), DatasetPair(0.9, 0.1)
+    assert most_influential(Kind(), [mild, wild]) is wild
+
+
 def test_no_candidates():
     with pytest.raises(AuditError, match="no candidate pairs for biased"):
         most_influential(Biased(), [])
