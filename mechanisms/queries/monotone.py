@@ -1,0 +1,159 @@
+"""Monotone queries: what every query that persons can only raise knows about its losses and its sensitivities.
+
+A dataset enters; what leaves is the staircase of least answers, from which the answer, both losses and the down
+sensitivity are read off. A query of this kind says little more than how to compute that staircase.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.errors import AuditError, whole_at_least
+from mechanisms.queries import grid as grids
+from mechanisms.queries.grid import Grid, Indices
+
+Dataset = Sequence[Hashable]
+LossCurve = Callable[[Indices], NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class MonotoneQuery(ABC):
+    """A query f with answers in a finite ordered set Y = {y_0 < y_1 < ...}, that persons can only raise.
+
+    f(x') <= f(x) for every sub-multiset x' of x, and f(empty) = y_0. Its loss l(x, y) is the least number of persons
+    whose removal brings f down to y or below (differentialprivacy.org, 'Beyond Local Sensitivity via Down
+    Sensitivity', Equation 4); neighbours under add/remove have losses within 1 of each other (Proposition 3).
+
+    Everything follows from the staircase h_m = min {f(x~): x~ a sub-multiset of x with m persons}, m = 0 ... n, which
+    does not decrease because f is monotone: l(x, y) = n - max {m: h_m <= y} = #{m >= 1: h_m > y}, and
+    DS^k(x) = f(x) - h_{n-k}.
+
+    Outputs are addressed by index, so that Y need not fit into memory: up to 2^64 outputs.
+
+    Parameters
+    ----------
+    grid : tuple of float, or range
+        Y in increasing order; answers are rounded up to it, and what lies above it counts as its last point, which may
+        be infinite. A range may be longer than memory allows.
+
+    Raises
+    ------
+    AuditError
+        If the grid has fewer than two points or does not increase.
+    """
+
+    grid: Grid
+
+    def __post_init__(self) -> None:
+        grids.check(self.grid)
+
+    @abstractmethod
+    def least_answers(self, dataset: Dataset) -> Indices:
+        """Index into Y of the least answer that m persons of the dataset give, for m = 0 ... n, shape (n + 1,).
+
+        Raises `AuditError` for records on which the query is not monotone.
+        """
+
+    @abstractmethod
+    def greatest_answer(self, dataset: Dataset, joining: int) -> int:
+        """Index into Y of the greatest answer after up to ``joining`` more persons joined."""
+
+    @property
+    @abstractmethod
+    def global_sensitivity(self) -> float:
+        """Greatest change of f between neighbours, in its own unit; infinite where it is."""
+
+    @abstractmethod
+    def crowd(self, loss: int) -> Dataset:
+        """Return a dataset whose loss is ``loss`` at every output but the greatest, or as nearly so as may be.
+
+        The crowds for ``loss`` and ``loss + 1`` are neighbours: together they are the worst pair of every
+        mechanism that sees the dataset only through its losses.
+        """
+
+    @property
+    def size(self) -> int:
+        """Number of outputs, |Y|."""
+        return grids.size(self.grid)
+
+    @property
+    def outputs(self) -> NDArray[Any]:
+        """All of Y, in increasing order, shape (size,)."""
+        return self.outputs_at(self._all_indices())
+
+    def outputs_at(self, indices: Indices) -> NDArray[Any]:
+        """Outputs y_i at the given indices, which are unsigned 64-bit integers below ``size``."""
+        return grids.points_at(self.grid, indices)
+
+    def indices_of(self, outputs: NDArray[Any]) -> tuple[Indices, NDArray[np.bool_]]:
+        """Index of each output, and whether it is in Y at all (where it is not, the index means nothing)."""
+        return grids.indices_of(self.grid, outputs)
+
+    def value(self, dataset: Dataset) -> Any:
+        """Return f(dataset), an element of Y."""
+        return self.grid[int(self.least_answers(dataset)[-1])]
+
+    def loss(self, dataset: Dataset) -> LossCurve:
+        """Prepare the loss on one dataset: a function from indices i to l(dataset, y_i)."""
+        return partial(_count_above, self.least_answers(dataset)[1:])
+
+    def losses(self, dataset: Dataset) -> NDArray[np.int64]:
+        """l(dataset, y) for every y in Y, shape (size,)."""
+        return self.loss(dataset)(self._all_indices())
+
+    def strict_losses(self, dataset: Dataset) -> NDArray[np.float64]:
+        """Fewest removals that bring f strictly below y, for every y in Y, shape (size,); infinite at the least y.
+
+        Equation A of the source: below y_i means at most y_{i-1}, because Y is finite.
+        """
+        return np.concatenate([[math.inf], self.losses(dataset)[:-1]])
+
+    def down_sensitivity(self, dataset: Dataset, k: int = 1) -> float:
+        """k-down sensitivity DS^k(dataset): how far removing up to k persons can lower f (Equation 1 of the source)."""
+        least = self.least_answers(dataset)
+        removed = min(whole_at_least(k, 0, "k"), len(least) - 1)
+        return self._difference(int(least[-1]), int(least[len(least) - 1 - removed]))
+
+    def local_sensitivity(self, dataset: Dataset, k: int = 1) -> float:
+        """k-local sensitivity LS^k(dataset): greatest change of f by up to k persons (Equation 2 of the source).
+
+        f is monotone, so it changes most where persons only leave or only join. Infinite if f can reach an infinite
+        output and has not.
+        """
+        answer = int(self.least_answers(dataset)[-1])
+        rise = self._difference(self.greatest_answer(dataset, whole_at_least(k, 0, "k")), answer)
+        return max(self.down_sensitivity(dataset, k), rise)
+
+    def _difference(self, index: int, lower: int) -> float:
+        difference: float = self.grid[index] - self.grid[lower] if index != lower else 0
+        return difference
+
+    def _all_indices(self) -> Indices:
+        if self.size > 2**24:
+            raise AuditError(
+                f"Y has {self.size} outputs; at most {2**24} can be listed. A binary search needs no list."
+            )
+        return np.arange(self.size, dtype=np.uint64)
+
+
+def records(dataset: Any) -> Any:
+    """Iterate over records as Python objects, whether the dataset is a sequence or an array.
+
+    Examples
+    --------
+    >>> list(records(np.array([1, 2])))
+    [1, 2]
+    """
+    return dataset.tolist() if isinstance(dataset, np.ndarray) else dataset
+
+
+def _count_above(least: Indices, indices: Indices) -> NDArray[np.int64]:
+    return np.asarray(len(least) - np.searchsorted(least, indices, side="right"), dtype=np.int64)

@@ -1,0 +1,158 @@
+"""Queries of bounded sensitivity: a number for additive noise, and votes for the mechanisms that select.
+
+A dataset of persons enters, a number or a vector of utilities leaves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.errors import AuditError, whole_at_least
+from audit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
+from mechanisms.base import positive
+from mechanisms.queries.monotone import Dataset
+
+
+@dataclass(frozen=True)
+class NumericQuery:
+    """A number asked of a dataset; by default, how many persons there are.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(dataset) -> number``.
+    sensitivity : float
+        Greatest change of the number between neighbours, in its own unit.
+    adjacency : Adjacency
+        The relation that the sensitivity is for.
+    pairs : tuple of DatasetPair
+        Neighbours whose answers differ by the sensitivity.
+
+    Examples
+    --------
+    >>> NumericQuery()(("ann", "bob"))
+    2
+    """
+
+    function: Callable[[Any], float] = len
+    sensitivity: float = 1.0
+    adjacency: Adjacency = field(default_factory=AddRemove)
+    pairs: tuple[DatasetPair, ...] = (DatasetPair((), ("ann",)),)
+
+    def __post_init__(self) -> None:
+        positive(self.sensitivity, "sensitivity of the query")
+
+    def __call__(self, dataset: Any) -> float:
+        """Answer the query."""
+        return self.function(dataset)
+
+
+HEAD_COUNT = NumericQuery()
+
+
+class Utilities(Protocol):
+    """How good each candidate is for a dataset: what selection mechanisms choose by."""
+
+    @property
+    def candidates(self) -> tuple[Hashable, ...]:
+        """What can be selected."""
+
+    @property
+    def sensitivity(self) -> float:
+        """Greatest change of one candidate's utility between neighbours."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The relation that the sensitivity is for."""
+
+    def __call__(self, dataset: Any) -> NDArray[np.float64]:
+        """Return the utility of each candidate, shape (number of candidates,)."""
+
+    def lead(self, gap: int) -> DatasetPair:
+        """Neighbours, the first of which favours the first candidate over the second by ``gap`` sensitivities.
+
+        From the first dataset to the second the first candidate's utility falls, or stays, and the second
+        candidate's rises, each by as much as the adjacency allows.
+        """
+
+
+@dataclass(frozen=True)
+class VoteCounts:
+    """How many persons chose each candidate, where one vote may move: two counts change by one.
+
+    A record that is no candidate counts for none.
+
+    Parameters
+    ----------
+    candidates : tuple of hashable
+        At least two, all different.
+
+    Examples
+    --------
+    >>> VoteCounts(("red", "blue"))(("red", "red", "blue", "green")).tolist()
+    [2.0, 1.0]
+    >>> print(VoteCounts().lead(3))
+    red ahead by 3 votes against 1
+    """
+
+    candidates: tuple[Hashable, ...] = ("red", "blue")
+
+    def __post_init__(self) -> None:
+        if len(self.candidates) < 2 or len(set(self.candidates)) != len(self.candidates):
+            raise AuditError(f"The candidates are {self.candidates!r}; there must be at least two, all different.")
+
+    @property
+    def sensitivity(self) -> float:
+        """One vote."""
+        return 1.0
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Substitution: one person votes differently."""
+        return Substitution()
+
+    def __call__(self, dataset: Dataset) -> NDArray[np.float64]:
+        """Return each candidate's votes, shape (number of candidates,)."""
+        votes = Counter(dataset)
+        return np.array([votes[candidate] for candidate in self.candidates], float)
+
+    def lead(self, gap: int) -> DatasetPair:
+        """See `Utilities.lead`: the lead falls from ``gap`` votes to ``gap - 2``."""
+        gap = whole_at_least(gap, 0, "gap between the candidates")
+        first, second = self.candidates[:2]
+        # a tie needs a vote for each: somebody must be there who can change
+        others = (first,) * (gap - 1) if gap else (second,)
+        return DatasetPair((*others, first), (*others, second), f"{first} ahead by {gap} votes against {gap - 2}")
+
+
+@dataclass(frozen=True)
+class MonotoneVoteCounts(VoteCounts):
+    """How many persons chose each candidate, where one person may join or leave: counts move in one direction only.
+
+    Examples
+    --------
+    >>> print(MonotoneVoteCounts().lead(3))
+    red ahead by 3 votes against 2
+    """
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Add or remove: one person votes or does not."""
+        return AddRemove()
+
+    def lead(self, gap: int) -> DatasetPair:
+        """See `Utilities.lead`: the lead falls from ``gap`` votes to ``gap - 1``."""
+        gap = whole_at_least(gap, 0, "gap between the candidates")
+        first, second = self.candidates[:2]
+        x = (first,) * gap
+        return DatasetPair(x, (*x, second), f"{first} ahead by {gap} votes against {gap - 1}")
+
+
+VOTES = VoteCounts()
+MONOTONE_VOTES = MonotoneVoteCounts()
