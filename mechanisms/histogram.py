@@ -1,0 +1,215 @@
+"""Stable histograms: noisy counts of whatever records there are, released only where they are safely large.
+
+A dataset of records of any hashable kind enters, a mapping from keys to noisy counts leaves, written as a tuple of
+(key, count) pairs in the order of ``repr``. That a key is there at all is what can leak.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import repeat
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.claims import ApproxDP, Claim
+from audit.errors import fraction
+from audit.neighbours import AddRemove, Adjacency, DatasetPair
+from mechanisms.base import Reference, positive
+from mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
+from mechanisms.queries import Dataset
+
+
+@dataclass(frozen=True)
+class ThresholdedLaw:
+    """A number where it reaches a threshold, else None: the law of one key's entry in a stable histogram.
+
+    Examples
+    --------
+    >>> law = ThresholdedLaw(LaplaceLaw(1.0, 1.0), 1.0)
+    >>> np.exp(law.log_probabilities).tolist(), np.exp(law.log_density(np.array([0.5, 1.0]))).tolist()
+    ([0.5], [0.0, 0.5])
+    """
+
+    noisy: LaplaceLaw
+    threshold: float
+
+    @property
+    def support(self) -> tuple[None]:
+        """The one atom: the key is not there."""
+        return (None,)
+
+    @property
+    def log_probabilities(self) -> Floats:
+        """Log-probability that the key is not there."""
+        return np.array([self.noisy.log_cdf(self.threshold)], float)
+
+    @property
+    def knots(self) -> tuple[float, ...]:
+        """The centre of the noisy count and the threshold."""
+        return (*self.noisy.knots, self.threshold)
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise."""
+        return self.noisy.scale
+
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw ``size`` entries, shape (size,), dtype object."""
+        numbers = self.noisy.sample(size, rng)
+        outputs = numbers.astype(object)
+        outputs[numbers < self.threshold] = None
+        return outputs
+
+    def log_density(self, outputs: NDArray[Any]) -> Floats:
+        """Log of the density at numbers, log-probability at None."""
+        absent = np.asarray(outputs == np.array(None, dtype=object), dtype=bool)
+        numbers = np.where(absent, self.threshold, outputs).astype(float)
+        density = np.where(numbers >= self.threshold, self.noisy.log_density(numbers), -np.inf)
+        return np.where(absent, self.log_probabilities[0], density)
+
+
+@dataclass(frozen=True)
+class StableHistogramLaw:
+    """Law of a mapping whose keys are independent of each other.
+
+    There is no density on the line for `audit.exact` to read, so an audit states no exact value. Neighbours differ in
+    one key's count, and all others are independent of it: the exact value for a pair is that of the two laws
+    ``marginal(key)`` of that key. ``log_density`` gives the joint law.
+
+    Parameters
+    ----------
+    counts : tuple of (key, int)
+        The true histogram, in the order in which outputs list their keys.
+    scale : float
+        Scale of the noise on every count.
+    threshold : float
+        Least noisy count that is released; -inf for no threshold.
+
+    Examples
+    --------
+    >>> law = StableHistogramLaw((("a", 9), ("b", 1)), scale=1.0, threshold=5.0)
+    >>> [[key for key, _ in mapping] for mapping in law.sample(3, np.random.default_rng(0)).tolist()]
+    [['a'], ['a'], ['a']]
+    """
+
+    counts: tuple[tuple[Hashable, int], ...]
+    scale: float
+    threshold: float
+
+    def marginal(self, key: Hashable) -> ThresholdedLaw | FiniteLaw:
+        """Law of one key's entry; a key that nobody has is surely absent."""
+        count = self._table.get(key)
+        if count is None:
+            return FiniteLaw((None,), (0.0,))
+        return ThresholdedLaw(LaplaceLaw(float(count), self.scale), self.threshold)
+
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw ``size`` mappings, shape (size,), each a tuple of (key, noisy count) pairs."""
+        noisy = [count + rng.laplace(scale=self.scale, size=size) for _, count in self.counts]
+        pattern = np.zeros(size, dtype=np.int64)
+        groups = 1
+        for row in noisy:  # which keys are there, numbered afresh after every key so that the numbers stay small
+            _, pattern = np.unique(2 * pattern + (row >= self.threshold), return_inverse=True)
+            groups = int(pattern.max(initial=0)) + 1
+        order = np.argsort(pattern, kind="stable")
+        outputs = np.empty(size, dtype=object)
+        for chosen in np.split(order, np.searchsorted(pattern[order], np.arange(1, groups))):
+            outputs[chosen] = self._mappings(noisy, chosen)
+        return outputs
+
+    def log_density(self, outputs: NDArray[Any]) -> Floats:
+        """Log of the joint density of each mapping with respect to counting keys and lengths of counts."""
+        mappings = [dict(output) for output in outputs.tolist()]
+        total = np.zeros(len(mappings))
+        for key, _ in self.counts:
+            column = np.array([mapping.get(key) for mapping in mappings], dtype=object)
+            total += self.marginal(key).log_density(column)
+        unknown = np.array([any(key not in self._table for key in mapping) for mapping in mappings], dtype=bool)
+        return np.where(unknown, -np.inf, total)
+
+    @cached_property
+    def _table(self) -> dict[Hashable, int]:
+        return dict(self.counts)
+
+    def _mappings(self, noisy: list[Floats], chosen: NDArray[np.intp]) -> NDArray[Any]:
+        """Outputs of runs that all have the same keys; zip makes the tuples without a loop over runs."""
+        entries = [
+            zip(repeat(key), row[chosen].tolist(), strict=False)
+            for (key, _), row in zip(self.counts, noisy, strict=True)
+            if len(chosen) and row[chosen[0]] >= self.threshold
+        ]
+        mappings = np.empty(len(chosen), dtype=object)
+        mappings[:] = list(zip(*entries, strict=True)) if entries else [()] * len(chosen)
+        return mappings
+
+
+@dataclass(frozen=True)
+class StableHistogram(Reference):
+    """Counts of the records that are there, plus Laplace(1 / epsilon), where they reach log(1 / delta) / epsilon + 1.
+
+    (epsilon, delta)-DP for records of any kind, their domain unknown and unbounded (Korolova, Kenthapadi, Mishra and
+    Ntoulas 2009; Bun, Nissim and Stemmer 2016; the lecture notes on stable histograms). A count that moves between two
+    positive numbers costs epsilon; a key that one person brings in shows with probability delta / 2.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, above 0.
+    delta : float
+        In (0, 1).
+
+    Raises
+    ------
+    AuditError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> mechanism = StableHistogram(1.0, 0.01)
+    >>> round(mechanism.threshold, 3), str(mechanism.claim)
+    (5.605, '(1, 0.01)-DP')
+    >>> mechanism(("tea", "tea", 7, None)).counts
+    (('tea', 2), (7, 1), (None, 1))
+    """
+
+    epsilon: float
+    delta: float
+    name: ClassVar[str] = "stable histogram"
+
+    def __post_init__(self) -> None:
+        positive(self.epsilon, "epsilon")
+        fraction(self.delta, "delta", open_below=True)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (ApproxDP(self.epsilon, self.delta),)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Add or remove one record."""
+        return AddRemove()
+
+    @property
+    def threshold(self) -> float:
+        """Least noisy count that is released."""
+        return math.log(1.0 / self.delta) / self.epsilon + 1.0
+
+    def __call__(self, dataset: Dataset) -> StableHistogramLaw:
+        """Prepare the law of the mapping."""
+        counts = sorted(Counter(dataset).items(), key=lambda item: repr(item[0]))
+        return StableHistogramLaw(tuple(counts), 1.0 / self.epsilon, self.threshold)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """A count just below the threshold, which one person less makes rarer by e^epsilon; and a key that appears."""
+        crowd = ("a",) * max(2, math.floor(self.threshold))
+        return (
+            DatasetPair((*crowd, "b"), (*crowd[1:], "b"), f"counts {len(crowd)} and {len(crowd) - 1} of one key"),
+            DatasetPair(("a", "a", "b"), ("a", "a"), "a key that one person has against none"),
+        )

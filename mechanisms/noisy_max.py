@@ -1,0 +1,323 @@
+"""Private selection by noise: report the candidate of greatest noisy utility, or the best one where its lead is safe.
+
+Utilities enter, one candidate leaves, or None where gap-max refuses. Exponential noise gives the law of
+permute-and-flip, Gumbel noise that of the exponential mechanism; Laplace noise has a law of its own, by quadrature.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from audit.claims import ZCDP, ApproxDP, Claim, PureDP
+from audit.errors import fraction
+from audit.neighbours import DatasetPair
+from mechanisms.base import concentrated, positive
+from mechanisms.laws import FiniteLaw, Floats, LaplaceLaw, outputs_array
+from mechanisms.queries import MONOTONE_VOTES, VOTES, Utilities
+from mechanisms.selection import _Selection, log_choice
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyMaxLaw:
+    """The candidate of greatest noisy score; samples by adding the noise, knows its law from ``log_weights``.
+
+    Parameters
+    ----------
+    support : tuple of hashable, length k
+        The candidates.
+    scores : ndarray of float, shape (k,)
+        Their scores, in units of the scale of the noise.
+    noise : str
+        Name of the method of `numpy.random.Generator` that draws noise of scale 1.
+    log_weights : ndarray of float, shape (k,)
+        Log-probabilities of the candidates.
+
+    Examples
+    --------
+    >>> law = NoisyMaxLaw(("red", "blue"), np.array([1.0, 0.0]), "gumbel", np.log([0.731059, 0.268941]))
+    >>> sorted(set(law.sample(100, np.random.default_rng(0)).tolist()))
+    ['blue', 'red']
+    """
+
+    support: tuple[Hashable, ...]
+    scores: Floats
+    noise: str
+    log_weights: Floats
+    log_probabilities: Floats = field(init=False, repr=False)
+    _law: FiniteLaw = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        law = FiniteLaw(self.support, self.log_weights)
+        object.__setattr__(self, "_law", law)
+        object.__setattr__(self, "log_probabilities", law.log_probabilities)
+
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw ``size`` winners, shape (size,), by running the algorithm one candidate at a time."""
+        draw = getattr(rng, self.noise)
+        best = np.full(size, -np.inf)
+        winner = np.zeros(size, dtype=np.intp)
+        for candidate, score in enumerate(self.scores):
+            noisy = score + draw(size=size)
+            ahead = noisy > best
+            best[ahead] = noisy[ahead]
+            winner[ahead] = candidate
+        return outputs_array(self.support)[winner]
+
+    def log_density(self, outputs: NDArray[Any]) -> Floats:
+        """Log-probability of each output; -inf for what is no candidate."""
+        return self._law.log_density(outputs)
+
+
+def laplace_winner(scores: Floats) -> Floats:
+    """Log-probability that each score is the greatest after adding Laplace noise of scale 1, shape (k,).
+
+    P[i] is the integral of f(t - s_i) prod over j != i of F(t - s_j). The integrand is analytic between scores, so
+    sixteen Gauss-Legendre points a unit of length give twelve digits.
+
+    Examples
+    --------
+    >>> p = np.exp(laplace_winner(np.array([1.0, 0.0])))  # 1 - exp(-gap) (2 + gap) / 4 with two candidates
+    >>> bool(np.allclose(p, [1 - 3 * math.exp(-1) / 4, 3 * math.exp(-1) / 4], atol=1e-14))
+    True
+    """
+    scores = np.maximum(scores - np.max(scores), -700.0)  # rarer winners than e^-700 are as good as impossible
+    low, law = float(scores.min()), LaplaceLaw(0.0, 1.0)
+    edges = np.unique(np.concatenate([np.arange(low - 45.0, 45.0), scores, [45.0]]))
+    places, weights = np.polynomial.legendre.leggauss(16)
+    half = np.diff(edges)[:, None] / 2.0
+    points = (edges[:-1, None] + half * (1.0 + places)).ravel()
+    log_weights = np.log((half * weights).ravel())
+    distances = points - scores[:, None]
+    log_below = law.log_cdf(distances)
+    log_integrand = law.log_density(distances) - log_below + log_below.sum(axis=0)
+    return np.asarray(logsumexp(log_integrand + log_weights, axis=1))
+
+
+class _ReportNoisyMax(_Selection):
+    """What the three share: noise of scale 2 sensitivities / epsilon on every utility, and only the winner reported."""
+
+    noise: ClassVar[str]
+
+    @property
+    def rate(self) -> float:
+        """Utility of one sensitivity in units of the noise's scale."""
+        return self.epsilon / 2.0
+
+    @abstractmethod
+    def log_winners(self, scores: Floats) -> Floats:
+        """Log-probability that each score wins, scores in units of the noise's scale."""
+
+    def __call__(self, dataset: Any) -> NoisyMaxLaw:
+        """Prepare the law of the winner."""
+        scores = self.rate * self.scores(dataset)
+        return NoisyMaxLaw(tuple(self.utilities.candidates), scores, self.noise, self.log_winners(scores))
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """A lead long enough for pure DP to be nearly attained, the runner-up not yet rare; an even race for zCDP."""
+        return (self.utilities.lead(8), self.utilities.lead(1))
+
+
+@dataclass(frozen=True)
+class NoisyMaxLaplace(_ReportNoisyMax):
+    """Report noisy max with Laplace noise of scale 2 sensitivity / epsilon: epsilon-DP.
+
+    Dwork and Roth (2014), Claim 3.9, whose scale is doubled here because utilities need not be monotone. Its zCDP
+    claim is the one that every pure DP mechanism has.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, above 0.
+    utilities : Utilities
+        By default the votes for each of two candidates, one vote moving.
+
+    Raises
+    ------
+    AuditError
+        If epsilon is not a finite number above 0.
+
+    Examples
+    --------
+    >>> mechanism = NoisyMaxLaplace(1.0)
+    >>> np.exp(mechanism(("red", "red")).log_probabilities).round(6).tolist(), str(mechanism.claim)
+    ([0.72409, 0.27591], '1-DP')
+    """
+
+    epsilon: float
+    utilities: Utilities = VOTES
+    name: ClassVar[str] = "report noisy max, Laplace noise"
+    noise: ClassVar[str] = "laplace"
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (PureDP(self.epsilon), concentrated(self.epsilon))
+
+    def log_winners(self, scores: Floats) -> Floats:
+        """See the base class."""
+        return laplace_winner(scores)
+
+
+@dataclass(frozen=True)
+class NoisyMaxExponential(_ReportNoisyMax):
+    """Report noisy max with exponential noise of scale 2 sensitivity / epsilon: epsilon-DP.
+
+    The law of permute-and-flip (Ding, Kifer, Saghaian, Steinke, Wang, Xiao and Zhang 2021), and so its claims.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, above 0.
+    utilities : Utilities
+        By default the votes for each of two candidates, one vote moving.
+
+    Examples
+    --------
+    >>> np.exp(NoisyMaxExponential(1.0)(("red", "red")).log_probabilities).round(6).tolist()
+    [0.81606, 0.18394]
+    """
+
+    epsilon: float
+    utilities: Utilities = VOTES
+    name: ClassVar[str] = "report noisy max, exponential noise"
+    noise: ClassVar[str] = "exponential"
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (PureDP(self.epsilon), concentrated(self.epsilon))
+
+    def log_winners(self, scores: Floats) -> Floats:
+        """See the base class: the best accepts surely, the others with exp(-distance)."""
+        return log_choice(scores - scores.max())
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """As for permute-and-flip: a lead of two that becomes a tie; an even race for zCDP."""
+        return (self.utilities.lead(2), self.utilities.lead(1))
+
+
+@dataclass(frozen=True)
+class NoisyMaxGumbel(_ReportNoisyMax):
+    """Report noisy max with Gumbel noise of scale 2 sensitivity / epsilon: the exponential mechanism, by other means.
+
+    epsilon-DP and epsilon^2/8-zCDP (differentialprivacy.org, 'A Better Privacy Analysis of the Exponential Mechanism').
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, above 0.
+    utilities : Utilities
+        By default the votes for each of two candidates, one vote moving.
+
+    Examples
+    --------
+    >>> np.exp(NoisyMaxGumbel(1.0)(("red", "red")).log_probabilities).round(6).tolist()
+    [0.731059, 0.268941]
+    """
+
+    epsilon: float
+    utilities: Utilities = VOTES
+    name: ClassVar[str] = "report noisy max, Gumbel noise"
+    noise: ClassVar[str] = "gumbel"
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (PureDP(self.epsilon), ZCDP(self.epsilon**2 / 8.0))
+
+    def log_winners(self, scores: Floats) -> Floats:
+        """See the base class: proportional to exp(score)."""
+        return scores
+
+
+@dataclass(frozen=True)
+class GapMax(_Selection):
+    """Report the best candidate if its lead over the second is safely large, else None: (epsilon, delta)-DP.
+
+    In the spirit of Chaudhuri, Hsu and Song (2014) and of gap-max in Bun, Dwork, Rothblum and Steinke (2018), whose
+    point is that the price does not grow with the number of candidates. The lead moves by at most
+    ``gap_sensitivity`` = s between neighbours, and the winners differ only where both leads are at most s. So the
+    distance max(0, lead / s - 1) has sensitivity 1 and is 0 on both sides of such a pair; noise Laplace(1 / epsilon)
+    and the threshold log(1 / (2 delta)) / epsilon let each side answer with probability delta then. Elsewhere the
+    output is a function of the noisy distance. No zCDP claim: a refusal that turns into a name has infinite loss.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, above 0.
+    utilities : Utilities
+        By default the votes for each of two candidates, one person joining or leaving.
+    delta : float
+        In (0, 1/2).
+    gap_sensitivity : float
+        s above, in sensitivities: 1 where all utilities move in one direction, or where the best utility never
+        changes (as for losses whose least is 0); 2 in general.
+
+    Raises
+    ------
+    AuditError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> mechanism = GapMax(1.0, delta=0.001)
+    >>> mechanism(("red",) * 20).support, str(mechanism.claim), round(mechanism.threshold, 3)
+    (('red', None), '(1, 0.001)-DP', 6.215)
+    """
+
+    epsilon: float
+    utilities: Utilities = MONOTONE_VOTES
+    delta: float = 1e-3
+    gap_sensitivity: float = 1.0
+    name: ClassVar[str] = "gap-max"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fraction(2.0 * self.delta, "twice delta", open_below=True)
+        positive(self.gap_sensitivity, "sensitivity of the gap")
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (ApproxDP(self.epsilon, self.delta),)
+
+    @property
+    def threshold(self) -> float:
+        """What the noisy distance must exceed."""
+        return math.log(0.5 / self.delta) / self.epsilon
+
+    def distance(self, gap: float) -> float:
+        """Fewest changes after which the winner may lose, less one, from the lead in sensitivities."""
+        return max(0.0, gap / self.gap_sensitivity - 1.0)
+
+    def __call__(self, dataset: Any) -> FiniteLaw:
+        """Prepare the law of the answer; the first of equally good candidates counts as the best."""
+        scores = self.scores(dataset)
+        best = int(np.argmax(scores))
+        gap = float(scores[best] - np.max(np.delete(scores, best)))
+        return name_or_refusal(self.utilities.candidates[best], self.distance(gap), self.threshold, 1.0 / self.epsilon)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """A distance just below the threshold, where one step changes the chance of an answer by nearly e^epsilon."""
+        return (self.utilities.lead(max(1, round(self.gap_sensitivity * (self.threshold + 1.0)))),)
+
+
+def name_or_refusal(name: Hashable, distance: float, threshold: float, scale: float) -> FiniteLaw:
+    """Law of an answer given where distance + Laplace(scale) exceeds the threshold, and None elsewhere.
+
+    Examples
+    --------
+    >>> np.exp(name_or_refusal("red", 2.0, 2.0, 1.0).log_probabilities).tolist()
+    [0.5, 0.5]
+    """
+    noise = LaplaceLaw(0.0, scale)
+    answers, refuses = noise.log_cdf(distance - threshold), noise.log_cdf(threshold - distance)
+    return FiniteLaw((name, None), np.array([answers, refuses], float))

@@ -1,0 +1,302 @@
+"""Propose-test-release: answer with little noise where the dataset is far from any that is sensitive, else refuse.
+
+A query that can say how far it is from instability enters; an answer leaves, or None. The median says so in
+O(n log n), the mode in O(n); with a proposed bound of 0 the answer needs no noise at all.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.claims import ApproxDP, Claim
+from audit.errors import AuditError, finite_at_least, fraction
+from audit.mechanism import OutputDistribution
+from audit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
+from mechanisms.base import Reference, positive
+from mechanisms.laws import Floats, LaplaceLaw
+from mechanisms.noisy_max import name_or_refusal
+from mechanisms.queries import Dataset
+
+
+class StableQuery(ABC):
+    """A query f that knows how far a dataset is from those on which one person matters much."""
+
+    @property
+    @abstractmethod
+    def adjacency(self) -> Adjacency:
+        """The relation whose steps the distance counts."""
+
+    @abstractmethod
+    def __call__(self, dataset: Any) -> Any:
+        """Return f(dataset)."""
+
+    @abstractmethod
+    def distance(self, dataset: Any, bound: float) -> float:
+        """Fewest changes from the dataset to one of local sensitivity above ``bound``; infinite where there is none.
+
+        0 for a dataset whose own local sensitivity is above ``bound``; neighbours differ by at most 1. For answers
+        that are not numbers local sensitivity is infinite where one person can change the answer, else 0.
+        """
+
+    @abstractmethod
+    def pair_at(self, distance: int, bound: float) -> DatasetPair:
+        """Neighbours at ``distance`` >= 1 and one less, with answers that differ by ``bound`` or come close to it."""
+
+
+@dataclass(frozen=True)
+class StableMedian(StableQuery):
+    """The median of an odd number of records in [lower, upper] or, by default, in the reals, under substitution.
+
+    In the reals two records at infinity could take the place of any others: no dataset of 2 h + 1 records is farther
+    than h from instability.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Records outside are moved to the nearer end; -inf and inf for the reals.
+
+    Raises
+    ------
+    AuditError
+        If the interval is empty, or a dataset has an even number of records or NaN among them.
+
+    Examples
+    --------
+    >>> median = StableMedian(0.0, 100.0)
+    >>> data = (20, 21, 22, 23, 24, 25, 26)
+    >>> median(data), median.distance(data, 1.0), median.distance(data, 4.0), median.distance(data, 100.0)
+    (23.0, 1.0, 3.0, inf)
+    """
+
+    lower: float = -math.inf
+    upper: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not self.lower < self.upper:
+            raise AuditError(f"The interval is [{self.lower!r}, {self.upper!r}]; its lower end must be the lower one.")
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Substitution."""
+        return Substitution()
+
+    def __call__(self, dataset: Dataset) -> float:
+        """Return the median."""
+        return float(self.ordered(dataset)[len(dataset) // 2])
+
+    def distance(self, dataset: Dataset, bound: float) -> float:
+        """See `StableQuery.distance`; O(n log n).
+
+        With k records changed, the median and a neighbour's can be any two ordered records k + 1 places apart, the
+        median between them or one of them (Nissim, Raskhodnikova and Smith 2007, Proposition 3.4). So the distance is
+        the least j - i - 1 over i <= m <= j with x_j - x_i > bound, where the ends stand outside the data.
+        """
+        finite_at_least(bound, 0.0, "bound on the local sensitivity")
+        ordered = self.ordered(dataset)
+        middle = len(ordered) // 2
+        extended = np.concatenate([[self.lower], ordered, [self.upper]])
+        left = np.arange(middle + 2)  # places of x_i, the end included
+        right = np.searchsorted(extended, extended[left] + bound, side="right")
+        right = np.where(np.isneginf(extended[left]), middle + 1, np.maximum(right, middle + 1))
+        found = right < len(extended)
+        return float(np.min((right - left)[found]) - 1) if np.any(found) else math.inf
+
+    def pair_at(self, distance: int, bound: float) -> DatasetPair:
+        """See `StableQuery.pair_at`: a cluster at 0 and one at ``bound``, whose majority a far record takes away."""
+        low = 0.0 if math.isinf(self.lower) else self.lower
+        far = low + 10.0 * bound if math.isinf(self.upper) else self.upper
+        x = (low,) * (distance + 1) + (low + bound,) * distance
+        x_prime = (low,) * distance + (low + bound,) * distance + (far,)
+        if math.isfinite(self.lower) and math.isinf(self.distance(x, bound)):
+            raise AuditError(f"No dataset in [{self.lower:g}, {self.upper:g}] is unstable for the bound {bound:g}.")
+        return DatasetPair(
+            x, x_prime, f"{2 * distance + 1} records in two clusters, distances {distance}, {distance - 1}"
+        )
+
+    def ordered(self, dataset: Dataset) -> Floats:
+        """Records in the interval, in increasing order."""
+        records = np.sort(np.clip(np.asarray(dataset, float), self.lower, self.upper))
+        if len(records) % 2 == 0 or np.isnan(records[-1]):
+            raise AuditError(f"The dataset has {len(records)} records; it must have an odd number, none of them NaN.")
+        return np.asarray(records)
+
+
+@dataclass(frozen=True)
+class StableMode(StableQuery):
+    """The commonest record of any hashable kind; of equally common ones the first by ``repr``, 'nobody' for no records.
+
+    One person joining or leaving can change it only where the lead over the second is at most 1. A dataset with lead
+    g is therefore at least max(0, g - 1) changes from instability, and this is the distance that is reported.
+
+    Examples
+    --------
+    >>> StableMode()(("b", "a", "a", "a")), StableMode().distance(("b", "a", "a", "a"), 0.0)
+    ('a', 1.0)
+    """
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Add or remove."""
+        return AddRemove()
+
+    def __call__(self, dataset: Dataset) -> Hashable:
+        """Return the mode."""
+        counts = Counter(dataset)
+        most = max(counts.values(), default=0)
+        return min((record for record, count in counts.items() if count == most), key=repr, default="nobody")
+
+    def gap(self, dataset: Dataset) -> int:
+        """Lead of the mode over the second commonest record, in persons."""
+        first, second = [*(count for _, count in Counter(dataset).most_common(2)), 0, 0][:2]
+        return first - second
+
+    def distance(self, dataset: Dataset, bound: float) -> float:
+        """See `StableQuery.distance`; the bound does not matter."""
+        return max(0.0, self.gap(dataset) - 1.0)
+
+    def pair_at(self, distance: int, bound: float) -> DatasetPair:
+        """See `StableQuery.pair_at`: a lead of ``distance`` + 1 from which one person is taken."""
+        x = ("a",) * (distance + 1)
+        return DatasetPair(x, x[1:], f"leads of {distance + 1} and {distance}")
+
+
+@dataclass(frozen=True)
+class RefusalLaw:
+    """A continuous law with probability e^log_answers, else None: the law of a mechanism that may refuse.
+
+    Examples
+    --------
+    >>> law = RefusalLaw(LaplaceLaw(0.0, 1.0), np.log(0.25), np.log(0.75))
+    >>> np.exp(law.log_density(np.array([0.0, None], dtype=object))).round(6).tolist()
+    [0.125, 0.75]
+    """
+
+    answer: LaplaceLaw
+    log_answers: float
+    log_refuses: float
+
+    @property
+    def support(self) -> tuple[None]:
+        """The one atom."""
+        return (None,)
+
+    @property
+    def log_probabilities(self) -> Floats:
+        """Log-probability of the atom."""
+        return np.array([self.log_refuses])
+
+    @property
+    def knots(self) -> tuple[float, ...]:
+        """Those of the answer."""
+        return self.answer.knots
+
+    @property
+    def scale(self) -> float:
+        """That of the answer."""
+        return self.answer.scale
+
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw ``size`` outputs, shape (size,), dtype object."""
+        outputs = self.answer.sample(size, rng).astype(object)
+        outputs[rng.random(size) < math.exp(self.log_refuses)] = None
+        return outputs
+
+    def log_density(self, outputs: NDArray[Any]) -> Floats:
+        """Log of the density at numbers, log-probability at None."""
+        if outputs.dtype != object:
+            return np.asarray(self.log_answers + self.answer.log_density(outputs))
+        refused = np.asarray(outputs == np.array(None, dtype=object), dtype=bool)
+        numbers = np.where(refused, 0.0, outputs).astype(float)
+        return np.where(refused, self.log_refuses, self.log_answers + self.answer.log_density(numbers))
+
+
+@dataclass(frozen=True)
+class ProposeTestRelease(Reference):
+    """Propose a bound on the local sensitivity, test it by a noisy distance, and release or refuse.
+
+    Answers f(x) + Laplace(bound / epsilon) where distance + Laplace(1 / epsilon) > log(1 / delta) / epsilon, else None:
+    (2 epsilon, delta)-DP (Dwork and Lei 2009; the lecture notes on propose-test-release, with the distance to local
+    sensitivity above the bound). With bound 0 the answer is exact, and the proof loses only the epsilon of the test:
+    (epsilon, delta)-DP. In truth delta / 2 is enough, half of the Laplace tail being on the safe side.
+
+    Parameters
+    ----------
+    query : StableQuery
+        What is asked.
+    epsilon : float
+        Privacy loss of the test, and of the release, in nats; above 0.
+    delta : float
+        In (0, 1).
+    bound : float
+        The proposed bound on the local sensitivity, in the unit of the query; at least 0.
+
+    Raises
+    ------
+    AuditError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> mechanism = ProposeTestRelease(StableMedian(0.0, 100.0), epsilon=0.5, delta=0.01, bound=1.0)
+    >>> law = mechanism((50,) * 41)
+    >>> str(mechanism.claim), round(float(np.exp(law.log_probabilities[0])), 4)
+    ('(1, 0.01)-DP', 0.0023)
+    >>> mode = ProposeTestRelease(StableMode(), epsilon=1.0, delta=0.01)
+    >>> str(mode.claim), mode(("a", "a", "b")).support
+    ('(1, 0.01)-DP', ('a', None))
+    """
+
+    query: StableQuery
+    epsilon: float
+    delta: float
+    bound: float = 0.0
+    name: ClassVar[str] = "propose-test-release"
+
+    def __post_init__(self) -> None:
+        positive(self.epsilon, "epsilon")
+        fraction(self.delta, "delta", open_below=True)
+        finite_at_least(self.bound, 0.0, "proposed bound")
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (ApproxDP(self.epsilon if self.bound == 0.0 else 2.0 * self.epsilon, self.delta),)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The query's."""
+        return self.query.adjacency
+
+    @cached_property
+    def threshold(self) -> float:
+        """What the noisy distance must exceed."""
+        return math.log(1.0 / self.delta) / self.epsilon
+
+    def distance(self, dataset: Any) -> float:
+        """Distance that is tested."""
+        return self.query.distance(dataset, self.bound)
+
+    def __call__(self, dataset: Any) -> OutputDistribution:
+        """Prepare the law of the answer."""
+        distance, answer = self.distance(dataset), self.query(dataset)
+        if self.bound == 0.0:
+            return name_or_refusal(answer, distance, self.threshold, 1.0 / self.epsilon)
+        noise = LaplaceLaw(0.0, 1.0 / self.epsilon)
+        return RefusalLaw(
+            LaplaceLaw(float(answer), self.bound / self.epsilon),
+            float(noise.log_cdf(distance - self.threshold)),
+            float(noise.log_cdf(self.threshold - distance)),
+        )
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """Distances just below the threshold: both losses in full, and answers as common as they can then be."""
+        return (self.query.pair_at(max(1, math.floor(self.threshold)), self.bound),)
