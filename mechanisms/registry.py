@@ -8,6 +8,7 @@ from __future__ import annotations
 from audit.registry import Entry
 from mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from mechanisms.base import Reference
+from mechanisms.benchmark import entries as benchmark_entries
 from mechanisms.broken.additive import (
     ClassicalGaussian,
     DiscreteLaplaceHalfNoise,
@@ -44,7 +45,7 @@ def entries() -> list[Entry]:
     >>> [entry.name for entry in entries()][:3]
     ['laplace', 'laplace-zcdp', 'discrete-laplace']
     """
-    return [*_sound(), *_broken()]
+    return [*_sound(), *_broken(), *benchmark_entries()]
 
 
 def _sound() -> list[Entry]:

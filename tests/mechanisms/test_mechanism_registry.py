@@ -20,6 +20,11 @@ def pairs(entry):
     return entry.pairs or entry.mechanism.worst_pairs()
 
 
+def exact_only(entries_):
+    """Those whose law is finite or has a density on the line; a density on vectors has no exact profile here."""
+    return [entry for entry in entries_ if exact.knows_law(entry.mechanism(pairs(entry)[0].x))]
+
+
 def laws(entry, pair, aligned):
     return aligned(entry.mechanism(pair.x), entry.mechanism(pair.x_prime))
 
@@ -38,13 +43,14 @@ def test_entries_satisfy_the_protocols_and_their_pairs_are_adjacent(entry):
     distribution = entry.mechanism(pairs(entry)[0].x)
     assert isinstance(distribution, OutputDistribution)
     draws = distribution.sample(1000, np.random.default_rng(0))
-    assert draws.shape == (1000,)
-    assert np.array_equal(draws, distribution.sample(1000, np.random.default_rng(0)))
+    assert len(draws) == 1000
+    again = distribution.sample(1000, np.random.default_rng(0))
+    assert np.array_equal(draws, again, equal_nan=draws.dtype.kind == "f")
     assert np.all(np.isfinite(distribution.log_density(draws)))
-    assert distribution.sample(0, np.random.default_rng(0)).shape == (0,)
+    assert len(distribution.sample(0, np.random.default_rng(0))) == 0
 
 
-@named(SOUND)
+@named(exact_only(SOUND))
 def test_sound_mechanisms_respect_their_claims(entry, aligned):
     for pair in pairs(entry):
         value = exact.exact_parameter(entry.claim, *laws(entry, pair, aligned))
@@ -52,7 +58,7 @@ def test_sound_mechanisms_respect_their_claims(entry, aligned):
         assert 0.6 * entry.claim.parameter < value <= entry.claim.parameter * (1 + 1e-9)
 
 
-@named(BROKEN)
+@named(exact_only(BROKEN))
 def test_broken_twins_can_be_certified(entry, aligned):
     """Two Clopper-Pearson limits at 99.9 % on expected counts of 450,000 runs a side are above the claim."""
     runs, level = 450_000, 0.0005

@@ -1,0 +1,217 @@
+"""Four published variants of sparse vector whose proofs are wrong: Algorithms 3 to 6 of Lyu, Su and Li (2017).
+
+The claims are those of the papers that published them; the laws are what the algorithms do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.claims import Claim, PureDP
+from audit.neighbours import DatasetPair
+from mechanisms.laws import Floats, LaplaceLaw
+from mechanisms.sparse_vector import SparseVectorLaw, _SparseVector, codes, symbols_of
+
+UP_AND_DOWN = DatasetPair((2,) * 5 + (0,) * 5, (1,) * 10, "5 answers 2 then 5 answers 0, against 10 answers 1")
+"""Half of the answers move up and half down, all from the threshold."""
+
+
+@dataclass(frozen=True)
+class ReusedNoiseLaw:
+    """Sparse vector that releases the very noisy answers that were compared; -inf for below, NaN not reached.
+
+    Parameters
+    ----------
+    symbols : SparseVectorLaw
+        Which queries lie above.
+    threshold : float
+        What the answers were compared with.
+
+    Examples
+    --------
+    >>> law = ReusedNoiseLaw(SparseVectorLaw((0.0, 1.0), 2.0, 2.0), 1.0)
+    >>> law.log_density(np.array([[-np.inf, -np.inf], [3.0, np.nan]])).round(4).tolist()
+    [-1.3166, -2.5898]
+    """
+
+    symbols: SparseVectorLaw
+    threshold: float
+
+    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw ``size`` outputs, shape (size, m)."""
+        law = self.symbols
+        outputs = np.empty((size, len(law.answers)))
+        threshold = rng.laplace(0.0, law.threshold_scale, size)
+        left = np.full(size, len(law.answers) if law.count is None else law.count, np.int32)
+        for column, answer in enumerate(law.answers):
+            noisy = answer + rng.laplace(0.0, law.query_scale, size)
+            active = left > 0
+            above = (noisy >= threshold) & active
+            outputs[:, column] = np.where(above, noisy + self.threshold, np.where(active, -np.inf, np.nan))
+            left -= above
+        return outputs
+
+    def log_density(self, outputs: Floats) -> Floats:
+        """Log of the density at each output, shape (size,), to about three digits.
+
+        The threshold lies below every released number, which is where its quadrature stops.
+        """
+        rows, released = symbols_of(outputs), np.where(np.isfinite(outputs), outputs - self.threshold, np.inf)
+        noise = LaplaceLaw(0.0, self.symbols.query_scale)
+        distance = np.where(rows == 1, released - np.array(self.symbols.answers), 0.0)
+        densities = np.where(rows == 1, noise.log_density(distance), 0.0).sum(axis=1)
+        _, first, inverse = np.unique(codes(rows), return_index=True, return_inverse=True)
+        least, result = released.min(axis=1), np.empty(len(rows))
+        for place, row in enumerate(first):
+            here = inverse.ravel() == place
+            result[here] = self._log_chance(rows[row], least[here])
+        return np.asarray(result + densities)
+
+    def _log_chance(self, pattern: NDArray[np.int8], least: Floats) -> Floats:
+        """Log-probability that the threshold lies below ``least`` and the queries marked 0 below the threshold."""
+        points, log_weights, log_below, _ = self.symbols.grid
+        cumulative = np.logaddexp.accumulate(log_weights + log_below @ (pattern == 0))
+        middles = np.append((points[:-1] + points[1:]) / 2.0, points[-1])  # a weight is spread about its point
+        return np.interp(least, middles, cumulative, left=-np.inf)
+
+
+class _Broken(_SparseVector):
+    """A variant with its published claim; every epsilon below is what the proof was meant to give."""
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """Half of the answers move up and half down."""
+        return (UP_AND_DOWN,)
+
+
+@dataclass(frozen=True)
+class SparseVector3(_Broken):
+    """Algorithm 3, from Roth's lecture notes (2011): releases the noisy answer that was compared.
+
+    A released answer v says that the threshold lies below v. No finite epsilon: with c = 1 the loss of m refusals and
+    then the value 0, all answers 0 against all 1, is m epsilon / 2.
+
+    Parameters
+    ----------
+    epsilon : float
+        The claimed privacy loss in nats, above 0.
+    count : int
+        c, how many queries may lie above.
+    threshold : float
+        What the answers are compared with.
+
+    Examples
+    --------
+    >>> SparseVector3(0.1)((0, 1)).sample(3, np.random.default_rng(0)).shape
+    (3, 2)
+    """
+
+    epsilon: float
+    count: int = 1
+    threshold: float = 1.0
+    name: ClassVar[str] = "sparse vector 3"
+
+    def __call__(self, dataset: Any) -> ReusedNoiseLaw:
+        """Prepare the law on one vector of query answers."""
+        symbols = SparseVectorLaw(self._above(dataset), 2.0 / self.epsilon, 2.0 * self.count / self.epsilon, self.count)
+        return ReusedNoiseLaw(symbols, self.threshold)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """Nine refusals are likelier where all answers are lower, and so is the low value that follows."""
+        return (DatasetPair((0,) * 10, (1,) * 10, "10 answers 0 against 10 answers 1"),)
+
+
+@dataclass(frozen=True)
+class SparseVector4(_Broken):
+    """Algorithm 4, from Lee and Clifton (2014): noise that ignores c; (1 + 6 c) / 4 epsilon in truth.
+
+    Parameters
+    ----------
+    epsilon : float
+        The claimed privacy loss in nats, above 0.
+    count : int
+        c, how many queries may lie above.
+    threshold : float
+        What the answers are compared with.
+
+    Examples
+    --------
+    >>> SparseVector4(1.0)((0, 1)).threshold_scale, print(SparseVector4(0.1).truth)
+    0.175-DP
+    (4.0, None)
+    """
+
+    epsilon: float
+    count: int = 1
+    threshold: float = 1.0
+    name: ClassVar[str] = "sparse vector 4"
+
+    @property
+    def truth(self) -> Claim:
+        """What can be proven: Lyu, Su and Li (2017), Section 3.3."""
+        return PureDP((1.0 + 6.0 * self.count) / 4.0 * self.epsilon)
+
+    def __call__(self, dataset: Any) -> SparseVectorLaw:
+        """Prepare the law on one vector of query answers."""
+        return SparseVectorLaw(self._above(dataset), 4.0 / self.epsilon, 4.0 / (3.0 * self.epsilon), self.count)
+
+
+@dataclass(frozen=True)
+class SparseVector5(_Broken):
+    """Algorithm 5, from Stoddard, Chen and Machanavajjhala (2014): no noise on the queries; no finite epsilon.
+
+    Parameters
+    ----------
+    epsilon : float
+        The claimed privacy loss in nats, above 0.
+    count : int
+        Not used: the algorithm does not halt.
+    threshold : float
+        What the answers are compared with.
+
+    Examples
+    --------
+    >>> SparseVector5(1.0)((0, 1)).support  # below, above is impossible on (1, 0)
+    ((0, 0), (0, 1), (1, 0), (1, 1))
+    """
+
+    epsilon: float
+    count: int = 1
+    threshold: float = 1.0
+    name: ClassVar[str] = "sparse vector 5"
+
+    def __call__(self, dataset: Any) -> SparseVectorLaw:
+        """Prepare the law on one vector of query answers."""
+        return SparseVectorLaw(self._above(dataset), 2.0 / self.epsilon, 0.0, None)
+
+
+@dataclass(frozen=True)
+class SparseVector6(_Broken):
+    """Algorithm 6, from Chen, Xiao, Zhang and Xu (2015): noise that ignores c, and no end; no finite epsilon.
+
+    Parameters
+    ----------
+    epsilon : float
+        The claimed privacy loss in nats, above 0.
+    count : int
+        Not used: the algorithm does not halt.
+    threshold : float
+        What the answers are compared with.
+
+    Examples
+    --------
+    >>> SparseVector6(1.0)((0, 1)).query_scale
+    2.0
+    """
+
+    epsilon: float
+    count: int = 1
+    threshold: float = 1.0
+    name: ClassVar[str] = "sparse vector 6"
+
+    def __call__(self, dataset: Any) -> SparseVectorLaw:
+        """Prepare the law on one vector of query answers."""
+        return SparseVectorLaw(self._above(dataset), 2.0 / self.epsilon, 2.0 / self.epsilon, None)

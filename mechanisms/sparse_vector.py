@@ -1,0 +1,361 @@
+"""The sparse vector technique: say of many queries, one after the other, which lie above a noisy threshold.
+
+A vector of query answers enters, a matrix of answers leaves: 1 for above, 0 for below, -1 once the mechanism has halted
+(numerical variants: the value, -inf for below, NaN). Laws are integrals over the threshold's noise, by quadrature.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from audit.claims import Claim, PureDP
+from audit.errors import AuditError, whole_at_least
+from audit.neighbours import Adjacency, DatasetPair, MaxChange
+from mechanisms.base import Reference, positive
+from mechanisms.laws import Floats, LaplaceLaw
+
+IMPOSSIBLE = -1e6
+"""Stands for the logarithm of 0 in sums; a matrix product of -inf and 0 would be NaN."""
+MOST_OUTCOMES = 1 << 16
+SWAPPED_HALVES = DatasetPair((0,) * 5 + (1,) * 5, (1,) * 5 + (0,) * 5, "5 answers 0 then 5 answers 1, against 1 then 0")
+
+
+@dataclass(frozen=True)
+class SparseVectorLaw:
+    """Which of m queries lie above the noisy threshold, as rows of 1 (above), 0 (below) and -1 (not reached).
+
+    Parameters
+    ----------
+    answers : tuple of float, length m
+        Query answers less the threshold.
+    threshold_scale, query_scale : float
+        Scales of the Laplace noise on the threshold and on each query; 0 for a query without noise.
+    count : int, optional
+        How many queries may lie above before the mechanism halts; None for no end.
+    refreshes : bool
+        Whether the threshold's noise is drawn anew after each query that lies above.
+
+    Raises
+    ------
+    AuditError
+        When the law is asked for and has more than 65,536 outcomes; sampling has no limit.
+
+    Examples
+    --------
+    >>> law = SparseVectorLaw((0.0, 1.0), 2.0, 4.0)
+    >>> law.support, np.exp(law.log_probabilities).round(4).tolist()
+    (((0, 0), (0, 1), (1, -1)), [0.2495, 0.2505, 0.5])
+    """
+
+    answers: tuple[float, ...]
+    threshold_scale: float
+    query_scale: float
+    count: int | None = 1
+    refreshes: bool = False
+
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int8]:
+        """Draw ``size`` outputs, shape (size, m)."""
+        outputs = np.empty((size, len(self.answers)), np.int8)
+        threshold = rng.laplace(0.0, self.threshold_scale, size)
+        left = np.full(size, len(self.answers) if self.count is None else self.count, np.int32)
+        for column, answer in enumerate(self.answers):
+            above = answer + rng.laplace(0.0, self.query_scale, size) >= threshold
+            active = left > 0
+            above &= active
+            outputs[:, column] = np.where(active, above, -1)
+            left -= above
+            if self.refreshes:
+                threshold[above] = rng.laplace(0.0, self.threshold_scale, np.count_nonzero(above))
+        return outputs
+
+    @cached_property
+    def support(self) -> tuple[tuple[int, ...], ...]:
+        """All outputs that the number of queries and ``count`` allow."""
+        return outcomes(len(self.answers), self.count)
+
+    @cached_property
+    def log_probabilities(self) -> Floats:
+        """Log-probability of each output of ``support``; -inf where it is below e^-700."""
+        rows = np.array(self.support)
+        log_p = self._by_segments(rows) if self.refreshes else self._integrate(rows == 0, rows == 1)
+        return np.where(log_p < -700.0, -np.inf, log_p)
+
+    def log_density(self, outputs: NDArray[Any] | Sequence[tuple[int, ...]]) -> Floats:
+        """Log-probability of each output, shape (size,); -inf off the support."""
+        rows = outputs if isinstance(outputs, np.ndarray) and outputs.ndim == 2 else np.array(list(outputs))
+        table = dict(zip(codes(np.array(self.support)).tolist(), self.log_probabilities.tolist(), strict=True))
+        found, inverse = np.unique(codes(rows), return_inverse=True)
+        return np.array([table.get(code, -math.inf) for code in found.tolist()])[inverse.ravel()]
+
+    @cached_property
+    def grid(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Points z of the threshold's noise, their log-weights, and log P[below | z], log P[above | z] for each query.
+
+        Gauss-Legendre panels between the kinks; the weights contain the density of z. Shapes (points,) twice and
+        (points, m) twice; ``edges`` are where the panels meet.
+        """
+        places, weights = np.polynomial.legendre.leggauss(16)
+        half = np.diff(self.edges)[:, None] / 2.0
+        points = (self.edges[:-1, None] + half * (1.0 + places)).ravel()
+        log_weights = np.log((half * weights).ravel()) + LaplaceLaw(0.0, self.threshold_scale).log_density(points)
+        distance = points[:, None] - np.array(self.answers)
+        if self.query_scale == 0.0:
+            below, above = (np.where(side > 0.0, 0.0, IMPOSSIBLE) for side in (distance, -distance))
+            return points, log_weights, below, above
+        noise = LaplaceLaw(0.0, self.query_scale)
+        return points, log_weights, noise.log_cdf(distance), noise.log_cdf(-distance)
+
+    @cached_property
+    def edges(self) -> Floats:
+        """Ends of the quadrature panels: kinks of the integrand, and a grid finer than every scale."""
+        width = self.threshold_scale if self.query_scale == 0.0 else min(self.threshold_scale, self.query_scale)
+        reach = 45.0 * self.threshold_scale
+        return np.unique(np.concatenate([np.arange(-reach, reach + width, width), [0.0], self.answers]))
+
+    def _integrate(self, below: NDArray[np.bool_], above: NDArray[np.bool_]) -> Floats:
+        """Log-probability that the queries marked in each row fall below and above one noisy threshold."""
+        _, log_weights, log_below, log_above = self.grid
+        return np.array(
+            [logsumexp(log_weights + log_below @ b + log_above @ a) for b, a in zip(below, above, strict=True)]
+        )
+
+    def _by_segments(self, rows: NDArray[np.int64]) -> Floats:
+        """Each stretch from one query above to the next meets a threshold of its own: a product of integrals."""
+        segment_of = np.cumsum(rows == 1, axis=1) - (rows == 1)
+        total = np.zeros(len(rows))
+        for segment in range(int(segment_of.max()) + 1):
+            here = segment_of == segment
+            total += self._integrate((rows == 0) & here, (rows == 1) & here)
+        return total
+
+
+@dataclass(frozen=True)
+class NumericalSparseVectorLaw:
+    """Sparse vector that releases, with fresh noise, the answers of queries above; -inf for below, NaN not reached.
+
+    Parameters
+    ----------
+    symbols : SparseVectorLaw
+        Which queries lie above.
+    answers : tuple of float, length m
+        The query answers themselves.
+    release_scale : float
+        Scale of the Laplace noise on released answers.
+
+    Examples
+    --------
+    >>> law = NumericalSparseVectorLaw(SparseVectorLaw((0.0, 1.0), 2.0, 4.0), (1.0, 2.0), 3.0)
+    >>> law.log_density(np.array([[-np.inf, -np.inf], [1.0, np.nan]])).round(4).tolist()
+    [-1.3884, -2.4849]
+    """
+
+    symbols: SparseVectorLaw
+    answers: tuple[float, ...]
+    release_scale: float
+
+    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw ``size`` outputs, shape (size, m)."""
+        rows = self.symbols.sample(size, rng)
+        outputs = np.where(rows < 0, np.nan, -np.inf)
+        above = rows == 1
+        centres = np.broadcast_to(np.array(self.answers, float), rows.shape)[above]
+        outputs[above] = centres + rng.laplace(0.0, self.release_scale, len(centres))
+        return outputs
+
+    def log_density(self, outputs: Floats) -> Floats:
+        """Log of the density at each output, shape (size,): of the released numbers, times the symbols' chance."""
+        rows = symbols_of(outputs)
+        noise = LaplaceLaw(0.0, self.release_scale)
+        densities = np.where(
+            rows == 1, noise.log_density(np.where(rows == 1, outputs - np.array(self.answers), 0.0)), 0
+        )
+        return np.asarray(self.symbols.log_density(rows) + densities.sum(axis=1))
+
+
+def symbols_of(outputs: Floats) -> NDArray[np.int8]:
+    """Return 1 for a released number, 0 for -inf and -1 for NaN."""
+    return np.where(np.isnan(outputs), -1, np.where(np.isfinite(outputs), 1, 0)).astype(np.int8)
+
+
+def codes(rows: NDArray[Any]) -> NDArray[np.int64]:
+    """One whole number for each row of answers -1, 0 and 1, shape (size,); for up to 39 queries."""
+    return np.asarray((rows.astype(np.int64) + 1) @ 3 ** np.arange(rows.shape[1], dtype=np.int64))
+
+
+def outcomes(queries: int, count: int | None) -> tuple[tuple[int, ...], ...]:
+    """List every output of a sparse vector on ``queries`` queries that halts after ``count`` above.
+
+    Raises
+    ------
+    AuditError
+        If there are more than 65,536 of them.
+
+    Examples
+    --------
+    >>> outcomes(2, 1)
+    ((0, 0), (0, 1), (1, -1))
+    """
+    most = queries if count is None else min(count, queries)
+    total = sum(math.comb(queries, above) for above in range(most + 1))
+    if total > MOST_OUTCOMES:
+        raise AuditError(
+            f"A sparse vector on {queries} queries has {total} outcomes; at most {MOST_OUTCOMES} are listed."
+        )
+    rows = []
+    for above in range(most + 1):
+        for places in combinations(range(queries), above):
+            end = places[-1] + 1 if above == count and above else queries
+            rows.append(tuple((1 if i in places else 0) if i < end else -1 for i in range(queries)))
+    return tuple(sorted(rows))
+
+
+class _SparseVector(Reference):
+    """What the family shares; every query has sensitivity 1, and one person may change all of them."""
+
+    epsilon: float
+    count: int
+    threshold: float
+
+    def __post_init__(self) -> None:
+        positive(self.epsilon, "epsilon")
+        whole_at_least(self.count, 1, "count")
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (PureDP(self.epsilon),)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Each answer may change by 1, in any direction."""
+        return MaxChange(1.0)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """The pair on which Ding, Wang, Wang, Zhang and Kifer (2018) tell most variants from sound ones."""
+        return (SWAPPED_HALVES,)
+
+    @abstractmethod
+    def __call__(self, dataset: Any) -> Any:
+        """Prepare the law on one vector of query answers."""
+
+    def _above(self, dataset: Any) -> tuple[float, ...]:
+        """Query answers less the threshold."""
+        return tuple(float(answer) - self.threshold for answer in dataset)
+
+
+@dataclass(frozen=True)
+class SparseVector1(_SparseVector):
+    """Algorithm 1 of Lyu, Su and Li (2017): epsilon-DP, and tight.
+
+    Laplace noise of scale 2 / epsilon on the threshold, once, and 4 c / epsilon on each query; halts after c above.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, above 0.
+    count : int
+        c, how many queries may lie above.
+    threshold : float
+        What the answers are compared with.
+
+    Raises
+    ------
+    AuditError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> mechanism = SparseVector1(0.1, threshold=0.5)
+    >>> mechanism((0, 0, 1, 1)).sample(2, np.random.default_rng(0)).shape, str(mechanism.claim)
+    ((2, 4), '0.1-DP')
+    """
+
+    epsilon: float
+    count: int = 1
+    threshold: float = 0.5
+    name: ClassVar[str] = "sparse vector 1"
+
+    def __call__(self, dataset: Any) -> SparseVectorLaw:
+        """Prepare the law on one vector of query answers."""
+        return SparseVectorLaw(self._above(dataset), 2.0 / self.epsilon, 4.0 * self.count / self.epsilon, self.count)
+
+
+@dataclass(frozen=True)
+class SparseVector2(_SparseVector):
+    """Algorithm 2 of Lyu, Su and Li (2017), from Dwork and Roth (2014): epsilon-DP.
+
+    Laplace noise of scale 2 c / epsilon on the threshold, drawn anew after every query above, and 4 c / epsilon on each
+    query; halts after c above.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, above 0.
+    count : int
+        c, how many queries may lie above.
+    threshold : float
+        What the answers are compared with.
+
+    Examples
+    --------
+    >>> SparseVector2(0.1, count=2)((0, 1)).refreshes
+    True
+    """
+
+    epsilon: float
+    count: int = 1
+    threshold: float = 1.0
+    name: ClassVar[str] = "sparse vector 2"
+
+    def __call__(self, dataset: Any) -> SparseVectorLaw:
+        """Prepare the law on one vector of query answers."""
+        scale = 2.0 * self.count / self.epsilon
+        return SparseVectorLaw(self._above(dataset), scale, 2.0 * scale, self.count, refreshes=True)
+
+
+@dataclass(frozen=True)
+class NumericalSparseVector(_SparseVector):
+    """Sparse vector that releases the answers above with fresh noise: epsilon-DP, a third for each use of noise.
+
+    Lyu, Su and Li (2017), Algorithm 7 with three equal shares: Laplace noise of scale 3 / epsilon on the threshold,
+    6 c / epsilon on each query, and 3 c / epsilon, fresh, on each released answer.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, above 0.
+    count : int
+        c, how many queries may lie above.
+    threshold : float
+        What the answers are compared with.
+
+    Examples
+    --------
+    >>> NumericalSparseVector(0.1)((2, 2, 2)).sample(5, np.random.default_rng(0)).shape
+    (5, 3)
+    """
+
+    epsilon: float
+    count: int = 2
+    threshold: float = 1.0
+    name: ClassVar[str] = "numerical sparse vector"
+
+    def __call__(self, dataset: Any) -> NumericalSparseVectorLaw:
+        """Prepare the law on one vector of query answers."""
+        share = 3.0 / self.epsilon
+        symbols = SparseVectorLaw(self._above(dataset), share, 2.0 * self.count * share, self.count)
+        return NumericalSparseVectorLaw(symbols, tuple(float(answer) for answer in dataset), self.count * share)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """All answers move together."""
+        return (DatasetPair((2,) * 10, (1,) * 10, "10 answers 2 against 10 answers 1"),)
