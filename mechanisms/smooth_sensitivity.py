@@ -1,0 +1,264 @@
+"""The median with noise scaled to its smooth sensitivity: Cauchy noise for pure, Laplace noise for approximate DP.
+
+Records in an interval enter, a noisy median leaves. Smooth sensitivity is the least bound on the local sensitivity
+whose logarithm moves by at most beta between neighbours, so that the noise cannot tell what it was scaled to.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+
+from audit.claims import ApproxDP, Claim, PureDP
+from audit.errors import AuditError, fraction
+from audit.neighbours import Adjacency, DatasetPair
+from mechanisms.base import Reference, concentrated, positive
+from mechanisms.laws import Floats, LaplaceLaw
+from mechanisms.queries import Dataset
+from mechanisms.stability import StableMedian
+
+
+@dataclass(frozen=True)
+class CauchyLaw:
+    """Cauchy law with the given centre and scale, its half-width at half height; it has no mean.
+
+    Examples
+    --------
+    >>> np.exp(CauchyLaw(0.0, 1.0).log_density(np.array([0.0, 1.0])) + math.log(math.pi)).round(6).tolist()
+    [1.0, 0.5]
+    """
+
+    centre: float
+    scale: float
+
+    @property
+    def knots(self) -> tuple[float, ...]:
+        """The centre; the density is smooth everywhere."""
+        return (self.centre,)
+
+    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw ``size`` outputs, shape (size,)."""
+        return self.centre + self.scale * rng.standard_cauchy(size)
+
+    def log_density(self, outputs: ArrayLike) -> Floats:
+        """Log of the density at each output."""
+        z = (np.asarray(outputs, float) - self.centre) / self.scale
+        return np.asarray(-2.0 * np.log(np.hypot(1.0, z)) - math.log(math.pi * self.scale))
+
+
+def smooth_sensitivity(median: StableMedian, dataset: Dataset, beta: float) -> float:
+    """Smooth sensitivity of the median: the greatest e^(-beta k) LS over datasets k substitutions away.
+
+    Nissim, Raskhodnikova and Smith (2007), Proposition 3.4: the maximum over i <= m <= j of (x_j - x_i) e^(-beta (j - i
+    - 1)), records beyond the data standing at the ends of the interval. Only windows short enough to beat the local
+    sensitivity are looked at.
+
+    Parameters
+    ----------
+    median : StableMedian
+        The interval of the records; it must be finite.
+    dataset : sequence of float
+        An odd number of records.
+    beta : float
+        Smoothness, above 0.
+
+    Raises
+    ------
+    AuditError
+        If the interval is infinite.
+
+    Examples
+    --------
+    >>> smooth_sensitivity(StableMedian(0.0, 1.0), (0.0, 0.5, 1.0), beta=1.0)
+    0.5
+    >>> round(smooth_sensitivity(StableMedian(0.0, 1.0), (0.5,) * 3, beta=1.0), 6)  # two steps out: LS is then 1
+    0.18394
+    """
+    if math.isinf(median.lower) or math.isinf(median.upper):
+        raise AuditError(f"The interval is [{median.lower}, {median.upper}]; smooth sensitivity needs a finite one.")
+    extended = np.concatenate([[median.lower], median.ordered(dataset), [median.upper]])
+    middle = len(extended) // 2
+    below, above = extended[middle::-1], extended[middle:]
+    nearest = max(above[1] - above[0], below[0] - below[1], (above[-1] - below[-1]) * math.exp(-beta * len(dataset)))
+    windows = 2 + math.floor(math.log(max((median.upper - median.lower) / nearest, 1.0)) / beta)
+    steps = np.arange(min(windows, middle) + 1)
+    gains = above[steps][:, None] - below[steps]
+    with np.errstate(under="ignore"):
+        return float(np.max(gains * np.exp(-beta * (steps[:, None] + steps - 1.0))))
+
+
+class _SmoothMedian(Reference):
+    """What both share: noise around the median, of a scale in proportion to its smooth sensitivity."""
+
+    median: StableMedian
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        positive(self.epsilon, "epsilon")
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Substitution."""
+        return self.median.adjacency
+
+    @property
+    @abstractmethod
+    def shift(self) -> float:
+        """Loss spent on the answer: the scale of the noise is the smooth sensitivity over this."""
+
+    @property
+    @abstractmethod
+    def smoothness(self) -> float:
+        """beta: the most by which the logarithm of the scale moves between neighbours."""
+
+    def scale(self, dataset: Any) -> float:
+        """Scale of the noise."""
+        return smooth_sensitivity(self.median, dataset, self.smoothness) / self.shift
+
+
+@dataclass(frozen=True)
+class SmoothMedianCauchy(_SmoothMedian):
+    """Cauchy noise scaled to the smooth sensitivity: epsilon-DP (Nissim, Raskhodnikova and Smith 2007).
+
+    Their Lemma 2.7 has scale 6 S / epsilon at beta = epsilon / 6. Here the loss is computed instead of bounded: Cauchy
+    densities are Poisson kernels of the upper half-plane, whose log ratio has the hyperbolic distance d of their
+    parameters as its supremum (Harnack's inequality), and with centres c, c' and scales s, s'
+
+        cosh d = 1 + ((c - c')^2 + (s - s')^2) / (2 s s').
+
+    Neighbours have |c - c'| <= alpha min(s, s') at scale S / alpha, and s, s' within a factor e^beta. The right-hand
+    side is then at most cosh b + alpha^2 e^(-b) / 2 for some b in [0, beta]; convex in b, it is greatest at an end.
+    So alpha^2 = 2 min(cosh epsilon - 1, e^beta (cosh epsilon - cosh beta)) gives d <= epsilon. At beta = epsilon / 2,
+    the choice here, alpha is about epsilon: a sixth of the noise of the Lemma, and S itself is smaller.
+
+    Parameters
+    ----------
+    median : StableMedian
+        In a finite interval.
+    epsilon : float
+        Privacy loss in nats, above 0.
+
+    Raises
+    ------
+    AuditError
+        If epsilon is not a finite number above 0.
+
+    Examples
+    --------
+    >>> mechanism = SmoothMedianCauchy(StableMedian(0.0, 1.0), epsilon=1.0)
+    >>> law = mechanism((0.0, 0.5, 1.0))
+    >>> law.centre, round(law.scale, 4), str(mechanism.claim)
+    (0.5, 0.582, '1-DP')
+    """
+
+    median: StableMedian
+    epsilon: float
+    name: ClassVar[str] = "median, Cauchy noise at smooth sensitivity"
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (PureDP(self.epsilon), concentrated(self.epsilon))
+
+    @property
+    def shift(self) -> float:
+        """alpha of the class."""
+        still = math.cosh(self.epsilon) - 1.0
+        moving = math.exp(self.smoothness) * (math.cosh(self.epsilon) - math.cosh(self.smoothness))
+        return math.sqrt(2.0 * min(still, moving))
+
+    @property
+    def smoothness(self) -> float:
+        """Half of epsilon."""
+        return self.epsilon / 2.0
+
+    def __call__(self, dataset: Any) -> CauchyLaw:
+        """Prepare the output law on one dataset."""
+        return CauchyLaw(self.median(dataset), self.scale(dataset))
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """One record at either end: the answer moves by the whole smooth sensitivity, and the scale stays."""
+        return (DatasetPair((self.median.lower,), (self.median.upper,), "one record at either end"),)
+
+
+@dataclass(frozen=True)
+class SmoothMedianLaplace(_SmoothMedian):
+    """Laplace noise scaled to the smooth sensitivity: (epsilon, delta)-DP (Nissim, Raskhodnikova and Smith 2007).
+
+    With scale 2 S / epsilon the centre moves by at most epsilon / 2 scales. A scale that grows by a factor e^beta costs
+    at most beta; one that shrinks costs z (e^beta - 1) - beta at z scales from the centre, more than epsilon / 2
+    beyond z = log(1 / delta) only, which has probability delta, if log(1 / delta) (e^beta - 1) - beta = epsilon / 2.
+    Dilating first and sliding then, delta is paid once. Their Lemma 2.9 has beta = epsilon / (2 log(2 / delta)),
+    which is less.
+
+    Parameters
+    ----------
+    median : StableMedian
+        In a finite interval.
+    epsilon : float
+        Privacy loss in nats, above 0.
+    delta : float
+        In (0, 1/4].
+
+    Raises
+    ------
+    AuditError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> mechanism = SmoothMedianLaplace(StableMedian(0.0, 1.0), epsilon=2.0, delta=0.01)
+    >>> mechanism((0.0, 0.0, 1.0)), round(mechanism.smoothness, 4)
+    (LaplaceLaw(centre=0.0, scale=1.0), 0.2381)
+    """
+
+    median: StableMedian
+    epsilon: float
+    delta: float
+    name: ClassVar[str] = "median, Laplace noise at smooth sensitivity"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if fraction(self.delta, "delta", open_below=True) > 0.25:
+            raise AuditError(f"delta is {self.delta!r}; it must be at most 1/4.")
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (ApproxDP(self.epsilon, self.delta),)
+
+    @property
+    def shift(self) -> float:
+        """Half of epsilon."""
+        return self.epsilon / 2.0
+
+    @cached_property
+    def _smoothness(self) -> float:
+        far = math.log(1.0 / self.delta)
+
+        def excess(beta: float) -> float:
+            return far * math.expm1(beta) - beta - self.epsilon / 2.0
+
+        return min(float(brentq(excess, 0.0, self.epsilon + 1.0, xtol=1e-14)), self.epsilon / 2.0)
+
+    @property
+    def smoothness(self) -> float:
+        """See the class."""
+        return self._smoothness
+
+    def __call__(self, dataset: Any) -> LaplaceLaw:
+        """Prepare the output law on one dataset."""
+        return LaplaceLaw(self.median(dataset), self.scale(dataset))
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """One record: the answer moves by the whole smooth sensitivity of x, which is e^-beta of that of x'."""
+        width = self.median.upper - self.median.lower
+        near = self.median.lower - math.expm1(-self.smoothness) * width
+        return (DatasetPair((near,), (self.median.upper,), f"one record at {near:.4g} against {self.median.upper:g}"),)
