@@ -1,20 +1,21 @@
 """Numbers read off outputs: the output itself, one coordinate, a distance from a centre.
 
 Outputs of any kind enter, one float an output leaves (NaN where there is none to read), with a label that the
-printed event uses. A new way to look at outputs is a new class here.
+printed event uses. A new way to look at outputs is a new class, here or in a room beside, marked `readable`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit.errors import AuditError
 from audit.mechanism import Outputs
+from audit.witnesses.atoms import atom_from_json, atom_to_json
 
 
 class Feature(Protocol):
@@ -28,6 +29,17 @@ class Feature(Protocol):
         """Return shape (size,), any real dtype; NaN where an output has no such number."""
 
 
+KINDS: dict[str, type] = {}
+Kind = TypeVar("Kind", bound=type)
+
+
+def readable(kind: Kind) -> Kind:
+    """Class decorator: let `feature_from_json` rebuild this frozen dataclass from its fields."""
+    KINDS[kind.__name__] = kind
+    return kind
+
+
+@readable
 @dataclass(frozen=True)
 class Value:
     """The output itself, where it is a number.
@@ -51,6 +63,7 @@ class Value:
         return np.full(len(outputs), np.nan)
 
 
+@readable
 @dataclass(frozen=True)
 class Coordinate:
     """One coordinate of an output that is a vector of numbers, or of a tuple.
@@ -79,6 +92,7 @@ class Coordinate:
         return np.full(len(outputs), np.nan)
 
 
+@readable
 @dataclass(frozen=True)
 class Deviation:
     """Absolute distance of another feature from a centre.
@@ -105,14 +119,8 @@ class Deviation:
 
 def feature_to_json(feature: Feature) -> dict[str, Any]:
     """Return a JSON object that `feature_from_json` turns back into the feature."""
-    fields = {
-        field.name: getattr(feature, field.name)
-        for field in dataclasses.fields(feature)  # type: ignore[arg-type]  # features are dataclasses
-    }
-    return {
-        "kind": type(feature).__name__,
-        **{name: feature_to_json(value) if name == "feature" else value for name, value in fields.items()},
-    }
+    fields = dataclasses.fields(feature)  # type: ignore[arg-type]  # features are dataclasses
+    return {"kind": type(feature).__name__, **{field.name: _encode(getattr(feature, field.name)) for field in fields}}
 
 
 def feature_from_json(data: dict[str, Any]) -> Feature:
@@ -124,16 +132,28 @@ def feature_from_json(data: dict[str, Any]) -> Feature:
     Deviation(feature=Coordinate(index=1), centre=0.5)
     """
     try:
-        match data["kind"]:
-            case "Value":
-                return Value()
-            case "Coordinate":
-                return Coordinate(int(data["index"]))
-            case "Deviation":
-                return Deviation(feature_from_json(data["feature"]), float(data["centre"]))
-    except (KeyError, TypeError, ValueError):
-        pass
-    raise AuditError(f"{data!r} is not a feature of an output.")
+        fields = {name: _decode(value) for name, value in data.items() if name != "kind"}
+        feature: Feature = KINDS[data["kind"]](**fields)
+        hash(feature)  # fields of the wrong kind, as lists, are not accepted
+        return feature
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise AuditError(f"{data!r} is not a feature of an output.") from None
+
+
+def _encode(value: Any) -> Any:
+    if type(value).__name__ in KINDS:
+        return feature_to_json(value)
+    if isinstance(value, tuple):
+        return [_encode(part) for part in value]
+    if isinstance(value, float) and np.isfinite(value):
+        return value
+    return atom_to_json(value)
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, dict):
+        return feature_from_json(value) if "kind" in value else atom_from_json(value)
+    return tuple(map(_decode, value)) if isinstance(value, list) else value
 
 
 def _number(value: Any) -> float:

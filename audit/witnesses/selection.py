@@ -237,7 +237,7 @@ def _from_below(counts: Floats) -> Floats:
 
 def _centres(thresholds: NDArray[Any]) -> Floats:
     """A typical score for each bin: the thresholds themselves and the middles between them."""
-    values = thresholds.astype(float)
+    values = _finite(thresholds.astype(float))
     ends = (
         [2 * values[0] - values[1], 2 * values[-1] - values[-2]] if len(values) > 1 else [values[0] - 1, values[0] + 1]
     )
@@ -246,6 +246,16 @@ def _centres(thresholds: NDArray[Any]) -> Floats:
     centres[2:-1:2] = (values[:-1] + values[1:]) / 2
     centres[[0, -1]] = ends
     return centres
+
+
+def _finite(values: Floats) -> Floats:
+    """Put infinite scores a little beyond the finite ones: only the order of what lies there matters."""
+    finite = values[np.isfinite(values)]
+    if len(finite) == len(values):
+        return values
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
+    margin = (high - low) / 4.0 or 1.0
+    return np.clip(values, low - margin, high + margin)
 
 
 def _tangents(cuts: _Cuts) -> Floats:

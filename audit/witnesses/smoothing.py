@@ -105,5 +105,7 @@ def _fit(basis: Floats, binned: Binned) -> Floats:
     if not (np.any(binned.counts) and np.any(binned.counts_prime)):
         return np.zeros(len(basis))
     doubled = np.concatenate([basis, basis])
-    model = LogisticRegression(C=1.0 / PENALTY, tol=1e-6, max_iter=300).fit(doubled, sides, sample_weight=weights)
+    model = LogisticRegression(C=1.0 / PENALTY, tol=1e-6, solver="newton-cholesky").fit(
+        doubled, sides, sample_weight=weights
+    )
     return np.asarray(model.decision_function(basis), float)
