@@ -1,0 +1,362 @@
+"""Private ratios: the share a / b of persons who say 1, three ways, each with its exact output law.
+
+A dataset of zeros and ones enters, a noisy share leaves: two noisy counts divided, noise scaled to a private bound on
+the local sensitivity, or noisy counts of ones and zeros. Source: 'Privately bounding local sensitivity' (2024).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.claims import ApproxDP, Claim, PureDP
+from audit.errors import AuditError, fraction
+from audit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
+from mechanisms.base import Reference, concentrated, positive
+from mechanisms.laws import DiscreteLaplaceLaw, Floats
+from mechanisms.queries import Dataset
+from mechanisms.ratio_laws import RatioLaw, ScaleMixture
+
+
+def ones_and_persons(dataset: Dataset) -> tuple[int, int]:
+    """Return (a, b): how many say 1, and how many there are; raises `AuditError` for a record that is not 0 or 1.
+
+    Examples
+    --------
+    >>> ones_and_persons((1, 0, 0))
+    (1, 3)
+    """
+    ones = sum(1 for record in dataset if record == 1)
+    if ones + sum(1 for record in dataset if record == 0) != len(dataset):
+        raise AuditError("A record is neither 0 nor 1; a ratio needs a dataset of zeros and ones.")
+    return ones, len(dataset)
+
+
+def answers(ones: int, zeros: int) -> tuple[int, ...]:
+    """Return a dataset with that many of each.
+
+    Examples
+    --------
+    >>> answers(1, 2)
+    (1, 0, 0)
+    """
+    return (1,) * ones + (0,) * zeros
+
+
+@dataclass(frozen=True)
+class NaiveRatio(Reference):
+    """Both counts with Laplace noise of scale 2 / epsilon, divided: epsilon-DP by basic composition.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, above 0.
+
+    Raises
+    ------
+    AuditError
+        If epsilon is not a finite number above 0, or a record is not 0 or 1.
+
+    Examples
+    --------
+    >>> NaiveRatio(1.0)((1, 0, 0))
+    RatioLaw(first=1.0, second=3.0, noise=2.0, share=False)
+    """
+
+    epsilon: float
+    name: ClassVar[str] = "private ratio, naive"
+
+    def __post_init__(self) -> None:
+        positive(self.epsilon, "epsilon")
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (PureDP(self.epsilon), concentrated(self.epsilon))
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Add or remove: a person moves both counts by at most 1."""
+        return AddRemove()
+
+    @property
+    def noise(self) -> float:
+        """Scale of the noise on each count, in persons."""
+        return 2.0 / self.epsilon
+
+    def __call__(self, dataset: Dataset) -> RatioLaw:
+        """Prepare the law of the quotient."""
+        ones, persons = ones_and_persons(dataset)
+        return RatioLaw(float(ones), float(persons), self.noise)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """The first who says 1, among few: both counts matter."""
+        return (DatasetPair(answers(0, 3), answers(1, 3), "3 zeros against 3 zeros and a one"),)
+
+
+@dataclass(frozen=True)
+class CountsRatio(Reference):
+    """Noisy ones divided by noisy ones plus noisy zeros, noise of scale 1 / epsilon under add/remove: epsilon-DP.
+
+    One person moves one of the two counts by 1. The simple algorithm of Kulesza, Suresh and Wang (2024), Algorithm 3,
+    as the source has it.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, above 0.
+
+    Raises
+    ------
+    AuditError
+        If epsilon is not a finite number above 0, or a record is not 0 or 1.
+
+    Examples
+    --------
+    >>> CountsRatio(1.0)((1, 0, 0))
+    RatioLaw(first=1.0, second=2.0, noise=1.0, share=True)
+    """
+
+    epsilon: float
+    name: ClassVar[str] = "private ratio, ones and zeros, add/remove"
+
+    def __post_init__(self) -> None:
+        positive(self.epsilon, "epsilon")
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (PureDP(self.epsilon), concentrated(self.epsilon))
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Add or remove one person."""
+        return AddRemove()
+
+    @property
+    def noise(self) -> float:
+        """Scale of the noise on each count, in persons."""
+        return 1.0 / self.epsilon
+
+    def __call__(self, dataset: Dataset) -> RatioLaw:
+        """Prepare the law of the share."""
+        ones, persons = ones_and_persons(dataset)
+        return RatioLaw(float(ones), float(persons - ones), self.noise, share=True)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """The first who says 1, among many: the zeros hardly blur it."""
+        return (DatasetPair(answers(0, 100), answers(1, 100), "100 zeros against 100 zeros and a one"),)
+
+
+@dataclass(frozen=True)
+class SubstitutedCountsRatio(CountsRatio):
+    """The same under substitution, which moves both counts: noise of scale 2 / epsilon, epsilon-DP.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, above 0.
+
+    Examples
+    --------
+    >>> SubstitutedCountsRatio(1.0)((1, 0, 0)).noise
+    2.0
+    """
+
+    name: ClassVar[str] = "private ratio, ones and zeros, substitution"
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Substitution: a one becomes a zero."""
+        return Substitution()
+
+    @property
+    def noise(self) -> float:
+        """Scale of the noise on each count, in persons."""
+        return 2.0 / self.epsilon
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """One of the few made another: both counts matter."""
+        return (DatasetPair(answers(0, 3), answers(1, 2), "3 zeros against 2 zeros and a one"),)
+
+
+@dataclass(frozen=True)
+class BoundedRatio(Reference):
+    """Laplace noise at a private upper bound on the local sensitivity of a / b: (epsilon, delta)-DP.
+
+    A share of epsilon = epsilon_1 + epsilon_2 buys bounds on both counts, by discrete Laplace noise of epsilon_1 / 2
+    each and a margin of as many persons as leave them with probability delta at most. For b > 1 the local sensitivity
+    is at most max((b - a) / (b^2 - b), a / (b^2 - b)): the first term is greatest at the lower bound on a and at the b
+    nearest to a + sqrt(a^2 - a) within its bounds, the second at the upper bound on a and the lower one on b. Where b
+    may be 1 or less the naive mechanism answers with epsilon_2. Source: 'Privately bounding local sensitivity', Theorem
+    1 and the text before its code, which exchanges the two bounds on a; and with the margin for both tails.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, above 0.
+    delta : float
+        In (0, 1).
+    share : float
+        Share of epsilon spent on the bounds, in (0, 1).
+
+    Raises
+    ------
+    AuditError
+        If a parameter is out of range, or a record is not 0 or 1.
+
+    Examples
+    --------
+    >>> mechanism = BoundedRatio(1.0, 1e-6)
+    >>> mechanism.margin, str(mechanism.claim)
+    (290, '(1, 1e-06)-DP')
+    >>> mechanism(answers(200, 200)).sample(3, np.random.default_rng(0)).shape
+    (3,)
+    """
+
+    epsilon: float
+    delta: float
+    share: float = 0.1
+    name: ClassVar[str] = "private ratio, bounded local sensitivity"
+
+    def __post_init__(self) -> None:
+        positive(self.epsilon, "epsilon")
+        fraction(self.delta, "delta", open_below=True)
+        fraction(self.share, "share of epsilon", open_below=True)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (ApproxDP(self.epsilon, self.delta),)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Add or remove one person."""
+        return AddRemove()
+
+    @property
+    def rate(self) -> float:
+        """Privacy loss of each noisy count."""
+        return self.share * self.epsilon / 2.0
+
+    @property
+    def epsilon_release(self) -> float:
+        """Privacy loss of the release, epsilon_2."""
+        return self.epsilon * (1.0 - self.share)
+
+    @property
+    def margin(self) -> int:
+        """Persons between a noisy count and its bounds.
+
+        A count leaves them where |noise| >= margin + 1, with probability 2 e^(-rate (margin + 1)) / (1 + e^-rate);
+        twice that, for two counts, must not exceed delta.
+        """
+        tails = 4.0 / (self.delta * (1.0 + math.exp(-self.rate)))
+        return max(0, math.ceil(math.log(tails) / self.rate) - 1)
+
+    def bound(self, noisy_ones: Floats, noisy_persons: Floats) -> Floats:
+        """Upper bound on the local sensitivity from noisy counts, shape (n,); NaN where b may be 1 or less."""
+        a_low, a_high = np.maximum(noisy_ones - self.margin, 0.0), noisy_ones + self.margin
+        b_low, b_high = noisy_persons - self.margin, noisy_persons + self.margin
+        with np.errstate(divide="ignore", invalid="ignore"):
+            greatest = np.maximum(greatest_gap(a_low, a_low, b_low, b_high), a_high / pairs(b_low))
+        return np.where(b_low > 1.0, greatest, np.nan)
+
+    def __call__(self, dataset: Dataset) -> BoundedRatioLaw:
+        """Prepare the output law on one dataset; the share of an empty dataset counts as 0."""
+        return BoundedRatioLaw(*ones_and_persons(dataset), self)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """The first who says 1, among so many that the bound comes close to the local sensitivity."""
+        return (DatasetPair(answers(0, 2000), answers(1, 2000), "2000 zeros against 2000 zeros and a one"),)
+
+
+@dataclass(frozen=True)
+class BoundedRatioLaw:
+    """Law of `BoundedRatio` on one dataset: a mixture over both noisy counts, summed when first asked for.
+
+    Noise beyond a probability of 1e-15 is left out of the sum; scales are merged by `ScaleMixture.merged`.
+    """
+
+    ones: int
+    persons: int
+    mechanism: BoundedRatio = field(repr=False)
+
+    @property
+    def centre(self) -> float:
+        """The true share."""
+        return self.ones / self.persons if self.persons else 0.0
+
+    @cached_property
+    def naive(self) -> RatioLaw:
+        """Law of the way out."""
+        return RatioLaw(float(self.ones), float(self.persons), 2.0 / self.mechanism.epsilon_release)
+
+    @cached_property
+    def parts(self) -> tuple[float, ScaleMixture]:
+        """Log-probability of the way out, and the law of everything else."""
+        scale = 1.0 / self.mechanism.rate
+        reach = math.ceil(scale * math.log(2e15))
+        noise = np.arange(-reach, reach + 1)
+        chances = np.exp(DiscreteLaplaceLaw(0, scale).log_density(noise))
+        scales = self._scales(self.ones + noise[:, None].astype(float), self.persons + noise.astype(float)).ravel()
+        weights = np.outer(chances, chances).ravel()
+        out = np.isnan(scales)
+        with np.errstate(divide="ignore"):
+            log_out = float(np.log(weights[out].sum()))
+        return log_out, ScaleMixture.merged(self.centre, weights[~out], scales[~out])
+
+    def _scales(self, noisy_ones: Floats, noisy_persons: Floats) -> Floats:
+        return np.asarray(self.mechanism.bound(noisy_ones, noisy_persons) / self.mechanism.epsilon_release)
+
+    @property
+    def knots(self) -> tuple[float, ...]:
+        """The true share and the knots of the way out."""
+        return (self.centre, *self.naive.knots)
+
+    @property
+    def scale(self) -> float:
+        """The least scale of the noise."""
+        return float(self.parts[1].scales.min())
+
+    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw ``size`` outputs, shape (size,), by running the algorithm."""
+        counts = (DiscreteLaplaceLaw(n, 1.0 / self.mechanism.rate).sample(size, rng) for n in (self.ones, self.persons))
+        noisy_ones, noisy_persons = (count.astype(float) for count in counts)
+        scales = self._scales(noisy_ones, noisy_persons)
+        released = self.centre + np.nan_to_num(scales) * rng.laplace(size=size)
+        return np.where(np.isnan(scales), self.naive.sample(size, rng), released)
+
+    def log_density(self, outputs: NDArray[Any]) -> Floats:
+        """Log of the density at each output, shape (size,)."""
+        out, mixture = self.parts
+        return np.logaddexp(mixture.log_density(outputs), out + self.naive.log_density(outputs))
+
+
+def pairs(b: Floats) -> Floats:
+    """b^2 - b."""
+    return b * b - b
+
+
+def greatest_gap(a: Floats, peak_of: Floats, b_low: Floats, b_high: Floats) -> Floats:
+    """Greatest (b - a) / (b^2 - b) over b in {b_low, b_high} and the two integers around the peak, where in between.
+
+    The peak p + sqrt(p^2 - p) is taken at p = ``peak_of``, which should be a itself.
+
+    Examples
+    --------
+    >>> greatest_gap(*(np.array([x]) for x in (3.0, 3.0, 2.0, 9.0))).round(6).tolist()  # at b = 5 and 6: 2/20, 3/30
+    [0.1]
+    """
+    peak = peak_of + np.sqrt(np.maximum(pairs(peak_of), 0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        best = np.maximum((b_low - a) / pairs(b_low), (b_high - a) / pairs(b_high))
+        for b in (np.floor(peak), np.ceil(peak)):
+            inside = (b >= b_low) & (b <= b_high)
+            best = np.where(inside, np.maximum(best, (b - a) / pairs(b)), best)
+    return np.asarray(best)
