@@ -1,4 +1,4 @@
-"""Numbers read off outputs: the output itself, one coordinate, a distance from a centre.
+"""Numbers read off outputs: the output itself, one coordinate, a distance from a centre, a key of a mapping.
 
 Outputs of any kind enter, one float an output leaves (NaN where there is none to read), with a label that the
 printed event uses. A new way to look at outputs is a new class, here or in a room beside, marked `readable`.
@@ -7,6 +7,7 @@ printed event uses. A new way to look at outputs is a new class, here or in a ro
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -117,6 +118,65 @@ class Deviation:
             return np.abs(self.feature(outputs) - self.centre)
 
 
+@readable
+@dataclass(frozen=True)
+class Presence:
+    """1 where an output that is a mapping, a tuple of (key, value) pairs, has the key, and 0 where it has not.
+
+    Examples
+    --------
+    >>> from audit.mechanism import as_outputs
+    >>> Presence("b")(as_outputs([(("a", 2.0), ("b", 5.0)), (), None])), Presence("b").label
+    (array([ 1.,  0., nan]), "1['b' in y]")
+    """
+
+    key: Hashable
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        return f"1[{self.key!r} in y]"
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        """See `Feature`."""
+        return _read(outputs, lambda entries: float(any(key == self.key for key, _ in entries)))
+
+
+@readable
+@dataclass(frozen=True)
+class Entry:
+    """The number at a key of an output that is a mapping; NaN where the key is missing.
+
+    Examples
+    --------
+    >>> from audit.mechanism import as_outputs
+    >>> Entry("b")(as_outputs([(("a", 2.0), ("b", 5.0)), (), None])), Entry("b").label
+    (array([ 5., nan, nan]), "y['b']")
+    """
+
+    key: Hashable
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        return f"y[{self.key!r}]"
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        """See `Feature`."""
+        return _read(outputs, lambda entries: next((_number(v) for key, v in entries if key == self.key), float("nan")))
+
+
+def is_mapping(output: Any) -> bool:
+    """Say whether an output is a tuple of (key, value) pairs; the empty tuple is.
+
+    Examples
+    --------
+    >>> is_mapping((("a", 1.0),)), is_mapping(()), is_mapping((1, 2)), is_mapping(None)
+    (True, True, False, False)
+    """
+    return isinstance(output, tuple) and all(isinstance(part, tuple) and len(part) == 2 for part in output)
+
+
 def feature_to_json(feature: Feature) -> dict[str, Any]:
     """Return a JSON object that `feature_from_json` turns back into the feature."""
     fields = dataclasses.fields(feature)  # type: ignore[arg-type]  # features are dataclasses
@@ -154,6 +214,13 @@ def _decode(value: Any) -> Any:
     if isinstance(value, dict):
         return feature_from_json(value) if "kind" in value else atom_from_json(value)
     return tuple(map(_decode, value)) if isinstance(value, list) else value
+
+
+def _read(outputs: Outputs, read: Callable[[tuple[tuple[Hashable, Any], ...]], float]) -> NDArray[Any]:
+    """Read a number off every output that is a mapping."""
+    if outputs.ndim != 1 or outputs.dtype != object:
+        return np.full(len(outputs), np.nan)
+    return np.array([read(y) if is_mapping(y) else np.nan for y in outputs.tolist()], float)
 
 
 def _number(value: Any) -> float:

@@ -6,6 +6,7 @@ thresholds. A new kind of witness is a new family here: nothing else needs to kn
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.mechanism import Outputs
-from audit.witnesses.atoms import find_atoms, tabulate
+from audit.witnesses.atoms import canonical, find_atoms, tabulate
 from audit.witnesses.events import Event, Interval, Region
-from audit.witnesses.features import Coordinate, Deviation, Feature, Value
+from audit.witnesses.features import Coordinate, Deviation, Entry, Feature, Presence, Value, is_mapping
 
 Floats = NDArray[np.float64]
 
@@ -216,15 +217,32 @@ class LikelihoodRatio:
 
 
 def features_of(outputs: Outputs, outputs_prime: Outputs, most: int = 64) -> list[Feature]:
-    """List the features that both sides' outputs have: the number itself, or each coordinate of a vector."""
+    """List the features of both sides' outputs: the number itself, each coordinate of a vector, keys of a mapping.
+
+    Of the keys, those whose presence differs most between the sides come first.
+    """
     if outputs.ndim > 1:
         return [Coordinate(i) for i in range(min(int(np.prod(outputs.shape[1:])), most))]
     if outputs.dtype == object:
         sample = [*outputs[:2000].tolist(), *outputs_prime[:2000].tolist()]
         longest = max((len(value) for value in sample if isinstance(value, tuple)), default=0)
         plain = any(isinstance(value, (int, float)) for value in sample)
+        if longest and all(is_mapping(value) for value in sample if isinstance(value, tuple)):
+            keys = _telling_keys(outputs, outputs_prime)[: most // 2]
+            return [Value()] * plain + [kind(key) for key in keys for kind in (Presence, Entry)]
         return [Value()] * plain + [Coordinate(i) for i in range(min(longest, most))]
     return [Value()] if outputs.dtype.kind in "iufb" else []
+
+
+def _telling_keys(outputs: Outputs, outputs_prime: Outputs) -> list[Hashable]:
+    """Keys of outputs that are mappings, by how much their presence differs between the sides."""
+    counts, counts_prime = (
+        Counter(canonical(key) for value in side.tolist() if is_mapping(value) for key, _ in value)
+        for side in (outputs, outputs_prime)
+    )
+    pooled = counts + counts_prime
+    telling = {key: (counts[key] - counts_prime[key]) ** 2 / seen for key, seen in pooled.items()}
+    return sorted(telling, key=lambda key: (-telling[key], -pooled[key], repr(key)))
 
 
 def _others(feature: Feature, outputs: Outputs, atoms: tuple[Hashable, ...]) -> NDArray[Any]:
