@@ -82,7 +82,7 @@ class Certificate(ABC):
         """Lower bound on epsilon such that (epsilon, delta)-DP can hold; 0 where nothing is shown."""
 
     @abstractmethod
-    def delta(self, counts: Counts, epsilon: float, confidence: float) -> Floats:
+    def delta(self, counts: Counts, epsilon: float | Floats, confidence: float) -> Floats:
         """Lower bound on delta such that (epsilon, delta)-DP can hold; 0 where nothing is shown."""
 
     @abstractmethod
@@ -138,7 +138,7 @@ class MembershipGame(Certificate):
             bound = logit((correct_low - leak) / (1.0 - leak))
         return np.where((leak < 1.0) & (correct_low > leak), np.maximum(bound, 0.0), 0.0)
 
-    def delta(self, counts: Counts, epsilon: float, confidence: float) -> Floats:
+    def delta(self, counts: Counts, epsilon: float | Floats, confidence: float) -> Floats:
         """See `Certificate.delta`: the largest delta that the test at ``epsilon`` rejects."""
         correct_low, leak_per_delta = self._limits(counts, confidence, 1.0)
         # leak rejected: Q > q + pi (1 - q), so pi < 1 - (1 - Q)(1 + e^epsilon)
@@ -229,7 +229,7 @@ class Box(Certificate):
             bounds = [np.log(low - delta) - np.log(up), np.log(1.0 - up - delta) - np.log1p(-low)]
         return np.where(low > up, np.fmax(np.fmax(*bounds), 0.0), 0.0)
 
-    def delta(self, counts: Counts, epsilon: float, confidence: float) -> Floats:
+    def delta(self, counts: Counts, epsilon: float | Floats, confidence: float) -> Floats:
         """See `Certificate.delta`."""
         low, up = self.corner(counts, confidence)
         ratio = np.exp(epsilon)

@@ -5,6 +5,7 @@ Counts and choices enter, sentences and files leave. Rendering many results is t
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -261,7 +262,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
             f"{path} cannot be written ({error.strerror or error}); give a folder that you may write to."
         ) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # renamed, or never made
+            temporary.unlink()
 
 
 @functools.cache

@@ -143,6 +143,20 @@ class _Candidate:
         """Whether this one is better by a thousandth: simpler families come first and win near ties."""
         return self.merit > (merit[0] * 1.001, merit[1] * 1.001)
 
+    @classmethod
+    def of(
+        cls,
+        certificate: Certificate,
+        bounds: Floats,
+        counts: Counts,
+        upper: NDArray[np.int64],
+        lower: NDArray[np.int64],
+        index: int,
+    ) -> _Candidate:
+        up, low = int(upper[index]), int(lower[index])
+        lead = float((counts.correct - counts.wrong)[index] / counts.runs)
+        return cls(float(bounds[index]), lead, certificate, up if up >= 0 else None, low if low >= 0 else None)
+
     def choice(self, score: Score, cuts: _Cuts) -> Choice:
         guess_x = None if self.upper is None else score.at_least(cuts.thresholds[self.upper].item())
         guess_x_prime = None if self.lower is None else score.at_most(cuts.thresholds[self.lower].item())
@@ -174,17 +188,17 @@ def _candidates(cuts: _Cuts, claim: Claim, runs: int, confidence: float) -> Iter
         if len(up):
             yield _best(game, cuts, claim, runs, confidence, up, low)
         return
-    for tangent in _tangents(cuts):
-        # at slope e^tangent the best event on each side is the one that gains most over it
-        up, low = (
-            np.array([int(np.argmax(likely - np.exp(tangent) * rare))])
-            for likely, rare in (cuts.upper.counts, cuts.lower.counts[::-1])
-        )
-        game, absent = MembershipGame(tangent=float(tangent)), np.array([-1])
-        yield _best(game, cuts, claim, runs, confidence, up, absent)
-        yield _best(game, cuts, claim, runs, confidence, absent, low)
-        if cuts.thresholds[up[0]] > cuts.thresholds[low[0]]:
-            yield _best(game, cuts, claim, runs, confidence, up, low)
+    tangents = _tangents(cuts)
+    # at slope e^tangent the best event on each side is the one that gains most over it
+    up, low = (
+        np.argmax(likely - np.exp(tangents)[:, None] * rare, axis=1)
+        for likely, rare in (cuts.upper.counts, cuts.lower.counts[::-1])
+    )
+    absent, apart = np.full(TANGENTS, -1), cuts.thresholds[up] > cuts.thresholds[low]
+    yield _best_tangent(tangents, cuts, claim, runs, confidence, up, absent)
+    yield _best_tangent(tangents, cuts, claim, runs, confidence, absent, low)
+    if np.any(apart):
+        yield _best_tangent(tangents[apart], cuts, claim, runs, confidence, up[apart], low[apart])
 
 
 def _best(
@@ -199,12 +213,29 @@ def _best(
     """Evaluate one certificate on many cuts (index -1: no such event) and keep the best."""
     counts = _predict(cuts, upper, lower, runs)
     bounds = certificate.parameter(claim, counts, confidence)
-    advantage = (counts.correct - counts.wrong) / runs
-    best = int(np.argmax(bounds if np.max(bounds) > 0.0 else advantage))
-    up, low = int(upper[best]), int(lower[best])
-    return _Candidate(
-        float(bounds[best]), float(advantage[best]), certificate, up if up >= 0 else None, low if low >= 0 else None
-    )
+    best = _first_of_the_largest(bounds, counts)
+    return _Candidate.of(certificate, bounds, counts, upper, lower, best)
+
+
+def _best_tangent(
+    tangents: Floats,
+    cuts: _Cuts,
+    claim: Claim,
+    runs: int,
+    confidence: float,
+    upper: NDArray[np.int64],
+    lower: NDArray[np.int64],
+) -> _Candidate:
+    """Evaluate the game at one tangent for each cut, all in one inversion of the profile, and keep the best."""
+    counts = _predict(cuts, upper, lower, runs)
+    bounds = claim.least_at(tangents, MembershipGame().delta(counts, tangents, confidence))
+    best = _first_of_the_largest(bounds, counts)
+    return _Candidate.of(MembershipGame(float(tangents[best])), bounds, counts, upper, lower, best)
+
+
+def _first_of_the_largest(bounds: Floats, counts: Counts) -> int:
+    """Index of the largest bound; where none is above 0, of the largest lead of correct over wrong guesses."""
+    return int(np.argmax(bounds if np.max(bounds) > 0.0 else counts.correct - counts.wrong))
 
 
 def _predict(cuts: _Cuts, upper: NDArray[np.int64], lower: NDArray[np.int64], runs: int) -> Counts:

@@ -1,0 +1,193 @@
+"""The whole audit: sound mechanisms stay consistent, broken ones are refuted, bad input is a sentence."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import audit as package
+from audit import (
+    ZCDP,
+    AddRemove,
+    ApproxDP,
+    AuditError,
+    AuditResult,
+    DatasetPair,
+    GaussianDP,
+    PureDP,
+    RenyiDP,
+    audit,
+    black_box,
+    vectorized,
+)
+from audit.exact import exact_parameter
+from mechanisms.additive import Gaussian, Laplace
+from mechanisms.laws import FiniteLaw
+from mechanisms.response import RandomisedResponse
+
+PAIR = DatasetPair(0.0, 1.0)
+
+
+def noisy(scale=1.0, claim=None, **options):
+    claim = claim or PureDP(1.0)
+    return vectorized(lambda d, n, rng: d + scale * rng.laplace(size=n), claim=claim, pairs=[PAIR], **options)
+
+
+class TestVerdicts:
+    @pytest.mark.parametrize(
+        "claim", [PureDP(1.0), ApproxDP(1.0, 1e-3), ZCDP(0.4), GaussianDP(1.2), RenyiDP(2.0, 0.75)]
+    )
+    def test_half_the_noise_is_refuted_under_every_claim(self, claim):
+        sound = audit(noisy(1.0), claim=claim, trials=200_000, confidence=0.999, seed=3)
+        broken = audit(noisy(0.5), claim=claim, trials=200_000, confidence=0.999, seed=3)
+        assert (sound.verdict, broken.verdict) == ("consistent", "violated")
+        assert broken.lower_bound > 1.3 * sound.lower_bound
+
+    def test_the_bound_comes_close_to_the_exact_value(self):
+        result = audit(Laplace(1.0), trials=400_000, seed=1)
+        assert result.exact == pytest.approx(1.0)
+        assert 0.97 < result.lower_bound <= 1.01
+
+    def test_a_leak_in_one_outcome_only_is_seen(self):
+        def leaky(data, size, rng):
+            outputs = rng.integers(0, 1000, size).astype(float)
+            outputs[rng.random(size) < 0.01 * data] = 7.25
+            return outputs
+
+        result = audit(vectorized(leaky, claim=PureDP(1.0), pairs=[PAIR]), trials=100_000, seed=1)
+        assert result.violates_claim
+        assert "7.25" in str(result.witness)
+
+    def test_a_refusal_is_an_outcome(self):
+        def refusing(data, rng):
+            return None if rng.random() < 0.1 + 0.6 * data else rng.normal()
+
+        result = audit(black_box(refusing, claim=PureDP(1.0), pairs=[PAIR]), trials=20_000, seed=1)
+        assert result.violates_claim
+        assert "None" in str(result.witness)
+
+    def test_an_exception_is_an_outcome(self):
+        def raising(data, rng):
+            if data and rng.random() < 0.3:
+                raise KeyError("bob")
+            return rng.normal()
+
+        result = audit(black_box(raising, claim=PureDP(1.0), pairs=[PAIR]), trials=20_000, seed=1)
+        assert result.violates_claim
+        assert "raises KeyError" in str(result.witness)
+
+    def test_two_equal_laws_give_a_bound_of_zero_or_next_to_it(self):
+        same = audit(noisy(1.0), DatasetPair(0.0, 0.0), trials=50_000, seed=2)
+        assert same.lower_bound < 0.05
+
+    def test_several_pairs_compete_and_the_telling_one_is_certified(self):
+        pairs = [DatasetPair(0.0, 0.1, "near"), DatasetPair(0.0, 1.0, "far")]
+        result = audit(noisy(1.0), pairs, trials=100_000, seed=2)
+        assert result.pair == "far"
+        assert result.trials == 100_000
+        assert int(result.counts.runs) + result.training_runs == 100_000
+
+    def test_randomness_of_its_own_is_said(self):
+        result = audit(
+            black_box(lambda data: np.random.default_rng().normal(data), claim=PureDP(9.0), pairs=[PAIR]), trials=2000
+        )
+        assert not result.reproducible
+        assert "not reproducible from the seed" in str(result)
+
+    def test_an_audit_that_could_not_refute_says_so(self):
+        result = audit(noisy(0.05, claim=PureDP(20.0)), trials=10_000, seed=1)
+        assert "could not have refuted" in result.limits
+        assert audit(noisy(1.0), trials=10_000, seed=1).limits is None
+
+
+class Finite:
+    """A law on four symbols against another: nothing for a smoother to hold on to."""
+
+    name, adjacency = "finite", None
+    laws = [FiniteLaw(list("abcd"), np.log(weights)) for weights in ([0.5, 0.2, 0.2, 0.1], [0.2, 0.2, 0.1, 0.5])]
+    claim = PureDP(float(np.log(5)))
+
+    def __call__(self, dataset):
+        return self.laws[dataset]
+
+    def worst_pairs(self):
+        return [DatasetPair(0, 1)]
+
+
+AUDITS = 120
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "claim", "tight"),
+    [
+        (Laplace(1.0), PureDP(1.0), True),
+        (RandomisedResponse(1.0), PureDP(1.0), True),
+        (Gaussian(1.0, 1e-3), ApproxDP(1.0, 1e-3), False),
+        (Gaussian(1.0, 1e-3), GaussianDP(1.0 / Gaussian(1.0, 1e-3).sigma), True),
+        (Finite(), Finite.claim, True),
+    ],
+)
+def test_coverage_of_the_whole_audit(mechanism, claim, tight):
+    # the small version of experiments.benchmark's validity: at most 5 % of bounds above the exact value, with the
+    # 1 - 1e-4 quantile of Binomial(120, 0.05) as tolerance
+    pair = mechanism.worst_pairs()[0]
+    truth = exact_parameter(claim, mechanism(pair.x), mechanism(pair.x_prime))
+    results = [audit(mechanism, pair, claim=claim, trials=3000, seed=s, n_jobs=1) for s in range(AUDITS)]
+    tolerated = int(binom.isf(1e-4, AUDITS, 0.05))
+    assert sum(result.lower_bound > truth * (1 + 1e-12) for result in results) <= tolerated
+    if tight:  # the simulation has teeth: the same counts read at 60 % confidence are caught
+        bold = [result.certificate.parameter(claim, result.counts, 0.6) for result in results]
+        assert sum(bound > truth for bound in bold) > tolerated
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"trials": 0}, "trials is 0; it must be a whole number of at least 100"),
+            ({"trials": 1e3 + 0.5}, "trials is 1000.5"),
+            ({"confidence": 1.0}, "confidence is 1.0; it must be strictly between 0 and 1"),
+            ({"confidence": "high"}, "confidence is 'high'"),
+            ({"seed": -3}, "seed is -3"),
+            ({"pairs": []}, "names no pairs"),
+            ({"pairs": [(0, 1)]}, r"\(0, 1\) is not a pair of datasets; write DatasetPair"),
+            ({"claim": "1-DP"}, "The claim of .* is '1-DP'"),
+            ({"witnesses": "all"}, "witnesses is 'all'"),
+        ],
+    )
+    def test_one_clear_sentence(self, options, message):
+        with pytest.raises(AuditError, match=message):
+            audit(noisy(), **options)
+
+    def test_a_bare_function_is_told_how_to_become_a_mechanism(self):
+        with pytest.raises(AuditError, match=r"audit\.black_box"):
+            audit(lambda data, rng: 1.0)
+
+    def test_a_pair_that_is_not_adjacent_is_refused_before_any_run(self):
+        def never(data, size, rng):
+            raise AssertionError("ran")
+
+        mechanism = vectorized(never, claim=PureDP(1.0), adjacency=AddRemove())
+        with pytest.raises(AuditError, match="not adjacent: under add or remove one person"):
+            audit(mechanism, DatasetPair(("ann",), ("ann", "bob", "eve")))
+
+    def test_a_mechanism_without_a_claim(self):
+        with pytest.raises(AuditError, match="give one, for instance"):
+            audit(vectorized(lambda d, n, rng: rng.random(n), pairs=[PAIR]))
+
+    def test_outputs_of_different_shapes(self):
+        ragged = black_box(lambda data, rng: np.zeros(2 + int(rng.integers(2))), claim=PureDP(1.0), pairs=[PAIR])
+        with pytest.raises(AuditError, match=r"different shapes"):
+            audit(ragged, trials=1000, seed=1)
+
+    def test_the_error_is_the_packages_own(self):
+        assert issubclass(AuditError, ValueError)
+        assert package.AuditError is AuditError
+
+
+def test_the_public_surface_is_that_of_the_design():
+    names = (
+        "audit black_box vectorized DatasetPair PureDP ApproxDP ZCDP RenyiDP GaussianDP AddRemove Substitution "
+        "AuditResult"
+    )
+    assert set(names.split()) <= set(package.__all__)
+    assert AuditResult.from_json(audit(noisy(), trials=1000, seed=1).to_json()).mechanism == "<lambda>"

@@ -1,0 +1,92 @@
+"""The engine: seeds, chunks, jobs, counts, and what it says when a mechanism misbehaves."""
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from scipy.stats import binom
+
+from audit import AuditError, vectorized
+from audit.sampling import Progress, certification_counts, draw, entropy, stream, training_outputs
+from audit.witnesses import Interval, Region, Witness
+
+HALVES = Witness(Region(intervals=(Interval(high=0.0),)), Region(intervals=(Interval(low=1.0),)))
+
+
+def laplace(centre):
+    return vectorized(lambda data, size, rng: data + rng.laplace(size=size))(centre)
+
+
+SIDES = (laplace(0.0), laplace(1.0))
+
+
+def count(runs=50_000, seed=5, **options):
+    return certification_counts(SIDES, HALVES, runs, seed, **options)
+
+
+class TestDeterminism:
+    @pytest.mark.parametrize("jobs", [1, 2, 5])
+    @pytest.mark.parametrize("prefer", ["threads", "processes"])
+    def test_counts_do_not_depend_on_who_counts(self, jobs, prefer):
+        assert count(n_jobs=jobs, prefer=prefer) == count(n_jobs=1)
+
+    def test_counts_do_not_depend_on_the_backend_in_force(self):
+        with parallel_config(backend="threading", n_jobs=3):
+            assert count() == count(n_jobs=1)
+
+    def test_another_seed_gives_other_counts(self):
+        assert count(seed=6) != count(seed=5)
+
+    def test_streams_are_all_different(self):
+        first = {stream(1, stage, i).random() for stage in ("training", "certification") for i in range(50)}
+        assert len(first) == 100
+
+
+class TestCounts:
+    def test_every_run_is_counted_once(self):
+        for runs in (1, 4095, 4096, 70_001):
+            assert int(count(runs).runs) == runs
+
+    def test_the_coin_is_fair_and_the_events_have_their_probabilities(self):
+        # false alarm below 1e-6 a line, by the binomial quantiles
+        runs = 400_000
+        counts = count(runs)
+        for seen, total, chance in (
+            (counts.runs_x, runs, 0.5),
+            (counts.guess_x_on_x, counts.runs_x, 0.5),
+            (counts.guess_x_on_x_prime, counts.runs_x_prime, 0.5 * np.exp(-1)),
+            (counts.guess_x_prime_on_x, counts.runs_x, 0.5 * np.exp(-1)),
+            (counts.guess_x_prime_on_x_prime, counts.runs_x_prime, 0.5),
+        ):
+            assert binom.ppf(5e-7, total, chance) <= seen <= binom.isf(5e-7, total, chance)
+        wrong = binom.ppf(5e-7, counts.runs_x, 0.51)
+        assert counts.guess_x_on_x < wrong  # the check would see one percent more
+
+    def test_progress_ends_at_the_total(self):
+        steps: list[Progress] = []
+        count(30_000, progress=steps.append)
+        assert steps[-1] == Progress("certification", 30_000, 30_000)
+        assert [step.runs_done for step in steps] == sorted(step.runs_done for step in steps)
+
+
+class TestMisbehaviour:
+    def test_too_few_outputs(self):
+        short = vectorized(lambda data, size, rng: rng.random(size - 1))
+        with pytest.raises(AuditError, match=r"shape \(9,\) for 10 outputs"):
+            draw(short(None), 10, np.random.default_rng(0))
+
+    def test_a_vectorised_mechanism_that_raises(self):
+        def broken(data, size, rng):
+            raise ZeroDivisionError("no noise left")
+
+        with pytest.raises(AuditError, match=r"raised ZeroDivisionError \(no noise left\)"):
+            draw(vectorized(broken)(None), 10, np.random.default_rng(0))
+
+    def test_shapes_that_differ_between_the_datasets(self):
+        wide = vectorized(lambda data, size, rng: rng.random((size, data)))
+        with pytest.raises(AuditError, match=r"different shapes: \(2,\) on x and \(3,\) on x'"):
+            training_outputs((wide(2), wide(3)), 10, 0, 0)
+
+    @pytest.mark.parametrize("seed", [-1, 1.5, "one", True])
+    def test_seeds_are_whole_numbers(self, seed):
+        with pytest.raises(AuditError, match="seed is"):
+            entropy(seed)
