@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.padding import Padding
+from rich.text import Text
 
 from audit import results, suite
 from audit.auditor import LEAST_TRIALS
@@ -70,12 +71,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list(options: argparse.Namespace) -> int:
-    shown = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("name", "claim", "expected", "source"):
-        shown.add_column(heading, overflow="fold")
-    for entry in registered().values():
-        shown.add_row(entry.name, str(entry.claim), entry.expected, entry.reason or entry.source)
-    Console().print(shown)
+    console = Console()
+    entries = registered().values()
+    first = max((len(entry.name) for entry in entries), default=0)
+    for entry in entries:
+        console.print(f"{entry.name:<{first}}  {entry.claim}, {entry.expected}", highlight=False, soft_wrap=True)
+        console.print(Padding(Text(entry.reason or entry.source, style="dim"), (0, 0, 0, 2)))
     return AS_EXPECTED
 
 

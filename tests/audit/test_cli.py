@@ -1,0 +1,174 @@
+"""The command line: what it prints, writes, and answers to bad input."""
+
+import csv
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from audit.cli import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED, main
+from audit.registry import registered
+from audit.results import load
+
+QUICK = ["--trials", "20000", "--seed", "1", "--jobs", "1"]
+
+OWN = """
+import numpy as np
+from audit import DatasetPair, PureDP, ApproxDP, vectorized
+
+pairs = [DatasetPair(0, 1)]
+sound = vectorized(lambda d, n, rng: d + rng.laplace(size=n), claim=PureDP(1.0), pairs=pairs)
+leaky = vectorized(lambda d, n, rng: d + rng.laplace(size=n) / 2, claim=PureDP(1.0), pairs=pairs)
+claimless = vectorized(lambda d, n, rng: d + rng.laplace(size=n), pairs=pairs)
+number = 7
+
+def raising(data, size, rng):
+    raise RuntimeError("out of noise")
+
+raises = vectorized(raising, claim=PureDP(1.0), pairs=pairs)
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    sys.modules.pop("mine", None)
+
+
+class TestList:
+    def test_every_entry_is_named_in_full(self, capsys, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "80")
+        assert main(["list"]) == AS_EXPECTED
+        printed = capsys.readouterr().out
+        assert all(name in printed for name in registered())
+
+
+class TestAudit:
+    def test_one_mechanism_prints_its_result(self, capsys):
+        assert main(["audit", "laplace", *QUICK]) == AS_EXPECTED
+        printed = capsys.readouterr().out
+        for part in ("laplace: 1-DP claimed", "does not refute", "witness", "counts", "seed"):
+            assert part in printed
+
+    def test_a_table_has_a_row_for_each_and_says_its_confidence(self, capsys, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "80")
+        assert main(["audit", "laplace", "broken/laplace-half-noise", *QUICK]) == AS_EXPECTED
+        printed = capsys.readouterr().out
+        assert "broken/laplace-half-noise" in printed
+        assert "violated" in printed
+        assert "97.5%" in printed
+        assert "together at 95%" in " ".join(printed.split())
+        assert all(len(line) <= 80 for line in printed.splitlines())
+        assert "\x1b" not in printed
+
+    def test_files_hold_what_is_needed_to_recompute(self, tmp_path, capsys):
+        out = tmp_path / "results"
+        assert main(["audit", "laplace", "broken/laplace-half-noise", *QUICK, "--out", str(out)]) == AS_EXPECTED
+        assert sorted(p.name for p in out.iterdir()) == ["audit.csv", "audit.json", "audit.pdf", "audit.png"]
+        results = load(out / "audit.json")
+        rows = list(csv.DictReader((out / "audit.csv").open()))
+        stored = json.loads((out / "audit.json").read_text())["results"]
+        for result, row, data in zip(results, rows, stored, strict=True):
+            assert result.mechanism == row["mechanism"]
+            assert result.lower_bound == float(row["lower_bound"]) == data["lower_bound"]
+            assert result.verdict == row["verdict"] == result.expected
+        assert (out / "audit.png").read_bytes().startswith(b"\x89PNG")
+        assert (out / "audit.pdf").read_bytes().startswith(b"%PDF")
+
+    def test_the_same_seed_gives_the_same_files_at_any_number_of_jobs(self, tmp_path, capsys):
+        for jobs in (1, 2, 5):
+            arguments = ["laplace", "gaussian-gdp", "--trials", "50000", "--seed", "9", "--jobs", str(jobs)]
+            main(["audit", *arguments, "--out", str(tmp_path / str(jobs))])
+        for kind in ("json", "csv", "png", "pdf"):
+            assert len({(tmp_path / str(jobs) / f"audit.{kind}").read_bytes() for jobs in (1, 2, 5)}) == 1
+
+    def test_a_row_is_reproduced_alone_by_its_own_seed(self, own, capsys):
+        main(["audit", "mine:sound", *QUICK, "--out", "first"])
+        main(["audit", "mine:sound", *QUICK, "--out", "second"])
+        assert load(own / "first" / "audit.json") == load(own / "second" / "audit.json")
+
+    def test_ones_own_mechanism(self, own, capsys):
+        assert main(["audit", "mine:sound", *QUICK]) == AS_EXPECTED
+        assert main(["audit", "mine:leaky", *QUICK]) == SURPRISED
+        assert "contradicts the claim" in capsys.readouterr().out
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (["laplas"], "'laplas' is not registered"),
+            (["laplace", "--trials", "0"], "--trials is 0.0; it must be a whole number of at least 100"),
+            (["laplace", "--confidence", "1.5"], "--confidence is 1.5; it must be strictly between 0 and 1"),
+            (["laplace", "--seed", "-1"], "seed is -1"),
+            (["laplace", "--jobs", "0"], "--jobs is 0"),
+            (["mine:nothing"], "cannot be imported"),
+            (["nowhere.at_all:thing"], "cannot be imported"),
+            (["mine:number"], "is a int, not a mechanism"),
+            (["mine:claimless"], "has no claim to audit"),
+            (["mine:raises"], "raised RuntimeError (out of noise)"),
+            (["laplace", "--out", "mine.py"], "cannot be written"),
+        ],
+    )
+    def test_one_sentence_and_status_two(self, own, capsys, arguments, sentence):
+        before = sorted(os.listdir())
+        assert main(["audit", *arguments]) == BAD_INPUT
+        captured = capsys.readouterr()
+        assert sentence in captured.err
+        assert captured.err.count("\n") == 1
+        assert "Traceback" not in captured.err + captured.out
+        assert sorted(p for p in os.listdir() if p != "__pycache__") == sorted(p for p in before if p != "__pycache__")
+
+    @pytest.mark.parametrize("arguments", [[], ["audit", "--trials", "many"], ["aduit"]])
+    def test_words_that_do_not_parse(self, arguments, capsys):
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        assert stopped.value.code == BAD_INPUT
+
+    def test_a_folder_made_for_nothing_is_removed(self, own, capsys):
+        assert main(["audit", "mine:raises", "--out", "new"]) == BAD_INPUT
+        assert not (own / "new").exists()
+
+
+class TestInterruption:
+    def test_finished_audits_are_kept(self, tmp_path, capsys, monkeypatch):
+        from audit import suite
+
+        def interrupted(entries, **options):
+            yield from original(entries[:1], **options)
+            raise KeyboardInterrupt
+
+        original = suite.run
+        monkeypatch.setattr(suite, "run", interrupted)
+        assert main(["audit", "laplace", "gaussian", *QUICK, "--out", str(tmp_path)]) == INTERRUPTED
+        assert [result.mechanism for result in load(tmp_path / "audit.json")] == ["laplace"]
+        assert "1 finished audits are in" in capsys.readouterr().err
+
+
+class TestProgress:
+    command = [sys.executable, "-m", "audit.cli", "audit", "laplace", "--trials", "300000", "--seed", "1"]
+
+    def test_none_in_a_pipe(self):
+        done = subprocess.run(self.command, capture_output=True, text=True, check=True)
+        assert done.stderr == ""
+        assert "laplace: 1-DP claimed" in done.stdout
+
+    def test_a_bar_on_a_terminal(self):
+        screen, terminal = pty.openpty()
+        with subprocess.Popen(
+            self.command, stdout=subprocess.PIPE, stderr=terminal, env={**os.environ, "TERM": "xterm"}
+        ):
+            os.close(terminal)
+            drawn = b""
+            try:
+                while chunk := os.read(screen, 4096):
+                    drawn += chunk
+            except OSError:
+                pass
+            os.close(screen)
+        assert b"auditing laplace" in drawn

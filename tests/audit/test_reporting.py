@@ -1,0 +1,93 @@
+"""Numbers never flatter, tables fit, figures show what they should."""
+
+import math
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from audit import PureDP, suite
+from audit.registry import Entry
+from audit.reporting import figure, table
+from audit.reporting.numbers import count, lower, percent, plain, upper
+from mechanisms.additive import Laplace
+from mechanisms.broken.additive import LaplaceHalfNoise
+
+POSITIVE = st.floats(1e-12, 1e12)
+
+
+class TestNumbers:
+    @given(POSITIVE, st.integers(1, 8))
+    def test_a_lower_bound_is_never_rounded_up_nor_an_upper_one_down(self, value, digits):
+        exact, step = Decimal(repr(value)), Decimal(10) ** (math.floor(math.log10(value)) - digits + 2)
+        assert exact - step <= Decimal(lower(value, digits)) <= exact
+        assert exact <= Decimal(upper(value, digits)) <= exact + step
+
+    @given(st.floats(0.5, 1 - 1e-6))
+    def test_a_confidence_is_never_rounded_up(self, value):
+        shown = float(percent(value)[:-1]) / 100
+        assert shown <= value + 1e-11
+        assert (1 - shown) <= 1.15 * (1 - value) + 1e-11
+
+    def test_edges(self):
+        assert lower(math.inf) == "inf"
+        assert lower(0.0) == "0"
+        assert plain(None) == "-"
+        assert count(10**9) == "1G"
+        assert percent(0.999999) == "99.9999%"
+
+
+@pytest.fixture(scope="module")
+def results():
+    entries = [
+        Entry("laplace", Laplace(1.0), PureDP(1.0)),
+        Entry(
+            "broken/with-a-name-that-is-much-too-long-for-a-column",
+            LaplaceHalfNoise(1.0),
+            PureDP(1.0),
+            expected="violated",
+        ),
+    ]
+    return list(suite.run(entries, trials=20_000, n_jobs=1))
+
+
+class TestTable:
+    @pytest.mark.parametrize("width", [80, 100, 140])
+    def test_it_fits_and_names_everything(self, results, width):
+        text = table.render(results, width).plain
+        assert all(len(line) <= width for line in text.splitlines())
+        for result in results:
+            assert result.mechanism in text
+            assert lower(result.lower_bound) in text
+
+    def test_surprises_are_marked_and_named(self, results):
+        flipped = [replace(results[0], expected="violated"), results[1]]
+        assert "(!)" in table.render(flipped).plain
+        assert "Not as expected (!): laplace." in table.caption(flipped, 0.95)
+        assert "Not as expected" not in table.caption(results, 0.95)
+
+    def test_the_caption_says_what_was_not_shown(self, results):
+        assert "not a proof" in table.caption(results, 0.95)
+        assert "lower bound" in table.caption(results, 0.95)
+
+
+class TestFigure:
+    def test_each_result_is_drawn_at_its_share_of_the_claim(self, results):
+        axes = figure.certified_against_proven(results, 0.95).axes[0]
+        drawn = {
+            round(float(np.ravel(line.get_xdata())[0]), 9)
+            for line in axes.lines
+            if len(np.ravel(line.get_xdata())) == 1
+        }
+        for result in results:
+            assert round(result.lower_bound / result.proven, 9) in drawn
+            assert round(result.exact / result.proven, 9) in drawn
+        assert [label.get_text() for label in axes.get_yticklabels()] == [result.mechanism for result in results]
+
+    def test_the_same_results_give_the_same_bytes(self, results):
+        for kind in ("png", "pdf"):
+            first, second = (figure.render(figure.certified_against_proven(results, 0.95), kind) for _ in range(2))
+            assert first == second

@@ -1,0 +1,47 @@
+"""Suites: the family-wise error is shared, every row has luck of its own, and the registry is consistent."""
+
+import pytest
+
+from audit import AuditError, suite
+from audit.registry import Entry, registered
+from mechanisms.additive import Laplace
+
+ENTRIES = [Entry(name, Laplace(1.0), Laplace(1.0).claim) for name in ("a", "b", "c", "d")]
+
+
+def test_the_error_is_shared_equally():
+    results = list(suite.run(ENTRIES, trials=2000, family_confidence=0.96, n_jobs=1))
+    assert [result.confidence for result in results] == [pytest.approx(0.99)] * 4
+    assert next(suite.run(ENTRIES[:1], trials=2000, family_confidence=0.96, n_jobs=1)).confidence == 0.96
+
+
+def test_rows_do_not_share_luck():
+    results = list(suite.run(ENTRIES, trials=2000, n_jobs=1))
+    assert len({result.counts for result in results}) == 4
+    assert [result.mechanism for result in results] == list("abcd")
+
+
+def test_a_subset_keeps_the_seeds_of_its_rows():
+    whole = {result.mechanism: result.seed for result in suite.run(ENTRIES, trials=2000, seed=5, n_jobs=1)}
+    assert next(suite.run(ENTRIES[2:3], trials=2000, seed=5, n_jobs=1)).seed == whole["c"]
+
+
+def test_confidence_is_checked_before_any_run():
+    with pytest.raises(AuditError, match="confidence is 0"):
+        next(suite.run(ENTRIES, family_confidence=0.0))
+
+
+class TestRegistry:
+    def test_every_entry_has_an_adjacent_pair_and_says_where_it_comes_from(self):
+        for name, entry in registered().items():
+            pairs = entry.mechanism.worst_pairs() if entry.pairs is None else entry.pairs
+            assert len(pairs) > 0, name
+            for pair in pairs:
+                if entry.mechanism.adjacency is not None:
+                    entry.mechanism.adjacency.check(pair)
+            assert entry.source, name
+
+    def test_every_broken_entry_says_what_is_wrong(self):
+        broken = [entry for entry in registered().values() if entry.expected == "violated"]
+        assert broken
+        assert all(entry.reason for entry in broken)
