@@ -6,6 +6,7 @@ from audit.errors import AuditError
 from audit.mechanism import Mechanism, OutputDistribution, black_box, vectorized
 from audit.neighbours import AddRemove, DatasetPair, MaxChange, Substitution
 from audit.results import AuditResult
+from audit.sequential import SequentialResult, audit_sequentially
 
 __all__ = [
     "ZCDP",
@@ -21,8 +22,10 @@ __all__ = [
     "OutputDistribution",
     "PureDP",
     "RenyiDP",
+    "SequentialResult",
     "Substitution",
     "audit",
+    "audit_sequentially",
     "black_box",
     "vectorized",
 ]

@@ -96,7 +96,7 @@ class Region:
         return inside
 
     def __str__(self) -> str:
-        parts = [interval.describe(self.feature.label) for interval in self.intervals]
+        parts = [_condition(self.feature, interval) for interval in self.intervals]
         if self.excluded:
             parts = [f"({' or '.join(parts)}) and {describe_atoms('not ', self.excluded)}"]
         if self.included:
@@ -185,5 +185,15 @@ def event_from_json(data: dict[str, Any]) -> Event:
     raise AuditError(f"{data!r} is not an event.")
 
 
+def _condition(feature: Feature, interval: Interval) -> str:
+    """Write a condition; a feature that is 0 or 1 may have a statement that reads better than its number."""
+    statement = getattr(feature, "statement", None)
+    if statement is not None:
+        false, true = (bool(inside) for inside in interval.contains(np.array([0.0, 1.0])))
+        if true != false:
+            return str(statement) if true else f"not ({statement})"
+    return interval.describe(feature.label)
+
+
 def _finite(bound: float) -> float | str:
-    return bound if math.isfinite(bound) else repr(bound)
+    return float(bound) if math.isfinite(bound) else repr(float(bound))  # numpy would write np.float64(inf)

@@ -1,0 +1,258 @@
+"""Test supermartingales: money won by betting that guesses are correct more often than a claim allows.
+
+A claim's points and tallies of guesses enter; the wealth of sixty bettors leaves. Nothing here is random, and
+nothing knows where the guesses come from.
+
+Why it is valid
+---------------
+A run flips a fair coin, draws on x or on x', and a witness fixed before the run guesses which: correctly with
+probability c, wrongly with probability u. Adding the inequalities of (epsilon, delta)-DP for its m events,
+
+    c <= e^epsilon u + m delta / 2.
+
+So 1 + bet (1[correct] - e^epsilon 1[wrong] - m delta / 2) has mean at most 1 given the past, for every bet in
+[0, 1 / (e^epsilon + m delta / 2)] that the past decides, and is never negative: products of such factors, and
+averages of such products over bettors with different bets and witnesses, are nonnegative supermartingales that
+start at 1. By Ville's inequality one ever reaches 1 / alpha with probability at most alpha. That holds at all times
+at once, so one may look after every run, relearn the witness and the tangent from the past, and stop for any reason.
+
+A claim about a whole curve implies (epsilon, delta_theta(epsilon))-DP for each epsilon (a tangent of its trade-off
+curve), by its privacy profile; the same factors then test theta.
+
+The running bound. A finite grid of parameters, the claim among them, is fixed beforehand, with one supermartingale W
+each. What satisfies the claim with a lesser parameter satisfies it with a greater one, so below the claim the average
+E = (1 - w) W_theta + w W_claim is a supermartingale too; at the claim E = w W_claim, and above it E = W_theta. Theta
+is rejected once E reaches 1 / alpha, and the bound is the largest parameter up to which every one of the grid has been
+rejected, or 0. If it exceeds the true parameter, let theta be the least of the grid that is not below the truth: the
+mechanism satisfies the claim with theta, yet theta was rejected. That has probability at most alpha, once for all
+times. (No monotonicity in theta is needed, and no union bound.) Refuting the claim rejects everything below it, so
+the verdict and the bound agree; that is what w is for, and it costs log(1 / w) = 0.1 of the log-wealth that refutes.
+
+References
+----------
+Ville (1939); Waudby-Smith and Ramdas (2024), 'Estimating means of bounded random variables by betting', for bets;
+DESIGN.md section 4 for the game.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from audit.claims import Claim
+
+Floats = NDArray[np.float64]
+FRACTIONS: Floats = np.concatenate([np.geomspace(5e-4, 0.1, 31)[:-1], np.geomspace(0.1, 0.99, 30)])
+"""The sixty bets, as fractions of the largest bet allowed: small ones for claims that are nearly right."""
+
+CORRECT, WRONG, ABSTAINED = range(3)
+
+STAKE = 0.9
+"""The weight w above."""
+
+
+def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int) -> Floats:
+    """Logarithms of what each bettor's wealth is multiplied by after a correct guess, a wrong one, no guess.
+
+    Parameters
+    ----------
+    epsilon, delta : array_like of float, shape (...)
+        Points that are under test.
+    events : int
+        Number of events of the witness, 1 or 2.
+
+    Returns
+    -------
+    ndarray, shape (3, ..., 60)
+        In the order CORRECT, WRONG, ABSTAINED.
+
+    Examples
+    --------
+    Under the claim itself, randomised response at epsilon = 1 wins nothing on average:
+
+    >>> correct, wrong, _ = np.exp(log_factors(1.0, 0.0, 2))
+    >>> truth = math.e / (1 + math.e)
+    >>> bool(np.allclose(truth * correct + (1 - truth) * wrong, 1.0))
+    True
+    """
+    ratio, leak = np.broadcast_arrays(np.exp(np.asarray(epsilon, float)), events * np.asarray(delta, float) / 2.0)
+    ratio, leak = ratio[..., None], leak[..., None]
+    bets = FRACTIONS / (ratio + leak)
+    lost = np.broadcast_to(np.log1p(-FRACTIONS), bets.shape)
+    return np.stack([np.log1p(bets * (1.0 - leak)), lost, np.log1p(-bets * leak)])
+
+
+def average(log_wealth: Floats, axis: int | tuple[int, ...] = -1) -> Floats:
+    """Logarithm of the average wealth over bettors along ``axis``."""
+    most = np.max(log_wealth, axis=axis, keepdims=True)
+    return np.asarray(np.log(np.mean(np.exp(log_wealth - most), axis=axis)) + np.squeeze(most, axis=axis))
+
+
+def evidence(log_wealth: Floats, log_wealth_at_claim: Floats, parameters: Floats, claimed: float) -> Floats:
+    """Logarithm of the supermartingale E of the module's docstring, for each parameter.
+
+    Parameters
+    ----------
+    log_wealth : ndarray, shape (..., parameters)
+        Logarithm of the average wealth W against each parameter.
+    log_wealth_at_claim : ndarray, shape (..., 1)
+        The same against the claim.
+    parameters : ndarray, shape (parameters,)
+        The parameters.
+    claimed : float
+        The claim's own.
+    """
+    staked = log_wealth_at_claim + math.log(STAKE)
+    shared = np.logaddexp(log_wealth + math.log1p(-STAKE), staked)
+    return np.where(parameters < claimed, shared, np.where(parameters == claimed, staked, log_wealth))
+
+
+def growth(correct: ArrayLike, wrong: ArrayLike, epsilon: float, delta: float, events: int) -> Floats:
+    """Expected growth of log-wealth a run for the best of the bets; 0 where no bet grows.
+
+    At delta = 0 this is, up to the grid, the probability of a guess times the relative entropy of a guess's being
+    correct to what the claim allows: 1 / growth is the information limit of DESIGN.md section 4.
+
+    Parameters
+    ----------
+    correct, wrong : array_like of float, shape (...)
+        Probabilities of a correct and of a wrong guess.
+
+    Examples
+    --------
+    >>> float(growth(0.73, 0.27, 1.0, 0.0, 2)), round(float(growth(0.88, 0.12, 1.0, 0.0, 2)), 3)
+    (0.0, 0.066)
+    """
+    correct, wrong = np.broadcast_arrays(np.asarray(correct, float), np.asarray(wrong, float))
+    factors = log_factors(epsilon, delta, events)
+    rates = np.stack([correct, wrong, np.maximum(1.0 - correct - wrong, 0.0)], axis=-1)
+    return np.asarray(np.maximum(np.max(rates @ factors, axis=-1), 0.0))
+
+
+def parameter_grid(claim: Claim) -> Floats:
+    """Parameters to test: even steps of a hundredth up to the claim, then steps of 2 % to four times the claim.
+
+    A claim about a curve gets half as many, because each costs a point of its privacy profile.
+
+    Examples
+    --------
+    >>> from audit.claims import PureDP
+    >>> grid = parameter_grid(PureDP(1.0))
+    >>> len(grid), grid[:2].round(3).tolist(), bool(1.0 in grid)
+    (170, [0.01, 0.02], True)
+    """
+    below, above = (100, 70) if claim.claimed_point is not None else (50, 35)
+    claimed = claim.parameter
+    rising = 4.0 ** (np.arange(1, above + 1) / above)
+    if claimed == 0.0:
+        return np.concatenate([[0.0], 1e-3 * 4000.0 ** (np.arange(above + 1) / above)])
+    return np.concatenate([claimed * np.arange(1, below) / below, [claimed], claimed * rising])
+
+
+@functools.lru_cache(maxsize=256)
+def tangents(claim: Claim) -> tuple[tuple[float, float], ...]:
+    """Points (epsilon, delta) of the claim's privacy profile that are worth testing.
+
+    The claimed point alone for pure and approximate DP, in whose profile all others follow from it; for a curve the
+    points from total variation distance down to delta = 1e-8.
+
+    Examples
+    --------
+    >>> from audit.claims import ApproxDP, GaussianDP
+    >>> tangents(ApproxDP(1.0, 1e-5)), len(tangents(GaussianDP(1.0)))
+    (((1.0, 1e-05),), 12)
+    """
+    if claim.claimed_point is not None:
+        return (claim.claimed_point,)
+    total = claim.profile(0.0)
+    deltas = total * np.array([0.8, 0.6, 0.4, 0.25, 0.12, 0.05, 0.02])
+    rare = np.array([1e-3, 1e-5, 1e-6, 1e-8])
+    points = [claim.approximate(float(delta)) for delta in [*deltas, *rare[rare < 0.01 * total]]]
+    return ((0.0, total), *((point.epsilon, point.delta) for point in points if point.epsilon > 0.0))
+
+
+def points(claim: Claim, tangent: float | None) -> tuple[Floats, Floats]:
+    """Epsilon and delta that each parameter of the grid implies at a tangent; delta is never too small.
+
+    Returns
+    -------
+    epsilon, delta : ndarray, shape (parameters,)
+    """
+    grid = parameter_grid(claim)
+    if tangent is None:
+        assert claim.claimed_point is not None
+        return grid, np.full(len(grid), claim.claimed_point[1])
+    return np.full(len(grid), tangent), _profile_along(claim, tangent)
+
+
+@functools.lru_cache(maxsize=256)
+def _profile_along(claim: Claim, tangent: float) -> Floats:
+    """Delta that each parameter implies at epsilon = ``tangent``; exact at the claim, elsewhere rounded up.
+
+    The inverse, `Claim.least_at`, is tabulated; an interpolated delta is kept only if its own least parameter is not
+    below the one asked for, and otherwise replaced by the next entry of the table.
+    """
+    grid = parameter_grid(claim)
+    table = np.concatenate([np.geomspace(1e-14, 0.01, 25), np.linspace(0.02, 1.0, 24)])
+    least = np.maximum.accumulate(np.asarray(claim.least_at(tangent, table), float))
+    next_up = table[np.minimum(np.searchsorted(least, grid), len(table) - 1)]
+    finite = np.isfinite(least) & (least > 0.0)
+    positive = np.maximum(grid, 1e-300)
+    guess = np.exp(np.interp(np.log(positive), np.log(least[finite]), np.log(table[finite]))) * 1.01
+    proposal = np.minimum(guess, next_up)
+    enough = np.asarray(claim.least_at(tangent, proposal), float) >= grid
+    delta = np.where(enough, proposal, next_up)
+    delta[grid == claim.parameter] = claim.profile(tangent)
+    return np.minimum(np.where(grid == 0.0, 0.0, delta), 1.0)
+
+
+def detectable(
+    claim: Claim, tangent: float | None, events: int, guesses: float, runs: int, log_needed: float, share: float = 0.9
+) -> float | None:
+    """Least parameter that would have been refuted with probability about ``share``, by an event this common.
+
+    Solved on the law of the game by a normal approximation to the number of correct guesses; the mechanism imagined
+    attains its parameter on the event, and is guessed as often.
+
+    Parameters
+    ----------
+    claim : Claim
+        The claim under test.
+    tangent : float or None
+        Where its profile was tested.
+    events, guesses : int, float
+        Number of events, and the probability of a guess.
+    runs : int
+        How many runs were bet on.
+    log_needed : float
+        Log-wealth at which the claim is refuted.
+
+    Returns
+    -------
+    float or None
+        None if not even four times the claim would have been.
+    """
+    claimed, quantile = claim.parameter, {0.5: 0.0, 0.9: 1.2816}[share]
+    at_claim = claim.claimed_point or (float(tangent or 0.0), claim.profile(float(tangent or 0.0)))
+    factors = log_factors(*at_claim, events)
+
+    def caught(parameter: float) -> bool:
+        imagined = claim.with_parameter(parameter)
+        epsilon, delta = imagined.claimed_point or (at_claim[0], imagined.profile(at_claim[0]))
+        correct = min((math.exp(epsilon) * guesses + events * delta / 2) / (1.0 + math.exp(epsilon)), guesses)
+        odds = correct / guesses
+        number = runs * guesses
+        seen = max(number * odds - quantile * math.sqrt(number * odds * (1.0 - odds)), 0.0)
+        tally = np.array([seen, number - seen, runs - number])
+        return float(average(np.tensordot(tally, factors, 1))) >= log_needed
+
+    low, high = claimed, max(4.0 * claimed, 0.1)
+    if guesses <= 0.0 or runs == 0 or not caught(high):
+        return None
+    while high - low > 1e-3 * high:
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if caught(middle) else (middle, high)
+    return high

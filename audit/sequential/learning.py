@@ -1,0 +1,185 @@
+"""What to bet on next, learned from past runs only: a witness, the tangent to test it at, and whether to bet at all.
+
+Past outputs of one pair enter, one bettor's plan for the next round leaves. Two strategies play side by side: the
+fixed-size audit's own choice, best once there are many runs, and a blunter one that dares to bet after a few.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.claims import Claim
+from audit.mechanism import Outputs
+from audit.sequential import betting
+from audit.witnesses import Family, Interval, LikelihoodRatio, Region, Score, Tails, Witness, choose
+
+Floats = NDArray[np.float64]
+ANYTHING = Witness(Region(intervals=(Interval(),)), None)
+CUTS = 16
+LEAST_TO_CHOOSE = 64
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one strategy does in the next round.
+
+    Attributes
+    ----------
+    witness : Witness
+        The events.
+    tangent : float or None
+        Where the profile of a claim about a curve is tested; None for pure and approximate DP.
+    correct, wrong : float
+        Estimated probabilities of a correct and a wrong guess: a parameter is bet against only where they break it.
+    growth : float
+        Estimated growth of log-wealth a run against the claim; 0 if the claim looks right.
+    """
+
+    witness: Witness
+    tangent: float | None
+    correct: float
+    wrong: float
+    growth: float
+
+    def bets(self, epsilon: Floats, delta: Floats) -> NDArray[np.bool_]:
+        """Say which of the points (epsilon, delta) to bet against."""
+        return np.asarray(self.correct - np.exp(epsilon) * self.wrong - self.witness.events * delta / 2.0 > 0.0)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The fixed-size audit's choice, `audit.witnesses.choose`, for as many runs as there were."""
+
+    families: Sequence[Family]
+
+    def plan(self, outputs: Outputs, outputs_prime: Outputs, claim: Claim, alpha: float) -> Plan:
+        """Plan from at least `LEAST_TO_CHOOSE` past runs; before that, no opinion."""
+        size = min(len(outputs), len(outputs_prime))
+        if 2 * size < LEAST_TO_CHOOSE:
+            return _plan(ANYTHING, claim, 0.5, 0.5)
+        # a round is about as long as all before it
+        choice = choose(self.families, outputs[:size], outputs_prime[:size], claim, 4 * size, 1.0 - alpha)
+        rates = _rates(choice.witness, outputs, outputs_prime)
+        return _plan(choice.witness, claim, *rates)
+
+
+@dataclass(frozen=True)
+class Daring:
+    """Tails and likelihood ratios cut at a few quantiles, by estimated growth against the claim and no margin."""
+
+    def plan(self, outputs: Outputs, outputs_prime: Outputs, claim: Claim, alpha: float) -> Plan:
+        """Plan from any number of past runs."""
+        size = min(len(outputs), len(outputs_prime), 5_000)
+        if size < 4:
+            return _plan(ANYTHING, claim, 0.5, 0.5)
+        both = (outputs[:size], outputs_prime[:size])
+        halves = [tuple(side[part] for side in both) for part in (slice(size // 2), slice(size // 2, None))]
+        cuts = [_Cuts(score, *both) for score in Tails().fit(*both)]
+        cuts += [_Cuts(score, *halves[1]) for score in LikelihoodRatio(leaves=4).fit(*halves[0])]
+        rules: list[Callable[[Floats, Floats, int], Floats]] = [
+            lambda correct, wrong, events: np.max(
+                [betting.growth(correct, wrong, *point, events) for point in betting.tangents(claim)], axis=0
+            ),
+            lambda correct, wrong, events: betting.growth(
+                correct, wrong, 0.0, 0.0, events
+            ),  # whatever tells them apart
+        ]
+        for rule in rules:
+            best, found = 0.0, None
+            for cut in cuts:
+                for events, correct, wrong, witness in cut.candidates():
+                    values = rule(correct, wrong, events)
+                    place = int(np.argmax(values))
+                    if values[place] > best:
+                        best, found = float(values[place]), (witness, place, correct[place], wrong[place])
+            if found is not None:
+                witness, place, correct_rate, wrong_rate = found
+                return _plan(witness(place), claim, float(correct_rate), float(wrong_rate))
+        return _plan(ANYTHING, claim, 0.5, 0.5)
+
+
+class _Cuts:
+    """All ways to cut one score at a few quantiles into one event or two, with the rates of guesses."""
+
+    def __init__(self, score: Score, outputs: Outputs, outputs_prime: Outputs) -> None:
+        values = [score(side) for side in (outputs, outputs_prime)]
+        values = [side[~np.isnan(side)] for side in values]
+        pooled = np.unique(np.concatenate(values))
+        places = np.unique(np.linspace(0, len(pooled) - 1, min(CUTS, len(pooled))).astype(int))
+        self.score, self.thresholds, self.runs = score, pooled[places], 2 * len(outputs)
+        # shape (2 sides, cuts): how many are at or beyond each threshold
+        self.above = np.array([np.sum(side[:, None] >= self.thresholds, axis=0) for side in values], float)
+        self.below = np.array([np.sum(side[:, None] <= self.thresholds, axis=0) for side in values], float)
+
+    def candidates(self) -> Iterator[tuple[int, Floats, Floats, Callable[[int], Witness]]]:
+        """Yield (events, rates of correct guesses, rates of wrong ones, maker of the witness) for each form."""
+        if len(self.thresholds) == 0:
+            return
+        score, cuts = self.score, self.thresholds
+        yield (
+            1,
+            *self._smoothed(self.above[0], self.above[1]),
+            lambda i: Witness(score.at_least(cuts[i].item()), None),
+        )
+        yield (
+            1,
+            *self._smoothed(self.below[1], self.below[0]),
+            lambda i: Witness(None, score.at_most(cuts[i].item())),
+        )
+        up, low = np.nonzero(cuts[:, None] > cuts[None, :])
+        if len(up) == 0:
+            return
+        rates = self._smoothed(self.above[0][up] + self.below[1][low], self.above[1][up] + self.below[0][low])
+        yield (
+            2,
+            *rates,
+            lambda i: Witness(score.at_least(cuts[up[i]].item()), score.at_most(cuts[low[i]].item())),
+        )
+
+    def _smoothed(self, correct: Floats, wrong: Floats) -> tuple[Floats, Floats]:
+        """Rates with one more wrong guess than was seen: the best of many cuts was lucky."""
+        return correct / (self.runs + 1.0), (wrong + 1.0) / (self.runs + 1.0)
+
+
+def _rates(witness: Witness, outputs: Outputs, outputs_prime: Outputs) -> tuple[float, float]:
+    (right, wrong_prime), (wrong, right_prime) = witness.count(outputs), witness.count(outputs_prime)
+    runs, runs_prime = len(outputs) + 1.0, len(outputs_prime) + 1.0
+    return (right / runs + right_prime / runs_prime) / 2.0, (
+        (wrong + 0.5) / runs_prime + (wrong_prime + 0.5) / runs
+    ) / 2
+
+
+def _plan(witness: Witness, claim: Claim, correct: float, wrong: float) -> Plan:
+    """Add the tangent at which the claim looks most wrong, or, if it looks right, nearest to wrong."""
+    points = betting.tangents(claim)
+    grows = [float(betting.growth(correct, wrong, *point, witness.events)) for point in points]
+    best = int(np.argmax(grows))
+    if grows[best] == 0.0:
+        best = int(np.argmax([(correct - math.exp(e) * wrong) / max(delta, 1e-12) for e, delta in points]))
+    tangent = None if claim.claimed_point is not None else points[best][0]
+    return Plan(witness, tangent, correct, wrong, grows[best])
+
+
+def joined(blocks: Sequence[Any]) -> Outputs:
+    """Put blocks of outputs together; vectors become tuples where other outputs are no vectors of their shape."""
+    if len({block.shape[1:] for block in blocks}) > 1:
+        blocks = [block if block.ndim == 1 else _as_tuples(block) for block in blocks]
+    if len({block.dtype == object for block in blocks}) > 1:
+        blocks = [block.astype(object) for block in blocks]
+    return np.concatenate(blocks)
+
+
+def _as_tuples(block: Outputs) -> Outputs:
+    tuples = np.empty(len(block), dtype=object)
+    tuples[:] = [_tuple(row) for row in block.tolist()]
+    return tuples
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(map(_tuple, value)) if isinstance(value, list) else value

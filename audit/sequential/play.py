@@ -1,0 +1,407 @@
+"""The game itself: rounds of runs, each judged by witnesses that only the rounds before it could choose.
+
+A mechanism, a budget and a seed enter, a `SequentialResult` leaves. Chunks of a round draw from their own streams, so
+the result depends on the seed and the budget only, not on who computed which chunk or how many were drawn in vain.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.auditor import LEAST_TRIALS, Sides, _checked_pairs, _families, exact_parameter
+from audit.certificates import Counts
+from audit.claims import Claim
+from audit.errors import AuditError, finite_at_least, fraction, whole_at_least
+from audit.mechanism import Mechanism, Outputs
+from audit.neighbours import DatasetPair, shorten
+from audit.results import provenance
+from audit.sampling import Progress, ProgressCallback, _jobs, draw, entropy
+from audit.sequential import betting
+from audit.sequential.learning import Chosen, Daring, Plan, joined
+from audit.sequential.record import Play, Round, SequentialResult, Stopped, point
+from audit.witnesses import Family, Witness
+
+STREAM = 2
+"""First spawn key of the game's streams; training and certification of a fixed-size audit have 0 and 1."""
+
+FIRST_ROUND = 24
+MOST_REMEMBERED = 100_000
+"""Runs of a pair whose outputs are kept to learn from."""
+
+Codes = NDArray[np.int8]
+# code of a run: 2 * guess + side, guess 0 'x', 1 'x'', 2 none; side 0 for x, 1 for x'
+TALLY_OF_CODE = np.array([betting.CORRECT, betting.WRONG, betting.WRONG, betting.CORRECT] + [betting.ABSTAINED] * 2)
+
+
+def audit_sequentially(
+    mechanism: Mechanism,
+    pairs: DatasetPair | Sequence[DatasetPair] | None = None,
+    *,
+    claim: Claim | None = None,
+    trials: int = 1_000_000,
+    seconds: float | None = None,
+    near: float | None = None,
+    confidence: float = 0.95,
+    seed: int | None = None,
+    n_jobs: int | None = None,
+    witnesses: str | Sequence[Family] = "auto",
+    progress: ProgressCallback | None = None,
+) -> SequentialResult:
+    """Audit until the claim is refuted or the budget is spent; the bound holds at every moment of the way.
+
+    Every run is a round of a guessing game on which sixty bettors stake money against the claim; see
+    `audit.sequential.betting` for why the claim's being true keeps them poor. Witnesses, tangents and bets are
+    relearned from all runs so far as they come in.
+
+    Parameters
+    ----------
+    mechanism, pairs, claim, seed, n_jobs, witnesses, progress
+        As for `audit.audit`. Several pairs compete: each round bets on the one that looks worst, and spends a fifth
+        of its runs on looking at the others.
+    trials : int
+        The most runs, on both datasets together; at least 100.
+    seconds : float, optional
+        The most time: no round begins that would, at the pace so far, not end in time.
+    near : float, optional
+        Stop, too, when the running bound is within this distance of the claim: the claim is nearly attained, and
+        more runs would show little.
+    confidence : float
+        Probability that the running bound never exceeds the truth, in (0, 1); 1 - 1e-6 for a regression test.
+
+    Returns
+    -------
+    SequentialResult
+
+    Raises
+    ------
+    AuditError
+        As for `audit.audit`.
+
+    Examples
+    --------
+    >>> from audit import DatasetPair, PureDP, vectorized
+    >>> noisy_count = vectorized(
+    ...     lambda data, size, rng: len(data) + rng.laplace(scale=0.5, size=size),  # half the noise it needs
+    ...     claim=PureDP(1.0), name="noisy count", pairs=[DatasetPair(("ann",), ("ann", "bob"))],
+    ... )
+    >>> result = audit_sequentially(noisy_count, seed=1)
+    >>> result.stopped, result.runs < 2000
+    ('refuted', True)
+    """
+    started = time.perf_counter()
+    if not isinstance(mechanism, Mechanism):
+        raise AuditError(
+            f"{mechanism!r} is not a mechanism; wrap a function as audit.black_box(function, claim=...) or "
+            "audit.vectorized(function, claim=...)."
+        )
+    claim = claim if claim is not None else mechanism.claim
+    if not isinstance(claim, Claim):
+        raise AuditError(f"The claim of {mechanism.name} is {claim!r}; give one, for instance claim=PureDP(1.0).")
+    trials = whole_at_least(trials, LEAST_TRIALS, "trials")
+    confidence = fraction(confidence, "confidence", open_below=True)
+    until = started + finite_at_least(seconds, 0.0, "seconds") if seconds is not None else math.inf
+    distance = finite_at_least(near, 0.0, "near") if near is not None else None
+    seed = entropy(seed)
+    candidates = _checked_pairs(mechanism, pairs)
+    prefer: Literal["threads", "processes"] = (
+        "threads" if getattr(mechanism, "releases_the_interpreter", True) else "processes"
+    )
+    game = _Game(
+        claim,
+        [_Table(pair, (mechanism(pair.x), mechanism(pair.x_prime))) for pair in candidates],
+        (Chosen(_families(witnesses)), Daring()),
+        1.0 - confidence,
+        distance,
+        trials,
+        seed,
+        n_jobs,
+        prefer,
+    )
+    stopped = game.play(until, progress)
+    table = game.last
+    return SequentialResult(
+        mechanism=mechanism.name,
+        claim=claim,
+        pair=str(table.pair),
+        x=shorten(table.pair.x),
+        x_prime=shorten(table.pair.x_prime),
+        trials=trials,
+        runs=game.runs,
+        confidence=confidence,
+        stopped=stopped,
+        path=tuple(game.path),
+        rounds=tuple(game.rounds),
+        exact=exact_parameter(claim, table.sides),
+        seed=seed,
+        reproducible=bool(getattr(mechanism, "reproducible", True)),
+        provenance=provenance(),
+        seconds=time.perf_counter() - started,
+    )
+
+
+@dataclass
+class _Table:
+    """A pair, its two output distributions, and the outputs remembered of each."""
+
+    pair: DatasetPair
+    sides: Sides
+    outputs: tuple[list[Outputs], list[Outputs]] = field(default_factory=lambda: ([], []))
+    remembered: int = 0
+    plans: tuple[Plan, ...] = ()
+    planned_at: int = -1
+
+    def remember(self, outputs: tuple[Outputs | None, Outputs | None]) -> None:
+        for memory, some in zip(self.outputs, outputs, strict=True):
+            if some is not None:
+                memory.append(some)
+                self.remembered += len(some)
+
+    def learn(self, strategies: Sequence[Any], claim: Claim, alpha: float) -> None:
+        """Plan the next round from everything remembered, if there is anything new."""
+        if self.planned_at == self.remembered or not all(self.outputs):
+            return
+        blocks = [joined(memory) for memory in self.outputs]
+        if blocks[0].dtype != blocks[1].dtype or blocks[0].shape[1:] != blocks[1].shape[1:]:
+            both = joined(blocks)
+            blocks = [both[: len(blocks[0])], both[len(blocks[0]) :]]
+        from threadpoolctl import threadpool_limits  # comes with scikit-learn, which is slow to import
+
+        # fits this small only suffer from more threads, and may end early: a poorer witness costs power, not validity
+        with threadpool_limits(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.plans = tuple(strategy.plan(*blocks, claim, alpha) for strategy in strategies)
+        self.planned_at = self.remembered
+
+
+class _Game:
+    """Wealth, path and rounds as the audit goes on."""
+
+    def __init__(
+        self,
+        claim: Claim,
+        tables: Sequence[_Table],
+        strategies: Sequence[Any],
+        alpha: float,
+        near: float | None,
+        trials: int,
+        seed: int,
+        n_jobs: int | None,
+        prefer: Literal["threads", "processes"],
+    ) -> None:
+        self.claim, self.tables, self.strategies, self.alpha, self.near = claim, tables, strategies, alpha, near
+        self.trials, self.seed, self.n_jobs, self.prefer = trials, seed, n_jobs, prefer
+        self.grid = betting.parameter_grid(claim)
+        self.at_claim = int(np.flatnonzero(self.grid == claim.parameter)[0])
+        self.log_wealth = np.zeros((len(strategies), len(self.grid), len(betting.FRACTIONS)))
+        self.rejected = 0  # how many parameters of the grid, from the least on
+        self.ever = np.zeros(len(self.grid), bool)
+        self.runs = 0
+        self.path: list[tuple[int, float]] = [(0, 0.0)]
+        self.rounds: list[Round] = []
+        self.last = tables[0]
+
+    @property
+    def bound(self) -> float:
+        return float(self.grid[self.rejected - 1]) if self.rejected else 0.0
+
+    def play(self, until: float, progress: ProgressCallback | None) -> Stopped:
+        """Play rounds until there is a reason to stop."""
+        pace, stopped = 0.0, None
+        for number, size in enumerate(_round_sizes(self.trials, len(self.tables))):
+            begun = time.perf_counter()
+            if self.rounds and begun + pace * size > until:
+                stopped = "seconds"
+                break
+            for table in self.tables:
+                table.learn(self.strategies, self.claim, self.alpha)
+            stopped = self._round(number, size)
+            pace = (time.perf_counter() - begun) / size
+            if progress is not None:
+                progress(Progress("certification", self.runs, self.trials))
+            if stopped is not None:
+                break
+        self.path.append((self.runs, self.bound))
+        return stopped or "runs"  # type: ignore[return-value]  # one of the four
+
+    def _round(self, number: int, size: int) -> str | None:
+        """Look at the other pairs without betting, then bet on the one that looks worst."""
+        ranked = sorted(
+            range(len(self.tables)),
+            key=lambda i: -max((plan.growth for plan in self.tables[i].plans), default=math.inf),
+        )
+        others = ranked[1:]
+        each = size // (5 * len(others)) if others and number else size // len(self.tables) if others else 0
+        for index in others:
+            table = self.tables[index]
+            if each and table.remembered < MOST_REMEMBERED:
+                for _, outputs in self._draw(table, index, number, each, []):
+                    table.remember(outputs)
+                self.runs += each
+                size -= each
+        self.last = self.tables[ranked[0]]
+        return self._bet(self.last, ranked[0], number, size)
+
+    def _bet(self, table: _Table, index: int, number: int, size: int) -> str | None:
+        plans = table.plans or tuple(_nothing(self.claim) for _ in self.strategies)
+        factors = [self._factors(plan) for plan in plans]
+        before, start = self.log_wealth, self.runs
+        seen = np.zeros((len(plans), 6), dtype=np.int64)
+        stopped: str | None = None
+        for codes, outputs in self._draw(table, index, number, size, [plan.witness for plan in plans]):
+            length, stopped = self._look(codes, seen, factors, before, start)
+            seen += np.array([np.bincount(row[:length], minlength=6) for row in codes])
+            table.remember(outputs)
+            if stopped is not None:
+                break
+        tallies = np.array([_tallies(row) for row in seen])
+        self.runs = start + int(seen[0].sum())
+        self.log_wealth = before + np.stack([np.tensordot(t, f, 1) for t, f in zip(tallies, factors, strict=True)])
+        at = self.at_claim
+        self.rounds.append(
+            Round(
+                str(table.pair),
+                tuple(
+                    Play(plan.witness, plan.tangent, bool(np.any(factor[:, at] != 0.0)), _counts(row, plan.witness))
+                    for plan, factor, row in zip(plans, factors, seen, strict=True)
+                ),
+            )
+        )
+        return stopped
+
+    def _factors(self, plan: Plan) -> betting.Floats:
+        """Log-factors, shape (3, parameters, bets): 0 where a parameter is not bet against."""
+        epsilon, delta = betting.points(self.claim, plan.tangent)
+        exact = point(self.claim, plan.tangent)  # of the claim itself, as the record recomputes it
+        epsilon, delta = epsilon.copy(), delta.copy()
+        epsilon[self.at_claim], delta[self.at_claim] = exact
+        factors = betting.log_factors(epsilon, delta, plan.witness.events)
+        return np.where(plan.bets(epsilon, delta)[:, None], factors, 0.0)
+
+    def _look(
+        self,
+        codes: Codes,
+        seen: NDArray[np.int64],
+        factors: Sequence[betting.Floats],
+        before: betting.Floats,
+        start: int,
+    ) -> tuple[int, str | None]:
+        """Look after every run, or every thousandth of all runs; return where the audit stopped, and why."""
+        size = codes.shape[1]
+        so_far = start + int(seen[0].sum())
+        looks = np.unique(np.append(np.arange(0, size, max(1, so_far // 1000)), size - 1))
+        threshold = -math.log(self.alpha)
+        steps = TALLY_OF_CODE[codes]
+        cumulative = (
+            np.stack([np.cumsum(steps == outcome, axis=1)[:, looks] for outcome in range(3)], axis=-1)
+            + np.array([_tallies(row) for row in seen])[:, None, :]
+        )  # (strategies, looks, 3)
+
+        def log_wealth(which: NDArray[np.intp], parameters: slice) -> betting.Floats:
+            wealth = [
+                base[parameters] + np.tensordot(tallies[which], factor[:, parameters], 1)
+                for base, tallies, factor in zip(before, cumulative, factors, strict=True)
+            ]
+            return betting.average(np.stack(wealth, axis=-1), axis=(-2, -1))
+
+        claimed, rest = self.claim.parameter, slice(self.rejected, None)
+        against_claim = log_wealth(np.arange(len(looks)), slice(self.at_claim, self.at_claim + 1))
+        crossed = np.flatnonzero(against_claim[:, 0] + math.log(betting.STAKE) >= threshold)
+        end = int(crossed[0]) if len(crossed) else len(looks) - 1
+        some = np.unique(np.append(np.arange(0, end, max(1, end // 8)), end))
+        evidence = betting.evidence(log_wealth(some, rest), against_claim[some], self.grid[rest], claimed)
+        rows = evidence >= threshold
+        for look, row in zip(some, rows, strict=True):
+            self._reject(row, so_far + int(looks[look]) + 1, len(row))
+            if self.near is not None and look != end and self.bound >= self.claim.parameter - self.near:
+                return int(looks[look]) + 1, "near"
+        reached = self.near is not None and self.bound >= self.claim.parameter - self.near
+        stopped = "refuted" if len(crossed) else "near" if reached else None
+        return int(looks[end]) + 1, stopped
+
+    def _reject(self, row: NDArray[np.bool_], runs: int, length: int) -> None:
+        """Mark parameters that are rejected by now, and move the bound past those in an unbroken row."""
+        self.ever[len(self.grid) - length :] |= row
+        held = np.flatnonzero(~self.ever)
+        rejected = int(held[0]) if len(held) else len(self.grid)
+        if rejected > self.rejected:
+            self.rejected = rejected
+            self.path.append((runs, self.bound))
+
+    def _draw(
+        self, table: _Table, index: int, number: int, size: int, witnesses: Sequence[Witness]
+    ) -> Iterator[tuple[Codes, tuple[Outputs | None, Outputs | None]]]:
+        """Draw a round chunk by chunk, in order; chunks that nobody asks for any more are lost."""
+        chunk = min(max(-(-size // 16), 16), 1 << 16)
+        sizes = [min(chunk, size - done) for done in range(0, size, chunk)]
+        jobs = _jobs(self.n_jobs, size)
+        group = len(sizes) if jobs is None else 1 if jobs == 1 else 8
+        with joblib.Parallel(n_jobs=jobs, prefer=self.prefer) as parallel:
+            for first in range(0, len(sizes), group):
+                keep = table.remembered < MOST_REMEMBERED
+                yield from parallel(
+                    joblib.delayed(_chunk)(
+                        table.sides, witnesses, sizes[i], self.seed, (STREAM, index, number, i), keep
+                    )
+                    for i in range(first, min(first + group, len(sizes)))
+                )
+
+
+def _chunk(
+    sides: Sides, witnesses: Sequence[Witness], size: int, seed: int, key: tuple[int, ...], keep: bool
+) -> tuple[Codes, tuple[Outputs | None, Outputs | None]]:
+    """Flip coins, draw, and judge; codes have shape (witnesses, size), one row even if nobody judges."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+    side = rng.integers(0, 2, size, dtype=np.int8)
+    codes = np.empty((max(len(witnesses), 1), size), dtype=np.int8)
+    codes[:] = 4 + side
+    kept: list[Outputs | None] = []
+    for which in (0, 1):
+        mine = np.flatnonzero(side == which)
+        outputs = draw(sides[which], len(mine), rng) if len(mine) else None
+        kept.append(outputs if keep else None)
+        if outputs is None:
+            continue
+        for row, witness in enumerate(witnesses):
+            for guess, event in enumerate((witness.guess_x, witness.guess_x_prime)):
+                if event is not None:
+                    codes[row, mine[event.contains(outputs)]] = 2 * guess + which
+    return codes, (kept[0], kept[1])
+
+
+def _round_sizes(trials: int, pairs: int) -> Iterator[int]:
+    """Sizes of rounds: a few runs to begin with, then half as many again as all before, later as many."""
+    done = 0
+    while done < trials:
+        size = FIRST_ROUND * pairs if done == 0 else max(done // 2, 8) if done < 1000 else done
+        size = min(size, trials - done)
+        if trials - done - size < 16:  # no crumbs
+            size = trials - done
+        yield size
+        done += size
+
+
+def _nothing(claim: Claim) -> Plan:
+    """The plan of whoever has seen nothing: no bet."""
+    from audit.sequential.learning import ANYTHING
+
+    return Plan(ANYTHING, None if claim.claimed_point is not None else 0.0, 0.5, 1.0, 0.0)
+
+
+def _tallies(codes: NDArray[np.int64]) -> betting.Floats:
+    """Correct, wrong, abstained out of six counts of codes."""
+    return np.bincount(TALLY_OF_CODE, weights=codes, minlength=3).astype(float)
+
+
+def _counts(codes: NDArray[np.int64], witness: Witness) -> Counts:
+    on_x, on_x_prime = int(codes[0::2].sum()), int(codes[1::2].sum())
+    a, b, c, d = (int(number) for number in codes[:4])
+    return Counts(on_x, on_x_prime, a, b, c, d, events=witness.events)

@@ -1,0 +1,329 @@
+"""What a sequential audit found: an immutable record of every round, its path, and the evidence at the end.
+
+Rounds enter, sentences and JSON leave; the evidence is recomputed from the rounds whenever it is asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from audit import claims
+from audit.certificates import Counts
+from audit.claims import Claim
+from audit.errors import AuditError
+from audit.reporting.numbers import lower, percent
+from audit.sequential import betting
+from audit.witnesses import Witness, witness_from_json
+
+Stopped = Literal["refuted", "near", "runs", "seconds"]
+SENTENCES: dict[Stopped, str] = {
+    "refuted": "the claim was refuted",
+    "near": "the running bound came near enough to the claim",
+    "runs": "the runs were spent",
+    "seconds": "the time was spent",
+}
+
+
+@dataclass(frozen=True)
+class Play:
+    """What one strategy did in one round.
+
+    Attributes
+    ----------
+    witness : Witness
+        The events, fixed before the round.
+    tangent : float or None
+        Where the privacy profile of a claim about a curve was tested.
+    bet : bool
+        Whether it bet against the claim; if not, its wealth stayed as it was.
+    counts : Counts
+        What was seen in the round, up to the moment at which the audit stopped.
+    """
+
+    witness: Witness
+    tangent: float | None
+    bet: bool
+    counts: Counts
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round: ``runs`` on the pair, judged by each strategy's witness; ``pair`` is the pair's name."""
+
+    pair: str
+    plays: tuple[Play, ...]
+
+
+@dataclass(frozen=True)
+class SequentialResult:
+    """A lower bound on the privacy loss that held at every moment of the audit.
+
+    Attributes
+    ----------
+    mechanism, claim, pair, x, x_prime, exact, reproducible, provenance, seconds
+        As on `audit.AuditResult`; the pair is the last one that was bet on.
+    trials : int
+        The most runs allowed.
+    runs : int
+        Runs up to the moment at which the audit stopped, on both datasets, those of every pair included.
+    confidence : float
+        Probability that the bound never exceeds the truth, at any time.
+    stopped : 'refuted', 'near', 'runs' or 'seconds'
+        Why it stopped.
+    path : tuple of (int, float)
+        The running bound: (runs, bound) at every moment at which it rose, and at the end.
+    rounds : tuple of Round
+        Everything that was bet on, in order.
+    seed : int
+        Root of all random streams.
+    """
+
+    mechanism: str
+    claim: Claim
+    pair: str
+    x: str
+    x_prime: str
+    trials: int
+    runs: int
+    confidence: float
+    stopped: Stopped
+    path: tuple[tuple[int, float], ...]
+    rounds: tuple[Round, ...]
+    exact: float | None
+    seed: int
+    reproducible: bool = True
+    provenance: dict[str, str] = field(default_factory=dict, repr=False)
+    seconds: float = field(default=math.nan, repr=False, compare=False)
+
+    @property
+    def proven(self) -> float:
+        """The claim's parameter."""
+        return self.claim.parameter
+
+    @property
+    def lower_bound(self) -> float:
+        """The running bound at the end, in the claim's own parameter."""
+        return self.path[-1][1]
+
+    @functools.cached_property
+    def log_evidence(self) -> float:
+        """Natural logarithm of what a stake of 0.9 against the claim became; recomputed from the rounds."""
+        return math.log(betting.STAKE) + float(betting.average(self._log_wealth, axis=(0, 1)))
+
+    @property
+    def violates_claim(self) -> bool:
+        """Whether the evidence against the claim reached 1 / (1 - confidence)."""
+        return self.log_evidence >= -math.log1p(-self.confidence) - 1e-9
+
+    @property
+    def verdict(self) -> str:
+        """'violated' or 'consistent', which is no proof of privacy."""
+        return "violated" if self.violates_claim else "consistent"
+
+    @functools.cached_property
+    def best(self) -> int:
+        """Which strategy won more against the claim."""
+        return int(np.argmax(np.max(self._log_wealth, axis=1)))
+
+    @property
+    def witness(self) -> Witness:
+        """The last witness of the strategy that won more."""
+        return self.rounds[-1].plays[self.best].witness
+
+    @property
+    def counts(self) -> Counts:
+        """What was seen of `witness`, in the rounds that it was used in unchanged."""
+        return functools.reduce(
+            _add,
+            (
+                play.counts
+                for play in (round_.plays[self.best] for round_ in self.rounds if round_.pair == self.pair)
+                if play.witness == self.witness
+            ),
+        )
+
+    @functools.cached_property
+    def detectable(self) -> float | None:
+        """Least parameter that this many runs would have refuted 9 times in 10, by an event as common as this one.
+
+        None if not even four times the claim would have been.
+        """
+        last = self.rounds[-1].plays[0]
+        guesses = float(last.counts.correct + last.counts.wrong)
+        in_round = float(last.counts.runs)
+        strategies = len(self.rounds[-1].plays)
+        return betting.detectable(
+            self.claim,
+            last.tangent,
+            last.witness.events,
+            guesses / in_round if in_round else 0.0,
+            self.runs,
+            -math.log1p(-self.confidence) + math.log(strategies / betting.STAKE),
+        )
+
+    @functools.cached_property
+    def _log_wealth(self) -> betting.Floats:
+        """Log-wealth against the claim, shape (strategies, bets)."""
+        wealth = np.zeros((len(self.rounds[0].plays), len(betting.FRACTIONS)))
+        for round_ in self.rounds:
+            for strategy, play in enumerate(round_.plays):
+                if play.bet:
+                    wealth[strategy] += tally(play.counts) @ betting.log_factors(
+                        *point(self.claim, play.tangent), play.witness.events
+                    )
+        return wealth
+
+    def __str__(self) -> str:
+        exact = "" if self.exact is None else f", exact for this pair {self.exact:.4g}"
+        heard = "contradicts the claim" if self.violates_claim else "does not refute the claim"
+        lines = [
+            f"{self.mechanism}: {self.claim} claimed; certified lower bound {self.claim.symbol} >= "
+            f"{lower(self.lower_bound)} at {percent(self.confidence)} confidence at all times: {heard}.",
+            f"  pair       {self.pair}",
+            f"  witness    {self.witness}",
+            f"  counts     {self.describe_counts()}",
+            f"  parameter  {self.claim.symbol} proven {self.proven:.4g}{exact}",
+            f"  method     {self.describe_evidence()}",
+            f"  stopped    after {self.runs:,} of at most {self.trials:,} runs: {SENTENCES[self.stopped]}",
+            f"  seed       {self.seed}" + ("" if self.reproducible else " (not reproducible from the seed)"),
+        ]
+        return "\n".join(lines + ([] if self.violates_claim else [f"  reach      {self.describe_detectable()}"]))
+
+    def describe_counts(self) -> str:
+        """Write the counts of the last witness as a person would check them."""
+        counts = self.counts
+        seen = []
+        for event, on_x, on_x_prime in (
+            (self.witness.guess_x, counts.guess_x_on_x, counts.guess_x_on_x_prime),
+            (self.witness.guess_x_prime, counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime),
+        ):
+            if event is not None:
+                seen.append(f"{on_x:,} of {counts.runs_x:,} on x, {on_x_prime:,} of {counts.runs_x_prime:,} on x'")
+        return "; ".join(seen)
+
+    def describe_evidence(self) -> str:
+        """Write how much was won against the claim, and how much refutes it."""
+        needed = 1.0 / -math.expm1(math.log(self.confidence))
+        return (
+            f"bets against the claim, over {len(self.rounds)} rounds, made their stake "
+            f"{_power(self.log_evidence)}; {needed:.3g} refutes"
+        )
+
+    def describe_detectable(self) -> str:
+        """Write what this audit would have caught."""
+        symbol = self.claim.symbol
+        if self.detectable is None:
+            return f"would not have caught {symbol} = {4 * self.proven:.4g} at this budget"
+        least = math.ceil(self.detectable * 1000 - 1e-9) / 1000
+        return f"would have caught {symbol} >= {least:.4g} at this budget (9 times in 10, by events as common as these)"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object that `from_json` turns back into this result."""
+        return {
+            "kind": "sequential",
+            "mechanism": self.mechanism,
+            "claim": self.claim.to_json(),
+            "pair": {"name": self.pair, "x": self.x, "x_prime": self.x_prime},
+            "trials": self.trials,
+            "runs": self.runs,
+            "confidence": self.confidence,
+            "stopped": self.stopped,
+            "path": [[runs, bound] for runs, bound in self.path],
+            "rounds": [
+                {
+                    "pair": round_.pair,
+                    "plays": [
+                        {
+                            "witness": {"text": str(play.witness), **play.witness.to_json()},
+                            "tangent": play.tangent,
+                            "bet": play.bet,
+                            "counts": play.counts.to_json(),
+                        }
+                        for play in round_.plays
+                    ],
+                }
+                for round_ in self.rounds
+            ],
+            "lower_bound": self.lower_bound,
+            "log_evidence": self.log_evidence,
+            "proven": self.proven,
+            "exact": None if self.exact is None else self.exact if math.isfinite(self.exact) else str(self.exact),
+            "verdict": self.verdict,
+            "seed": self.seed,
+            "reproducible": self.reproducible,
+            "provenance": dict(self.provenance),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> SequentialResult:
+        """Rebuild a result from what `to_json` returned; runs no code of the audited mechanism.
+
+        Raises
+        ------
+        AuditError
+            If a field is missing or malformed.
+        """
+        try:
+            if data["stopped"] not in SENTENCES:
+                raise AuditError(f"stopped is {data['stopped']!r}; it must be one of {', '.join(SENTENCES)}.")
+            return cls(
+                mechanism=str(data["mechanism"]),
+                claim=claims.from_json(data["claim"]),
+                pair=str(data["pair"]["name"]),
+                x=str(data["pair"]["x"]),
+                x_prime=str(data["pair"]["x_prime"]),
+                trials=int(data["trials"]),
+                runs=int(data["runs"]),
+                confidence=float(data["confidence"]),
+                stopped=data["stopped"],
+                path=tuple((int(runs), float(bound)) for runs, bound in data["path"]),
+                rounds=tuple(
+                    Round(str(item["pair"]), tuple(_play_from_json(play) for play in item["plays"]))
+                    for item in data["rounds"]
+                ),
+                exact=None if data["exact"] is None else float(data["exact"]),
+                seed=int(data["seed"]),
+                reproducible=bool(data["reproducible"]),
+                provenance={str(key): str(value) for key, value in data["provenance"].items()},
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise AuditError(f"This is not a sequential result: field {error} is missing or malformed.") from error
+
+
+@functools.lru_cache(maxsize=256)
+def point(claim: Claim, tangent: float | None) -> tuple[float, float]:
+    """The (epsilon, delta) at which the claim is tested: its own, or that of its profile at the tangent."""
+    if claim.claimed_point is not None:
+        return claim.claimed_point
+    return (float(tangent or 0.0), claim.profile(float(tangent or 0.0)))
+
+
+def tally(counts: Counts) -> betting.Floats:
+    """Correct guesses, wrong ones and abstentions, shape (3,)."""
+    correct, wrong = float(counts.correct), float(counts.wrong)
+    return np.array([correct, wrong, float(counts.runs) - correct - wrong])
+
+
+def _add(first: Counts, second: Counts) -> Counts:
+    names = [f.name for f in dataclasses.fields(Counts) if f.name != "events"]
+    return dataclasses.replace(first, **{name: getattr(first, name) + getattr(second, name) for name in names})
+
+
+def _play_from_json(data: dict[str, Any]) -> Play:
+    counts = Counts(**{f.name: int(data["counts"][f.name]) for f in dataclasses.fields(Counts)})
+    tangent = None if data["tangent"] is None else float(data["tangent"])
+    return Play(witness_from_json(data["witness"]), tangent, bool(data["bet"]), counts)
+
+
+def _power(log_value: float) -> str:
+    """Write e^log_value, which may be beyond floating point."""
+    exponent = math.floor(log_value / math.log(10.0))
+    if -3 <= exponent < 6:
+        return f"{math.exp(log_value):.3g}"
+    return f"{10.0 ** (log_value / math.log(10.0) - exponent):.2f}e{exponent:+d}"
