@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from audit.claims import Claim
+from audit.claims import Claim, PureDP
 from audit.neighbours import DatasetPair
 from audit.registry import Entry
-from mechanisms.base import Reference
+from mechanisms.base import Reference, concentrated
 from mechanisms.broken.local_sensitivity import NOTES_PAIR, POST_PAIR, LaplaceAtLocalSensitivity
 from mechanisms.broken.noisy_max import (
     NoisyMaxAsBoundedRange,
@@ -220,5 +220,6 @@ def _each_pair(name: str, mechanism: Reference, source: str) -> list[Entry]:
 
 
 def _entry(name: str, mechanism: Reference, claim: Claim, pair: DatasetPair, source: str) -> Entry:
-    concentrated = claim is not mechanism.claims[0] and "bounded" not in source
-    return Entry(name, mechanism, claim, pairs=(pair,), source=f"{source}; {PURE_TO_ZCDP}" if concentrated else source)
+    main = mechanism.claim
+    converted = isinstance(main, PureDP) and claim == concentrated(main.epsilon)
+    return Entry(name, mechanism, claim, pairs=(pair,), source=f"{source}; {PURE_TO_ZCDP}" if converted else source)

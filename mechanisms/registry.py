@@ -9,6 +9,7 @@ from audit.registry import Entry
 from mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from mechanisms.base import Reference
 from mechanisms.benchmark import entries as benchmark_entries
+from mechanisms.beyond import entries as beyond_entries
 from mechanisms.broken.additive import (
     ClassicalGaussian,
     DiscreteLaplaceHalfNoise,
@@ -45,7 +46,7 @@ def entries() -> list[Entry]:
     >>> [entry.name for entry in entries()][:3]
     ['laplace', 'laplace-zcdp', 'discrete-laplace']
     """
-    return [*_sound(), *_broken(), *benchmark_entries()]
+    return [*_sound(), *_broken(), *benchmark_entries(), *beyond_entries()]
 
 
 def _sound() -> list[Entry]:

@@ -32,10 +32,10 @@ def fit():
 
 @pytest.fixture
 def aligned():
-    """Function of two laws that returns them on one support, if they are discrete."""
+    """Function of two laws that returns them on one support, if they are discrete with no density beside."""
 
     def on_one_support(law, law_prime):
-        if not hasattr(law, "support"):
+        if not all(hasattr(one, "support") and not hasattr(one, "knots") for one in (law, law_prime)):
             return law, law_prime
         support = list(dict.fromkeys([*law.support, *law_prime.support]))
         return tuple(FiniteLaw(support, one.log_density(support)) for one in (law, law_prime))

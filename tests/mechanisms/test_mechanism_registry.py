@@ -5,7 +5,7 @@ import pytest
 from scipy.special import betaincinv
 
 from audit import Mechanism, OutputDistribution, exact
-from mechanisms.registry import entries
+from mechanisms.registry import PURE_TO_ZCDP, entries
 
 ENTRIES = entries()
 SOUND = [entry for entry in ENTRIES if entry.expected == "consistent"]
@@ -54,8 +54,10 @@ def test_entries_satisfy_the_protocols_and_their_pairs_are_adjacent(entry):
 def test_sound_mechanisms_respect_their_claims(entry, aligned):
     for pair in pairs(entry):
         value = exact.exact_parameter(entry.claim, *laws(entry, pair, aligned))
-        # 0.6 of the claim is the least: a comparison releases only the sign of Gaussian noise
-        assert 0.6 * entry.claim.parameter < value <= entry.claim.parameter * (1 + 1e-9)
+        # 0.6 of the claim is the least: a comparison releases only the sign of Gaussian noise; what every pure DP
+        # mechanism satisfies, few attain
+        least = 0.1 if PURE_TO_ZCDP in entry.source else 0.6
+        assert least * entry.claim.parameter < value <= entry.claim.parameter * (1 + 1e-9)
 
 
 @named(exact_only(BROKEN))
