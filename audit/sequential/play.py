@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import joblib
 import numpy as np
+from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 
 from audit.auditor import LEAST_TRIALS, Sides, _checked_pairs, _families, exact_parameter
@@ -24,7 +25,7 @@ from audit.errors import AuditError, finite_at_least, fraction, whole_at_least
 from audit.mechanism import Mechanism, Outputs
 from audit.neighbours import DatasetPair, shorten
 from audit.results import provenance
-from audit.sampling import Progress, ProgressCallback, _jobs, draw, entropy
+from audit.sampling import Progress, ProgressCallback, draw, entropy, jobs_to_use
 from audit.sequential import betting
 from audit.sequential.learning import Chosen, Daring, Plan, joined
 from audit.sequential.record import Play, Round, SequentialResult, Stopped, point
@@ -34,6 +35,9 @@ STREAM = 2
 """First spawn key of the game's streams; training and certification of a fixed-size audit have 0 and 1."""
 
 FIRST_ROUND = 24
+FEW_RUNS = 20_000
+"""Rounds up to this size are played in this process unless workers are asked for."""
+
 MOST_REMEMBERED = 100_000
 """Runs of a pair whose outputs are kept to learn from."""
 
@@ -342,7 +346,7 @@ class _Game:
         """Draw a round chunk by chunk, in order; chunks that nobody asks for any more are lost."""
         chunk = min(max(-(-size // 16), 16), 1 << 16)
         sizes = [min(chunk, size - done) for done in range(0, size, chunk)]
-        jobs = _jobs(self.n_jobs, size)
+        jobs = jobs_to_use(self.n_jobs, size)
         group = len(sizes) if jobs is None else 1 if jobs == 1 else 8
         with joblib.Parallel(n_jobs=jobs, prefer=self.prefer) as parallel:
             for first in range(0, len(sizes), group):
@@ -375,6 +379,14 @@ def _chunk(
                 if event is not None:
                     codes[row, mine[event.contains(outputs)]] = 2 * guess + which
     return codes, (kept[0], kept[1])
+
+
+def _workers(n_jobs: int | None, size: int) -> int | None:
+    """Workers for a round: what was asked for, what joblib's context says, or else one a core where that pays."""
+    backend, active = get_active_backend()
+    if n_jobs is not None or active is not None or type(backend).__name__ != "LokyBackend":
+        return n_jobs
+    return 1 if size <= FEW_RUNS else int(joblib.cpu_count())
 
 
 def _round_sizes(trials: int, pairs: int) -> Iterator[int]:
