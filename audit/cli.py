@@ -100,10 +100,11 @@ def _audit(options: argparse.Namespace) -> int:
                 family_confidence=confidence,
                 seed=seed,
                 n_jobs=options.jobs,
-                progress=bar.callback,
+                progress=bar.step,
             )
             for result in audits:
                 done.append(result)  # one at a time: Ctrl-C keeps what is done
+                bar.finished(result.mechanism, len(done))
         except KeyboardInterrupt:
             status = INTERRUPTED
     if options.out is not None and done:
@@ -166,15 +167,13 @@ def _chosen(names: Sequence[str]) -> list[Entry]:
 def _own(name: str) -> Entry:
     """Import ``package.module:object``, with the current folder importable as for ``python -m``."""
     module_name, _, path = name.partition(":")
-    sys.path.insert(0, os.getcwd())
+    sys.path.insert(0, os.getcwd())  # and there it stays, for workers that import the module again
     try:
         found: Any = importlib.import_module(module_name)
         for part in path.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError, ValueError) as error:
         raise AuditError(f"{name!r} cannot be imported ({error}); give package.module:object.") from error
-    finally:
-        sys.path.pop(0)
     if isinstance(found, Entry):
         return found
     if not isinstance(found, Mechanism):

@@ -23,6 +23,9 @@ from audit.witnesses import Witness
 BLOCK = 1 << 16
 """Most outputs in memory at once for each job: small enough for a core's cache, large enough to amortise calls."""
 
+FEW_RUNS = 20_000
+"""Not worth a second worker, unless one is asked for."""
+
 Stage = Literal["training", "certification"]
 STAGES: dict[Stage, int] = {"training": 0, "certification": 1}
 
@@ -133,7 +136,7 @@ def certification_counts(
         Called in this process with a `Progress` after every chunk.
     """
     chunks = list(_chunks(runs))
-    jobs = _jobs(n_jobs, runs)
+    jobs = jobs_to_use(n_jobs, runs)
     parallel = joblib.Parallel(n_jobs=jobs, prefer=prefer, return_as="generator_unordered")
     counted = parallel(joblib.delayed(_count_chunk)(sides, witness, size, seed, index) for index, size in chunks)
     total = np.zeros(6, dtype=np.int64)
@@ -181,11 +184,11 @@ def _in_blocks(side: OutputDistribution, size: int, rng: np.random.Generator) ->
     return np.concatenate(blocks)
 
 
-def _jobs(n_jobs: int | None, runs: int) -> int | None:
-    """Workers to use: what was asked for, what joblib's context says, or else one a core where that pays."""
+def jobs_to_use(n_jobs: int | None, runs: int) -> int | None:
+    """Workers for joblib: what was asked for, None for what its context says, or else one a core where that pays."""
     if n_jobs is not None:
         return n_jobs
     backend, active = get_active_backend()
     if active is not None or type(backend).__name__ != "LokyBackend":
         return None
-    return 1 if runs <= 20_000 else int(joblib.cpu_count())
+    return 1 if runs <= FEW_RUNS else int(joblib.cpu_count())

@@ -6,32 +6,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from audit.sampling import Progress as Step
-from audit.sampling import ProgressCallback
 
 
 class Bar:
-    """One bar over many audits, with the name of the audit at work."""
+    """One bar over audits and, within a single audit, over its runs."""
 
     def __init__(self, progress: Progress | None, audits: int) -> None:
         self._progress = progress
         self._task = None if progress is None else progress.add_task("", total=float(audits), name="")
-        self._finished = 0
 
-    def callback(self, name: str) -> ProgressCallback | None:
-        """Return the callback for the next audit; None where there is no terminal to draw on."""
-        progress, task, base = self._progress, self._task, self._finished
-        self._finished += 1
-        if progress is None or task is None:
-            return None
-        progress.update(task, name=name, completed=float(base))
+    def step(self, step: Step) -> None:
+        """Draw how far the only audit has come."""
+        self._draw(step.stage, step.runs_done / step.runs_total)
 
-        def report(step: Step) -> None:
-            progress.update(task, completed=base + step.runs_done / step.runs_total)
+    def finished(self, name: str, audits: int) -> None:
+        """Draw that ``audits`` are done, the last of them ``name``."""
+        self._draw(name, float(audits))
 
-        return report
+    def _draw(self, name: str, completed: float) -> None:
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, name=name, completed=completed)
 
 
 @contextmanager
@@ -40,6 +37,12 @@ def bar(audits: int, console: Console) -> Iterator[Bar]:
     if not console.is_terminal:
         yield Bar(None, audits)
         return
-    columns = (TextColumn("auditing {task.fields[name]}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("auditing"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[name]}"),
+    )
     with Progress(*columns, console=console, transient=True) as progress:
         yield Bar(progress, audits)

@@ -25,7 +25,7 @@ def render(results: Sequence[AuditResult], width: int = 80) -> Text:
     their own from 100 columns on; `caption` says them in any case.
     """
     columns = ["proven", "exact", "certified", *(["conf.", "runs"] if width >= 100 else []), "verdict"]
-    cells = [_cells(result)[: len(columns) - 1] + [_cells(result)[-1]] for result in results]
+    cells = [[*numbers[: len(columns) - 1], verdict] for *numbers, verdict in map(_cells, results)]
     widths = [max(len(heading), *(len(row[i]) for row in cells)) for i, heading in enumerate(columns)]
     first = max(width - sum(widths) - 2 * len(widths), 20)
 
