@@ -7,25 +7,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from audit.claims import ApproxDP, Claim
-from audit.errors import fraction
-from audit.neighbours import AddRemove, Adjacency, DatasetPair
-from mechanisms.base import Reference, positive
-from mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats
-from mechanisms.queries import Dataset
-from mechanisms.ratio import (
-    BoundedRatio,
-    NaiveRatio,
-    SubstitutedCountsRatio,
-    answers,
-    greatest_gap,
-    ones_and_persons,
-    pairs,
-)
+from audit.neighbours import DatasetPair
+from mechanisms.failed_bound import FailedBound
+from mechanisms.laws import Floats
+from mechanisms.ratio import BoundedRatio, NaiveRatio, SubstitutedCountsRatio, answers, greatest_gap, pairs
 
 
 @dataclass(frozen=True)
@@ -102,20 +91,12 @@ class CountsRatioUnderSubstitution(SubstitutedCountsRatio):
 
 
 @dataclass(frozen=True)
-class PublishedTail(Reference):
-    """What a failed bound may cost: a noisy count that misses by ``misses`` or more gives its owner away, else nothing.
+class PublishedTail(FailedBound):
+    """A failed bound whose probability is taken from one tail of the noise.
 
-    Source: 'Privately bounding local sensitivity' (2024), proof of Theorem 2, which takes P[|Z| >= T] = e^(-rate T)
-    for discrete Laplace Z; both tails together have 2 e^(-rate T) / (1 + e^-rate). A mechanism that may do anything
-    when its bound fails, as in Theorem 1, leaks with that probability. In the published code the bounds fail only one
-    person beyond the margin, rounded up, and that makes up for it.
-
-    Parameters
-    ----------
-    rate : float
-        Privacy loss of the noisy count, above 0.
-    delta : float
-        Claimed failure probability, in (0, 1).
+    Source: 'Privately bounding local sensitivity' (2024), proof of Theorem 2, which has P[|Z| >= T] = e^(-rate T) for
+    discrete Laplace Z; both tails together have 2 e^(-rate T) / (1 + e^-rate). In the published code the bounds fail
+    only one person beyond the margin, rounded up, and that makes up for it.
 
     Examples
     --------
@@ -124,37 +105,9 @@ class PublishedTail(Reference):
     (3, '(0, 0.0497871)-DP', 0.0728)
     """
 
-    rate: float
-    delta: float
     name: ClassVar[str] = "failed bound, published tail"
-
-    def __post_init__(self) -> None:
-        positive(self.rate, "rate")
-        fraction(self.delta, "delta", open_below=True)
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """The failure probability as published."""
-        return (ApproxDP(0.0, self.delta),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove one person."""
-        return AddRemove()
 
     @property
     def misses(self) -> int:
-        """T: how far off the noisy count must be, by the published tail rounded up."""
+        """T by the published tail, rounded up."""
         return math.ceil(round(math.log(1.0 / self.delta) / self.rate, 9))
-
-    def __call__(self, dataset: Dataset) -> FiniteLaw:
-        """Prepare the law of what gets out: the count, or None."""
-        ones, _ = ones_and_persons(dataset)
-        noise = DiscreteLaplaceLaw(0, 1.0 / self.rate)
-        inside = np.exp(noise.log_density(np.arange(1 - self.misses, self.misses))).sum()
-        outcomes: tuple[Any, ...] = (ones, None)
-        return FiniteLaw(outcomes, np.log([1.0 - inside, inside]))
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """One person more."""
-        return (DatasetPair((1,), (1, 1), "counts 1 and 2"),)
