@@ -97,7 +97,7 @@ class ShiftedInverseSensitivity(Reference):
         """
         # the least output and the size - 1 others weigh the same where 2 rate (tau - loss) = log(size - 1)
         even = round(self.tau - math.log(self.query.size - 1) / (2.0 * self.rate) - 0.5)
-        return (_crowds(self.query, 0), _crowds(self.query, min(max(even, 0), self.tau - 1)))
+        return (crowds(self.query, 0), crowds(self.query, min(max(even, 0), self.tau - 1)))
 
 
 class _NoisySearch(Reference):
@@ -201,7 +201,7 @@ class LaplaceBinarySearch(_NoisySearch):
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """Losses just short of tau and one more: every step to the right is likelier by e^{1/sigma}, as tau >= 1."""
-        return (_crowds(self.query, max(0, math.floor(self.tau) - 1)),)
+        return (crowds(self.query, max(0, math.floor(self.tau) - 1)),)
 
 
 @dataclass(frozen=True)
@@ -263,10 +263,18 @@ class GaussianBinarySearch(_NoisySearch):
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """Losses on both sides of tau, where a comparison tells most; not attained, since only its sign is released."""
-        return (_crowds(self.query, math.floor(self.tau)),)
+        return (crowds(self.query, math.floor(self.tau)),)
 
 
-def _crowds(query: MonotoneQuery, loss: int) -> DatasetPair:
+def crowds(query: MonotoneQuery, loss: int) -> DatasetPair:
+    """Return the query's crowds for ``loss`` and one more, which differ in every loss but that of the greatest output.
+
+    Examples
+    --------
+    >>> from mechanisms.queries import Maximum
+    >>> crowds(Maximum((0, 1)), 1).x_prime
+    (1, 1)
+    """
     return DatasetPair(
         query.crowd(loss), query.crowd(loss + 1), f"losses {loss} against {loss + 1} below the greatest output"
     )

@@ -29,6 +29,7 @@ from mechanisms.broken.selection import (
     PermuteAndFlipWithoutFactorTwo,
 )
 from mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
+from mechanisms.down_sensitivity_entries import entries as down_sensitivity_entries
 from mechanisms.queries import Maximum
 from mechanisms.response import RandomisedResponse
 from mechanisms.selection import ExponentialMechanism, MonotoneExponentialMechanism, PermuteAndFlip
@@ -46,7 +47,7 @@ def entries() -> list[Entry]:
     >>> [entry.name for entry in entries()][:3]
     ['laplace', 'laplace-zcdp', 'discrete-laplace']
     """
-    return [*_sound(), *_broken(), *benchmark_entries(), *beyond_entries()]
+    return [*_sound(), *_broken(), *benchmark_entries(), *beyond_entries(), *down_sensitivity_entries()]
 
 
 def _sound() -> list[Entry]:

@@ -1,20 +1,30 @@
-"""Monotone queries answered with too little noise, or with a step count that is too small for the claim.
+"""Monotone queries answered with too little noise for the claim, or with a loss that is not the one of the proof.
 
-The claims are as published or as wrongly made; the laws are what the mistake makes of them.
+The claims are as published or as wrongly made; the laws are what the mistake makes of them. Two twins keep their
+privacy and lose their accuracy: a privacy audit cannot refute them, `experiments.down_sensitivity` does.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
-from audit.claims import ZCDP, Claim, PureDP
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.claims import ZCDP, Claim, GaussianDP, PureDP
 from audit.errors import fraction
 from mechanisms.base import positive
 from mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
-from mechanisms.laws import NormalLaw
-from mechanisms.queries import MonotoneQuery
+from mechanisms.laws import FiniteLaw, NormalLaw
+from mechanisms.queries import Indices, LossCurve, MonotoneQuery
+from mechanisms.search import SearchLaw, comparisons
+from mechanisms.tolerant_search import TolerantSearch
+
+NO_REMOVAL = 2**62
 
 
 @dataclass(frozen=True)
@@ -90,3 +100,117 @@ class GaussianSearchHalfSigma(GaussianBinarySearch):
     def noise(self) -> NormalLaw:
         """Noise of half of what the claim needs."""
         return NormalLaw(0.0, self.sigma / 2.0)
+
+
+@dataclass(frozen=True)
+class PublishedConcentratedSearch(LaplaceBinarySearch):
+    """Binary search as published in Theorem 5: Laplace noise of scale sqrt(log2 |Y| / (2 rho)), started as published.
+
+    Its step count is off as that of `PublishedBinarySearch`, but zCDP of Laplace noise is so loose that rho holds at
+    the sizes tried; what fails is the accuracy where f(x) = min Y, which is never returned.
+
+    Examples
+    --------
+    >>> from mechanisms.queries import Maximum
+    >>> mechanism = PublishedConcentratedSearch.calibrated(Maximum(range(6)), rho=0.5)
+    >>> str(mechanism.claim), round(mechanism.sigma, 3), round(mechanism.tau, 3)
+    ('0.5-zCDP', 1.608, 6.343)
+    """
+
+    name: ClassVar[str] = "binary search of Theorem 5, as published"
+
+    @classmethod
+    def calibrated(cls, query: MonotoneQuery, rho: float, beta: float = 0.05) -> PublishedConcentratedSearch:
+        """Choose sigma and tau as published."""
+        steps = math.log2(query.size)
+        sigma = math.sqrt(steps / (2.0 * positive(rho, "rho")))
+        return cls(query, sigma, sigma * math.log(steps / fraction(beta, "beta", open_below=True)))
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The claim as published."""
+        return (ZCDP(math.log2(self.query.size) / (2.0 * self.sigma**2)),)
+
+    @property
+    def candidates(self) -> int:
+        """The least output is never returned."""
+        return self.query.size - 1
+
+
+@dataclass(frozen=True)
+class TolerantSearchCountedOnce(TolerantSearch):
+    """The tolerant search with noise for log2 |Y| comparisons, as if those repeated for safety were free.
+
+    Examples
+    --------
+    >>> from mechanisms.queries import Maximum
+    >>> mechanism = TolerantSearchCountedOnce.calibrated(Maximum((0, 1, 2)), rho=0.5, beta=0.5, error=0.02)
+    >>> str(mechanism.claim), round(mechanism.rounds / (2 * mechanism.sigma**2), 6)
+    ('0.5-zCDP', 6.0)
+    """
+
+    name: ClassVar[str] = "tolerant search, repetitions not counted"
+
+    @classmethod
+    def calibrated(
+        cls, query: MonotoneQuery, rho: float, beta: float = 0.05, error: float = 0.1
+    ) -> TolerantSearchCountedOnce:
+        """Choose T, tau / sigma and q as in the sound mechanism, and sigma too small."""
+        sound = TolerantSearch.calibrated(query, rho, beta, error)
+        sigma = math.sqrt(comparisons(query.size) / (2.0 * rho))
+        return cls(query, sigma, sound.tau * sigma / sound.sigma, sound.rounds, sound.doubt)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What a plain search with this noise satisfies."""
+        steps = comparisons(self.query.size)
+        return (ZCDP(steps / (2.0 * self.sigma**2)), GaussianDP(math.sqrt(steps) / self.sigma))
+
+
+@dataclass(frozen=True)
+class SearchOfStrictLoss(LaplaceBinarySearch):
+    """Binary search of lbar, the removals that bring f *below* y, where l, those that bring it to y, is meant.
+
+    lbar has sensitivity 1 as well: privacy holds. The search now finds the output after the right one: where all
+    persons agree on an answer it returns the next greater one, so that M(x) <= f(x) fails almost always.
+
+    Examples
+    --------
+    >>> from mechanisms.queries import Maximum
+    >>> SearchOfStrictLoss(Maximum((0, 1, 2, 3)), 0.1, 5.0)((1,) * 20).sample(3, np.random.default_rng(0)).tolist()
+    [2, 2, 2]
+    """
+
+    name: ClassVar[str] = "binary search, wrong strictness"
+
+    def __call__(self, dataset: Sequence[Any]) -> SearchLaw:
+        """Prepare the output distribution on one dataset."""
+        law = super().__call__(dataset)
+        return type(law)(law.query, partial(_strict, law.loss), law.candidates, law.tau, law.noise)
+
+
+@dataclass(frozen=True)
+class ShiftedInverseWithoutRepair(ShiftedInverseSensitivity):
+    """The exponential mechanism fed |l - tau|, without the repair by lbar of the source's note 4.
+
+    |l - tau| has sensitivity 1: privacy holds. Where the loss jumps over tau, as it does where all persons agree, no
+    output has |l - tau| < tau, and any output above f(x) is as likely as f(x) itself.
+
+    Examples
+    --------
+    >>> from mechanisms.queries import Maximum
+    >>> law = ShiftedInverseWithoutRepair(Maximum((0, 1, 2, 3)), epsilon=1.0, beta=0.5)((1,) * 50)
+    >>> np.exp(law.log_probabilities).round(3).tolist()
+    [0.0, 0.333, 0.333, 0.333]
+    """
+
+    name: ClassVar[str] = "shifted inverse sensitivity, not repaired"
+
+    def __call__(self, dataset: Sequence[Any]) -> FiniteLaw:
+        """Prepare the output law on one dataset."""
+        return FiniteLaw(self.query.outputs.tolist(), -self.rate * np.abs(self.query.losses(dataset) - self.tau))
+
+
+def _strict(loss: LossCurve, indices: Indices) -> NDArray[np.int64]:
+    """Removals that bring f below each output: the loss at the one before, more than anybody has at the least one."""
+    return np.where(indices > 0, loss(np.maximum(indices, np.uint64(1)) - np.uint64(1)), NO_REMOVAL)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from itertools import chain, repeat
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +54,7 @@ class MonotoneHull(MonotoneQuery):
     (5, [2, 2, 1, 1, 1, 0])
     """
 
-    function: Callable[[tuple[Hashable, ...]], float]
+    function: Callable[[Any], float]
     domain: tuple[Hashable, ...]
 
     def __post_init__(self) -> None:

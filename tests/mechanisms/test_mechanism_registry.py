@@ -10,6 +10,13 @@ from mechanisms.registry import PURE_TO_ZCDP, entries
 ENTRIES = entries()
 SOUND = [entry for entry in ENTRIES if entry.expected == "consistent"]
 BROKEN = [entry for entry in ENTRIES if entry.expected == "violated"]
+# claims by composition of steps of which one output tells only part: no pair comes near them
+LOOSE = {
+    "tolerant-search": 0.25,
+    "tolerant-search-gdp": 0.5,
+    "interior-point": 0.4,
+    "shifted-inverse-unrepaired": 0.4,
+}
 
 
 def named(entries_):
@@ -56,7 +63,7 @@ def test_sound_mechanisms_respect_their_claims(entry, aligned):
         value = exact.exact_parameter(entry.claim, *laws(entry, pair, aligned))
         # 0.6 of the claim is the least: a comparison releases only the sign of Gaussian noise; what every pure DP
         # mechanism satisfies, few attain
-        least = 0.1 if PURE_TO_ZCDP in entry.source else 0.6
+        least = 0.1 if PURE_TO_ZCDP in entry.source else LOOSE.get(entry.name, 0.6)
         assert least * entry.claim.parameter < value <= entry.claim.parameter * (1 + 1e-9)
 
 

@@ -1,0 +1,46 @@
+"""The optimiser with a log* recursion, its stability test left out: blocks chosen where they should be refused.
+
+The claims are those of the sound mechanism; the laws are what the mistake makes of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mechanisms.interior_point import InteriorPoint
+from mechanisms.laws import Floats
+from mechanisms.quasi_concave import Stage
+
+
+@dataclass(frozen=True)
+class UntestedStage(Stage):
+    """A `mechanisms.quasi_concave.Stage` that takes the best block however small its lead is."""
+
+    def log_pass(self, gap: NDArray[np.int64]) -> Floats:
+        """Every gap passes."""
+        return np.zeros(np.shape(gap))
+
+
+@dataclass(frozen=True)
+class InteriorPointUntested(InteriorPoint):
+    """`InteriorPoint` that never refuses: neighbours whose best blocks differ have outputs that tell them apart.
+
+    Examples
+    --------
+    >>> from mechanisms.queries import Maximum
+    >>> type(InteriorPointUntested(Maximum(range(64)), 1.0, 1e-3).stage).__name__
+    'UntestedStage'
+    """
+
+    name: ClassVar[str] = "interior point, test forgotten"
+
+    @cached_property
+    def stage(self) -> Stage:
+        """The sound plan, without its test."""
+        sound = super().stage
+        return UntestedStage(**{part.name: getattr(sound, part.name) for part in fields(Stage)})

@@ -1,0 +1,174 @@
+"""Approximate DP whose error hardly grows with |Y|: the recursion of RecConcave on the losses of a monotone query.
+
+A monotone query and a budget (epsilon, delta) enter; an underestimate of its answer, or None for a refusal, leaves.
+The optimiser itself, which knows nothing of queries, is `mechanisms.quasi_concave`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.claims import ApproxDP, Claim
+from audit.errors import AuditError, fraction
+from audit.neighbours import AddRemove, Adjacency, DatasetPair
+from mechanisms.base import Reference, positive
+from mechanisms.down_sensitivity import crowds
+from mechanisms.laws import FiniteLaw, Floats, outputs_array
+from mechanisms.quasi_concave import Chosen, Levels, Stage, best_plan, probabilities, run
+from mechanisms.queries import MonotoneQuery
+
+LISTED = 2**16
+
+
+@dataclass(frozen=True)
+class InteriorPoint(Reference):
+    """Maximise min(lbar, 2 tau - l) by a private quasi-concave optimiser with a log* recursion; None if it refuses.
+
+    The quality Q(x, y) = max(0, min(lbar(x, y), 2 tau - l(x, y), tau)) has sensitivity 1 (Proposition 3 of the
+    source), is quasi-concave in y (lbar does not increase with y, -l does not decrease), and reaches its maximum tau at
+    the least y with l(x, y) <= tau. Any y with Q >= 1 is accurate: lbar >= 1 means y <= f(x), and l < 2 tau means
+    y >= f(x) - DS^{2 tau}(x). Hence privacy and accuracy are those of `mechanisms.quasi_concave.Stage`, at the promise
+    tau: (epsilon, delta)-DP, and f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability at least 1 - beta. Source:
+    differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity', Theorem 6, which names the tools
+    (generalised interior point, Bun, Dwork, Rothblum and Steinke 2018; quasi-concave optimisation, Cohen, Lyu, Nelson,
+    Sarlos and Stemmer 2023) and leaves the constants in 2^O(log* |Y|); implemented is Beimel, Nissim and Stemmer
+    (2013).
+
+    **Its constants.** One level of recursion costs a stability test, at least (2 / epsilon) log(1 / delta), and doubles
+    the promise of the level below. At (1, 1e-6) and beta = 0.05 tau is 257 at |Y| = 2^64, where shifted inverse
+    sensitivity, which is purely private, has 95 and the Gaussian search 107. It falls below shifted inverse sensitivity
+    from |Y| = 2^189 on and below the Gaussian search from 2^326 on; a second level of recursion pays from about
+    2^(2^225) on (`experiments.down_sensitivity_tau`). At every practical |Y| this mechanism loses.
+
+    Parameters
+    ----------
+    query : MonotoneQuery
+        What is asked; |Y| up to 2^64.
+    epsilon : float
+        Privacy loss in nats, above 0.
+    delta : float
+        Mass on which it may be exceeded, in (0, 0.1).
+    beta : float
+        Probability, in (0, 1), with which the answer may be refused or too far off.
+    depth : int, optional
+        Levels of recursion, at least 1; by default what makes tau least.
+
+    Raises
+    ------
+    AuditError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> from mechanisms.queries import Maximum
+    >>> mechanism = InteriorPoint(Maximum(range(2**64)), epsilon=1.0, delta=1e-6)
+    >>> law = mechanism((2**63,) * 1000)
+    >>> law.sample(2, np.random.default_rng(0)).tolist()
+    [9223372036854775808, 9223372036854775808]
+    """
+
+    query: MonotoneQuery
+    epsilon: float
+    delta: float
+    beta: float = 0.05
+    depth: int | None = None
+    name: ClassVar[str] = "interior point, log* recursion"
+
+    def __post_init__(self) -> None:
+        positive(self.epsilon, "epsilon")
+        fraction(self.beta, "beta", open_below=True)
+        if not 0.0 < self.delta < 0.1:
+            raise AuditError(f"delta is {self.delta!r}; it must be strictly between 0 and 0.1.")
+        if self.depth is not None and self.depth < 1:
+            raise AuditError(f"depth is {self.depth!r}; it must be at least 1. ShiftedInverseSensitivity has depth 0.")
+
+    @cached_property
+    def stage(self) -> Stage:
+        """How the budget is spent."""
+        depths = range(1, 6) if self.depth is None else (self.depth,)
+        return best_plan(self.query.size, self.epsilon, self.delta, self.beta, depths)
+
+    @property
+    def tau(self) -> int:
+        """How many removals to aim at: the promise that the optimiser needs."""
+        return self.stage.promise
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (ApproxDP(self.epsilon, self.delta),)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Add or remove: the relation under which losses have sensitivity 1."""
+        return AddRemove()
+
+    def __call__(self, dataset: Sequence[Any]) -> InteriorPointLaw:
+        """Prepare the output distribution on one dataset; it lists its law where Y is small enough."""
+        least = self.query.least_answers(dataset)
+        removals = np.arange(2 * self.tau)
+        after = np.where(removals < len(least), least[np.maximum(len(least) - 1 - removals, 0)], np.uint64(0))
+        levels = Levels(after[: self.tau - 1 : -1], after[: self.tau])
+        law = ListedInteriorPointLaw if self.query.size <= LISTED else InteriorPointLaw
+        return law(self.query, self.stage, levels)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """A crowd that leaves if tau persons do: quality moves from one end of Y to the other, and most at once."""
+        return (crowds(self.query, self.tau - 1),)
+
+
+@dataclass(frozen=True, eq=False)
+class InteriorPointLaw:
+    """Output of `InteriorPoint` on one dataset: the optimiser run on its quality, indices turned into outputs.
+
+    Parameters
+    ----------
+    query : MonotoneQuery
+        Names the outputs.
+    stage : Stage
+        How the budget is spent.
+    levels : Levels
+        The quality.
+    """
+
+    query: MonotoneQuery
+    stage: Stage
+    levels: Levels
+
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw ``size`` outputs, shape (size,), None where the mechanism refuses."""
+        return self._named(run(self.stage, self.levels, size, rng))
+
+    def _named(self, chosen: Chosen) -> NDArray[Any]:
+        outputs = self.query.outputs_at(np.where(chosen.refused, np.uint64(0), chosen.indices))
+        if not chosen.refused.any():
+            return outputs
+        named = outputs.astype(object)
+        named[chosen.refused] = None
+        return named
+
+
+@dataclass(frozen=True, eq=False)
+class ListedInteriorPointLaw(InteriorPointLaw):
+    """An `InteriorPointLaw` on a Y small enough to list, which therefore counts as a finite law; None comes last."""
+
+    @property
+    def support(self) -> tuple[Any, ...]:
+        """The outputs in increasing order, and None."""
+        return (*self.query.outputs.tolist(), None)
+
+    @cached_property
+    def log_probabilities(self) -> Floats:
+        """Log-probability of each output of the support."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(probabilities(self.stage, self.levels)))
+
+    def log_density(self, outputs: NDArray[Any]) -> Floats:
+        """Log-probability of each output; -inf for what is none."""
+        return FiniteLaw(self.support, self.log_probabilities).log_density(outputs_array(list(outputs)))

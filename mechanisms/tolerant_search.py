@@ -1,0 +1,172 @@
+"""Binary search that tolerates wrong comparisons, so that its noise need not cover all of them at once.
+
+A monotone query and a noise budget enter; an underestimate of its answer leaves, as from the other searches, without
+their factor sqrt(log log |Y|). The price is a constant: see `TolerantSearch`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from scipy.special import ndtri
+
+from audit.claims import ZCDP, Claim, GaussianDP
+from audit.errors import AuditError, finite_at_least, fraction, whole_at_least
+from audit.neighbours import AddRemove, Adjacency, DatasetPair
+from mechanisms.base import Reference, positive
+from mechanisms.down_sensitivity import crowds
+from mechanisms.laws import NormalLaw
+from mechanisms.queries import MonotoneQuery
+from mechanisms.tolerant_law import ListedTolerantLaw, TolerantLaw, fits_a_list
+
+
+@dataclass(frozen=True)
+class TolerantSearch(Reference):
+    """Search by T noisy comparisons of which a constant share may be wrong; T depends on |Y| and beta only.
+
+    Beliefs w about which output to return start uniform. In each round m is their median, W_< and W_<= the belief
+    below m and up to m; with probability (W_<= - 1/2) / w_m the comparison is at k = m - 1, else at k = m, so that the
+    belief up to k is 1/2 on average. The round says 'left' if l(x, y_k) + N(0, sigma^2) <= tau; the beliefs on the side
+    it names are multiplied by 1 - q, the others by q, and renormalised. What is returned is the median of the T
+    medians m. Source: the route of note 7 of differentialprivacy.org, 'Beyond Local Sensitivity via Down
+    Sensitivity', to Karp and Kleinberg (2007), 'Noisy binary search and its applications' (multiplicative weights),
+    with the randomised place of Burnashev and Zigangirov (1974); the statement proven here is the following one.
+
+    **Privacy.** A round releases one comparison of a loss, which has sensitivity 1 (Proposition 3 of the source), at a
+    place that depends on earlier rounds only; beliefs, medians and the coin are post-processing. Each round is
+    (1 / (2 sigma^2))-zCDP (Bun and Steinke 2016, Proposition 1.6) and T rounds chosen adaptively (T / (2 sigma^2))-zCDP
+    (Lemma 1.7 there); likewise sqrt(T) / sigma-Gaussian DP (Dong, Roth and Su 2022, Corollary 3.3).
+
+    **Accuracy.** f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability at least 1 - beta, if P[N(0, sigma^2) > tau] <=
+    p and T >= 2 log(|Y| / beta) / log(1 / (A B)), A = ((1 - p) / (1 - q) + p / q) / 2, B = 1 / (4 q (1 - q)). Proof.
+    Let t, a and b be the least indices with a loss of at most tau, 2 tau and 0: a <= t <= b, and every index from a to
+    b is accurate. Call a round bad if its m is not among them. If m > b then k >= b, the loss there is 0, and the round
+    says 'right', away from t, with probability at most p; if m < a then k < a, the loss there is above 2 tau, and the
+    round says 'left', away from t, with probability at most p. In every round it points away from t with probability at
+    most 1/2, as the loss at k is at most tau if and only if t <= k. Given k with belief W up to k on t's side or not,
+    and error e, the mean of the factor by which 1 / w_t grows is linear in W and increases with e; with the mean of W
+    being 1/2 it is at most ((1 - e) / (1 - q) + e / q) / 2: A in bad rounds, B in all. (At the ends, k = -1 and k = |Y|
+    - 1, the answer is known, changes no belief, and the formula gives the factor 1 it should.) So A^{-bad} B^{-good} /
+    w_t is a supermartingale, which starts at |Y|; as w_t <= 1, Markov's inequality bounds by beta the probability that
+    A^{-bad} B^{-good} >= |Y| / beta, which half of the rounds being bad would imply. Otherwise more than half of the
+    medians are between a and b, and so is their median.
+
+    **Its constant.** tau / sigma is a fixed quantile and T = O(log(|Y| / beta)): tau = O(sqrt(log(|Y| / beta) / rho)),
+    at error = 0.1 it is 5.9 sqrt(log(|Y| / beta) / (2 rho)). The plain search with Gaussian noise has tau = z sqrt(log2
+    |Y| / (2 rho)), z the upper beta / log2 |Y| quantile of the normal law: at beta = 0.05 that is less for every |Y| up
+    to 2^16384, and at |Y| = 2^64 it is more from beta = 1e-7 down (`experiments.down_sensitivity_tau`).
+
+    Parameters
+    ----------
+    query : MonotoneQuery
+        What is asked; |Y| up to 2^64.
+    sigma : float
+        Standard deviation of the noise, in persons, above 0.
+    tau : float
+        Threshold on the noisy loss, in persons, at least 0.
+    rounds : int
+        T, at least 1.
+    doubt : float
+        q, in (0, 1/2): how wrong a round is taken to be, above how wrong it is.
+
+    Raises
+    ------
+    AuditError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> from mechanisms.queries import Maximum
+    >>> mechanism = TolerantSearch.calibrated(Maximum(range(1024)), rho=0.5, beta=0.05)
+    >>> mechanism.rounds, round(mechanism.sigma, 3), round(mechanism.tau, 3), str(mechanism.claim)
+    (210, 14.491, 18.571, '0.5-zCDP')
+    >>> import numpy as np
+    >>> mechanism((500,) * 100).sample(3, np.random.default_rng(0)).tolist()
+    [500, 500, 500]
+    """
+
+    query: MonotoneQuery
+    sigma: float
+    tau: float
+    rounds: int
+    doubt: float
+    name: ClassVar[str] = "tolerant search, Gaussian noise"
+
+    def __post_init__(self) -> None:
+        positive(self.sigma, "sigma")
+        finite_at_least(self.tau, 0.0, "tau")
+        whole_at_least(self.rounds, 1, "rounds")
+        if not 0.0 < self.doubt < 0.5:
+            raise AuditError(f"doubt is {self.doubt!r}; it must be strictly between 0 and 1/2.")
+
+    @classmethod
+    def calibrated(cls, query: MonotoneQuery, rho: float, beta: float = 0.05, error: float = 0.1) -> TolerantSearch:
+        """Choose T, sigma, tau and q for rho-zCDP and the accuracy of the class but for probability beta.
+
+        ``error`` is p, in (0, 1/2): more of it needs more rounds and a threshold at a smaller multiple of sigma. tau
+        falls with it, slowly, by 15 % from 0.1 to 1/2. Raises `AuditError` if a parameter is out of range.
+        """
+        rounds = needed_rounds(math.log(query.size), beta, error)
+        sigma = math.sqrt(rounds / (2.0 * positive(rho, "rho")))
+        return cls(query, sigma, -sigma * float(ndtri(error)), rounds, best_doubt(error))
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (ZCDP(self.rounds / (2.0 * self.sigma**2)), GaussianDP(math.sqrt(self.rounds) / self.sigma))
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Add or remove: the relation under which losses have sensitivity 1."""
+        return AddRemove()
+
+    @property
+    def noise(self) -> NormalLaw:
+        """See the class."""
+        return NormalLaw(0.0, self.sigma)
+
+    def __call__(self, dataset: Sequence[Any]) -> TolerantLaw:
+        """Prepare the output distribution on one dataset; it lists its law where Y is tiny.
+
+        Elsewhere the law is not known exactly: an output depends on all comparisons through the path of medians, and
+        their histories do not merge into a number of states that could be enumerated.
+        """
+        law = ListedTolerantLaw if fits_a_list(self.query.size, self.rounds) else TolerantLaw
+        return law(self.query, self.query.loss(dataset), self.tau, self.noise, self.rounds, self.doubt)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """Losses on both sides of tau, where a comparison tells most; far from attained, as one output sums up T."""
+        return (crowds(self.query, math.floor(self.tau)),)
+
+
+def best_doubt(error: float) -> float:
+    """Return the q that needs the fewest rounds at a share p = ``error`` of wrong comparisons.
+
+    It minimises A B of `TolerantSearch`: the zero of 2 (1 - 2 q) (p + q - 2 p q) = (1 - 2 p) q (1 - q) above p.
+
+    Examples
+    --------
+    >>> round(best_doubt(1e-12), 6), round(best_doubt(0.1), 3)
+    (0.333333, 0.384)
+    """
+    p = fraction(error, "error", open_below=True)
+    if p >= 0.5:
+        raise AuditError(f"error is {error!r}; it must be strictly between 0 and 1/2.")
+    slope = 1.0 - 2.0 * p
+    return (slope - 4.0 * p + math.sqrt((slope - 4.0 * p) ** 2 + 24.0 * slope * p)) / (6.0 * slope)
+
+
+def needed_rounds(log_size: float, beta: float, error: float = 0.1) -> int:
+    """Return T of `TolerantSearch` for log |Y| = ``log_size``, which may be beyond any real Y.
+
+    Examples
+    --------
+    >>> needed_rounds(math.log(1024), 0.05), needed_rounds(math.log(2**64), 0.05)
+    (210, 1001)
+    """
+    p, q = error, best_doubt(error)
+    rate = math.log(8.0 * (q * (1.0 - q)) ** 2 / (p + q - 2.0 * p * q))
+    return math.ceil(2.0 * (log_size - math.log(fraction(beta, "beta", open_below=True))) / rate)
