@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.claims import Claim
+from audit.claims import ApproxDP, Claim
 from audit.mechanism import Outputs
 from audit.sequential import betting
 from audit.witnesses import Family, Interval, LikelihoodRatio, Region, Score, Tails, Witness, choose
@@ -52,32 +52,38 @@ class Plan:
         return np.asarray(self.correct - np.exp(epsilon) * self.wrong - self.witness.events * delta / 2.0 > 0.0)
 
 
+Plans = tuple[Plan, Plan]
+
+
 @dataclass(frozen=True)
 class Chosen:
-    """The fixed-size audit's choice, `audit.witnesses.choose`, for as many runs as there were."""
+    """The fixed-size audit's choice, `audit.witnesses.choose`, for as many runs as there were.
+
+    For a claim about a curve, the choice is made against the (epsilon, delta) of the tangent that looks worst so far.
+    """
 
     families: Sequence[Family]
 
-    def plan(self, outputs: Outputs, outputs_prime: Outputs, claim: Claim, alpha: float) -> Plan:
+    def plan(self, outputs: Outputs, outputs_prime: Outputs, claim: Claim, alpha: float, tangent: float | None) -> Plan:
         """Plan from at least `LEAST_TO_CHOOSE` past runs; before that, no opinion."""
         size = min(len(outputs), len(outputs_prime))
         if 2 * size < LEAST_TO_CHOOSE:
-            return _plan(ANYTHING, claim, 0.5, 0.5)
+            return nothing(claim)
+        against = claim if tangent is None else ApproxDP(*next(p for p in betting.tangents(claim) if p[0] == tangent))
         # a round is about as long as all before it
-        choice = choose(self.families, outputs[:size], outputs_prime[:size], claim, 4 * size, 1.0 - alpha)
-        rates = _rates(choice.witness, outputs, outputs_prime)
-        return _plan(choice.witness, claim, *rates)
+        choice = choose(self.families, outputs[:size], outputs_prime[:size], against, 4 * size, 1.0 - alpha)
+        return _plan(choice.witness, claim, *_rates(choice.witness, outputs, outputs_prime))
 
 
 @dataclass(frozen=True)
 class Daring:
     """Tails and likelihood ratios cut at a few quantiles, by estimated growth against the claim and no margin."""
 
-    def plan(self, outputs: Outputs, outputs_prime: Outputs, claim: Claim, alpha: float) -> Plan:
+    def plan(self, outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Plan:
         """Plan from any number of past runs."""
         size = min(len(outputs), len(outputs_prime), 5_000)
         if size < 4:
-            return _plan(ANYTHING, claim, 0.5, 0.5)
+            return nothing(claim)
         both = (outputs[:size], outputs_prime[:size])
         halves = [tuple(side[part] for side in both) for part in (slice(size // 2), slice(size // 2, None))]
         cuts = [_Cuts(score, *both) for score in Tails().fit(*both)]
@@ -101,7 +107,18 @@ class Daring:
             if found is not None:
                 witness, place, correct_rate, wrong_rate = found
                 return _plan(witness(place), claim, float(correct_rate), float(wrong_rate))
-        return _plan(ANYTHING, claim, 0.5, 0.5)
+        return nothing(claim)
+
+
+def plans(families: Sequence[Family], outputs: Outputs, outputs_prime: Outputs, claim: Claim, alpha: float) -> Plans:
+    """Plan the next round for both strategies: `Chosen` and `Daring`."""
+    daring = Daring().plan(outputs, outputs_prime, claim)
+    return Chosen(families).plan(outputs, outputs_prime, claim, alpha, daring.tangent), daring
+
+
+def nothing(claim: Claim) -> Plan:
+    """Return the plan of whoever has seen nothing: no bet."""
+    return Plan(ANYTHING, None if claim.claimed_point is not None else 0.0, 0.5, 1.0, 0.0)
 
 
 class _Cuts:

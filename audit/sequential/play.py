@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import joblib
 import numpy as np
@@ -27,13 +27,14 @@ from audit.neighbours import DatasetPair, shorten
 from audit.results import provenance
 from audit.sampling import Progress, ProgressCallback, draw, entropy, jobs_to_use
 from audit.sequential import betting
-from audit.sequential.learning import Chosen, Daring, Plan, joined
+from audit.sequential.learning import Plan, Plans, joined, nothing, plans
 from audit.sequential.record import Play, Round, SequentialResult, Stopped, point
 from audit.witnesses import Family, Witness
 
 STREAM = 2
 """First spawn key of the game's streams; training and certification of a fixed-size audit have 0 and 1."""
 
+STRATEGIES = 2
 FIRST_ROUND = 24
 FEW_RUNS = 20_000
 """Rounds up to this size are played in this process unless workers are asked for."""
@@ -122,7 +123,7 @@ def audit_sequentially(
     game = _Game(
         claim,
         [_Table(pair, (mechanism(pair.x), mechanism(pair.x_prime))) for pair in candidates],
-        (Chosen(_families(witnesses)), Daring()),
+        _families(witnesses),
         1.0 - confidence,
         distance,
         trials,
@@ -160,7 +161,7 @@ class _Table:
     sides: Sides
     outputs: tuple[list[Outputs], list[Outputs]] = field(default_factory=lambda: ([], []))
     remembered: int = 0
-    plans: tuple[Plan, ...] = ()
+    plans: Plans | None = None
     planned_at: int = -1
 
     def remember(self, outputs: tuple[Outputs | None, Outputs | None]) -> None:
@@ -169,7 +170,7 @@ class _Table:
                 memory.append(some)
                 self.remembered += len(some)
 
-    def learn(self, strategies: Sequence[Any], claim: Claim, alpha: float) -> None:
+    def learn(self, families: Sequence[Family], claim: Claim, alpha: float) -> None:
         """Plan the next round from everything remembered, if there is anything new."""
         if self.planned_at == self.remembered or not all(self.outputs):
             return
@@ -182,7 +183,7 @@ class _Table:
         # fits this small only suffer from more threads, and may end early: a poorer witness costs power, not validity
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self.plans = tuple(strategy.plan(*blocks, claim, alpha) for strategy in strategies)
+            self.plans = plans(families, blocks[0], blocks[1], claim, alpha)
         self.planned_at = self.remembered
 
 
@@ -193,7 +194,7 @@ class _Game:
         self,
         claim: Claim,
         tables: Sequence[_Table],
-        strategies: Sequence[Any],
+        families: Sequence[Family],
         alpha: float,
         near: float | None,
         trials: int,
@@ -201,11 +202,11 @@ class _Game:
         n_jobs: int | None,
         prefer: Literal["threads", "processes"],
     ) -> None:
-        self.claim, self.tables, self.strategies, self.alpha, self.near = claim, tables, strategies, alpha, near
+        self.claim, self.tables, self.families, self.alpha, self.near = claim, tables, families, alpha, near
         self.trials, self.seed, self.n_jobs, self.prefer = trials, seed, n_jobs, prefer
         self.grid = betting.parameter_grid(claim)
         self.at_claim = int(np.flatnonzero(self.grid == claim.parameter)[0])
-        self.log_wealth = np.zeros((len(strategies), len(self.grid), len(betting.FRACTIONS)))
+        self.log_wealth = np.zeros((STRATEGIES, len(self.grid), len(betting.FRACTIONS)))
         self.rejected = 0  # how many parameters of the grid, from the least on
         self.ever = np.zeros(len(self.grid), bool)
         self.runs = 0
@@ -226,7 +227,7 @@ class _Game:
                 stopped = "seconds"
                 break
             for table in self.tables:
-                table.learn(self.strategies, self.claim, self.alpha)
+                table.learn(self.families, self.claim, self.alpha)
             stopped = self._round(number, size)
             pace = (time.perf_counter() - begun) / size
             if progress is not None:
@@ -240,7 +241,7 @@ class _Game:
         """Look at the other pairs without betting, then bet on the one that looks worst."""
         ranked = sorted(
             range(len(self.tables)),
-            key=lambda i: -max((plan.growth for plan in self.tables[i].plans), default=math.inf),
+            key=lambda i: -max((plan.growth for plan in self.tables[i].plans or ()), default=math.inf),
         )
         others = ranked[1:]
         each = size // (5 * len(others)) if others and number else size // len(self.tables) if others else 0
@@ -255,12 +256,12 @@ class _Game:
         return self._bet(self.last, ranked[0], number, size)
 
     def _bet(self, table: _Table, index: int, number: int, size: int) -> str | None:
-        plans = table.plans or tuple(_nothing(self.claim) for _ in self.strategies)
-        factors = [self._factors(plan) for plan in plans]
+        planned = table.plans or (nothing(self.claim),) * STRATEGIES
+        factors = [self._factors(plan) for plan in planned]
         before, start = self.log_wealth, self.runs
-        seen = np.zeros((len(plans), 6), dtype=np.int64)
+        seen = np.zeros((STRATEGIES, 6), dtype=np.int64)
         stopped: str | None = None
-        for codes, outputs in self._draw(table, index, number, size, [plan.witness for plan in plans]):
+        for codes, outputs in self._draw(table, index, number, size, [plan.witness for plan in planned]):
             length, stopped = self._look(codes, seen, factors, before, start)
             seen += np.array([np.bincount(row[:length], minlength=6) for row in codes])
             table.remember(outputs)
@@ -275,7 +276,7 @@ class _Game:
                 str(table.pair),
                 tuple(
                     Play(plan.witness, plan.tangent, bool(np.any(factor[:, at] != 0.0)), _counts(row, plan.witness))
-                    for plan, factor, row in zip(plans, factors, seen, strict=True)
+                    for plan, factor, row in zip(planned, factors, seen, strict=True)
                 ),
             )
         )
@@ -399,13 +400,6 @@ def _round_sizes(trials: int, pairs: int) -> Iterator[int]:
             size = trials - done
         yield size
         done += size
-
-
-def _nothing(claim: Claim) -> Plan:
-    """The plan of whoever has seen nothing: no bet."""
-    from audit.sequential.learning import ANYTHING
-
-    return Plan(ANYTHING, None if claim.claimed_point is not None else 0.0, 0.5, 1.0, 0.0)
 
 
 def _tallies(codes: NDArray[np.int64]) -> betting.Floats:

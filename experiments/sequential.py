@@ -1,0 +1,327 @@
+"""How soon a sequential audit knows: runs to refute beside a fixed-size audit and the limit, and its validity.
+
+Runs audits of mechanisms that are wrong by much and by little, and of mechanisms that attain their claims exactly. The
+sources say: about log(1 / alpha) / KL runs refute (Wald 1945), and at most alpha of the true claims are ever refuted
+(Ville 1939). ``python -m experiments.sequential`` writes results/sequential/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from scipy.stats import binom
+
+from audit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, SequentialResult, audit, audit_sequentially, exact
+from audit.reporting.figure import render
+from audit.results import provenance, write_whole
+from audit.sequential import betting
+from mechanisms.additive import Gaussian, Laplace
+from mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
+from mechanisms.registry import entries
+from mechanisms.response import RandomisedResponse
+
+LEVELS = (0.05, 1e-6)
+MOST_RUNS = 2_000_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A wrong claim to refute."""
+
+    name: str
+    mechanism: Mechanism
+    claim: Claim
+    pairs: Sequence[DatasetPair] | None = None
+
+
+def cases() -> list[Case]:
+    """What is refuted: half the noise, a little too little noise, sparse vectors 3 to 6, half-noise Gaussians."""
+    half = GaussianSensitivityOffByTwo(1.0, 1e-5)
+    listed = [
+        Case("Laplace, half the noise", LaplaceHalfNoise(1.0), PureDP(1.0)),
+        Case("Laplace, epsilon off by 10 %", Laplace(1.1), PureDP(1.0)),
+        Case("Laplace, epsilon off by 2 %", Laplace(1.02), PureDP(1.0)),
+        Case("Gaussian, half the noise, (1, 1e-5)", half, ApproxDP(1.0, 1e-5)),
+        Case("Gaussian, half the noise, mu-GDP", half, half.claims[1]),
+        Case("Gaussian, half the noise, rho-zCDP", half, half.claims[2]),
+    ]
+    for entry in entries():
+        if entry.name.startswith("broken/sparse-vector-") and entry.name[-1] in "3456":
+            listed.append(Case(f"sparse vector {entry.name[-1]}", entry.mechanism, entry.claim, entry.pairs))
+    return listed
+
+
+def information_limit(case: Case, alpha: float) -> float | None:
+    """Runs that the best event and the best bet need on average: log(1 / alpha) over the growth of log-wealth.
+
+    At delta = 0 the growth is P[guess] KL(correct given a guess || what the claim allows). The best event is
+    searched among all pairs of likelihood-ratio events, and all tangents; None where a law is not known.
+    """
+    fastest = 0.0
+    for pair in case.pairs or case.mechanism.worst_pairs():
+        sides = [case.mechanism(dataset) for dataset in (pair.x, pair.x_prime)]
+        if not all(exact.knows_law(side) for side in sides):
+            return None
+        thresholds = np.linspace(-8.0, 8.0, 641)
+        on_x, on_x_prime = exact.likelihood_ratio_events(*sides, thresholds)
+        reverse_prime, reverse = exact.likelihood_ratio_events(*sides[::-1], thresholds)
+        keep = np.flatnonzero(np.append(True, np.diff(on_x) != 0.0))[:160]
+        keep_reverse = np.flatnonzero(np.append(True, np.diff(reverse_prime) != 0.0))[:160]
+        i, j = np.meshgrid(keep, keep_reverse, indexing="ij")
+        disjoint = thresholds[i] > -thresholds[j]
+        i, j = i[disjoint], j[disjoint]
+        forms = [
+            (1, on_x / 2, on_x_prime / 2),
+            (1, reverse_prime / 2, reverse / 2),
+            (2, (on_x[i] + reverse_prime[j]) / 2, (on_x_prime[i] + reverse[j]) / 2),
+        ]
+        for point in betting.tangents(case.claim):
+            for events, correct, wrong in forms:
+                for some in np.array_split(np.arange(len(correct)), max(len(correct) // 4000, 1)):
+                    if len(some):
+                        grows = betting.growth(correct[some], wrong[some], *point, events)
+                        fastest = max(fastest, float(np.max(grows)))
+    return math.log(1.0 / alpha) / fastest if fastest > 0.0 else math.inf
+
+
+def runs_to_refute(case: Case, alpha: float, seeds: Sequence[int]) -> list[float]:
+    """Runs at which each sequential audit refuted the claim; infinite where it did not within the budget."""
+    results = _in_parallel(
+        joblib.delayed(audit_sequentially)(
+            case.mechanism, case.pairs, claim=case.claim, trials=MOST_RUNS, confidence=1 - alpha, seed=seed, n_jobs=1
+        )
+        for seed in seeds
+    )
+    return [result.runs if result.violates_claim else math.inf for result in results]
+
+
+def fixed_size(case: Case, alpha: float, seeds: Sequence[int], start: float) -> float | None:
+    """Least number of trials, to within a step of 2^(1/4), at which half of the fixed-size audits refute the claim."""
+
+    def enough(step: int) -> bool:
+        trials = round(100 * 2.0 ** (step / 4))
+        results = _in_parallel(joblib.delayed(_refutes)(case, trials, alpha, 1000 + seed) for seed in seeds)
+        return 2 * sum(results) >= len(results)
+
+    most = int(4 * math.log2(4 * MOST_RUNS / 100))
+    high = low = min(max(round(4 * math.log2(max(start, 100.0) / 100)), 0), most)
+    while not enough(high):
+        if high == most:
+            return None
+        low, high = high + 1, min(high + 4, most)
+    while low == high and high > 0 and enough(high - 4 if high > 4 else 0):
+        high = low = max(high - 4, 0)
+    low = min(low, max(high - 3, 0))
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle + 1, high)
+    return float(round(100 * 2.0 ** (high / 4)))
+
+
+def _refutes(case: Case, trials: int, alpha: float, seed: int) -> bool:
+    result = audit(
+        case.mechanism, case.pairs, claim=case.claim, trials=trials, confidence=1 - alpha, seed=seed, n_jobs=1
+    )
+    return result.violates_claim
+
+
+def validity(seeds: int, runs: int) -> list[dict[str, Any]]:
+    """How many of the audits of exact claims ever refuted them at 95 %, looking after every run.
+
+    The tolerance is the number that 5 % true refutations would exceed with probability 1e-6.
+    """
+    gaussian = Gaussian(1.0, 0.05)
+    exact_claims: list[tuple[str, Mechanism, Claim]] = [
+        ("randomised response, 1-DP", RandomisedResponse(1.0), PureDP(1.0)),
+        ("Laplace, 1-DP", Laplace(1.0), PureDP(1.0)),
+        ("Gaussian, (1, 0.05)-DP", gaussian, gaussian.claims[0]),
+        ("Gaussian, mu-GDP", gaussian, gaussian.claims[1]),
+    ]
+    rows = []
+    for name, mechanism, claim in exact_claims:
+        results = _in_parallel(
+            joblib.delayed(audit_sequentially)(
+                mechanism, claim=claim, trials=runs, confidence=0.95, seed=seed, n_jobs=1
+            )
+            for seed in range(seeds)
+        )
+        crossed = sum(result.violates_claim for result in results)
+        over = sum(result.lower_bound > (result.exact or math.inf) for result in results)
+        tolerance = int(binom.isf(1e-6, seeds, 0.05))
+        rows.append({"mechanism": name, "audits": seeds, "runs": runs, "ever_refuted": crossed, "bound_over": over})
+        rows[-1] |= {"share": crossed / seeds, "tolerance": tolerance}
+    return rows
+
+
+def fixed_event_validity(seeds: int, runs: int, seed: int) -> dict[str, Any]:
+    """Share of true claims ever refuted by the bets alone: the best event from the start, nothing learned."""
+    rng = np.random.default_rng(seed)
+    correct, wrong, _ = betting.log_factors(1.0, 0.0, 2)
+    crossed = 0
+    for _ in range(seeds):
+        guesses = rng.random(runs) < math.e / (1.0 + math.e)
+        right = np.cumsum(guesses)
+        wealth = betting.average(right[:, None] * correct + (np.arange(1, runs + 1) - right)[:, None] * wrong)
+        crossed += bool(np.max(wealth) >= math.log(20.0))
+    tolerance = int(binom.isf(1e-6, seeds, 0.05))
+    return {"audits": seeds, "runs": runs, "ever_refuted": crossed, "share": crossed / seeds, "tolerance": tolerance}
+
+
+def seconds_to_pass(repetitions: int) -> list[dict[str, Any]]:
+    """Seconds that the plugin's default budget takes for vectorised mechanisms that are right."""
+    rows = []
+    gaussian = Gaussian(1.0, 1e-5)
+    for name, mechanism, claim in (
+        ("Laplace, 1-DP", Laplace(1.0), PureDP(1.0)),
+        ("Gaussian, (1, 1e-5)-DP", gaussian, gaussian.claims[0]),
+        ("Gaussian, mu-GDP", gaussian, gaussian.claims[1]),
+        ("Gaussian, rho-zCDP", gaussian, gaussian.claims[2]),
+    ):
+        times = []
+        for seed in range(repetitions):
+            began = time.perf_counter()
+            result = audit_sequentially(mechanism, claim=claim, trials=100_000, confidence=1 - 5e-7, seed=seed)
+            times.append(time.perf_counter() - began)
+        rows.append(
+            {"mechanism": name, "runs": 100_000, "first": times[0], "median": float(np.median(times))}
+            | {"detectable": result.detectable, "proven": result.proven}
+        )
+    return rows
+
+
+def main(out: Path, seed: int = 0, quick: bool = False) -> dict[str, Any]:
+    """Run everything and write data.csv, data.json and two figures to ``out``.
+
+    Parameters
+    ----------
+    out : Path
+        Folder to write to.
+    seed : int
+        The first of the seeds; audits use consecutive ones.
+    quick : bool
+        A tenth of the work, for a test.
+    """
+    seeds = range(seed, seed + (4 if quick else 50))
+    chosen = cases()[:1] if quick else cases()
+    rows = []
+    for case in chosen:
+        for alpha in LEVELS[:1] if quick else LEVELS:
+            runs = runs_to_refute(case, alpha, seeds)
+            median = float(np.median(runs))
+            limit = information_limit(case, alpha)
+            fixed = fixed_size(case, alpha, seeds, median if math.isfinite(median) else MOST_RUNS)
+            quartiles = np.quantile(runs, [0.25, 0.75], method="nearest").tolist()
+            rows.append({"case": case.name, "claim": str(case.claim), "alpha": alpha, "sequential": median})
+            rows[-1] |= {"quartiles": quartiles, "fixed": fixed, "limit": limit, "seeds": len(seeds)}
+            print(rows[-1], flush=True)
+    found: dict[str, Any] = {"refute": rows, "seconds": seconds_to_pass(1 if quick else 5)}
+    print(found["seconds"], flush=True)
+    found["validity"] = validity(8 if quick else 1000, 300 if quick else 1500)
+    found["validity_of_bets"] = fixed_event_validity(100 if quick else 2000, 5_000, seed)
+    print(found["validity"], found["validity_of_bets"], flush=True)
+    found["provenance"] = provenance()
+    write_whole(out / "data.json", json.dumps(_plain(found), indent=1) + "\n")
+    write_whole(out / "data.csv", _csv(rows))
+    paths = [
+        _path(case, alpha, seed)
+        for case, alpha in ((chosen[0], 0.05), (Case("Laplace", Laplace(1.0), PureDP(1.0)), 0.05))
+    ]
+    for name, drawn in (("runs_to_refute", _draw_runs(rows)), ("running_bound", _draw_paths(paths))):
+        for kind in ("png", "pdf"):
+            write_whole(out / f"{name}.{kind}", render(drawn, kind))
+    return found
+
+
+def _path(case: Case, alpha: float, seed: int) -> tuple[str, SequentialResult]:
+    return case.name, audit_sequentially(
+        case.mechanism, case.pairs, claim=case.claim, trials=100_000, confidence=1 - alpha, seed=seed, n_jobs=1
+    )
+
+
+def _draw_runs(rows: Sequence[dict[str, Any]]) -> Figure:
+    figure = Figure(figsize=(7.0, 1.4 + 0.22 * len(rows)), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for height, row in enumerate(rows):
+        finite = [value for value in row["quartiles"] if math.isfinite(value)]
+        if len(finite) == 2:
+            axes.plot(finite, [height] * 2, color="#D55E00", linewidth=1.0)
+        for value, style in (
+            (row["sequential"], {"marker": "s", "color": "#D55E00"}),
+            (row["fixed"], {"marker": "o", "color": "#0072B2"}),
+            (row["limit"], {"marker": "|", "color": "black", "markersize": 10.0}),
+        ):
+            if value is not None and math.isfinite(value):
+                axes.plot(value, height, linestyle="none", **{"markersize": 5.0, **style})
+    axes.set_yticks(range(len(rows)), [f"{row['case']}, alpha {row['alpha']:g}" for row in rows], fontsize=7)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xscale("log")
+    axes.set_xlabel("runs to refute the claim")
+    for label, style in (
+        ("sequential, median and quartiles", {"marker": "s", "color": "#D55E00"}),
+        ("fixed size, half of the audits refute", {"marker": "o", "color": "#0072B2"}),
+        ("log(1/alpha) / KL, best event known", {"marker": "|", "color": "black", "markersize": 10.0}),
+    ):
+        axes.plot([], [], linestyle="none", label=label, **{"markersize": 5.0, **style})
+    axes.legend(fontsize=7, loc="best")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=7)
+    return figure
+
+
+def _draw_paths(paths: Sequence[tuple[str, SequentialResult]]) -> Figure:
+    figure = Figure(figsize=(5.0, 3.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for (name, result), colour in zip(paths, ("#D55E00", "#0072B2"), strict=True):
+        runs, bounds = zip(*result.path, strict=True)
+        axes.step(np.maximum(runs, 10), bounds, where="post", color=colour, label=f"{name}: {result.stopped}")
+    axes.axhline(1.0, color="black", linewidth=0.8, linestyle="--", label="proven")
+    axes.set_xscale("log")
+    axes.set_xlabel("runs")
+    axes.set_ylabel("running bound on epsilon, valid at every moment")
+    axes.legend(fontsize=7)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _csv(rows: Sequence[dict[str, Any]]) -> str:
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _in_parallel(tasks: Any) -> list[Any]:
+    return list(joblib.Parallel(n_jobs=-1)(tasks))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Runs to refute, validity and speed of sequential audits.")
+    parser.add_argument("--out", type=Path, default=Path("results/sequential"))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work")
+    options = parser.parse_args()
+    main(options.out, options.seed, options.quick)
