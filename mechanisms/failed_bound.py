@@ -23,10 +23,10 @@ from mechanisms.ratio import ones_and_persons
 
 @dataclass(frozen=True)
 class FailedBound(Reference):
-    """A count that gets out where its discrete Laplace noise is ``misses`` or more off, and nothing else: (0, delta)-DP.
+    """A count that gets out where its discrete Laplace noise is ``misses`` or more off, else nothing: (0, delta)-DP.
 
-    Where a bound holds the proof goes on; where it fails the mechanism may do anything, so that the failure probability
-    is paid in full ('Privately bounding local sensitivity', Theorem 1). Both tails of the noise together have
+    Where a bound holds the proof goes on; where it fails the mechanism may do anything, and the failure probability is
+    paid in full ('Privately bounding local sensitivity', Theorem 1). Both tails of the noise together have
     probability 2 e^(-rate T) / (1 + e^-rate) at T, which must not exceed delta.
 
     Parameters

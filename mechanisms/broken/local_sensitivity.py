@@ -21,7 +21,7 @@ POST_PAIR = DatasetPair((1, 2, 2), (2, 2, 2))
 """differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity': local sensitivities 1 and 0."""
 
 NOTES_PAIR = DatasetPair(
-    (0,) * 6 + (10**6,) * 4, (0,) * 5 + (10**6,) * 5, "six zeros and four 10^6s against five and five"
+    (0,) * 7 + (10**6,) * 4, (0,) * 6 + (10**6,) * 5, "seven zeros and four 10^6s against six and five"
 )
 """Lecture notes on propose-test-release: both medians are 0, the local sensitivities 0 and 10^6."""
 
