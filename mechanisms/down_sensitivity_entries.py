@@ -106,13 +106,13 @@ def _broken() -> list[Entry]:
     published = [
         Entry(
             f"broken/binary-search-published-{size}",
-            mechanism := PublishedBinarySearch.calibrated(Maximum(tuple(range(size))), 1.0, beta),
+            mechanism := PublishedBinarySearch.calibrated(Maximum(tuple(range(size))), 2.0, beta),
             mechanism.claim,
             expected="violated",
             source=f"{POST}, noisy_binary_search, as published",
             reason=f"up to {mechanism.steps} comparisons among {size} outputs, not log2 {size}",
         )
-        for size, beta in ((10, 0.54), (18, 0.48), (34, 0.48))
+        for size, beta in ((10, 0.54), (18, 0.37), (34, 0.48))
     ]
     counted_once = TolerantSearchCountedOnce.calibrated(Maximum((0, 1, 2)), 0.5, beta=0.5, error=0.02)
     untested = InteriorPointUntested(Maximum(tuple(range(32))), epsilon=2.0, delta=0.001, beta=0.9)
