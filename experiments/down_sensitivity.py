@@ -44,9 +44,9 @@ from mechanisms.tolerant_search import TolerantSearch
 FIGURE_1 = (0,) + (1,) * 5 + (2,) * 10 + (3,) * 10 + (4,) * 5 + (5,)
 CONFIDENCE = 0.999
 # tau is a little more than a whole number of persons, where the worst pair's outputs are most common
-STEP_BETA = {6: 0.53, 10: 0.54, 18: 0.48, 34: 0.48}
+STEP_BETA = {6: 0.54, 10: 0.54, 18: 0.37, 34: 0.48}
 SIXTEEN = Maximum(range(16))
-PAGES = Total(range(0, 4096, 64))
+PAGES = Total(range(0, 16384, 256))
 Row = dict[str, Any]
 
 
@@ -66,7 +66,7 @@ CASES = (
     Case("all at max Y", SIXTEEN, (15,) * 2000),
     Case("one far above", SIXTEEN, (3,) * 2000 + (15,)),
     Case("spread evenly", SIXTEEN, tuple(range(16)) * 150),
-    Case("pages visited", PAGES, tuple((None,) * (10 * 20 // (person + 10)) for person in range(200))),
+    Case("pages visited", PAGES, tuple((None,) * (2000 // (person + 10)) for person in range(2000))),
 )
 
 
@@ -158,7 +158,7 @@ def steps(trials: int, seed: int) -> Iterator[Row]:
     for size in STEP_BETA:
         query = Maximum(tuple(range(size)))
         for search in (PublishedBinarySearch, LaplaceBinarySearch):
-            mechanism = search.calibrated(query, 1.0, beta=STEP_BETA[size])
+            mechanism = search.calibrated(query, 2.0, beta=STEP_BETA[size])
             (pair,) = mechanism.worst_pairs()
             result = audit(mechanism, pair, trials=trials, confidence=CONFIDENCE, seed=seed)
             yield {

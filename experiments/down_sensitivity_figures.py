@@ -19,11 +19,10 @@ def draw_loss(rows: Rows, out: Path) -> None:
     axes = figure.subplots()
     y, loss = [row["y"] for row in rows], [row["loss"] for row in rows]
     persons = loss[0] + 1  # all but the one at 0 are above it
-    axes.step([y[0] - 1, *y, y[-1] + 1], [persons, *loss, loss[-1]], where="post", label="loss")
+    axes.step([y[0] - 1, *y, y[-1] + 1], [persons, *loss, loss[-1]], where="post", label="loss of the maximum")
     axes.axvline(y[-1], color="0.5", linestyle="--", label="maximum")
     axes.set_xlabel("y")
-    axes.set_ylabel("fewest removals that bring the maximum to y or below")
-    axes.yaxis.label.set_size(8)
+    axes.set_ylabel("loss: persons to remove")
     axes.legend(frameon=False)
     _save(figure, out / "figure-1-loss")
 
