@@ -1,6 +1,6 @@
 """What to bet on next, learned from past runs only: a witness, the tangent to test it at, and whether to bet at all.
 
-Past outputs of one pair enter, one bettor's plan for the next round leaves. Two strategies play side by side: the
+Past outputs of one pair enter, plans for the next round leave. Two bettors play side by side: a careful one with the
 fixed-size audit's own choice, best once there are many runs, and a blunter one that dares to bet after a few.
 """
 
@@ -56,26 +56,6 @@ Plans = tuple[Plan, Plan]
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """The fixed-size audit's choice, `audit.witnesses.choose`, for as many runs as there were.
-
-    For a claim about a curve, the choice is made against the (epsilon, delta) of the tangent that looks worst so far.
-    """
-
-    families: Sequence[Family]
-
-    def plan(self, outputs: Outputs, outputs_prime: Outputs, claim: Claim, alpha: float, tangent: float | None) -> Plan:
-        """Plan from at least `LEAST_TO_CHOOSE` past runs; before that, no opinion."""
-        size = min(len(outputs), len(outputs_prime))
-        if 2 * size < LEAST_TO_CHOOSE:
-            return nothing(claim)
-        against = claim if tangent is None else ApproxDP(*next(p for p in betting.tangents(claim) if p[0] == tangent))
-        # a round is about as long as all before it
-        choice = choose(self.families, outputs[:size], outputs_prime[:size], against, 4 * size, 1.0 - alpha)
-        return _plan(choice.witness, claim, *_rates(choice.witness, outputs, outputs_prime))
-
-
-@dataclass(frozen=True)
 class Daring:
     """Tails and likelihood ratios cut at a few quantiles, by estimated growth against the claim and no margin."""
 
@@ -111,9 +91,23 @@ class Daring:
 
 
 def plans(families: Sequence[Family], outputs: Outputs, outputs_prime: Outputs, claim: Claim, alpha: float) -> Plans:
-    """Plan the next round for both strategies: `Chosen` and `Daring`."""
+    """Plan the next round for two bettors: the careful one follows the daring one until it has seen something itself.
+
+    The careful one's witness is the fixed-size audit's choice, `audit.witnesses.choose`, for as many runs as there
+    were. For a claim about a curve, it is chosen against the (epsilon, delta) of the tangent that looks worst so far.
+    """
     daring = Daring().plan(outputs, outputs_prime, claim)
-    return Chosen(families).plan(outputs, outputs_prime, claim, alpha, daring.tangent), daring
+    size = min(len(outputs), len(outputs_prime))
+    if 2 * size < LEAST_TO_CHOOSE:
+        return daring, daring
+    against = claim
+    if daring.tangent is not None:
+        against = ApproxDP(*next(point for point in betting.tangents(claim) if point[0] == daring.tangent))
+    # the next round is about as long as all before it
+    choice = choose(families, outputs[:size], outputs_prime[:size], against, 4 * size, 1.0 - alpha)
+    if choice.predicted == 0.0:
+        return daring, daring
+    return _plan(choice.witness, claim, *_rates(choice.witness, outputs, outputs_prime)), daring
 
 
 def nothing(claim: Claim) -> Plan:
