@@ -15,36 +15,25 @@ from typing import Literal
 
 import joblib
 import numpy as np
-from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 
 from audit.auditor import LEAST_TRIALS, Sides, _checked_pairs, _families, exact_parameter
-from audit.certificates import Counts
 from audit.claims import Claim
 from audit.errors import AuditError, finite_at_least, fraction, whole_at_least
 from audit.mechanism import Mechanism, Outputs
 from audit.neighbours import DatasetPair, shorten
 from audit.results import provenance
-from audit.sampling import Progress, ProgressCallback, draw, entropy, jobs_to_use
+from audit.sampling import Progress, ProgressCallback, entropy, jobs_to_use
 from audit.sequential import betting
+from audit.sequential.drawing import STREAM, TALLY_OF_CODE, Codes, counts_of, judged_chunk, tallies_of
 from audit.sequential.learning import Plan, Plans, joined, nothing, plans
 from audit.sequential.record import Play, Round, SequentialResult, Stopped, point
 from audit.witnesses import Family, Witness
 
-STREAM = 2
-"""First spawn key of the game's streams; training and certification of a fixed-size audit have 0 and 1."""
-
 STRATEGIES = 2
 FIRST_ROUND = 24
-FEW_RUNS = 20_000
-"""Rounds up to this size are played in this process unless workers are asked for."""
-
 MOST_REMEMBERED = 100_000
 """Runs of a pair whose outputs are kept to learn from."""
-
-Codes = NDArray[np.int8]
-# code of a run: 2 * guess + side, guess 0 'x', 1 'x'', 2 none; side 0 for x, 1 for x'
-TALLY_OF_CODE = np.array([betting.CORRECT, betting.WRONG, betting.WRONG, betting.CORRECT] + [betting.ABSTAINED] * 2)
 
 
 def audit_sequentially(
@@ -267,7 +256,7 @@ class _Game:
             table.remember(outputs)
             if stopped is not None:
                 break
-        tallies = np.array([_tallies(row) for row in seen])
+        tallies = np.array([tallies_of(row) for row in seen])
         self.runs = start + int(seen[0].sum())
         self.log_wealth = before + np.stack([np.tensordot(t, f, 1) for t, f in zip(tallies, factors, strict=True)])
         at = self.at_claim
@@ -275,7 +264,7 @@ class _Game:
             Round(
                 str(table.pair),
                 tuple(
-                    Play(plan.witness, plan.tangent, bool(np.any(factor[:, at] != 0.0)), _counts(row, plan.witness))
+                    Play(plan.witness, plan.tangent, bool(np.any(factor[:, at] != 0.0)), counts_of(row, plan.witness))
                     for plan, factor, row in zip(planned, factors, seen, strict=True)
                 ),
             )
@@ -307,7 +296,7 @@ class _Game:
         steps = TALLY_OF_CODE[codes]
         cumulative = (
             np.stack([np.cumsum(steps == outcome, axis=1)[:, looks] for outcome in range(3)], axis=-1)
-            + np.array([_tallies(row) for row in seen])[:, None, :]
+            + np.array([tallies_of(row) for row in seen])[:, None, :]
         )  # (strategies, looks, 3)
 
         def log_wealth(which: NDArray[np.intp], parameters: slice) -> betting.Floats:
@@ -353,41 +342,11 @@ class _Game:
             for first in range(0, len(sizes), group):
                 keep = table.remembered < MOST_REMEMBERED
                 yield from parallel(
-                    joblib.delayed(_chunk)(
+                    joblib.delayed(judged_chunk)(
                         table.sides, witnesses, sizes[i], self.seed, (STREAM, index, number, i), keep
                     )
                     for i in range(first, min(first + group, len(sizes)))
                 )
-
-
-def _chunk(
-    sides: Sides, witnesses: Sequence[Witness], size: int, seed: int, key: tuple[int, ...], keep: bool
-) -> tuple[Codes, tuple[Outputs | None, Outputs | None]]:
-    """Flip coins, draw, and judge; codes have shape (witnesses, size), one row even if nobody judges."""
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
-    side = rng.integers(0, 2, size, dtype=np.int8)
-    codes = np.empty((max(len(witnesses), 1), size), dtype=np.int8)
-    codes[:] = 4 + side
-    kept: list[Outputs | None] = []
-    for which in (0, 1):
-        mine = np.flatnonzero(side == which)
-        outputs = draw(sides[which], len(mine), rng) if len(mine) else None
-        kept.append(outputs if keep else None)
-        if outputs is None:
-            continue
-        for row, witness in enumerate(witnesses):
-            for guess, event in enumerate((witness.guess_x, witness.guess_x_prime)):
-                if event is not None:
-                    codes[row, mine[event.contains(outputs)]] = 2 * guess + which
-    return codes, (kept[0], kept[1])
-
-
-def _workers(n_jobs: int | None, size: int) -> int | None:
-    """Workers for a round: what was asked for, what joblib's context says, or else one a core where that pays."""
-    backend, active = get_active_backend()
-    if n_jobs is not None or active is not None or type(backend).__name__ != "LokyBackend":
-        return n_jobs
-    return 1 if size <= FEW_RUNS else int(joblib.cpu_count())
 
 
 def _round_sizes(trials: int, pairs: int) -> Iterator[int]:
@@ -400,14 +359,3 @@ def _round_sizes(trials: int, pairs: int) -> Iterator[int]:
             size = trials - done
         yield size
         done += size
-
-
-def _tallies(codes: NDArray[np.int64]) -> betting.Floats:
-    """Correct, wrong, abstained out of six counts of codes."""
-    return np.bincount(TALLY_OF_CODE, weights=codes, minlength=3).astype(float)
-
-
-def _counts(codes: NDArray[np.int64], witness: Witness) -> Counts:
-    on_x, on_x_prime = int(codes[0::2].sum()), int(codes[1::2].sum())
-    a, b, c, d = (int(number) for number in codes[:4])
-    return Counts(on_x, on_x_prime, a, b, c, d, events=witness.events)

@@ -1,0 +1,72 @@
+"""Draw chunks of the game and judge them: codes of correct and wrong guesses leave, in the order of the runs.
+
+A chunk draws from its own stream, named by pair, round and place, so it is the same whoever computes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import joblib
+import numpy as np
+from joblib.parallel import get_active_backend
+from numpy.typing import NDArray
+
+from audit.auditor import Sides
+from audit.certificates import Counts
+from audit.mechanism import Outputs
+from audit.sampling import draw
+from audit.sequential import betting
+from audit.witnesses import Witness
+
+STREAM = 2
+"""First spawn key of the game's streams; training and certification of a fixed-size audit have 0 and 1."""
+
+FEW_RUNS = 20_000
+"""Rounds up to this size are played in this process unless workers are asked for."""
+
+Codes = NDArray[np.int8]
+# code of a run: 2 * guess + side, guess 0 'x', 1 'x'', 2 none; side 0 for x, 1 for x'
+TALLY_OF_CODE = np.array([betting.CORRECT, betting.WRONG, betting.WRONG, betting.CORRECT] + [betting.ABSTAINED] * 2)
+
+
+def judged_chunk(
+    sides: Sides, witnesses: Sequence[Witness], size: int, seed: int, key: tuple[int, ...], keep: bool
+) -> tuple[Codes, tuple[Outputs | None, Outputs | None]]:
+    """Flip coins, draw, and judge; codes have shape (witnesses, size), one row even if nobody judges."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+    side = rng.integers(0, 2, size, dtype=np.int8)
+    codes = np.empty((max(len(witnesses), 1), size), dtype=np.int8)
+    codes[:] = 4 + side
+    kept: list[Outputs | None] = []
+    for which in (0, 1):
+        mine = np.flatnonzero(side == which)
+        outputs = draw(sides[which], len(mine), rng) if len(mine) else None
+        kept.append(outputs if keep else None)
+        if outputs is None:
+            continue
+        for row, witness in enumerate(witnesses):
+            for guess, event in enumerate((witness.guess_x, witness.guess_x_prime)):
+                if event is not None:
+                    codes[row, mine[event.contains(outputs)]] = 2 * guess + which
+    return codes, (kept[0], kept[1])
+
+
+def workers(n_jobs: int | None, size: int) -> int | None:
+    """Workers for a round: what was asked for, what joblib's context says, or else one a core where that pays."""
+    backend, active = get_active_backend()
+    if n_jobs is not None or active is not None or type(backend).__name__ != "LokyBackend":
+        return n_jobs
+    return 1 if size <= FEW_RUNS else int(joblib.cpu_count())
+
+
+def tallies_of(codes: NDArray[np.int64]) -> betting.Floats:
+    """Correct, wrong, abstained out of six counts of codes."""
+    return np.bincount(TALLY_OF_CODE, weights=codes, minlength=3).astype(float)
+
+
+def counts_of(codes: NDArray[np.int64], witness: Witness) -> Counts:
+    """Turn six counts of codes into `Counts`."""
+    on_x, on_x_prime = int(codes[0::2].sum()), int(codes[1::2].sum())
+    a, b, c, d = (int(number) for number in codes[:4])
+    return Counts(on_x, on_x_prime, a, b, c, d, events=witness.events)
