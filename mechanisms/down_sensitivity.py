@@ -21,6 +21,7 @@ from audit.neighbours import AddRemove, Adjacency, DatasetPair
 from mechanisms.base import Reference, positive
 from mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
 from mechanisms.queries import MonotoneQuery
+from mechanisms.queries.monotone import made_strict
 from mechanisms.search import SearchLaw, TabulatedSearchLaw, comparisons, fits_a_table
 
 
@@ -85,8 +86,8 @@ class ShiftedInverseSensitivity(Reference):
 
     def __call__(self, dataset: Sequence[Any]) -> FiniteLaw:
         """Prepare the output law on one dataset."""
-        losses, strict = self.query.losses(dataset), self.query.strict_losses(dataset)
-        shifted = np.maximum(losses - self.tau, self.tau - strict)
+        losses = self.query.losses(dataset)
+        shifted = np.maximum(losses - self.tau, self.tau - made_strict(losses))
         return FiniteLaw(self.query.outputs.tolist(), -self.rate * shifted)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:

@@ -119,7 +119,7 @@ class InteriorPoint(Reference):
         return law(self.query, self.stage, levels)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A crowd that leaves if tau persons do: quality moves from one end of Y to the other, and most at once."""
+        """A crowd of about tau, which moves the best output across Y; hill climbing finds pairs further apart."""
         return (crowds(self.query, self.tau - 1),)
 
 
@@ -135,6 +135,13 @@ class InteriorPointLaw:
         How the budget is spent.
     levels : Levels
         The quality.
+
+    Examples
+    --------
+    >>> from mechanisms.queries import Maximum
+    >>> law = InteriorPoint(Maximum(range(2**20)), epsilon=1.0, delta=1e-6)(())
+    >>> law.sample(2, np.random.default_rng(0)).tolist()
+    [0, 0]
     """
 
     query: MonotoneQuery
@@ -156,7 +163,15 @@ class InteriorPointLaw:
 
 @dataclass(frozen=True, eq=False)
 class ListedInteriorPointLaw(InteriorPointLaw):
-    """An `InteriorPointLaw` on a Y small enough to list, which therefore counts as a finite law; None comes last."""
+    """An `InteriorPointLaw` on a Y small enough to list, which therefore counts as a finite law; None comes last.
+
+    Examples
+    --------
+    >>> from mechanisms.queries import Maximum
+    >>> law = InteriorPoint(Maximum((0, 1)), epsilon=4.0, delta=1e-3)((1,) * 200)
+    >>> dict(zip(law.support, np.exp(law.log_probabilities).round(3).tolist()))
+    {0: 0.0, 1: 1.0, None: 0.0}
+    """
 
     @property
     def support(self) -> tuple[Any, ...]:

@@ -59,6 +59,11 @@ class Base:
 
     epsilon-DP (McSherry and Talwar 2007, Theorem 6). An index with Q = 0 has probability at most
     N exp(-epsilon promise / 2) <= beta.
+
+    Examples
+    --------
+    >>> plan_for(8, epsilon=1.0, delta=0.0, beta=0.5, depth=0)
+    Base(size=8, epsilon=1.0, promise=6)
     """
 
     size: int
@@ -112,6 +117,12 @@ class Stage:
         c.
     low, high, promise : int
         Thresholds on the quality; its maximum must be ``promise``.
+
+    Examples
+    --------
+    >>> stage = plan_for(2**64, epsilon=1.0, delta=1e-6, beta=0.05, depth=1)
+    >>> round(stage.epsilon, 9), stage.delta, stage.below.size, stage.promise
+    (1.0, 1e-06, 65, 257)
     """
 
     size: int

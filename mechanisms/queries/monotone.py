@@ -114,7 +114,7 @@ class MonotoneQuery(ABC):
 
         Equation A of the source: below y_i means at most y_{i-1}, because Y is finite.
         """
-        return np.concatenate([[math.inf], self.losses(dataset)[:-1]])
+        return made_strict(self.losses(dataset))
 
     def down_sensitivity(self, dataset: Dataset, k: int = 1) -> float:
         """k-down sensitivity DS^k(dataset): how far removing up to k persons can lower f (Equation 1 of the source)."""
@@ -142,6 +142,17 @@ class MonotoneQuery(ABC):
                 f"Y has {self.size} outputs; at most {2**24} can be listed. A binary search needs no list."
             )
         return np.arange(self.size, dtype=np.uint64)
+
+
+def made_strict(losses: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Turn l at every y into lbar at every y: see `MonotoneQuery.strict_losses`.
+
+    Examples
+    --------
+    >>> made_strict(np.array([3, 1, 0])).tolist()
+    [inf, 3.0, 1.0]
+    """
+    return np.concatenate([[math.inf], losses[:-1]])
 
 
 def records(dataset: Any) -> Any:
