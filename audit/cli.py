@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from audit import results, suite
+from audit import compare, results, suite
 from audit.auditor import LEAST_TRIALS
 from audit.claims import Claim
 from audit.errors import AuditError, fraction, whole_at_least
@@ -67,6 +67,19 @@ def _parser() -> argparse.ArgumentParser:
     auditing.add_argument("--jobs", type=int, help="parallel workers (default: every core)")
     auditing.add_argument("--out", type=Path, help="folder for audit.json, audit.csv, audit.png and audit.pdf")
     auditing.set_defaults(command=_audit)
+
+    comparing = commands.add_parser("compare", help="say whether bounds moved beyond chance; exit status 1 if one did")
+    comparing.add_argument("old", type=Path, metavar="OLD.json")
+    comparing.add_argument("new", type=Path, metavar="NEW.json")
+    comparing.add_argument("--error", type=float, default=0.01, help="of saying so if nothing did (default 0.01)")
+    comparing.set_defaults(command=_compare)
+
+    recounting = commands.add_parser("recount", help="count the events of OLD.json on today's code, to compare")
+    recounting.add_argument("old", type=Path, metavar="OLD.json")
+    recounting.add_argument("--seed", type=int, help="other than the old one (default: a fresh one)")
+    recounting.add_argument("--jobs", type=int, help="parallel workers (default: every core)")
+    recounting.add_argument("--out", type=Path, required=True, metavar="NEW.json")
+    recounting.set_defaults(command=_recount)
     return parser
 
 
@@ -115,6 +128,30 @@ def _audit(options: argparse.Namespace) -> int:
         return status
     _show(done, confidence, seed)
     return SURPRISED if any(result.surprising for result in done) else AS_EXPECTED
+
+
+def _compare(options: argparse.Namespace) -> int:
+    drift = compare.compare(results.load(options.old), results.load(options.new), options.error)
+    print(drift)
+    if not drift.comparisons:
+        raise AuditError(f"Nothing in {options.new} can be compared with {options.old}.")
+    return SURPRISED if drift.moved else AS_EXPECTED
+
+
+def _recount(options: argparse.Namespace) -> int:
+    old = results.load(options.old)
+    seed = entropy(options.seed)
+    entries = {result.mechanism: _chosen([result.mechanism])[0] for result in old}
+    counted = []
+    for result in old:
+        entry = entries[result.mechanism]
+        pairs = entry.pairs or entry.mechanism.worst_pairs()
+        pair = next((pair for pair in pairs if str(pair) == result.pair), None)
+        own = suite.entry_seed(seed, result.mechanism)
+        counted.append(compare.recount(result, entry.mechanism, pair, seed=own, n_jobs=options.jobs))
+    results.save(counted, options.out)
+    print(f"{len(counted)} results recounted with seed {seed}: {options.out}")
+    return AS_EXPECTED
 
 
 def _show(done: Sequence[AuditResult], confidence: float, seed: int) -> None:

@@ -210,8 +210,10 @@ class SequentialResult:
     def describe_evidence(self) -> str:
         """Write how much was won against the claim, and how much refutes it."""
         needed = 1.0 / -math.expm1(math.log(self.confidence))
+        bet = [round_.plays[self.best].counts for round_ in self.rounds if round_.plays[self.best].bet]
+        correct, wrong = (sum(int(getattr(counts, name)) for counts in bet) for name in ("correct", "wrong"))
         return (
-            f"bets against the claim, over {len(self.rounds)} rounds, made their stake "
+            f"bets on {correct:,} correct and {wrong:,} wrong guesses, over {len(bet)} rounds, made their stake "
             f"{_power(self.log_evidence)}; {needed:.3g} refutes"
         )
 
