@@ -114,10 +114,10 @@ def mechanisms_for(query: MonotoneQuery, beta: float = BETA) -> dict[str, Any]:
 
 def coverage(runs: int, seed: int) -> Iterator[Row]:
     """Share of runs inside [f(x) - DS^{2 tau}(x), f(x)], with Clopper-Pearson limits at one-sided 99.9 % each."""
-    for case in CASES:
+    for number, case in enumerate(CASES):
         answer = case.query.value(case.dataset)
-        for name, mechanism in mechanisms_for(case.query).items():
-            rng = np.random.default_rng([seed, len(name), len(case.name), case.query.size])
+        for place, (name, mechanism) in enumerate(mechanisms_for(case.query).items()):
+            rng = np.random.default_rng([seed, number, place])
             least = answer - case.query.down_sensitivity(case.dataset, int(2 * mechanism.tau))
             outputs = mechanism(case.dataset).sample(runs, rng)
             known = np.array([output is not None for output in outputs.tolist()])

@@ -89,12 +89,6 @@ def crossovers() -> list[dict[str, Any]]:
         ("interior point", interior_point, "Gaussian search", gaussian_search),
         ("interior point", interior_point, "tolerant search", tolerant_search),
         ("tolerant search", tolerant_search, "Gaussian search", gaussian_search),
-        (
-            "interior point, depth 2",
-            lambda bits: interior_point(bits, 2),
-            "depth 1",
-            lambda bits: interior_point(bits, 1),
-        ),
     ]
     rows: list[dict[str, Any]] = []
     for name, route, other_name, other in pairs:

@@ -107,8 +107,8 @@ class PublishedConcentratedSearch(LaplaceBinarySearch):
     """Binary search as published in Theorem 5: Laplace noise of scale sqrt(log2 |Y| / (2 rho)), started as published.
 
     Its step count is off as that of `PublishedBinarySearch`, but eps^2/2-zCDP is so loose a bound for Laplace noise
-    that rho held on all crowds tried (0.94 rho at |Y| = 18); what fails is the accuracy where f(x) = min Y, which is never
-    returned.
+    that rho held on all crowds tried (0.94 rho at |Y| = 18); what fails is the accuracy where f(x) = min Y, which is
+    never returned.
 
     Examples
     --------
