@@ -1,0 +1,72 @@
+"""Stable histograms: laws against draws, exact delta through marginals, mappings as outputs, and what an audit sees."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from audit import AuditError, audit, exact
+from mechanisms.broken.stability import HistogramWithoutThreshold
+from mechanisms.histogram import StableHistogram
+
+
+def test_a_new_key_shows_with_half_of_delta():
+    mechanism = StableHistogram(0.7, 0.01)
+    pair = mechanism.worst_pairs()[1]
+    mechanism.adjacency.check(pair)
+    with_key, without = (mechanism(x).marginal("b") for x in (pair.x, pair.x_prime))
+    shows = -math.expm1(float(with_key.log_probabilities[0]))
+    assert shows == pytest.approx(math.exp(-0.7 * (mechanism.threshold - 1.0)) / 2.0)
+    assert exact.delta(with_key, without, 0.0) == pytest.approx(0.005)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+def test_the_marginals_of_all_neighbours_respect_the_claim(epsilon):
+    mechanism = StableHistogram(epsilon, 0.01)
+    laws = [mechanism(("a",) * count).marginal("a") for count in range(25)]
+    assert max(exact.delta(x, x_prime, epsilon) for x, x_prime in itertools.pairwise(laws)) <= 0.01
+    assert exact.epsilon(laws[2], laws[1], 0.0) == pytest.approx(epsilon)
+
+
+def test_outputs_are_mappings_over_keys_of_any_kind():
+    """Five standard errors: false alarms in 10^6; the twin without a threshold shows every key."""
+    data = (None,) * 4 + ("tea",) * 5 + ((1, "x"),) * 3 + (2.5,)
+    for mechanism in (StableHistogram(1.0, 0.05), HistogramWithoutThreshold(1.0, 0.05)):
+        law = mechanism(data)
+        draws = law.sample(100_000, np.random.default_rng(1))
+        assert draws.shape == (100_000,)
+        mappings = [dict(output) for output in draws.tolist()]
+        for key, count in law.counts:
+            seen = np.array([mapping[key] for mapping in mappings if key in mapping])
+            assert np.all(seen >= mechanism.threshold)
+            shows = -math.expm1(float(law.marginal(key).log_probabilities[0]))
+            error = math.sqrt(max(shows * (1 - shows), 1e-12) / 100_000)
+            assert abs(len(seen) / 100_000 - shows) <= 5 * error
+            if shows > 0.999:
+                assert abs(seen.mean() - count) < 5 * math.sqrt(2.0 / len(seen))
+        assert np.all(np.isfinite(law.log_density(draws[:500])))
+    assert len({tuple(key for key, _ in output) for output in draws.tolist()}) == 1
+
+
+def test_an_unknown_key_is_impossible():
+    law = StableHistogram(1.0, 0.05)(("a",) * 9)
+    outputs = np.empty(2, object)
+    outputs[:] = [(("b", 9.0),), (("a", 9.0),)]
+    assert np.isneginf(law.log_density(outputs)).tolist() == [True, False]
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # of a curve fitted to one side only
+def test_an_audit_sees_the_key_in_the_twin_and_no_more_than_delta_in_the_mechanism():
+    """At 99.9 % each; the twin shows the key always."""
+    twin, sound = HistogramWithoutThreshold(1.0, 0.01), StableHistogram(1.0, 0.01)
+    result = audit(twin, trials=10_000, confidence=0.999, seed=3)
+    assert result.violates_claim
+    assert "'b' in y" in str(result.witness)
+    for pair in sound.worst_pairs():
+        assert not audit(sound, pair, trials=10_000, confidence=0.999, seed=3).violates_claim
+
+
+def test_errors_are_sentences():
+    with pytest.raises(AuditError, match="delta is 1"):
+        StableHistogram(1.0, 1.0)

@@ -1,0 +1,155 @@
+"""Inverse sensitivity against enumeration: losses, Lemma 1, every selector's claims on all neighbours, Theorem 4."""
+
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import betaincinv
+
+from audit import AddRemove, AuditError, Substitution, audit, exact
+from mechanisms.broken.selection import ExponentialWithoutFactorTwo
+from mechanisms.inverse_sensitivity import EnumeratedLosses, InverseSensitivity, MedianLosses
+from mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace
+from mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+
+SELECTORS = [ExponentialMechanism, PermuteAndFlip, NoisyMaxLaplace, NoisyMaxExponential, NoisyMaxGumbel, GapMax]
+GRID = (0, 1, 2, 5)
+MEDIAN = EnumeratedLosses(lambda dataset: sorted(dataset)[len(dataset) // 2], GRID, 5)
+
+
+def changes(x, y):
+    return (Counter(x) - Counter(y)).total()
+
+
+def test_the_median_formula_is_the_distance_by_enumeration():
+    formula = MedianLosses(GRID)
+    for dataset in MEDIAN.datasets:
+        reference = [
+            min(changes(dataset, other) for other in MEDIAN.datasets if MEDIAN.function(other) == y) for y in GRID
+        ]
+        assert formula.losses(dataset).tolist() == reference == MEDIAN.losses(dataset).tolist()
+        assert formula.value(dataset) == MEDIAN.value(dataset)
+        for k in range(5):
+            assert formula.local_sensitivity(dataset, k) == MEDIAN.local_sensitivity(dataset, k)
+
+
+def test_losses_under_add_remove_count_additions_and_removals():
+    total = EnumeratedLosses(sum, (1, 3), 4, AddRemove())
+    assert total.candidates[:5] == (0, 1, 2, 3, 4)
+    assert total.losses((1, 1))[:5].tolist() == [2, 1, 0, 1, 2]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=15), st.data())
+def test_lemma_1_for_the_median(records, data):
+    records = records if len(records) % 2 else records[1:] or [0]
+    place, record = data.draw(st.integers(0, len(records) - 1)), data.draw(st.integers(0, 9))
+    neighbour = [*records[:place], record, *records[place + 1 :]]
+    losses = MedianLosses(tuple(range(10)))
+    assert np.max(np.abs(losses.losses(records) - losses.losses(neighbour))) <= 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([AddRemove(), Substitution()]))
+def test_lemma_1_for_random_functions(seed, relation):
+    values = np.random.default_rng(seed)
+    table = {}
+    losses = EnumeratedLosses(
+        lambda d: table.setdefault(tuple(sorted(d)), int(values.integers(0, 5))), (0, 1, 2), 3, relation
+    )
+    for x, x_prime in itertools.combinations(losses.datasets, 2):
+        if relation.holds(x, x_prime):
+            assert np.max(np.abs(losses.losses(x) - losses.losses(x_prime))) <= 1
+
+
+@pytest.mark.parametrize("selector", SELECTORS, ids=lambda selector: selector.name)
+def test_every_claim_holds_on_all_neighbours(selector):
+    mechanism = InverseSensitivity(1.0, EnumeratedLosses(max, (0, 1, 2), 3), selector)
+    worst = dict.fromkeys(mechanism.claims, 0.0)
+    for pair in mechanism.query.pairs:
+        for claim in mechanism.claims:
+            worst[claim] = max(worst[claim], exact.exact_parameter(claim, mechanism(pair.x), mechanism(pair.x_prime)))
+    assert all(value <= claim.parameter + 1e-12 for claim, value in worst.items())
+
+
+def test_the_twin_without_factor_two_breaks_its_claim():
+    mechanism = InverseSensitivity(1.0, MedianLosses(tuple(range(32))), ExponentialWithoutFactorTwo)
+    pair = mechanism.worst_pairs()[0]
+    assert exact.exact_parameter(mechanism.claim, mechanism(pair.x), mechanism(pair.x_prime)) > 1.8
+
+
+@pytest.mark.parametrize("selector", SELECTORS[:5], ids=lambda selector: selector.name)
+def test_worst_pairs_are_adjacent_and_nearly_attain_pure_dp(selector):
+    mechanism = InverseSensitivity(1.0, MedianLosses(tuple(range(32))), selector)
+    for pair in mechanism.worst_pairs():
+        mechanism.adjacency.check(pair)
+    pair = mechanism.worst_pairs()[0]
+    assert exact.exact_parameter(mechanism.claim, mechanism(pair.x), mechanism(pair.x_prime)) > 0.94
+
+
+def outside(mechanism, dataset, beta):
+    """Answers farther from the true one than Theorem 4 allows, as a mask over the candidates."""
+    query = mechanism.query
+    allowed = query.local_sensitivity(dataset, mechanism.reach(beta))
+    return np.abs(np.array(query.candidates) - query.value(dataset)) > allowed
+
+
+@pytest.mark.parametrize("beta", [0.5, 0.05])
+def test_theorem_4_holds_exactly_and_by_coverage(beta):
+    """One-sided Clopper-Pearson limits at 1e-6 an assertion: the false-alarm chance; the twin aims one step beside."""
+    mechanism = InverseSensitivity(2.0, MedianLosses(tuple(range(64))), ExponentialMechanism)
+    rng = np.random.default_rng(3)
+    for spread in (1.0, 8.0, 30.0):
+        dataset = tuple(np.clip(np.rint(rng.normal(32, spread, 201)), 0, 63).astype(int).tolist())
+        wrong = outside(mechanism, dataset, beta)
+        assert np.exp(mechanism(dataset).log_probabilities)[wrong].sum() <= beta
+        draws = mechanism(dataset).sample(20_000, rng)
+        failures = int(np.isin(draws, np.array(mechanism.query.candidates)[wrong]).sum())
+        assert (betaincinv(failures, 20_001 - failures, 1e-6) if failures else 0.0) <= beta
+    twin = mechanism(dataset).sample(20_000, rng) + 40  # an answer far off, which the same test must notice
+    allowed = mechanism.query.local_sensitivity(dataset, mechanism.reach(beta))
+    failures = int(np.count_nonzero(np.abs(twin - mechanism.query.value(dataset)) > allowed))
+    assert betaincinv(failures, max(20_001 - failures, 1e-9), 1e-6) > beta
+
+
+@pytest.mark.parametrize("selector", SELECTORS[:5], ids=lambda selector: selector.name)
+def test_draws_follow_the_law(selector, fit):
+    # p-values below 1e-6 fail: the false-alarm chance; the twin has another epsilon
+    query, dataset = MedianLosses(tuple(range(8))), (0, 3, 3, 4, 7)
+    law = InverseSensitivity(1.0, query, selector)(dataset)
+    draws = law.sample(200_000, np.random.default_rng(8))
+    names = {value: place for place, value in enumerate(law.support)}
+    coded = np.array([names[value] for value in draws.tolist()])
+
+    class Coded:
+        support = tuple(range(len(law.support)))
+        log_probabilities = law.log_probabilities
+
+    assert fit(Coded, coded) > 1e-6
+    Coded.log_probabilities = InverseSensitivity(1.3, query, selector)(dataset).log_probabilities
+    assert fit(Coded, coded) < 1e-6
+
+
+def test_an_audit_sees_the_twin_and_not_the_mechanism():
+    """At 99.9 % each; the twin's exact epsilon is 1.83."""
+    query = MedianLosses(tuple(range(32)))
+    sound, twin = (InverseSensitivity(1.0, query, s) for s in (ExponentialMechanism, ExponentialWithoutFactorTwo))
+    pair = sound.worst_pairs()[0]
+    assert not audit(sound, pair, trials=20_000, confidence=0.999, seed=5).violates_claim
+    assert audit(twin, pair, trials=20_000, confidence=0.999, seed=5).violates_claim
+
+
+def test_errors_are_sentences():
+    with pytest.raises(AuditError, match="odd number"):
+        MedianLosses((0, 1)).losses((0, 1))
+    with pytest.raises(AuditError, match="at least two increasing"):
+        MedianLosses((1, 0))
+    with pytest.raises(AuditError, match="at most 20,000"):
+        EnumeratedLosses(max, tuple(range(30)), 8)
+    with pytest.raises(AuditError, match="none of those enumerated"):
+        MEDIAN.losses((9, 9, 9, 9, 9))
+    assert math.isclose(InverseSensitivity(1.0, MEDIAN).reach(0.5), 4)
