@@ -6,8 +6,12 @@ plain function or a third-party call; what leaves is something that `audit.sampl
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
-from collections.abc import Callable, Sequence
+import signal
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.claims import Claim
-from audit.errors import AuditError
+from audit.errors import AuditError, finite_at_least
 from audit.neighbours import Adjacency, DatasetPair
 
 Outputs = NDArray[Any]
@@ -66,6 +70,42 @@ class Raised:
 
 
 @dataclass(frozen=True)
+class TimedOut:
+    """The outcome of a run that did not end within the time limit."""
+
+    def __repr__(self) -> str:
+        return "timeout"
+
+
+class Items(tuple[tuple[Hashable, Any], ...]):
+    """The outcome of a run that returned a mapping: its (key, value) pairs in a fixed order, so that it can be hashed.
+
+    Examples
+    --------
+    >>> Items.of({"bob": 2, "ann": 1}), Items.of({"ann": 1}).get("ann")
+    ({'ann': 1, 'bob': 2}, 1)
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, mapping: Mapping[Hashable, Any]) -> Items:
+        """Freeze a mapping."""
+        return cls(sorted(mapping.items(), key=lambda item: (type(item[0]).__name__, repr(item[0]))))
+
+    def get(self, key: Hashable) -> Any:
+        """Return the value of a key, None without."""
+        return next((value for own, value in self if own == key), None)
+
+    def keys(self) -> tuple[Hashable, ...]:
+        """Return the keys."""
+        return tuple(key for key, _ in self)
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{key!r}: {value!r}" for key, value in self) + "}"
+
+
+@dataclass(frozen=True)
 class FunctionMechanism:
     """A mechanism made of a function; see `black_box` and `vectorized`, which build it."""
 
@@ -76,11 +116,12 @@ class FunctionMechanism:
     pairs: tuple[DatasetPair, ...]
     distribution: type[_FunctionDistribution] = field(repr=False)
     uses_rng: bool = True
+    time_limit: float | None = None
 
     @property
     def reproducible(self) -> bool:
-        """Whether outputs depend on the seed alone; false for a function that owns its randomness."""
-        return self.uses_rng
+        """Whether outputs depend on the seed alone; false for a function that owns its randomness or may time out."""
+        return self.uses_rng and self.time_limit is None
 
     @property
     def releases_the_interpreter(self) -> bool:
@@ -89,7 +130,7 @@ class FunctionMechanism:
 
     def __call__(self, dataset: Any) -> OutputDistribution:
         """Bind the function to a dataset."""
-        return self.distribution(self.function, dataset, self.uses_rng)
+        return self.distribution(self.function, dataset, self.uses_rng, self.time_limit)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """Return the pairs given when the function was wrapped."""
@@ -103,6 +144,7 @@ def black_box(
     adjacency: Adjacency | None = None,
     pairs: Sequence[DatasetPair] = (),
     name: str | None = None,
+    time_limit: float | None = None,
 ) -> FunctionMechanism:
     """Make a mechanism of a function that returns one output a call.
 
@@ -111,14 +153,19 @@ def black_box(
     function : callable
         ``function(dataset, rng) -> output``, with rng a `numpy.random.Generator`; or ``function(dataset)`` if it
         owns its randomness, in which case results say that they are not reproducible from the seed. An output may
-        be a number, a string, None, an array of numbers, or a tuple or list of these. An exception is an outcome.
+        be a number, a string, None, an array of numbers, or a tuple, list, set or mapping of these. An exception is
+        an outcome.
     claim, adjacency, pairs, name : optional
         As on `Mechanism`. ``adjacency=None`` means that the caller vouches for the pairs.
+    time_limit : float, optional
+        Seconds after which a run is stopped and counts as the outcome 'timeout'. It works in the main thread of a
+        process (as joblib's processes do) on systems with POSIX signals, and stops Python code, not one long call
+        into compiled code.
 
     Raises
     ------
     AuditError
-        If ``function`` is not callable with one or two positional arguments.
+        If ``function`` is not callable with one or two positional arguments, or the time limit is not above 0.
 
     Examples
     --------
@@ -129,7 +176,10 @@ def black_box(
     >>> mechanism(("ann", "bob")).sample(3, np.random.default_rng(0)).shape
     (3,)
     """
-    return _wrap(function, claim, adjacency, pairs, name, _OneByOne, ("dataset", "rng"))
+    if time_limit is not None and not finite_at_least(time_limit, 0.0, "time limit") > 0.0:
+        raise AuditError(f"The time limit is {time_limit!r}; it must be a number of seconds above 0.")
+    wrapped = _wrap(function, claim, adjacency, pairs, name, _OneByOne, ("dataset", "rng"))
+    return dataclasses.replace(wrapped, time_limit=time_limit)
 
 
 def vectorized(
@@ -204,6 +254,7 @@ class _FunctionDistribution:
     function: Callable[..., Any]
     dataset: Any
     uses_rng: bool
+    time_limit: float | None = None
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         raise AssertionError("a subclass samples")
@@ -215,12 +266,52 @@ class _OneByOne(_FunctionDistribution):
         arguments = (self.dataset, rng) if self.uses_rng else (self.dataset,)
         function = self.function
         values: list[Any] = []
-        for _ in range(size):
-            try:
-                values.append(function(*arguments))
-            except Exception as error:
-                values.append(Raised(type(error).__name__))
+        with _alarm(self.time_limit):
+            for _ in range(size):
+                try:
+                    value = function(*arguments) if self.time_limit is None else self._timed(arguments)
+                except Exception as error:
+                    value = Raised(type(error).__name__)
+                values.append(value)
         return as_outputs(values)
+
+    def _timed(self, arguments: tuple[Any, ...]) -> Any:
+        """One run, or `TimedOut` when the alarm rings first."""
+        try:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, self.time_limit or 0.0)
+                return self.function(*arguments)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0.0)
+        except _TimeIsUp:
+            return TimedOut()
+
+
+class _TimeIsUp(BaseException):
+    """Raised by the alarm inside a run; not an Exception, so that a mechanism that catches those is stopped too."""
+
+
+@contextmanager
+def _alarm(time_limit: float | None) -> Iterator[None]:
+    """Have the process's alarm clock stop a run; none without a time limit."""
+    if time_limit is None:
+        yield
+        return
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        raise AuditError(
+            f"A time limit of {time_limit:g} seconds needs POSIX signals and the main thread of a process; "
+            "use n_jobs=1 or joblib's processes, not threads."
+        )
+
+    def stop(*_: Any) -> None:
+        raise _TimeIsUp
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class _Vectorized(_FunctionDistribution):
@@ -244,8 +335,14 @@ def _symbol(value: Any) -> Any:
     """A hashable stand-in for one output: arrays and lists become tuples, numpy scalars Python ones."""
     if isinstance(value, np.ndarray):
         return _symbol(value.tolist())
+    if isinstance(value, Items):
+        return value
     if isinstance(value, (list, tuple)):
         return tuple(_symbol(part) for part in value)
+    if isinstance(value, Mapping):
+        return Items.of({_symbol(key): _symbol(part) for key, part in value.items()})
+    if isinstance(value, Set):
+        return frozenset(map(_symbol, value))
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -3,21 +3,42 @@
 Training outputs enter; one witness leaves, with the certificate that is predicted to get most out of it.
 """
 
+from audit.witnesses.classifiers import Classifiers
 from audit.witnesses.events import Event, Interval, Region, Witness, event_from_json, witness_from_json
+from audit.witnesses.families import Combinations, FloatBits, Residues, Structure
+from audit.witnesses.oracle import Oracle
 from audit.witnesses.scores import Family, LikelihoodRatio, Score, Tails
 from audit.witnesses.selection import Choice, choose
 
-DEFAULT_FAMILIES: tuple[Family, ...] = (Tails(), LikelihoodRatio())
+DEFAULT_FAMILIES: tuple[Family, ...] = (
+    Tails(),
+    LikelihoodRatio(),
+    Structure(),
+    Combinations(),
+    Residues(),
+    Classifiers(),
+)
+"""What 'auto' stands for: everything that treats floating-point numbers as the real numbers that proofs speak of."""
+
+ALL_FAMILIES: tuple[Family, ...] = (*DEFAULT_FAMILIES, FloatBits())
+"""What 'all' stands for: an implementation audited to the last bit."""
 
 __all__ = [
+    "ALL_FAMILIES",
     "DEFAULT_FAMILIES",
     "Choice",
+    "Classifiers",
+    "Combinations",
     "Event",
     "Family",
+    "FloatBits",
     "Interval",
     "LikelihoodRatio",
+    "Oracle",
     "Region",
+    "Residues",
     "Score",
+    "Structure",
     "Tails",
     "Witness",
     "choose",

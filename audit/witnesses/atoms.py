@@ -6,18 +6,19 @@ and NaN meets NaN.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
+from enum import Enum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit.errors import AuditError
-from audit.mechanism import Outputs, Raised
+from audit.mechanism import Items, Outputs, Raised, TimedOut
 
 Mask = NDArray[np.bool_]
 FEW_ATOMS = 6
+PLAIN = (str, int, type(None), bytes, Raised, TimedOut)
 NAN = float("nan")
 
 
@@ -31,15 +32,22 @@ def canonical(value: Any) -> Hashable:
     """
     if isinstance(value, float):
         return NAN if value != value else value
+    if isinstance(value, PLAIN):
+        return value
+    if isinstance(value, Items):
+        return Items((canonical(key), canonical(part)) for key, part in value)
     if isinstance(value, tuple):
         return tuple(canonical(part) for part in value)
     try:
         hash(value)
+        comparable = isinstance(value, Enum) or any("__eq__" in kind.__dict__ for kind in type(value).__mro__[:-1])
     except TypeError:
+        comparable = False
+    if not comparable:  # an object that equals only itself would make every output a new one, and hide any leak
         raise AuditError(
             f"The mechanism returned {value!r} of type {type(value).__name__}, which cannot be compared; return "
-            "numbers, strings, None, or tuples, lists and arrays of these."
-        ) from None
+            "numbers, strings, None, or tuples, lists, sets, mappings and arrays of these."
+        )
     return value  # type: ignore[no-any-return]  # hashable, as just checked
 
 
@@ -52,13 +60,7 @@ def is_atom(outputs: Outputs, atoms: Sequence[Hashable]) -> Mask:
     array([False,  True, False])
     """
     if outputs.ndim > 1:
-        rows = [np.asarray(atom) for atom in atoms if isinstance(atom, tuple)]
-        found = np.zeros(len(outputs), bool)
-        axes = tuple(range(1, outputs.ndim))
-        for row in rows:
-            if row.size == math.prod(outputs.shape[1:]):
-                found |= np.all(outputs == row.reshape(outputs.shape[1:]), axis=axes)
-        return found
+        return find_rows(outputs, atoms) >= 0
     if outputs.dtype == object:
         keys = {canonical(atom) for atom in atoms}
         return np.fromiter((canonical(value) in keys for value in outputs.tolist()), bool, len(outputs))
@@ -84,10 +86,50 @@ def tabulate(outputs: Outputs) -> dict[Hashable, int]:
             key = canonical(value)
             table[key] = table.get(key, 0) + 1
         return table
-    flat = outputs.reshape(len(outputs), -1) if outputs.ndim > 1 else outputs
-    values, counts = np.unique(flat, return_counts=True, axis=0)
-    atoms = [tuple(row) for row in values.tolist()] if outputs.ndim > 1 else values.tolist()
-    return dict(zip(atoms, counts.tolist(), strict=True))
+    if outputs.ndim > 1:
+        flat = outputs.reshape(len(outputs), -1)
+        _, first, counts = np.unique(row_codes(flat), return_index=True, return_counts=True)
+        rows = [canonical(tuple(row)) for row in flat[first].tolist()]
+        return dict(zip(rows, counts.tolist(), strict=True))
+    values, counts = np.unique(outputs, return_counts=True)
+    return dict(zip(map(canonical, values.tolist()), counts.tolist(), strict=True))
+
+
+def row_codes(rows: NDArray[Any]) -> NDArray[np.uint64]:
+    """Mix every row of numbers into 64 bits: equal rows have equal codes, different ones with near certainty not.
+
+    Zero is zero whatever its sign, and NaN is NaN whatever its bits.
+
+    Examples
+    --------
+    >>> codes = row_codes(np.array([[0.0, np.nan], [-0.0, np.nan], [1.0, 2.0]]))
+    >>> (codes[0] == codes[1]).item(), (codes[0] == codes[2]).item()
+    (True, False)
+    """
+    codes = np.zeros(len(rows), np.uint64)
+    for column in rows.T:
+        if column.dtype.kind == "f":
+            numbers = column.astype(float) + 0.0
+            numbers[numbers != numbers] = NAN
+            bits = numbers.view(np.uint64)
+        else:
+            bits = column.astype(np.int64).view(np.uint64)
+        codes = (codes ^ bits) * np.uint64(0x9E3779B97F4A7C15)
+        codes ^= codes >> np.uint64(29)
+    return codes
+
+
+def find_rows(outputs: Outputs, atoms: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Position of each output, a vector or matrix, among atoms that are tuples of as many numbers; -1 for none."""
+    flat = outputs.reshape(len(outputs), -1)
+    where = [i for i, atom in enumerate(atoms) if isinstance(atom, tuple) and len(atom) == flat.shape[1]]
+    if not where:
+        return np.full(len(outputs), -1)
+    rows = np.array([atoms[i] for i in where]).astype(flat.dtype)
+    codes, targets = row_codes(flat), row_codes(rows)
+    order = np.argsort(targets)
+    place = order[np.minimum(np.searchsorted(targets[order], codes), len(order) - 1)]
+    return np.where(targets[place] == codes, np.array(where)[place], -1)
 
 
 def find_atoms(outputs: Outputs, atoms: Sequence[Hashable]) -> NDArray[np.int64]:
@@ -102,9 +144,10 @@ def find_atoms(outputs: Outputs, atoms: Sequence[Hashable]) -> NDArray[np.int64]
         found = numbers[order][place]
         same = (found == outputs) | ((found != found) & (outputs != outputs))
         return np.where(same, where[order][place], -1)
+    if outputs.ndim > 1:
+        return find_rows(outputs, atoms)
     index = {atom: i for i, atom in enumerate(atoms)}
-    values = outputs.tolist() if outputs.ndim == 1 else map(tuple, outputs.reshape(len(outputs), -1).tolist())
-    return np.fromiter((index.get(canonical(value), -1) for value in values), np.int64, len(outputs))
+    return np.fromiter((index.get(canonical(value), -1) for value in outputs.tolist()), np.int64, len(outputs))
 
 
 def atom_to_json(atom: Hashable) -> Any:
@@ -113,6 +156,12 @@ def atom_to_json(atom: Hashable) -> Any:
         return atom
     if isinstance(atom, float):
         return {"float": repr(atom)}
+    if isinstance(atom, Items):
+        return {"items": [[atom_to_json(key), atom_to_json(value)] for key, value in atom]}
+    if isinstance(atom, frozenset):
+        return {"set": [atom_to_json(part) for part in sorted(atom, key=repr)]}
+    if isinstance(atom, TimedOut):
+        return {"timeout": True}
     if isinstance(atom, tuple):
         return {"tuple": [atom_to_json(part) for part in atom]}
     if isinstance(atom, Raised):
@@ -135,6 +184,12 @@ def atom_from_json(data: Any) -> Hashable:
             return float(text)
         case {"tuple": list(parts)}:
             return tuple(atom_from_json(part) for part in parts)
+        case {"items": list(pairs)}:
+            return Items((atom_from_json(key), atom_from_json(value)) for key, value in pairs)
+        case {"set": list(parts)}:
+            return frozenset(atom_from_json(part) for part in parts)
+        case {"timeout": True}:
+            return TimedOut()
         case {"raises": str(name)}:
             return Raised(name)
         case {"repr": str(text)}:
@@ -158,7 +213,11 @@ def describe_atoms(negation: str, atoms: Sequence[Hashable], most: int = 8) -> s
         return f"{atom:.6g}" if isinstance(atom, float) else repr(atom)
 
     if len(atoms) == 1:
-        return text(atoms[0]) if isinstance(atoms[0], Raised) else f"y {'!=' if negation else '='} {text(atoms[0])}"
+        return (
+            text(atoms[0])
+            if isinstance(atoms[0], (Raised, TimedOut))
+            else f"y {'!=' if negation else '='} {text(atoms[0])}"
+        )
     shown = ", ".join(text(atom) for atom in atoms[:most])
     more = f", ... {len(atoms) - most} more" if len(atoms) > most else ""
     return f"y {negation}in {{{shown}{more}}}"

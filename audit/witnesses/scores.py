@@ -18,15 +18,19 @@ from audit.mechanism import Outputs
 from audit.witnesses.atoms import canonical, find_atoms, tabulate
 from audit.witnesses.events import Event, Interval, Region
 from audit.witnesses.features import Coordinate, Deviation, Entry, Feature, Presence, Value, is_mapping
+from audit.witnesses.screening import screen
 
 Floats = NDArray[np.float64]
+TELLING = 6
+"""Most coordinates that are looked at one by one: those that tell most."""
 
 
 class Score(Protocol):
     """A fitted score.
 
     ``smooth`` says whether the log-likelihood ratio is likely to vary smoothly along the score, so that rare events
-    at its ends can be judged from commoner ones nearby.
+    at its ends can be judged from commoner ones nearby. A score with an attribute ``learnt`` that is true was fitted
+    so closely that only the other half of the training outputs can judge it.
     """
 
     @property
@@ -56,6 +60,7 @@ class Monotone:
 
     feature: Feature
     sign: int
+    learnt: bool = False
     smooth = True
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
@@ -82,8 +87,12 @@ class Tails:
 
     def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
         """See `Family`."""
+        return self.on(features_of(outputs, outputs_prime), outputs, outputs_prime)
+
+    def on(self, features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Score]:
+        """Scores of the given features."""
         scores: list[Score] = []
-        for feature in features_of(outputs, outputs_prime):
+        for feature in features:
             numbers = np.concatenate([feature(outputs), feature(outputs_prime)])
             numbers = numbers[np.isfinite(numbers)]
             if len(numbers) == 0 or np.all(numbers == numbers[0]):
@@ -171,10 +180,18 @@ class LikelihoodRatio:
                 edges, leaves = self._grow(feature, outputs, outputs_prime, atoms)
                 scores.append(PiecewiseRatio(feature, atoms, ratios, edges, leaves))
             else:
-                edges, leaves = self._grow(feature, outputs, outputs_prime, ())
-                scores.append(PiecewiseRatio(feature, (), np.empty(0), edges, leaves))
+                scores += self.on([feature], outputs, outputs_prime)
         if not any(isinstance(score, PiecewiseRatio) and score.atoms for score in scores) and atoms:
             scores.append(PiecewiseRatio(Value(), atoms, ratios, np.empty(0), np.empty(0)))
+        return scores
+
+    def on(self, features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Score]:
+        """Scores of the given features, by trees alone."""
+        scores: list[Score] = []
+        for feature in features:
+            edges, leaves = self._grow(feature, outputs, outputs_prime, ())
+            if len(edges):
+                scores.append(PiecewiseRatio(feature, (), np.empty(0), edges, leaves))
         return scores
 
     def _count_atoms(self, outputs: Outputs, outputs_prime: Outputs) -> tuple[tuple[Hashable, ...], Floats]:
@@ -222,7 +239,8 @@ def features_of(outputs: Outputs, outputs_prime: Outputs, most: int = 64) -> lis
     Of the keys, those whose presence differs most between the sides come first.
     """
     if outputs.ndim > 1:
-        return [Coordinate(i) for i in range(min(int(np.prod(outputs.shape[1:])), most))]
+        coordinates = [Coordinate(i) for i in range(min(int(np.prod(outputs.shape[1:])), most))]
+        return screen(coordinates, outputs, outputs_prime, TELLING)
     if outputs.dtype == object:
         sample = [*outputs[:2000].tolist(), *outputs_prime[:2000].tolist()]
         longest = max((len(value) for value in sample if isinstance(value, tuple)), default=0)

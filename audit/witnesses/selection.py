@@ -6,14 +6,17 @@ are never seen here, so choosing costs no confidence.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit, ndtr
+from threadpoolctl import threadpool_limits
 
-from audit.certificates import Box, Certificate, Counts, MembershipGame
+from audit.certificates import Box, Certificate, Counts, MembershipGame, clopper_pearson_lower
 from audit.claims import Claim
 from audit.mechanism import Outputs
 from audit.witnesses.events import Interval, Region, Witness
@@ -62,9 +65,9 @@ def choose(
     fitting, judging = ((outputs[part], outputs_prime[part]) for part in (slice(half), slice(half, None)))
     anything = Witness(Region(intervals=(Interval(),)), None)  # for outputs on which no family has an opinion
     best = Choice(anything, MembershipGame() if claim.claimed_point is not None else Box(), 0.0)
-    merit = (0.0, 0.0)
-    for family in families:
-        for score in family.fit(*fitting):
+    merit = (0.0, -math.inf)
+    with threadpool_limits(1):  # the matrices are small, and the machine may be busy with other audits
+        for score in (score for family in families for score in family.fit(*fitting)):
             cuts = _Cuts.of(score, fitting, judging)
             if cuts is None:
                 continue
@@ -107,17 +110,28 @@ class _Cuts:
             np.searchsorted(thresholds, side, side="left") + np.searchsorted(thresholds, side, side="right")
             for side in values
         ]
-        counts = [np.bincount(place, minlength=2 * len(thresholds) + 1).astype(float) for place in places]
-        seen, size = Binned(counts[2], counts[3]), len(judging[0])
-        curve = smooth(_centres(thresholds), Binned(counts[0], counts[1]), seen) if score.smooth else None
-        upper, lower = (_tails(tail, seen, curve, size) for tail in (_from_above, _from_below))
+        size, bins = len(judging[0]), 2 * len(thresholds) + 1
+        seen = Binned(*(_count(place, bins) for place in places[2:]))
+        curve = None
+        if score.smooth and getattr(score, "learnt", False):  # a learnt score flatters the outputs it was learnt on
+            halves = (Binned(*(_count(place[part::2], bins) for place in places[2:])) for part in (0, 1))
+            curve = smooth(_centres(thresholds), *halves)
+        elif score.smooth:
+            curve = smooth(_centres(thresholds), Binned(*(_count(place, bins) for place in places[:2])), seen)
+        upper, lower = (_tails(tail, i, seen, curve, size) for i, tail in enumerate((_from_above, _from_below)))
         return cls(thresholds, upper, lower, size)
 
 
-def _tails(tail: Callable[[Floats], Floats], seen: Binned, curve: Curve | None, size: int) -> _Tails:
-    """Sum bins into tails, from the counts alone or from the curve kept near the counts."""
+def _tails(tail: Callable[[Floats], Floats], likely: int, seen: Binned, curve: Curve | None, size: int) -> _Tails:
+    """Sum bins into tails, from the counts alone or from the curve kept near the counts.
+
+    ``likely`` is the side, 0 for x, that the tail's event speaks for. Counts alone are judged as strictly as a
+    Clopper-Pearson limit would: 25 against 0 is no weak evidence, as a normal approximation would have it.
+    """
     counts = np.array([tail(seen.counts), tail(seen.counts_prime)])
-    raw_error = np.sqrt(np.sum(1.0 / (counts + 0.5), axis=0))
+    correct, wrong = counts[likely], counts[1 - likely]
+    least = logit(np.maximum(clopper_pearson_lower(correct, correct + wrong, ndtr(-CAUTION)), 1e-12))
+    raw_error = np.maximum(np.log(np.maximum(correct, 0.5) / (wrong + 0.5)) - least, 0.0) / CAUTION
     if curve is None:
         return _Tails(counts, raw_error)
     divided = curve.divide(seen.pooled)
@@ -129,19 +143,19 @@ def _tails(tail: Callable[[Floats], Floats], seen: Binned, curve: Curve | None, 
 @dataclass(frozen=True)
 class _Candidate:
     predicted: float
-    advantage: float
+    significance: float
     certificate: Certificate
     upper: int | None
     lower: int | None
 
     @property
     def merit(self) -> tuple[float, float]:
-        """What candidates are compared by; the advantage decides where no bound above 0 is predicted."""
-        return (self.predicted, self.advantage)
+        """What candidates are compared by; the significance decides where no bound above 0 is predicted."""
+        return (self.predicted, self.significance)
 
     def clearly_beats(self, merit: tuple[float, float]) -> bool:
         """Whether this one is better by a thousandth: simpler families come first and win near ties."""
-        return self.merit > (merit[0] * 1.001, merit[1] * 1.001)
+        return self.merit > tuple(part + 0.001 * abs(part) for part in merit)
 
     @classmethod
     def of(
@@ -254,6 +268,10 @@ def _predict(cuts: _Cuts, upper: NDArray[np.int64], lower: NDArray[np.int64], ru
     wrong = (wrong + 0.5 * present) * np.exp(CAUTION / 2 * combined)
     correct, wrong = (np.minimum(counts, cuts.size) * (runs / 2 / cuts.size) for counts in (correct, wrong))
     return Counts(runs / 2, runs / 2, correct[0], wrong[0], wrong[1], correct[1], events=int(present.any(axis=1).sum()))
+
+
+def _count(places: NDArray[np.int64], bins: int) -> Floats:
+    return np.bincount(places, minlength=bins).astype(float)
 
 
 def _from_above(counts: Floats) -> Floats:

@@ -1,0 +1,217 @@
+"""Numbers read off several coordinates at once: differences, sums, maxima, order, equality, counts.
+
+Outputs that are vectors (or tuples) of numbers enter, one number an output leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.errors import AuditError
+from audit.mechanism import Outputs
+from audit.witnesses.features import Coordinate, Feature, readable
+
+Floats = NDArray[np.float64]
+OPERATIONS = ("+", "-", "max", "min", "==")
+STATISTICS = ("sum", "max", "min", "argmax", "argmin", "lead", "norm", "distinct", "numbers")
+MOST_PAIRED = 12
+"""Vectors of at most so many coordinates have all their pairs tried; longer ones only neighbouring coordinates."""
+
+
+@readable
+@dataclass(frozen=True)
+class Combined:
+    """Two features combined by '+', '-', 'max', 'min' or '==' (1 where they are equal, else 0).
+
+    Examples
+    --------
+    >>> difference = Combined("-", Coordinate(0), Coordinate(1))
+    >>> difference(np.array([[5.0, 3.0]])), difference.label
+    (array([2.]), 'y[0] - y[1]')
+    """
+
+    operation: str
+    first: Feature
+    second: Feature
+
+    def __post_init__(self) -> None:
+        if self.operation not in OPERATIONS:
+            raise AuditError(f"The operation is {self.operation!r}; it must be one of {', '.join(OPERATIONS)}.")
+
+    @property
+    def statement(self) -> str | None:
+        """What holds where the feature is 1, for '=='."""
+        return f"{self.first.label} = {self.second.label}" if self.operation == "==" else None
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        first, second = self.first.label, self.second.label
+        if self.operation in ("max", "min"):
+            return f"{self.operation}({first}, {second})"
+        return f"[{self.statement}]" if self.operation == "==" else f"{first} {self.operation} {second}"
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """See `Feature`."""
+        a, b = (np.asarray(feature(outputs), float) for feature in (self.first, self.second))
+        operations: dict[str, Callable[[Floats, Floats], Any]] = {
+            "+": np.add,
+            "-": np.subtract,
+            "max": np.maximum,
+            "min": np.minimum,
+            "==": _equal,
+        }
+        with np.errstate(invalid="ignore"):
+            return np.asarray(operations[self.operation](a, b), np.float64)
+
+
+@readable
+@dataclass(frozen=True)
+class Reduced:
+    """One number that sums up all coordinates; coordinates that are NaN are left out.
+
+    The statistics are sum, max, min, argmax, argmin, lead (greatest less second greatest), norm (root of the sum of
+    squares), distinct (how many different numbers) and numbers (how many finite ones).
+
+    Parameters
+    ----------
+    statistic : str
+        Which one.
+    size : int
+        Number of coordinates.
+
+    Examples
+    --------
+    >>> Reduced("argmax", 3)(np.array([[1.0, 7.0, 2.0]])), Reduced("sum", 3).label
+    (array([1.]), 'sum(y)')
+    """
+
+    statistic: str
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.statistic not in STATISTICS:
+            raise AuditError(f"The statistic is {self.statistic!r}; it must be one of {', '.join(STATISTICS)}.")
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        names = {"lead": "max(y) - second max(y)", "distinct": "distinct numbers in y", "numbers": "numbers in y"}
+        return names.get(self.statistic, f"{self.statistic}(y)")
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """See `Feature`."""
+        columns = matrix(outputs, self.size)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.asarray(self._reduce(columns), float)
+
+    def _reduce(self, columns: Floats) -> Any:
+        missing = np.isnan(columns)
+        match self.statistic:
+            case "sum":
+                return np.where(missing, 0.0, columns).sum(axis=1)
+            case "norm":
+                return np.sqrt(np.where(missing, 0.0, columns * columns).sum(axis=1))
+            case "numbers":
+                return np.isfinite(columns).sum(axis=1)
+            case "distinct":
+                ordered = np.sort(columns, axis=1)
+                return 1 + (np.diff(ordered, axis=1) > 0).sum(axis=1)
+            case "min" | "argmin":
+                filled = np.where(missing, np.inf, columns)
+                return filled.min(axis=1) if self.statistic == "min" else filled.argmin(axis=1)
+        filled = np.where(missing, -np.inf, columns)
+        if self.statistic == "argmax":
+            return filled.argmax(axis=1)
+        if self.statistic == "max" or self.size == 1:
+            return filled.max(axis=1)
+        top = np.partition(filled, self.size - 2, axis=1)[:, -2:]
+        return top[:, 1] - top[:, 0]
+
+
+@readable
+@dataclass(frozen=True)
+class SignedCount:
+    """How many features lie above their medians, each counted with a sign: a sum that no outlier can spoil.
+
+    For Laplace noise on many coordinates this is nearly the likelihood ratio.
+
+    Parameters
+    ----------
+    features : tuple of Feature
+        What is compared.
+    medians : tuple of float
+        With what.
+    signs : tuple of int
+        +1 or -1 each.
+
+    Examples
+    --------
+    >>> SignedCount((Coordinate(0), Coordinate(1)), (0.0, 0.0), (1, -1))(np.array([[2.0, 3.0], [2.0, -3.0]]))
+    array([0., 1.])
+    """
+
+    features: tuple[Feature, ...]
+    medians: tuple[float, ...]
+    signs: tuple[int, ...]
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        shown = ", ".join(feature.label for feature in self.features[:4])
+        more = f", ... {len(self.features) - 4} more" if len(self.features) > 4 else ""
+        less = " less those below" if min(self.signs) < 0 < max(self.signs) else ""
+        return f"count above median{less} of ({shown}{more})"
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """See `Feature`."""
+        total = np.zeros(len(outputs))
+        for feature, median, sign in zip(self.features, self.medians, self.signs, strict=True):
+            total += sign * (feature(outputs) > median)
+        return total
+
+
+def _equal(a: Floats, b: Floats) -> Floats:
+    return np.where(np.isnan(a) | np.isnan(b), np.nan, a == b)
+
+
+def matrix(outputs: Outputs, size: int) -> Floats:
+    """The coordinates of every output as a matrix of floats, shape (len(outputs), size); NaN where there is none."""
+    if outputs.ndim >= 2 and outputs.dtype.kind in "iufb":
+        flat = outputs.reshape(len(outputs), -1)
+        if flat.shape[1] == size:
+            return flat.astype(float)
+    return np.column_stack([np.asarray(Coordinate(i)(outputs), float) for i in range(size)])
+
+
+def combinations_of(size: int) -> list[Feature]:
+    """List what can be read off ``size`` coordinates together.
+
+    Examples
+    --------
+    >>> [feature.label for feature in combinations_of(2)][:4]
+    ['sum(y)', 'max(y)', 'min(y)', 'argmax(y)']
+    """
+    features: list[Feature] = [Reduced(statistic, size) for statistic in STATISTICS]
+    for first, second in pairs_of(size):
+        a, b = Coordinate(first), Coordinate(second)
+        features += [Combined("-", a, b), Combined("+", a, b), Combined("==", a, b)]
+    return features
+
+
+def pairs_of(size: int) -> list[tuple[int, int]]:
+    """List pairs of coordinates: all of them for short vectors, neighbours for long ones."""
+    if size <= MOST_PAIRED:
+        return [(i, j) for i in range(size) for j in range(i + 1, size)]
+    return [(i, i + 1) for i in range(min(size, 64) - 1)]
+
+
+def increments(size: int) -> list[Feature]:
+    """List the first coordinate and each next one less the one before: undoes running sums."""
+    steps: list[Feature] = [Combined("-", Coordinate(i + 1), Coordinate(i)) for i in range(size - 1)]
+    return [Coordinate(0), *steps]

@@ -1,0 +1,178 @@
+"""Scores of many features at once, as features themselves: sums of piecewise linear terms, and trees of thresholds.
+
+What a classifier learnt enters as plain numbers; what leaves can be printed, saved as JSON and applied again without
+the library that learnt it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.mechanism import Outputs
+from audit.witnesses.features import Feature, readable
+
+Floats = NDArray[np.float64]
+SHOWN = 5
+
+
+@readable
+@dataclass(frozen=True)
+class Term:
+    """A piecewise linear function of a feature, constant beyond its knots, with values of its own for odd numbers.
+
+    Parameters
+    ----------
+    feature : Feature
+        What it reads.
+    knots, values : tuple of float
+        Increasing knots, and the value at each.
+    below, above, missing : float
+        Values at -inf, inf and NaN.
+
+    Examples
+    --------
+    >>> from audit.witnesses.features import Value
+    >>> term = Term(Value(), (0.0, 1.0), (0.0, 2.0), missing=-5.0)
+    >>> term(np.array([0.25, 9.0, np.nan])).tolist()
+    [0.5, 2.0, -5.0]
+    """
+
+    feature: Feature
+    knots: tuple[float, ...]
+    values: tuple[float, ...]
+    below: float = 0.0
+    above: float = 0.0
+    missing: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        return f"f({self.feature.label})"
+
+    @property
+    def spread(self) -> float:
+        """Difference between the greatest and the least value: how much the term can carry."""
+        return max(self.values, default=0.0) - min(self.values, default=0.0)
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """See `Feature`."""
+        numbers = np.asarray(self.feature(outputs), float)
+        finite = np.isfinite(numbers)
+        if finite.all():
+            return np.asarray(np.interp(numbers, self.knots, self.values)) if self.knots else np.zeros(len(numbers))
+        odd = np.where(np.isnan(numbers), self.missing, np.where(numbers > 0, self.above, self.below))
+        if not self.knots:
+            return np.where(finite, 0.0, odd)
+        return np.where(finite, np.interp(np.where(finite, numbers, 0.0), self.knots, self.values), odd)
+
+
+@readable
+@dataclass(frozen=True)
+class Additive:
+    """A sum of terms: what naive Bayes and logistic regression on piecewise linear functions learn.
+
+    The label names the features whose terms vary most.
+
+    Examples
+    --------
+    >>> from audit.witnesses.features import Coordinate
+    >>> score = Additive(tuple(Term(Coordinate(i), (0.0, 1.0), (0.0, 1.0 + i)) for i in range(2)))
+    >>> score(np.array([[1.0, 1.0]])).tolist(), score.label
+    ([3.0], 'score of (y[1], y[0])')
+    """
+
+    terms: tuple[Term, ...]
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        ranked = sorted(self.terms, key=lambda term: -term.spread)
+        return _score_of([term.feature.label for term in ranked])
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """See `Feature`."""
+        total = np.zeros(len(outputs))
+        for term in self.terms:
+            total += term(outputs)
+        return total
+
+
+@readable
+@dataclass(frozen=True)
+class Tree:
+    """A binary tree of thresholds on features: value of the leaf that an output falls into.
+
+    Node i sends outputs with ``features[columns[i]] <= thresholds[i]`` to ``left[i]``, the others, NaN included, to
+    ``right[i]``; a leaf has column -1.
+
+    Examples
+    --------
+    >>> from audit.witnesses.features import Coordinate
+    >>> tree = Tree((Coordinate(0),), (0, -1, -1), (0.5, 0.0, 0.0), (1, 0, 0), (2, 0, 0), (0.0, -1.0, 1.0))
+    >>> tree(np.array([[0.2], [0.7]])).tolist(), tree.label
+    ([-1.0, 1.0], 'score of (y[0])')
+    """
+
+    features: tuple[Feature, ...]
+    columns: tuple[int, ...]
+    thresholds: tuple[float, ...]
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    values: tuple[float, ...]
+
+    @property
+    def label(self) -> str:
+        """See `Feature`: features in the order in which the tree asks for them."""
+        asked = dict.fromkeys(column for column in self.columns if column >= 0)
+        return _score_of([self.features[column].label for column in asked])
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """See `Feature`."""
+        used = sorted({column for column in self.columns if column >= 0})
+        place = {column: i for i, column in enumerate(used)}
+        numbers = [np.asarray(self.features[column](outputs), float) for column in used]
+        result = np.full(len(outputs), self.values[0])
+        stack: list[tuple[int, Any]] = [(0, np.arange(len(outputs)))]
+        while stack:
+            node, rows = stack.pop()
+            column = self.columns[node]
+            if column < 0:
+                result[rows] = self.values[node]
+                continue
+            low = numbers[place[column]][rows] <= self.thresholds[node]
+            stack += [(self.left[node], rows[low]), (self.right[node], rows[~low])]
+        return result
+
+
+@readable
+@dataclass(frozen=True)
+class Filled:
+    """Another feature with NaN and infinities replaced by numbers that a tree can compare: -2e38, -1e38 and 1e38.
+
+    Examples
+    --------
+    >>> from audit.witnesses.features import Value
+    >>> Filled(Value())(np.array([1.0, np.inf, np.nan])).tolist()
+    [1.0, 1e+38, -2e+38]
+    """
+
+    feature: Feature
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        return self.feature.label
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """See `Feature`."""
+        numbers = np.asarray(self.feature(outputs), float)
+        return np.asarray(np.nan_to_num(numbers, nan=-2e38, posinf=1e38, neginf=-1e38))
+
+
+def _score_of(labels: list[str]) -> str:
+    more = f", ... {len(labels) - SHOWN} more" if len(labels) > SHOWN else ""
+    return f"score of ({', '.join(labels[:SHOWN])}{more})"

@@ -1,0 +1,104 @@
+"""Which of many features are worth a closer look: a quick two-sample test of each, on a part of the training outputs.
+
+Features and outputs enter, the few features that tell the sides apart best leave. Nothing is certified here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.mechanism import Outputs
+from audit.witnesses.combinations import combinations_of, increments
+from audit.witnesses.features import Coordinate, Feature, Value
+from audit.witnesses.structure import numbers_inside, structure_of
+
+Floats = NDArray[np.float64]
+LOOK = 16_000
+"""Outputs of each side that a screening reads."""
+CELLS = 24
+MOST_COORDINATES = 64
+
+
+def screen(
+    features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs, most: int, least: float = -np.inf
+) -> list[Feature]:
+    """Return the ``most`` features with the greatest evidence, in their order, of those with at least ``least``.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(1000, 5))
+    >>> screen([Coordinate(i) for i in range(5)], x + [0, 0, 1, 0, 0], rng.normal(size=(1000, 5)), most=1)
+    [Coordinate(index=2)]
+    """
+    if len(features) <= most and least == -np.inf:
+        return list(features)
+    part, part_prime = outputs[:LOOK], outputs_prime[:LOOK]
+    found = [evidence(feature(part), feature(part_prime)) for feature in features]
+    best = sorted(np.argsort(found, kind="stable")[::-1][:most])
+    return [features[i] for i in best if found[i] >= least]
+
+
+def evidence(numbers: NDArray[np.generic], numbers_prime: NDArray[np.generic]) -> float:
+    """How much better two laws explain the numbers than one, in standard deviations of chance.
+
+    Wilks's likelihood ratio statistic over cells: single values where these are few, else quantiles; NaN is a cell.
+    """
+    return standardised(*deviance(cells(numbers, numbers_prime)))
+
+
+def cells(numbers: NDArray[np.generic], numbers_prime: NDArray[np.generic]) -> tuple[NDArray[np.int64], int]:
+    """Cell of every number, x's first, and how many numbers are x's."""
+    pooled = np.concatenate([np.asarray(numbers, float), np.asarray(numbers_prime, float)])
+    known = pooled[~np.isnan(pooled)]
+    levels = np.unique(known)
+    if len(levels) > CELLS:
+        levels = np.unique(np.sort(known)[np.linspace(0, len(known) - 1, CELLS).astype(int)])
+    return np.where(np.isnan(pooled), -1, np.searchsorted(levels, pooled)), len(numbers)
+
+
+def deviance(placed: tuple[NDArray[np.int64], int]) -> tuple[float, int]:
+    """Likelihood ratio statistic of the cells of two samples, and its degrees of freedom."""
+    place, size = placed
+    names, code = np.unique(place, return_inverse=True)
+    table = np.stack([np.bincount(side, minlength=len(names)) for side in (code[:size], code[size:])]).astype(float)
+    expected = table.sum(axis=0) * (table.sum(axis=1, keepdims=True) / max(table.sum(), 1.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(table > 0, table * np.log(table / expected), 0.0)
+    return 2.0 * float(terms.sum()), len(names) - 1
+
+
+def standardised(statistic: float, freedom: int) -> float:
+    """A chi-square statistic less its mean, in units of its standard deviation."""
+    return (statistic - freedom) / np.sqrt(2.0 * freedom) if freedom > 0 else 0.0
+
+
+def size_of(outputs: Outputs) -> int:
+    """Number of coordinates of outputs that are numeric arrays, 0 for others and for scalars."""
+    if outputs.ndim < 2 or outputs.dtype.kind not in "iufb":
+        return 0
+    return min(int(np.prod(outputs.shape[1:])), MOST_COORDINATES)
+
+
+def described(outputs: Outputs, outputs_prime: Outputs) -> tuple[list[list[Feature]], list[Feature]]:
+    """Groups of features that may be independent within each group, and features that combine several parts.
+
+    Both empty for outputs that are single numbers or single symbols: there nothing can be combined.
+    """
+    size = size_of(outputs)
+    if size:
+        coordinates: list[Feature] = [Coordinate(i) for i in range(size)]
+        return ([coordinates, increments(size)] if size > 1 else [coordinates]), combinations_of(size)
+    if outputs.dtype != object or outputs.ndim > 1:
+        return [], []
+    sample = [*outputs.tolist(), *outputs_prime.tolist()]
+    if not any(isinstance(value, (tuple, frozenset)) for value in sample):
+        return [], []
+    inside = numbers_inside(sample)
+    longest = max((len(value) for value in sample if isinstance(value, tuple)), default=0)
+    flat = all(isinstance(feature(outputs[:1])[0], float) for feature in inside) and 1 < longest <= 16
+    together = combinations_of(longest) if flat and inside else []
+    return [[Value(), *inside, *structure_of(outputs, outputs_prime)]], together

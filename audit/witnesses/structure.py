@@ -1,0 +1,203 @@
+"""What the shape of an output gives away: its type, its length, its keys, and the numbers inside it.
+
+Outputs that are strings, tuples, lists, sets, mappings, exceptions or mixtures enter, one number an output leaves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.mechanism import Items, Outputs, Raised, TimedOut
+from audit.witnesses.features import Feature, _number, readable
+
+Floats = NDArray[np.float64]
+Path = tuple[Hashable, ...]
+MOST_PATHS = 64
+SYMBOLS = (type(None), Raised, TimedOut)
+"""Types whose few values are atoms, which say all that the type would."""
+WALKED = 20_000
+"""Training outputs of each side whose insides are listed."""
+
+
+@readable
+@dataclass(frozen=True)
+class HasType:
+    """1 where the output's type has this name, else 0.
+
+    Examples
+    --------
+    >>> HasType("str")(np.array(["no", 1.5], dtype=object)).tolist()
+    [1.0, 0.0]
+    """
+
+    name: str
+
+    @property
+    def statement(self) -> str:
+        """What holds where the feature is 1."""
+        return f"y is a {self.name}"
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        return f"[{self.statement}]"
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """See `Feature`."""
+        return np.fromiter((type(value).__name__ == self.name for value in _values(outputs)), float, len(outputs))
+
+
+@readable
+@dataclass(frozen=True)
+class Length:
+    """Length of a string, tuple, list, set or mapping; NaN for what has none.
+
+    Examples
+    --------
+    >>> Length()(np.array(["no", (1, 2, 3), None], dtype=object)).tolist()
+    [2.0, 3.0, nan]
+    """
+
+    path: Path = ()
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        return f"len({_write(self.path)})"
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """See `Feature`."""
+        inner = (at(value, self.path) for value in _values(outputs))
+        return np.fromiter((_length(value) for value in inner), float, len(outputs))
+
+
+@readable
+@dataclass(frozen=True)
+class Contains:
+    """1 where a set, tuple or list has the element, or a mapping the key; else 0.
+
+    Examples
+    --------
+    >>> outputs = np.empty(2, object)
+    >>> outputs[:] = [Items.of({"ann": 3}), Items.of({})]
+    >>> Contains("ann")(outputs).tolist(), Contains("ann").label
+    ([1.0, 0.0], "['ann' in y]")
+    """
+
+    key: Hashable
+
+    @property
+    def statement(self) -> str:
+        """What holds where the feature is 1."""
+        return f"{self.key!r} in y"
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        return f"[{self.statement}]"
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """See `Feature`."""
+        return np.fromiter((self.key in _elements(value) for value in _values(outputs)), float, len(outputs))
+
+
+@readable
+@dataclass(frozen=True)
+class At:
+    """The number at a place inside the output, given by positions and keys; NaN where there is none.
+
+    Examples
+    --------
+    >>> At((1, 0))(np.array([("no", (2.5, 3)), None], dtype=object)).tolist(), At((1, 0)).label
+    ([2.5, nan], 'y[1][0]')
+    """
+
+    path: Path
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        return _write(self.path)
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """See `Feature`."""
+        return np.fromiter((_number(at(value, self.path)) for value in _values(outputs)), float, len(outputs))
+
+
+def at(value: Any, path: Path) -> Any:
+    """Return what lies at the path, None where nothing does."""
+    for step in path:
+        if isinstance(value, Items):
+            value = value.get(step)
+        elif isinstance(value, tuple) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value
+
+
+def structure_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
+    """List types, lengths, keys and elements that not all outputs share."""
+    sample = [*outputs[:WALKED].tolist(), *outputs_prime[:WALKED].tolist()]
+    types = Counter(type(value).__name__ for value in sample if not isinstance(value, SYMBOLS))
+    features: list[Feature] = [HasType(name) for name in types] if len(types) > 1 else []
+    for path in [(), *_paths_of(sample, containers=True)]:
+        lengths = {_length(at(value, path)) for value in sample}
+        if len({length for length in lengths if length == length}) > 1:
+            features.append(Length(path))
+    elements: Counter[Hashable] = Counter()
+    for value in sample:
+        elements.update(element for element in _elements(value) if not isinstance(element, float))
+    varying = [element for element, seen in elements.most_common() if seen < len(sample)]
+    return features + [Contains(element) for element in varying[:MOST_PATHS]]
+
+
+def numbers_inside(sample: Sequence[Any]) -> list[Feature]:
+    """List the places, at any depth below the top, where outputs hold numbers."""
+    return [At(path) for path in _paths_of(sample, containers=False)]
+
+
+def _paths_of(sample: Sequence[Any], containers: bool) -> list[Path]:
+    seen: Counter[Path] = Counter()
+    for value in sample[:2000] + sample[-2000:] if isinstance(sample, list) else sample:
+        seen.update(_walk(value, (), containers))
+    return [path for path, _ in seen.most_common(MOST_PATHS)]
+
+
+def _walk(value: Any, path: Path, containers: bool) -> Iterator[Path]:
+    if isinstance(value, Items):
+        inner: Iterator[tuple[Hashable, Any]] = iter(value)
+    elif isinstance(value, tuple):
+        inner = iter(enumerate(value))
+    else:
+        if not containers and path and isinstance(value, (int, float)):
+            yield path
+        return
+    if containers and path:
+        yield path
+    for step, part in inner:
+        yield from _walk(part, (*path, step), containers)
+
+
+def _values(outputs: Outputs) -> list[Any]:
+    return outputs.tolist() if outputs.ndim == 1 else [tuple(row) for row in outputs.reshape(len(outputs), -1).tolist()]
+
+
+def _length(value: Any) -> float:
+    return float(len(value)) if isinstance(value, (str, bytes, tuple, frozenset)) else float("nan")
+
+
+def _elements(value: Any) -> Any:
+    if isinstance(value, Items):
+        return value.keys()
+    return value if isinstance(value, (tuple, frozenset)) else ()
+
+
+def _write(path: Path) -> str:
+    return "y" + "".join(f"[{step!r}]" for step in path)

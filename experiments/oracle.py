@@ -1,0 +1,140 @@
+"""What an auditor could certify that knows the best events and spends every run on certification.
+
+Two laws that know their densities enter, the bound to expect leaves: the yardstick for witnesses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.certificates import Counts, MembershipGame, clopper_pearson_lower
+from audit.witnesses.oracle import LogRatio
+
+Floats = NDArray[np.float64]
+CUTS = 300
+BLOCK = 1 << 16
+
+
+def oracle_bound(tails: Floats, runs: int, confidence: float) -> float:
+    """Largest bound on epsilon that the expected counts of the membership game give, over all pairs of cuts.
+
+    Parameters
+    ----------
+    tails : ndarray, shape (4, cuts)
+        P[ratio >= t] under x and x', then P[ratio <= t] under x and x', for increasing thresholds t; see `tails_of`.
+    runs : int
+        Certification runs on both datasets together.
+    confidence : float
+        Confidence of the bound.
+
+    Examples
+    --------
+    Randomised response at epsilon 1, where the threshold lies between two answers:
+
+    >>> tails = np.array([[0.731, 0.0], [0.269, 0.0], [0.269, 1.0], [0.731, 1.0]])
+    >>> round(oracle_bound(tails, 2_000_000, 0.95), 3)
+    0.997
+    """
+    half = runs / 2.0
+    up, up_prime, low, low_prime = half * tails
+    levels = tails.shape[1]
+    i, j = np.triu_indices(levels, 1)  # the upper event starts beyond the lower one's end
+    zero = np.zeros(levels)
+    best = 0.0
+    for counts in (
+        Counts(half, half, up, up_prime, zero, zero, events=1),
+        Counts(half, half, zero, zero, low, low_prime, events=1),
+        Counts(half, half, up[j], up_prime[j], low[i], low_prime[i], events=2),
+    ):
+        if np.size(counts.guess_x_on_x):
+            best = max(best, float(np.max(MembershipGame().epsilon(counts, 0.0, confidence))))
+    return best
+
+
+def runs_to_refute(tails: Floats, claimed: float, confidence: float, limit: float = 1e13) -> float:
+    """Certification runs after which the oracle's expected counts refute the claim; infinite beyond ``limit``."""
+    low, high = 10.0, limit
+    if oracle_bound(tails, int(high), confidence) <= claimed:
+        return float("inf")
+    while high > 1.02 * low:
+        middle = (low * high) ** 0.5
+        if oracle_bound(tails, int(middle), confidence) > claimed:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def tails_of(law: Any, law_prime: Any, draws: int = 1_000_000, seed: int = 0) -> tuple[Floats, bool]:
+    """Tails of the likelihood ratio at a few hundred cuts, and whether they are exact (finite laws) or simulated.
+
+    Simulated tails come from ``draws`` outputs of each law.
+    """
+    if getattr(law, "support", None) is not None and getattr(law, "knots", None) is None:
+        support = list(dict.fromkeys([*law.support, *law_prime.support]))
+        masses = [np.exp(np.asarray(one.log_density(_outputs(support)), float)) for one in (law, law_prime)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.log(masses[0]) - np.log(masses[1])
+        ratios = (np.round(ratio, 12), np.round(ratio, 12))
+        exact = True
+    else:
+        score = LogRatio(law, law_prime)
+        ratios = tuple(_draw(one, score, draws, seed + k) for k, one in enumerate((law, law_prime)))  # type: ignore[assignment]
+        masses = [np.full(draws, 1.0 / draws)] * 2
+        exact = False
+    thresholds = _cuts(np.concatenate(ratios), np.concatenate(masses))
+    return np.array(
+        [
+            _mass(values, weights, thresholds, above)
+            for above in (True, False)
+            for values, weights in zip(ratios, masses, strict=True)
+        ]
+    ), exact
+
+
+def expected_bound(law: Any, law_prime: Any, runs: int, confidence: float, draws: int = 1_000_000) -> float:
+    """The oracle's bound on the pair; see `oracle_bound`."""
+    return oracle_bound(tails_of(law, law_prime, draws)[0], runs, confidence)
+
+
+def least_runs(successes: float, level: float) -> float:
+    """Clopper-Pearson lower limit for as many successes in as many trials: what the reach of an audit rests on."""
+    return float(clopper_pearson_lower(successes, successes, level))
+
+
+def _outputs(support: list[Any]) -> NDArray[Any]:
+    if isinstance(support[0], tuple) and all(isinstance(part, (int, float)) for part in support[0]):
+        return np.array(support)
+    outputs = np.empty(len(support), object)
+    outputs[:] = support
+    return outputs if any(isinstance(y, (tuple, str, type(None))) for y in support) else np.array(support)
+
+
+def _draw(law: Any, score: LogRatio, draws: int, seed: int) -> Floats:
+    rng = np.random.default_rng(seed)
+    sizes = [min(BLOCK, draws - start) for start in range(0, draws, BLOCK)]
+    values = np.concatenate([np.asarray(score(law.sample(size, rng)), float) for size in sizes])
+    return np.round(values, 9)  # rounding errors are no leak of the laws
+
+
+def _cuts(values: Floats, weights: Floats) -> Floats:
+    """All distinct ratios if few, else quantiles that crowd geometrically towards both ends."""
+    levels = np.unique(values)
+    if len(levels) <= CUTS:
+        return levels
+    order = np.argsort(values)
+    cumulative = np.cumsum(weights[order]) / np.sum(weights)
+    tail = np.geomspace(1e-7, 0.5, CUTS // 3)
+    wanted = np.concatenate([tail, 1.0 - tail, np.linspace(0.0, 1.0, CUTS // 3)])
+    return np.unique(values[order][np.minimum(np.searchsorted(cumulative, wanted), len(values) - 1)])
+
+
+def _mass(values: Floats, weights: Floats, thresholds: Floats, above: bool) -> Floats:
+    order = np.argsort(values, kind="stable")
+    cumulative = np.concatenate([[0.0], np.cumsum(weights[order])])
+    if above:
+        return np.asarray(cumulative[-1] - cumulative[np.searchsorted(values[order], thresholds, side="left")])
+    return np.asarray(cumulative[np.searchsorted(values[order], thresholds, side="right")])
