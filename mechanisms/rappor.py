@@ -1,0 +1,149 @@
+"""RAPPOR: hash a value into a Bloom filter and randomise its bits, once for good and once more for each report.
+
+A value enters, a row of 20 noisy bits leaves. Erlingsson, Pihur and Korolova (2014).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.claims import Claim, PureDP
+from audit.errors import fraction, whole_at_least
+from audit.neighbours import Adjacency, DatasetPair
+from mechanisms.base import Reference
+from mechanisms.laws import Floats
+
+
+@dataclass(frozen=True)
+class BitsLaw:
+    """Independent bits.
+
+    Parameters
+    ----------
+    chances : tuple of float
+        Probability of a one in each place.
+
+    Examples
+    --------
+    >>> BitsLaw((0.5, 0.25)).log_density(np.array([[1, 0]])).round(4).tolist()
+    [-0.9808]
+    """
+
+    chances: tuple[float, ...]
+
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int8]:
+        """Draw ``size`` outputs, shape (size, number of bits)."""
+        return np.column_stack([rng.random(size) < chance for chance in self.chances]).astype(np.int8)
+
+    def log_density(self, outputs: NDArray[Any]) -> Floats:
+        """Log-probability of each output, shape (size,)."""
+        chances = np.array(self.chances)
+        bits = np.asarray(outputs) == 1
+        return np.asarray(bits @ np.log(chances) + (~bits) @ np.log1p(-chances))
+
+
+@dataclass(frozen=True)
+class AnyValue(Adjacency):
+    """One person's value against any other: local DP.
+
+    Examples
+    --------
+    >>> AnyValue().holds("red", "blue")
+    True
+    """
+
+    description = "the value of the one person"
+
+    def holds(self, x: Any, x_prime: Any) -> bool:
+        """See `Adjacency.holds`."""
+        return bool(x != x_prime)
+
+    def __str__(self) -> str:
+        return "any two values"
+
+
+@dataclass(frozen=True)
+class Rappor(Reference):
+    """RAPPOR, or one-time RAPPOR with p = 0 and q = 1.
+
+    A Bloom filter of ``bits`` bits and ``hashes`` hash functions; each bit is kept with probability 1 - f, else made
+    1 or 0 by a fair coin; then a one is reported with probability q for a 1 and p for a 0. Two values with disjoint
+    sets of h bits differ in 2 h of them: epsilon = h log(q* (1 - p*) / (p* (1 - q*))), q* and p* being the chances of
+    reporting a one for a 1 and for a 0. Erlingsson, Pihur and Korolova (2014), Theorems 1 and 2.
+
+    Parameters
+    ----------
+    f, p, q : float
+        Probabilities as above; p < q.
+    bits, hashes : int
+        Size of the Bloom filter, and how many of its bits a value sets.
+
+    Raises
+    ------
+    AuditError
+        If a probability is out of range.
+
+    Examples
+    --------
+    >>> round(Rappor().claim.parameter, 4), round(Rappor(f=0.95, p=0.0, q=1.0).claim.parameter, 4)
+    (0.4001, 0.8007)
+    """
+
+    f: float = 0.75
+    p: float = 0.45
+    q: float = 0.55
+    bits: int = 20
+    hashes: int = 4
+    name: ClassVar[str] = "RAPPOR"
+
+    def __post_init__(self) -> None:
+        fraction(self.f, "f of RAPPOR", open_below=True)
+        fraction(self.p, "p of RAPPOR")
+        fraction(1.0 - self.q, "1 - q of RAPPOR")
+        whole_at_least(self.bits, 2 * whole_at_least(self.hashes, 1, "hashes of RAPPOR"), "bits of RAPPOR")
+
+    @property
+    def ones(self) -> tuple[float, float]:
+        """Chances of reporting a one for a bit that is 1 and for one that is 0."""
+        kept, flipped = 1.0 - self.f / 2.0, self.f / 2.0
+        return self.q * kept + self.p * flipped, self.q * flipped + self.p * kept
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        one, zero = self.ones
+        return (PureDP(self.hashes * math.log(one * (1.0 - zero) / (zero * (1.0 - one)))),)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Local DP: any two values."""
+        return AnyValue()
+
+    def filter(self, value: Any) -> tuple[int, ...]:
+        """Return the bits that the value sets: the first ``hashes`` different ones of a stream of SHA-256 digests."""
+        chosen: dict[int, None] = {}
+        count = 0
+        while len(chosen) < self.hashes:
+            digest = hashlib.sha256(f"{count}:{value!r}".encode()).digest()
+            chosen.setdefault(int.from_bytes(digest[:8], "big") % self.bits)
+            count += 1
+        return tuple(sorted(chosen))
+
+    def __call__(self, dataset: Any) -> BitsLaw:
+        """Prepare the law on one value."""
+        one, zero = self.ones
+        set_bits = self.filter(dataset)
+        return BitsLaw(tuple(one if bit in set_bits else zero for bit in range(self.bits)))
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """Two values with disjoint bits: 0 and the first number that has none in common with it."""
+        ours, other = set(self.filter(0)), 1
+        while ours & set(self.filter(other)):
+            other += 1
+        return (DatasetPair(0, other, f"value 0 against {other}, whose bits are others"),)

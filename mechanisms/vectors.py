@@ -1,0 +1,292 @@
+"""Vectors of noisy answers: noisy histograms, running sums, many copies in parallel, and the greatest noisy answer.
+
+A vector of query answers (or one number) enters, a vector or number leaves; the laws are products or changes of
+variables of Laplace laws.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.claims import Claim, PureDP
+from audit.neighbours import Adjacency, DatasetPair, MaxChange
+from mechanisms.base import Reference, positive
+from mechanisms.laws import Floats, LaplaceLaw
+from mechanisms.noisy_max import NoisyMaxLaw, laplace_winner
+from mechanisms.selection import log_choice
+
+ONE_MORE = DatasetPair((0, 1, 1, 1, 1), (1, 1, 1, 1, 1), "one person more in the first of 5 groups")
+ONE_AHEAD = DatasetPair((1,) * 5, (0, 2, 2, 2, 2), "5 answers 1, against 0 and four answers 2")
+
+
+@dataclass(frozen=True)
+class LaplaceVectorLaw:
+    """Independent Laplace noise on each coordinate, or the running sums of the noisy coordinates.
+
+    Parameters
+    ----------
+    centres : tuple of float, length d
+        The coordinates without noise.
+    scale : float
+        Scale of the noise.
+    running : bool
+        Whether running sums are released.
+
+    Examples
+    --------
+    >>> LaplaceVectorLaw((0.0, 1.0), 1.0).log_density(np.array([[0.0, 1.0]])).round(4).tolist()
+    [-1.3863]
+    """
+
+    centres: tuple[float, ...]
+    scale: float
+    running: bool = False
+
+    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw ``size`` outputs, shape (size, d)."""
+        noisy = rng.laplace(self.centres, self.scale, (size, len(self.centres)))
+        return np.cumsum(noisy, axis=1) if self.running else noisy
+
+    def log_density(self, outputs: Floats) -> Floats:
+        """Log of the density at each output, shape (size,); running sums have Jacobian 1."""
+        noisy = np.diff(outputs, axis=1, prepend=0.0) if self.running else outputs
+        distance = np.abs(noisy - np.array(self.centres)).sum(axis=1)
+        return np.asarray(-distance / self.scale - len(self.centres) * math.log(2.0 * self.scale))
+
+
+@dataclass(frozen=True)
+class GreatestLaw:
+    """Law of the greatest of independent noisy answers; the noise is Laplace or exponential.
+
+    Parameters
+    ----------
+    centres : tuple of float
+        The answers without noise.
+    scale : float
+        Scale of the noise.
+    noise : str
+        'laplace' or 'exponential'.
+
+    Examples
+    --------
+    >>> GreatestLaw((0.0,), 1.0, "exponential").log_density(np.array([-1.0, 2.0])).tolist()
+    [-inf, -2.0]
+    """
+
+    centres: tuple[float, ...]
+    scale: float
+    noise: str
+
+    @property
+    def knots(self) -> tuple[float, ...]:
+        """Where the density is not smooth: at the answers."""
+        return tuple(sorted(set(self.centres)))
+
+    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw ``size`` outputs, shape (size,)."""
+        draw: Callable[..., Floats] = getattr(rng, self.noise)
+        greatest = np.full(size, -np.inf)
+        for centre in self.centres:
+            np.maximum(greatest, centre + draw(scale=self.scale, size=size), out=greatest)
+        return greatest
+
+    def log_density(self, outputs: NDArray[Any]) -> Floats:
+        """Log of the density at each output: one answer is there, the others are below."""
+        z = (np.asarray(outputs, float)[..., None] - np.array(self.centres)) / self.scale
+        if self.noise == "laplace":
+            law = LaplaceLaw(0.0, 1.0)
+            here, below = law.log_density(z), law.log_cdf(z)
+        else:
+            with np.errstate(divide="ignore"):
+                here = np.where(z >= 0.0, -z, -np.inf)
+                below = np.where(z > 0.0, np.log(-np.expm1(-np.maximum(z, 0.0))), -np.inf)
+        total = np.full(z.shape[:-1], -np.inf)
+        for i in range(z.shape[-1]):
+            total = np.logaddexp(total, here[..., i] + np.delete(below, i, axis=-1).sum(axis=-1))
+        return np.asarray(total - math.log(self.scale))
+
+
+class _Vector(Reference):
+    """What the family shares."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        positive(self.epsilon, "epsilon")
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (PureDP(self.epsilon),)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Each answer may change by 1, in any direction, unless a mechanism says less."""
+        return MaxChange(1.0)
+
+
+@dataclass(frozen=True)
+class OneCount(Adjacency):
+    """Vectors of counts, one of which differs by one.
+
+    Examples
+    --------
+    >>> OneCount().holds((0, 1), (1, 1)), OneCount().holds((0, 1), (1, 0))
+    (True, False)
+    """
+
+    description = "one count, by one"
+
+    def holds(self, x: Any, x_prime: Any) -> bool:
+        """See `Adjacency.holds`."""
+        return len(x) == len(x_prime) and sum(abs(a - b) for a, b in zip(x, x_prime, strict=True)) == 1
+
+    def __str__(self) -> str:
+        return "one count changes by one"
+
+
+@dataclass(frozen=True)
+class NoisyHistogram(_Vector):
+    """Laplace noise of scale 1 / epsilon on every count, one of which a person changes by one: epsilon-DP.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, above 0.
+
+    Raises
+    ------
+    AuditError
+        If epsilon is not a finite number above 0.
+
+    Examples
+    --------
+    >>> NoisyHistogram(0.5)((3, 1))
+    LaplaceVectorLaw(centres=(3.0, 1.0), scale=2.0, running=False)
+    """
+
+    epsilon: float
+    name: ClassVar[str] = "noisy histogram"
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """One person belongs to one group."""
+        return OneCount()
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise."""
+        return 1.0 / self.epsilon
+
+    def __call__(self, dataset: Any) -> LaplaceVectorLaw:
+        """Prepare the law on one vector of counts."""
+        return LaplaceVectorLaw(tuple(map(float, dataset)), self.scale)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """Any count will do."""
+        return (ONE_MORE,)
+
+
+@dataclass(frozen=True)
+class RunningSums(_Vector):
+    """Running sums of noisy values, Laplace noise of scale 1 / epsilon on each: d epsilon-DP if d values may change.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss for each value, in nats, above 0.
+    values : int
+        d, the number of values.
+
+    Examples
+    --------
+    >>> print(RunningSums(0.1, values=10).claim)
+    1-DP
+    """
+
+    epsilon: float
+    values: int = 10
+    name: ClassVar[str] = "prefix sum"
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """Basic composition over the values."""
+        return (PureDP(self.epsilon * self.values),)
+
+    def __call__(self, dataset: Any) -> LaplaceVectorLaw:
+        """Prepare the law on one vector of values."""
+        return LaplaceVectorLaw(tuple(map(float, dataset)), 1.0 / self.epsilon, running=True)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """All values change."""
+        return (DatasetPair((1,) * self.values, (0,) * self.values, f"{self.values} values 1 against 0"),)
+
+
+@dataclass(frozen=True)
+class ParallelLaplace(_Vector):
+    """Copies of one number, each with Laplace noise of its own of scale copies / epsilon: epsilon-DP in all.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss of all copies together, in nats, above 0.
+    copies : int
+        How many.
+
+    Examples
+    --------
+    >>> len(ParallelLaplace(0.1)(1.0).centres)
+    20
+    """
+
+    epsilon: float
+    copies: int = 20
+    name: ClassVar[str] = "Laplace in parallel"
+
+    def __call__(self, dataset: Any) -> LaplaceVectorLaw:
+        """Prepare the law on one number."""
+        return LaplaceVectorLaw((float(dataset),) * self.copies, self.copies / self.epsilon)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """Two numbers, one apart."""
+        return (DatasetPair(0, 1),)
+
+
+@dataclass(frozen=True)
+class IndexOfMax(_Vector):
+    """Index of the greatest of noisy answers, with noise of scale 2 / epsilon: epsilon-DP.
+
+    'Report noisy max 1' (Laplace) and '2' (exponential noise) of Ding, Wang, Wang, Zhang and Kifer (2018).
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, above 0.
+    noise : str
+        'laplace' or 'exponential'.
+
+    Examples
+    --------
+    >>> np.exp(IndexOfMax(1.0)((1, 0)).log_probabilities).round(4).tolist()
+    [0.6209, 0.3791]
+    """
+
+    epsilon: float
+    noise: str = "laplace"
+    name: ClassVar[str] = "report noisy max, index"
+
+    def __call__(self, dataset: Any) -> NoisyMaxLaw:
+        """Prepare the law on one vector of answers."""
+        scores = np.asarray(dataset, float) * self.epsilon / 2.0
+        log_p = laplace_winner(scores) if self.noise == "laplace" else log_choice(scores - scores.max())
+        return NoisyMaxLaw(tuple(range(len(scores))), scores, self.noise, log_p)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """The first answer falls and all others rise."""
+        return (ONE_AHEAD,)
