@@ -273,9 +273,10 @@ def page(rows: Sequence[dict[str, Any]], results: Sequence[AuditResult], repeate
     ]
     for row in rows:
         claimed = f"{row['parameter']} = {row['claimed']:.4g}"
+        corrected = f"{row['twin claim']}: {_number(row['twin exact'])}"
         lines.append(
-            f"| {row['source']} | {row['says']} | {claimed} | {_number(row['exact'])} | "
-            f">= {lower(row['certified'])} | {row['twin claim']}: {_number(row['twin exact'])} | {row['reason']} |"
+            f"| {row['source']} | {_cell(row['says'])} | {claimed} | {_number(row['exact'])} | "
+            f">= {lower(row['certified'])} | {corrected} | {_cell(row['reason'])} |"
         )
     lines += ["", "## Witnesses", ""]
     for row, result in zip(rows, results, strict=True):
@@ -301,6 +302,10 @@ def page(rows: Sequence[dict[str, Any]], results: Sequence[AuditResult], repeate
 
 def _number(value: float) -> str:
     return "infinite" if math.isinf(value) else f"{value:.4g}"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|")
 
 
 def _short(text: str, most: int = 160) -> str:

@@ -11,7 +11,7 @@ from audit.influence import most_influential
 from audit.neighbours import leave_one_out, replace_one
 from experiments import real_data
 from experiments.data import MODES, PARTIES, Traveller, Voter, Wife, anes96, answers, fair, modechoice
-from experiments.real_data import AFFAIRS, CHOSEN_MODE, entries, ranking
+from experiments.real_data import AFFAIRS, AGES, CHOSEN_MODE, entries, ranking
 from mechanisms.additive import Laplace
 from mechanisms.down_sensitivity import ShiftedInverseSensitivity
 from mechanisms.selection import ExponentialMechanism, PermuteAndFlip
@@ -75,7 +75,11 @@ def test_every_row_is_a_pair_of_neighbours_within_the_claim(entry):
     assert 0.0 < exact(entry.mechanism, entry.claim, pair) <= entry.claim.parameter * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("entry", REAL, ids=lambda entry: entry.name)
+# the bounded ratio takes the person of the naive one: its exact values take seconds each
+RANKED = [entry for entry in REAL if entry.name != "anes96/share-of-clinton-bounded"]
+
+
+@pytest.mark.parametrize("entry", RANKED, ids=lambda entry: entry.name)
 def test_nobody_in_the_survey_matters_more(entry):
     claim, (chosen,) = ranking(entry.claim), entry.pairs
     greatest = exact(entry.mechanism, claim, chosen)
@@ -89,6 +93,8 @@ def _one_of_each_kind(entry, dataset):
     """All that can happen to the dataset, persons of equal rank on the grid taken once."""
     if entry.name.startswith("modechoice/"):
         return replace_one(dataset, MODES)
+    if entry.name.startswith("anes96/median-age"):
+        return replace_one(dataset, (AGES.candidates[0], AGES.candidates[-1]))
     kinds = {AFFAIRS.value((person,)) if entry.name.startswith("fair/") else person: person for person in dataset}
     return (DatasetPair(dataset, _without(dataset, person)) for person in kinds.values())
 
