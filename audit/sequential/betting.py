@@ -45,7 +45,7 @@ from numpy.typing import ArrayLike, NDArray
 from audit.claims import Claim
 
 Floats = NDArray[np.float64]
-FRACTIONS: Floats = np.concatenate([np.geomspace(5e-4, 0.1, 21)[:-1], np.geomspace(0.1, 0.95, 40)])
+FRACTIONS: Floats = np.concatenate([np.geomspace(2e-3, 0.1, 27)[:-1], np.geomspace(0.1, 0.95, 34)])
 """The sixty bets, as fractions of the largest bet allowed: small ones for claims that are nearly right."""
 
 CORRECT, WRONG, ABSTAINED = range(3)

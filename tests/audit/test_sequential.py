@@ -1,0 +1,291 @@
+"""Sequential audits: the bets are fair under the claim, true claims survive peeking, broken twins are caught soon."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from audit import (
+    ZCDP,
+    ApproxDP,
+    AuditError,
+    DatasetPair,
+    GaussianDP,
+    PureDP,
+    RenyiDP,
+    SequentialResult,
+    audit_sequentially,
+    black_box,
+    vectorized,
+)
+from audit.sequential import betting
+from audit.sequential.learning import joined
+from mechanisms.additive import Gaussian, Laplace
+from mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
+from mechanisms.response import RandomisedResponse
+
+CURVES = [ZCDP(0.3), GaussianDP(0.7), RenyiDP(2.0, 0.4)]
+CLAIMS = [PureDP(1.0), ApproxDP(1.0, 0.05), *CURVES]
+
+
+def untruthful(data, rng):
+    """Answers whom the dataset holds: no privacy at all."""
+    return data[0]
+
+
+@given(
+    st.floats(0.0, 6.0),
+    st.floats(0.0, 1.0),
+    st.sampled_from([1, 2]),
+    st.floats(0.0, 1.0),
+    st.floats(0.0, 1.0),
+)
+@settings(max_examples=300, deadline=None)
+def test_no_bet_gains_on_average_where_the_inequality_holds(epsilon, delta, events, share, guessing):
+    wrong = guessing * share / (1.0 + math.exp(epsilon))
+    correct = min(math.exp(epsilon) * wrong + events * delta / 2.0, 1.0 - wrong)
+    factors = np.exp(betting.log_factors(epsilon, delta, events))
+    assert np.all(factors >= 0.0)
+    mean = correct * factors[0] + wrong * factors[1] + (1.0 - correct - wrong) * factors[2]
+    assert np.all(mean <= 1.0 + 1e-9)
+
+
+@given(st.floats(0.5, 0.99), st.floats(0.1, 1.0), st.floats(0.0, 2.0))
+@settings(max_examples=100, deadline=None)
+def test_growth_is_relative_entropy_where_delta_is_zero(odds, guesses, epsilon):
+    """Agrees with P[guess] KL(odds || claim) to 2 %, the grid's loss, where the best bet is inside the grid."""
+    claimed = 1.0 / (1.0 + math.exp(-epsilon))
+    best_fraction = (odds / claimed - 1.0) * math.exp(epsilon)
+    if 0.005 < best_fraction < 0.95:
+        limit = guesses * (odds * math.log(odds / claimed) + (1 - odds) * math.log((1 - odds) / (1 - claimed)))
+        grown = betting.growth(guesses * odds, guesses * (1 - odds), epsilon, 0.0, 2)
+        assert 0.975 * limit <= grown <= limit * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=str)
+def test_points_of_the_grid_never_claim_less_than_they_imply(claim):
+    grid = betting.parameter_grid(claim)
+    assert np.all(np.diff(grid) > 0.0)
+    assert claim.parameter in grid
+    for tangent, delta_claimed in betting.tangents(claim)[:4]:
+        epsilon, delta = betting.points(claim, None if claim.claimed_point else tangent)
+        for place in (len(grid) // 3, int(np.flatnonzero(grid == claim.parameter)[0]), -1):
+            implied = claim.with_parameter(grid[place]).profile(epsilon[place])
+            assert delta[place] >= implied * (1.0 - 1e-9)
+            assert delta[place] <= implied * 1.6 + 2e-6
+        if claim.claimed_point is None:
+            assert claim.profile(tangent) == pytest.approx(delta_claimed, rel=1e-6)
+
+
+def test_evidence_agrees_with_the_verdict():
+    """Refuting the claim rejects every lesser parameter, whatever was won against each of them."""
+    grid = np.array([0.5, 1.0, 2.0])
+    threshold = math.log(20.0)
+    at_claim = threshold - math.log(betting.STAKE)
+    rows = betting.evidence(np.array([[-50.0, at_claim, 0.0]]), np.array([[at_claim]]), grid, 1.0)
+    assert (rows >= threshold - 1e-12).tolist() == [[True, True, False]]
+
+
+def test_true_claims_survive_continuous_peeking():
+    """20 audits a mechanism at 95 %, as many refuted as 20 at 5 % exceed with probability 1e-4 at most.
+
+    The twins, with half the noise, must be refuted, almost always.
+    """
+    gaussian, half = Gaussian(1.0, 0.05), GaussianSensitivityOffByTwo(1.0, 0.05)
+    allowed = int(binom.isf(1e-4, 20, 0.05))
+    for right, wrong in [
+        ((RandomisedResponse(1.0), PureDP(1.0)), (RandomisedResponse(2.0), PureDP(1.0))),
+        ((Laplace(1.0), PureDP(1.0)), (LaplaceHalfNoise(1.0), PureDP(1.0))),
+        ((gaussian, gaussian.claims[1]), (half, half.claims[1])),
+    ]:
+        refuted = [
+            [
+                audit_sequentially(
+                    mechanism, claim=claim, trials=400 if mechanism is right[0] else 4000, seed=seed, n_jobs=1
+                ).violates_claim
+                for seed in range(20 if mechanism is right[0] else 5)
+            ]
+            for mechanism, claim in (right, wrong)
+        ]
+        assert sum(refuted[0]) <= allowed
+        assert sum(refuted[1]) >= 4
+
+
+def test_bets_alone_cross_as_seldom_as_they_must():
+    """2,000 true claims, looked at after each of 2,000 runs: at most 139 cross if 5 % would, but for one in a million.
+
+    With the odds of a claim twice as large, nearly all cross.
+    """
+    rng = np.random.default_rng(6)
+    correct, wrong, _ = betting.log_factors(1.0, 0.0, 2)
+    crossed = {}
+    for epsilon in (1.0, 2.0):
+        guesses = rng.random((2000, 2000)) < math.exp(epsilon) / (1.0 + math.exp(epsilon))
+        right = np.cumsum(guesses, axis=1)
+        number = np.arange(1, 2001)
+        runs, successes = np.broadcast_to(number, right.shape).ravel(), right.ravel()
+        states, where = np.unique(runs * 2048 + successes, return_inverse=True)
+        n, k = states // 2048, states % 2048
+        wealth = betting.average(k[:, None] * correct + (n - k)[:, None] * wrong)[where].reshape(right.shape)
+        crossed[epsilon] = int(np.sum(np.max(wealth, axis=1) >= math.log(20.0)))
+    assert crossed[1.0] <= binom.isf(1e-6, 2000, 0.05)
+    assert crossed[2.0] > 1950
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_half_the_noise_is_refuted_under_every_kind_of_claim(place):
+    broken = GaussianSensitivityOffByTwo(1.0, 0.05)
+    claim = broken.claims[place]
+    result = audit_sequentially(broken, claim=claim, trials=60_000, confidence=1 - 1e-6, seed=4, n_jobs=1)
+    assert result.stopped == "refuted"
+    assert result.violates_claim
+    assert result.lower_bound >= claim.parameter
+
+
+def test_a_few_hundred_runs_refute_half_the_noise():
+    """The median of 9 audits at 95 % is below 300 runs; the information limit is 69."""
+    runs = [audit_sequentially(LaplaceHalfNoise(1.0), trials=5000, seed=seed, n_jobs=1).runs for seed in range(9)]
+    assert np.median(runs) < 300
+
+
+def test_the_result_depends_on_the_seed_and_not_on_who_computed_it():
+    first, second, parallel = (
+        audit_sequentially(Laplace(1.0), trials=21_000, seed=3, n_jobs=jobs) for jobs in (1, 1, 2)
+    )
+    assert first == second == parallel
+    assert first.rounds != audit_sequentially(Laplace(1.0), trials=21_000, seed=4, n_jobs=1).rounds
+
+
+def test_the_path_rises_and_the_record_recomputes_its_evidence():
+    result = audit_sequentially(LaplaceHalfNoise(1.0), trials=20_000, seed=0, n_jobs=1, confidence=0.99)
+    runs, bounds = zip(*result.path, strict=True)
+    assert list(runs) == sorted(runs)
+    assert list(bounds) == sorted(bounds)
+    assert runs[-1] == result.runs == sum(int(round_.plays[0].counts.runs) for round_ in result.rounds)
+    assert result.log_evidence >= math.log(100.0)
+    again = SequentialResult.from_json(json.loads(json.dumps(result.to_json())))
+    assert again == result
+    assert str(again) == str(result)
+    assert "contradicts the claim" in str(result)
+    fewer = dataclasses.replace(result, rounds=result.rounds[:-1])
+    assert not fewer.violates_claim
+
+
+def test_stops_when_the_bound_is_near_enough():
+    mechanism = RandomisedResponse(1.0)
+    result = audit_sequentially(mechanism, near=0.2, seed=1, n_jobs=1)
+    assert result.stopped == "near"
+    assert 0.8 <= result.lower_bound < 1.0
+    assert result.runs < 20_000
+
+
+def test_stops_when_the_time_is_spent_as_if_nothing_had_happened():
+    hurried = audit_sequentially(Laplace(1.0), seconds=0.0, seed=1, n_jobs=1)
+    assert hurried.stopped == "seconds"
+    assert len(hurried.rounds) == 1
+    patient = audit_sequentially(Laplace(1.0), trials=2_000, seed=1, n_jobs=1)
+    assert patient.rounds[: len(hurried.rounds)] == hurried.rounds
+
+
+def test_would_have_caught_is_kept():
+    """What is said to be caught 9 times in 10 is caught (of 10, 3 or fewer: below 1e-4)."""
+    right = audit_sequentially(Laplace(1.0), trials=4_000, confidence=0.999, seed=0, n_jobs=1)
+    assert 1.1 < right.detectable < 1.8
+    assert "would have caught epsilon >= 1." in str(right)
+    caught = [
+        audit_sequentially(
+            Laplace(right.detectable), claim=PureDP(1.0), trials=4_000, confidence=0.999, seed=seed, n_jobs=1
+        ).violates_claim
+        for seed in range(10)
+    ]
+    assert sum(caught) >= 4
+
+
+def test_any_outputs_and_exceptions_are_bet_on():
+    def moody(data, rng):
+        if rng.random() < 0.5:
+            return None
+        if data and rng.random() < 0.3:
+            raise RuntimeError("too many people")
+        return ("a", len(data)) if rng.random() < 0.1 else [1.0] * rng.integers(0, 3)
+
+    pair = DatasetPair((), ("ann",))
+    result = audit_sequentially(
+        black_box(moody, claim=PureDP(0.5)), pair, trials=4_000, confidence=1 - 1e-6, seed=0, n_jobs=1
+    )
+    assert result.stopped == "refuted"
+    assert "raises RuntimeError" in str(result.witness)
+
+
+def test_a_mechanism_without_privacy_is_caught_at_once():
+    result = audit_sequentially(
+        black_box(untruthful, claim=PureDP(1.0)), DatasetPair((0,), (1,)), seed=0, n_jobs=1, confidence=1 - 1e-6
+    )
+    assert result.runs < 200
+    assert result.lower_bound >= 1.0
+
+
+def test_constant_outputs_refute_nothing():
+    constant = vectorized(lambda data, size, rng: np.zeros(size), claim=PureDP(0.1), name="constant")
+    result = audit_sequentially(constant, DatasetPair(0, 1), trials=2_000, seed=0, n_jobs=1)
+    assert not result.violates_claim
+    assert result.lower_bound == 0.0
+
+
+def test_a_claim_of_no_loss_at_all_can_be_refuted():
+    result = audit_sequentially(Laplace(1.0), claim=PureDP(0.0), trials=5_000, seed=0, n_jobs=1)
+    assert result.stopped == "refuted"
+    still = vectorized(lambda data, size, rng: rng.random(size), claim=PureDP(0.0))
+    assert not audit_sequentially(still, DatasetPair(0, 1), trials=2_000, seed=0, n_jobs=1).violates_claim
+
+
+def test_of_many_pairs_the_worst_is_bet_on():
+    def noisy(data, size, rng):
+        return data + rng.laplace(size=size)
+
+    pairs = [DatasetPair(0, 0, "same"), DatasetPair(0, 3, "far"), DatasetPair(0, 1, "near")]
+    result = audit_sequentially(
+        vectorized(noisy, claim=PureDP(1.0)), pairs, trials=20_000, confidence=1 - 1e-6, seed=0, n_jobs=1
+    )
+    assert result.stopped == "refuted"
+    assert result.pair == "far"
+    assert result.runs > sum(int(round_.plays[0].counts.runs) for round_ in result.rounds)  # some only looked
+
+
+def test_blocks_of_different_kinds_are_joined():
+    together = joined([np.zeros((2, 3)), np.array(["no", None], dtype=object)])
+    assert together.tolist() == [(0.0, 0.0, 0.0), (0.0, 0.0, 0.0), "no", None]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"trials": 10}, "trials is 10"),
+        ({"confidence": 1.0}, "confidence is 1.0"),
+        ({"near": -1.0}, "near is -1.0"),
+        ({"seconds": "soon"}, "seconds is 'soon'"),
+        ({"claim": "private"}, "claim of Laplace is 'private'"),
+    ],
+)
+def test_errors_are_sentences(arguments, words):
+    with pytest.raises(AuditError, match=words):
+        audit_sequentially(Laplace(1.0), **arguments)
+
+
+def test_a_function_is_not_a_mechanism():
+    with pytest.raises(AuditError, match="wrap a function"):
+        audit_sequentially(untruthful)
+
+
+def test_malformed_records_are_refused():
+    data = audit_sequentially(Laplace(1.0), trials=200, seed=0, n_jobs=1).to_json()
+    with pytest.raises(AuditError, match="stopped is 'tired'"):
+        SequentialResult.from_json({**data, "stopped": "tired"})
+    del data["rounds"]
+    with pytest.raises(AuditError, match="rounds"):
+        SequentialResult.from_json(data)
