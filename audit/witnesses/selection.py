@@ -27,6 +27,8 @@ Floats = NDArray[np.float64]
 LEVELS = 72
 TANGENTS = 24
 CAUTION = 3.0
+EASY_TO_READ, HARD_TO_READ = 0.001, 0.02
+"""Shares by which a score must beat the simpler ones before it: one feature, or a sum or tree of many."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def choose(
     families : sequence of Family
         Where candidate scores come from.
     outputs, outputs_prime : ndarray, shape (m, ...)
-        Training outputs of M(x) and M(x'), equally many; the the first halves fit, the second halves judge.
+        Training outputs of M(x) and M(x'), equally many; the first halves fit, the second halves judge.
     claim : Claim
         The claim under audit.
     runs : int
@@ -72,7 +74,7 @@ def choose(
             if cuts is None:
                 continue
             for candidate in _candidates(cuts, claim, runs, confidence):
-                if candidate.clearly_beats(merit):
+                if candidate.clearly_beats(merit, HARD_TO_READ if getattr(score, "learnt", False) else EASY_TO_READ):
                     best, merit = candidate.choice(score, cuts), candidate.merit
     return best
 
@@ -153,9 +155,9 @@ class _Candidate:
         """What candidates are compared by; the significance decides where no bound above 0 is predicted."""
         return (self.predicted, self.significance)
 
-    def clearly_beats(self, merit: tuple[float, float]) -> bool:
-        """Whether this one is better by a thousandth: simpler families come first and win near ties."""
-        return self.merit > tuple(part + 0.001 * abs(part) for part in merit)
+    def clearly_beats(self, merit: tuple[float, float], margin: float) -> bool:
+        """Whether this one is better by a margin: simpler families come first and win near ties."""
+        return self.merit > tuple(part + margin * abs(part) for part in merit)
 
     @classmethod
     def of(
@@ -264,8 +266,11 @@ def _predict(cuts: _Cuts, upper: NDArray[np.int64], lower: NDArray[np.int64], ru
     error = np.where(present, [cuts.upper.error[upper], cuts.lower.error[lower]], 0.0)
     guesses = correct + wrong
     combined = np.sqrt(np.sum((guesses * error) ** 2, axis=0)) / np.maximum(np.sum(guesses, axis=0), 1e-9)
-    correct = correct * np.exp(-CAUTION / 2 * combined)
-    wrong = (wrong + 0.5 * present) * np.exp(CAUTION / 2 * combined)
+    # half of the shift falls on either kind, but correct guesses are never doubted beyond their own standard error:
+    # against a delta it matters how many they are
+    doubt = np.minimum(combined / 2, 1.0 / np.sqrt(np.maximum(np.sum(correct, axis=0), 1.0)))
+    correct = correct * np.exp(-CAUTION * doubt)
+    wrong = (wrong + 0.5 * present) * np.exp(CAUTION * (combined - doubt))
     correct, wrong = (np.minimum(counts, cuts.size) * (runs / 2 / cuts.size) for counts in (correct, wrong))
     return Counts(runs / 2, runs / 2, correct[0], wrong[0], wrong[1], correct[1], events=int(present.any(axis=1).sum()))
 
