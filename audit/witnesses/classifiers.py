@@ -6,6 +6,7 @@ is saved without pickles. scikit-learn does the learning.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -189,10 +190,14 @@ def _columns(
 
 def _regress(columns: NDArray[Any], side: NDArray[np.int8], penalty: float) -> Floats:
     """Ridge logistic regression without intercept (hat functions sum to one); the coefficients."""
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(C=1.0 / penalty, solver="newton-cholesky", fit_intercept=False, tol=1e-4, max_iter=30)
-    return np.asarray(model.fit(columns, side).coef_[0], float)
+    with warnings.catch_warnings():  # the other half of training judges a poor fit
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(columns, side)
+    return np.asarray(model.coef_[0], float)
 
 
 def _odd(numbers: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:

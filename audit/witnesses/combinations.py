@@ -197,7 +197,7 @@ def combinations_of(size: int) -> list[Feature]:
     >>> [feature.label for feature in combinations_of(2)][:4]
     ['sum(y)', 'max(y)', 'min(y)', 'argmax(y)']
     """
-    features: list[Feature] = [Reduced(statistic, size) for statistic in STATISTICS]
+    features: list[Feature] = [Reduced(name, size) for name in STATISTICS if size > 2 or name not in ("lead", "argmin")]
     for first, second in pairs_of(size):
         a, b = Coordinate(first), Coordinate(second)
         features += [Combined("-", a, b), Combined("+", a, b), Combined("==", a, b)]

@@ -6,6 +6,7 @@ lucky; a smooth log ratio of the two sides, kept within two standard errors of t
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,6 +99,7 @@ def _bases(centres: Floats, weights: Floats) -> list[Floats]:
 
 def _fit(basis: Floats, binned: Binned) -> Floats:
     """Logistic regression of the side on the basis, lightly penalised; the fitted log ratio of every bin."""
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression  # a second to import, and only training needs it
 
     sides = np.repeat([1, 0], len(basis))
@@ -105,7 +107,8 @@ def _fit(basis: Floats, binned: Binned) -> Floats:
     if not (np.any(binned.counts) and np.any(binned.counts_prime)):
         return np.zeros(len(basis))
     doubled = np.concatenate([basis, basis])
-    model = LogisticRegression(C=1.0 / PENALTY, tol=1e-6, solver="newton-cholesky").fit(
-        doubled, sides, sample_weight=weights
-    )
+    model = LogisticRegression(C=1.0 / PENALTY, tol=1e-6, solver="newton-cholesky")
+    with warnings.catch_warnings():  # the other half of training judges a poor fit
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(doubled, sides, sample_weight=weights)
     return np.asarray(model.decision_function(basis), float)

@@ -143,7 +143,7 @@ def at(value: Any, path: Path) -> Any:
 
 
 def structure_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
-    """List types, lengths, keys and elements that not all outputs share."""
+    """List types, lengths, keys and elements that not all outputs share, and numbers deep inside."""
     sample = [*outputs[:WALKED].tolist(), *outputs_prime[:WALKED].tolist()]
     types = Counter(type(value).__name__ for value in sample if not isinstance(value, SYMBOLS))
     features: list[Feature] = [HasType(name) for name in types] if len(types) > 1 else []
@@ -151,6 +151,7 @@ def structure_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
         lengths = {_length(at(value, path)) for value in sample}
         if len({length for length in lengths if length == length}) > 1:
             features.append(Length(path))
+    features += [feature for feature in numbers_inside(sample) if len(feature.path) > 1]
     elements: Counter[Hashable] = Counter()
     for value in sample:
         elements.update(element for element in _elements(value) if not isinstance(element, float))
@@ -158,7 +159,7 @@ def structure_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     return features + [Contains(element) for element in varying[:MOST_PATHS]]
 
 
-def numbers_inside(sample: Sequence[Any]) -> list[Feature]:
+def numbers_inside(sample: Sequence[Any]) -> list[At]:
     """List the places, at any depth below the top, where outputs hold numbers."""
     return [At(path) for path in _paths_of(sample, containers=False)]
 

@@ -1,0 +1,247 @@
+"""Every detector is shown a twin that leaks in its own way, and its sound sibling.
+
+Each twin leaks log 3 against a claim of 0.3 or leaks for certain; each sibling is 0-DP. At 99.99 % confidence a sound
+sibling is refuted with probability at most 1e-4; the seeds are fixed.
+"""
+
+import time
+
+import numpy as np
+import pytest
+
+from audit import DatasetPair, PureDP, audit, black_box, vectorized
+from audit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, witness_from_json
+
+PAIR = DatasetPair(0, 1)
+
+
+def run(function, adapter=black_box, trials=6000, families=DEFAULT_FAMILIES, **options):
+    mechanism = adapter(function, claim=PureDP(0.3), pairs=[PAIR], **options)
+    return audit(mechanism, trials=trials, confidence=0.9999, seed=11, n_jobs=1, witnesses=families)
+
+
+def leaks(data, rng, strength=0.5):
+    """1 with probability 1/4 on dataset 0 and 3/4 on dataset 1; a fair coin where strength is 0."""
+    return rng.random() < 0.5 + strength * (data - 0.5)
+
+
+def difference(data, size, rng, strength=1):
+    y = rng.normal(size=(size, 2)) * 10.0
+    close = rng.random(size) < 0.5 + strength * (data - 0.5) * 0.8
+    y[close, 1] = y[close, 0] + rng.normal(size=close.sum()) * 0.05
+    return y
+
+
+def equality(data, size, rng, strength=1):
+    y = rng.normal(size=(size, 4))
+    same = rng.random(size) < 0.5 + strength * (data - 0.5) * 0.8
+    y[same, 3] = y[same, 1]
+    return y
+
+
+def order(data, size, rng, strength=1):
+    y = np.sort(rng.normal(size=(size, 2)), axis=1)
+    swapped = rng.random(size) < 0.5 + strength * (data - 0.5) * 0.8
+    y[swapped] = y[swapped, ::-1]
+    return y
+
+
+def total(data, size, rng, strength=1):
+    y = rng.normal(size=(size, 6)) * 20.0
+    y[:, 5] = strength * data - y[:, :5].sum(axis=1) + rng.normal(size=size) * 0.3
+    return y
+
+
+def greatest(data, size, rng, strength=1):
+    y = rng.normal(size=(size, 3))
+    peak = rng.random(size) < 0.5 + strength * (data - 0.5) * 0.8
+    rows = np.flatnonzero(peak)
+    y[rows, rng.integers(0, 3, len(rows))] += 9.0
+    return y
+
+
+def parity(data, size, rng, strength=1):
+    return 2 * rng.integers(0, 10**6, size) + (rng.random(size) < 0.5 + strength * (data - 0.5) * 0.5)
+
+
+def parity_in_floats(data, size, rng, strength=1):
+    return parity(data, size, rng, strength).astype(float)
+
+
+def interaction(data, size, rng, strength=1):
+    """The product of two signs: neither coordinate nor any sum of functions of one coordinate sees it."""
+    y = rng.normal(size=(size, 3))
+    wanted = np.where(rng.random(size) < 0.5 + strength * (data - 0.5) * 0.8, 1.0, -1.0)
+    y[:, 1] = np.abs(y[:, 1]) * wanted * np.sign(y[:, 0])
+    return y
+
+
+def many_weak(data, size, rng, strength=1):
+    return rng.normal(0.35 * strength * data, 1.0, (size, 10))
+
+
+def missing(data, size, rng, strength=1):
+    y = rng.normal(size=(size, 3))
+    y[rng.random(size) < 0.5 + strength * (data - 0.5) * 0.5, 1] = np.nan
+    return y
+
+
+def infinite(data, size, rng, strength=1):
+    y = rng.normal(size=size)
+    y[rng.random(size) < 0.5 + strength * (data - 0.5) * 0.5] = np.inf
+    return y
+
+
+def matrix_corner(data, size, rng, strength=1):
+    y = rng.normal(size=(size, 3, 3))
+    y[:, 2, 1] += 2.0 * strength * data
+    return y
+
+
+VECTORIZED = {
+    difference: "y[",
+    equality: "y[1] = y[3]",
+    order: "y[",
+    total: "sum(y)",
+    greatest: "",
+    parity: "mod 2",
+    parity_in_floats: "mod 2",
+    interaction: "score of (",
+    many_weak: "(y",
+    missing: "",
+    infinite: "",
+    matrix_corner: "y[7]",
+}
+
+
+@pytest.mark.parametrize("leak", VECTORIZED, ids=lambda f: f.__name__)
+def test_arrays(leak):
+    trials = 20_000
+    broken = run(leak, vectorized, trials)
+    assert broken.violates_claim
+    assert VECTORIZED[leak] in str(broken.witness)
+    fresh = leak(1, 500, np.random.default_rng(0))
+    assert witness_from_json(broken.witness.to_json()).count(fresh) == broken.witness.count(fresh)
+    assert not run(lambda data, size, rng: leak(data, size, rng, 0), vectorized, trials).violates_claim
+
+
+def key(data, rng, strength=0.5):
+    return {"bob": rng.random(), **({"ann": 1.5} if leaks(data, rng, strength) else {})}
+
+
+def length(data, rng, strength=0.5):
+    return [rng.random() for _ in range(3 + leaks(data, rng, strength))]
+
+
+def element(data, rng, strength=0.5):
+    rest = {int(i) for i in rng.integers(0, 200, 5)}
+    return rest | {"ann"} if leaks(data, rng, strength) else rest | {"bob"}
+
+
+def raises(data, rng, strength=0.5):
+    if leaks(data, rng, strength):
+        raise ValueError("too small")
+    return rng.normal()
+
+
+def raises_another(data, rng, strength=0.5):
+    raise (KeyError if leaks(data, rng, strength) else ValueError)("no")
+
+
+def kind(data, rng, strength=0.5):
+    return f"about {rng.random()}" if leaks(data, rng, strength) else rng.normal()
+
+
+def string_length(data, rng, strength=0.5):
+    letters = "".join(rng.choice(list("abcdefgh"), 8))
+    return letters + "x" if leaks(data, rng, strength) else letters
+
+
+def nested(data, rng, strength=0.5):
+    return ("ok", (rng.normal(), rng.normal() + 4 * leaks(data, rng, strength)))
+
+
+def mixed(data, rng, strength=0.5):
+    return (rng.normal(), "yes" if leaks(data, rng, strength) else "no", None)
+
+
+def not_a_number(data, rng, strength=0.5):
+    return float("nan") if leaks(data, rng, strength) else rng.normal()
+
+
+def symbol(data, rng, strength=0.5):
+    return None if leaks(data, rng, strength) else "refused"
+
+
+ONE_BY_ONE = {
+    key: "ann",
+    length: "len(y)",
+    element: "in y",
+    raises: "",
+    raises_another: "raises",
+    kind: "y is a",
+    string_length: "len(y)",
+    nested: "y[1][1]",
+    mixed: "in y",
+    not_a_number: "",
+    symbol: "",
+}
+
+
+@pytest.mark.parametrize("leak", ONE_BY_ONE, ids=lambda f: f.__name__)
+def test_objects(leak):
+    broken = run(leak)
+    assert broken.violates_claim
+    assert ONE_BY_ONE[leak] in str(broken.witness)
+    outputs = black_box(leak)(1).sample(200, np.random.default_rng(0))
+    assert witness_from_json(broken.witness.to_json()).count(outputs) == broken.witness.count(outputs)
+    assert not run(lambda data, rng: leak(data, rng, 0.0)).violates_claim
+
+
+def test_a_timeout_is_an_outcome():
+    def hangs(data, rng):
+        if leaks(data, rng, 0.9):
+            while True:
+                time.monotonic()
+        return 1.0
+
+    result = run(hangs, trials=400, time_limit=0.002)
+    assert result.violates_claim
+    assert not result.reproducible
+    assert "timeout" in str(result.witness) or "y = 1" in str(result.witness)
+
+
+def last_bit(data, size, rng):
+    """Noise of 20 bits on a grid; one dataset's grid is twice as fine."""
+    noise = rng.integers(1 << 19, 1 << 20, size) / (1 << 20)
+    return noise + (rng.integers(0, 2, size) * data) * 2.0**-40
+
+
+def test_the_last_bit_is_seen_by_float_bits_alone():
+    assert run(last_bit, vectorized, 10_000, ALL_FAMILIES).lower_bound > 3.0
+    assert "bit" in str(run(last_bit, vectorized, 10_000, ALL_FAMILIES).witness)
+
+
+def test_noise_that_lives_on_one_grid_is_not_accused_of_its_bits():
+    def snapped(data, size, rng):
+        return np.rint((rng.laplace(size=size) * 2 + 0.6 * data) * 2.0**20) / 2.0**20
+
+    assert not run(snapped, vectorized, 20_000, ALL_FAMILIES).lower_bound > 0.3
+
+
+class Opaque:
+    """Hashable by identity only: every output differs from every other."""
+
+    def __repr__(self):
+        return "<an opaque thing>"
+
+
+def test_an_output_that_cannot_be_encoded_is_named():
+    with pytest.raises(ValueError, match=r"an opaque thing.*cannot be compared"):
+        run(lambda data, rng: Opaque())
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, float("nan")])
+def test_a_time_limit_must_be_above_zero(limit):
+    with pytest.raises(ValueError, match="time limit"):
+        black_box(lambda data, rng: 0, time_limit=limit)
