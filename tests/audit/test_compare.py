@@ -1,0 +1,139 @@
+"""Comparing versions: exact, quiet when nothing has changed, loud when noise has; what cannot be compared is said."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from audit import AuditError, DatasetPair, GaussianDP, PureDP, audit, vectorized
+from audit.certificates import Box, Counts, MembershipGame
+from audit.cli import main
+from audit.compare import compare, p_value, recount
+from audit.results import save
+
+
+def noisy(scale, claim=None):
+    return vectorized(
+        lambda data, size, rng: data + rng.laplace(scale=scale, size=size),
+        claim=claim or PureDP(1.0),
+        name="noisy",
+        pairs=[DatasetPair(0, 1)],
+    )
+
+
+@pytest.fixture(scope="module")
+def before():
+    return audit(noisy(1.0), trials=20_000, seed=1, n_jobs=1)
+
+
+def with_counts(result, correct, wrong, seed):
+    counts = Counts(correct + wrong, 0, correct, 0, wrong, 0)
+    return dataclasses.replace(
+        result, counts=counts, certificate=MembershipGame(), trials=correct + wrong, training_runs=0, seed=seed
+    )
+
+
+def test_p_values_are_exact(before):
+    """Over every outcome of two samples of 12 guesses, p <= t has probability at most t; enumerated."""
+    size = 12
+    for odds in (0.5, 0.731):
+        weights = binom.pmf(np.arange(size + 1), size, odds)
+        table = {
+            (a, b): p_value(with_counts(before, a, size - a, 1), with_counts(before, b, size - b, 2))
+            for a, b in itertools.product(range(size + 1), repeat=2)
+        }
+        for level in (0.3, 0.05, 0.01):
+            assert sum(weights[a] * weights[b] for (a, b), p in table.items() if p <= level) <= level
+        assert table[0, size] < 1e-5
+        assert table[6, 6] == 1.0
+
+
+def test_a_change_of_noise_is_seen_and_no_change_is_not(before):
+    """A tenth less noise in 100,000 runs; if nothing changed, one of two comparisons errs with probability 0.002."""
+    again = [recount(before, noisy(scale), seed=2, trials=100_000, n_jobs=1) for scale in (1.0, 0.9)]
+    same, less = (compare([before], [result], error=0.001) for result in again)
+    assert not same.moved
+    assert less.moved
+    assert "no change beyond chance" in str(same)
+    assert "1 of 1 moved. Fisher's exact test" in str(less)
+    assert again[1].witness == before.witness
+    assert again[1].runs == 100_000 == again[1].counts.runs
+
+
+def test_a_box_is_compared_side_by_side(before):
+    old = dataclasses.replace(before, certificate=Box(), counts=Counts(500, 500, 300, 100, 0, 0, events=1))
+    new = dataclasses.replace(old, counts=Counts(500, 500, 300, 250, 0, 0, events=1), seed=9)
+    assert p_value(old, old) == 1.0
+    assert p_value(old, new) < 1e-10
+
+
+def test_where_delta_counts_so_does_the_rate_of_guesses(before):
+    """As many correct among the guesses, but far fewer guesses: nothing for pure DP, a change for a curve."""
+    old, new = (
+        dataclasses.replace(before, certificate=MembershipGame(), counts=Counts(*numbers), seed=seed)
+        for seed, numbers in enumerate([(500, 500, 300, 100, 100, 300), (500, 500, 150, 50, 50, 150)])
+    )
+    assert p_value(old, new) == 1.0
+    curve = [
+        dataclasses.replace(result, claim=GaussianDP(1.0), certificate=MembershipGame(tangent=0.5))
+        for result in (old, new)
+    ]
+    assert p_value(*curve) < 1e-10
+
+
+def test_errors_are_shared_among_comparisons(before):
+    """p = 0.03 is beyond chance for one comparison at 0.05, and not for one of two."""
+    old, new = with_counts(before, 600, 400, 1), with_counts(before, 648, 352, 2)
+    assert 0.025 < p_value(old, new) < 0.05
+    assert compare([old], [new], error=0.05).moved
+    other_old, other_new = (dataclasses.replace(old, mechanism="other", seed=seed) for seed in (3, 4))
+    assert not compare([old, other_old], [new, other_new], error=0.05).moved
+
+
+def test_what_cannot_be_compared_is_said(before):
+    elsewhere = audit(noisy(1.0), trials=20_000, seed=5, n_jobs=1)
+    for new, words in (
+        (elsewhere, "another event now"),
+        (dataclasses.replace(before, claim=PureDP(2.0)), "claimed as 2-DP now"),
+        (dataclasses.replace(before, pair="other"), "audited on other now"),
+        (dataclasses.replace(before, mechanism="new"), "not in the new results"),
+        (dataclasses.replace(before, certificate=Box()), "another certificate now"),
+    ):
+        drift = compare([before], [new])
+        assert not drift.moved
+        assert not drift.comparisons
+        assert words in str(drift)
+    assert "only in the new results" in str(compare([], [before]))
+
+
+def test_one_seed_for_both_is_said(before):
+    assert "not independent" in str(compare([before], [before]))
+
+
+def test_recounting_refuses_what_would_not_be_a_fair_sample(before):
+    with pytest.raises(AuditError, match="Seed 1 is that of the old audit"):
+        recount(before, noisy(1.0), seed=1)
+    with pytest.raises(AuditError, match="has no pair '0 against 1' any more"):
+        recount(before, vectorized(lambda data, size, rng: rng.random(size), claim=PureDP(1.0)), seed=2)
+
+
+def test_the_command_exits_with_one_if_a_bound_moved(before, tmp_path, capsys):
+    files = {name: tmp_path / f"{name}.json" for name in ("old", "same", "moved", "other")}
+    save([before], files["old"])
+    save([recount(before, noisy(1.0), seed=2, n_jobs=1)], files["same"])
+    save([recount(before, noisy(0.7), seed=2, n_jobs=1)], files["moved"])
+    save([dataclasses.replace(before, mechanism="other")], files["other"])
+    assert [main(["compare", str(files["old"]), str(new)]) for new in files.values()] == [0, 0, 1, 2]
+    written = capsys.readouterr()
+    assert "moved" in written.out
+    assert "can be compared with" in written.err
+
+
+def test_the_command_recounts_registered_mechanisms(tmp_path, capsys):
+    assert main(["audit", "laplace", "--trials", "4000", "--seed", "1", "--jobs", "1", "--out", str(tmp_path)]) == 0
+    new = tmp_path / "new.json"
+    assert main(["recount", str(tmp_path / "audit.json"), "--seed", "2", "--jobs", "1", "--out", str(new)]) == 0
+    assert main(["compare", str(tmp_path / "audit.json"), str(new)]) == 0
+    assert "laplace, 1-DP" in capsys.readouterr().out

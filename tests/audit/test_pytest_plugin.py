@@ -1,0 +1,238 @@
+"""The privacy_audit fixture: it fails for what leaks, passes for what does not, and says what a person needs.
+
+Every run inside is seeded by its test's name; a right mechanism fails one of these with probability 1e-6 at most.
+"""
+
+import re
+
+import pytest
+
+from audit.pytest_plugin import _seed
+
+pytest_plugins = ["pytester"]
+
+NOISY = """
+    import pytest
+    from audit import DatasetPair, PureDP, black_box
+
+    def noisy(scale):
+        def count(people, size, rng):
+            return len(people) + rng.laplace(scale=scale, size=size)
+        return count
+
+    PAIRS = [((), ("ann",))]
+"""
+
+
+@pytest.fixture
+def suite(pytester):
+    """Function that writes a test module below `NOISY` and runs it with the given options."""
+
+    def run(body, *options, inprocess=True):
+        pytester.makepyfile(test_leaks=NOISY + body)
+        run_ = pytester.runpytest_inprocess if inprocess else pytester.runpytest_subprocess
+        return run_("-p", "no:cacheprovider", "--strict-markers", *options)
+
+    return run
+
+
+def test_a_leak_fails_with_all_that_is_needed(suite):
+    result = suite("""
+    def test_leak(privacy_audit):
+        privacy_audit.check(noisy(0.5), epsilon=1.0, pairs=PAIRS)
+    """)
+    result.assert_outcomes(failed=1)
+    text = result.stdout.str()
+    for words in (
+        "count leaks more than its claim of 1-DP.",
+        "claim      1-DP: epsilon = 1",
+        "certified  epsilon >= 1.",
+        "wrong with probability 5e-07",
+        "pair       x = (), x' = ('ann',)",
+        "event      {y <= ",
+        " on x, ",
+        f"seed       {_seed('test_leaks.py::test_leak', 1, 0)}",
+        "reproduce  pytest test_leaks.py::test_leak --privacy-runs=100000 --privacy-false-alarm=1e-06",
+    ):
+        assert words in text
+    assert "Traceback" not in text
+    assert "pytest_plugin.py" not in text
+
+
+def test_the_line_that_reproduces_does(suite, pytester):
+    body = """
+    @pytest.mark.parametrize("scale", [0.5], ids=["a b"])
+    def test_leak(privacy_audit, scale):
+        privacy_audit.check(noisy(scale), epsilon=1.0, pairs=PAIRS)
+    """
+    first = suite(body, "--privacy-suite-false-alarm=1e-4", "--privacy-seed=3").stdout.str()
+    line = re.search(r"reproduce  pytest (.*)", first).group(1)
+    assert line.startswith("'test_leaks.py::test_leak[a b]' ")
+    import shlex
+
+    second = pytester.runpytest_inprocess("-p", "no:cacheprovider", *shlex.split(line)).stdout.str()
+    told = [re.search(r"  claim  (.|\n)*  seed .*", text).group(0) for text in (first, second)]
+    assert told[0] == told[1]
+
+
+def test_what_is_right_passes_and_says_what_it_would_have_caught(suite):
+    body = """
+    def test_right(privacy_audit):
+        result = privacy_audit.check(noisy(1.0), epsilon=1.0, pairs=PAIRS, runs=20_000)
+        assert 0.5 < result.lower_bound < 1.0
+
+    def test_other():
+        pass
+    """
+    result = suite(body, "-rP")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*privacy audits*",
+            "test_leaks.py::test_right: count, 1-DP, 20,000 runs, seed *would have caught epsilon >= 1.*",
+        ]
+    )
+    quiet = suite(body)
+    quiet.stdout.fnmatch_lines(["1 privacy audits; -rP or -v says what each would have caught."])
+
+
+def test_nothing_is_said_where_nothing_is_audited(suite):
+    result = suite("""
+    def test_other():
+        pass
+    """)
+    result.assert_outcomes(passed=1)
+    assert "privacy audits" not in result.stdout.str()
+
+
+def test_positive_controls(suite):
+    result = suite("""
+    def test_bad(privacy_audit):
+        privacy_audit.must_fail(noisy(0.5), epsilon=1.0, pairs=PAIRS)
+
+    def test_good(privacy_audit):
+        privacy_audit.must_fail(noisy(2.0), epsilon=1.0, pairs=PAIRS, runs=2_000)
+    """)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        ["count must fail its privacy audit, and did not: 1-DP was not refuted in 2,000 runs.*"]
+    )
+
+
+def test_plain_functions_mechanisms_and_claims(suite):
+    suite("""
+    def one(people, rng):
+        return len(people) + rng.laplace()
+
+    def test_one_by_one(privacy_audit):
+        privacy_audit.check(one, epsilon=1.0, pairs=PAIRS, runs=2_000)
+
+    def test_mechanism(privacy_audit):
+        pair = DatasetPair((), ("ann",))
+        privacy_audit.check(black_box(one, claim=PureDP(1.0)), pairs=pair, runs=2_000)
+        privacy_audit.check(black_box(one, claim=PureDP(1.0), pairs=[pair]), runs=2_000)
+
+    def test_approximate(privacy_audit):
+        assert str(privacy_audit.check(one, epsilon=1.0, delta=0.1, pairs=PAIRS, runs=500).claim) == "(1, 0.1)-DP"
+    """).assert_outcomes(passed=3)
+
+
+def test_wrong_input_is_an_error_in_a_sentence(suite):
+    result = suite("""
+    def test_both(privacy_audit):
+        privacy_audit.check(noisy(1.0), claim=PureDP(1.0), epsilon=1.0, pairs=PAIRS)
+
+    def test_delta(privacy_audit):
+        privacy_audit.check(noisy(1.0), delta=0.1, pairs=PAIRS)
+
+    def test_pair(privacy_audit):
+        privacy_audit.check(noisy(1.0), epsilon=1.0, pairs=[1])
+
+    def test_claimless(privacy_audit):
+        privacy_audit.check(noisy(1.0), pairs=PAIRS)
+
+    def test_callable(privacy_audit):
+        privacy_audit.check("noisy", epsilon=1.0, pairs=PAIRS)
+    """)
+    result.assert_outcomes(failed=5)
+    for words in (
+        "give one of them",
+        "without an epsilon",
+        "1 is not a pair of datasets",
+        "claim of count is None",
+        "'noisy' is not a mechanism",
+    ):
+        assert words in result.stdout.str()
+
+
+TERMS = """
+    def test_default(privacy_audit):
+        print("TERMS", privacy_audit._terms(None, None, None))
+        privacy_audit._checks += 1
+
+    @pytest.mark.privacy_audit(runs=500, false_alarm=1e-3)
+    def test_marked(privacy_audit):
+        privacy_audit._checks += 1
+        print("TERMS", privacy_audit._terms(None, None, None))
+
+    @pytest.mark.privacy_audit(runs=500, false_alarm=1e-3)
+    def test_called(privacy_audit):
+        print("TERMS", privacy_audit._terms(700, 2.0, 1e-9))
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "terms"),
+    [
+        ([], [(100_000, None, 1e-6), (500, None, 5e-4), (700, 2.0, 1e-9)]),
+        (["--privacy-runs=1e6", "--privacy-seconds=5"], [(1_000_000, 5.0, 1e-6), (500, 5.0, 5e-4), (700, 2.0, 1e-9)]),
+        (["--privacy-false-alarm=1e-4"], [(100_000, None, 1e-4), (500, None, 5e-5), (700, 2.0, 1e-9)]),
+        (["--privacy-suite-false-alarm=3e-5"], [(100_000, None, 1e-5), (500, None, 5e-6), (700, 2.0, 1e-9)]),
+    ],
+)
+def test_terms_come_from_the_call_the_marker_and_the_command_line(suite, options, terms):
+    text = suite(TERMS, "-rP", *options).stdout.str()
+    said = re.findall(r"TERMS _Terms\(runs=(\d+), seconds=([\w.]+), false_alarm=([\d.e-]+), seed=(\d+)\)", text)
+    found = [
+        (int(runs), None if seconds == "None" else float(seconds), float(alarm)) for runs, seconds, alarm, _ in said
+    ]
+    assert found == [(runs, seconds, pytest.approx(alarm)) for runs, seconds, alarm in terms]
+    assert len({seed for *_, seed in said}) == 3
+
+
+def test_terms_from_the_ini_file(suite, pytester):
+    pytester.makeini("[pytest]\nprivacy_runs = 2e4\nprivacy_false_alarm = 1e-5\n")
+    assert "_Terms(runs=20000, seconds=None, false_alarm=1e-05" in suite(TERMS, "-rP").stdout.str()
+
+
+def test_an_unknown_word_in_the_marker_is_refused(suite):
+    result = suite("""
+    @pytest.mark.privacy_audit(trials=500)
+    def test_marked(privacy_audit):
+        privacy_audit.check(noisy(1.0), epsilon=1.0, pairs=PAIRS)
+    """)
+    assert "takes runs=, seconds= and false_alarm=" in result.stdout.str()
+
+
+def test_under_xdist_the_same_is_found_and_said(suite):
+    body = """
+    def test_leak(privacy_audit):
+        privacy_audit.check(noisy(0.5), epsilon=1.0, pairs=PAIRS)
+
+    def test_right(privacy_audit):
+        privacy_audit.check(noisy(1.0), epsilon=1.0, pairs=PAIRS, runs=2_000)
+    """
+    alone = suite(body, "-v", "--privacy-suite-false-alarm=1e-4")
+    together = suite(body, "-v", "--privacy-suite-false-alarm=1e-4", "-n", "2", inprocess=False)
+    together.assert_outcomes(passed=1, failed=1)
+    said = [
+        sorted(line for line in outcome.stdout.lines if ": count, 1-DP, " in line and line.startswith("test_leaks"))
+        for outcome in (alone, together)
+    ]
+    assert set(said[0]) == set(said[1])
+    assert len(set(said[0])) == 2
+
+
+def test_seeds_belong_to_names():
+    assert _seed("a.py::b", 1, 0) == _seed("a.py::b@group", 1, 0)
+    assert len({_seed("a.py::b", 1, 0), _seed("a.py::b", 2, 0), _seed("a.py::b", 1, 1), _seed("a.py::c", 1, 0)}) == 4
