@@ -16,6 +16,8 @@ from scipy.special import expit, log_expit, ndtri
 Floats = NDArray[np.float64]
 STANDARD_ERRORS = 2.0
 PENALTY = 1.0
+NO_IDEA = 1e3
+"""Standard error of a log ratio of which nothing is known."""
 KNOTS = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
 
 
@@ -59,7 +61,7 @@ def smooth(centres: Floats, fitting: Binned, judging: Binned) -> Curve:
     """
     both = Binned(fitting.counts + judging.counts, fitting.counts_prime + judging.counts_prime)
     if not (np.any(both.counts) and np.any(both.counts_prime)):
-        return Curve(np.zeros(len(centres)), np.full(len(centres), np.inf))
+        return Curve(np.zeros(len(centres)), np.full(len(centres), NO_IDEA))
 
     def loss(basis: Floats) -> float:
         logit = _fit(basis, fitting)

@@ -151,7 +151,7 @@ class TestBadInput:
             ({"pairs": []}, "names no pairs"),
             ({"pairs": [(0, 1)]}, r"\(0, 1\) is not a pair of datasets; write DatasetPair"),
             ({"claim": "1-DP"}, "The claim of .* is '1-DP'"),
-            ({"witnesses": "all"}, "witnesses is 'all'"),
+            ({"witnesses": "everything"}, "witnesses is 'everything'"),
         ],
     )
     def test_one_clear_sentence(self, options, message):

@@ -56,7 +56,6 @@ def test_an_unknown_key_is_impossible():
     assert np.isneginf(law.log_density(outputs)).tolist() == [True, False]
 
 
-@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # of a curve fitted to one side only
 def test_an_audit_sees_the_key_in_the_twin_and_no_more_than_delta_in_the_mechanism():
     """At 99.9 % each; the twin shows the key always."""
     twin, sound = HistogramWithoutThreshold(1.0, 0.01), StableHistogram(1.0, 0.01)
