@@ -5,6 +5,7 @@ A mechanism and a claim enter, an `AuditResult` leaves. The order of the steps i
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -16,10 +17,11 @@ from audit.mechanism import Mechanism, OutputDistribution
 from audit.neighbours import DatasetPair, shorten
 from audit.results import AuditResult, provenance
 from audit.sampling import ProgressCallback, certification_counts, entropy, training_outputs
-from audit.witnesses import DEFAULT_FAMILIES, Choice, Family, choose
+from audit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, Choice, Family, choose
 
 LEAST_TRIALS = 100
 MOST_TRAINING_RUNS = 400_000
+QUARTER = 4
 
 Sides = tuple[OutputDistribution, OutputDistribution]
 
@@ -48,7 +50,7 @@ def audit(
         A reference implementation, or a function wrapped by `black_box` or `vectorized`.
     pairs : DatasetPair or sequence of DatasetPair, optional
         Neighbouring datasets to tell apart; by default the mechanism's own ``worst_pairs()``. Several pairs
-        compete on training runs and one is certified.
+        compete on training runs and one is certified; many go through successive halving.
     claim : Claim, optional
         What to audit; by default the mechanism's own claim.
     trials : int
@@ -59,8 +61,9 @@ def audit(
         Root of all random streams; a fresh one by default. The result depends on nothing else.
     n_jobs : int, optional
         Parallel workers, as joblib's; by default every core, or the active `joblib.parallel_config`.
-    witnesses : 'auto' or sequence of Family
-        Where candidate events come from.
+    witnesses : 'auto', 'all' or sequence of Family
+        Where candidate events come from: 'auto' takes floating-point numbers for the real numbers that proofs speak
+        of; 'all' looks at their last bits too, where almost every sampler in double precision leaks.
     progress : callable, optional
         Called with a `audit.sampling.Progress` as certification runs finish.
 
@@ -169,15 +172,27 @@ def _train(
     confidence: float,
     seed: int,
 ) -> tuple[int, Choice]:
-    """Choose pair, witness and certificate by the bound predicted from ``size`` runs a side and pair."""
-    best = 0
-    choices: list[Choice] = []
-    for index, pair_sides in enumerate(sides):
-        outputs, outputs_prime = training_outputs(pair_sides, size, seed, index)
-        choices.append(choose(families, outputs, outputs_prime, claim, runs, confidence))
-        if choices[index].predicted > choices[best].predicted:
-            best = index
-    return best, choices[best]
+    """Choose pair, witness and certificate by the bound predicted from ``size`` runs a side and pair on average.
+
+    Up to four pairs are compared at once. More go through successive halving (Jamieson and Talwalkar 2016): rounds of
+    equal cost, after each of which the better quarter goes on with four times the runs each.
+    """
+    alive, budget = list(range(len(sides))), size * len(sides)
+    rounds = 1 if len(sides) <= QUARTER else 1 + math.ceil(math.log(len(sides), QUARTER))
+    for number in range(rounds):
+        each = budget // (rounds * len(alive))
+        if each < 2:
+            raise AuditError(f"The trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
+        choices = []
+        for index in alive:
+            place = index + number * len(sides)
+            outputs, outputs_prime = training_outputs(sides[index], each, seed, place)
+            choices.append(choose(families, outputs, outputs_prime, claim, runs, confidence))
+        merits = [(choice.predicted, choice.significance) for choice in choices]
+        order = sorted(range(len(alive)), key=lambda i: merits[i], reverse=True)
+        best = alive[order[0]], choices[order[0]]
+        alive = [alive[i] for i in order[: max(1, len(alive) // QUARTER)]]
+    return best
 
 
 def _checked_pairs(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
@@ -195,6 +210,10 @@ def _checked_pairs(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
 def _families(witnesses: str | Sequence[Family]) -> Sequence[Family]:
     if witnesses == "auto":
         return DEFAULT_FAMILIES
+    if witnesses == "all":
+        return ALL_FAMILIES
     if isinstance(witnesses, str) or len(witnesses) == 0:
-        raise AuditError(f"witnesses is {witnesses!r}; it must be 'auto' or a list of families of audit.witnesses.")
+        raise AuditError(
+            f"witnesses is {witnesses!r}; it must be 'auto', 'all' or a list of families of audit.witnesses."
+        )
     return witnesses

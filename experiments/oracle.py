@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from audit.certificates import Counts, MembershipGame, clopper_pearson_lower
 from audit.witnesses.oracle import LogRatio
@@ -36,7 +37,7 @@ def oracle_bound(tails: Floats, runs: int, confidence: float) -> float:
 
     >>> tails = np.array([[0.731, 0.0], [0.269, 0.0], [0.269, 1.0], [0.731, 1.0]])
     >>> round(oracle_bound(tails, 2_000_000, 0.95), 3)
-    0.997
+    0.996
     """
     half = runs / 2.0
     up, up_prime, low, low_prime = half * tails
@@ -82,8 +83,10 @@ def tails_of(law: Any, law_prime: Any, draws: int = 1_000_000, seed: int = 0) ->
         exact = True
     else:
         score = LogRatio(law, law_prime)
-        ratios = tuple(_draw(one, score, draws, seed + k) for k, one in enumerate((law, law_prime)))  # type: ignore[assignment]
-        masses = [np.full(draws, 1.0 / draws)] * 2
+        pooled = np.concatenate([_draw(one, score, draws, seed + k) for k, one in enumerate((law, law_prime))])
+        ratios = (pooled, pooled)
+        # every draw counts for both sides, by its chance of coming from each: no cut shows a ratio that is not there
+        masses = [share / share.sum() for share in (expit(pooled), expit(-pooled))]
         exact = False
     thresholds = _cuts(np.concatenate(ratios), np.concatenate(masses))
     return np.array(

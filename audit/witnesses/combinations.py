@@ -75,8 +75,9 @@ class Combined:
 class Reduced:
     """One number that sums up all coordinates; coordinates that are NaN are left out.
 
-    The statistics are sum, max, min, argmax, argmin, lead (greatest less second greatest), norm (root of the sum of
-    squares), distinct (how many different numbers) and numbers (how many finite ones).
+    The statistics are sum, max, min, argmax (the first; the size where all are equal), argmin, lead (greatest less
+    second greatest), norm (root of the sum of squares), distinct (how many different numbers) and numbers (how many
+    finite ones).
 
     Parameters
     ----------
@@ -127,7 +128,7 @@ class Reduced:
                 return filled.min(axis=1) if self.statistic == "min" else filled.argmin(axis=1)
         filled = np.where(missing, -np.inf, columns)
         if self.statistic == "argmax":
-            return filled.argmax(axis=1)
+            return np.where(filled.max(axis=1) == columns.min(axis=1), self.size, filled.argmax(axis=1))
         if self.statistic == "max" or self.size == 1:
             return filled.max(axis=1)
         top = np.partition(filled, self.size - 2, axis=1)[:, -2:]

@@ -33,17 +33,19 @@ class Combinations:
     Parameters
     ----------
     most : int
-        How many features are cut: those with the greatest evidence.
+        How many features of each kind, of two coordinates and of all, are cut: those with the greatest evidence.
     """
 
-    most: int = 4
+    most: int = 3
 
     def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
         """See `Family`."""
         groups, extra = described(outputs, outputs_prime)
         if not groups:
             return []
-        scores = _cut(screen(extra, outputs, outputs_prime, self.most), outputs, outputs_prime)
+        whole, pairs = ([f for f in extra if isinstance(f, Reduced) is kind] for kind in (True, False))
+        chosen = [*screen(whole, outputs, outputs_prime, self.most), *screen(pairs, outputs, outputs_prime, self.most)]
+        scores = _cut(chosen, outputs, outputs_prime)
         counts = [count for group in groups if size_of(outputs) > 2 for count in _counts(group, outputs, outputs_prime)]
         return scores + [Monotone(count, sign, learnt=True) for count in counts for sign in (1, -1)]
 

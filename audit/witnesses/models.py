@@ -151,13 +151,13 @@ class Tree:
 @readable
 @dataclass(frozen=True)
 class Filled:
-    """Another feature with NaN and infinities replaced by numbers that a tree can compare: -2e38, -1e38 and 1e38.
+    """Another feature with NaN and infinities replaced by numbers that a tree can compare: -2e30, -1e30 and 1e30.
 
     Examples
     --------
     >>> from audit.witnesses.features import Value
     >>> Filled(Value())(np.array([1.0, np.inf, np.nan])).tolist()
-    [1.0, 1e+38, -2e+38]
+    [1.0, 1e+30, -2e+30]
     """
 
     feature: Feature
@@ -170,7 +170,7 @@ class Filled:
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
         numbers = np.asarray(self.feature(outputs), float)
-        return np.asarray(np.nan_to_num(numbers, nan=-2e38, posinf=1e38, neginf=-1e38))
+        return np.asarray(np.nan_to_num(numbers, nan=-2e30, posinf=1e30, neginf=-1e30))
 
 
 def _score_of(labels: list[str]) -> str:

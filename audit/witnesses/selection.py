@@ -26,18 +26,23 @@ from audit.witnesses.smoothing import Binned, Curve, keep_near, smooth
 Floats = NDArray[np.float64]
 LEVELS = 72
 TANGENTS = 24
-CAUTION = 3.0
+CAUTION = 2.0
 EASY_TO_READ, HARD_TO_READ = 0.001, 0.02
 """Shares by which a score must beat the simpler ones before it: one feature, or a sum or tree of many."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A witness, the certificate to use with it, and the bound that training predicts for the two."""
+    """A witness, the certificate to use with it, and the bound that training predicts for the two.
+
+    The significance compares choices of which no bound above 0 is predicted: correct less wrong guesses in training,
+    in standard deviations and seen pessimistically.
+    """
 
     witness: Witness
     certificate: Certificate
     predicted: float
+    significance: float = -math.inf
 
 
 def choose(
@@ -100,6 +105,11 @@ class _Cuts:
     lower: _Tails
     size: int
 
+    @property
+    def caution(self) -> float:
+        """Standard errors by which the luckiest of so many cuts is to be doubted."""
+        return _caution(len(self.thresholds))
+
     @classmethod
     def of(cls, score: Score, fitting: tuple[Outputs, Outputs], judging: tuple[Outputs, Outputs]) -> _Cuts | None:
         values = [score(outputs) for outputs in (*fitting, *judging)]
@@ -132,14 +142,20 @@ def _tails(tail: Callable[[Floats], Floats], likely: int, seen: Binned, curve: C
     """
     counts = np.array([tail(seen.counts), tail(seen.counts_prime)])
     correct, wrong = counts[likely], counts[1 - likely]
-    least = logit(np.maximum(clopper_pearson_lower(correct, correct + wrong, ndtr(-CAUTION)), 1e-12))
-    raw_error = np.maximum(np.log(np.maximum(correct, 0.5) / (wrong + 0.5)) - least, 0.0) / CAUTION
+    caution = _caution(counts.shape[1])
+    least = logit(np.maximum(clopper_pearson_lower(correct, correct + wrong, ndtr(-caution)), 1e-12))
+    raw_error = np.maximum(np.log(np.maximum(correct, 0.5) / (wrong + 0.5)) - least, 0.0) / caution
     if curve is None:
         return _Tails(counts, raw_error)
     divided = curve.divide(seen.pooled)
     estimate = keep_near(np.array([tail(divided.counts), tail(divided.counts_prime)]), counts, size)
     pooled = np.maximum(tail(seen.pooled), 1e-9)
     return _Tails(estimate, np.minimum(tail(seen.pooled * curve.standard_error) / pooled, raw_error))
+
+
+def _caution(cuts: int) -> float:
+    """About the expected largest of so many standard normal errors, and at most ``CAUTION``."""
+    return min(CAUTION, math.sqrt(2.0 * math.log(cuts + 1.0)))
 
 
 @dataclass(frozen=True)
@@ -176,7 +192,7 @@ class _Candidate:
     def choice(self, score: Score, cuts: _Cuts) -> Choice:
         guess_x = None if self.upper is None else score.at_least(cuts.thresholds[self.upper].item())
         guess_x_prime = None if self.lower is None else score.at_most(cuts.thresholds[self.lower].item())
-        return Choice(Witness(guess_x, guess_x_prime), self.certificate, self.predicted)
+        return Choice(Witness(guess_x, guess_x_prime), self.certificate, self.predicted, self.significance)
 
 
 def _levels(pooled: NDArray[Any]) -> NDArray[Any]:
@@ -257,7 +273,7 @@ def _first_of_the_largest(bounds: Floats, counts: Counts) -> int:
 def _predict(cuts: _Cuts, upper: NDArray[np.int64], lower: NDArray[np.int64], runs: int) -> Counts:
     """Counts to expect in ``runs`` certification runs, shifted to the pessimistic side.
 
-    The log ratio of correct to wrong guesses is taken ``CAUTION`` standard errors below its estimate, so that a
+    The log ratio of correct to wrong guesses is taken ``cuts.caution`` standard errors below its estimate, so that a
     lucky handful of training outputs does not pass for a strong event.
     """
     present = np.array([upper >= 0, lower >= 0])
@@ -269,8 +285,8 @@ def _predict(cuts: _Cuts, upper: NDArray[np.int64], lower: NDArray[np.int64], ru
     # half of the shift falls on either kind, but correct guesses are never doubted beyond their own standard error:
     # against a delta it matters how many they are
     doubt = np.minimum(combined / 2, 1.0 / np.sqrt(np.maximum(np.sum(correct, axis=0), 1.0)))
-    correct = correct * np.exp(-CAUTION * doubt)
-    wrong = (wrong + 0.5 * present) * np.exp(CAUTION * (combined - doubt))
+    correct = correct * np.exp(-cuts.caution * doubt)
+    wrong = (wrong + 0.5 * present) * np.exp(cuts.caution * (combined - doubt))
     correct, wrong = (np.minimum(counts, cuts.size) * (runs / 2 / cuts.size) for counts in (correct, wrong))
     return Counts(runs / 2, runs / 2, correct[0], wrong[0], wrong[1], correct[1], events=int(present.any(axis=1).sum()))
 
