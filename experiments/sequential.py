@@ -36,6 +36,7 @@ from mechanisms.response import RandomisedResponse
 LEVELS = (0.05, 1e-6)
 MOST_RUNS = 2_000_000
 FIXED_SIZE_AUDITS = 20
+MOST_RUNS_TO_SEARCH = 30_000  # beyond, the search for the fixed size would take hours
 PARTS = ("validity", "seconds", "refute")
 
 
@@ -55,16 +56,15 @@ def cases() -> list[Case]:
     half = GaussianSensitivityOffByTwo(1.0, 1e-5)
     listed = [
         Case("Laplace, half the noise", LaplaceHalfNoise(1.0), PureDP(1.0)),
-        Case("Laplace, epsilon off by 10 %", Laplace(1.1), PureDP(1.0)),
-        Case("Laplace, epsilon off by 2 %", Laplace(1.02), PureDP(1.0)),
-        Case("Gaussian, half the noise, (1, 1e-5)", half, ApproxDP(1.0, 1e-5)),
         Case("Gaussian, half the noise, mu-GDP", half, half.claims[1]),
         Case("Gaussian, half the noise, rho-zCDP", half, half.claims[2]),
+        Case("Laplace, epsilon off by 10 %", Laplace(1.1), PureDP(1.0)),
+        Case("Gaussian, half the noise, (1, 1e-5)", half, ApproxDP(1.0, 1e-5)),
     ]
     for entry in entries():
         if entry.name.startswith("broken/sparse-vector-") and entry.name[-1] in "3456":
             listed.append(Case(f"sparse vector {entry.name[-1]}", entry.mechanism, entry.claim, entry.pairs, 200_000))
-    return listed
+    return [*listed, Case("Laplace, epsilon off by 2 %", Laplace(1.02), PureDP(1.0))]
 
 
 def information_limit(case: Case, alpha: float) -> float | None:
@@ -271,7 +271,7 @@ def _refute(case: Case, alpha: float, seeds: Sequence[int]) -> dict[str, Any]:
         "alpha": alpha,
         "sequential": median,
         "quartiles": np.quantile(runs, [0.25, 0.75], method="nearest").tolist(),
-        "fixed": fixed_size(case, alpha, seeds[:FIXED_SIZE_AUDITS], start),
+        "fixed": fixed_size(case, alpha, seeds[:FIXED_SIZE_AUDITS], start) if start <= MOST_RUNS_TO_SEARCH else None,
         "limit": information_limit(case, alpha),
         "seeds": len(seeds),
     }
