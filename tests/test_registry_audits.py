@@ -1,7 +1,7 @@
 """The harness's own privacy tests: sound mechanisms pass a check, and their broken twins show that checks can fail.
 
 A right mechanism fails with probability 1e-6 at most. This is a short list; `pytest tests/test_registry_audits.py
---privacy-runs=1000000 -n auto` is the nightly version: every registered mechanism, and every twin but those in `TOO_NEAR`.
+--privacy-runs=1000000 -n auto` is the nightly version: every mechanism, and every twin but those in `TOO_NEAR`.
 """
 
 import pytest
