@@ -26,6 +26,7 @@ from audit.witnesses.smoothing import Binned, Curve, keep_near, smooth
 Floats = NDArray[np.float64]
 LEVELS = 72
 TANGENTS = 24
+FEW_VALUES = 8
 CAUTION = 2.0
 EASY_TO_READ, HARD_TO_READ = 0.001, 0.02
 """Shares by which a score must beat the simpler ones before it: one feature, or a sum or tree of many."""
@@ -128,7 +129,9 @@ class _Cuts:
         if score.smooth and getattr(score, "learnt", False):  # a learnt score flatters the outputs it was learnt on
             halves = (Binned(*(_count(place[part::2], bins) for place in places[2:])) for part in (0, 1))
             curve = smooth(_centres(thresholds), *halves)
-        elif score.smooth:
+        elif (
+            score.smooth and len(thresholds) > FEW_VALUES
+        ):  # a handful of values is better counted than bent to a curve
             curve = smooth(_centres(thresholds), Binned(*(_count(place, bins) for place in places[:2])), seen)
         upper, lower = (_tails(tail, i, seen, curve, size) for i, tail in enumerate((_from_above, _from_below)))
         return cls(thresholds, upper, lower, size)
