@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -15,42 +16,63 @@ from audit.reporting.numbers import percent
 from audit.results import AuditResult
 
 STYLE = {"consistent": ("#0072B2", "o"), "violated": ("#D55E00", "s")}  # Okabe and Ito's palette, and shapes
+ROWS = 54
+"""Most results in a panel."""
 
 
 def certified_against_proven(results: Sequence[AuditResult], family_confidence: float) -> Figure:
     """Draw every result as a share of its claim: the certified bound, the one-sided interval, the exact value.
 
-    A bound to the right of 1 contradicts the claim. Violated ones come last.
+    Consistent results stand in panels on a linear axis that ends just above 1, violated ones in a panel of their own
+    on a logarithmic axis. Claims whose parameter is 0 have no share and are left out.
     """
-    shown = sorted((result for result in results if result.proven > 0.0), key=lambda result: result.violates_claim)
-    figure = Figure(figsize=(7.0, 1.3 + 0.19 * len(shown)), layout="constrained")
+    shown = [result for result in results if result.proven > 0.0]
+    consistent = [result for result in shown if not result.violates_claim]
+    violated = [result for result in shown if result.violates_claim]
+    panels = [consistent[start : start + ROWS] for start in range(0, len(consistent), ROWS)] + [violated] * bool(
+        violated
+    )
+    tallest = max((len(panel) for panel in panels), default=1)
+    figure = Figure(figsize=(max(4.6 * len(panels), 6.5), 1.5 + 0.145 * tallest), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    shares = [result.lower_bound / result.proven for result in shown]
-    exacts = [(result.exact or 0.0) / result.proven for result in shown]
-    right = 1.08 * max([1.2, *shares, *(min(exact, 4.0) for exact in exacts)])
-    for height, (result, share) in enumerate(zip(shown, shares, strict=True)):
+    for axes, panel in zip(figure.subplots(1, max(len(panels), 1), squeeze=False)[0], panels, strict=False):
+        _draw(axes, panel, tallest)
+    runs = " or ".join(sorted({f"{result.trials:,}" for result in shown}))
+    figure.suptitle(
+        f"Certified lower bounds on privacy loss, {runs} runs each; all hold together at {percent(family_confidence)}",
+        fontsize=9,
+    )
+    figure.supxlabel("share of the proven bound, in the claim's own parameter", fontsize=8)
+    for verdict, (colour, marker) in STYLE.items():
+        figure.axes[0].plot([], [], marker=marker, color=colour, markersize=4, label=f"certified, {verdict}")
+    figure.axes[0].plot([], [], marker="|", color="black", linestyle="none", markersize=8, label="exact for the pair")
+    figure.axes[0].plot([], [], color="black", linewidth=0.8, linestyle="--", label="proven")
+    figure.legend(fontsize=7, loc="outside lower left", ncols=4, frameon=False)
+    return figure
+
+
+def _draw(axes: Axes, panel: Sequence[AuditResult], tallest: int) -> None:
+    """Draw one panel: a marker at each certified bound, a line for the interval above it, a tick at the exact value."""
+    shares = [result.lower_bound / result.proven for result in panel]
+    exacts = [None if result.exact is None else result.exact / result.proven for result in panel]
+    if panel[0].violates_claim:
+        left, right = 0.8, 1.5 * max([2.0, *shares])
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda share, _: f"{share:g}")
+    else:
+        left, right = 0.0, 1.15 * max([1.0, *shares])
+    for height, (result, share, exact) in enumerate(zip(panel, shares, exacts, strict=True)):
         colour, marker = STYLE[result.verdict]
         axes.plot([share, right], [height, height], color=colour, linewidth=1.0, alpha=0.35)
-        axes.plot(share, height, marker=marker, markersize=4.5, color=colour, linestyle="none")
-        if result.exact is not None and exacts[height] <= right:
-            axes.plot(exacts[height], height, marker="|", markersize=9, markeredgewidth=1.4, color="black")
+        axes.plot(share, height, marker=marker, markersize=4, color=colour, linestyle="none")
+        if exact is not None and exact <= right:
+            axes.plot(exact, height, marker="|", markersize=8, markeredgewidth=1.4, color="black")
     axes.axvline(1.0, color="black", linewidth=0.8, linestyle="--")
-    axes.set_yticks(range(len(shown)), [result.mechanism for result in shown], fontsize=7)
-    axes.set_ylim(len(shown) - 0.4, -0.6)
-    axes.set_xlim(0.0, right)
-    runs = {f"{result.trials:,}" for result in shown}
-    axes.set_xlabel("privacy loss as a share of the proven bound (in the claim's own parameter)")
-    title = f"Certified lower bounds, {' or '.join(sorted(runs))} runs each"
-    axes.set_title(f"{title}; all hold together at {percent(family_confidence)}", fontsize=9, loc="left")
-    for verdict, (colour, marker) in STYLE.items():
-        axes.plot([], [], marker=marker, color=colour, markersize=4.5, label=f"certified, {verdict}")
-    axes.plot([], [], marker="|", color="black", linestyle="none", markersize=9, label="exact for the pair")
-    axes.plot([], [], color="black", linewidth=0.8, linestyle="--", label="proven")
-    axes.legend(fontsize=7, loc="lower left", framealpha=0.95)
+    axes.set_yticks(range(len(panel)), [result.mechanism for result in panel])
+    axes.set_ylim(tallest - 0.4, -0.6)
+    axes.set_xlim(left, right)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=7)
-    return figure
+    axes.tick_params(labelsize=6.5)
 
 
 def render(figure: Figure, kind: str) -> bytes:
