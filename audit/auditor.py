@@ -105,8 +105,8 @@ def audit(
     trials = whole_at_least(trials, LEAST_TRIALS, "trials")
     confidence = fraction(confidence, "confidence", open_below=True)
     seed = entropy(seed)
-    families = _families(witnesses)
-    candidates = _checked_pairs(mechanism, pairs)
+    families = families_of(witnesses)
+    candidates = checked_pairs(mechanism, pairs)
 
     sides = [(mechanism(pair.x), mechanism(pair.x_prime)) for pair in candidates]
     size = training_runs(trials) // (2 * len(candidates))
@@ -195,7 +195,8 @@ def _train(
     return best
 
 
-def _checked_pairs(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
+def checked_pairs(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
+    """Return the pairs to audit, the mechanism's own for None; raise `AuditError` for one that is not adjacent."""
     given = mechanism.worst_pairs() if pairs is None else [pairs] if isinstance(pairs, DatasetPair) else list(pairs)
     if len(given) == 0:
         raise AuditError(f"{mechanism.name} names no pairs of datasets; give some as pairs=[DatasetPair(x, x_prime)].")
@@ -207,7 +208,8 @@ def _checked_pairs(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
     return list(given)
 
 
-def _families(witnesses: str | Sequence[Family]) -> Sequence[Family]:
+def families_of(witnesses: str | Sequence[Family]) -> Sequence[Family]:
+    """Return the families that a ``witnesses`` argument names; raise `AuditError` for one that names none."""
     if witnesses == "auto":
         return DEFAULT_FAMILIES
     if witnesses == "all":

@@ -17,7 +17,7 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.auditor import LEAST_TRIALS, Sides, _checked_pairs, _families, exact_parameter
+from audit.auditor import LEAST_TRIALS, Sides, checked_pairs, exact_parameter, families_of
 from audit.claims import Claim
 from audit.errors import AuditError, finite_at_least, fraction, whole_at_least
 from audit.mechanism import Mechanism, Outputs
@@ -105,14 +105,14 @@ def audit_sequentially(
     until = started + finite_at_least(seconds, 0.0, "seconds") if seconds is not None else math.inf
     distance = finite_at_least(near, 0.0, "near") if near is not None else None
     seed = entropy(seed)
-    candidates = _checked_pairs(mechanism, pairs)
+    candidates = checked_pairs(mechanism, pairs)
     prefer: Literal["threads", "processes"] = (
         "threads" if getattr(mechanism, "releases_the_interpreter", True) else "processes"
     )
     game = _Game(
         claim,
         [_Table(pair, (mechanism(pair.x), mechanism(pair.x_prime))) for pair in candidates],
-        _families(witnesses),
+        families_of(witnesses),
         1.0 - confidence,
         distance,
         trials,
