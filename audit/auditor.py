@@ -94,14 +94,7 @@ def audit(
     (True, True)
     """
     started = time.perf_counter()
-    if not isinstance(mechanism, Mechanism):
-        raise AuditError(
-            f"{mechanism!r} is not a mechanism; wrap a function as audit.black_box(function, claim=...) or "
-            "audit.vectorized(function, claim=...)."
-        )
-    claim = claim if claim is not None else mechanism.claim
-    if not isinstance(claim, Claim):
-        raise AuditError(f"The claim of {mechanism.name} is {claim!r}; give one, for instance claim=PureDP(1.0).")
+    claim = checked_claim(mechanism, claim)
     trials = whole_at_least(trials, LEAST_TRIALS, "trials")
     confidence = fraction(confidence, "confidence", open_below=True)
     seed = entropy(seed)
@@ -193,6 +186,19 @@ def _train(
         best = alive[order[0]], choices[order[0]]
         alive = [alive[i] for i in order[: max(1, len(alive) // QUARTER)]]
     return best
+
+
+def checked_claim(mechanism: Mechanism, claim: Claim | None) -> Claim:
+    """Return the claim to audit, the mechanism's own for None; raise `AuditError` for what is no mechanism or claim."""
+    if not isinstance(mechanism, Mechanism):
+        raise AuditError(
+            f"{mechanism!r} is not a mechanism; wrap a function as audit.black_box(function, claim=...) or "
+            "audit.vectorized(function, claim=...)."
+        )
+    claim = claim if claim is not None else mechanism.claim
+    if not isinstance(claim, Claim):
+        raise AuditError(f"The claim of {mechanism.name} is {claim!r}; give one, for instance claim=PureDP(1.0).")
+    return claim
 
 
 def checked_pairs(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:

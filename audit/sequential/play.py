@@ -17,9 +17,9 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.auditor import LEAST_TRIALS, Sides, checked_pairs, exact_parameter, families_of
+from audit.auditor import LEAST_TRIALS, Sides, checked_claim, checked_pairs, exact_parameter, families_of
 from audit.claims import Claim
-from audit.errors import AuditError, finite_at_least, fraction, whole_at_least
+from audit.errors import finite_at_least, fraction, whole_at_least
 from audit.mechanism import Mechanism, Outputs
 from audit.neighbours import DatasetPair, shorten
 from audit.results import provenance
@@ -92,14 +92,7 @@ def audit_sequentially(
     ('refuted', True)
     """
     started = time.perf_counter()
-    if not isinstance(mechanism, Mechanism):
-        raise AuditError(
-            f"{mechanism!r} is not a mechanism; wrap a function as audit.black_box(function, claim=...) or "
-            "audit.vectorized(function, claim=...)."
-        )
-    claim = claim if claim is not None else mechanism.claim
-    if not isinstance(claim, Claim):
-        raise AuditError(f"The claim of {mechanism.name} is {claim!r}; give one, for instance claim=PureDP(1.0).")
+    claim = checked_claim(mechanism, claim)
     trials = whole_at_least(trials, LEAST_TRIALS, "trials")
     confidence = fraction(confidence, "confidence", open_below=True)
     until = started + finite_at_least(seconds, 0.0, "seconds") if seconds is not None else math.inf
