@@ -7,13 +7,10 @@ one is not, 2 if the input was wrong, 130 after Ctrl-C.
 from __future__ import annotations
 
 import argparse
-import fnmatch
-import importlib
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.padding import Padding
@@ -21,10 +18,9 @@ from rich.text import Text
 
 from audit import compare, results, suite
 from audit.auditor import LEAST_TRIALS
-from audit.claims import Claim
+from audit.commands import experiment
 from audit.errors import AuditError, fraction, whole_at_least
-from audit.mechanism import Mechanism
-from audit.registry import Entry, registered
+from audit.registry import chosen, registered
 from audit.reporting import figure, progress, table
 from audit.results import AuditResult
 from audit.sampling import entropy
@@ -80,6 +76,9 @@ def _parser() -> argparse.ArgumentParser:
     recounting.add_argument("--jobs", type=int, help="parallel workers (default: every core)")
     recounting.add_argument("--out", type=Path, required=True, metavar="NEW.json")
     recounting.set_defaults(command=_recount)
+
+    for part in (experiment,):
+        part.add(commands)
     return parser
 
 
@@ -99,7 +98,7 @@ def _audit(options: argparse.Namespace) -> int:
     seed = entropy(options.seed)
     if options.jobs is not None and options.jobs == 0:
         raise AuditError("--jobs is 0; it must be a number of workers, or negative to count back from all cores.")
-    entries = _chosen(options.names)
+    entries = chosen(options.names)
     if options.out is not None:
         _writable(options.out)
 
@@ -141,7 +140,7 @@ def _compare(options: argparse.Namespace) -> int:
 def _recount(options: argparse.Namespace) -> int:
     old = results.load(options.old)
     seed = entropy(options.seed)
-    entries = {result.mechanism: _chosen([result.mechanism])[0] for result in old}
+    entries = {result.mechanism: chosen([result.mechanism])[0] for result in old}
     counted = []
     for result in old:
         entry = entries[result.mechanism]
@@ -179,48 +178,6 @@ def _writable(out: Path) -> None:
     probe.unlink()
     if made:
         out.rmdir()
-
-
-def _chosen(names: Sequence[str]) -> list[Entry]:
-    """Look up names, patterns and objects; a name that means nothing is an `AuditError`."""
-    known = registered()
-    if not names:
-        return list(known.values())
-    chosen: dict[str, Entry] = {}
-    for name in names:
-        if ":" in name:
-            entry = _own(name)
-            chosen[entry.name] = entry
-            continue
-        matches = fnmatch.filter(known, name)
-        if not matches:
-            raise AuditError(
-                f"{name!r} is not registered; 'epsaudit list' shows what is, and package.module:object names your own."
-            )
-        chosen.update({match: known[match] for match in matches})
-    return list(chosen.values())
-
-
-def _own(name: str) -> Entry:
-    """Import ``package.module:object``, with the current folder importable as for ``python -m``."""
-    module_name, _, path = name.partition(":")
-    sys.path.insert(0, os.getcwd())  # and there it stays, for workers that import the module again
-    try:
-        found: Any = importlib.import_module(module_name)
-        for part in path.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise AuditError(f"{name!r} cannot be imported ({error}); give package.module:object.") from error
-    if isinstance(found, Entry):
-        return found
-    if not isinstance(found, Mechanism):
-        raise AuditError(
-            f"{name!r} is a {type(found).__name__}, not a mechanism; wrap a function by audit.black_box or "
-            "audit.vectorized."
-        )
-    if not isinstance(found.claim, Claim):
-        raise AuditError(f"{name!r} has no claim to audit; give it one, for instance claim=PureDP(1.0).")
-    return Entry(name, found, found.claim)
 
 
 def _number(text: str) -> float:

@@ -6,10 +6,14 @@ without arguments that returns them. The harness itself knows none, so that it i
 
 from __future__ import annotations
 
+import fnmatch
+import importlib
+import os
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Literal
+from typing import Any, Literal
 
 from audit.claims import Claim
 from audit.errors import AuditError
@@ -66,3 +70,51 @@ def registered() -> dict[str, Entry]:
                 raise AuditError(f"Two mechanisms are registered as {entry.name!r}; names must be unique.")
             entries[entry.name] = entry
     return entries
+
+
+def chosen(names: Sequence[str]) -> list[Entry]:
+    """Look up registered names, patterns ('broken/*') and package.module:object; everything registered for no names.
+
+    Raises
+    ------
+    AuditError
+        If a name means nothing, or an object is no mechanism or has no claim.
+    """
+    known = registered()
+    if not names:
+        return list(known.values())
+    entries: dict[str, Entry] = {}
+    for name in names:
+        if ":" in name:
+            entry = _own(name)
+            entries[entry.name] = entry
+            continue
+        matches = fnmatch.filter(known, name)
+        if not matches:
+            raise AuditError(
+                f"{name!r} is not registered; 'epsaudit list' shows what is, and package.module:object names your own."
+            )
+        entries.update({match: known[match] for match in matches})
+    return list(entries.values())
+
+
+def _own(name: str) -> Entry:
+    """Import ``package.module:object``, with the current folder importable as for ``python -m``."""
+    module_name, _, path = name.partition(":")
+    sys.path.insert(0, os.getcwd())  # and there it stays, for workers that import the module again
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise AuditError(f"{name!r} cannot be imported ({error}); give package.module:object.") from error
+    if isinstance(found, Entry):
+        return found
+    if not isinstance(found, Mechanism):
+        raise AuditError(
+            f"{name!r} is a {type(found).__name__}, not a mechanism; wrap a function by audit.black_box or "
+            "audit.vectorized."
+        )
+    if not isinstance(found.claim, Claim):
+        raise AuditError(f"{name!r} has no claim to audit; give it one, for instance claim=PureDP(1.0).")
+    return Entry(name, found, found.claim)

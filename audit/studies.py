@@ -1,0 +1,63 @@
+"""What `epsaudit experiment` runs: named studies, each a module that writes data, figures and a table into a folder.
+
+A package contributes studies through the entry-point group ``epsaudit.experiments``; each entry point is a function
+without arguments that returns them. The harness itself knows none, and imports a study's module only to run it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from audit.errors import AuditError, whole_at_least
+
+
+@dataclass(frozen=True)
+class Study:
+    """One study.
+
+    Attributes
+    ----------
+    name : str
+        Unique, in kebab-case: what a user types, and the folder of its results.
+    module : str
+        Importable name of a module with ``main(out: Path, seed: int, quick: bool) -> None``, which writes data.csv,
+        data.json, table.tex, figures as PNG and PDF into the folder ``out``: the same data for the same seed.
+    summary : str
+        In one line, what is measured.
+    """
+
+    name: str
+    module: str
+    summary: str
+
+    def run(self, out: Path, seed: int = 0, quick: bool = False) -> None:
+        """Import the module and run the study; raises `AuditError` if it cannot be imported."""
+        try:
+            main = importlib.import_module(self.module).main
+        except (ImportError, AttributeError) as error:
+            raise AuditError(
+                f"Study {self.name!r} cannot be imported ({error}); is one of its extras missing?"
+            ) from error
+        main(Path(out), seed=whole_at_least(seed, 0, "seed"), quick=quick)
+
+
+def studies() -> dict[str, Study]:
+    """Collect every installed study by name, in the order in which packages list them.
+
+    Raises
+    ------
+    AuditError
+        If two packages register one name.
+    """
+    found: dict[str, Study] = {}
+    for point in sorted(entry_points(group="epsaudit.experiments"), key=lambda point: point.name):
+        contributed: Iterable[Study] = point.load()()
+        for study in contributed:
+            if study.name in found:
+                raise AuditError(f"Two studies are registered as {study.name!r}; names must be unique.")
+            found[study.name] = study
+    return found

@@ -1,0 +1,52 @@
+"""Every study of this repository, in the order in which `epsaudit experiment run all` runs them.
+
+Names leave; nothing is imported until a study is run. `experiments.benchmark` is not here: its figures of merit are
+times and counts of a machine, printed and not written. To add a study, write a module with
+``main(out: Path, seed: int = 0, quick: bool = False) -> None`` and list it.
+"""
+
+from __future__ import annotations
+
+from audit.studies import Study
+
+
+def studies() -> list[Study]:
+    """Return the studies.
+
+    Examples
+    --------
+    >>> [study.name for study in studies()][:2]
+    ['claims-that-do-not-survive', 'private-ratio']
+    """
+    return [
+        Study(
+            "claims-that-do-not-survive",
+            "experiments.published_claims",
+            "nine published claims, audited beside their corrected twins",
+        ),
+        Study(
+            "private-ratio",
+            "experiments.private_ratio",
+            "errors of private ratios, as published and corrected",
+        ),
+        Study(
+            "inverse-accuracy",
+            "experiments.inverse_accuracy",
+            "the accuracy theorem of inverse sensitivity, as coverage",
+        ),
+        Study(
+            "down-sensitivity",
+            "experiments.down_sensitivity",
+            "accuracy theorems, step counts and figures of down sensitivity",
+        ),
+        Study(
+            "sequential",
+            "experiments.sequential",
+            "how soon sequential audits refute, and that they do not refute what is true",
+        ),
+        Study(
+            "public-benchmark",
+            "experiments.benchmark_public",
+            "certified bounds beside published ones, an oracle's and the exact values",
+        ),
+    ]
