@@ -24,10 +24,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from scipy.stats import binom
 
-from audit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, SequentialResult, audit, audit_sequentially, exact
+from audit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, SequentialResult, audit, audit_sequentially
 from audit.reporting.figure import render
 from audit.results import provenance, write_whole
 from audit.sequential import betting
+from experiments.oracle import tails_of
 from mechanisms.additive import Gaussian, Laplace
 from mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from mechanisms.registry import entries
@@ -63,7 +64,7 @@ def cases() -> list[Case]:
     ]
     for entry in entries():
         if entry.name.startswith("broken/sparse-vector-") and entry.name[-1] in "3456":
-            listed.append(Case(f"sparse vector {entry.name[-1]}", entry.mechanism, entry.claim, entry.pairs, 200_000))
+            listed.append(Case(entry.name.removeprefix("broken/").replace("-", " "), entry.mechanism, entry.claim, entry.pairs, 200_000))
     return [*listed, Case("Laplace, epsilon off by 2 %", Laplace(1.02), PureDP(1.0))]
 
 
@@ -76,26 +77,16 @@ def information_limit(case: Case, alpha: float) -> float | None:
     fastest = 0.0
     for pair in case.pairs or case.mechanism.worst_pairs():
         sides = [case.mechanism(dataset) for dataset in (pair.x, pair.x_prime)]
-        if not all(exact.knows_law(side) for side in sides):
+        if not all(callable(getattr(side, "log_density", None)) for side in sides):
             return None
-        thresholds = np.linspace(-8.0, 8.0, 641)
-        on_x, on_x_prime = exact.likelihood_ratio_events(*sides, thresholds)
-        reverse_prime, reverse = exact.likelihood_ratio_events(*sides[::-1], thresholds)
-        keep = np.flatnonzero(np.append(True, np.diff(on_x) != 0.0))[:160]
-        keep_reverse = np.flatnonzero(np.append(True, np.diff(reverse_prime) != 0.0))[:160]
-        i, j = np.meshgrid(keep, keep_reverse, indexing="ij")
-        disjoint = thresholds[i] > -thresholds[j]
-        i, j = i[disjoint], j[disjoint]
-        forms = [
-            (1, on_x / 2, on_x_prime / 2),
-            (1, reverse_prime / 2, reverse / 2),
-            (2, (on_x[i] + reverse_prime[j]) / 2, (on_x_prime[i] + reverse[j]) / 2),
-        ]
+        up, up_prime, low, low_prime = tails_of(*sides)[0]
+        i, j = np.triu_indices(len(up), 1)  # the upper event starts beyond the lower one's end
+        forms = [(1, up, up_prime), (1, low_prime, low), (2, up[j] + low_prime[i], up_prime[j] + low[i])]
         for point in betting.tangents(case.claim):
             for events, correct, wrong in forms:
                 for some in np.array_split(np.arange(len(correct)), max(len(correct) // 4000, 1)):
                     if len(some):
-                        grows = betting.growth(correct[some], wrong[some], *point, events)
+                        grows = betting.growth(correct[some] / 2, wrong[some] / 2, *point, events)
                         fastest = max(fastest, float(np.max(grows)))
     return math.log(1.0 / alpha) / fastest if fastest > 0.0 else math.inf
 
