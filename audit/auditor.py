@@ -15,7 +15,8 @@ from audit.claims import Claim
 from audit.errors import AuditError, fraction, whole_at_least
 from audit.mechanism import Mechanism, OutputDistribution
 from audit.neighbours import DatasetPair, shorten
-from audit.results import AuditResult, provenance
+from audit.provenance import execution, provenance
+from audit.results import AuditResult
 from audit.sampling import ProgressCallback, certification_counts, entropy, training_outputs
 from audit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, Choice, Family, choose
 
@@ -133,8 +134,10 @@ def audit(
         exact=exact_parameter(claim, sides[chosen]),
         seed=seed,
         reproducible=bool(getattr(mechanism, "reproducible", True)),
+        families=witnesses if isinstance(witnesses, str) else "own",
         provenance=provenance(),
-        seconds=time.perf_counter() - started,
+        seconds=(seconds := time.perf_counter() - started),
+        execution=execution(seconds),
     )
 
 

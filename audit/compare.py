@@ -18,8 +18,9 @@ from audit.certificates import Box
 from audit.errors import AuditError, fraction
 from audit.mechanism import Mechanism
 from audit.neighbours import DatasetPair
+from audit.provenance import execution, provenance
 from audit.reporting.numbers import lower
-from audit.results import AuditResult, provenance
+from audit.results import AuditResult
 from audit.sampling import certification_counts
 
 
@@ -206,6 +207,7 @@ def recount(
         seed=seed,
         provenance=provenance(),
         seconds=math.nan,
+        execution=execution(0.0),
     )
 
 

@@ -10,11 +10,8 @@ import dataclasses
 import functools
 import json
 import math
-import platform
-import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +59,14 @@ class AuditResult:
         False where the mechanism owns its randomness.
     expected : 'consistent', 'violated' or None
         The verdict that theory expects, where somebody said.
+    families : 'auto', 'all' or 'own'
+        Where candidate events came from: the argument ``witnesses`` of `audit.audit`, 'own' for a list of families.
     provenance : dict
-        Versions of what computed the result.
+        Versions of what computed the result, and its commit.
     seconds : float
-        Wall-clock time; not part of the saved result.
+        Wall-clock time.
+    execution : dict
+        Command, time and machine. Neither this nor ``seconds`` is compared, or part of `to_json`; `save` adds both.
     """
 
     mechanism: str
@@ -83,8 +84,10 @@ class AuditResult:
     seed: int
     reproducible: bool = True
     expected: Expected | None = None
+    families: str = "auto"
     provenance: dict[str, str] = field(default_factory=dict, repr=False)
     seconds: float = field(default=math.nan, repr=False, compare=False)
+    execution: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def proven(self) -> float:
@@ -172,7 +175,10 @@ class AuditResult:
         return "; ".join(seen)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON object: what was run and seen, and the bounds, which `from_json` computes afresh."""
+        """Return a JSON object: what was run and seen, and the bounds, which `from_json` computes afresh.
+
+        It depends on the seed and the code alone; command, time and machine are left to `save`.
+        """
         return {
             "mechanism": self.mechanism,
             "claim": self.claim.to_json(),
@@ -192,6 +198,7 @@ class AuditResult:
             "expected": self.expected,
             "seed": self.seed,
             "reproducible": self.reproducible,
+            "families": self.families,
             "provenance": dict(self.provenance),
         }
 
@@ -221,26 +228,52 @@ class AuditResult:
                 seed=int(data["seed"]),
                 reproducible=bool(data["reproducible"]),
                 expected=_expected(data.get("expected")),
+                families=str(data.get("families", "auto")),
                 provenance={str(key): str(value) for key, value in data["provenance"].items()},
+                seconds=float(data.get("execution", {}).get("seconds", math.nan)),
+                execution={str(k): str(v) for k, v in data.get("execution", {}).items() if k != "seconds"},
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise AuditError(f"This is not an audit result: field {error} is missing or malformed.") from error
 
 
 def save(results: Iterable[AuditResult], path: Path) -> None:
-    """Write a result file ``{"schema": 1, "results": [...]}``, whole or not at all; raises `AuditError`."""
-    write_whole(path, json.dumps({"schema": SCHEMA, "results": [r.to_json() for r in results]}, indent=1) + "\n")
+    """Write a result file ``{"schema": 1, "results": [...]}``, whole or not at all; raises `AuditError`.
+
+    Each result is what `AuditResult.to_json` says, and a block ``execution``: command, start, seconds and machine.
+    Without these blocks (see `comparable`) the file is the same, byte for byte, for the same seed and code.
+    """
+    written = [{**result.to_json(), "execution": _execution(result)} for result in results]
+    write_whole(path, _text(written))
+
+
+def comparable(path: Path) -> str:
+    """Return the text of a result file without its ``execution`` blocks: what a seed determines.
+
+    Raises
+    ------
+    AuditError
+        If the file cannot be read or is no result file.
+    """
+    return _text([{key: value for key, value in item.items() if key != "execution"} for item in read(path)])
 
 
 def load(path: Path) -> list[AuditResult]:
     """Read a result file; raises `AuditError` if it cannot be read or is none."""
+    return [AuditResult.from_json(item) for item in read(path)]
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Read the JSON objects of a result file, as they are; raises `AuditError` if it cannot be read or is none."""
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise AuditError(f"{path} cannot be read as a result file: {error}.") from error
     if not isinstance(data, dict) or data.get("schema") != SCHEMA or not isinstance(data.get("results"), list):
         raise AuditError(f'{path} is not a result file; it must hold {{"schema": {SCHEMA}, "results": [...]}}.')
-    return [AuditResult.from_json(item) for item in data["results"]]
+    if not all(isinstance(item, dict) for item in data["results"]):
+        raise AuditError(f"{path} is not a result file; each of its results must be a JSON object.")
+    return list(data["results"])
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -266,23 +299,13 @@ def write_whole(path: Path, content: str | bytes) -> None:
             temporary.unlink()
 
 
-@functools.cache
-def provenance() -> dict[str, str]:
-    """Versions of the harness, its libraries, Python and the platform, and the git commit if there is one."""
-    found = {name: version(name) for name in ("epsaudit", "numpy", "scipy", "joblib", "scikit-learn")}
-    found |= {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
-    try:
-        commit = subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"],
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-        )
-        found["commit"] = commit.stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        pass  # not a git checkout: the version says what there is to say
-    return found
+def _text(written: list[dict[str, Any]]) -> str:
+    return json.dumps({"schema": SCHEMA, "results": written}, indent=1) + "\n"
+
+
+def _execution(result: AuditResult) -> dict[str, Any]:
+    seconds = {"seconds": round(result.seconds, 3)} if math.isfinite(result.seconds) else {}
+    return {**result.execution, **seconds}
 
 
 def _expected(value: Any) -> Expected | None:

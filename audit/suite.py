@@ -13,6 +13,7 @@ import joblib
 
 from audit.auditor import audit
 from audit.errors import fraction
+from audit.provenance import command, provenance
 from audit.registry import Entry
 from audit.results import AuditResult
 from audit.sampling import ProgressCallback, jobs_to_use
@@ -52,7 +53,9 @@ def run(
         return
     each = 1.0 - (1.0 - family_confidence) / max(len(entries), 1)
     parallel = joblib.Parallel(n_jobs=jobs_to_use(n_jobs, trials), return_as="generator", batch_size=1)
-    yield from parallel(joblib.delayed(_audit)(entry, trials, each, seed, 1, None) for entry in entries)
+    for result in parallel(joblib.delayed(_audit)(entry, trials, each, seed, 1, None) for entry in entries):
+        known = {**result.execution, "command": command()}  # which a worker does not know
+        yield dataclasses.replace(result, provenance=provenance(), execution=known)
 
 
 def _audit(

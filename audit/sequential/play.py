@@ -22,7 +22,7 @@ from audit.claims import Claim
 from audit.errors import finite_at_least, fraction, whole_at_least
 from audit.mechanism import Mechanism, Outputs
 from audit.neighbours import DatasetPair, shorten
-from audit.results import provenance
+from audit.provenance import provenance
 from audit.sampling import Progress, ProgressCallback, entropy, jobs_to_use
 from audit.sequential import betting
 from audit.sequential.drawing import STREAM, TALLY_OF_CODE, Codes, counts_of, judged_chunk, tallies_of

@@ -1,0 +1,86 @@
+"""Where a result comes from, in two parts: what the numbers depend on, and what they do not.
+
+Nothing enters; two small dictionaries leave. `provenance` (versions, commit) stands in every result and is the same
+for every run of the same code. `execution` (command, time, machine) is added by `audit.results.save` alone, so that
+results, and files without their ``execution`` blocks (`audit.results.comparable`), are equal for equal seeds.
+"""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+from pathlib import Path
+
+LIBRARIES = ("epsaudit", "numpy", "scipy", "joblib", "scikit-learn")
+
+
+@functools.cache
+def provenance() -> dict[str, str]:
+    """Versions of the harness, its libraries and Python, the platform, and the git commit if there is one."""
+    found = {name: version(name) for name in LIBRARIES}
+    found |= {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
+    try:
+        commit = subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        )
+        found["commit"] = commit.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        pass  # not a git checkout: the version says what there is to say
+    return found
+
+
+def execution(seconds: float) -> dict[str, str]:
+    """When, where and by which command something ran that took ``seconds`` and ends now.
+
+    The command is left out in a worker process, which does not know it. No name of a host or a user is taken.
+
+    Examples
+    --------
+    >>> sorted(execution(1.0))
+    ['command', 'machine', 'started']
+    """
+    found = {
+        "started": (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "machine": machine(),
+    }
+    if multiprocessing.current_process().name == "MainProcess":
+        found["command"] = command()
+    return found
+
+
+@functools.cache
+def machine() -> str:
+    """Name the operating system, the processor and the number of its cores.
+
+    Examples
+    --------
+    >>> machine().startswith(platform.system())
+    True
+    """
+    processor = platform.processor()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        processor = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass  # not Linux on a PC
+    words = f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores, {processor}"
+    return words.removesuffix(", ")
+
+
+def command() -> str:
+    """Write the command of this process as it would be typed, without the folders of the programs."""
+    given = sys.orig_argv[1:]
+    if given[:1] in (["-m"], ["-c"]):
+        return shlex.join(["python", *given])
+    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])

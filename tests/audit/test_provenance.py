@@ -1,0 +1,88 @@
+"""Provenance: what stands in every result, what only in files, and what never."""
+
+import dataclasses
+import getpass
+import json
+import math
+import platform
+import socket
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from audit import AuditError, DatasetPair, PureDP, audit, suite, vectorized
+from audit.provenance import command, execution, provenance
+from audit.registry import Entry
+from audit.results import comparable, load, save
+from mechanisms.additive import Laplace
+
+
+@pytest.fixture
+def result():
+    noisy = vectorized(lambda d, n, rng: d + rng.laplace(size=n), claim=PureDP(1.0), pairs=[DatasetPair(0, 1)])
+    return audit(noisy, trials=5000, seed=1, witnesses="all")
+
+
+def test_versions_are_those_installed_and_the_commit_is_gits():
+    found = provenance()
+    assert found["numpy"] == version("numpy")
+    assert found["python"] == platform.python_version()
+    folder = str(Path(__file__).parent)
+    in_git = subprocess.run(["git", "-C", folder, "rev-parse"], capture_output=True).returncode == 0
+    assert ("commit" in found) == in_git
+
+
+def test_time_and_machine_are_in_files_and_nowhere_in_results(result, tmp_path):
+    assert "execution" not in result.to_json()
+    save([result], tmp_path / "audit.json")
+    (stored,) = json.loads((tmp_path / "audit.json").read_text())["results"]
+    assert set(stored["execution"]) == {"started", "machine", "command", "seconds"}
+    assert stored["families"] == "all"
+    (after,) = load(tmp_path / "audit.json")
+    assert after == result
+    assert after.execution == result.execution
+    assert after.seconds == pytest.approx(result.seconds, abs=1e-3)
+
+
+def test_files_are_comparable_apart_from_time_and_machine(result, tmp_path):
+    later = dataclasses.replace(result, seconds=9.0, execution={"started": "later", "machine": "another"})
+    save([result], tmp_path / "a.json")
+    save([later], tmp_path / "b.json")
+    save([dataclasses.replace(result, seed=2)], tmp_path / "c.json")
+    assert (tmp_path / "a.json").read_bytes() != (tmp_path / "b.json").read_bytes()
+    assert comparable(tmp_path / "a.json") == comparable(tmp_path / "b.json") != comparable(tmp_path / "c.json")
+    (tmp_path / "c.json").write_text("{}")
+    with pytest.raises(AuditError, match="not a result file"):
+        comparable(tmp_path / "c.json")
+
+
+def test_neither_host_nor_user_nor_folders_are_given_away():
+    written = json.dumps(execution(0.0))
+    assert socket.gethostname() not in written.replace(platform.system(), "")
+    assert f"/{getpass.getuser()}/" not in written
+    assert not command().startswith("/")
+
+
+@pytest.mark.parametrize(
+    ("given", "argv", "written"),
+    [
+        (["/x/python3", "-m", "experiments.a", "--seed", "3"], ["/y/experiments/a.py", "--seed", "3"], "python -m "),
+        (["/x/python3", "/y/bin/epsaudit", "audit", "broken/*"], ["/y/bin/epsaudit", "audit", "broken/*"], "epsaudit "),
+    ],
+)
+def test_a_command_is_written_as_it_would_be_typed(monkeypatch, given, argv, written):
+    monkeypatch.setattr(sys, "orig_argv", given)
+    monkeypatch.setattr(sys, "argv", argv)
+    assert command().startswith(written)
+    assert "/x" not in command()
+    assert "/y" not in command()
+
+
+def test_a_suite_knows_the_command_that_its_workers_do_not():
+    entries = [Entry(f"laplace-{i}", Laplace(1.0), PureDP(1.0)) for i in range(2)]
+    for found in suite.run(entries, trials=1_000, n_jobs=2):
+        assert found.execution["command"] == command()
+        assert math.isfinite(found.seconds)
