@@ -25,8 +25,9 @@ from matplotlib.figure import Figure
 from scipy.stats import binom
 
 from audit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, SequentialResult, audit, audit_sequentially
+from audit.provenance import provenance
 from audit.reporting.figure import render
-from audit.results import provenance, write_whole
+from audit.results import write_whole
 from audit.sequential import betting
 from experiments.oracle import tails_of
 from mechanisms.additive import Gaussian, Laplace
