@@ -16,8 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
-from scipy.special import expit, log_ndtr, ndtri, rel_entr
+from scipy.special import expit, ndtri, rel_entr
 
+from audit.conversions import approximate_to_delta, approximate_to_gaussian, gaussian_to_delta, zcdp_to_epsilon
 from audit.errors import AuditError, finite_at_least, fraction
 
 Floats = NDArray[np.float64]
@@ -140,7 +141,7 @@ class PureDP(Claim):
 
     def profile(self, epsilon: float) -> float:
         """See `Claim.profile`: (e^eps - e^epsilon) / (1 + e^eps) below eps, 0 from there on."""
-        return _profile(finite_at_least(epsilon, 0.0, "epsilon"), self.epsilon, 0.0)
+        return approximate_to_delta(self.epsilon, 0.0, finite_at_least(epsilon, 0.0, "epsilon"))
 
     def __str__(self) -> str:
         return f"{self.epsilon:.6g}-DP"
@@ -179,7 +180,7 @@ class ApproxDP(Claim):
 
     def profile(self, epsilon: float) -> float:
         """See `Claim.profile`: the claimed delta from the claimed epsilon on, more below it."""
-        return _profile(finite_at_least(epsilon, 0.0, "epsilon"), self.epsilon, self.delta)
+        return approximate_to_delta(self.epsilon, self.delta, finite_at_least(epsilon, 0.0, "epsilon"))
 
     def __str__(self) -> str:
         return f"({self.epsilon:.6g}, {self.delta:.6g})-DP"
@@ -225,6 +226,11 @@ class ZCDP(Claim):
             step = np.diff(exponents[..., :2], axis=-1)
             exponents = centre + step * np.linspace(-1.0, 1.0, 9)
         return np.asarray(np.max(ratio(1.0 + np.exp(exponents)), axis=-1))
+
+    def approximate(self, delta: float) -> ApproxDP:
+        """See `Claim.approximate`; at most `audit.conversions.zcdp_to_epsilon`, which small deltas come close to."""
+        tight = super().approximate(delta)
+        return tight if tight.delta == 0.0 else ApproxDP(min(tight.epsilon, zcdp_to_epsilon(self.rho, delta)), delta)
 
     def __str__(self) -> str:
         return f"{self.rho:.6g}-zCDP"
@@ -282,19 +288,13 @@ class GaussianDP(Claim):
             return np.where(p == p_prime, 0.0, np.abs(ndtri(p) - ndtri(p_prime)))
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """See `Claim.least_at`; by bisection on log mu, rounded down."""
-        epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
-        low, high = np.full(epsilon.shape, -40.0), np.full(epsilon.shape, 12.0)
-        for _ in range(60):
-            middle = (low + high) / 2
-            below = _gaussian_profile(epsilon, np.exp(middle)) < delta
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return np.where(delta <= 0.0, 0.0, np.exp(low))
+        """See `Claim.least_at`; see `audit.conversions.approximate_to_gaussian`."""
+        return approximate_to_gaussian(epsilon, delta)
 
     def profile(self, epsilon: float) -> float:
         """See `Claim.profile`: Balle and Wang (2018), Theorem 8."""
         epsilon = finite_at_least(epsilon, 0.0, "epsilon")
-        return 0.0 if self.mu == 0.0 else float(_gaussian_profile(np.asarray(epsilon), np.asarray(self.mu)))
+        return 0.0 if self.mu == 0.0 else float(gaussian_to_delta(self.mu, epsilon))
 
     def __str__(self) -> str:
         return f"{self.mu:.6g}-GDP"
@@ -376,27 +376,13 @@ def _least_epsilon(p: ArrayLike, p_prime: ArrayLike, delta: float) -> Floats:
     return best
 
 
-def _profile(epsilon: float, claimed: float, delta: float) -> float:
-    """Privacy profile of (claimed, delta)-DP at epsilon: the largest 1 - f(a) - e^epsilon a on its curve f."""
-    if epsilon >= claimed:
-        return delta
-    return -math.expm1(math.log1p(-delta) + float(np.logaddexp(0.0, epsilon) - np.logaddexp(0.0, claimed)))
-
-
 def _least_epsilon_at(epsilon: ArrayLike, delta: ArrayLike, claimed_delta: float) -> Floats:
-    """Invert `_profile` in its second argument."""
+    """Invert `approximate_to_delta` in the claimed epsilon."""
     epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
     with np.errstate(divide="ignore", invalid="ignore"):
         total = np.logaddexp(0.0, epsilon) + math.log1p(-claimed_delta) - np.log1p(-delta)
         theta = total + np.log(-np.expm1(-total))
     return np.where(delta < claimed_delta, 0.0, np.where(delta >= 1.0, np.inf, np.maximum(theta, 0.0)))
-
-
-def _gaussian_profile(epsilon: Floats, mu: Floats) -> Floats:
-    """Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), in log space so that nothing overflows."""
-    log_likely = log_ndtr(mu / 2 - epsilon / mu)
-    log_rare = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
-    return np.asarray(np.exp(log_likely) * -np.expm1(np.minimum(log_rare - log_likely, 0.0)))
 
 
 def _least_on_line(claim: Claim, epsilon: float, delta: float) -> float:

@@ -5,12 +5,12 @@ A family's module defines frozen dataclasses on top of this; the harness sees on
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from audit.claims import ZCDP, Claim
+from audit.conversions import pure_to_zcdp
 from audit.errors import AuditError, finite_at_least
 from audit.mechanism import OutputDistribution
 from audit.neighbours import Adjacency, DatasetPair
@@ -59,15 +59,11 @@ def positive(value: float, what: str) -> float:
 
 
 def concentrated(epsilon: float) -> ZCDP:
-    """Return the tightest zCDP that every epsilon-DP mechanism satisfies: rho = epsilon tanh(epsilon / 2).
-
-    The same as epsilon (e^epsilon - 1) / (e^epsilon + 1): differentialprivacy.org, 'Tight RDP & zCDP bounds from
-    pure DP', Theorem 5. Randomised response attains it in the limit of order 1, where the divergence is the
-    relative entropy.
+    """Return the tightest zCDP that every epsilon-DP mechanism satisfies; see `audit.conversions.pure_to_zcdp`.
 
     Examples
     --------
     >>> print(concentrated(1.0))
     0.462117-zCDP
     """
-    return ZCDP(epsilon * math.tanh(epsilon / 2.0))
+    return ZCDP(pure_to_zcdp(epsilon))

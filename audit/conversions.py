@@ -1,0 +1,300 @@
+"""Conversions between privacy definitions, as the papers state them: numbers in, numbers out.
+
+A parameter of one definition enters, what it implies in another leaves; each function names its theorem. It is a room
+of its own because claims, composition theorems and mechanisms all convert, and none of them should do so twice.
+
+The tightest conversion of a whole claim is the claim's own privacy profile (`Claim.profile`, `Claim.approximate`),
+which for zCDP and Renyi DP is below the closed forms here: it minimises over all pairs of laws that the claim allows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import log_ndtr
+
+from audit.errors import AuditError, finite_at_least, fraction
+
+Floats = NDArray[np.float64]
+
+_LARGEST_ORDER = 1e6
+
+
+def pure_to_renyi(epsilon: float, order: float) -> float:
+    """Least Renyi DP of this order that every epsilon-DP mechanism satisfies, in nats; order above 1.
+
+    differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 4; attained by randomised response.
+
+    Raises
+    ------
+    AuditError
+        If epsilon is negative or the order is not above 1.
+
+    Examples
+    --------
+    >>> round(pure_to_renyi(1.0, 2.0), 6)
+    0.735326
+    """
+    epsilon, order = finite_at_least(epsilon, 0.0, "epsilon"), _order(order)
+    if epsilon == 0.0:
+        return 0.0
+    # near order 1 the two terms of the theorem cancel
+    if (order - 1.0) * epsilon < 1e-3:
+        return _renyi_of_two_losses(epsilon, order)
+    return epsilon - (math.log1p(math.exp(-epsilon)) - math.log1p(math.exp(-(2.0 * order - 1.0) * epsilon))) / (
+        order - 1.0
+    )
+
+
+def pure_to_zcdp(epsilon: float) -> float:
+    """Least rho such that every epsilon-DP mechanism is rho-zCDP: epsilon tanh(epsilon / 2).
+
+    The same as epsilon (e^epsilon - 1) / (e^epsilon + 1): differentialprivacy.org, 'Tight RDP & zCDP bounds from
+    pure DP', Theorem 5. Randomised response attains it in the limit of order 1.
+
+    Raises
+    ------
+    AuditError
+        If epsilon is negative.
+
+    Examples
+    --------
+    >>> round(pure_to_zcdp(1.0), 6)
+    0.462117
+    """
+    epsilon = finite_at_least(epsilon, 0.0, "epsilon")
+    return epsilon * math.tanh(epsilon / 2.0)
+
+
+def laplace_renyi(epsilon: float, order: float) -> float:
+    """Renyi divergence of Laplace noise of scale 1/epsilon around 0 and around 1, in nats; order above 1.
+
+    Mironov (2017), Proposition 6; quoted at the end of 'Tight RDP & zCDP bounds from pure DP'.
+
+    Raises
+    ------
+    AuditError
+        If epsilon is negative or the order is not above 1.
+
+    Examples
+    --------
+    >>> round(laplace_renyi(1.0, 2.0), 6)
+    0.619124
+    """
+    epsilon, order = finite_at_least(epsilon, 0.0, "epsilon"), _order(order)
+    if (order - 1.0) * epsilon < 1e-3:  # log of a sum near 1: expm1 and log1p keep its digits
+        excess = order * math.expm1((order - 1.0) * epsilon) + (order - 1.0) * math.expm1(-order * epsilon)
+        return math.log1p(excess / (2.0 * order - 1.0)) / (order - 1.0)
+    likely = math.log(order / (2.0 * order - 1.0)) + (order - 1.0) * epsilon
+    rare = math.log((order - 1.0) / (2.0 * order - 1.0)) - order * epsilon
+    return float(np.logaddexp(likely, rare)) / (order - 1.0)
+
+
+def approximate_to_delta(claimed: float, delta: float, epsilon: float) -> float:
+    """Least delta at ``epsilon`` that (claimed, delta)-DP implies: the largest 1 - f(a) - e^epsilon a on its curve f.
+
+    Kairouz, Oh and Viswanath (2015), Theorem 3.4; with delta = 0 randomised response attains it.
+
+    Examples
+    --------
+    >>> round(approximate_to_delta(1.0, 0.0, 0.0), 6), approximate_to_delta(1.0, 1e-5, 1.0)
+    (0.462117, 1e-05)
+    """
+    if epsilon >= claimed:
+        return delta
+    return -math.expm1(math.log1p(-delta) + float(np.logaddexp(0.0, epsilon) - np.logaddexp(0.0, claimed)))
+
+
+def renyi_to_delta(order: float, divergence: float, epsilon: float) -> float:
+    """Bound delta from (order, divergence)-Renyi DP in closed form: Canonne, Kamath and Steinke (2020), Proposition 12.
+
+    Raises
+    ------
+    AuditError
+        If the order is not above 1 or a number is negative.
+
+    Examples
+    --------
+    >>> round(renyi_to_delta(2.0, 0.5, 2.0), 6)
+    0.055783
+    """
+    order, divergence = _order(order), finite_at_least(divergence, 0.0, "divergence")
+    epsilon = finite_at_least(epsilon, 0.0, "epsilon")
+    return min(math.exp((order - 1.0) * (divergence - epsilon + math.log1p(-1.0 / order)) - math.log(order)), 1.0)
+
+
+def renyi_to_epsilon(order: float, divergence: float, delta: float) -> float:
+    """Bound epsilon at this delta from (order, divergence)-Renyi DP: the inverse of `renyi_to_delta`, at least 0.
+
+    Raises
+    ------
+    AuditError
+        If the order is not above 1, the divergence is negative or delta is not in (0, 1).
+
+    Examples
+    --------
+    >>> round(renyi_to_epsilon(32.0, 0.5, 1e-5), 6)
+    0.727838
+    """
+    order, divergence = _order(order), finite_at_least(divergence, 0.0, "divergence")
+    delta = fraction(delta, "delta", open_below=True)
+    return max(divergence + math.log1p(-1.0 / order) - math.log(delta * order) / (order - 1.0), 0.0)
+
+
+def renyi_curve_to_epsilon(curve: Callable[[float], float], delta: float) -> float:
+    """Bound epsilon at this delta from Renyi divergences of all orders: `renyi_to_epsilon` at the best order.
+
+    Parameters
+    ----------
+    curve : callable
+        Divergence as a function of the order above 1, in nats.
+    delta : float
+        In (0, 1).
+
+    Examples
+    --------
+    >>> round(renyi_curve_to_epsilon(lambda order: pure_to_renyi(0.1, order), 1e-5), 6)
+    0.099981
+    """
+    delta = fraction(delta, "delta", open_below=True)
+    grid = np.linspace(math.log(1e-3), math.log(_LARGEST_ORDER), 121)
+
+    def bound(log_below: float) -> float:
+        order = 1.0 + math.exp(log_below)
+        return curve(order) + math.log1p(-1.0 / order) - math.log(delta * order) / (order - 1.0)
+
+    values = [bound(place) for place in grid]
+    best = int(np.argmin(values))
+    bracket = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
+    found = minimize_scalar(bound, bounds=bracket, method="bounded", options={"xatol": 1e-10})
+    return max(min(values[best], float(found.fun)), 0.0)
+
+
+def zcdp_to_epsilon(rho: float, delta: float) -> float:
+    """Bound epsilon at this delta from rho-zCDP, numerically: Canonne, Kamath and Steinke (2020), Corollary 13.
+
+    Examples
+    --------
+    >>> round(zcdp_to_epsilon(0.5, 1e-6), 4)
+    5.2215
+    """
+    rho = finite_at_least(rho, 0.0, "rho")
+    return renyi_curve_to_epsilon(lambda order: rho * order, delta)
+
+
+def zcdp_to_epsilon_closed(rho: float, delta: float) -> float:
+    """Bound epsilon at this delta from rho-zCDP in closed form: rho + 2 sqrt(rho log(1/delta)).
+
+    Bun and Steinke (2016), Proposition 1.3.
+
+    Examples
+    --------
+    >>> round(zcdp_to_epsilon_closed(0.5, 1e-6), 4)
+    5.7565
+    """
+    rho, delta = finite_at_least(rho, 0.0, "rho"), fraction(delta, "delta", open_below=True)
+    return rho + 2.0 * math.sqrt(rho * math.log(1.0 / delta))
+
+
+def approximate_to_zcdp(epsilon: float, delta: float) -> float:
+    """Greatest rho that a closed form allows under (epsilon, delta)-DP: epsilon^2 / (4 log(1/delta) + 4 epsilon).
+
+    rho-zCDP then implies (epsilon, delta)-DP, not the reverse. differentialprivacy.org, 'Composition basics', note 2;
+    ``ZCDP(0).least_at(epsilon, delta)`` is the greatest rho of all.
+
+    Examples
+    --------
+    >>> round(approximate_to_zcdp(1.0, 1e-6), 6)
+    0.016874
+    """
+    epsilon, delta = finite_at_least(epsilon, 0.0, "epsilon"), fraction(delta, "delta", open_below=True)
+    return epsilon * epsilon / (4.0 * math.log(1.0 / delta) + 4.0 * epsilon)
+
+
+def gaussian_to_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats:
+    """Delta at this epsilon of mu-Gaussian DP: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
+
+    Dong, Roth and Su (2022), Corollary 2.13; Balle and Wang (2018), Theorem 8. In log space, so that nothing
+    overflows; mu above 0, broadcast.
+
+    Examples
+    --------
+    >>> f"{float(gaussian_to_delta(1 / 3.7306316, 1.0)):.3g}"
+    '1e-05'
+    """
+    mu, epsilon = np.asarray(mu, float), np.asarray(epsilon, float)
+    log_likely = log_ndtr(mu / 2 - epsilon / mu)
+    log_rare = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
+    return np.asarray(np.exp(log_likely) * -np.expm1(np.minimum(log_rare - log_likely, 0.0)))
+
+
+def gaussian_to_epsilon(mu: float, delta: float) -> float:
+    """Epsilon at this delta of mu-Gaussian DP: the inverse of `gaussian_to_delta`.
+
+    Raises
+    ------
+    AuditError
+        If mu is negative or delta is not in (0, 1).
+
+    Examples
+    --------
+    >>> round(gaussian_to_epsilon(1 / 3.7306316, 1e-5), 6)
+    1.0
+    """
+    mu, delta = finite_at_least(mu, 0.0, "mu"), fraction(delta, "delta", open_below=True)
+    if mu == 0.0 or float(gaussian_to_delta(mu, 0.0)) <= delta:
+        return 0.0
+    high = 1.0
+    while float(gaussian_to_delta(mu, high)) > delta:
+        high *= 2.0
+    root: float = brentq(lambda e: float(gaussian_to_delta(mu, e)) - delta, 0.0, high, xtol=1e-13, rtol=1e-13)
+    return root
+
+
+def approximate_to_gaussian(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+    """Greatest mu such that mu-Gaussian DP implies (epsilon, delta)-DP, by bisection, rounded down; broadcast.
+
+    Examples
+    --------
+    >>> round(float(approximate_to_gaussian(1.0, 1e-5)), 6)
+    0.268051
+    """
+    epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
+    low, high = np.full(epsilon.shape, -40.0), np.full(epsilon.shape, 12.0)
+    for _ in range(60):
+        middle = (low + high) / 2
+        below = gaussian_to_delta(np.exp(middle), epsilon) < delta
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.where(delta <= 0.0, 0.0, np.exp(low))
+
+
+def gaussian_to_zcdp(mu: float) -> float:
+    """Least rho such that mu-Gaussian DP implies rho-zCDP: mu^2 / 2, attained by Gaussian noise at every order.
+
+    Bun and Steinke (2016), Proposition 1.6, with Dong, Roth and Su (2022), Corollary B.6.
+
+    Examples
+    --------
+    >>> gaussian_to_zcdp(0.5)
+    0.125
+    """
+    mu = finite_at_least(mu, 0.0, "mu")
+    return mu * mu / 2.0
+
+
+def _order(order: float) -> float:
+    order = finite_at_least(order, 1.0, "Renyi order")
+    if order == 1.0:
+        raise AuditError("Renyi order is 1; it must be above 1.")
+    return order
+
+
+def _renyi_of_two_losses(epsilon: float, order: float) -> float:
+    """Theorem 4 near order 1: log(1 + E[e^((a-1) L) - 1]) / (a - 1), L the two losses of randomised response."""
+    truth = 1.0 / (1.0 + math.exp(-epsilon))
+    excess = truth * math.expm1((order - 1.0) * epsilon) + (1.0 - truth) * math.expm1(-(order - 1.0) * epsilon)
+    return math.log1p(excess) / (order - 1.0)

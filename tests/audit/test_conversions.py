@@ -1,0 +1,173 @@
+"""Conversions: attained by randomised response, Laplace and Gaussian noise, ordered, and those of dp-accounting."""
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution
+from dp_accounting.rdp import rdp_privacy_accountant
+from hypothesis import given
+from hypothesis import strategies as st
+
+from audit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP, exact
+from audit.conversions import (
+    approximate_to_gaussian,
+    approximate_to_zcdp,
+    gaussian_to_delta,
+    gaussian_to_epsilon,
+    gaussian_to_zcdp,
+    laplace_renyi,
+    pure_to_renyi,
+    pure_to_zcdp,
+    renyi_curve_to_epsilon,
+    renyi_to_delta,
+    renyi_to_epsilon,
+    zcdp_to_epsilon,
+    zcdp_to_epsilon_closed,
+)
+from mechanisms.laws import LaplaceLaw, NormalLaw
+from mechanisms.response import RandomisedResponse
+
+EPSILONS = st.floats(1e-3, 20.0)
+ORDERS = st.floats(1.0001, 200.0)
+ORDER_GRID = [1.5, 2.0, 5.0, 32.0, 256.0]
+
+
+@given(EPSILONS, ORDERS)
+def test_theorem_4_in_both_of_its_forms(epsilon, order):
+    # source 002, Theorem 4: the first expression, in log space
+    first = np.logaddexp(order * epsilon, (1.0 - order) * epsilon) - np.logaddexp(0.0, epsilon)
+    assert pure_to_renyi(epsilon, order) == pytest.approx(first / (order - 1.0), rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 2.0, 6.0])
+@pytest.mark.parametrize("order", [1.001, 1.5, 2.0, 10.0, 100.0])
+def test_randomised_response_attains_pure_to_renyi_and_laplace_its_own_curve(epsilon, order):
+    laws = RandomisedResponse(epsilon)((0,)), RandomisedResponse(epsilon)((1,))
+    assert exact.renyi(*laws, order) == pytest.approx(pure_to_renyi(epsilon, order), rel=1e-9)
+    noisy = LaplaceLaw(0.0, 1.0 / epsilon), LaplaceLaw(1.0, 1.0 / epsilon)
+    assert exact.renyi(*noisy, order) == pytest.approx(laplace_renyi(epsilon, order), rel=1e-8)
+
+
+@given(EPSILONS, ORDERS)
+def test_laplace_is_below_the_worst_pure_mechanism_and_both_below_the_simple_bounds(epsilon, order):
+    tight = pure_to_renyi(epsilon, order)
+    assert laplace_renyi(epsilon, order) <= tight * (1 + 1e-12)
+    assert tight <= min(epsilon, order * pure_to_zcdp(epsilon)) * (1 + 1e-12)
+    assert pure_to_zcdp(epsilon) <= min(epsilon, epsilon**2 / 2)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_randomised_response_attains_pure_to_zcdp_and_laplace_does_not(epsilon):
+    mechanism = RandomisedResponse(epsilon)
+    assert exact.exact_parameter(ZCDP(0.0), mechanism((0,)), mechanism((1,))) == pytest.approx(
+        pure_to_zcdp(epsilon), rel=1e-6
+    )
+    noisy = LaplaceLaw(0.0, 1.0 / epsilon), LaplaceLaw(1.0, 1.0 / epsilon)
+    assert exact.exact_parameter(ZCDP(0.0), *noisy) < 0.999 * pure_to_zcdp(epsilon)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-10])
+@pytest.mark.parametrize("order", ORDER_GRID)
+def test_renyi_to_approximate_is_that_of_dp_accounting(order, delta):
+    for divergence in (0.01, 0.3, 4.0):
+        theirs, _ = rdp_privacy_accountant.compute_epsilon([order], [divergence], delta)
+        if theirs > 0.0:  # there it has other bounds, too
+            assert renyi_to_epsilon(order, divergence, delta) == pytest.approx(theirs, abs=1e-6)
+        epsilon = renyi_to_epsilon(order, divergence, delta)
+        if epsilon > 0.0:
+            assert renyi_to_delta(order, divergence, epsilon) == pytest.approx(delta, rel=1e-9)
+            theirs, _ = rdp_privacy_accountant.compute_delta([order], [divergence], epsilon)
+            assert min(renyi_to_delta(order, divergence, epsilon), 1.0) >= theirs * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-10])
+@pytest.mark.parametrize("rho", [1e-3, 0.1, 2.0])
+def test_zcdp_to_approximate_is_that_of_dp_accounting_and_the_profile_is_below_it(rho, delta):
+    orders = 1.0 + np.geomspace(0.02, 1e5, 40_000)
+    theirs, _ = rdp_privacy_accountant.compute_epsilon(orders, rho * orders, delta)
+    ours = zcdp_to_epsilon(rho, delta)
+    assert ours == pytest.approx(theirs, abs=1e-6)
+    assert ZCDP(rho).approximate(delta).epsilon <= ours <= zcdp_to_epsilon_closed(rho, delta)
+    # Gaussian noise is rho-zCDP, so no conversion can be below its own epsilon
+    assert gaussian_to_epsilon(math.sqrt(2.0 * rho), delta) <= ZCDP(rho).approximate(delta).epsilon
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-5])
+@pytest.mark.parametrize("order", ORDER_GRID)
+def test_the_tight_renyi_conversion_is_below_the_closed_form_and_attained(order, delta):
+    claim = RenyiDP(order, 0.4)
+    epsilon = claim.approximate(delta).epsilon
+    assert epsilon <= renyi_to_epsilon(order, 0.4, delta) + 1e-9
+    if epsilon > 1e-6:  # some event with these probabilities respects the claim: no smaller epsilon would do
+        p_prime = np.geomspace(1e-12, 1.0, 200_001) * (1.0 - delta) * math.exp(-epsilon)
+        p = np.exp(epsilon) * p_prime + delta * (1 - 1e-3)
+        assert np.min(claim.least(np.minimum(p, 1.0), p_prime)) <= claim.epsilon
+
+
+def test_rho_from_epsilon_and_delta_and_back():
+    # source 002, 'Composition basics', note 2: rho + sqrt(4 rho log(1/delta)) <= epsilon
+    for epsilon in (0.1, 1.0, 8.0):
+        for delta in (1e-3, 1e-9):
+            rho = approximate_to_zcdp(epsilon, delta)
+            best = float(ZCDP(0.0).least_at(epsilon, delta))
+            assert 0.8 * epsilon < zcdp_to_epsilon_closed(rho, delta) <= epsilon
+            assert rho < best
+            assert ZCDP(best).approximate(delta).epsilon == pytest.approx(epsilon, rel=1e-6)
+
+
+@given(st.floats(0.01, 8.0), st.floats(1e-10, 0.1))
+def test_gaussian_dp_and_back(mu, delta):
+    epsilon = gaussian_to_epsilon(mu, delta)
+    if epsilon > 0.0:
+        assert float(approximate_to_gaussian(epsilon, delta)) == pytest.approx(mu, rel=1e-6)
+        assert float(gaussian_to_delta(mu, epsilon)) == pytest.approx(delta, rel=1e-6)
+        assert GaussianDP(mu).approximate(delta).epsilon == pytest.approx(epsilon, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("mu", [0.1, 1.0])
+def test_gaussian_dp_is_that_of_dp_accounting(mu):
+    theirs = privacy_loss_distribution.from_gaussian_mechanism(1.0 / mu, value_discretization_interval=1e-4)
+    for delta in (1e-3, 1e-6):
+        assert gaussian_to_epsilon(mu, delta) == pytest.approx(theirs.get_epsilon_for_delta(delta), abs=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0])
+def test_pure_profiles_are_those_of_dp_accounting(epsilon):
+    response = privacy_loss_distribution.from_privacy_parameters(
+        privacy_loss_distribution.common.DifferentialPrivacyParameters(epsilon, 0.0), value_discretization_interval=1e-4
+    )
+    laplace = privacy_loss_distribution.from_laplace_mechanism(1.0 / epsilon, value_discretization_interval=1e-4)
+    noisy = LaplaceLaw(0.0, 1.0 / epsilon), LaplaceLaw(1.0, 1.0 / epsilon)
+    for at in (0.0, 0.3 * epsilon, 0.9 * epsilon):
+        assert PureDP(epsilon).profile(at) == pytest.approx(response.get_delta_for_epsilon(at), abs=1e-6)
+        assert exact.delta(*noisy, at) == pytest.approx(laplace.get_delta_for_epsilon(at), abs=1e-6)
+
+
+@pytest.mark.parametrize("mu", [0.05, 1.0, 4.0])
+def test_gaussian_noise_attains_gaussian_to_zcdp(mu):
+    laws = NormalLaw(0.0, 1.0), NormalLaw(mu, 1.0)
+    assert exact.exact_parameter(ZCDP(0.0), *laws) == pytest.approx(gaussian_to_zcdp(mu), rel=1e-6)
+    assert exact.exact_parameter(GaussianDP(0.0), *laws) == pytest.approx(mu, rel=1e-6)
+
+
+def test_a_curve_is_no_worse_than_any_of_its_orders():
+    best = renyi_curve_to_epsilon(lambda order: laplace_renyi(0.5, order), 1e-6)
+    assert best <= min(renyi_to_epsilon(order, laplace_renyi(0.5, order), 1e-6) for order in ORDER_GRID)
+    assert best >= exact.epsilon(LaplaceLaw(0.0, 2.0), LaplaceLaw(1.0, 2.0), 1e-6)
+    assert ApproxDP(best, 1e-6).profile(best) == 1e-6
+
+
+@pytest.mark.parametrize(
+    ("convert", "arguments", "message"),
+    [
+        (pure_to_renyi, (1.0, 1.0), "must be above 1"),
+        (pure_to_renyi, (-1.0, 2.0), "epsilon is -1.0"),
+        (renyi_to_epsilon, (2.0, 0.5, 0.0), "delta is 0.0"),
+        (zcdp_to_epsilon_closed, (float("nan"), 1e-6), "rho is nan"),
+        (gaussian_to_epsilon, (1.0, 1.5), "delta is 1.5"),
+    ],
+)
+def test_wrong_numbers_are_sentences(convert, arguments, message):
+    with pytest.raises(AuditError, match=message):
+        convert(*arguments)
