@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, ndtri, rel_entr
 
-from audit.conversions import approximate_to_delta, approximate_to_gaussian, gaussian_to_delta, zcdp_to_epsilon
+from audit.conversions import approximate_to_delta, approximate_to_gaussian, gaussian_to_delta
 from audit.errors import AuditError, finite_at_least, fraction
 
 Floats = NDArray[np.float64]
@@ -226,11 +226,6 @@ class ZCDP(Claim):
             step = np.diff(exponents[..., :2], axis=-1)
             exponents = centre + step * np.linspace(-1.0, 1.0, 9)
         return np.asarray(np.max(ratio(1.0 + np.exp(exponents)), axis=-1))
-
-    def approximate(self, delta: float) -> ApproxDP:
-        """See `Claim.approximate`; at most `audit.conversions.zcdp_to_epsilon`, which small deltas come close to."""
-        tight = super().approximate(delta)
-        return tight if tight.delta == 0.0 else ApproxDP(min(tight.epsilon, zcdp_to_epsilon(self.rho, delta)), delta)
 
     def __str__(self) -> str:
         return f"{self.rho:.6g}-zCDP"
