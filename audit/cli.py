@@ -21,7 +21,7 @@ from audit.auditor import LEAST_TRIALS
 from audit.commands import experiment
 from audit.errors import AuditError, fraction, whole_at_least
 from audit.registry import chosen, registered
-from audit.reporting import figure, progress, table
+from audit.reporting import figure, progress, style, table
 from audit.results import AuditResult
 from audit.sampling import entropy
 
@@ -167,7 +167,7 @@ def _write(done: Sequence[AuditResult], confidence: float, out: Path) -> None:
     results.write_whole(out / "audit.csv", table.to_csv(done))
     drawn = figure.certified_against_proven(done, confidence)
     for kind in ("png", "pdf"):
-        results.write_whole(out / f"audit.{kind}", figure.render(drawn, kind))
+        results.write_whole(out / f"audit.{kind}", style.render(drawn, kind))
 
 
 def _writable(out: Path) -> None:

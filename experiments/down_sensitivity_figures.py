@@ -8,28 +8,32 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
+from audit.reporting.studies import write_figure
+from audit.reporting.style import ONE_COLUMN, blank, styled
 
 Rows = list[dict[str, Any]]
 
 
+@styled()
 def draw_loss(rows: Rows, out: Path) -> None:
     """Draw the loss of the maximum against y, as the source's Figure 1 does."""
-    figure = Figure(figsize=(5.0, 3.2), layout="constrained")
+    figure = blank(ONE_COLUMN, 2.2)
     axes = figure.subplots()
     y, loss = [row["y"] for row in rows], [row["loss"] for row in rows]
     persons = loss[0] + 1  # all but the one at 0 are above it
     axes.step([y[0] - 1, *y, y[-1] + 1], [persons, *loss, loss[-1]], where="post", label="loss of the maximum")
     axes.axvline(y[-1], color="0.5", linestyle="--", label="maximum")
-    axes.set_xlabel("y")
+    axes.set_xlabel("y, a candidate answer")
     axes.set_ylabel("loss: persons to remove")
-    axes.legend(frameon=False)
-    _save(figure, out / "figure-1-loss")
+    axes.set_title("the maximum of 0, 1×5, 2×10, 3×10, 4×5, 5")
+    axes.legend()
+    write_figure(out / "figure-1-loss", figure)
 
 
+@styled()
 def draw_tau(rows: Rows, out: Path) -> None:
     """Draw tau of every route against log2 |Y|."""
-    figure = Figure(figsize=(6.0, 4.0), layout="constrained")
+    figure = blank(ONE_COLUMN, 3.0)
     axes = figure.subplots()
     for name in dict.fromkeys(row["mechanism"] for row in rows):
         points = [(row["bits"], row["tau"]) for row in rows if row["mechanism"] == name]
@@ -37,13 +41,8 @@ def draw_tau(rows: Rows, out: Path) -> None:
     axes.set_yscale("log")
     axes.set_xscale("log", base=2)
     axes.set_xticks([1, 2, 4, 8, 16, 32, 64], [f"$2^{{{bits}}}$" for bits in (1, 2, 4, 8, 16, 32, 64)])
-    axes.set_xlabel("|Y|")
-    axes.set_ylabel("tau: removals aimed at")
-    axes.set_title("epsilon = 1, delta = 1e-6, beta = 0.05", fontsize=9)
-    axes.legend(frameon=False, fontsize=8)
-    _save(figure, out / "tau")
-
-
-def _save(figure: Figure, path: Path) -> None:
-    figure.savefig(path.with_suffix(".png"), dpi=150, metadata={"Software": None})
-    figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None, "Producer": None, "Creator": None})
+    axes.set_xlabel("|Y|, number of outputs")
+    axes.set_ylabel("τ: removals aimed at")
+    axes.set_title("ε = 1, δ = 1e-6, β = 0.05")
+    axes.legend()
+    write_figure(out / "tau", figure)

@@ -10,19 +10,17 @@ Run ``python -m experiments.inverse_accuracy --out results/inverse-accuracy``; t
 
 from __future__ import annotations
 
-import argparse
-import csv
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from audit.certificates import clopper_pearson_lower, clopper_pearson_upper
-from audit.reporting.figure import render
+from audit.reporting.columns import Column
+from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from audit.reporting.style import MARKERS, ONE_COLUMN, blank, styled
 from experiments.data import anes96, answers
 from mechanisms.beyond import SELECTORS
 from mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
@@ -30,6 +28,7 @@ from mechanisms.noisy_max import GapMax
 
 EPSILON = 1.0
 BETAS = (0.5, 0.1, 0.01)
+CONFIDENCE = 0.999
 AGES = MedianLosses(tuple(range(18, 100)))
 DATASETS: dict[str, tuple[int, ...]] = {
     "all of one age": (40,) * 201,
@@ -37,6 +36,15 @@ DATASETS: dict[str, tuple[int, ...]] = {
     "evenly spread": tuple(range(18, 99)),
     "nearest to the ends": (18,) * 26 + (99,) * 25,
 }
+COLUMNS = (
+    Column("dataset", "dataset"),
+    Column("selector", "selector"),
+    Column("beta", "β", "number"),
+    Column("failures", "failures", "count"),
+    Column("at least", "at least", "lower"),
+    Column("at most", "at most", "upper"),
+    Column("exact", "exact", "number"),
+)
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> None:
@@ -51,16 +59,15 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     quick : bool
         A hundredth of the runs, for a look.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    rows = list(failures(1_000 if quick else 100_000, seed))
-    (out / "data.json").write_text(json.dumps({"seed": seed, "epsilon": EPSILON, "rows": rows}, indent=1) + "\n")
-    with (out / "data.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    figure = draw(rows)
-    for kind in ("png", "pdf"):
-        (out / f"failures.{kind}").write_bytes(render(figure, kind))
+    runs = 1_000 if quick else 100_000
+    rows = list(failures(runs, seed))
+    write_data(out, rows, seed=seed, epsilon=EPSILON, confidence=CONFIDENCE)
+    write_figure(out / "failures", draw(rows))
+    caption = (
+        f"Inverse sensitivity at ε = {EPSILON:g}: answers farther off than LS^k, of {runs:,}, with one-sided 99.9% "
+        "Clopper-Pearson limits each, and the exact probability; Theorem 4 promises β for the exponential mechanism."
+    )
+    write_table(out, rows, COLUMNS, caption)
 
 
 def failures(runs: int, seed: int) -> Iterator[dict[str, Any]]:
@@ -85,39 +92,33 @@ def failures(runs: int, seed: int) -> Iterator[dict[str, Any]]:
                     "LS^k": float(allowed),
                     "runs": runs,
                     "failures": seen,
-                    "at least": float(clopper_pearson_lower(seen, runs, 0.001)),
-                    "at most": float(clopper_pearson_upper(seen, runs, 0.001)),
+                    "at least": float(clopper_pearson_lower(seen, runs, 1.0 - CONFIDENCE)),
+                    "at most": float(clopper_pearson_upper(seen, runs, 1.0 - CONFIDENCE)),
                     "exact": float(np.exp(law.log_probabilities)[wrong].sum()),  # type: ignore[attr-defined]
                 }
 
 
+@styled()
 def draw(rows: list[dict[str, Any]]) -> Figure:
     """Draw the exact failure probability of every dataset and selector against beta."""
-    figure = Figure(figsize=(5.5, 3.4), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = blank(ONE_COLUMN, 2.9)
     axes = figure.add_subplot()
     for place, name in enumerate(dict.fromkeys(row["dataset"] for row in rows)):
         mine = [row for row in rows if row["dataset"] == name]
         axes.plot(
             [row["beta"] * 1.04 ** (place - 2) for row in mine],
             [max(row["exact"], 1e-6) for row in mine],
-            "osD^v"[place],
-            markersize=4,
+            MARKERS[place],
             linestyle="none",
             label=name,
         )
     axes.plot([0.005, 1.0], [0.005, 1.0], color="black", linewidth=0.8, linestyle="--", label="Theorem 4")
-    axes.set(xscale="log", yscale="log", xlabel="beta", ylabel="P[|M(x) - f(x)| > LS^k(x)]; below 1e-6 at 1e-6")
-    axes.legend(fontsize=7)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=8)
+    axes.set(xscale="log", yscale="log", xlabel="β, the promised failure probability")
+    axes.set_ylabel("exact P[|M(x) − f(x)| > LS$^k$(x)],\nless than 10$^{-6}$ at 10$^{-6}$")
+    axes.set_title(f"inverse sensitivity, ε = {EPSILON:g}; a mark for each selector")
+    axes.legend()
     return figure
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("results/inverse-accuracy"))
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true")
-    arguments = parser.parse_args()
-    main(arguments.out, arguments.seed, arguments.quick)
+    run_as_script(main, __doc__, "results/inverse-accuracy")

@@ -16,19 +16,17 @@ data.csv has the median absolute error too. Run ``python -m experiments.private_
 
 from __future__ import annotations
 
-import argparse
-import csv
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from audit import OutputDistribution
-from audit.reporting.figure import render
+from audit.reporting.columns import Column
+from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from audit.reporting.style import BLUE, GREEN, ONE_COLUMN, PURPLE, VERMILION, blank, styled
 from mechanisms.broken.ratio import PublishedBoundedRatio
 from mechanisms.laws import LaplaceLaw
 from mechanisms.ratio import BoundedRatio, BoundedRatioLaw
@@ -47,12 +45,19 @@ SWEEPS: dict[str, tuple[str, tuple[tuple[int, int, float], ...]]] = {
     ),
 }
 STYLE = {
-    "naive": ("#0072B2", "o"),
-    "bounded (published)": ("#D55E00", "s"),
-    "bounded (corrected)": ("#009E73", "D"),
-    "ones and zeros": ("#CC79A7", "^"),
+    "naive": (BLUE, "o"),
+    "bounded (published)": (VERMILION, "s"),
+    "bounded (corrected)": (GREEN, "D"),
+    "ones and zeros": (PURPLE, "^"),
     "not private: true local sensitivity": ("black", ""),
 }
+COLUMNS = (
+    Column("persons", "b", "count"),
+    Column("mechanism", "mechanism"),
+    Column("mean absolute error", "mean", "number"),
+    Column("standard error", "standard error", "number", 2),
+    Column("median absolute error", "median", "number"),
+)
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> None:
@@ -68,17 +73,15 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
         A hundredth of the trials, for a look.
     """
     trials = 1_000 if quick else 100_000
-    out.mkdir(parents=True, exist_ok=True)
     rows = [row for place, sweep in enumerate(SWEEPS) for row in errors(sweep, trials, [seed, place])]
-    (out / "data.json").write_text(json.dumps({"seed": seed, "trials": trials, "rows": rows}, indent=1) + "\n")
-    with (out / "data.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_data(out, rows, seed=seed, trials=trials)
     for sweep, (label, _) in SWEEPS.items():
-        figure = draw([row for row in rows if row["sweep"] == sweep], label, trials)
-        for kind in ("png", "pdf"):
-            (out / f"{sweep}.{kind}").write_bytes(render(figure, kind))
+        write_figure(out / sweep, draw([row for row in rows if row["sweep"] == sweep], label, trials))
+    caption = (
+        f"Absolute errors of private ratios a / b, half of b persons saying 1, at ε = {EPSILON:g} and δ = {DELTA:g}, "
+        f"{trials:,} trials each."
+    )
+    write_table(out, [row for row in rows if row["sweep"] == "error-by-persons"], COLUMNS, caption)
 
 
 def laws(ones: int, persons: int, share: float) -> dict[str, OutputDistribution]:
@@ -117,10 +120,10 @@ def errors(sweep: str, trials: int, seed: list[int]) -> Iterator[dict[str, Any]]
             }
 
 
+@styled()
 def draw(rows: list[dict[str, Any]], label: str, trials: int) -> Figure:
     """Draw the mean absolute errors along one sweep."""
-    figure = Figure(figsize=(5.5, 3.6), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = blank(ONE_COLUMN, 2.9)
     axes = figure.add_subplot()
     sweep = rows[0]["sweep"]
     for mechanism, (colour, marker) in STYLE.items():
@@ -131,23 +134,16 @@ def draw(rows: list[dict[str, Any]], label: str, trials: int) -> Figure:
             "error-by-share": [row["share"] for row in mine],
         }[sweep]
         heights = [row["mean absolute error"] for row in mine]
-        axes.plot(places, heights, color=colour, marker=marker, markersize=3.5, linewidth=1.0, label=mechanism)
+        axes.plot(places, heights, color=colour, marker=marker, markersize=3, linestyle="-", label=mechanism)
     axes.set_yscale("log")
     if sweep == "error-by-persons":
         axes.set_xscale("log")
     axes.set_xlabel(label)
     axes.set_ylabel("mean absolute error")
-    axes.set_title(f"epsilon = {EPSILON:g}, delta = {DELTA:g}, {trials:,} trials", fontsize=9, loc="left")
-    axes.legend(fontsize=7)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=8)
+    axes.set_title(f"ε = {EPSILON:g}, δ = {DELTA:g}, {trials:,} trials each")
+    axes.legend()
     return figure
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("results/private-ratio"))
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true")
-    arguments = parser.parse_args()
-    main(arguments.out, arguments.seed, arguments.quick)
+    run_as_script(main, __doc__, "results/private-ratio")

@@ -26,7 +26,7 @@ from scipy.stats import binom
 
 from audit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, SequentialResult, audit, audit_sequentially
 from audit.provenance import provenance
-from audit.reporting.figure import render
+from audit.reporting.style import render
 from audit.results import write_whole
 from audit.sequential import betting
 from experiments.oracle import tails_of

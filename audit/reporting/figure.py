@@ -1,30 +1,31 @@
 """The main figure: certified bounds against proven ones, with the exact value of each pair.
 
-Results enter, PNG and PDF bytes leave; identical results give identical files.
+Results enter, a figure leaves; `audit.reporting.style.render` makes files of it, equal for equal results.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from audit.reporting.numbers import percent
+from audit.reporting.numbers import count, percent
+from audit.reporting.style import BLUE, ONE_COLUMN, TWO_COLUMNS, VERMILION, blank, styled
 from audit.results import AuditResult
 
-STYLE = {"consistent": ("#0072B2", "o"), "violated": ("#D55E00", "s")}  # Okabe and Ito's palette, and shapes
+STYLE = {"consistent": (BLUE, "o"), "violated": (VERMILION, "s")}
 ROWS = 54
 """Most results in a panel."""
 
 
+@styled()
 def certified_against_proven(results: Sequence[AuditResult], family_confidence: float) -> Figure:
     """Draw every result as a share of its claim: the certified bound, the one-sided interval, the exact value.
 
     Consistent results stand in panels on a linear axis that ends just above 1, violated ones in a panel of their own
-    on a logarithmic axis. Claims whose parameter is 0 have no share and are left out.
+    on a logarithmic axis. Claims whose parameter is 0 have no share and are left out. One panel is as wide as a
+    column of a paper, two as its text, more as a screen.
     """
     shown = [result for result in results if result.proven > 0.0]
     consistent = [result for result in shown if not result.violates_claim]
@@ -33,21 +34,20 @@ def certified_against_proven(results: Sequence[AuditResult], family_confidence: 
         violated
     )
     tallest = max((len(panel) for panel in panels), default=1)
-    figure = Figure(figsize=(max(4.6 * len(panels), 6.5), 1.5 + 0.145 * tallest), layout="constrained")
-    FigureCanvasAgg(figure)
+    width = ONE_COLUMN if len(panels) == 1 else max(len(panels) / 2, 1.0) * TWO_COLUMNS
+    figure = blank(width, 1.3 + 0.145 * tallest)
     for axes, panel in zip(figure.subplots(1, max(len(panels), 1), squeeze=False)[0], panels, strict=False):
         _draw(axes, panel, tallest)
-    runs = " or ".join(sorted({f"{result.trials:,}" for result in shown}))
-    figure.suptitle(
-        f"Certified lower bounds on privacy loss, {runs} runs each; all hold together at {percent(family_confidence)}",
-        fontsize=9,
-    )
-    figure.supxlabel("share of the proven bound, in the claim's own parameter", fontsize=8)
+    runs = " or ".join(sorted({count(result.trials) for result in shown}))
+    about = f"Certified lower bounds on privacy loss, {runs} runs each"
+    together = f"all hold together at {percent(family_confidence)} confidence"
+    figure.suptitle(f"{about};{chr(10) if len(panels) == 1 else ' '}{together}", fontsize=8)
+    figure.supxlabel("certified bound / proven bound, in the claim's own parameter", fontsize=7.5)
     for verdict, (colour, marker) in STYLE.items():
-        figure.axes[0].plot([], [], marker=marker, color=colour, markersize=4, label=f"certified, {verdict}")
+        figure.axes[0].plot([], [], marker=marker, color=colour, linestyle="-", label=f"certified, {verdict}")
     figure.axes[0].plot([], [], marker="|", color="black", linestyle="none", markersize=8, label="exact for the pair")
     figure.axes[0].plot([], [], color="black", linewidth=0.8, linestyle="--", label="proven")
-    figure.legend(fontsize=7, loc="outside lower left", ncols=4, frameon=False)
+    figure.legend(loc="outside lower left", ncols=2 if len(panels) == 1 else 4)
     return figure
 
 
@@ -63,21 +63,12 @@ def _draw(axes: Axes, panel: Sequence[AuditResult], tallest: int) -> None:
         left, right = 0.0, 1.15 * max([1.0, *shares])
     for height, (result, share, exact) in enumerate(zip(panel, shares, exacts, strict=True)):
         colour, marker = STYLE[result.verdict]
-        axes.plot([share, right], [height, height], color=colour, linewidth=1.0, alpha=0.35)
-        axes.plot(share, height, marker=marker, markersize=4, color=colour, linestyle="none")
+        axes.plot([share, right], [height, height], color=colour, linewidth=1.0, linestyle="-", alpha=0.35)
+        axes.plot(share, height, marker=marker, color=colour, linestyle="none")
         if exact is not None and exact <= right:
             axes.plot(exact, height, marker="|", markersize=8, markeredgewidth=1.4, color="black")
     axes.axvline(1.0, color="black", linewidth=0.8, linestyle="--")
     axes.set_yticks(range(len(panel)), [result.mechanism for result in panel])
     axes.set_ylim(tallest - 0.4, -0.6)
     axes.set_xlim(left, right)
-    axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=6.5)
-
-
-def render(figure: Figure, kind: str) -> bytes:
-    """Return the figure as 'png' or 'pdf' bytes, without the date that would make files differ."""
-    buffer = io.BytesIO()
-    metadata = {"CreationDate": None} if kind == "pdf" else {"Software": None}
-    figure.savefig(buffer, format=kind, dpi=160, metadata=metadata)
-    return buffer.getvalue()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from audit import PureDP, suite
 from audit.registry import Entry
-from audit.reporting import figure, table
+from audit.reporting import figure, style, table
 from audit.reporting.numbers import count, lower, percent, plain, upper
 from mechanisms.additive import Laplace
 from mechanisms.broken.additive import LaplaceHalfNoise
@@ -86,6 +86,6 @@ class TestFigure:
             assert [label.get_text() for label in axes.get_yticklabels()] == [result.mechanism]
 
     def test_the_same_results_give_the_same_bytes(self, results):
-        for kind in ("png", "pdf"):
-            first, second = (figure.render(figure.certified_against_proven(results, 0.95), kind) for _ in range(2))
+        for kind in ("png", "pdf", "svg"):
+            first, second = (style.render(figure.certified_against_proven(results, 0.95), kind) for _ in range(2))
             assert first == second

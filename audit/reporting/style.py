@@ -1,0 +1,57 @@
+"""The package's matplotlib style and the widths of a paper's columns: a blank figure leaves, files are rendered.
+
+Drawing functions are decorated with ``@styled()``, because matplotlib reads its settings when an artist is made and
+again when it is drawn; `render` does the rest. No state of matplotlib is left changed.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+ONE_COLUMN = 3.4
+"""Width in inches of a column of a two-column paper."""
+TWO_COLUMNS = 7.0
+"""Width in inches of its text."""
+BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+"""Okabe and Ito's palette (2008), told apart by colour-blind readers; always with a marker or dash of its own."""
+MARKERS = "osD^vPX"
+STYLE = Path(__file__).with_name("epsaudit.mplstyle")
+FORMATS = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
+"""Formats of figures, and what must be kept out of their files so that equal figures give equal bytes."""
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Apply the package's style within; also a decorator."""
+    with matplotlib.rc_context(fname=STYLE):
+        yield
+
+
+def blank(width: float = ONE_COLUMN, height: float = 2.4) -> Figure:
+    """Return an empty figure of that size in inches; call it within `styled`.
+
+    Examples
+    --------
+    >>> with styled():
+    ...     figure = blank(TWO_COLUMNS, 3.0)
+    >>> figure.get_size_inches().tolist()
+    [7.0, 3.0]
+    """
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def render(figure: Figure, kind: str) -> bytes:
+    """Return the figure as 'png', 'pdf' or 'svg' bytes, without the date that would make files differ."""
+    buffer = io.BytesIO()
+    with styled():
+        figure.savefig(buffer, format=kind, metadata=FORMATS[kind])
+    return buffer.getvalue()
