@@ -3,6 +3,7 @@
 from audit.auditor import audit
 from audit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from audit.errors import AuditError
+from audit.external import command
 from audit.mechanism import Mechanism, OutputDistribution, black_box, vectorized
 from audit.neighbours import AddRemove, DatasetPair, MaxChange, Substitution
 from audit.results import AuditResult
@@ -27,5 +28,6 @@ __all__ = [
     "audit",
     "audit_sequentially",
     "black_box",
+    "command",
     "vectorized",
 ]

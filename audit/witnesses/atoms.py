@@ -178,11 +178,11 @@ def atom_from_json(data: Any) -> Hashable:
     (1, None, 0.1)
     """
     match data:
-        case None | str() | bool() | int():
+        case None | str() | bool() | int() | float():
             return data
         case {"float": str(text)}:
             return float(text)
-        case {"tuple": list(parts)}:
+        case {"tuple": list(parts)} | list(parts):
             return tuple(atom_from_json(part) for part in parts)
         case {"items": list(pairs)}:
             return Items((atom_from_json(key), atom_from_json(value)) for key, value in pairs)

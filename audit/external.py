@@ -1,0 +1,311 @@
+"""A mechanism in another process or language: datasets go out as JSON lines, outputs come back as lines or blocks.
+
+A command line enters, a mechanism leaves that `audit.audit` runs like any other. A library in an environment of its
+own, or one in R, Go, Java or Rust, is audited through a program of ten lines.
+
+The protocol, version 1
+-----------------------
+The program is started once a worker and speaks JSON lines (UTF-8, one value a line) on its standard input and output.
+
+1. It says hello: ``{"epsaudit": 1, "seeded": true}``. ``seeded`` promises that outputs depend on the seeds it is sent
+   alone; without it, results say 'not reproducible from the seed'.
+2. It is asked, again and again: ``{"dataset": ..., "size": 3, "seed": 8391}``. The dataset is what the pair holds, with
+   tuples, sets and arrays as JSON arrays; ``size`` is the number of independent outputs wanted, at most 65,536;
+   ``seed`` is below 2^53.
+3. It answers with exactly ``size`` lines, one output each, or with one line ``{"npy": BYTES}`` and so many bytes of a
+   .npy file (of shape ``(size, ...)``, numbers only). Then it flushes.
+4. At the end of its input it ends.
+
+An output is a number, string, true, false, null (the refusal, None), or an array of outputs (a tuple). Objects stand
+for what JSON lacks: ``{"float": "nan"}``, ``"inf"`` or ``"-inf"`` (the bare words NaN, Infinity and -Infinity are
+understood, too), ``{"set": [...]}``, ``{"items": [[key, value], ...]}`` for a mapping, ``{"raises": "ValueError"}`` for
+a run that raised and ``{"timeout": true}`` for one that was stopped: both are outcomes. ``{"error": "..."}`` ends the
+audit with that sentence. What the program writes on standard error is quoted if it fails.
+
+A program in Python that audits nothing but itself:
+
+.. code-block:: python
+
+    import json, random, sys
+    print(json.dumps({"epsaudit": 1, "seeded": True}), flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        rng = random.Random(request["seed"])
+        for _ in range(request["size"]):
+            noise = rng.expovariate(1.0) - rng.expovariate(1.0)
+            print(json.dumps(len(request["dataset"]) + noise))
+        sys.stdout.flush()
+
+A program that ends, is killed, answers what is no output, or is silent for ``timeout`` seconds ends the audit with a
+sentence; it and all it started are killed, and also when the auditing process is itself killed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import shlex
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audit.child import Child, Pool, Program
+from audit.claims import Claim
+from audit.errors import AuditError, finite_at_least
+from audit.mechanism import Outputs, as_outputs
+from audit.neighbours import Adjacency, DatasetPair, shorten
+from audit.witnesses.atoms import atom_from_json
+
+PROTOCOL = 1
+SEEDS = 1 << 53
+"""Seeds are below this, so that languages whose numbers are doubles read them exactly."""
+
+LARGEST_BLOCK = 1 << 31
+PLAIN = (int, float, str, bool, type(None))
+
+
+def command(
+    words: Sequence[str] | str,
+    *,
+    claim: Claim | None = None,
+    adjacency: Adjacency | None = None,
+    pairs: Sequence[DatasetPair] = (),
+    name: str | None = None,
+    timeout: float = 300.0,
+    folder: str | os.PathLike[str] | None = None,
+) -> CommandMechanism:
+    """Make a mechanism of a program that speaks the protocol of this module.
+
+    Parameters
+    ----------
+    words : sequence of str, or str
+        The program and its arguments; a string is split as a POSIX shell would, but no shell runs it.
+    claim, adjacency, pairs, name : optional
+        As for `audit.black_box`. Datasets must be JSON values: numbers, strings, lists, tuples, sets, arrays, mappings.
+    timeout : float
+        Seconds of silence after which the program is given up.
+    folder : path, optional
+        Where to run it; by default the current folder.
+
+    Raises
+    ------
+    AuditError
+        If there are no words, or the time limit is not above 0. The program is first started when an audit begins.
+
+    Examples
+    --------
+    >>> import sys
+    >>> from audit import DatasetPair, PureDP, audit
+    >>> program = '''
+    ... import json, random, sys
+    ... print(json.dumps({"epsaudit": 1, "seeded": True}), flush=True)
+    ... for line in sys.stdin:
+    ...     request = json.loads(line)
+    ...     rng = random.Random(request["seed"])
+    ...     for _ in range(request["size"]):
+    ...         print(len(request["dataset"]) + rng.expovariate(2.0) - rng.expovariate(2.0))  # half the noise it needs
+    ...     sys.stdout.flush()
+    ... '''
+    >>> pair = DatasetPair(("ann",), ("ann", "bob"))
+    >>> mechanism = command([sys.executable, "-c", program], name="noisy count", claim=PureDP(1.0), pairs=[pair])
+    >>> audit(mechanism, trials=20_000, seed=1).violates_claim
+    True
+    """
+    parts = tuple(shlex.split(words)) if isinstance(words, str) else tuple(str(word) for word in words)
+    if not parts:
+        raise AuditError("The command is empty; give a program and its arguments.")
+    if not finite_at_least(timeout, 0.0, "timeout") > 0.0:
+        raise AuditError(f"timeout is {timeout!r}; it must be a number of seconds above 0.")
+    program = Program(parts, None if folder is None else os.fspath(folder), float(timeout))
+    return CommandMechanism(program, name or _name(parts), claim, adjacency, tuple(pairs))
+
+
+@dataclass(frozen=True)
+class CommandMechanism:
+    """A mechanism made of a program; see `command`, which builds it."""
+
+    program: Program
+    name: str
+    claim: Claim | None
+    adjacency: Adjacency | None
+    pairs: tuple[DatasetPair, ...]
+    releases_the_interpreter = True
+    one_by_one = True
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether the program promises that its outputs depend on the seeds it is sent alone."""
+        with CHILDREN.borrow(self.program) as child:
+            return child.seeded
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """The program's words, with a digest of each that is a file: what a checkpoint remembers of it."""
+        folder = Path(self.program.folder or ".")
+        found = {"words": str(self.program)}
+        for word in self.program.words:
+            path = folder / word
+            if path.is_file():
+                found[word] = hashlib.sha256(path.read_bytes()).hexdigest()
+        return found
+
+    def __call__(self, dataset: Any) -> CommandDistribution:
+        """Write the dataset as JSON, and start the program once to see that it says hello."""
+        text = json.dumps(dataset_to_json(dataset))
+        with CHILDREN.borrow(self.program):
+            return CommandDistribution(self.program, text)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """Return the pairs given when the program was wrapped."""
+        return self.pairs
+
+
+@dataclass(frozen=True)
+class CommandDistribution:
+    """The law of a program's outputs on one dataset, which is kept as JSON text."""
+
+    program: Program
+    dataset: str
+
+    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
+        """Ask a child of this process for ``size`` outputs with a seed drawn from ``rng``."""
+        seed = int(rng.integers(SEEDS))
+        with CHILDREN.borrow(self.program) as child:
+            return child.outputs(self.dataset, size, seed)
+
+
+class _Speaker(Child):
+    """A child that has said hello."""
+
+    seeded: bool
+
+    def outputs(self, dataset: str, size: int, seed: int) -> Outputs:
+        """Ask for ``size`` outputs, and read lines or a block."""
+        if self.received:
+            self.fail(f"wrote more than it was asked for: {_shown(bytes(self.received))}")
+        self.send(f'{{"dataset": {dataset}, "size": {size}, "seed": {seed}}}\n'.encode())
+        lines = self.lines(size, _speaks)
+        if lines and _speaks(lines[-1]):
+            said = self._parsed(lines[-1])
+            if "error" in said:
+                self.fail(f"says: {said['error']}")
+            if len(lines) == 1:
+                return self._block(said["npy"], size)
+            self.fail(f"answered {_shown(lines[-1])} after {len(lines) - 1:,} outputs; a block is the whole answer")
+        try:
+            values = json.loads(b"[" + b",".join(lines) + b"]")
+            if len(values) != len(lines):
+                raise ValueError
+            return as_outputs([value if type(value) in PLAIN else atom_from_json(value) for value in values])
+        except (ValueError, RecursionError):  # an AuditError is a ValueError
+            for number, line in enumerate(lines):
+                self._output(line, number, size)
+            raise
+
+    def greet(self) -> None:
+        """Read the hello."""
+        (line,) = self.lines(1, lambda line: False)
+        try:
+            said = json.loads(line)
+        except (ValueError, RecursionError):
+            said = None
+        if (
+            not isinstance(said, dict)
+            or said.get("epsaudit") != PROTOCOL
+            or type(said.get("seeded", False)) is not bool
+        ):
+            hello = f'{{"epsaudit": {PROTOCOL}, "seeded": true or false}}'
+            self.fail(f"began with {_shown(line)}; it must say {hello} first")
+        self.seeded = said.get("seeded", False)
+
+    def _parsed(self, line: bytes) -> Any:
+        try:
+            return json.loads(line)
+        except (ValueError, RecursionError):
+            self.fail(f"wrote {_shown(line)}, which is not JSON")
+
+    def _output(self, line: bytes, number: int, size: int) -> None:
+        try:
+            atom_from_json(json.loads(line))
+        except (ValueError, RecursionError):
+            self.fail(f"wrote {_shown(line)} as output {number + 1:,} of {size:,}, which is no output in JSON")
+
+    def _block(self, length: Any, size: int) -> Outputs:
+        if type(length) is not int or not 0 < length <= LARGEST_BLOCK:
+            self.fail(f"announced a block of {shorten(length)} bytes; it must be a whole number from 1 to 2^31")
+        try:
+            outputs: Outputs = np.lib.format.read_array(io.BytesIO(self.block(length)), allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            if isinstance(error, AuditError):
+                raise
+            self.fail(f"sent a block that is not a .npy file of numbers ({error})")
+        shape, kind = outputs.shape, outputs.dtype.kind
+        if len(shape) == 0 or shape[0] != size or kind not in "biuf":
+            self.fail(
+                f"sent a block of shape {shape} and type {outputs.dtype} for {size} outputs; it must be numbers of "
+                f"shape ({size}, ...)"
+            )
+        return outputs
+
+
+def _start(program: Program) -> _Speaker:
+    child = _Speaker(program)
+    child.greet()
+    return child
+
+
+CHILDREN = Pool(_start)
+
+
+def dataset_to_json(dataset: Any) -> Any:
+    """Return a dataset as a JSON value: arrays, tuples and sets as lists, numbers that are not finite as objects.
+
+    Raises
+    ------
+    AuditError
+        If it holds anything else.
+
+    Examples
+    --------
+    >>> dataset_to_json((1, "a", {2.5, math.nan}))
+    [1, 'a', [2.5, {'float': 'nan'}]]
+    """
+    if isinstance(dataset, np.generic):
+        dataset = dataset.item()
+    if isinstance(dataset, float):
+        return float(dataset) if math.isfinite(dataset) else {"float": repr(float(dataset))}
+    if dataset is None or isinstance(dataset, (str, bool, int)):
+        return dataset
+    if isinstance(dataset, np.ndarray):
+        return dataset_to_json(dataset.tolist())
+    if isinstance(dataset, (list, tuple)):
+        return [dataset_to_json(part) for part in dataset]
+    if isinstance(dataset, Set):
+        return [dataset_to_json(part) for part in sorted(dataset, key=repr)]
+    if isinstance(dataset, Mapping) and all(isinstance(key, str) for key in dataset):
+        return {key: dataset_to_json(part) for key, part in dataset.items()}
+    raise AuditError(
+        f"The dataset holds {shorten(dataset)}, a {type(dataset).__name__}, which JSON cannot write; a command takes "
+        "numbers, strings, None, lists, tuples, sets, arrays, and mappings whose keys are strings."
+    )
+
+
+def _speaks(line: bytes) -> bool:
+    """Whether a line is about the answer instead of an output: a block announced, or an error."""
+    return line.startswith((b'{"npy"', b'{"error"', b'{ "npy"', b'{ "error"'))
+
+
+def _shown(line: bytes) -> str:
+    return shorten(line.decode("utf-8", "backslashreplace"), 60)
+
+
+def _name(words: Sequence[str]) -> str:
+    """The last word that looks like a file, or else the program: 'count.R' for ``Rscript --vanilla count.R 3``."""
+    files = [word for word in words[1:] if not word.startswith("-") and "." in Path(word).name and "\n" not in word]
+    return Path(files[0] if files else words[0]).name

@@ -1,0 +1,286 @@
+"""A mechanism in another process or language: outputs of every kind come through, and every fault is a sentence."""
+
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from audit import AuditError, DatasetPair, PureDP, audit, command
+from audit.external import CHILDREN, dataset_to_json
+from audit.mechanism import Items, Raised, TimedOut
+from audit.witnesses.atoms import atom_to_json, canonical
+
+PAIR = DatasetPair((1,), (1, 2))
+PYTHON = """
+import json, random, sys
+print(json.dumps({"epsaudit": 1, "seeded": True}), flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    rng = random.Random(request["seed"])
+    for _ in range(request["size"]):
+        print(json.dumps(len(request["dataset"]) + SCALE * (rng.expovariate(1) - rng.expovariate(1))))
+    sys.stdout.flush()
+"""
+PERL = r"""
+$| = 1; print qq({"epsaudit": 1, "seeded": true}\n);
+while (<STDIN>) {
+  my ($records, $size, $seed) = /"dataset": \[(.*?)\], "size": (\d+), "seed": (\d+)/ or die "bad request";
+  my $count = () = $records =~ /\d+/g; srand($seed & 0xffffffff);
+  my $answer = ""; $answer .= $count + SCALE * (log(1 - rand()) - log(1 - rand())) . "\n" for 1 .. $size;
+  print $answer;
+}
+"""
+NODE = """
+console.log(JSON.stringify({epsaudit: 1, seeded: false}));
+const exponential = () => -Math.log(1 - Math.random());
+require("readline").createInterface({input: process.stdin}).on("line", line => {
+  const {dataset, size} = JSON.parse(line);
+  const noisy = () => JSON.stringify(dataset.length + SCALE * (exponential() - exponential()));
+  process.stdout.write(Array.from({length: size}, noisy).join("\\n") + "\\n");
+});
+"""
+BLOCKS = """
+import io, json, sys, numpy as np
+print('{"epsaudit": 1, "seeded": true}', flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    rng = np.random.default_rng(request["seed"])
+    block = io.BytesIO()
+    np.save(block, len(request["dataset"]) + SCALE * rng.laplace(size=request["size"]))
+    sys.stdout.write(json.dumps({"npy": len(block.getvalue())}) + "\\n")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(block.getvalue())
+    sys.stdout.buffer.flush()
+"""
+LANGUAGES = {
+    "python": ([sys.executable, "-c"], PYTHON, True),
+    "blocks": ([sys.executable, "-c"], BLOCKS, True),
+    "perl": (["perl", "-e"], PERL, True),
+    "node": (["node", "-e"], NODE, False),
+}
+
+
+def noisy_count(language, scale=1.0):
+    words, program, _ = LANGUAGES[language]
+    if shutil.which(words[0]) is None:
+        pytest.skip(f"{words[0]} is not installed on this machine")
+    return command([*words, program.replace("SCALE", str(scale))], name="count", claim=PureDP(1.0), pairs=[PAIR])
+
+
+class TestLanguages:
+    @pytest.mark.parametrize("language", LANGUAGES)
+    def test_half_the_noise_is_refuted_and_the_whole_is_not(self, language):
+        # a sound mechanism is called violated with probability at most 1e-6
+        sound, leaky = (
+            audit(noisy_count(language, scale), trials=20_000, seed=4, confidence=1 - 1e-6) for scale in (1.0, 0.5)
+        )
+        assert (sound.verdict, leaky.verdict) == ("consistent", "violated")
+        assert sound.reproducible is LANGUAGES[language][2]
+
+    def test_a_seeded_program_gives_the_same_result_at_any_number_of_jobs(self):
+        results = [audit(noisy_count("python"), trials=6_000, seed=4, n_jobs=jobs).to_json() for jobs in (1, 2, 5)]
+        assert results[0] == results[1] == results[2]
+
+    def test_names_are_those_of_the_program(self):
+        assert command("Rscript --vanilla 'my count.R' 3").name == "my count.R"
+        assert command("./count --epsilon=1").name == "count"
+
+
+ECHO = """
+import json, sys
+print('{"epsaudit": 1, "seeded": true}', flush=True)
+for line in sys.stdin:
+    for output in json.loads(line)["dataset"]:
+        print(json.dumps(output))
+    sys.stdout.flush()
+"""
+scalars = st.one_of(st.none(), st.booleans(), st.text(max_size=5), st.integers(-(2**70), 2**70), st.floats())
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(tuple), st.dictionaries(st.text(max_size=2), inner, max_size=2).map(Items.of)
+    ),
+    max_leaves=6,
+)
+
+
+class TestOutputs:
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(values, min_size=1, max_size=4))
+    def test_every_kind_comes_back_as_itself(self, outputs):
+        echo = command([sys.executable, "-c", ECHO])([atom_to_json(value) for value in outputs])
+        heard = echo.sample(len(outputs), np.random.default_rng(0)).tolist()
+        assert [canonical(value) for value in heard] == [canonical(value) for value in outputs]
+
+    def test_special_outcomes_and_bare_words(self):
+        said = [{"raises": "KeyError"}, {"timeout": True}, [1, [2, None]], {"set": [1, 2]}, {"float": "-inf"}]
+        heard = command([sys.executable, "-c", ECHO])(said).sample(len(said), np.random.default_rng(0)).tolist()
+        assert heard == [Raised("KeyError"), TimedOut(), (1, (2, None)), frozenset({1, 2}), -math.inf]
+        words = """
+import sys
+print('{"epsaudit": 1}', flush=True)
+for line in sys.stdin: print("NaN\\nInfinity\\n-Infinity", flush=True)
+"""
+        heard = command([sys.executable, "-c", words])(()).sample(3, np.random.default_rng(0))
+        np.testing.assert_array_equal(heard, [math.nan, math.inf, -math.inf])
+
+    def test_datasets_are_json(self):
+        dataset = {"rows": np.array([[1.5, math.inf]]), "names": ("ann", None), "ids": {3, 1}, "n": np.int64(4)}
+        assert json.loads(json.dumps(dataset_to_json(dataset))) == {
+            "rows": [[1.5, {"float": "inf"}]],
+            "names": ["ann", None],
+            "ids": [1, 3],
+            "n": 4,
+        }
+        with pytest.raises(AuditError, match="The dataset holds b'ab', a bytes, which JSON cannot write"):
+            dataset_to_json([b"ab"])
+
+
+HELLO = """import os, signal, sys, time
+def say(text): print(text, flush=True)
+say('{"epsaudit": 1, "seeded": true}')
+request = sys.stdin.readline()
+"""
+FAULTS = {
+    "missing": (None, "cannot be started: there is no program '/nowhere/at-all'"),
+    "silent from the start": (
+        "import time; time.sleep(60)",
+        "was silent for 0.4 seconds after it answered 0 of 1 lines",
+    ),
+    "no hello": ("print('Loading required package: dp')", "began with 'Loading"),
+    "another protocol": ("""print('{"epsaudit": 2}')""", 'it must say {"epsaudit": 1'),
+    "fails to start": ("raise SystemExit('no package dp')", "ended with exit status 1"),
+    "ends": (
+        HELLO + "sys.stderr.write('out of noise'); sys.exit(3)",
+        "ended with exit status 3 after it answered 0 of 5 lines",
+    ),
+    "says why": (HELLO + "sys.stderr.write('out of noise'); sys.exit(3)", "standard error ends: 'out of noise'"),
+    "is killed": (HELLO + "os.kill(os.getpid(), signal.SIGSEGV)", "was killed by SIGSEGV"),
+    "stops answering": (HELLO + "say(1); time.sleep(60)", "was silent for 0.4 seconds after it answered 1 of 5 lines"),
+    "garbage": (HELLO + "say('1\\n2\\noops\\n4\\n5')", "wrote 'oops' as output 3 of 5, which is no output in JSON"),
+    "a strange object": (HELLO + "say('1\\n2\\n3\\n4\\n{\"y\": 1}')", "as output 5 of 5, which is no output in JSON"),
+    "bytes": (HELLO + "sys.stdout.buffer.write(b'\\xff\\xfe\\n' * 5); sys.stdout.flush()", "as output 1 of 5"),
+    "two in a line": (HELLO + "say('1, 2\\n3\\n4\\n5\\n6')", "wrote '1, 2' as output 1 of 5"),
+    "an error": (HELLO + """say('{"error": "the dataset is empty"}')""", "says: the dataset is empty"),
+    "a late error": (HELLO + """say('1\\n2\\n{"error": "the noise ran out"}')""", "says: the noise ran out"),
+    "no size": (HELLO + """say('{"npy": "many"}')""", "announced a block of 'many' bytes"),
+    "no block": (HELLO + """say('{"npy": 8}'); say('12345678')""", "is not a .npy file of numbers"),
+    "half a block": (
+        HELLO + """say('{"npy": 99}'); say('1')""",
+        "ended with exit status 0 after it sent 2 of 99 bytes",
+    ),
+    "another size": (
+        HELLO
+        + "import io, numpy as np; b = io.BytesIO(); np.save(b, np.zeros(4)); "
+        + "say('{\"npy\": %d}' % len(b.getvalue())); sys.stdout.buffer.write(b.getvalue()); sys.stdout.flush()",
+        "sent a block of shape (4,) and type float64 for 5 outputs",
+    ),
+    "a pickle": (
+        HELLO
+        + "import io, numpy as np; b = io.BytesIO(); np.save(b, np.array([print] * 5), allow_pickle=True); "
+        + "say('{\"npy\": %d}' % len(b.getvalue())); sys.stdout.buffer.write(b.getvalue()); sys.stdout.flush()",
+        "is not a .npy file of numbers (Object arrays cannot be loaded when allow_pickle=False)",
+    ),
+}
+
+
+def ask(program, size=5):
+    words = ["/nowhere/at-all"] if program is None else [sys.executable, "-c", program]
+    return command(words, timeout=0.4)((1, 2)).sample(size, np.random.default_rng(0))
+
+
+def running(marker):
+    """Process ids, not of zombies, whose command line holds the marker."""
+    found = []
+    for number in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{number}/cmdline", "rb") as file:
+                if marker.encode() in file.read():
+                    found.append(int(number))
+        except OSError:
+            continue  # it has just ended
+    return found
+
+
+needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/cmdline"), reason="processes are counted in /proc")
+
+
+class TestFaults:
+    @pytest.mark.parametrize("fault", FAULTS)
+    def test_every_fault_is_one_sentence_that_names_the_command(self, fault):
+        program, words = FAULTS[fault]
+        with pytest.raises(AuditError) as raised:
+            ask(program)
+        assert words in str(raised.value)
+        assert str(raised.value).startswith("The command ")
+
+    def test_more_than_was_asked_for_is_noticed_at_the_next_question(self):
+        program = HELLO + "say('1\\n2\\n3\\n4\\n5\\n6'); sys.stdin.readline(); time.sleep(60)"
+        law = command([sys.executable, "-c", program], timeout=0.4)((1, 2))
+        assert law.sample(5, np.random.default_rng(0)).tolist() == [1, 2, 3, 4, 5]
+        with pytest.raises(AuditError, match="wrote more than it was asked for: '6"):
+            law.sample(5, np.random.default_rng(0))
+
+    def test_a_fault_in_the_middle_of_an_audit_ends_it_with_the_sentence(self):
+        program = PYTHON.replace("SCALE", "1").replace("rng =", "assert request['seed'] % 2; rng =")
+        with pytest.raises(AuditError, match="ended with exit status 1"):
+            audit(command([sys.executable, "-c", program], claim=PureDP(1.0), pairs=[PAIR]), trials=5_000, n_jobs=2)
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [(([],), "The command is empty"), (("",), "The command is empty"), (("true", 0), "timeout is 0")],
+    )
+    def test_bad_arguments(self, arguments, words):
+        with pytest.raises(AuditError, match=words):
+            command(arguments[0], timeout=dict(enumerate(arguments)).get(1, 1.0))
+
+    @needs_proc
+    def test_what_the_program_started_is_ended_with_it(self):
+        marker = f"orphan-of-{os.getpid()}-{time.monotonic_ns()}"
+        grandchild = f"import subprocess; subprocess.Popen(['sh', '-c', 'sleep 60; true', '{marker}'])\n"
+        with pytest.raises(AuditError, match="silent"):
+            ask(grandchild + HELLO + "time.sleep(60)")
+        wait_until(lambda: running(marker) == [])
+
+    @needs_proc
+    @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+    def test_a_killed_audit_leaves_no_child(self, how):
+        # the child ignores the end of its input: only the watchdog can end it
+        marker = f"child-of-{os.getpid()}-{time.monotonic_ns()}"
+        program = HELLO + f"say(1)\n'{marker}'\nwhile True: time.sleep(60)"
+        parent = f"""
+import sys
+from audit import command
+import numpy as np
+command([sys.executable, "-c", {program!r}])((1,)).sample(2, np.random.default_rng(0))
+"""
+        with subprocess.Popen(
+            [sys.executable, "-c", parent], start_new_session=True, stderr=subprocess.DEVNULL
+        ) as audit_process:
+            wait_until(lambda: len(running(marker)) >= 2)  # the parent's own command line holds the marker, too
+            audit_process.send_signal(how)
+            audit_process.wait(10)
+            wait_until(lambda: running(marker) == [])
+
+    def test_idle_children_are_closed(self):
+        ask(PYTHON.replace("SCALE", "1"))
+        children = [child for idle in CHILDREN._idle.values() for child in idle]
+        assert any(child.alive for child in children)
+        CHILDREN.close()
+        assert not any(child.alive for child in children)
+
+
+def wait_until(condition, seconds=15.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.02)
