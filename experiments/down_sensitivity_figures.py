@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.reporting.studies import write_figure
-from audit.reporting.style import ONE_COLUMN, blank, styled
+from audit.reporting.style import ONE_COLUMN, blank, legend_below, styled
 
 Rows = list[dict[str, Any]]
 
@@ -26,14 +26,14 @@ def draw_loss(rows: Rows, out: Path) -> None:
     axes.set_xlabel("y, a candidate answer")
     axes.set_ylabel("loss: persons to remove")
     axes.set_title("the maximum of 0, 1×5, 2×10, 3×10, 4×5, 5")
-    axes.legend()
+    legend_below(figure)
     write_figure(out / "figure-1-loss", figure)
 
 
 @styled()
 def draw_tau(rows: Rows, out: Path) -> None:
     """Draw tau of every route against log2 |Y|."""
-    figure = blank(ONE_COLUMN, 3.0)
+    figure = blank(ONE_COLUMN, 3.4)
     axes = figure.subplots()
     for name in dict.fromkeys(row["mechanism"] for row in rows):
         points = [(row["bits"], row["tau"]) for row in rows if row["mechanism"] == name]
@@ -44,5 +44,5 @@ def draw_tau(rows: Rows, out: Path) -> None:
     axes.set_xlabel("|Y|, number of outputs")
     axes.set_ylabel("τ: removals aimed at")
     axes.set_title("ε = 1, δ = 1e-6, β = 0.05")
-    axes.legend()
+    legend_below(figure, 1)
     write_figure(out / "tau", figure)

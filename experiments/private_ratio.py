@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 from audit import OutputDistribution
 from audit.reporting.columns import Column
 from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
-from audit.reporting.style import BLUE, GREEN, ONE_COLUMN, PURPLE, VERMILION, blank, styled
+from audit.reporting.style import BLUE, GREEN, ONE_COLUMN, PURPLE, VERMILION, blank, legend_below, styled
 from mechanisms.broken.ratio import PublishedBoundedRatio
 from mechanisms.laws import LaplaceLaw
 from mechanisms.ratio import BoundedRatio, BoundedRatioLaw
@@ -49,15 +49,9 @@ STYLE = {
     "bounded (published)": (VERMILION, "s"),
     "bounded (corrected)": (GREEN, "D"),
     "ones and zeros": (PURPLE, "^"),
-    "not private: true local sensitivity": ("black", ""),
+    "not private": ("black", ""),
 }
-COLUMNS = (
-    Column("persons", "b", "count"),
-    Column("mechanism", "mechanism"),
-    Column("mean absolute error", "mean", "number"),
-    Column("standard error", "standard error", "number", 2),
-    Column("median absolute error", "median", "number"),
-)
+COLUMNS = (Column("persons", "b", "count"), *(Column(name, name.removeprefix("bounded "), "number", 3) for name in STYLE))
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> None:
@@ -78,10 +72,10 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     for sweep, (label, _) in SWEEPS.items():
         write_figure(out / sweep, draw([row for row in rows if row["sweep"] == sweep], label, trials))
     caption = (
-        f"Absolute errors of private ratios a / b, half of b persons saying 1, at ε = {EPSILON:g} and δ = {DELTA:g}, "
-        f"{trials:,} trials each."
+        f"Median absolute error of private ratios a / b where half of b persons say 1, at ε = {EPSILON:g} and "
+        f"δ = {DELTA:g}, of {trials:,} trials each; in brackets: noise at a private bound on the local sensitivity."
     )
-    write_table(out, [row for row in rows if row["sweep"] == "error-by-persons"], COLUMNS, caption)
+    write_table(out, _medians(rows), COLUMNS, caption)
 
 
 def laws(ones: int, persons: int, share: float) -> dict[str, OutputDistribution]:
@@ -98,7 +92,7 @@ def laws(ones: int, persons: int, share: float) -> dict[str, OutputDistribution]
         "bounded (published)": BoundedRatioLaw(ones, persons, PublishedBoundedRatio(EPSILON, DELTA, share)),
         "bounded (corrected)": BoundedRatioLaw(ones, persons, BoundedRatio(EPSILON, DELTA, share)),
         "ones and zeros": RatioLaw(float(ones), float(persons - ones), 1.0 / EPSILON, share=True),
-        "not private: true local sensitivity": LaplaceLaw(ones / persons, sensitivity / EPSILON),
+        "not private": LaplaceLaw(ones / persons, sensitivity / EPSILON),
     }
 
 
@@ -120,10 +114,21 @@ def errors(sweep: str, trials: int, seed: list[int]) -> Iterator[dict[str, Any]]
             }
 
 
+def _medians(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row a number of persons, one column a mechanism."""
+    table: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        if row["sweep"] == "error-by-persons":
+            table.setdefault(row["persons"], {"persons": row["persons"]})[row["mechanism"]] = row[
+                "median absolute error"
+            ]
+    return list(table.values())
+
+
 @styled()
 def draw(rows: list[dict[str, Any]], label: str, trials: int) -> Figure:
     """Draw the mean absolute errors along one sweep."""
-    figure = blank(ONE_COLUMN, 2.9)
+    figure = blank(ONE_COLUMN, 3.1)
     axes = figure.add_subplot()
     sweep = rows[0]["sweep"]
     for mechanism, (colour, marker) in STYLE.items():
@@ -141,7 +146,7 @@ def draw(rows: list[dict[str, Any]], label: str, trials: int) -> Figure:
     axes.set_xlabel(label)
     axes.set_ylabel("mean absolute error")
     axes.set_title(f"ε = {EPSILON:g}, δ = {DELTA:g}, {trials:,} trials each")
-    axes.legend()
+    legend_below(figure)
     return figure
 
 

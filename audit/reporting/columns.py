@@ -88,7 +88,7 @@ def to_latex(rows: Sequence[Row], columns: Sequence[Column], caption: str, label
     % \usepackage{booktabs}
     \begin{table}
     \caption{One row.}
-    \centering\small
+    \centering\footnotesize\setlength{\tabcolsep}{4pt}
     \begin{tabular}{lr}
     \toprule
     mechanism & $\varepsilon$ \\
@@ -107,7 +107,7 @@ def to_latex(rows: Sequence[Row], columns: Sequence[Column], caption: str, label
         return "\n".join(
             [
                 r"% \usepackage{booktabs,longtable}",
-                r"{\small",
+                r"{\footnotesize\setlength{\tabcolsep}{4pt}",
                 rf"\begin{{longtable}}{{{alignment}}}",
                 rf"{title}\\",
                 r"\toprule",
@@ -130,7 +130,7 @@ def to_latex(rows: Sequence[Row], columns: Sequence[Column], caption: str, label
             r"% \usepackage{booktabs}",
             r"\begin{table}",
             title,
-            r"\centering\small",
+            r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
             rf"\begin{{tabular}}{{{alignment}}}",
             r"\toprule",
             heading,

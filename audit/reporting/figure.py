@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from audit.reporting.numbers import count, percent
-from audit.reporting.style import BLUE, ONE_COLUMN, TWO_COLUMNS, VERMILION, blank, styled
+from audit.reporting.style import BLUE, ONE_COLUMN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from audit.results import AuditResult
 
 STYLE = {"consistent": (BLUE, "o"), "violated": (VERMILION, "s")}
@@ -47,7 +47,7 @@ def certified_against_proven(results: Sequence[AuditResult], family_confidence: 
         figure.axes[0].plot([], [], marker=marker, color=colour, linestyle="-", label=f"certified, {verdict}")
     figure.axes[0].plot([], [], marker="|", color="black", linestyle="none", markersize=8, label="exact for the pair")
     figure.axes[0].plot([], [], color="black", linewidth=0.8, linestyle="--", label="proven")
-    figure.legend(loc="outside lower left", ncols=2 if len(panels) == 1 else 4)
+    legend_below(figure, 2 if len(panels) == 1 else 4)
     return figure
 
 

@@ -49,6 +49,12 @@ def blank(width: float = ONE_COLUMN, height: float = 2.4) -> Figure:
     return figure
 
 
+def legend_below(figure: Figure, columns: int = 2) -> None:
+    """Set the legend of the first axes below the figure, where it hides nothing."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower left", ncols=columns)
+
+
 def render(figure: Figure, kind: str) -> bytes:
     """Return the figure as 'png', 'pdf' or 'svg' bytes, without the date that would make files differ."""
     buffer = io.BytesIO()
