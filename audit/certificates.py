@@ -93,6 +93,15 @@ class Certificate(ABC):
     def point(self, claim: Claim) -> tuple[float, float]:
         """The (epsilon, delta) of the claim's privacy profile at which epsilon and delta bounds are reported."""
 
+    @abstractmethod
+    def corner(self, counts: Counts, confidence: float) -> tuple[Floats, Floats]:
+        """A point (p, p') such that some test on the pair errs at most p' of the times on x' and is right p on x.
+
+        With the stated confidence, the trade-off curve of the pair (of the better direction, with tests mixed at
+        will) passes at or below (p', 1 - p), and its privacy profile at or above p - e^epsilon p' for every epsilon
+        at once. (0, 0) where nothing is shown.
+        """
+
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object that `certificate_from_json` turns back into this certificate."""
         return {"kind": type(self).__name__, **dataclasses.asdict(self)}  # type: ignore[call-overload]  # a dataclass
@@ -161,6 +170,25 @@ class MembershipGame(Certificate):
         epsilon = self._tangent(claim)
         return (epsilon, claim.profile(epsilon))
 
+    def corner(self, counts: Counts, confidence: float) -> tuple[Floats, Floats]:
+        """See `Certificate.corner`: with m events, (2 / m) s times the limits on correct and on wrong guesses.
+
+        Given both limits, s on guessing and Q on a guess being correct, let P and W be the true probabilities of a
+        correct and a wrong guess, each times 2 / m: those of a test that uses each event half of the time. If W is at
+        most (2 / m) s (1 - Q), the curve is there at most 1 - P <= 1 - (2 / m) s Q. If it is more, the chord from
+        (0, 1) to (W, 1 - P) passes there, at 1 - W' P / W <= 1 - W' Q / (1 - Q).
+
+        Examples
+        --------
+        >>> p, p_prime = MembershipGame().corner(Counts(500, 500, 365, 134, 135, 366), 0.95)
+        >>> round(float(p), 3), round(float(p_prime), 3)
+        (0.702, 0.291)
+        """
+        correct_low, leak_per_delta = self._limits(counts, confidence, 1.0)
+        with np.errstate(divide="ignore"):
+            guessed = np.where(np.isfinite(leak_per_delta), 1.0 / leak_per_delta, 0.0)
+        return correct_low * guessed, (1.0 - correct_low) * guessed
+
     def _tangent(self, claim: Claim) -> float:
         if self.tangent is None:
             raise AuditError(f"The membership game against {claim} needs a tangent epsilon; None was given.")
@@ -210,7 +238,7 @@ class Box(Certificate):
         fraction(self.split, "split of the box", open_below=True)
 
     def corner(self, counts: Counts, confidence: float) -> tuple[Floats, Floats]:
-        """Lower limit on the likelier side's probability and upper limit on the other side's."""
+        """See `Certificate.corner`: lower limit on the likelier side's probability, upper limit on the other's."""
         alpha = 1.0 - confidence
         if self.event == "x":
             likely, rare = (counts.guess_x_on_x, counts.runs_x), (counts.guess_x_on_x_prime, counts.runs_x_prime)

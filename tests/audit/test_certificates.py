@@ -204,6 +204,62 @@ def test_game_covers_a_gaussian_at_a_tangent(epsilon):
     assert share_above(MembershipGame(epsilon), GaussianDP(1.0), counts) <= TOLERATED
 
 
+def of_pure(epsilon, error):
+    """Trade-off curve of epsilon-DP at an error."""
+    return np.maximum(1 - math.exp(epsilon) * error, math.exp(-epsilon) * (1 - error))
+
+
+def of_gaussian(mu, error):
+    """Trade-off curve of N(0, 1) and N(mu, 1)."""
+    return norm.cdf(norm.isf(error) - mu)
+
+
+def events_of_gaussian(mu, threshold, mirrored):
+    p, p_prime = norm.sf(threshold - mu), norm.sf(threshold)
+    return (p, p_prime, p_prime, p) if mirrored else (p, p_prime, 0.0, 0.0)
+
+
+CORNERS = [
+    *((of_pure, 1.0, pure(1.0, mass)) for mass in (0.5, 0.05)),
+    (of_pure, 1.0, (*pure(1.0, 0.5)[:2], 0.0, 0.0)),
+    *((of_gaussian, 1.0, events_of_gaussian(1.0, t, mirrored)) for t in (0.7, 2.0) for mirrored in (True, False)),
+]
+
+
+@pytest.mark.parametrize("certificate", [MembershipGame(), Box()])
+@pytest.mark.parametrize(("curve", "parameter", "chances"), CORNERS)
+def test_the_trade_off_curve_passes_below_the_corner_and_the_profile_above_it(certificate, curve, parameter, chances):
+    counts = draw_counts(np.random.default_rng(9), *chances, 1000, AUDITS)
+    p, p_prime = certificate.corner(counts, CONFIDENCE)
+    wrong = np.count_nonzero(curve(parameter, p_prime) > 1 - p + 1e-12)
+    assert wrong <= TOLERATED
+    # for every epsilon at once: the profile is the greatest 1 - f(a) - e^epsilon a, so no more can be wrong
+    claim = PureDP(parameter) if curve is of_pure else GaussianDP(parameter)
+    above = [p - math.exp(e) * p_prime > claim.profile(e) + 1e-12 for e in np.linspace(0.0, 3.0, 13)]
+    assert np.count_nonzero(np.any(above, axis=0)) <= wrong
+
+
+def test_a_corner_at_the_estimates_is_caught():
+    p, p_prime, *_ = chances = events_of_gaussian(1.0, 0.7, False)
+    counts = draw_counts(np.random.default_rng(10), *chances, 1000, AUDITS)
+    p, p_prime = counts.guess_x_on_x / counts.runs_x, counts.guess_x_on_x_prime / counts.runs_x_prime
+    assert np.count_nonzero(of_gaussian(1.0, p_prime) > 1 - p) > TOLERATED
+
+
+@pytest.mark.parametrize("event", ["x", "x_prime"])
+def test_the_profile_through_the_corner_is_the_certificates_own_bound_on_delta(event):
+    counts = Counts(3700, 3800, 1850, 700, 680, 1900)
+    for certificate in (MembershipGame(), Box(event)):
+        p, p_prime = certificate.corner(counts, CONFIDENCE)
+        assert certificate.delta(counts, 0.3, CONFIDENCE) == pytest.approx(float(p - math.exp(0.3) * p_prime))
+
+
+@pytest.mark.parametrize("certificate", [MembershipGame(), Box()])
+def test_nothing_seen_shows_nothing(certificate):
+    p, p_prime = certificate.corner(Counts(100, 100, 0, 0, 0, 0), CONFIDENCE)
+    assert float(p) <= float(p_prime)
+
+
 class TestCoverageHasTeeth:
     """The same simulation catches certificates that are known to be wrong."""
 
