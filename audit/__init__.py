@@ -6,6 +6,7 @@ from audit.errors import AuditError
 from audit.external import command
 from audit.mechanism import Mechanism, OutputDistribution, black_box, vectorized
 from audit.neighbours import AddRemove, DatasetPair, MaxChange, Substitution
+from audit.one_run import OneRunResult, audit_one_run, audit_scores
 from audit.results import AuditResult
 from audit.sequential import SequentialResult, audit_sequentially
 
@@ -20,12 +21,15 @@ __all__ = [
     "GaussianDP",
     "MaxChange",
     "Mechanism",
+    "OneRunResult",
     "OutputDistribution",
     "PureDP",
     "RenyiDP",
     "SequentialResult",
     "Substitution",
     "audit",
+    "audit_one_run",
+    "audit_scores",
     "audit_sequentially",
     "black_box",
     "command",

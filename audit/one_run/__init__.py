@@ -1,0 +1,21 @@
+"""One-run audits: many canaries, one training run, and guesses about which of them were in.
+
+Coins and scores of a single run enter, a certified lower bound leaves; the theorems are in `binomial` and `tradeoff`.
+"""
+
+from audit.one_run.guesses import Bonferroni, Fixed, GuessRule, Planned, SeparateHalf, Threshold
+from audit.one_run.play import CanaryMechanism, audit_one_run, audit_scores
+from audit.one_run.result import OneRunResult
+
+__all__ = [
+    "Bonferroni",
+    "CanaryMechanism",
+    "Fixed",
+    "GuessRule",
+    "OneRunResult",
+    "Planned",
+    "SeparateHalf",
+    "Threshold",
+    "audit_one_run",
+    "audit_scores",
+]

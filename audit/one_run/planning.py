@@ -1,0 +1,110 @@
+"""How many canaries to guess, and by which method, decided from the claim and the number of canaries alone.
+
+A claim enters, numbers leave. The model, a mechanism that attains the claim with Gaussian scores, decides how tight the
+bound will be; it has no part in its validity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import ndtr
+
+from audit.claims import Claim, GaussianDP
+from audit.one_run.counts import Floats, GuessCounts, Method, bound, delta_of
+
+FRACTIONS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005)
+"""Shares of the canaries that may be guessed, from which 'planned' and 'half' choose; half of them in, half out."""
+
+FEWEST = 8
+"""Fewest guesses that are worth trying: six right ones of six are needed to show anything at 95 %."""
+
+
+def planned_method(canaries: int, claim: Claim, confidence: float) -> Method:
+    """Return the method that is predicted to certify more.
+
+    Examples
+    --------
+    >>> from audit import PureDP
+    >>> planned_method(1000, GaussianDP(1.0), 0.95), planned_method(1000, PureDP(1.0), 0.95)
+    ('trade-off', 'binomial')
+    """
+    if isinstance(claim, GaussianDP):
+        return "trade-off"
+    if delta_of(claim) == 0.0:
+        return "binomial"
+    binomial, curve = (max(predicted(canaries, claim, method, confidence)[1]) for method in ("binomial", "trade-off"))
+    return "trade-off" if curve > binomial else "binomial"
+
+
+def planned_guesses(canaries: int, claim: Claim, method: Method, confidence: float) -> int:
+    """Return the number of guesses whose expected count of right ones certifies most, were the claim exact.
+
+    Examples
+    --------
+    >>> planned_guesses(10_000, GaussianDP(0.5), "trade-off", 0.95)
+    500
+    """
+    if not isinstance(claim, GaussianDP) and delta_of(claim) == 0.0:
+        return canaries  # as randomised response would have it
+    candidates, merits = predicted(canaries, claim, method, confidence)
+    return candidates[int(np.argmax(merits))]
+
+
+def predicted(canaries: int, claim: Claim, method: Method, confidence: float) -> tuple[list[int], list[float]]:
+    """Return numbers of guesses, and the bound that each would certify from its expected count of right ones.
+
+    Examples
+    --------
+    >>> candidates, bounds = predicted(1000, GaussianDP(1.0), "trade-off", 0.95)
+    >>> candidates, [round(value, 2) for value in bounds]
+    ([1000, 500, 250, 100, 50, 20, 10], [0.34, 0.5, 0.58, 0.6, 0.54, 0.3, 0.13])
+    """
+    if isinstance(claim, GaussianDP):
+        mu = claim.mu
+    else:
+        mu = float(GaussianDP(1.0).least_at(claim.parameter, delta_of(claim)))
+    candidates = symmetric(canaries, FRACTIONS)
+    accuracies = expected_accuracy(np.array(candidates) / canaries, mu)
+    bounds = [
+        bound(
+            claim,
+            GuessCounts(canaries, guesses, 0, math.floor(guesses * float(accuracy)), 0),
+            method,
+            confidence,
+            decided_by_output=False,
+        )
+        for guesses, accuracy in zip(candidates, accuracies, strict=True)
+    ]
+    return candidates, bounds
+
+
+def symmetric(canaries: int, shares: Sequence[float]) -> list[int]:
+    """Numbers of guesses at these shares of the canaries, without those too few to show anything.
+
+    Examples
+    --------
+    >>> symmetric(1000, (1.0, 0.1, 0.001))
+    [1000, 100]
+    """
+    numbers = [round(canaries * share) for share in shares]
+    return [number for number in numbers if number >= FEWEST] or [canaries]
+
+
+def expected_accuracy(shares: Floats, mu: float) -> Floats:
+    """How often guesses about the most extreme share of independent N(+-mu / 2, 1) scores are right.
+
+    Examples
+    --------
+    >>> expected_accuracy(np.array([1.0, 0.1]), 1.0).round(3).tolist()
+    [0.691, 0.903]
+    """
+    low, high = np.full(len(shares), -1.0), np.full(len(shares), 40.0 + mu)
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        too_many = ndtr(mu / 2.0 - middle) + ndtr(-mu / 2.0 - middle) > shares
+        low, high = np.where(too_many, middle, low), np.where(too_many, high, middle)
+    right, wrong = ndtr(mu / 2.0 - high), ndtr(-mu / 2.0 - high)
+    return np.asarray(right / np.maximum(right + wrong, 1e-300))

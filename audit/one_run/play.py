@@ -1,0 +1,257 @@
+"""The game of a one-run audit: flip a coin for every canary, run once, score, guess, and count.
+
+A mechanism that takes canaries enters, or the coins and scores of a run that somebody else made; a result leaves.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from audit.claims import ApproxDP, Claim, GaussianDP, PureDP
+from audit.errors import AuditError, fraction, whole_at_least
+from audit.one_run.counts import METHODS, Bools, Floats, Method
+from audit.one_run.guesses import GuessRule, rule_of
+from audit.one_run.planning import planned_method
+from audit.one_run.result import OneRunResult
+from audit.provenance import provenance
+from audit.sampling import entropy
+
+Guesses = str | int | tuple[int, int] | GuessRule
+StepCallback = Callable[[int, int], None]
+"""Told (steps done, steps in all) while the one run goes on."""
+
+COINS, RUN = 0, 1
+"""Spawn keys of the two random streams."""
+
+
+@runtime_checkable
+class CanaryMechanism(Protocol):
+    """A mechanism that can be run on any subset of its canaries, and scores all of them from what it released."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def claim(self) -> Claim:
+        """The proven bound, for adding or removing one canary."""
+
+    @property
+    def canaries(self) -> int:
+        """How many there are."""
+
+    def scores(self, included: Bools, rng: np.random.Generator, progress: StepCallback | None = None) -> Floats:
+        """Run once with the canaries in ``included``, shape (m,), and return a score for each: high where it seems in.
+
+        Only what the mechanism releases may enter the scores; ``included`` serves to build the dataset.
+        """
+
+
+def audit_one_run(
+    mechanism: CanaryMechanism | Callable[[Bools, np.random.Generator], ArrayLike],
+    canaries: int | None = None,
+    *,
+    claim: Claim | None = None,
+    guesses: Guesses = "planned",
+    method: str = "auto",
+    confidence: float = 0.95,
+    seed: int | None = None,
+    progress: StepCallback | None = None,
+) -> OneRunResult:
+    """Certify a lower bound on a mechanism's privacy loss from one run of it.
+
+    A fair coin decides for each canary whether it is in the dataset; the mechanism runs once; canaries are guessed from
+    their scores. The bound exceeds the true parameter with probability at most 1 - confidence, however badly the
+    scores tell canaries in from canaries out.
+
+    Parameters
+    ----------
+    mechanism : CanaryMechanism or callable
+        A mechanism with canaries, or a function ``(included, rng) -> scores``; ``included`` is a bool array, shape
+        (m,), scores are m numbers, high where a canary seems in. Scores must come from the mechanism's output alone.
+    canaries : int, optional
+        m; needed for a function only.
+    claim : PureDP, ApproxDP or GaussianDP, optional
+        What to audit; by default the mechanism's own. Neighbours differ by one canary added or removed.
+    guesses : 'planned', 'half', 'bonferroni', int, pair of int, or GuessRule
+        How many canaries to guess: planned from claim and m alone; chosen on half of the canaries, and then about the
+        other half; the best of several numbers, paid for; or given: so many, or so many in and out.
+    method : 'auto', 'binomial' or 'trade-off'
+        Steinke, Nasr and Jagielski (2023), or the recursion of Mahloujifar, Melis and Chaudhuri (2025), the only one
+        for Gaussian DP. 'auto' takes what is predicted to certify more, from claim and m alone.
+    confidence : float
+        One-sided confidence of the bound, in (0, 1).
+    seed : int, optional
+        Root of the random streams; a fresh one by default.
+    progress : callable, optional
+        Called with (steps done, steps in all) by a mechanism that reports them.
+
+    Returns
+    -------
+    OneRunResult
+
+    Raises
+    ------
+    AuditError
+        Before the run if an argument is out of range; after it if the scores are not m numbers.
+
+    References
+    ----------
+    `audit.one_run.binomial` and `audit.one_run.tradeoff` state the theorems.
+
+    Examples
+    --------
+    A sum of vectors, one canary a coordinate, with noise for (1, 1e-5)-DP but for half of the sensitivity:
+
+    >>> from audit import ApproxDP
+    >>> def noisy_sum(included, rng):
+    ...     return included + 0.5 * 3.7306 * rng.standard_normal(len(included))
+    >>> result = audit_one_run(noisy_sum, canaries=100_000, claim=ApproxDP(1.0, 1e-5), seed=1)
+    >>> result.violates_claim, result.canaries, result.best.guesses
+    (True, 100000, 500)
+    """
+    started = time.perf_counter()
+    if isinstance(mechanism, CanaryMechanism):
+        canaries, claim = mechanism.canaries, claim if claim is not None else mechanism.claim
+    elif not callable(mechanism):
+        raise AuditError(f"{mechanism!r} is no mechanism with canaries; give a function (included, rng) -> scores.")
+    elif canaries is None:
+        raise AuditError("How many canaries are there? Give canaries=1000, for instance.")
+    canaries = whole_at_least(canaries, 1, "number of canaries")
+    claim, rule, chosen, confidence = _checked(claim, guesses, method, confidence, canaries)
+    seed = entropy(seed)
+    flips, own = (np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(key,))) for key in (COINS, RUN))
+    included = flips.random(canaries) < 0.5
+    given = included.copy()  # what the mechanism does to its argument is its own business
+    if isinstance(mechanism, CanaryMechanism):
+        name, scores = mechanism.name, mechanism.scores(given, own, progress)
+    else:
+        name, scores = getattr(mechanism, "__name__", "mechanism"), np.asarray(mechanism(given, own))
+    return _result(name, claim, included, scores, rule, chosen, confidence, seed, mechanism, started)
+
+
+def audit_scores(
+    included: ArrayLike,
+    scores: ArrayLike,
+    *,
+    claim: Claim,
+    guesses: Guesses = "planned",
+    method: str = "auto",
+    confidence: float = 0.95,
+    name: str = "mechanism",
+) -> OneRunResult:
+    """Certify a lower bound from the coins and scores of a run that was made elsewhere, in any framework.
+
+    ``included`` must be what independent fair coins said; exactly half in, or any other split, voids the bound.
+
+    Parameters
+    ----------
+    included : array_like of bool, shape (m,)
+        Which canaries were in the dataset.
+    scores : array_like of float, shape (m,)
+        High where a canary seems in, computed from the mechanism's output alone. NaN is not accepted, infinities are.
+    claim, guesses, method, confidence
+        As in `audit_one_run`.
+    name : str
+        What to call the mechanism.
+
+    Returns
+    -------
+    OneRunResult
+
+    Raises
+    ------
+    AuditError
+        If an argument is out of range or the shapes differ.
+
+    Examples
+    --------
+    >>> from audit import PureDP
+    >>> coins = np.random.default_rng(0).random(500) < 0.5
+    >>> print(audit_scores(coins, np.where(coins, 1.0, -1.0), claim=PureDP(1.0), guesses=60, name="no noise"))
+    no noise: 1-DP claimed; certified lower bound epsilon >= 2.972 at 95% confidence, from one run: contradicts...
+      canaries   500, each in by a fair coin
+      guesses    the 30 highest scores in, the 30 lowest out, fixed beforehand
+      counts     30 of 30 guessed in and 30 of 30 guessed out are right, of 500 canaries
+      parameter  epsilon proven 1
+      method     guesses dominated by a binomial (Steinke, Nasr and Jagielski 2023)
+      seed       not known: the coins and scores were given
+    """
+    started = time.perf_counter()
+    coins = np.asarray(included)
+    if coins.ndim != 1 or len(coins) == 0 or not np.all((coins == 0) | (coins == 1)):
+        raise AuditError("included must be one True or False for each canary, at least one.")
+    claim, rule, chosen, confidence = _checked(claim, guesses, method, confidence, len(coins))
+    given = np.asarray(scores)
+    return _result(name, claim, coins.astype(bool), given, rule, chosen, confidence, None, None, started)
+
+
+def _checked(
+    claim: Claim | None, guesses: Guesses, method: str, confidence: float, canaries: int
+) -> tuple[Claim, GuessRule, Method, float]:
+    """Check everything before the run, so that nothing is trained in vain."""
+    if not isinstance(claim, PureDP | ApproxDP | GaussianDP):
+        raise AuditError(
+            f"The claim is {claim!r}; a one-run audit takes PureDP, ApproxDP or GaussianDP. Another definition implies "
+            "one of them: claim.approximate(1e-5), for instance."
+        )
+    confidence = fraction(confidence, "confidence", open_below=True)
+    rule = rule_of(guesses, canaries)
+    if method == "auto":
+        chosen = "binomial" if rule.decided_by_output else planned_method(canaries, claim, confidence)
+    elif method in METHODS:
+        chosen = next(known for known in METHODS if known == method)
+    else:
+        raise AuditError(f"method is {method!r}; it must be 'auto', {' or '.join(map(repr, METHODS))}.")
+    if isinstance(claim, GaussianDP) and (chosen == "binomial" or rule.decided_by_output):
+        raise AuditError(
+            f"{claim} is about a whole curve, which only the trade-off method bounds, with a number of guesses that "
+            "the output does not decide; give guesses='planned', 'bonferroni' or a number, and method='auto'."
+        )
+    if chosen == "trade-off" and rule.decided_by_output:
+        raise AuditError(
+            "The trade-off method cannot use a separate half; give guesses='planned' or method='binomial'."
+        )
+    return claim, rule, chosen, confidence
+
+
+def _result(
+    name: str,
+    claim: Claim,
+    included: Bools,
+    scores: Any,
+    rule: GuessRule,
+    method: Method,
+    confidence: float,
+    seed: int | None,
+    mechanism: Any,
+    started: float,
+) -> OneRunResult:
+    """Check the scores, guess, and keep the counts."""
+    values = np.asarray(scores)
+    if values.shape != included.shape or values.dtype.kind not in "fiub":
+        raise AuditError(
+            f"The scores have shape {values.shape} and dtype {values.dtype}; they must be {len(included)} numbers, one "
+            "for each canary."
+        )
+    if np.any(np.isnan(values.astype(float))):
+        raise AuditError(f"{int(np.isnan(values).sum())} scores are NaN; a score must say how much a canary seems in.")
+    return OneRunResult(
+        mechanism=name,
+        claim=claim,
+        canaries=len(included),
+        rule=rule,
+        method=method,
+        counts=tuple(rule.count(included, values.astype(float), claim, method, confidence)),
+        confidence=confidence,
+        seed=seed,
+        reproducible=seed is not None and bool(getattr(mechanism, "reproducible", True)),
+        provenance=provenance(),
+        seconds=time.perf_counter() - started if mechanism is not None else math.nan,
+    )

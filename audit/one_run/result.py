@@ -1,0 +1,227 @@
+"""What a one-run audit found: an immutable record of guesses and right ones, its bound, and JSON in and out.
+
+Counts enter, sentences and files leave; the bound is recomputed from the counts whenever it is asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from audit import claims
+from audit.claims import Claim, GaussianDP
+from audit.errors import AuditError
+from audit.one_run import binomial, tradeoff
+from audit.one_run.counts import LEAK_SHARE, METHODS, GuessCounts, Method, bound, delta_of, shown
+from audit.one_run.guesses import GuessRule, rule_from_json
+from audit.reporting.numbers import lower, percent
+from audit.results import SCHEMA, read, write_whole
+
+
+@dataclass(frozen=True)
+class OneRunResult:
+    """A lower bound on the privacy loss of a mechanism, from guesses about the canaries of one run.
+
+    Attributes
+    ----------
+    mechanism : str
+        Name of the mechanism.
+    claim : PureDP, ApproxDP or GaussianDP
+        What was audited.
+    canaries : int
+        How many flipped a coin.
+    rule : GuessRule
+        How the number of guesses was decided.
+    method : 'binomial' or 'trade-off'
+        How counts become a bound.
+    counts : tuple of GuessCounts
+        What the guesses came to; several sets share the error probability equally.
+    confidence : float
+        Probability that the bound does not exceed the truth.
+    seed : int or None
+        Root of the random streams; None if somebody else ran the mechanism.
+    reproducible : bool
+        False where the mechanism owns its randomness, or somebody else ran it.
+    provenance : dict
+        Versions of what computed the result.
+    seconds : float
+        Wall-clock time; not part of the saved result.
+    """
+
+    mechanism: str
+    claim: Claim
+    canaries: int
+    rule: GuessRule
+    method: Method
+    counts: tuple[GuessCounts, ...]
+    confidence: float
+    seed: int | None
+    reproducible: bool = True
+    provenance: dict[str, str] = field(default_factory=dict, repr=False)
+    seconds: float = field(default=math.nan, repr=False, compare=False)
+
+    @property
+    def proven(self) -> float:
+        """The claim's parameter."""
+        return self.claim.parameter
+
+    @functools.cached_property
+    def lower_bound(self) -> float:
+        """Certified lower bound on the claim's parameter: epsilon or mu."""
+        return max(self._bounds)
+
+    @functools.cached_property
+    def best(self) -> GuessCounts:
+        """The set of guesses that certified most."""
+        return self.counts[max(range(len(self.counts)), key=self._bounds.__getitem__)]
+
+    @functools.cached_property
+    def delta_lower(self) -> float | None:
+        """Certified lower bound on delta at the claim's epsilon; None for a claim about a whole curve."""
+        point = self.claim.claimed_point
+        if point is None:
+            return None
+        share = LEAK_SHARE if self.rule.decided_by_output else None
+        return max(
+            tradeoff.delta_bound(c.canaries, c.guesses, c.correct, point[0], self.shared_confidence)
+            if self.method == "trade-off"
+            else binomial.delta_bound(c.canaries, c.guesses, c.correct, point[0], self.shared_confidence, share)
+            for c in self.counts
+        )
+
+    def epsilon_lower(self, delta: float | None = None) -> float:
+        """Certified lower bound on epsilon at ``delta``, by default the claim's own; a Gaussian claim's own curve.
+
+        Raises
+        ------
+        AuditError
+            If the claim is about a curve and no delta is given.
+        """
+        if isinstance(self.claim, GaussianDP):
+            if delta is None:
+                raise AuditError(f"{self.claim} has an epsilon for every delta; give one, for instance 1e-5.")
+            return GaussianDP(self.lower_bound).approximate(delta).epsilon
+        claim = self.claim if delta is None else claims.ApproxDP(self.claim.parameter, delta)
+        return max(self._bound(claim, counts) for counts in self.counts)
+
+    @property
+    def shared_confidence(self) -> float:
+        """Confidence of each set of guesses on its own."""
+        return 1.0 - (1.0 - self.confidence) / len(self.counts)
+
+    @property
+    def violates_claim(self) -> bool:
+        """Whether the certified lower bound is above the claim."""
+        return self.lower_bound > self.proven
+
+    @property
+    def verdict(self) -> str:
+        """'violated' if the bound contradicts the claim, else 'consistent' (which is no proof of privacy)."""
+        return "violated" if self.violates_claim else "consistent"
+
+    @functools.cached_property
+    def limits(self) -> str | None:
+        """A sentence if not even right guesses throughout could have refuted the claim; else None."""
+        perfect = [dataclasses.replace(c, correct_in=c.guessed_in, correct_out=c.guessed_out) for c in self.counts]
+        most = max(self._bound(self.claim, counts) for counts in perfect)
+        if most > self.proven:
+            return None
+        return (
+            f"This audit could not have refuted the claim: {self.best.guesses:,} guesses, all of them right, show at "
+            f"most {self.claim.symbol} {lower(most)}; more canaries, or more guesses, would be needed."
+        )
+
+    def __str__(self) -> str:
+        heard = "contradicts the claim" if self.violates_claim else "does not refute the claim"
+        origin = "not known: the coins and scores were given" if self.seed is None else str(self.seed)
+        lines = [
+            f"{self.mechanism}: {self.claim} claimed; certified lower bound {self.claim.symbol} >= "
+            f"{lower(self.lower_bound)} at {percent(self.confidence)} confidence, from one run: {heard}.",
+            f"  canaries   {self.canaries:,}, each in by a fair coin",
+            f"  guesses    {self.rule}",
+            f"  counts     {shown(self.best)}",
+            f"  parameter  {self.claim.symbol} proven {self.proven:.4g}",
+            f"  method     {METHODS[self.method]}" + self._spent(),
+            f"  seed       {origin}"
+            + ("" if self.reproducible or self.seed is None else " (not reproducible from the seed)"),
+        ]
+        return "\n".join(lines + ([f"  note       {self.limits}"] if self.limits else []))
+
+    def _spent(self) -> str:
+        if len(self.counts) > 1:
+            return f"; the best of {len(self.counts)} sets of guesses, each at {percent(self.shared_confidence)}"
+        if self.rule.decided_by_output and delta_of(self.claim) > 0.0:
+            return f"; {LEAK_SHARE:.0%} of the error set aside for delta"
+        return ""
+
+    @functools.cached_property
+    def _bounds(self) -> list[float]:
+        return [self._bound(self.claim, counts) for counts in self.counts]
+
+    def _bound(self, claim: Claim, counts: GuessCounts) -> float:
+        decided = self.rule.decided_by_output
+        return bound(claim, counts, self.method, self.shared_confidence, decided_by_output=decided)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object: what was guessed and right, and the bounds, which `from_json` computes afresh."""
+        return {
+            "kind": "one-run",
+            "mechanism": self.mechanism,
+            "claim": self.claim.to_json(),
+            "canaries": self.canaries,
+            "rule": {"text": str(self.rule), **self.rule.to_json()},
+            "method": self.method,
+            "counts": [dataclasses.asdict(counts) for counts in self.counts],
+            "confidence": self.confidence,
+            "lower_bound": self.lower_bound,
+            "delta_lower": self.delta_lower,
+            "proven": self.proven,
+            "verdict": self.verdict,
+            "seed": self.seed,
+            "reproducible": self.reproducible,
+            "provenance": dict(self.provenance),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> OneRunResult:
+        """Rebuild a result from what `to_json` returned; runs no code of the audited mechanism.
+
+        Raises
+        ------
+        AuditError
+            If a field is missing or malformed.
+        """
+        try:
+            if data["kind"] != "one-run" or data["method"] not in METHODS or not data["counts"]:
+                raise AuditError("This is not a one-run result: its kind, its method or its counts say so.")
+            return cls(
+                mechanism=str(data["mechanism"]),
+                claim=claims.from_json(data["claim"]),
+                canaries=int(data["canaries"]),
+                rule=rule_from_json({key: value for key, value in data["rule"].items() if key != "text"}),
+                method=data["method"],
+                counts=tuple(GuessCounts(**counts) for counts in data["counts"]),
+                confidence=float(data["confidence"]),
+                seed=None if data["seed"] is None else int(data["seed"]),
+                reproducible=bool(data["reproducible"]),
+                provenance={str(key): str(value) for key, value in data["provenance"].items()},
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise AuditError(f"This is not a one-run result: field {error} is missing or malformed.") from error
+
+    def save(self, path: Path) -> None:
+        """Write this result as a file ``{"schema": 1, "results": [...]}``, whole or not at all."""
+        write_whole(path, json.dumps({"schema": SCHEMA, "results": [self.to_json()]}, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> OneRunResult:
+        """Read what `save` wrote; raises `AuditError` if it cannot be read or is none."""
+        items = read(path)
+        if len(items) != 1:
+            raise AuditError(f"{path} holds {len(items)} results; a one-run result is saved on its own.")
+        return cls.from_json(items[0])

@@ -1,0 +1,206 @@
+"""How often guesses about many canaries of one run can be right under a trade-off curve, and the bounds that follow.
+
+Numbers of canaries, guesses and correct guesses enter; the claim's parameters that they reject leave. The recursion is
+that of Mahloujifar, Melis and Chaudhuri (2025), 'Auditing f-Differential Privacy in One Run', Algorithm 3; the proof
+below is ours and says what it needs.
+
+**Setting.** Canary i is in by a fair coin S_i of its own. The output Y decides exactly c guesses T_i (in or out) about
+m canaries; c does not depend on Y. W guesses are right. With the trade-off function f of the claim let B(p) = 1 -
+f(p): P[Y in E] under one dataset is at most B(P[Y in E]) under a neighbour. B is concave and increasing; its inverse G
+is convex and increasing, G(0) = 0.
+
+**Constraints.** Fix i, a guess t, and j >= 1. The event A = {T_i = t, at least j - 1 other guesses are right} is
+decided by Y and the other coins. Given S_i = t it is {T_i = t, right, W >= j}; given S_i != t it is {T_i = t, wrong, W
+>= j - 1}. Given the other coins, Y differs between the two cases as between neighbours, and B is concave, so P[A | S_i
+= t] <= B(P[A | S_i != t]). Each case has probability 1/2: 2 P[T_i = t, wrong, W >= j - 1] >= G(2 P[T_i = t, right, W
+>= j]). The mean of this over t and over all m canaries (those not guessed add 0 = G(0)) and Jensen's inequality for
+the convex G give, with p_k = P[W = k],
+
+    h_(j-1) >= G(r_j)   where   r_j = (1/m) sum over k >= j of k p_k,   h_j = (1/m) sum over k >= j of (c - k) p_k.
+
+**Recursion.** What is the least total mass of p that has P[W >= v] >= tau and satisfies these for j <= v? Put tau on v
+itself, so that r_v = tau v / m and h_v = tau (c - v) / m, and then on v - 1, v - 2, ..., 0 as little as the next
+constraint asks for: h_(j-1) = max(h_j, G(r_j)), p_(j-1) = m (h_(j-1) - h_j) / (c - j + 1). No other p needs less. Let
+the state at level j be (P, h): the mass on k >= j, and h_j; r_j = c P / m - h. The least total V_j(P, h) increases in
+P and decreases in h, since more r or less h only tightens what is still to come. Mass x more than needed on j can be
+moved to j - 1, as x (c - j) / (c - j + 1): the same h_(j-1) at less mass and less r, so nothing is harder and the
+total is not more. By the same move mass above v is best put on v, and V increases in tau. Hence if the total exceeds
+1, P[W >= v] < tau.
+
+**Test.** Reject at level alpha if the total for tau = alpha exceeds 1. The v that reject lie in {W >= least of them},
+of probability below alpha, so the test is valid without monotonicity in v. A larger parameter makes G smaller and
+every constraint weaker, so rejected parameters form an interval from 0 and its end is the bound.
+
+**What it cannot show.** The definition allows one rare event, common to all canaries, that gives many of them away: an
+event of probability alpha or more proves nothing, so only the part of the curve with probabilities below alpha counts,
+and even infinitely many canaries with independent Gaussian noise certify less than their mu (0.34 mu if everybody is
+guessed; about 0.8 mu if the most extreme hundredth of 10^5 canaries is).
+
+The proof needs one c for all outputs, which is why a number of guesses chosen on a separate half of the canaries, and
+so by the same output, is refused here. Constraints in the other direction (wrong guesses bound right ones) are left
+out, as published: the bound is then a little below what the definition allows, never above.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from audit.claims import ApproxDP, Claim, GaussianDP, PureDP
+from audit.errors import AuditError
+
+Floats = NDArray[np.float64]
+Inverse = Callable[[Floats, Floats], Floats]
+"""G(r; parameter): least P[E] under one dataset where E has probability r under a neighbour; elementwise."""
+
+GRID = 65
+"""Parameters tried at a time; two zooms end within 1/4096 of the largest that could be rejected."""
+
+ROUNDING = 1e-9
+"""Mass by which a total must exceed 1: far above what rounding adds up to, far below what matters."""
+
+
+def gaussian_inverse(rare: Floats, mu: Floats) -> Floats:
+    """G of mu-Gaussian DP: Phi(Phi^-1(r) - mu).
+
+    Examples
+    --------
+    >>> gaussian_inverse(np.array([0.5]), np.array([1.0])).round(4).tolist()
+    [0.1587]
+    """
+    return np.asarray(ndtr(ndtri(rare) - mu))
+
+
+def approximate_inverse(rare: Floats, epsilon: Floats, delta: Floats | float) -> Floats:
+    """G of (epsilon, delta)-DP: the larger of e^-epsilon (r - delta) and 1 - delta - e^epsilon (1 - r), at least 0.
+
+    Examples
+    --------
+    >>> approximate_inverse(np.array([0.3, 0.9]), np.log([2.0, 2.0]), 0.1).round(4).tolist()
+    [0.1, 0.7]
+    """
+    with np.errstate(over="ignore"):
+        steep = 1.0 - delta - np.exp(epsilon) * (1.0 - rare)
+    return np.asarray(np.maximum(np.maximum(np.exp(-epsilon) * (rare - delta), steep), 0.0))
+
+
+def total_mass(inverse: Inverse, parameters: Floats, canaries: int, guesses: int, correct: int, tau: float) -> Floats:
+    """Least total mass of a law of W with P[W >= correct] >= tau that the curve allows; above 1 there is none.
+
+    Parameters
+    ----------
+    inverse : callable
+        G(r; parameter).
+    parameters : array of float, shape (n,)
+        Parameters to try at once.
+    canaries, guesses, correct : int
+        m, c and v: 0 <= v <= c <= m.
+    tau : float in (0, 1)
+        Probability of ``correct`` or more.
+
+    Returns
+    -------
+    array of float, shape (n,)
+        The total where the recursion ended; it ends early once all totals are above 1 or settled.
+
+    Examples
+    --------
+    One canary, guessed right with probability 0.9: 0-DP has no room for that, 3-DP has.
+
+    >>> pure = lambda r, epsilon: approximate_inverse(r, epsilon, 0.0)
+    >>> total_mass(pure, np.array([0.0, 3.0]), 1, 1, 1, 0.9).round(3).tolist()
+    [1.8, 0.945]
+    """
+    right = np.full(len(parameters), tau * correct / canaries)
+    wrong = np.full(len(parameters), tau * (guesses - correct) / canaries)
+    for k in range(correct - 1, -1, -1):
+        needed = np.maximum(wrong, inverse(right, parameters))
+        settled = needed == wrong  # nothing to add now means nothing to add later
+        right = np.minimum(right + (k / (guesses - k)) * (needed - wrong), 1.0)
+        wrong = needed
+        if np.all(settled | ((right + wrong) * (canaries / guesses) > 1.0 + ROUNDING)):
+            break
+    return np.asarray((right + wrong) * (canaries / guesses))
+
+
+def largest_rejected(inverse: Inverse, high: float, canaries: int, guesses: int, correct: int, alpha: float) -> float:
+    """Return the end of the interval of rejected parameters below ``high``, rounded down; 0 if there is none.
+
+    Examples
+    --------
+    >>> pure = lambda r, epsilon: approximate_inverse(r, epsilon, 0.0)
+    >>> round(largest_rejected(pure, 20.0, 1000, 1000, 731, 0.05), 2)  # a Clopper-Pearson limit gives 0.88
+    0.87
+    """
+    low, width = 0.0, high
+    for _ in range(4):
+        tried = low + width * np.linspace(0.0, 1.0, GRID)
+        refused = total_mass(inverse, tried, canaries, guesses, correct, alpha) > 1.0 + ROUNDING
+        if not refused[0]:
+            return 0.0
+        last = int(np.argmin(refused)) - 1 if not np.all(refused) else GRID - 1
+        low, width = float(tried[last]), width / (GRID - 1)
+    return low
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def parameter_bound(claim: Claim, canaries: int, guesses: int, correct: int, confidence: float) -> float:
+    """Lower bound on the claim's parameter; 0 where nothing is shown.
+
+    Parameters
+    ----------
+    claim : GaussianDP, PureDP or ApproxDP
+        Only its kind (and delta) matters.
+    canaries, guesses, correct : int
+        m, c and v.
+    confidence : float in (0, 1)
+        Probability that the bound does not exceed the truth.
+
+    Raises
+    ------
+    AuditError
+        For another kind of claim.
+
+    Examples
+    --------
+    >>> round(parameter_bound(GaussianDP(1.0), 10_000, 200, 184, 0.95), 2)
+    0.61
+    """
+    if correct == 0:
+        return 0.0
+    # one Clopper-Pearson limit for a guess that is always made is the most that any claim allows, by far
+    high = 2.0 * math.log(canaries + 1.0) + 10.0
+    return largest_rejected(inverse_of(claim), high, canaries, guesses, correct, 1.0 - confidence)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def delta_bound(canaries: int, guesses: int, correct: int, epsilon: float, confidence: float) -> float:
+    """Lower bound on delta at ``epsilon``; 0 where nothing is shown.
+
+    Examples
+    --------
+    >>> round(delta_bound(1000, 1000, 1000, 1.0, 0.95), 2)  # who reveals everybody with probability 0.05 is not caught
+    0.05
+    """
+    if correct == 0:
+        return 0.0
+
+    def inverse(rare: Floats, delta: Floats) -> Floats:
+        return approximate_inverse(rare, np.full_like(delta, epsilon), delta)
+
+    return largest_rejected(inverse, 1.0, canaries, guesses, correct, 1.0 - confidence)
+
+
+def inverse_of(claim: Claim) -> Inverse:
+    """Return G of the claim's definition as a function of its parameter; raises `AuditError` where it is not known."""
+    if isinstance(claim, GaussianDP):
+        return gaussian_inverse
+    if isinstance(claim, PureDP | ApproxDP):
+        delta = claim.delta if isinstance(claim, ApproxDP) else 0.0
+        return lambda rare, epsilon: approximate_inverse(rare, epsilon, delta)
+    raise AuditError(f"{claim} has no trade-off curve here; a one-run audit takes PureDP, ApproxDP or GaussianDP.")
