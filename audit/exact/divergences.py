@@ -18,6 +18,8 @@ def renyi_divergences(pair: LossPair, orders: Floats) -> Floats:
     With r the likelihood ratio and a the order, D_a = log(1 + (a - 1) I) / (a - 1) where I is the mean under the
     second law of (r^a - 1 - a (r - 1)) / (a - 1), which is never negative and tends to r log r - r + 1 as a -> 1.
     """
+    if pair.parts:  # of independent parts they add up
+        return np.asarray(sum(count * renyi_divergences(part, orders) for part, count in pair.parts))
     if pair.separates:
         return np.full(orders.shape, np.inf)
     log_means = log_sum(pair.atoms[1] + log_excess(orders[:, None], pair.losses), axis=1)

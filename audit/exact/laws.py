@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.errors import AuditError
-from audit.exact.losses import LossPair, difference
+from audit.exact.convolution import convolved
+from audit.exact.losses import LossPair, difference, merge_equal
 from audit.exact.quadrature import Booleans, Floats, Integrands, Panels, initial_edges, log_sum, refine
 from audit.mechanism import as_outputs
 
@@ -24,7 +25,7 @@ def knows_law(distribution: object) -> bool:
     """Say whether an output distribution knows its law in a form that the exact profile can use.
 
     That is finitely many outcomes (``support`` and ``log_probabilities``), a density on the line
-    (``log_density(outputs)``, non-empty ``knots`` and ``scale``), or both.
+    (``log_density(outputs)``, non-empty ``knots`` and ``scale``), or both; or independent parts (``parts``) that do.
 
     Examples
     --------
@@ -32,6 +33,8 @@ def knows_law(distribution: object) -> bool:
     >>> knows_law(FiniteLaw(["yes", "no"], [0.0, 0.0])), knows_law(object())
     (True, False)
     """
+    if _listed(distribution, "parts"):
+        return all(map(knows_law, distribution.parts))  # type: ignore[attr-defined]  # just seen
     return _has_atoms(distribution) or _has_density(distribution)
 
 
@@ -49,8 +52,10 @@ def loss_pair(law: object, law_prime: object) -> LossPair:
         if not knows_law(one):
             raise AuditError(
                 f"{one!r} does not know its law; an exact value needs 'support' and 'log_probabilities', or "
-                "'log_density' with 'knots' and 'scale'."
+                "'log_density' with 'knots' and 'scale', or 'parts' that have them."
             )
+    if all(_listed(one, "parts") for one in laws):
+        return _composed(laws)
     atoms, losses, places = _atoms(laws)
     panels, densities, knots, scale = _panels(laws, places)
     pair = LossPair(atoms, losses, panels, densities, knots, scale)
@@ -62,6 +67,21 @@ def loss_pair(law: object, law_prime: object) -> LossPair:
                 "log_density, knots and scale."
             )
     return pair
+
+
+def _composed(laws: tuple[Any, Any]) -> LossPair:
+    """The pair of two laws of independent parts, part by part."""
+    if len(laws[0].parts) != len(laws[1].parts):
+        raise AuditError(f"The laws have {len(laws[0].parts)} and {len(laws[1].parts)} parts; they need as many.")
+    different: list[tuple[Any, Any]] = []
+    counts: list[int] = []
+    for sides in zip(laws[0].parts, laws[1].parts, strict=True):
+        if sides in different:
+            counts[different.index(sides)] += 1
+        else:
+            different.append(sides)
+            counts.append(1)
+    return convolved([(loss_pair(*sides), count) for sides, count in zip(different, counts, strict=True)])
 
 
 def _has_atoms(law: object) -> bool:
@@ -103,23 +123,7 @@ def _atoms(laws: tuple[Any, Any]) -> tuple[Floats, Floats, tuple[float, ...]]:
     if any(_has_density(law) for law in laws):
         numeric = (float(o) for o in outcomes if isinstance(o, (int, float, np.number)))
         places = tuple(place for place in numeric if np.isfinite(place))
-    return (*_merge_equal(aligned, losses), places)
-
-
-def _merge_equal(aligned: Floats, losses: Floats) -> tuple[Floats, Floats]:
-    """Sort by decreasing loss and make one atom of all outcomes of equal loss, which no event need separate."""
-    if losses.size == 0:
-        return aligned, losses
-    order = np.argsort(-losses, kind="stable")
-    aligned, losses = aligned[:, order], losses[order]
-    with np.errstate(invalid="ignore"):
-        rounded = np.round(losses, 13)
-        starts = np.flatnonzero(np.concatenate([[True], rounded[1:] != rounded[:-1]]))
-    greatest = np.maximum.reduceat(aligned, starts, axis=1)
-    base = np.where(np.isneginf(greatest), 0.0, greatest)
-    shares = np.exp(aligned - np.repeat(base, np.diff(np.append(starts, losses.size)), axis=1))
-    with np.errstate(divide="ignore"):
-        return base + np.log(np.add.reduceat(shares, starts, axis=1)), losses[starts]
+    return (*merge_equal(aligned, losses), places)
 
 
 def _outcomes(law: Any) -> tuple[list[Hashable], Floats]:
@@ -154,7 +158,7 @@ def _panels(
 ) -> tuple[Panels, Integrands | None, tuple[float, ...], float]:
     continuous = [law for law in laws if _has_density(law)]
     if not continuous:
-        return Panels(np.empty(0), np.empty(0), np.empty((2, 0, 18))), None, (), 1.0
+        return Panels.none(), None, (), 1.0
     knots = tuple(sorted({*places, *(float(knot) for law in continuous for knot in law.knots)}))
     scale = min(float(law.scale) for law in continuous)
     if not (0.0 < scale < np.inf and np.all(np.isfinite(knots))):

@@ -47,6 +47,11 @@ class LossPair:
         Both log-densities at points of shape (n,), as an array of shape (2, n); None for finite laws.
     knots, scale : tuple of float, float
         Where the densities are not smooth, atoms included, and a length over which they vary.
+    parts : tuple of (LossPair, int)
+        Of a composition, its independent parts and how many there are of each; see `audit.exact.convolution`.
+    lower : LossPair or None
+        Of a composition on a grid, a pair that is no easier to tell apart than the true one, while this one is no
+        harder; None where this one is exact.
     """
 
     atoms: Floats
@@ -55,6 +60,8 @@ class LossPair:
     densities: Integrands | None = None
     knots: tuple[float, ...] = ()
     scale: float = 1.0
+    parts: tuple[tuple[LossPair, int], ...] = ()
+    lower: LossPair | None = None
 
     @cached_property
     def swapped(self) -> LossPair:
@@ -67,6 +74,8 @@ class LossPair:
             None if densities is None else lambda points: densities(points)[::-1],
             self.knots,
             self.scale,
+            tuple((part.swapped, count) for part, count in self.parts),
+            None if self.lower is None else self.lower.swapped,
         )
 
     @cached_property
@@ -192,3 +201,19 @@ def difference(log_p: Floats, log_q: Floats) -> Floats:
     """Log-likelihood ratio, nan where both are impossible."""
     with np.errstate(invalid="ignore"):
         return np.asarray(log_p - log_q)
+
+
+def merge_equal(aligned: Floats, losses: Floats) -> tuple[Floats, Floats]:
+    """Sort by decreasing loss and make one atom of all outcomes of equal loss, which no event need separate."""
+    if losses.size == 0:
+        return aligned, losses
+    order = np.argsort(-losses, kind="stable")
+    aligned, losses = aligned[:, order], losses[order]
+    with np.errstate(invalid="ignore"):
+        rounded = np.round(losses, 13)
+        starts = np.flatnonzero(np.concatenate([[True], rounded[1:] != rounded[:-1]]))
+    greatest = np.maximum.reduceat(aligned, starts, axis=1)
+    base = np.where(np.isneginf(greatest), 0.0, greatest)
+    shares = np.exp(aligned - np.repeat(base, np.diff(np.append(starts, losses.size)), axis=1))
+    with np.errstate(divide="ignore"):
+        return base + np.log(np.add.reduceat(shares, starts, axis=1)), losses[starts]

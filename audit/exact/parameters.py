@@ -18,7 +18,7 @@ from audit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from audit.errors import AuditError
 from audit.exact.divergences import renyi_divergences
 from audit.exact.losses import LossPair, difference
-from audit.exact.profile import PrivacyProfile, keeps_growing
+from audit.exact.profile import NotKnownError, PrivacyProfile, keeps_growing
 from audit.exact.quadrature import Floats
 
 _LARGEST_ORDER = 2.0**12  # for unbounded losses; beyond it double precision ends
@@ -88,6 +88,10 @@ def _(claim: GaussianDP, profile: PrivacyProfile) -> float:
     pair = profile.pair
     if profile.greatest_loss == 0.0:
         return 0.0
+    if pair.lower is not None:
+        raise NotKnownError(
+            "The least mu of a composition of densities rests on its rarest events, which no grid resolves."
+        )
     if pair.separates or pair.swapped.separates:
         return math.inf
     thresholds = _candidate_thresholds(pair)

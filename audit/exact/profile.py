@@ -6,19 +6,28 @@ Two laws enter, numbers leave: exact for finite laws, within 1e-9 by quadrature 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from audit.errors import finite_at_least, fraction
+from audit.errors import AuditError, finite_at_least, fraction
+from audit.exact.convolution import LEAST_DELTA
 from audit.exact.divergences import renyi_divergences
 from audit.exact.laws import loss_pair
 from audit.exact.losses import LossPair, difference
 from audit.exact.quadrature import Floats
 
+AGREEMENT = 1e-6
+"""How closely, relative to itself, a value that is known between two bounds must be known to count as exact."""
+
 _REACHED = 1e-12  # a delta reached to within this share of itself counts as reached
+
+
+class NotKnownError(AuditError):
+    """An exact value that is known between two bounds only, too far apart to name one number."""
 
 
 class PrivacyProfile:
@@ -50,19 +59,22 @@ class PrivacyProfile:
 
     def hockey_stick(self, epsilon: float) -> float:
         """Return the greatest P[E] - e^epsilon P'[E] over events E, with the first law as P; epsilon >= 0."""
-        return _hockey_stick(self.pair, finite_at_least(epsilon, 0.0, "epsilon"))
+        epsilon = finite_at_least(epsilon, 0.0, "epsilon")
+        return settled(self.pair, lambda pair: _hockey_stick(pair, epsilon))
 
     def delta(self, epsilon: float) -> float:
         """Return the least delta such that the pair, in both directions, respects (epsilon, delta)."""
         epsilon = finite_at_least(epsilon, 0.0, "epsilon")
-        return max(_hockey_stick(self.pair, epsilon), _hockey_stick(self.pair.swapped, epsilon))
+        return settled(self.pair, lambda pair: max(_hockey_stick(one, epsilon) for one in (pair, pair.swapped)))
 
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon such that the pair, in both directions, respects (epsilon, delta); inf if none."""
         delta = fraction(delta, "delta")
         if delta == 0.0:
             return self.greatest_loss
-        return max(_least_epsilon(self.pair, delta), _least_epsilon(self.pair.swapped, delta))
+        if self.pair.lower is not None and delta < LEAST_DELTA:
+            raise NotKnownError(f"Epsilon of a composition of densities is known from delta = {LEAST_DELTA:g} on only.")
+        return settled(self.pair, lambda pair: max(_least_epsilon(one, delta) for one in (pair, pair.swapped)))
 
     def events(self, thresholds: ArrayLike) -> tuple[Floats, Floats]:
         """Return (P[loss >= t], P'[loss >= t]) for thresholds t of shape (n,); see `likelihood_ratio_events`."""
@@ -77,12 +89,7 @@ class PrivacyProfile:
     @cached_property
     def greatest_loss(self) -> float:
         """Supremum of the absolute log-likelihood ratio, inf where it is not bounded."""
-        pair = self.pair
-        greatest = float(np.abs(pair.losses).max(initial=0.0))
-        if pair.densities is None:
-            return greatest
-        seen = np.nanmax(np.abs(pair.panel_losses) - _noise(pair.panels.values), initial=0.0)
-        return max(greatest, float(seen), _loss_in_the_limits(pair))
+        return max(_greatest_loss(self.pair), _greatest_loss(self.pair.swapped))
 
 
 def delta(law: object, law_prime: object, epsilon: float) -> float:
@@ -194,6 +201,35 @@ def keeps_growing(values: Floats, noise: float = 0.0) -> bool:
     return bool(np.all(steps > 0.0) and steps[-1] > 0.81 * steps[0])
 
 
+def settled(pair: LossPair, value: Callable[[LossPair], float]) -> float:
+    """Value of a pair that may be known between two others only: the greater one, if they agree to a relative 1e-6.
+
+    Raises
+    ------
+    NotKnownError
+        If they do not.
+    """
+    greatest = value(pair)
+    if pair.lower is not None:
+        least = value(pair.lower)
+        if not abs(greatest - least) <= AGREEMENT * max(greatest, 1e-9):
+            raise NotKnownError(
+                f"The exact value lies between {least:.9g} and {greatest:.9g}; it is not known more closely."
+            )
+    return greatest
+
+
+def _greatest_loss(pair: LossPair) -> float:
+    """Supremum of the log-likelihood ratio in one direction."""
+    if pair.parts:
+        return sum(count * _greatest_loss(part) for part, count in pair.parts)
+    greatest = float(pair.losses.max(initial=0.0))
+    if pair.densities is None:
+        return greatest
+    seen = np.nanmax(pair.panel_losses - _noise(pair.panels.values), initial=0.0)
+    return max(greatest, float(seen), _loss_in_the_limits(pair))
+
+
 def _hockey_stick(pair: LossPair, epsilon: float) -> float:
     values, losses = pair.above(epsilon)
     with np.errstate(under="ignore"):
@@ -231,7 +267,7 @@ def _least_epsilon_of_atoms(pair: LossPair, delta: float) -> float:
 
 
 def _loss_in_the_limits(pair: LossPair) -> float:
-    """Greatest absolute loss approaching a knot or going out into the tails; inf where it keeps growing."""
+    """Greatest loss approaching a knot or going out into the tails; inf where it keeps growing."""
     assert pair.densities is not None
     knots = np.array(pair.knots)
     close = pair.scale * 2.0 ** -np.arange(0.0, 24.0)
@@ -240,7 +276,7 @@ def _loss_in_the_limits(pair: LossPair) -> float:
     greatest = 0.0
     for points in sequences:
         values = pair.densities(points.ravel()).reshape(2, *points.shape)
-        losses, noise = np.abs(difference(values[0], values[1])), _noise(values)
+        losses, noise = difference(values[0], values[1]), _noise(values)
         if any(keeps_growing(row, doubt[-1]) for row, doubt in zip(losses, noise, strict=True)):
             return math.inf
         greatest = max(greatest, float(np.nanmax(losses - noise, initial=0.0)))

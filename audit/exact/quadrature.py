@@ -102,6 +102,11 @@ class Panels:
     def __getitem__(self, chosen: Booleans | NDArray[np.intp]) -> Panels:
         return Panels(self.left[chosen], self.right[chosen], self.values[:, chosen])
 
+    @classmethod
+    def none(cls) -> Panels:
+        """No panels, of two channels."""
+        return cls(np.empty(0), np.empty(0), np.empty((2, 0, _rule()[0].size)))
+
     @staticmethod
     def concatenated(parts: Sequence[Panels]) -> Panels:
         """Join panels of the same channels."""

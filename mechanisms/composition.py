@@ -1,0 +1,200 @@
+"""Sequential composition: several mechanisms, fixed in advance, run on the same data with noise of their own.
+
+Mechanisms enter, one mechanism leaves whose output is all of theirs and whose privacy loss is the sum of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import accounting
+from audit.accounting import INTERVAL
+from audit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
+from audit.errors import AuditError, whole_at_least
+from audit.mechanism import Mechanism, OutputDistribution, Outputs, as_outputs
+from audit.neighbours import Adjacency, DatasetPair
+from mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
+from mechanisms.base import Reference
+from mechanisms.laws import Floats
+from mechanisms.response import RandomisedResponse
+
+
+@dataclass(frozen=True)
+class ProductLaw:
+    """Independent outputs side by side: a matrix where all are numbers, else tuples.
+
+    Parameters
+    ----------
+    parts : tuple of OutputDistribution
+        The law of each output. `audit.exact` reads them.
+
+    Examples
+    --------
+    >>> from mechanisms.laws import LaplaceLaw
+    >>> law = ProductLaw((LaplaceLaw(0.0, 1.0), LaplaceLaw(1.0, 1.0)))
+    >>> law.sample(5, np.random.default_rng(0)).shape, law.log_density(np.array([[0.0, 1.0]])).round(6).tolist()
+    ((5, 2), [-1.386294])
+    """
+
+    parts: tuple[OutputDistribution, ...]
+
+    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
+        """Draw ``size`` outputs, shape (size, parts) or, for tuples, (size,)."""
+        columns = [part.sample(size, rng) for part in self.parts]
+        if all(column.ndim == 1 and column.dtype.kind in "iufb" for column in columns):
+            return np.column_stack(columns)
+        outputs = np.empty(size, object)
+        outputs[:] = as_outputs(list(zip(*(column.tolist() for column in columns), strict=True))) if size else []
+        return outputs
+
+    def log_density(self, outputs: Outputs) -> Floats:
+        """Log of the density at each output, shape (size,), for parts that know theirs."""
+        rows = np.asarray(outputs)
+        total = np.zeros(len(rows))
+        for i, part in enumerate(self.parts):
+            column: NDArray[Any] = rows[:, i] if rows.ndim == 2 else as_outputs([row[i] for row in rows])
+            total += part.log_density(column)  # type: ignore[attr-defined]  # said above
+        return total
+
+
+@dataclass(frozen=True)
+class Sequential(Reference):
+    """Run mechanisms one after the other on the same data and release all outputs.
+
+    Parameters
+    ----------
+    *mechanisms : Mechanism
+        The parts, for the same kind of neighbours and each with a claim.
+
+    Raises
+    ------
+    AuditError
+        If there is no part, a part has no claim, or the parts' adjacencies differ.
+
+    Examples
+    --------
+    >>> from mechanisms.additive import Laplace
+    >>> both = Sequential(Laplace(0.5), Laplace(1.0))
+    >>> print(both.claim, both.claims[1], both.advanced(1e-6))
+    1.5-DP 0.584576-zCDP (6.50197, 1e-06)-DP
+    >>> both(("ann",)).sample(3, np.random.default_rng(0)).shape
+    (3, 2)
+    """
+
+    mechanisms: tuple[Mechanism, ...]
+
+    def __init__(self, *mechanisms: Mechanism) -> None:
+        object.__setattr__(self, "mechanisms", mechanisms)
+        if not mechanisms:
+            raise AuditError("There is nothing to compose; give at least one mechanism.")
+        for one in mechanisms:
+            if not isinstance(one, Mechanism) or not isinstance(one.claim, Claim):
+                raise AuditError(f"{one!r} cannot be composed; a part must be a mechanism with a claim.")
+            if one.adjacency != mechanisms[0].adjacency:
+                raise AuditError(
+                    f"The parts are for different neighbours: {mechanisms[0].adjacency} and {one.adjacency}. "
+                    "A composition needs parts for the same ones."
+                )
+
+    @classmethod
+    def copies(cls, mechanism: Mechanism, count: int) -> Sequential:
+        """Compose ``count`` copies of one mechanism; raises `AuditError` unless that is a whole number above 0."""
+        return cls(*[mechanism] * whole_at_least(count, 1, "number of copies"))
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # depends on the parts
+        """The parts' names."""
+        names = [one.name for one in self.mechanisms]
+        return f"{len(names)} x {names[0]}" if len(set(names)) == 1 else " + ".join(names)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """Whatever of basic composition, zCDP and Gaussian DP all parts have a claim for, in this order."""
+        found: list[Claim] = []
+        points = self._of(PureDP, ApproxDP)
+        if points is not None:
+            found.append(accounting.basic(points))
+        rhos = self._of(ZCDP, PureDP, GaussianDP)
+        if rhos is not None:
+            found.append(accounting.concentrated(rhos))
+        mus = self._of(GaussianDP)
+        if mus is not None:
+            found.append(accounting.gaussian(mus))  # type: ignore[arg-type]  # just asked for
+        return tuple(found)
+
+    def advanced(self, delta: float) -> ApproxDP:
+        """Claim by advanced composition; see `audit.accounting.advanced`."""
+        points = self._of(PureDP, ApproxDP)
+        if points is None:
+            raise AuditError("Advanced composition needs parts with pure or approximate DP claims.")
+        return accounting.advanced(points, delta)
+
+    def numeric(self, delta: float) -> ApproxDP:
+        """Claim by numeric composition of the parts' privacy loss distributions; see `audit.accounting.numeric`."""
+        known = {one: loss_distribution(one) for one in dict.fromkeys(self.mechanisms)}
+        return accounting.numeric([known[one] for one in self.mechanisms], delta)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The parts' own."""
+        return self.mechanisms[0].adjacency  # type: ignore[return-value]  # None passes through
+
+    def __call__(self, dataset: Any) -> ProductLaw:
+        """Prepare all parts on one dataset."""
+        return ProductLaw(tuple(one(dataset) for one in self.mechanisms))
+
+    def worst_pairs(self) -> Sequence[DatasetPair]:
+        """The first part's."""
+        return self.mechanisms[0].worst_pairs()
+
+    def _of(self, *kinds: type[Claim]) -> list[Claim] | None:
+        """One claim of these kinds a part, the earlier kinds first; None if a part has none."""
+        chosen = []
+        for one in self.mechanisms:
+            offered = getattr(one, "claims", (one.claim,))
+            match = next((claim for kind in kinds for claim in offered if isinstance(claim, kind)), None)
+            if match is None:
+                return None
+            chosen.append(match)
+        return chosen
+
+
+@singledispatch
+def loss_distribution(mechanism: Any) -> Any:
+    """Privacy loss distribution of a mechanism's worst pair, from dp-accounting; its claim's by default."""
+    return accounting.loss_distribution(mechanism.claim)
+
+
+@loss_distribution.register
+def _(mechanism: Laplace) -> Any:
+    return accounting.library().from_laplace_mechanism(
+        mechanism.scale, mechanism.query.sensitivity, value_discretization_interval=INTERVAL
+    )
+
+
+@loss_distribution.register
+def _(mechanism: DiscreteLaplace) -> Any:
+    return accounting.library().from_discrete_laplace_mechanism(
+        1.0 / mechanism.scale, int(mechanism.query.sensitivity), value_discretization_interval=INTERVAL
+    )
+
+
+@loss_distribution.register
+def _(mechanism: Gaussian) -> Any:
+    return accounting.library().from_gaussian_mechanism(
+        mechanism.sigma, sensitivity=mechanism.query.sensitivity, value_discretization_interval=INTERVAL
+    )
+
+
+@loss_distribution.register
+def _(mechanism: RandomisedResponse) -> Any:
+    noise = (1.0 - mechanism.truth) * mechanism.answers / (mechanism.answers - 1)
+    return accounting.library().from_randomized_response(
+        noise, mechanism.answers, value_discretization_interval=INTERVAL
+    )
