@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 LOOK = 16_000
 """Outputs of each side that a screening reads."""
 CELLS = 24
-MOST_COORDINATES = 64
+MOST_COORDINATES = 256
 
 
 def screen(
