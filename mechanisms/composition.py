@@ -194,6 +194,8 @@ def _(mechanism: Gaussian) -> Any:
 
 @loss_distribution.register
 def _(mechanism: RandomisedResponse) -> Any:
+    if mechanism.answers == 2:  # the claim's own pair; dp-accounting rounds the other's two losses up by a step each
+        return accounting.loss_distribution(mechanism.claim)
     noise = (1.0 - mechanism.truth) * mechanism.answers / (mechanism.answers - 1)
     return accounting.library().from_randomized_response(
         noise, mechanism.answers, value_discretization_interval=INTERVAL

@@ -1,0 +1,152 @@
+"""Sequential composition: the order of its bounds, its laws, an audit of many coordinates, and what it refuses."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from audit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, audit, exact, vectorized
+from audit.accounting import advanced, basic, concentrated, gaussian, loss_distribution, numeric
+from audit.conversions import zcdp_to_epsilon
+from audit.witnesses import Oracle
+from mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
+from mechanisms.composition import ProductLaw, Sequential
+from mechanisms.response import RandomisedResponse
+from mechanisms.selection import ExponentialMechanism
+
+DELTA = 1e-6
+
+
+@pytest.mark.parametrize("part", [Laplace(0.1), RandomisedResponse(0.1)], ids=["Laplace", "randomised response"])
+@pytest.mark.parametrize("copies", [1, 2, 8, 32, 128])
+def test_the_bounds_are_ordered(part, copies):
+    whole = Sequential.copies(part, copies)
+    pair = whole.worst_pairs()[0]
+    laws = whole(pair.x), whole(pair.x_prime)
+    true = exact.epsilon(*laws, DELTA)
+    pure, rho = whole.claims
+    values = [
+        true,
+        whole.numeric(DELTA).epsilon,
+        min(whole.advanced(DELTA).epsilon, pure.epsilon),
+        pure.epsilon,
+    ]
+    assert all(a <= b * (1 + 1e-6) for a, b in itertools.pairwise(values)), values
+    assert values[1] == pytest.approx(true, rel=1e-4)
+    assert true <= zcdp_to_epsilon(rho.rho, DELTA) <= whole.advanced(DELTA).epsilon
+    assert pure.epsilon == pytest.approx(0.1 * copies)
+    assert exact.exact_parameter(rho, *laws) <= rho.rho * (1 + 1e-6)
+    assert exact.exact_parameter(pure, *laws) == pytest.approx(pure.epsilon)
+
+
+def test_theorems_on_claims():
+    claims = [PureDP(0.3), ApproxDP(0.4, 1e-7)]
+    assert (basic(claims).epsilon, basic(claims).delta) == (pytest.approx(0.7), 1e-7)
+    assert advanced(claims, 1e-6).epsilon == pytest.approx(0.125 + math.sqrt(2 * math.log(1e6) * 0.25))
+    assert advanced(claims, 1e-6).delta == pytest.approx(1.1e-6)
+    assert concentrated([ZCDP(1.0), PureDP(2.0), GaussianDP(0.5)]).rho == pytest.approx(1 + 2 * math.tanh(1) + 0.125)
+    assert gaussian([GaussianDP(1.0), GaussianDP(1.0)]).mu == pytest.approx(math.sqrt(2))
+    whole = numeric([loss_distribution(GaussianDP(1.0))] * 2, 1e-4)
+    assert whole.epsilon == pytest.approx(GaussianDP(math.sqrt(2)).approximate(1e-4).epsilon, rel=1e-5)
+
+
+def test_parts_offer_the_claims_they_share():
+    assert [type(claim) for claim in Sequential(Laplace(0.5), Gaussian(1.0, 1e-5)).claims] == [ApproxDP, ZCDP]
+    gaussians = Sequential.copies(Gaussian(1.0, 1e-5), 4)
+    assert gaussians.claims[2].mu == pytest.approx(2 * Gaussian(1.0, 1e-5).claims[1].mu)
+    pair = gaussians.worst_pairs()[0]
+    laws = gaussians(pair.x), gaussians(pair.x_prime)
+    assert exact.epsilon(*laws, DELTA) == pytest.approx(gaussians.numeric(DELTA).epsilon, rel=1e-5)
+
+
+def test_numeric_uses_what_is_known_of_each_part():
+    parts = (Laplace(0.2), DiscreteLaplace(0.2), RandomisedResponse(0.2, 5), Gaussian(0.2, 1e-7))
+    for part in parts:
+        by_claim = numeric([loss_distribution(part.claim)], 1e-3).epsilon
+        own = Sequential(part).numeric(1e-3).epsilon
+        pair = part.worst_pairs()[0]
+        true = exact.epsilon(part(pair.x), part(pair.x_prime), 1e-3)
+        assert true <= own * (1 + 1e-9)
+        assert own <= by_claim + 1e-4  # a step of the grid
+        assert own == pytest.approx(true, rel=1e-3)
+
+
+def test_outputs_of_any_kind_side_by_side():
+    whole = Sequential(ExponentialMechanism(1.0), RandomisedResponseOnVotes())
+    pair = ExponentialMechanism(1.0).worst_pairs()[0]
+    draws = whole(pair.x).sample(500, np.random.default_rng(0))
+    assert draws.shape == (500,)
+    assert {type(draw) for draw in draws} == {tuple}
+    assert np.all(np.isfinite(whole(pair.x).log_density(draws)))
+    assert len(whole(pair.x).sample(0, np.random.default_rng(0))) == 0
+
+
+class RandomisedResponseOnVotes(ExponentialMechanism):
+    def __init__(self):
+        super().__init__(0.5)
+
+
+def test_draws_are_independent_and_each_follows_its_part():
+    # p-values below 1e-6 fail
+    law = ProductLaw((Laplace(1.0)(("ann",)), Laplace(0.5)(("ann",))))
+    draws = law.sample(20_000, np.random.default_rng(3))
+    for column, scale in zip(draws.T, (1.0, 2.0), strict=True):
+        assert stats.kstest(column, stats.laplace(1.0, scale).cdf).pvalue > 1e-6
+        assert stats.kstest(column, stats.laplace(1.0, 1.1 * scale).cdf).pvalue < 1e-6
+    assert stats.spearmanr(*draws.T).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("part", [Laplace(0.1), RandomisedResponse(0.1)], ids=["Laplace", "randomised response"])
+def test_audits_see_128_coordinates_at_once(part):
+    """A bound that no 64 coordinates allow, and none above the exact value: 'auto' and the oracle, seeded."""
+    whole = Sequential.copies(part, 128)
+    pair = whole.worst_pairs()[0]
+    claim = whole.numeric(1e-3)
+    half = Sequential.copies(part, 64)
+    most = exact.epsilon(half(pair.x), half(pair.x_prime), 1e-3)
+    oracle = Oracle(whole(pair.x), whole(pair.x_prime))
+    bounds = {}
+    for name, witnesses in (("auto", "auto"), ("oracle", [oracle])):
+        result = audit(whole, claim=claim, trials=60_000, seed=2, witnesses=witnesses)
+        bounds[name] = result.lower_bound
+        assert 0.75 * most < result.lower_bound <= result.exact <= claim.epsilon * (1 + 1e-6)
+    assert bounds["auto"] > 0.85 * bounds["oracle"]
+
+
+def test_a_part_that_leaks_twice_its_claim_shows():
+    leaky = vectorized(
+        lambda data, size, rng: len(data) + rng.laplace(scale=5.0, size=size),
+        claim=PureDP(0.1),
+        adjacency=Laplace(0.1).adjacency,
+        pairs=Laplace(0.1).worst_pairs(),
+    )
+    whole = Sequential(*[leaky] * 16)
+    assert audit(whole, trials=60_000, seed=0).violates_claim
+    assert not audit(Sequential.copies(Laplace(0.1), 16), trials=60_000, seed=0).violates_claim
+
+
+def test_what_cannot_be_composed_is_a_sentence():
+    with pytest.raises(AuditError, match="at least one mechanism"):
+        Sequential()
+    with pytest.raises(AuditError, match="different neighbours"):
+        Sequential(Laplace(1.0), RandomisedResponse(1.0))
+    with pytest.raises(AuditError, match="must be a mechanism with a claim"):
+        Sequential(vectorized(lambda data, size, rng: rng.random(size)))
+    with pytest.raises(AuditError, match="number of copies is 0"):
+        Sequential.copies(Laplace(1.0), 0)
+    with pytest.raises(AuditError, match="implies no zCDP"):
+        concentrated([ApproxDP(1.0, 1e-6)])
+    with pytest.raises(AuditError, match="no one pair of laws"):
+        loss_distribution(ZCDP(1.0))
+    with pytest.raises(AuditError, match="at least one claim"):
+        basic([])
+    with pytest.raises(AuditError, match="add up to more"):
+        numeric([loss_distribution(ApproxDP(0.1, 1e-3))] * 3, 1e-6)
+
+
+def test_a_missing_library_is_a_sentence(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "dp_accounting.pld", None)
+    with pytest.raises(AuditError, match=r"epsaudit\[accounting\]"):
+        Sequential(Laplace(1.0)).numeric(1e-6)
