@@ -1,0 +1,202 @@
+"""One HTML page that needs nothing else: a table that sorts and filters, and a card for every result.
+
+Results enter, the text of a page leaves. Everything that comes from a result passes the template's escaping, and the
+page's content security policy allows no script, style or address but its own, by hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from audit.reporting import sketches
+from audit.reporting.escaping import visible
+from audit.reporting.numbers import lower, percent, plain
+from audit.reporting.paths import SYMBOLS
+from audit.reporting.table import caption
+from audit.results import AuditResult
+
+HEADINGS = (
+    ("mechanism", False),
+    ("claim", False),
+    ("proven", True),
+    ("exact", True),
+    ("certified", True),
+    ("certified / proven", True),
+    ("runs", True),
+    ("verdict", False),
+)
+KINDS = {
+    "PureDP": "pure DP",
+    "ApproxDP": "approximate DP",
+    "ZCDP": "zCDP",
+    "RenyiDP": "Rényi DP",
+    "GaussianDP": "Gaussian DP",
+}
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence about an event, and the event."""
+
+    before: str
+    event: str
+
+
+def render(results: Sequence[AuditResult], family_confidence: float, file: str = "audit.json") -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    results : sequence of AuditResult
+    family_confidence : float
+        Confidence of all bounds together.
+    file : str
+        Name of the result file, for the command that reproduces a result.
+
+    Examples
+    --------
+    >>> render([], 0.95).startswith("<!DOCTYPE html>")
+    True
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("audit.reporting"), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    # in these two no text of a result occurs, and escaping would break them
+    css, js = (_source(environment, name) for name in ("report.css", "report.js"))
+    return environment.get_template("report.html").render(
+        cards=[_card(number, result, file) for number, result in enumerate(results, start=1)],
+        headings=HEADINGS,
+        kinds=sorted({kind_of(result) for result in results}),
+        caption=caption(results, family_confidence) if results else "There are no results.",
+        violated=sum(result.violates_claim for result in results),
+        version=version("epsaudit"),
+        css=Markup(css),
+        js=Markup(js),
+        css_hash=_hash(css),
+        js_hash=_hash(js),
+        width=sketches.WIDTH,
+        square=sketches.SQUARE,
+    )
+
+
+def kind_of(result: AuditResult) -> str:
+    """Name the privacy definition of a result's claim."""
+    name = type(result.claim).__name__
+    return KINDS.get(name, name)
+
+
+def _card(number: int, result: AuditResult, file: str) -> dict[str, Any]:
+    symbol = SYMBOLS[result.claim.symbol]
+    interval = sketches.interval(result)
+    exact_words = f"{symbol} = {plain(result.exact)}" if result.exact is not None else "not known"
+    return {
+        "anchor": f"result-{number}",
+        "name": visible(result.mechanism),
+        "claim": str(result.claim),
+        "kind": kind_of(result),
+        "symbol": symbol,
+        "symbol_word": result.claim.symbol,
+        "proven": plain(result.proven),
+        "exact": plain(result.exact),
+        "exact_words": exact_words,
+        "bound": lower(result.lower_bound),
+        "share": lower(result.lower_bound / result.proven, 3) if result.proven > 0.0 else "-",
+        "runs": f"{result.trials:,}",
+        "confidence": percent(result.confidence),
+        "verdict": result.verdict,
+        "surprising": result.surprising,
+        "sort": {
+            "proven": _sortable(result.proven),
+            "exact": _sortable(result.exact),
+            "bound": _sortable(result.lower_bound),
+            "share": _sortable(result.lower_bound / result.proven if result.proven > 0.0 else None),
+            "runs": result.trials,
+        },
+        "interval": interval,
+        "proven_anchor": _anchor(interval.proven),
+        "bound_anchor": _anchor(interval.bound),
+        "certified": sketches.certified_curve(result),
+        "claimed": sketches.claimed_curve(result.claim),
+        "event": event_in_words(result),
+        "counts": _counts(result),
+        "x": visible(result.x),
+        "x_prime": visible(result.x_prime),
+        "method": f"{result.certificate.name[0].upper()}{result.certificate.name[1:]}; {result.training_runs:,} runs "
+        f"chose, {result.runs:,} certified.",
+        "limits": result.limits,
+        "reproduce": visible(shlex.join(["epsaudit", "verify", file, "--rerun", result.mechanism])),
+        "seed": f"Seed {result.seed}."
+        if result.reproducible
+        else f"Seed {result.seed}, but the mechanism draws its own randomness: not reproducible from the seed.",
+        "command": visible(result.execution.get("command", "")),
+        "made": visible(_made(result)),
+    }
+
+
+def event_in_words(result: AuditResult) -> list[Sentence]:
+    """Say what the audit took for a sign of x, of x', and of neither; y is an output.
+
+    Examples
+    --------
+    >>> from audit import DatasetPair, PureDP, audit, vectorized
+    >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0),
+    ...                    pairs=[DatasetPair(0, 1)])
+    >>> event_in_words(audit(noisy, trials=5000, seed=1))[0].before
+    'Taken for a run on x: an output y with'
+    """
+    witness = result.witness
+    sides = [("x", witness.guess_x), ("x′", witness.guess_x_prime)]
+    given = [(side, str(event).removeprefix("{").removesuffix("}")) for side, event in sides if event is not None]
+    sentences = [Sentence(f"Taken for a run on {side}: an output y with", visible(event)) for side, event in given]
+    return [*sentences, Sentence("Any other output is taken for neither.", "")]
+
+
+def _counts(result: AuditResult) -> list[tuple[str, str, str]]:
+    counts = result.counts
+    rows = [("all runs", counts.runs_x, counts.runs_x_prime)]
+    if result.witness.guess_x is not None:
+        rows.append(("taken for x", counts.guess_x_on_x, counts.guess_x_on_x_prime))
+    if result.witness.guess_x_prime is not None:
+        rows.append(("taken for x′", counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime))
+    return [(name, f"{on_x:,}", f"{on_x_prime:,}") for name, on_x, on_x_prime in rows]
+
+
+def _made(result: AuditResult) -> str:
+    parts = []
+    if "started" in result.execution:
+        taken = f", {result.seconds:.3g} seconds" if math.isfinite(result.seconds) else ""
+        parts.append(f"Started {result.execution['started']}{taken}.")
+    if "machine" in result.execution:
+        parts.append(f"{result.execution['machine']}.")
+    parts.append(", ".join(f"{name} {value}" for name, value in result.provenance.items()) or "Versions not recorded")
+    return " ".join(parts) + "."
+
+
+def _sortable(value: float | None) -> str:
+    """Write a number as JavaScript reads it; nothing for None."""
+    if value is None:
+        return ""
+    return "Infinity" if value == math.inf else repr(float(value))
+
+
+def _anchor(place: float) -> str:
+    return "start" if place < 40.0 else "end" if place > sketches.WIDTH - 40.0 else "middle"
+
+
+def _source(environment: jinja2.Environment, name: str) -> str:
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0].strip()
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
