@@ -5,7 +5,6 @@ A mechanism and a claim enter, an `AuditResult` leaves. The order of the steps i
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -13,18 +12,15 @@ from typing import Any
 from audit import exact
 from audit.claims import Claim
 from audit.errors import AuditError, fraction, whole_at_least
-from audit.mechanism import Mechanism, OutputDistribution
+from audit.mechanism import Mechanism
 from audit.neighbours import DatasetPair, shorten
 from audit.provenance import execution, provenance
 from audit.results import AuditResult
-from audit.sampling import ProgressCallback, certification_counts, entropy, training_outputs
-from audit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, Choice, Family, choose
+from audit.sampling import ProgressCallback, Sides, certification_counts, entropy
+from audit.training import train
+from audit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, Family
 
 LEAST_TRIALS = 100
-MOST_TRAINING_RUNS = 400_000
-QUARTER = 4
-
-Sides = tuple[OutputDistribution, OutputDistribution]
 
 
 def audit(
@@ -103,14 +99,10 @@ def audit(
     candidates = checked_pairs(mechanism, pairs)
 
     sides = [(mechanism(pair.x), mechanism(pair.x_prime)) for pair in candidates]
-    size = training_runs(trials) // (2 * len(candidates))
-    if size < 8:
-        raise AuditError(f"{trials} trials are too few for {len(candidates)} pairs; give fewer pairs or more trials.")
-    trained = 2 * size * len(candidates)
-    runs = trials - trained
-    chosen, choice = _train(sides, families, claim, size, runs, confidence, seed)
+    training = train(sides, families, claim, trials, confidence, seed)
+    choice, runs = training.choice, trials - training.runs
     counts = certification_counts(
-        sides[chosen],
+        sides[training.pair],
         choice.witness,
         runs,
         seed,
@@ -118,7 +110,7 @@ def audit(
         prefer="threads" if getattr(mechanism, "releases_the_interpreter", True) else "processes",
         progress=progress,
     )
-    pair = candidates[chosen]
+    pair = candidates[training.pair]
     return AuditResult(
         mechanism=mechanism.name,
         claim=claim,
@@ -126,12 +118,12 @@ def audit(
         x=shorten(pair.x),
         x_prime=shorten(pair.x_prime),
         trials=trials,
-        training_runs=trained,
+        training_runs=training.runs,
         confidence=confidence,
         certificate=choice.certificate,
         witness=choice.witness,
         counts=counts,
-        exact=exact_parameter(claim, sides[chosen]),
+        exact=exact_parameter(claim, sides[training.pair]),
         seed=seed,
         reproducible=bool(getattr(mechanism, "reproducible", True)),
         families=witnesses if isinstance(witnesses, str) else "own",
@@ -141,54 +133,14 @@ def audit(
     )
 
 
-def training_runs(trials: int) -> int:
-    """How many of all runs choose the witness: a tenth, more when runs are few, never more than 400,000.
-
-    Examples
-    --------
-    >>> training_runs(10_000), training_runs(1_000_000), training_runs(10**9)
-    (2500, 100000, 400000)
-    """
-    return min(max(trials // 10, min(trials // 4, 10_000)), MOST_TRAINING_RUNS)
-
-
 def exact_parameter(claim: Claim, sides: Sides) -> float | None:
     """Exact value of the claim's parameter on a pair of output laws; None where a law is not known."""
     if not all(exact.knows_law(side) for side in sides):
         return None
-    return exact.exact_parameter(claim, *sides)
-
-
-def _train(
-    sides: Sequence[Sides],
-    families: Sequence[Family],
-    claim: Claim,
-    size: int,
-    runs: int,
-    confidence: float,
-    seed: int,
-) -> tuple[int, Choice]:
-    """Choose pair, witness and certificate by the bound predicted from ``size`` runs a side and pair on average.
-
-    Up to four pairs are compared at once. More go through successive halving (Jamieson and Talwalkar 2016): rounds of
-    equal cost, after each of which the better quarter goes on with four times the runs each.
-    """
-    alive, budget = list(range(len(sides))), size * len(sides)
-    rounds = 1 if len(sides) <= QUARTER else 1 + math.ceil(math.log(len(sides), QUARTER))
-    for number in range(rounds):
-        each = budget // (rounds * len(alive))
-        if each < 2:
-            raise AuditError(f"The trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
-        choices = []
-        for index in alive:
-            place = index + number * len(sides)
-            outputs, outputs_prime = training_outputs(sides[index], each, seed, place)
-            choices.append(choose(families, outputs, outputs_prime, claim, runs, confidence))
-        merits = [(choice.predicted, choice.significance) for choice in choices]
-        order = sorted(range(len(alive)), key=lambda i: merits[i], reverse=True)
-        best = alive[order[0]], choices[order[0]]
-        alive = [alive[i] for i in order[: max(1, len(alive) // QUARTER)]]
-    return best
+    try:
+        return exact.exact_parameter(claim, *sides)
+    except exact.NotKnownError:
+        return None
 
 
 def checked_claim(mechanism: Mechanism, claim: Claim | None) -> Claim:

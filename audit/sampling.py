@@ -26,8 +26,12 @@ BLOCK = 1 << 16
 FEW_RUNS = 20_000
 """Not worth a second worker, unless one is asked for."""
 
-Stage = Literal["training", "certification"]
-STAGES: dict[Stage, int] = {"training": 0, "certification": 1}
+Sides = tuple[OutputDistribution, OutputDistribution]
+"""M(x) and M(x')."""
+
+Stage = Literal["training", "certification", "rehearsal"]
+STAGES: dict[Stage, int] = {"training": 0, "certification": 1, "rehearsal": 3}
+"""First spawn key of a stage's streams; 2 belongs to `audit.sequential`."""
 
 
 @dataclass(frozen=True)
@@ -85,16 +89,16 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
 
 
 def training_outputs(
-    sides: tuple[OutputDistribution, OutputDistribution], size: int, seed: int, pair_index: int
+    sides: Sides, size: int, seed: int, index: int, stage: Stage = "training"
 ) -> tuple[Outputs, Outputs]:
-    """Draw ``size`` training outputs on each dataset of a pair.
+    """Draw ``size`` outputs on each dataset of a pair, from the stage's stream with this index.
 
     Raises
     ------
     AuditError
         If the two datasets' outputs have different shapes.
     """
-    rng = stream(seed, "training", pair_index)
+    rng = stream(seed, stage, index)
     outputs, outputs_prime = (_in_blocks(side, size, rng) for side in sides)
     if outputs.shape[1:] != outputs_prime.shape[1:]:
         raise AuditError(

@@ -12,10 +12,9 @@ import numpy as np
 from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 
-from audit.auditor import Sides
 from audit.certificates import Counts
 from audit.mechanism import Outputs
-from audit.sampling import draw
+from audit.sampling import Sides, draw
 from audit.sequential import betting
 from audit.witnesses import Witness
 

@@ -17,13 +17,13 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.auditor import LEAST_TRIALS, Sides, checked_claim, checked_pairs, exact_parameter, families_of
+from audit.auditor import LEAST_TRIALS, checked_claim, checked_pairs, exact_parameter, families_of
 from audit.claims import Claim
 from audit.errors import finite_at_least, fraction, whole_at_least
 from audit.mechanism import Mechanism, Outputs
 from audit.neighbours import DatasetPair, shorten
 from audit.provenance import provenance
-from audit.sampling import Progress, ProgressCallback, entropy, jobs_to_use
+from audit.sampling import Progress, ProgressCallback, Sides, entropy, jobs_to_use
 from audit.sequential import betting
 from audit.sequential.drawing import STREAM, TALLY_OF_CODE, Codes, counts_of, judged_chunk, tallies_of
 from audit.sequential.learning import Plan, Plans, joined, nothing, plans

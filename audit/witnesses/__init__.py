@@ -8,7 +8,7 @@ from audit.witnesses.events import Event, Interval, Region, Witness, event_from_
 from audit.witnesses.families import Combinations, FloatBits, Residues, Structure
 from audit.witnesses.oracle import Oracle
 from audit.witnesses.scores import Family, LikelihoodRatio, Score, Tails
-from audit.witnesses.selection import Choice, choose
+from audit.witnesses.selection import Choice, Contender, Shortlist, best_of, choose, contenders_of, shortlist
 
 DEFAULT_FAMILIES: tuple[Family, ...] = (
     Tails(),
@@ -29,6 +29,7 @@ __all__ = [
     "Choice",
     "Classifiers",
     "Combinations",
+    "Contender",
     "Event",
     "Family",
     "FloatBits",
@@ -38,10 +39,14 @@ __all__ = [
     "Region",
     "Residues",
     "Score",
+    "Shortlist",
     "Structure",
     "Tails",
     "Witness",
+    "best_of",
     "choose",
+    "contenders_of",
     "event_from_json",
+    "shortlist",
     "witness_from_json",
 ]

@@ -1,20 +1,20 @@
 """Choose the witness and the certificate together, by the bound they are predicted to certify.
 
-Training outputs enter: one half fits the scores, the other half judges every way to cut them. Certification runs
-are never seen here, so choosing costs no confidence.
+Training outputs enter: one part fits the scores, the other part judges every way to cut them, and where there are
+enough runs, the few most promising scores are rehearsed on many fresh outputs of which only counts are kept.
+Certification runs are never seen here, so choosing costs no confidence.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit, ndtr
-from threadpoolctl import threadpool_limits
 
 from audit.certificates import Box, Certificate, Counts, MembershipGame, clopper_pearson_lower
 from audit.claims import Claim
@@ -28,6 +28,9 @@ LEVELS = 72
 TANGENTS = 24
 FEW_VALUES = 8
 CAUTION = 2.0
+PLACES = ((0.5, 8), (1.0, 4))
+"""How many scores are rehearsed: so many by the bound predicted with half the caution, more by that with all of it."""
+WORTH_A_REHEARSAL = 1.05
 EASY_TO_READ, HARD_TO_READ = 0.001, 0.02
 """Shares by which a score must beat the simpler ones before it: one feature, or a sum or tree of many."""
 
@@ -37,13 +40,14 @@ class Choice:
     """A witness, the certificate to use with it, and the bound that training predicts for the two.
 
     The significance compares choices of which no bound above 0 is predicted: correct less wrong guesses in training,
-    in standard deviations and seen pessimistically.
+    in standard deviations and seen pessimistically. ``learnt`` says whether the witness cuts a learnt score.
     """
 
     witness: Witness
     certificate: Certificate
     predicted: float
     significance: float = -math.inf
+    learnt: bool = False
 
 
 def choose(
@@ -69,27 +73,148 @@ def choose(
     confidence : float
         Confidence of the certificate.
     """
+    return best_of(contenders_of(families, outputs, outputs_prime), claim, runs, confidence)
+
+
+def shortlist(contenders: Sequence[Contender], choice: Choice, claim: Claim, runs: int, confidence: float) -> Shortlist:
+    """Return the contenders that might do better than ``choice``, which is the best of them seen with all caution."""
+    chosen: set[int] = set()
+    hope = choice.predicted
+    for doubt, places in PLACES:
+        merits = [_best_cut(contender, claim, runs, confidence, doubt).merit for contender in contenders]
+        hope = max([hope, *(predicted for predicted, _ in merits)])
+        different = {merit: place for place, merit in reversed(list(enumerate(merits)))}  # of equals the simplest
+        order = sorted(different, reverse=True)
+        chosen.update([different[merit] for merit in order if different[merit] not in chosen][:places])
+    return Shortlist(choice, tuple(contenders[place].afresh() for place in sorted(chosen)), hope)
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """A choice, and the scores that deserve a rehearsal on fresh outputs before anybody settles on it.
+
+    Attributes
+    ----------
+    choice : Choice
+        What training prefers, seen with caution.
+    contenders : tuple of Contender
+        The scores that promise most with less caution, simpler ones first; they have not seen the fresh outputs yet.
+    hope : float
+        The largest bound that one of them promises.
+    """
+
+    choice: Choice
+    contenders: tuple[Contender, ...]
+    hope: float
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether a rehearsal may gain more than the runs that it costs; learnt scores promise more than they keep."""
+        return self.choice.learnt or self.hope > WORTH_A_REHEARSAL * self.choice.predicted
+
+    def watch(self, outputs: Outputs, outputs_prime: Outputs) -> Shortlist:
+        """Let every contender see fresh outputs, equally many a side."""
+        return replace(self, contenders=tuple(one.watch(outputs, outputs_prime) for one in self.contenders))
+
+    def settle(self, claim: Claim, runs: int, confidence: float) -> Choice:
+        """Choose by the rehearsal alone."""
+        return best_of(self.contenders, claim, runs, confidence)
+
+
+def contenders_of(families: Sequence[Family], outputs: Outputs, outputs_prime: Outputs) -> Iterator[Contender]:
+    """Fit every family on the first half of the outputs, and show its scores the second; simpler families first."""
     half = len(outputs) // 2
     fitting, judging = ((outputs[part], outputs_prime[part]) for part in (slice(half), slice(half, None)))
+    for score in (score for family in families for score in family.fit(*fitting)):
+        contender = Contender.of(score, fitting, judging)
+        if contender is not None:
+            yield contender
+
+
+def best_of(contenders: Iterable[Contender], claim: Claim, runs: int, confidence: float) -> Choice:
+    """Cut every contender where it promises most, and return the most promising; near ties go to the simpler one."""
     anything = Witness(Region(intervals=(Interval(),)), None)  # for outputs on which no family has an opinion
     best = Choice(anything, MembershipGame() if claim.claimed_point is not None else Box(), 0.0)
     merit = (0.0, -math.inf)
-    with threadpool_limits(1):  # the matrices are small, and the machine may be busy with other audits
-        for score in (score for family in families for score in family.fit(*fitting)):
-            cuts = _Cuts.of(score, fitting, judging)
-            if cuts is None:
-                continue
-            for candidate in _candidates(cuts, claim, runs, confidence):
-                if candidate.clearly_beats(merit, HARD_TO_READ if getattr(score, "learnt", False) else EASY_TO_READ):
-                    best, merit = candidate.choice(score, cuts), candidate.merit
+    for contender in contenders:
+        margin = HARD_TO_READ if contender.learnt else EASY_TO_READ
+        for candidate in _candidates(contender.cuts(), claim, runs, confidence):
+            if candidate.clearly_beats(merit, margin):
+                best, merit = candidate.choice(contender), candidate.merit
     return best
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A score with the thresholds at which it may be cut, and what was seen of both sides between them.
+
+    Attributes
+    ----------
+    score : Score
+        The score.
+    thresholds : ndarray, shape (levels,)
+        Where it may be cut, increasing.
+    fitting : Binned
+        Counts of outputs that nobody is judged by: they help to find the shape of a smooth log ratio.
+    seen : Binned, Binned
+        Counts of the outputs that judge, in two halves.
+    size : int
+        How many outputs a side judge.
+    """
+
+    score: Score
+    thresholds: NDArray[Any]
+    fitting: Binned
+    seen: tuple[Binned, Binned]
+    size: int
+
+    @classmethod
+    def of(cls, score: Score, fitting: tuple[Outputs, Outputs], judging: tuple[Outputs, Outputs]) -> Contender | None:
+        """Place the thresholds by the outputs that judge; None if the score says nothing of them."""
+        values = [score(side) for side in judging]
+        thresholds = _levels(np.concatenate([side[~np.isnan(side)] for side in values]))
+        if len(thresholds) == 0:
+            return None
+        seen = _halves(thresholds, *values)
+        return cls(score, thresholds, _binned(thresholds, *map(score, fitting)), seen, len(judging[0]))
+
+    @property
+    def learnt(self) -> bool:
+        """Whether only outputs that it was not fitted on can judge it."""
+        return bool(getattr(self.score, "learnt", False))
+
+    def afresh(self) -> Contender:
+        """Return the same score and cuts before anybody judged it: what was seen so far only helps with the shape."""
+        nothing = _halves(self.thresholds, np.empty(0), np.empty(0))
+        return replace(self, fitting=self.fitting + self.seen[0] + self.seen[1], seen=nothing, size=0)
+
+    def watch(self, outputs: Outputs, outputs_prime: Outputs) -> Contender:
+        """Add fresh outputs, equally many a side, to what was seen."""
+        more = _halves(self.thresholds, self.score(outputs), self.score(outputs_prime))
+        seen = (self.seen[0] + more[0], self.seen[1] + more[1])
+        return replace(self, seen=seen, size=self.size + len(outputs))
+
+    def cuts(self, doubt: float = 1.0) -> _Cuts:
+        """How often each cut is expected to be seen; ``doubt`` scales the caution."""
+        seen, curve = self.seen[0] + self.seen[1], None
+        if self.score.smooth and self.learnt:  # a learnt score flatters the outputs it was learnt on
+            curve = smooth(_centres(self.thresholds), *self.seen)
+        elif self.score.smooth and len(self.thresholds) > FEW_VALUES:  # a handful is better counted than bent
+            curve = smooth(_centres(self.thresholds), self.fitting, seen)
+        upper, lower = (_tails(tail, i, seen, curve, self.size) for i, tail in enumerate((_from_above, _from_below)))
+        return _Cuts(self.thresholds, upper, lower, self.size, doubt)
+
+
+def _best_cut(contender: Contender, claim: Claim, runs: int, confidence: float, doubt: float) -> _Candidate:
+    candidates = _candidates(contender.cuts(doubt), claim, runs, confidence)
+    return max(candidates, key=lambda candidate: candidate.merit)
 
 
 @dataclass(frozen=True)
 class _Tails:
     """One side's cuts of a score: for each threshold, how often each dataset is expected at or beyond it.
 
-    ``counts`` has shape (2, levels) for (x, x') out of the judging half; ``error`` is the standard error of the
+    ``counts`` has shape (2, levels) for (x, x') out of the outputs that judge; ``error`` is the standard error of the
     logarithm of their ratio, shape (levels,).
     """
 
@@ -105,36 +230,12 @@ class _Cuts:
     upper: _Tails
     lower: _Tails
     size: int
+    doubt: float = 1.0
 
     @property
     def caution(self) -> float:
         """Standard errors by which the luckiest of so many cuts is to be doubted."""
-        return _caution(len(self.thresholds))
-
-    @classmethod
-    def of(cls, score: Score, fitting: tuple[Outputs, Outputs], judging: tuple[Outputs, Outputs]) -> _Cuts | None:
-        values = [score(outputs) for outputs in (*fitting, *judging)]
-        values = [side[~np.isnan(side)] for side in values]
-        thresholds = _levels(np.concatenate(values[2:]))
-        if len(thresholds) == 0:
-            return None
-        # bins: below the first threshold, then at each threshold and between it and the next
-        places = [
-            np.searchsorted(thresholds, side, side="left") + np.searchsorted(thresholds, side, side="right")
-            for side in values
-        ]
-        size, bins = len(judging[0]), 2 * len(thresholds) + 1
-        seen = Binned(*(_count(place, bins) for place in places[2:]))
-        curve = None
-        if score.smooth and getattr(score, "learnt", False):  # a learnt score flatters the outputs it was learnt on
-            halves = (Binned(*(_count(place[part::2], bins) for place in places[2:])) for part in (0, 1))
-            curve = smooth(_centres(thresholds), *halves)
-        elif (
-            score.smooth and len(thresholds) > FEW_VALUES
-        ):  # a handful of values is better counted than bent to a curve
-            curve = smooth(_centres(thresholds), Binned(*(_count(place, bins) for place in places[:2])), seen)
-        upper, lower = (_tails(tail, i, seen, curve, size) for i, tail in enumerate((_from_above, _from_below)))
-        return cls(thresholds, upper, lower, size)
+        return self.doubt * _caution(len(self.thresholds))
 
 
 def _tails(tail: Callable[[Floats], Floats], likely: int, seen: Binned, curve: Curve | None, size: int) -> _Tails:
@@ -192,10 +293,11 @@ class _Candidate:
         lead = float((counts.correct - counts.wrong)[index] / counts.runs)
         return cls(float(bounds[index]), lead, certificate, up if up >= 0 else None, low if low >= 0 else None)
 
-    def choice(self, score: Score, cuts: _Cuts) -> Choice:
-        guess_x = None if self.upper is None else score.at_least(cuts.thresholds[self.upper].item())
-        guess_x_prime = None if self.lower is None else score.at_most(cuts.thresholds[self.lower].item())
-        return Choice(Witness(guess_x, guess_x_prime), self.certificate, self.predicted, self.significance)
+    def choice(self, contender: Contender) -> Choice:
+        score, thresholds = contender.score, contender.thresholds
+        guess_x = None if self.upper is None else score.at_least(thresholds[self.upper].item())
+        guess_x_prime = None if self.lower is None else score.at_most(thresholds[self.lower].item())
+        return Choice(Witness(guess_x, guess_x_prime), self.certificate, self.predicted, self.significance, contender.learnt)
 
 
 def _levels(pooled: NDArray[Any]) -> NDArray[Any]:
@@ -294,8 +396,19 @@ def _predict(cuts: _Cuts, upper: NDArray[np.int64], lower: NDArray[np.int64], ru
     return Counts(runs / 2, runs / 2, correct[0], wrong[0], wrong[1], correct[1], events=int(present.any(axis=1).sum()))
 
 
-def _count(places: NDArray[np.int64], bins: int) -> Floats:
-    return np.bincount(places, minlength=bins).astype(float)
+def _binned(thresholds: NDArray[Any], *values: NDArray[Any]) -> Binned:
+    """Count scores of both sides in bins: below the first threshold, at each threshold, and between it and the next."""
+    bins = 2 * len(thresholds) + 1
+    places = [
+        np.searchsorted(thresholds, side, side="left") + np.searchsorted(thresholds, side, side="right")
+        for side in (side[~np.isnan(side)] for side in values)
+    ]
+    return Binned(*(np.bincount(place, minlength=bins).astype(float) for place in places))
+
+
+def _halves(thresholds: NDArray[Any], *values: NDArray[Any]) -> tuple[Binned, Binned]:
+    first, second = (_binned(thresholds, *(side[part::2] for side in values)) for part in (0, 1))
+    return first, second
 
 
 def _from_above(counts: Floats) -> Floats:

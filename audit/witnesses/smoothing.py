@@ -28,6 +28,9 @@ class Binned:
     counts: Floats
     counts_prime: Floats
 
+    def __add__(self, other: Binned) -> Binned:
+        return Binned(self.counts + other.counts, self.counts_prime + other.counts_prime)
+
     @property
     def pooled(self) -> Floats:
         """Counts of both sides together."""
@@ -59,7 +62,7 @@ def smooth(centres: Floats, fitting: Binned, judging: Binned) -> Curve:
     fitting, judging : Binned
         Counts in the same bins, of the two halves of the training outputs.
     """
-    both = Binned(fitting.counts + judging.counts, fitting.counts_prime + judging.counts_prime)
+    both = fitting + judging
     if not (np.any(both.counts) and np.any(both.counts_prime)):
         return Curve(np.zeros(len(centres)), np.full(len(centres), NO_IDEA))
 
