@@ -1,0 +1,240 @@
+"""Differentially private stochastic gradient descent (Abadi et al. 2016) for linear and logistic models, in numpy.
+
+Records with features and targets enter; the noisy sums of clipped gradients, and the weights that they lead to, leave.
+Every record may have a parameter of its own beside the shared ones, as a row of an embedding table would be: that is
+where canaries go (`mechanisms.canaries`). A record's gradient is its residual times its features, so norms, clipping
+and sums need no matrix of gradients, and a step costs a few passes over the batch and the parameters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from audit.claims import ApproxDP, Claim
+from audit.errors import AuditError, fraction, whole_at_least
+from mechanisms.base import positive
+from mechanisms.dp_sgd_accounting import poisson_claim
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Loss = Literal["logistic", "squared"]
+Observer = Callable[[int, Floats], None]
+"""Told (step, noisy sum of the parameters that records have of their own, shape (m,)) as training goes on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Records to learn from; n of them, d features.
+
+    Attributes
+    ----------
+    features : array of float, shape (n, d)
+        Scaled by public constants, so that preparing them leaks nothing; include a column of ones for an intercept.
+    targets : array of float, shape (n,)
+        +1 or -1 for logistic loss, any number for squared loss.
+    own : array of int, shape (n,)
+        Which parameter of its own a record has, from 0 to m - 1; -1 for none.
+    weight : array of float, shape (n,)
+        The feature that goes with that parameter.
+    constant : array of bool, shape (n,)
+        Whether the loss is minus ``weight`` times the own parameter, whose gradient is the same at every step: a
+        canary made in the space of gradients.
+    """
+
+    features: Floats
+    targets: Floats
+    own: Ints
+    weight: Floats
+    constant: Bools
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def take(self, present: Bools) -> Records:
+        """Return the records that are present."""
+        return Records(*(getattr(self, field.name)[present] for field in dataclasses.fields(self)))
+
+    @classmethod
+    def plain(cls, features: Floats, targets: Floats) -> Records:
+        """Records without parameters of their own.
+
+        Examples
+        --------
+        >>> len(Records.plain(np.ones((3, 2)), np.array([1.0, -1.0, 1.0])))
+        3
+        """
+        n = len(targets)
+        return cls(features, targets, np.full(n, -1), np.zeros(n), np.zeros(n, dtype=bool))
+
+    def join(self, others: Records) -> Records:
+        """Return these records followed by others."""
+        return Records(
+            *(np.concatenate([getattr(self, f.name), getattr(others, f.name)]) for f in dataclasses.fields(self))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """What was learnt: ``shared`` weights of the features, shape (d,), and ``own`` parameters, shape (m,)."""
+
+    shared: Floats
+    own: Floats
+
+    def predictions(self, records: Records) -> Floats:
+        """Return the linear predictor of each record, shape (n,)."""
+        own = np.append(self.own, 0.0)[records.own] * records.weight
+        return np.asarray(records.features @ self.shared + own)
+
+    def losses(self, records: Records, loss: Loss) -> Floats:
+        """Return the loss of each record, shape (n,)."""
+        predicted = self.predictions(records)
+        if loss == "logistic":
+            return np.logaddexp(0.0, -records.targets * predicted)
+        return np.asarray((predicted - records.targets) ** 2 / 2.0)
+
+
+@dataclass(frozen=True, eq=False)
+class DPSGD:
+    """Training with Poisson batches, per-example clipping and Gaussian noise, claimed as dp-accounting accounts it.
+
+    Parameters
+    ----------
+    loss : 'logistic' or 'squared'
+        log(1 + exp(-y z)) or (z - y)^2 / 2 of the predictor z.
+    steps : int
+        Number of batches.
+    rate : float
+        Probability, in (0, 1], that a record is in a batch.
+    noise_multiplier : float
+        Standard deviation of the noise on the sum of a batch, in units of ``clip``.
+    clip : float
+        Greatest norm of a record's gradient; longer ones are shortened.
+    learning_rate : float
+        Step size for the mean gradient.
+    delta : float
+        Delta of the claim.
+
+    Raises
+    ------
+    AuditError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = np.c_[np.ones(2000), rng.uniform(-1, 1, 2000)]
+    >>> learner = DPSGD("logistic", steps=200, rate=0.1, noise_multiplier=1.0, learning_rate=2.0)
+    >>> data = Records.plain(x, np.sign(x[:, 1]))
+    >>> weights = learner.train(data, 2000, 0, rng)
+    >>> bool((np.sign(weights.predictions(data)) == data.targets).mean() > 0.95), str(learner.claim)
+    (True, '(9.97..., 1e-05)-DP')
+    """
+
+    loss: Loss
+    steps: int
+    rate: float
+    noise_multiplier: float
+    clip: float = 1.0
+    learning_rate: float = 1.0
+    delta: float = 1e-5
+    name: ClassVar[str] = "DP-SGD"
+
+    def __post_init__(self) -> None:
+        if self.loss not in ("logistic", "squared"):
+            raise AuditError(f"loss is {self.loss!r}; it must be 'logistic' or 'squared'.")
+        whole_at_least(self.steps, 1, "number of steps")
+        if not 0.0 < self.rate <= 1.0:
+            raise AuditError(f"rate is {self.rate!r}; the probability of being in a batch must be in (0, 1].")
+        for what in ("noise_multiplier", "clip", "learning_rate"):
+            positive(getattr(self, what), what.replace("_", " "))
+        fraction(self.delta, "delta", open_below=True)
+
+    @property
+    def claim(self) -> Claim:
+        """(epsilon, delta)-DP for adding or removing a record."""
+        return self.account()
+
+    def account(self) -> ApproxDP:
+        """See `mechanisms.dp_sgd_accounting.poisson_claim`."""
+        return poisson_claim(self.rate, self.noise_multiplier, self.steps, self.delta)
+
+    def train(
+        self,
+        records: Records,
+        nominal: int,
+        parameters: int,
+        rng: np.random.Generator,
+        observe: Observer | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Weights:
+        """Train from weights of zero.
+
+        Parameters
+        ----------
+        records : Records
+            The dataset.
+        nominal : int
+            Public number of records that the mean gradient is for; the true number is private.
+        parameters : int
+            m, the number of parameters that records may have of their own.
+        rng : numpy.random.Generator
+            The only source of randomness.
+        observe, progress : callable, optional
+            Told the noisy sums, and how many steps are done.
+        """
+        shared, own = np.zeros(records.features.shape[1]), np.zeros(parameters)
+        norms = np.sqrt((records.features**2).sum(axis=1) + records.weight**2)
+        expected = self.rate * nominal
+        for step in range(self.steps):
+            batch = self.batch(records, rng)
+            drawn = records.take(batch)
+            residuals = self.residuals(drawn, Weights(shared, own))
+            residuals = residuals * self.shortening(np.abs(residuals) * norms[batch])
+            total, total_own = residuals @ drawn.features, np.zeros(parameters)
+            mine = drawn.own >= 0
+            if parameters:
+                total_own = np.bincount(drawn.own[mine], residuals[mine] * drawn.weight[mine], minlength=parameters)
+            kept = self.kept(float(np.sqrt(total @ total + total_own @ total_own)), expected)
+            scale = self.noise_scale(step, expected)
+            noisy = kept * total + scale * rng.standard_normal(len(shared))
+            noisy_own = kept * total_own + scale * rng.standard_normal(parameters)
+            if observe is not None:
+                observe(step, noisy_own)
+            shared = shared - self.learning_rate * noisy / expected
+            own = own - self.learning_rate * noisy_own / expected
+            if progress is not None and (step % 64 == 63 or step == self.steps - 1):
+                progress(step + 1, self.steps)
+        return Weights(shared, own)
+
+    def residuals(self, records: Records, weights: Weights) -> Floats:
+        """Derivative of each record's loss in its predictor; 1 for a constant gradient, so that the sum rises by it."""
+        predicted = weights.predictions(records)
+        if self.loss == "logistic":
+            derivative = -records.targets * expit(-records.targets * predicted)
+        else:
+            derivative = predicted - records.targets
+        return np.where(records.constant, 1.0, derivative)
+
+    def batch(self, records: Records, rng: np.random.Generator) -> Ints:
+        """Draw the places of one batch: everybody independently with probability ``rate``."""
+        return np.flatnonzero(rng.random(len(records)) < self.rate)
+
+    def shortening(self, norms: Floats) -> Floats:
+        """Factor at most 1 that brings each gradient's norm to at most ``clip``."""
+        return np.minimum(1.0, self.clip / np.maximum(norms, 1e-300))
+
+    def kept(self, norm: float, expected: float) -> float:
+        """Factor on the sum of a batch; 1, as clipping is done already."""
+        return 1.0
+
+    def noise_scale(self, step: int, expected: float) -> float:
+        """Standard deviation of the noise on the sum of a batch of ``expected`` records."""
+        return self.noise_multiplier * self.clip
