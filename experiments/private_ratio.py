@@ -51,7 +51,10 @@ STYLE = {
     "ones and zeros": (PURPLE, "^"),
     "not private": ("black", ""),
 }
-COLUMNS = (Column("persons", "b", "count"), *(Column(name, name.removeprefix("bounded "), "number", 3) for name in STYLE))
+COLUMNS = (
+    Column("persons", "b", "count"),
+    *(Column(name, name.removeprefix("bounded "), "number", 3) for name in STYLE),
+)
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> None:

@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,8 +17,9 @@ from typing import Any, Literal
 from audit.reporting import escaping
 from audit.reporting.numbers import lower, plain, upper
 
-Kind = Literal["text", "code", "lower", "upper", "number", "count"]
+Kind = Literal["text", "code", "formula", "lower", "upper", "number", "count"]
 Row = Mapping[str, Any]
+_EXPONENT = re.compile(r"\b(\d+(?:\.\d+)?)e([-+]?\d+)\b")
 LONGEST = 45
 """Most rows of a table that stays on one page; a longer one becomes a longtable."""
 
@@ -33,8 +35,9 @@ class Column:
     heading : str
         Its heading on paper, plain text; Greek letters become mathematics.
     kind : str
-        'text', 'code' (names, in typewriter), 'lower' (a certified lower bound), 'upper' (an upper one), 'number'
-        (neither, to nearest) or 'count'. None and NaN are shown as a dash.
+        'text', 'code' (names, in typewriter), 'formula' (text that may hold numbers such as 1e-05), 'lower' (a
+        certified lower bound), 'upper' (an upper one), 'number' (neither, to nearest) or 'count'. None and NaN are
+        shown as a dash.
     digits : int
         Significant digits.
     """
@@ -55,7 +58,7 @@ class Column:
         value = row.get(self.key)
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return "-"
-        if self.kind in ("text", "code"):
+        if not self.numeric:
             return str(value)
         value = float(value)
         if self.kind == "count":
@@ -66,7 +69,7 @@ class Column:
     @property
     def numeric(self) -> bool:
         """Whether the column is aligned to the right."""
-        return self.kind not in ("text", "code")
+        return self.kind not in ("text", "code", "formula")
 
 
 def to_latex(rows: Sequence[Row], columns: Sequence[Column], caption: str, label: str = "") -> str:
@@ -191,11 +194,17 @@ def _latex_cell(column: Column, row: Row) -> str:
     if text == "-" or column.numeric:
         return {"-": "--", "inf": r"$\infty$", "-inf": r"$-\infty$"}.get(text, _scientific(text))
     escaped = escaping.latex(text)
+    if column.kind == "formula":
+        return _EXPONENT.sub(lambda found: f"${_times(found[1])}10^{{{int(found[2])}}}$", escaped)
     return rf"\texttt{{{escaped}}}" if column.kind == "code" else escaped
 
 
 def _scientific(text: str) -> str:
     mantissa, e, exponent = text.partition("e")
     sign = "-" if mantissa.startswith("-") else ""
-    number = rf"{mantissa}\cdot 10^{{{int(exponent)}}}" if e else mantissa
+    number = f"{_times(mantissa)}10^{{{int(exponent)}}}" if e else mantissa
     return f"${number}$" if sign or e else number
+
+
+def _times(mantissa: str) -> str:
+    return "" if mantissa == "1" else rf"{mantissa}\cdot "

@@ -8,6 +8,9 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
+SYMBOLS = {"epsilon": "ε", "rho": "ρ", "mu": "µ"}
+"""How reports write the parameters of claims."""
+
 
 def lower(value: float, digits: int = 4) -> str:
     """Format a lower bound with ``digits`` significant digits, rounded towards minus infinity.

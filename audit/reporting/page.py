@@ -20,8 +20,7 @@ from markupsafe import Markup
 
 from audit.reporting import sketches
 from audit.reporting.escaping import visible
-from audit.reporting.numbers import lower, percent, plain
-from audit.reporting.paths import SYMBOLS
+from audit.reporting.numbers import SYMBOLS, lower, percent, plain
 from audit.reporting.table import caption
 from audit.results import AuditResult
 

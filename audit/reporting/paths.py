@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from audit.claims import Claim
 from audit.reporting.columns import Row
-from audit.reporting.numbers import percent
+from audit.reporting.numbers import SYMBOLS, percent
 from audit.reporting.style import (
     BLUE,
     GREEN,
@@ -27,7 +27,6 @@ from audit.reporting.style import (
     styled,
 )
 
-SYMBOLS = {"epsilon": "ε", "rho": "ρ", "mu": "µ"}
 COLOURS = (VERMILION, BLUE, GREEN, PURPLE, "black")
 
 

@@ -1,17 +1,19 @@
-"""The main table: one row a mechanism and claim, for the terminal and as CSV.
+"""The main table: one row a mechanism and claim, for the terminal, as CSV, LaTeX and Markdown.
 
-Results enter; styled text or CSV leaves.
+Results enter; styled or plain text leaves.
 """
 
 from __future__ import annotations
 
-import csv
-import io
+import math
 from collections.abc import Sequence
+from typing import Any
 
 from rich.text import Text
 
-from audit.reporting.numbers import count, lower, percent, plain
+from audit.reporting import columns
+from audit.reporting.columns import Column
+from audit.reporting.numbers import SYMBOLS, count, lower, percent, plain
 from audit.results import AuditResult
 
 CSV_FIELDS = """mechanism claim parameter proven exact lower_bound epsilon_lower delta_lower confidence trials
@@ -47,7 +49,7 @@ def render(results: Sequence[AuditResult], width: int = 80) -> Text:
 
 def _cells(result: AuditResult) -> list[str]:
     return [
-        f"{_SYMBOLS[result.claim.symbol]} {plain(result.proven)}",
+        f"{SYMBOLS[result.claim.symbol]} {plain(result.proven)}",
         plain(result.exact),
         lower(result.lower_bound),
         percent(result.confidence),
@@ -77,11 +79,20 @@ def caption(results: Sequence[AuditResult], family_confidence: float) -> str:
     return " ".join(sentences)
 
 
+def family_confidence(results: Sequence[AuditResult]) -> float:
+    """Confidence of all bounds together: 1 less the sum of their error probabilities (Bonferroni), at least 0.
+
+    Examples
+    --------
+    >>> family_confidence([])
+    1.0
+    """
+    return max(0.0, round(1.0 - math.fsum(1.0 - result.confidence for result in results), 12))
+
+
 def to_csv(results: Sequence[AuditResult]) -> str:
     """Return the table as CSV text, numbers in full precision."""
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, CSV_FIELDS, lineterminator="\n")
-    writer.writeheader()
+    rows = []
     for result in results:
         special = {
             "claim": str(result.claim),
@@ -89,8 +100,41 @@ def to_csv(results: Sequence[AuditResult]) -> str:
             "certificate": result.certificate.name,
             "witness": str(result.witness),
         }
-        writer.writerow({field: special.get(field) or getattr(result, field) for field in CSV_FIELDS})
-    return buffer.getvalue()
+        rows.append({field: special.get(field) or getattr(result, field) for field in CSV_FIELDS})
+    return columns.to_csv(rows, CSV_FIELDS)
 
 
-_SYMBOLS = {"epsilon": "ε", "rho": "ρ", "mu": "µ"}
+def to_latex(results: Sequence[AuditResult], family: float) -> str:
+    """Return the table as LaTeX, certified bounds rounded down; see `audit.reporting.columns.to_latex`."""
+    return columns.to_latex(_rows(results), PAPER, caption(results, family), label="tab:audit")
+
+
+def to_markdown(results: Sequence[AuditResult], family: float) -> str:
+    """Return the table as Markdown with its caption below, certified bounds rounded down."""
+    return f"{columns.to_markdown(_rows(results), PAPER)}\n{caption(results, family)}\n"
+
+
+def _rows(results: Sequence[AuditResult]) -> list[dict[str, Any]]:
+    return [
+        {
+            "mechanism": result.mechanism,
+            "claim": str(result.claim),
+            "parameter": SYMBOLS[result.claim.symbol],
+            "proven": result.proven,
+            "exact": result.exact,
+            "certified": result.lower_bound,
+            "verdict": result.verdict,
+        }
+        for result in results
+    ]
+
+
+PAPER = (
+    Column("mechanism", "mechanism", "code"),
+    Column("claim", "claim", "formula"),
+    Column("parameter", "of"),
+    Column("proven", "proven", "number"),
+    Column("exact", "exact", "number"),
+    Column("certified", "certified", "lower"),
+    Column("verdict", "verdict"),
+)

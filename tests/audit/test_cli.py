@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from audit.cli import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED, main
+from audit.cli import main
+from audit.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED
 from audit.registry import registered
 from audit.results import comparable, load
 
@@ -69,7 +70,8 @@ class TestAudit:
     def test_files_hold_what_is_needed_to_recompute(self, tmp_path, capsys):
         out = tmp_path / "results"
         assert main(["audit", "laplace", "broken/laplace-half-noise", *QUICK, "--out", str(out)]) == AS_EXPECTED
-        assert sorted(p.name for p in out.iterdir()) == ["audit.csv", "audit.json", "audit.pdf", "audit.png"]
+        kinds = ("csv", "html", "json", "pdf", "png", "tex")
+        assert sorted(p.name for p in out.iterdir()) == [f"audit.{kind}" for kind in kinds]
         results = load(out / "audit.json")
         rows = list(csv.DictReader((out / "audit.csv").open()))
         stored = json.loads((out / "audit.json").read_text())["results"]
@@ -85,7 +87,7 @@ class TestAudit:
             arguments = ["laplace", "gaussian-gdp", "--trials", "50000", "--seed", "9", "--jobs", str(jobs)]
             main(["audit", *arguments, "--out", str(tmp_path / str(jobs))])
         assert len({comparable(tmp_path / str(jobs) / "audit.json") for jobs in (1, 2, 5)}) == 1
-        for kind in ("csv", "png", "pdf"):
+        for kind in ("csv", "tex", "png", "pdf"):
             assert len({(tmp_path / str(jobs) / f"audit.{kind}").read_bytes() for jobs in (1, 2, 5)}) == 1
 
     def test_a_row_is_reproduced_alone_by_its_own_seed(self, own, capsys):

@@ -1,0 +1,229 @@
+"""``epsaudit audit``: audit what is registered, one's own object, or a program in any language.
+
+Words from the command line enter; a table and files leave. Ctrl-C and SIGTERM keep what is finished.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from audit import results, suite
+from audit.auditor import LEAST_TRIALS
+from audit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
+from audit.cluster import cluster
+from audit.commands import AS_EXPECTED, INTERRUPTED, SURPRISED
+from audit.errors import AuditError, finite_at_least, fraction, whole_at_least
+from audit.external import command
+from audit.neighbours import DatasetPair
+from audit.registry import Entry, chosen
+from audit.reporting import figure, progress, style, table
+from audit.results import AuditResult
+from audit.sampling import entropy
+
+
+def add(commands: Any) -> None:
+    """Add the subcommand to the parser's ``add_subparsers`` object."""
+    auditing = commands.add_parser("audit", help="audit registered mechanisms, or your own")
+    auditing.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="registered names or patterns ('broken/*'), or package.module:object for your own mechanism; default: all",
+    )
+    auditing.add_argument("--trials", type=float, default=1_000_000, help="runs a mechanism, all told (default 1e6)")
+    auditing.add_argument(
+        "--confidence", type=float, default=0.95, help="of all bounds together, shared equally (default 0.95)"
+    )
+    auditing.add_argument("--seed", type=int, help="makes the result reproducible (default: a fresh one, printed)")
+    auditing.add_argument("--jobs", type=int, help="parallel workers (default: every core)")
+    auditing.add_argument("--out", type=Path, help="folder for audit.json, audit.csv, audit.png and audit.pdf")
+    auditing.add_argument(
+        "--checkpoint",
+        type=Path,
+        metavar="FILE",
+        help="record finished chunks there; the same command goes on from them after any interruption",
+    )
+    auditing.add_argument("--cluster", metavar="ADDRESS", help="run on the workers of this dask scheduler")
+    program = auditing.add_argument_group("a program in any language", "see the protocol in audit/external.py")
+    program.add_argument("--command", dest="program", metavar="'PROGRAM ARGUMENTS'", help="audit this program")
+    program.add_argument(
+        "--pair",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("X", "X_PRIME"),
+        help="two neighbouring datasets as JSON; may be given again",
+    )
+    for name, meaning in (
+        ("epsilon", "claims pure DP; with --delta approximate, with --order Renyi DP"),
+        ("delta", "of approximate DP"),
+        ("order", "of Renyi DP"),
+        ("rho", "claims zCDP"),
+        ("mu", "claims Gaussian DP"),
+    ):
+        program.add_argument(f"--{name}", type=float, help=meaning)
+    program.add_argument(
+        "--timeout", type=float, default=300.0, metavar="SECONDS", help="of silence before it is given up (default 300)"
+    )
+    auditing.set_defaults(command=_audit)
+
+
+def _audit(options: argparse.Namespace) -> int:
+    trials = whole_at_least(options.trials, LEAST_TRIALS, "--trials")
+    confidence = fraction(options.confidence, "--confidence", open_below=True)
+    if options.seed is not None:
+        entropy(options.seed)
+    if options.jobs is not None and options.jobs == 0:
+        raise AuditError("--jobs is 0; it must be a number of workers, or negative to count back from all cores.")
+    entries = _entries(options)
+    if options.out is not None:
+        _writable(options.out)
+
+    done: list[AuditResult] = []
+    status = AS_EXPECTED
+    with contextlib.ExitStack() as stack:
+        if options.cluster is not None:
+            logging.getLogger("distributed").setLevel(logging.CRITICAL)  # a worker that leaves is no news: others go on
+            stack.enter_context(cluster(options.cluster))
+        checkpoint = None
+        if options.checkpoint is not None:
+            opened = suite.checkpointed(options.checkpoint, entries, trials, confidence, options.seed)
+            checkpoint = stack.enter_context(opened)
+        seed = entropy(options.seed) if checkpoint is None else checkpoint.seed
+        bar = stack.enter_context(progress.bar(len(entries), Console(stderr=True)))
+        try:
+            with _terminable():
+                audits = suite.run(
+                    entries,
+                    trials=trials,
+                    family_confidence=confidence,
+                    seed=seed,
+                    n_jobs=options.jobs,
+                    progress=bar.step,
+                    checkpoint=checkpoint,
+                )
+                for result in audits:
+                    done.append(result)  # one at a time: Ctrl-C keeps what is done
+                    bar.finished(result.mechanism, len(done))
+        except KeyboardInterrupt:
+            status = INTERRUPTED
+    if options.out is not None and done:
+        _write(done, confidence, options.out)
+    if status == INTERRUPTED:
+        print(f"epsaudit: interrupted; {_kept(options, done)}.", file=sys.stderr)
+        return status
+    _show(done, confidence, seed)
+    return SURPRISED if any(result.surprising for result in done) else AS_EXPECTED
+
+
+def _kept(options: argparse.Namespace, done: Sequence[AuditResult]) -> str:
+    parts = []
+    if options.out is not None and done:
+        parts.append(f"{len(done)} finished audits are in {options.out}")
+    if options.checkpoint is not None:
+        parts.append(f"the same command goes on from the chunks in {options.checkpoint}")
+    return ", and ".join(parts) or "nothing was written (--checkpoint FILE would have kept finished chunks)"
+
+
+def _entries(options: argparse.Namespace) -> list[Entry]:
+    if options.program is None:
+        if options.pair or _claims(options):
+            raise AuditError("--pair and the claim's numbers go with --command; other mechanisms know their own.")
+        return chosen(options.names, by_value=options.cluster is not None)
+    if options.names:
+        raise AuditError(f"Give either --command or names, not both ({options.names[0]!r}).")
+    if not options.pair:
+        raise AuditError(
+            """--command needs two neighbouring datasets, for instance --pair '["ann"]' '["ann", "bob"]'."""
+        )
+    pairs = [DatasetPair(_dataset(x), _dataset(x_prime)) for x, x_prime in options.pair]
+    mechanism: Any = command(options.program, pairs=pairs, timeout=finite_at_least(options.timeout, 0.0, "--timeout"))
+    return [Entry(mechanism.name, mechanism, _claim(options))]
+
+
+def _claims(options: argparse.Namespace) -> dict[str, float]:
+    given = {name: getattr(options, name) for name in ("epsilon", "delta", "order", "rho", "mu")}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _claim(options: argparse.Namespace) -> Claim:
+    given = _claims(options)
+    kinds: dict[tuple[str, ...], type[Claim]] = {
+        ("epsilon",): PureDP,
+        ("epsilon", "delta"): ApproxDP,
+        ("epsilon", "order"): RenyiDP,
+        ("rho",): ZCDP,
+        ("mu",): GaussianDP,
+    }
+    if tuple(given) not in kinds:
+        words = "; ".join(" ".join(f"--{name}" for name in names) for names in kinds)
+        raise AuditError(f"--command needs a claim to audit, one of: {words}.")
+    return kinds[tuple(given)](**given)
+
+
+def _dataset(text: str) -> Any:
+    try:
+        return _frozen(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise AuditError(f"--pair is {text!r}, which is not JSON ({error}).") from None
+
+
+def _frozen(data: Any) -> Any:
+    """Arrays as tuples, so that the pair prints and compares as datasets do."""
+    return tuple(map(_frozen, data)) if isinstance(data, list) else data
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM, by which batch systems end a job, be as gentle as Ctrl-C."""
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _show(done: Sequence[AuditResult], confidence: float, seed: int) -> None:
+    console = Console()
+    if len(done) == 1:
+        console.print(str(done[0]), highlight=False, markup=False, soft_wrap=True)
+        return
+    console.print(table.render(done, console.width), no_wrap=True, crop=False)
+    console.print(f"{table.caption(done, confidence)} Seed {seed}.", highlight=False)
+
+
+def _write(done: Sequence[AuditResult], confidence: float, out: Path) -> None:
+    results.save(done, out / "audit.json")
+    results.write_whole(out / "audit.csv", table.to_csv(done))
+    drawn = figure.certified_against_proven(done, confidence)
+    for kind in ("png", "pdf"):
+        results.write_whole(out / f"audit.{kind}", style.render(drawn, kind))
+
+
+def _writable(out: Path) -> None:
+    """Raise before any run if results could not be written after the last."""
+    probe = out / ".epsaudit"
+    made = not out.exists()
+    results.write_whole(probe, "")
+    probe.unlink()
+    if made:
+        out.rmdir()

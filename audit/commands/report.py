@@ -1,0 +1,116 @@
+"""``epsaudit report``: turn a result file into what a paper or a reader needs.
+
+A result file enters, runs no mechanism; tables, figures, a page and the methods paragraphs leave.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from audit import results
+from audit.errors import AuditError
+from audit.exact import PrivacyProfile, knows_law
+from audit.registry import registered
+from audit.reporting import curves, figure, methods, page, style, table
+from audit.results import AuditResult
+
+FIGURES = ("bounds", "profile", "trade-off")
+TEXTS: dict[str, tuple[str, Callable[[Sequence[AuditResult], float], str]]] = {
+    "latex": ("a table for LaTeX (booktabs)", table.to_latex),
+    "markdown": ("a table in Markdown", table.to_markdown),
+    "csv": ("all fields, numbers in full precision", lambda chosen, family: table.to_csv(chosen)),
+    "methods": ("the methods paragraphs of a paper and their BibTeX entries", methods.methods),
+}
+
+
+def add(commands: Any) -> None:
+    """Add the subcommand to the parser's ``add_subparsers`` object."""
+    report = commands.add_parser("report", help="tables, figures, a page and the methods paragraphs from a result file")
+    report.add_argument("file", type=Path, metavar="RESULT.json")
+    report.add_argument(
+        "--only", action="append", metavar="NAME", help="only these results; a name or a pattern, may be repeated"
+    )
+    report.add_argument("--html", type=Path, metavar="FILE", help="one self-contained page")
+    for name, (words, _) in TEXTS.items():
+        report.add_argument(f"--{name}", nargs="?", const="-", metavar="FILE", help=f"{words}; printed without FILE")
+    report.add_argument("--figure", type=Path, metavar="FILE", help="a figure; FILE ends in .pdf, .png or .svg")
+    report.add_argument(
+        "--kind",
+        choices=FIGURES,
+        default="bounds",
+        help="of the figure: certified against proven bounds (default), or the profile or trade-off curve of one result",
+    )
+    report.set_defaults(command=_report)
+
+
+def _report(options: argparse.Namespace) -> int:
+    everything = results.load(options.file)
+    family = table.family_confidence(everything)  # also of a part of them, which may have been chosen by its results
+    chosen = select(everything, options.only, options.file)
+    asked = [name for name in (*TEXTS, "html", "figure") if getattr(options, name) is not None]
+    if not asked:
+        raise AuditError(f"Say what to write: {', '.join(f'--{name}' for name in (*TEXTS, 'html', 'figure'))}.")
+    for name, (_, write) in TEXTS.items():
+        target = getattr(options, name)
+        if target == "-":
+            sys.stdout.write(write(chosen, family))
+        elif target is not None:
+            results.write_whole(Path(target), write(chosen, family))
+    if options.html is not None:
+        results.write_whole(options.html, page.render(chosen, family, str(options.file)))
+    if options.figure is not None:
+        kind = options.figure.suffix.removeprefix(".").lower()
+        if kind not in style.FORMATS:
+            raise AuditError(
+                f"{options.figure} must end in one of {', '.join(f'.{known}' for known in style.FORMATS)}."
+            )
+        results.write_whole(options.figure, style.render(_draw(options.kind, chosen, family), kind))
+    return 0
+
+
+def select(found: Sequence[AuditResult], patterns: Sequence[str] | None, file: Path) -> list[AuditResult]:
+    """Return the results whose names match; all without patterns.
+
+    Raises
+    ------
+    AuditError
+        If a pattern matches nothing, or if there are no results at all.
+    """
+    for pattern in patterns or []:
+        if not any(fnmatch.fnmatchcase(result.mechanism, pattern) for result in found):
+            raise AuditError(f"{file} has no result named {pattern!r}.")
+    chosen = [r for r in found if patterns is None or any(fnmatch.fnmatchcase(r.mechanism, p) for p in patterns)]
+    if not chosen:
+        raise AuditError(f"{file} has no results.")
+    return chosen
+
+
+def _draw(kind: str, chosen: Sequence[AuditResult], family: float) -> Figure:
+    if kind == "bounds":
+        return figure.certified_against_proven(chosen, family)
+    if len(chosen) != 1:
+        names = ", ".join(result.mechanism for result in chosen[:3])
+        raise AuditError(
+            f"--kind {kind} draws one result; choose one by --only of {names}{', ...' * (len(chosen) > 3)}."
+        )
+    draw = curves.privacy_profile if kind == "profile" else curves.trade_off
+    return draw(chosen[0], _exact(chosen[0]))
+
+
+def _exact(result: AuditResult) -> PrivacyProfile | None:
+    """The exact profile of a registered mechanism's pair, where both laws are known."""
+    entry = registered().get(result.mechanism)
+    if entry is None:
+        return None
+    pair = next((p for p in entry.pairs or entry.mechanism.worst_pairs() if str(p) == result.pair), None)
+    if pair is None:
+        return None
+    sides = [entry.mechanism(dataset) for dataset in (pair.x, pair.x_prime)]
+    return PrivacyProfile(*sides) if all(knows_law(side) for side in sides) else None

@@ -1,0 +1,55 @@
+"""``epsaudit verify``: recompute stored bounds from their counts, or run the audits again from their seeds.
+
+A result file enters; one line a result and an exit status leave: 1 if anything is not as stored.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from audit import results, verify
+from audit.commands.report import select
+from audit.registry import chosen
+from audit.reporting.escaping import visible
+from audit.reporting.numbers import lower
+from audit.results import AuditResult
+
+DIFFERENT = 1
+
+
+def add(commands: Any) -> None:
+    """Add the subcommand to the parser's ``add_subparsers`` object."""
+    verifying = commands.add_parser("verify", help="recompute stored bounds from their counts, or run them again")
+    verifying.add_argument("file", type=Path, metavar="RESULT.json")
+    verifying.add_argument("names", nargs="*", metavar="NAME", help="only these results; names or patterns")
+    verifying.add_argument("--rerun", action="store_true", help="run the audits again from their seeds, and compare")
+    verifying.add_argument(
+        "--mechanism",
+        metavar="PACKAGE.MODULE:OBJECT",
+        help="what to run for a result that is not under a registered name (one result)",
+    )
+    verifying.add_argument("--jobs", type=int, help="parallel workers (default: every core)")
+    verifying.set_defaults(command=_verify)
+
+
+def _verify(options: argparse.Namespace) -> int:
+    stored = results.read(options.file)
+    everything = [AuditResult.from_json(item) for item in stored]
+    picked = {id(result) for result in select(everything, options.names or None, options.file)}
+    work = [item for item, result in zip(stored, everything, strict=True) if id(result) in picked]
+    entries = [chosen([options.mechanism or item["mechanism"]])[0] if options.rerun else None for item in work]
+    failed = 0
+    for item, entry in zip(work, entries, strict=True):
+        found = verify.recompute(item)
+        if found.holds and entry is not None:
+            found = verify.rerun(item, entry, options.jobs)
+        failed += not found.holds
+        symbol, bound = found.result.claim.symbol, lower(found.result.lower_bound)
+        said = "as stored" if found.holds else "DIFFERENT"
+        print(f"{visible(item['mechanism'])}: {symbol} >= {bound}, {found.how}: {said}", flush=True)
+        for difference in found.differences:
+            print(f"  {visible(difference)}")
+    print(f"{len(work) - failed} of {len(work)} results are as stored.")
+    return DIFFERENT if failed else 0

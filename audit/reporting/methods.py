@@ -1,0 +1,227 @@
+r"""The methods paragraphs of a paper, written from the results: what was run, which certificate, at what confidence.
+
+Results enter; two paragraphs of LaTeX with ``\cite`` commands leave, and the BibTeX entries that they cite. Nothing is
+said that the results do not show, so that other results give other words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import version
+from importlib.resources import files
+
+from audit.certificates import Box, MembershipGame
+from audit.claims import Claim
+from audit.errors import AuditError
+from audit.reporting.escaping import latex
+from audit.reporting.numbers import SYMBOLS, lower, percent
+from audit.reporting.page import kind_of
+from audit.results import AuditResult
+from audit.witnesses.models import Additive, Tree
+
+DEFINITIONS = {
+    "PureDP": "dwork2006calibrating",
+    "ApproxDP": "dwork2006our",
+    "ZCDP": "bun2016concentrated",
+    "RenyiDP": "mironov2017renyi",
+    "GaussianDP": "dong2022gaussian",
+}
+_CITED = re.compile(r"\\cite\{([^}]*)\}")
+
+
+def methods(results: Sequence[AuditResult], family_confidence: float) -> str:
+    """Return the two paragraphs and, after an empty line, the BibTeX entries that they cite.
+
+    Raises
+    ------
+    AuditError
+        If there are no results.
+
+    Examples
+    --------
+    >>> from audit import DatasetPair, PureDP, audit, vectorized
+    >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0), name="noisy",
+    ...                    pairs=[DatasetPair(0, 1)])
+    >>> text = methods([audit(noisy, trials=5000, seed=1)], 0.95)
+    >>> "5,000 times" in text, "95\\\\%" in text, "clopper1934use" in text, "Bonferroni" in text
+    (True, True, True, False)
+    """
+    if not results:
+        raise AuditError("There are no results to describe.")
+    paragraphs = [_what_was_run(results), _what_was_certified(results, family_confidence)]
+    cited = [key for paragraph in paragraphs for found in _CITED.findall(paragraph) for key in found.split(",")]
+    return "\n\n".join([*paragraphs, references(cited)]) + "\n"
+
+
+def references(keys: Sequence[str]) -> str:
+    """Return the BibTeX entries of the keys, each once, in order of citation; 'epsaudit' is the package itself.
+
+    Examples
+    --------
+    >>> print(references(["clopper1934use"]).splitlines()[0])
+    @article{clopper1934use,
+    """
+    text = files("audit.reporting").joinpath("references.bib").read_text(encoding="utf-8")
+    known = {entry.partition("{")[2].partition(",")[0]: entry.strip() for entry in re.split(r"\n(?=@)", text)}
+    known["epsaudit"] = (
+        "@software{epsaudit,\n  author = {{The epsaudit founders}},\n"
+        "  title = {epsaudit: Empirical Privacy Auditing with Certified Lower Bounds},\n"
+        f"  version = {{{version('epsaudit')}}},\n  year = {{2026}}\n}}"
+    )
+    return "\n\n".join(known[key] for key in dict.fromkeys(keys))
+
+
+def _what_was_run(results: Sequence[AuditResult]) -> str:
+    many = len(results) > 1
+    tool = rf"epsaudit~{latex(_only(results, 'epsaudit'))}~\cite{{epsaudit}}"
+    if many:
+        names = "" if len(results) > 3 else f" ({', '.join(_code(result.mechanism) for result in results)})"
+        subject = f"We audited {len(results)} claims of differential privacy{names} with {tool}: {_claims(results)}."
+    else:
+        kind = _claims(results).removeprefix("1 of ")
+        name, claim = _code(results[0].mechanism), latex(str(results[0].claim))
+        subject = f"We audited the claim that {name} is {claim} ({kind}) with {tool}."
+    sentences = [
+        subject,
+        f"{'Each' if many else 'The'} mechanism was run {_span([r.trials for r in results])} times on a pair of "
+        f"neighbouring datasets; {_span([r.training_runs for r in results])} of these runs chose the pair, the event "
+        "and the kind of certificate by the bound they were predicted to certify, and the other "
+        rf"{_span([r.runs for r in results])}, which were fresh, certified that one choice \cite{{ding2018detecting}}.",
+        "Each fresh run used one of the two datasets by a fair coin, and only counts were kept.",
+    ]
+    if any(_learned(result) for result in results):
+        number = sum(_learned(result) for result in results)
+        which = f"In {number} of the audits the event is" if many else "The event is"
+        sentences.append(
+            rf"{which} a threshold on a classifier learnt from the choosing runs \cite{{bichsel2021dpsniper}}."
+        )
+    if any(result.families == "all" for result in results):
+        sentences.append("Events included those on the last bits of floating-point outputs.")
+    sentences.append(_reproducing(results))
+    return " ".join(sentences)
+
+
+def _what_was_certified(results: Sequence[AuditResult], family: float) -> str:
+    games = [result for result in results if isinstance(result.certificate, MembershipGame)]
+    boxes = [result for result in results if isinstance(result.certificate, Box)]
+    both = bool(games and boxes)
+    sentences = []
+    if games:
+        sentences.append(
+            f"{f'In {len(games)} audits the' if both else 'The'} lower bound follows from a membership game "
+            r"\cite{wasserman2010statistical,kairouz2015composition}: an output in the event is a guess which dataset "
+            "was used, under the claim a guess is correct with at most a known probability, and the bound is the "
+            "largest parameter that a one-sided Clopper--Pearson limit on that probability rejects "
+            r"\cite{clopper1934use}."
+        )
+        if any(_point(result.claim) and result.point[1] > 0.0 for result in games):
+            shares = {result.certificate.share for result in games if isinstance(result.certificate, MembershipGame)}
+            spent = " or ".join(latex(f"{100 * share:g}%") for share in sorted(shares))
+            sentences.append(
+                rf"Where $\delta > 0$, {spent} of the error probability is spent on a lower limit on the probability "
+                "of guessing at all."
+            )
+        curves = [result for result in games if not _point(result.claim)]
+        if curves:
+            sentences.append(
+                "Claims about a whole curve are refuted at one point of their privacy profile, which the choosing runs "
+                rf"fixed{_cite_profile(curves)}."
+            )
+    if boxes:
+        which = f"In {f'the other {len(boxes)}' if both else 'all' if len(results) > 1 else 'this audit'}"
+        sentences.append(
+            f"{which}, two one-sided Clopper--Pearson limits on the probability of the event under each dataset share "
+            r"the error \cite{clopper1934use,jagielski2020auditing}, and the bound is the least parameter that allows "
+            f"both{_cite_renyi(boxes)}."
+        )
+    sentences.append(_confidence(results, family))
+    violated = sum(result.violates_claim for result in results)
+    limited = sum(result.limits is not None for result in results)
+    outcome = (
+        f"{violated} of the {len(results)} claims were refuted"
+        if len(results) > 1
+        else f"The claim was {'refuted' if violated else 'not refuted'}"
+    )
+    sentences.append(f"{outcome}; that a claim is not refuted is no proof of it.")
+    if limited:
+        sentences.append(f"{limited} could not have been refuted with so few runs, whatever the mechanism.")
+    return " ".join(sentences)
+
+
+def _claims(results: Sequence[AuditResult]) -> str:
+    kinds = Counter((kind_of(result), type(result.claim).__name__) for result in results)
+    said = []
+    for (kind, name), number in kinds.most_common():
+        cite = rf"~\cite{{{DEFINITIONS[name]}}}" if name in DEFINITIONS else ""
+        said.append(f"{number} of {latex(kind)}{cite}")
+    return ", ".join(said[:-1]) + (" and " if len(said) > 1 else "") + said[-1]
+
+
+def _confidence(results: Sequence[AuditResult], family: float) -> str:
+    confidences = sorted({result.confidence for result in results})
+    ends = confidences[:: max(len(confidences) - 1, 1)]
+    each = latex(" to ".join(percent(confidence) for confidence in ends))
+    if len(results) == 1:
+        bound = f"{latex(SYMBOLS[results[0].claim.symbol])} $\\ge$ {lower(results[0].lower_bound)}"
+        return f"It certifies {bound} with {each} confidence."
+    if family <= 0.0:
+        return f"Each bound holds with {each} confidence on its own; no statement is made about all of them together."
+    return (
+        f"Each bound holds with {each} confidence on its own, and all {len(results)} together with "
+        rf"{latex(percent(family))} (Bonferroni~\cite{{dunn1961multiple}})."
+    )
+
+
+def _reproducing(results: Sequence[AuditResult]) -> str:
+    seeded = [result for result in results if result.reproducible]
+    libraries = ", ".join(
+        f"{label}~{latex(_only(results, name))}"
+        for name, label in (("python", "Python"), ("numpy", "NumPy"), ("scipy", "SciPy"))
+        if _only(results, name) != "unknown"
+    )
+    commit = _only(results, "commit")
+    under = "; ".join(part for part in (libraries, f"commit {_code(commit)}" if commit != "unknown" else "") if part)
+    tail = f" ({under})" if under else ""
+    if len(seeded) == len(results):
+        seeds = f"seed {results[0].seed}" if len(results) == 1 else "the seeds in the result file"
+        return f"Everything is determined by {seeds}{tail}."
+    if len(results) == 1:
+        return f"The mechanism draws its own randomness, so that no seed reproduces the counts{tail}."
+    return (
+        f"{len(seeded)} of the audits are determined by the seeds in the result file; the mechanisms of the other "
+        f"{len(results) - len(seeded)} draw their own randomness{tail}."
+    )
+
+
+def _code(text: str) -> str:
+    return rf"\texttt{{{latex(text)}}}"
+
+
+def _only(results: Sequence[AuditResult], name: str) -> str:
+    values = {result.provenance.get(name, "unknown") for result in results}
+    return values.pop() if len(values) == 1 else "several versions"
+
+
+def _span(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _point(claim: Claim) -> bool:
+    return claim.claimed_point is not None
+
+
+def _learned(result: AuditResult) -> bool:
+    events = (result.witness.guess_x, result.witness.guess_x_prime)
+    return any(isinstance(getattr(event, "feature", None), (Additive, Tree)) for event in events)
+
+
+def _cite_profile(results: Sequence[AuditResult]) -> str:
+    return r" \cite{balle2018improving}" if any(type(r.claim).__name__ == "GaussianDP" for r in results) else ""
+
+
+def _cite_renyi(results: Sequence[AuditResult]) -> str:
+    renyi = any(type(result.claim).__name__ in ("ZCDP", "RenyiDP") for result in results)
+    return r" \cite{balle2020hypothesis}" if renyi else ""

@@ -1,0 +1,174 @@
+"""Is a stored result what its counts say, and does running it again give it again?
+
+The JSON object of a result enters, and for a rerun its mechanism; a list of sentences about what differs leaves, empty
+if nothing does.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from audit import compare
+from audit.auditor import audit
+from audit.errors import AuditError
+from audit.registry import Entry
+from audit.results import AuditResult
+
+COMPUTED = ("lower_bound", "epsilon_lower", "delta_lower", "proven", "verdict")
+TOLERANCE = 1e-9
+"""Relative difference that another version of scipy may make."""
+LEVEL = 0.01
+"""Probability of saying that a mechanism which no seed reproduces has changed, if it has not."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What came of checking one stored result.
+
+    Attributes
+    ----------
+    result : AuditResult
+        As recomputed from the stored counts.
+    differences : tuple of str
+        What is not as stored, each in a sentence; empty if all is.
+    how : str
+        What was done: recomputed, or run again.
+    """
+
+    result: AuditResult
+    differences: tuple[str, ...]
+    how: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether everything is as stored."""
+        return not self.differences
+
+
+def recompute(stored: dict[str, Any]) -> Verification:
+    """Compute the bounds of a stored result from its counts, and check that the counts can be.
+
+    Parameters
+    ----------
+    stored : dict
+        A result's JSON object, as `audit.results.read` returns them.
+
+    Examples
+    --------
+    >>> from audit import DatasetPair, PureDP, vectorized
+    >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0),
+    ...                    pairs=[DatasetPair(0, 1)])
+    >>> stored = audit(noisy, trials=5000, seed=1).to_json()
+    >>> recompute(stored).holds, recompute({**stored, "lower_bound": 2.0}).holds
+    (True, False)
+    """
+    result = AuditResult.from_json(stored)
+    differences = list(_impossible(result))
+    if not differences:
+        computed = result.to_json()
+        differences += [
+            f"{name} is stored as {stored.get(name)!r}, and is {computed[name]!r} by the counts."
+            for name in COMPUTED
+            if not _close(stored.get(name), computed[name])
+        ]
+        if stored["witness"].get("text") != computed["witness"]["text"]:
+            differences.append(
+                f"The event is described as {stored['witness'].get('text')!r}, and is {computed['witness']['text']!r}."
+            )
+    return Verification(result, tuple(differences), "recomputed from its counts")
+
+
+def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Verification:
+    """Audit the mechanism again from the stored seed and compare everything that the seed determines.
+
+    Where the mechanism draws its own randomness, the stored event is counted afresh instead, and Fisher's exact test
+    compares the counts: it says 'changed' of an unchanged mechanism with probability 1 % at most.
+
+    Parameters
+    ----------
+    stored : dict
+        A result's JSON object.
+    entry : Entry
+        Today's mechanism and its pairs.
+    n_jobs : int, optional
+        Parallel workers, as for `audit.audit`.
+    """
+    before = AuditResult.from_json(stored)
+    if not before.reproducible:
+        return _recount(before, entry, n_jobs)
+    if before.families == "own":
+        raise AuditError(f"{before.mechanism} was audited with families of its own, which a result file does not hold.")
+    if before.training_runs == 0:
+        return _recount(before, entry, n_jobs)
+    after = audit(
+        entry.mechanism,
+        entry.pairs,
+        claim=before.claim,
+        trials=before.trials,
+        confidence=before.confidence,
+        seed=before.seed,
+        n_jobs=n_jobs,
+        witnesses=before.families,
+    )
+    fresh = after.to_json()
+    expected = AuditResult.from_json(stored).to_json()
+    differences = [
+        f"{name} was {_short(expected[name])}, and is {_short(fresh[name])} now."
+        for name in expected
+        if name not in ("mechanism", "expected", "provenance") and not _close(expected[name], fresh[name])
+    ]
+    return Verification(after, tuple(differences), f"run again from seed {before.seed}")
+
+
+def _recount(before: AuditResult, entry: Entry, n_jobs: int | None) -> Verification:
+    pairs = entry.pairs or entry.mechanism.worst_pairs()
+    pair = next((pair for pair in pairs if str(pair) == before.pair), None)
+    after = compare.recount(before, entry.mechanism, pair, seed=before.seed + 1, n_jobs=n_jobs)
+    p_value = compare.p_value(before, after)
+    differences = []
+    if p_value <= LEVEL:
+        differences.append(
+            f"The event was counted as {before.describe_counts()}, and is counted as {after.describe_counts()} now: "
+            f"p = {p_value:.2g}, beyond chance."
+        )
+    return Verification(after, tuple(differences), f"its event counted again, p = {p_value:.2g}")
+
+
+def _impossible(result: AuditResult) -> list[str]:
+    """Say what of the stored numbers no audit can have given."""
+    counts, said = result.counts, []
+    if not 0.0 < result.confidence < 1.0:
+        said.append(f"The confidence is {result.confidence}; it must be strictly between 0 and 1.")
+    if counts.runs_x + counts.runs_x_prime != result.runs:
+        said.append(f"The counts are of {int(counts.runs):,} runs, and {result.runs:,} were certified.")
+    if not 0 <= result.training_runs < result.trials:
+        said.append(f"{result.training_runs:,} of {result.trials:,} runs chose; some must be left to certify.")
+    for side, runs, seen in (
+        ("x", counts.runs_x, (counts.guess_x_on_x, counts.guess_x_prime_on_x)),
+        ("x'", counts.runs_x_prime, (counts.guess_x_on_x_prime, counts.guess_x_prime_on_x_prime)),
+    ):
+        if min(*seen, runs) < 0 or sum(seen) > runs:
+            said.append(f"The events were seen {seen[0]:,} and {seen[1]:,} times in {runs:,} runs on {side}.")
+    if counts.events != result.witness.events:
+        said.append(f"The counts are of {counts.events} events, and the witness has {result.witness.events}.")
+    return said
+
+
+def _close(stored: Any, computed: Any) -> bool:
+    if isinstance(stored, dict) and isinstance(computed, dict):
+        return stored.keys() == computed.keys() and all(_close(stored[name], computed[name]) for name in stored)
+    if isinstance(stored, bool) or isinstance(computed, bool):
+        return stored is computed
+    if isinstance(stored, (int, float)) and isinstance(computed, (int, float)):
+        if isinstance(stored, int) and isinstance(computed, int):
+            return stored == computed
+        return math.isclose(stored, computed, rel_tol=TOLERANCE, abs_tol=1e-300)
+    return bool(stored == computed)
+
+
+def _short(value: Any, most: int = 100) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= most else f"{text[: most - 4]} ..."
