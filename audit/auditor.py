@@ -5,19 +5,24 @@ A mechanism and a claim enter, an `AuditResult` leaves. The order of the steps i
 
 from __future__ import annotations
 
+import functools
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from audit import exact
+from audit.checkpoint import Checkpoint, Identity, Section
 from audit.claims import Claim
 from audit.errors import AuditError, fraction, whole_at_least
+from audit.fingerprint import digest
 from audit.mechanism import Mechanism
 from audit.neighbours import DatasetPair, shorten
+from audit.parallel import Workers
 from audit.provenance import execution, provenance
 from audit.results import AuditResult
-from audit.sampling import ProgressCallback, Sides, certification_counts, entropy
-from audit.training import train
+from audit.sampling import Progress, ProgressCallback, Sides, certification_counts, entropy, training_outputs
+from audit.training import rehearsal_runs, train, training_runs
 from audit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, Family
 
 LEAST_TRIALS = 100
@@ -34,6 +39,7 @@ def audit(
     n_jobs: int | None = None,
     witnesses: str | Sequence[Family] = "auto",
     progress: ProgressCallback | None = None,
+    checkpoint: str | os.PathLike[str] | Section | None = None,
 ) -> AuditResult:
     """Certify a lower bound on a mechanism's privacy loss.
 
@@ -62,7 +68,10 @@ def audit(
         Where candidate events come from: 'auto' takes floating-point numbers for the real numbers that proofs speak
         of; 'all' looks at their last bits too, where almost every sampler in double precision leaks.
     progress : callable, optional
-        Called with a `audit.sampling.Progress` as certification runs finish.
+        Called with an `audit.sampling.Progress` as runs finish; `audit.reporting.progress` has some.
+    checkpoint : path, optional
+        A file in which finished chunks are recorded. If it is there already, the audit goes on from it to the result
+        that it would have had: with the same arguments, or it is refused. See `audit.checkpoint`.
 
     Returns
     -------
@@ -94,24 +103,50 @@ def audit(
     claim = checked_claim(mechanism, claim)
     trials = whole_at_least(trials, LEAST_TRIALS, "trials")
     confidence = fraction(confidence, "confidence", open_below=True)
-    seed = entropy(seed)
     families = families_of(witnesses)
     candidates = checked_pairs(mechanism, pairs)
 
-    sides = [(mechanism(pair.x), mechanism(pair.x_prime)) for pair in candidates]
-    training = train(sides, families, claim, trials, confidence, seed)
+    if checkpoint is not None and not isinstance(checkpoint, Section):
+        what = identity(mechanism, claim, candidates, trials, confidence, witnesses)
+        with Checkpoint(checkpoint, {mechanism.name: what}, seed) as opened:
+            return audit(
+                mechanism,
+                candidates,
+                claim=claim,
+                trials=trials,
+                confidence=confidence,
+                seed=opened.seed,
+                n_jobs=n_jobs,
+                witnesses=witnesses,
+                progress=progress,
+                checkpoint=opened.section(mechanism.name),
+            )
+    if checkpoint is not None and (finished := checkpoint.result()) is not None:
+        return finished
+    seed = entropy(seed)
+    workers = Workers.suited_to(mechanism, n_jobs, one_by_one=checkpoint is not None)
+    sides = [_prepared(mechanism, pair) for pair in candidates]
+    training = None if checkpoint is None else checkpoint.training()
+    if training is None:
+        draw = functools.partial(
+            training_outputs, workers=workers, record=checkpoint, progress=_added_up(progress, trials)
+        )
+        training = train(sides, families, claim, trials, confidence, seed, draw)
+        if checkpoint is not None:
+            training = checkpoint.record_choice(training)
     choice, runs = training.choice, trials - training.runs
     counts = certification_counts(
         sides[training.pair],
         choice.witness,
         runs,
         seed,
-        n_jobs=n_jobs,
-        prefer="threads" if getattr(mechanism, "releases_the_interpreter", True) else "processes",
+        workers=workers,
+        record=checkpoint,
         progress=progress,
+        bound=lambda counts: float(choice.certificate.parameter(claim, counts, confidence)),
     )
     pair = candidates[training.pair]
-    return AuditResult(
+    result = AuditResult(
         mechanism=mechanism.name,
         claim=claim,
         pair=str(pair),
@@ -131,6 +166,63 @@ def audit(
         seconds=(seconds := time.perf_counter() - started),
         execution=execution(seconds),
     )
+    if checkpoint is not None:
+        checkpoint.record_result(result)
+    return result
+
+
+def identity(
+    mechanism: Mechanism,
+    claim: Claim,
+    pairs: Sequence[DatasetPair],
+    trials: int,
+    confidence: float,
+    witnesses: str | Sequence[Family],
+) -> Identity:
+    """Return everything that a result depends on apart from the seed, by name, as a checkpoint remembers it.
+
+    The mechanism's code is known by that of its functions and methods, not by that of what they call.
+    """
+    return {
+        "mechanism": mechanism.name,
+        "the mechanism's code or parameters": digest(getattr(mechanism, "fingerprint", mechanism)),
+        "claim": repr(claim),
+        "pair": "; ".join(str(pair) for pair in pairs),
+        "the datasets of the pair": digest([(pair.x, pair.x_prime) for pair in pairs]),
+        "trials": trials,
+        "confidence": confidence,
+        "witnesses": witnesses if isinstance(witnesses, str) else digest(list(witnesses)),
+        "chunks": Workers.suited_to(mechanism, None).least,
+        **{f"version of {name}": provenance()[name] for name in ("epsaudit", "numpy", "scipy", "scikit-learn")},
+    }
+
+
+def _prepared(mechanism: Mechanism, pair: DatasetPair) -> Sides:
+    """Prepare both output distributions; a mechanism that cannot is a sentence."""
+    try:
+        return mechanism(pair.x), mechanism(pair.x_prime)
+    except AuditError:
+        raise
+    except Exception as error:
+        raise AuditError(
+            f"{mechanism.name} raised {type(error).__name__} ({error}) while it prepared the pair {pair}."
+        ) from error
+
+
+def _added_up(progress: ProgressCallback | None, trials: int) -> ProgressCallback | None:
+    """Report the many parts of training as one stage of at most so many runs."""
+    if progress is None:
+        return None
+    tell: Callable[[Progress], None] = progress
+    ended = 0
+
+    def step(part: Progress) -> None:
+        nonlocal ended
+        most = training_runs(trials) + rehearsal_runs(trials)
+        tell(Progress("training", ended + part.runs_done, most, ended + part.runs_before))
+        ended += part.runs_total if part.runs_done == part.runs_total else 0
+
+    return step
 
 
 def exact_parameter(claim: Claim, sides: Sides) -> float | None:

@@ -18,6 +18,7 @@ from audit.certificates import Box
 from audit.errors import AuditError, fraction
 from audit.mechanism import Mechanism
 from audit.neighbours import DatasetPair
+from audit.parallel import Workers
 from audit.provenance import execution, provenance
 from audit.reporting.numbers import lower
 from audit.results import AuditResult
@@ -195,8 +196,7 @@ def recount(
         old.witness,
         runs,
         seed,
-        n_jobs=n_jobs,
-        prefer="threads" if getattr(mechanism, "releases_the_interpreter", True) else "processes",
+        workers=Workers.suited_to(mechanism, n_jobs),
     )
     return dataclasses.replace(
         old,

@@ -124,9 +124,14 @@ class FunctionMechanism:
         return self.uses_rng and self.time_limit is None
 
     @property
+    def one_by_one(self) -> bool:
+        """Whether the function is called once a run."""
+        return self.distribution is _OneByOne
+
+    @property
     def releases_the_interpreter(self) -> bool:
         """Whether threads run it in parallel; false for a Python function called once a run."""
-        return self.distribution is _Vectorized
+        return not self.one_by_one
 
     def __call__(self, dataset: Any) -> OutputDistribution:
         """Bind the function to a dataset."""

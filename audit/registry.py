@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, Literal
 
+import cloudpickle
+
 from audit.claims import Claim
 from audit.errors import AuditError
 from audit.mechanism import Mechanism
@@ -72,8 +74,10 @@ def registered() -> dict[str, Entry]:
     return entries
 
 
-def chosen(names: Sequence[str]) -> list[Entry]:
+def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
     """Look up registered names, patterns ('broken/*') and package.module:object; everything registered for no names.
+
+    With ``by_value`` the code of an object's module is pickled with it, for workers that cannot import it.
 
     Raises
     ------
@@ -86,7 +90,7 @@ def chosen(names: Sequence[str]) -> list[Entry]:
     entries: dict[str, Entry] = {}
     for name in names:
         if ":" in name:
-            entry = _own(name)
+            entry = _own(name, by_value)
             entries[entry.name] = entry
             continue
         matches = fnmatch.filter(known, name)
@@ -98,12 +102,14 @@ def chosen(names: Sequence[str]) -> list[Entry]:
     return list(entries.values())
 
 
-def _own(name: str) -> Entry:
+def _own(name: str, by_value: bool) -> Entry:
     """Import ``package.module:object``, with the current folder importable as for ``python -m``."""
     module_name, _, path = name.partition(":")
     sys.path.insert(0, os.getcwd())  # and there it stays, for workers that import the module again
     try:
         found: Any = importlib.import_module(module_name)
+        if by_value:
+            cloudpickle.register_pickle_by_value(found)
         for part in path.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError, ValueError) as error:

@@ -1,49 +1,112 @@
 """Run mechanisms by the million: chunked, seeded, parallel, and counting instead of keeping.
 
 A pair of output distributions and a seed enter; training gets outputs, certification gets counts. A chunk draws from
-its own stream, so a result depends on the seed and the number of runs, not on who computed which chunk.
+its own stream, so a result depends on the seed and the number of runs, not on who computed which chunk, in which
+order, or how often it was interrupted.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
-import joblib
 import numpy as np
-from joblib.parallel import get_active_backend
 
 from audit.certificates import Counts
 from audit.errors import AuditError, whole_at_least
-from audit.mechanism import OutputDistribution, Outputs
+from audit.mechanism import Mechanism, OutputDistribution, Outputs
+from audit.neighbours import DatasetPair
+from audit.parallel import LEAST_CHUNK, Workers
 from audit.witnesses import Witness
 
 BLOCK = 1 << 16
 """Most outputs in memory at once for each job: small enough for a core's cache, large enough to amortise calls."""
 
-FEW_RUNS = 20_000
-"""Not worth a second worker, unless one is asked for."""
+CHUNKS = 256
+"""About so many chunks a stage, unless they would be too small or too large."""
 
-Sides = tuple[OutputDistribution, OutputDistribution]
-"""M(x) and M(x')."""
+LARGEST_CHUNK = 1 << 20
 
 Stage = Literal["training", "certification", "rehearsal"]
 STAGES: dict[Stage, int] = {"training": 0, "certification": 1, "rehearsal": 3}
 """First spawn key of a stage's streams; 2 belongs to `audit.sequential`."""
 
+Sides = tuple[OutputDistribution, OutputDistribution]
+"""M(x) and M(x')."""
+
+Tally = np.ndarray[Any, np.dtype[np.int64]]
+
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a stage has come, as passed to a progress callback."""
+    """How far a stage has come, as passed to a progress callback.
+
+    Attributes
+    ----------
+    stage : 'training', 'rehearsal' or 'certification'
+    runs_done, runs_total : int
+        Runs of the stage on both datasets.
+    runs_before : int
+        Those of ``runs_done`` that a checkpoint held already: no measure of speed.
+    counts : Counts or None
+        What certification has seen so far.
+    """
 
     stage: Stage
     runs_done: int
     runs_total: int
+    runs_before: int = 0
+    counts: Counts | None = field(default=None, compare=False, repr=False)
+    bound: Callable[[Counts], float] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def lower_bound(self) -> float | None:
+        """The bound that the counts so far give, None before there are any; computed when it is asked for.
+
+        Only that of the last step is certified: looking again and again finds a lucky moment.
+        """
+        return None if self.counts is None or self.bound is None else self.bound(self.counts)
 
 
 ProgressCallback = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some runs that one worker does in one go: ``key`` names their stream, ``size`` is their number.
+
+    The key is (stage, index), with a third number if training splits further. Certification does ``size`` runs on both
+    datasets together, training and rehearsal do as many on each.
+    """
+
+    key: tuple[int, ...]
+    size: int
+
+    @property
+    def stage(self) -> Stage:
+        """The stage that it belongs to."""
+        return next(stage for stage, number in STAGES.items() if number == self.key[0])
+
+
+class Record(Protocol):
+    """What remembers finished chunks; `audit.checkpoint.Section` is one."""
+
+    def trained(self, chunk: Chunk) -> tuple[Outputs, Outputs] | None:
+        """Return the recorded outputs of a training chunk, None if there are none."""
+
+    def record_training(self, chunk: Chunk, outputs: tuple[Outputs, Outputs]) -> None:
+        """Remember the outputs of a training chunk."""
+
+    def counted(self, index: int) -> bool:
+        """Say whether a certification chunk is recorded."""
+
+    def tally(self) -> Tally:
+        """Return the sum of all recorded tallies."""
+
+    def record_count(self, index: int, tally: Tally) -> None:
+        """Remember the tally of a certification chunk."""
 
 
 def entropy(seed: int | None) -> int:
@@ -57,9 +120,9 @@ def entropy(seed: int | None) -> int:
     return secrets.randbits(63) if seed is None else whole_at_least(seed, 0, "seed")
 
 
-def stream(seed: int, stage: Stage, index: int) -> np.random.Generator:
-    """Return the generator of one chunk: the child of the seed at spawn key (stage, index)."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STAGES[stage], index)))
+def stream(seed: int, stage: Stage, *key: int) -> np.random.Generator:
+    """Return the generator of one chunk: the child of the seed at spawn key (stage, *key)."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STAGES[stage], *key)))
 
 
 def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) -> Outputs:
@@ -89,17 +152,40 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
 
 
 def training_outputs(
-    sides: Sides, size: int, seed: int, index: int, stage: Stage = "training"
+    sides: Sides,
+    size: int,
+    seed: int,
+    index: int,
+    stage: Stage = "training",
+    *,
+    workers: Workers | None = None,
+    record: Record | None = None,
+    progress: ProgressCallback | None = None,
 ) -> tuple[Outputs, Outputs]:
-    """Draw ``size`` outputs on each dataset of a pair, from the stage's stream with this index.
+    """Draw ``size`` outputs on each dataset of a pair, from the stage's streams with this index.
+
+    Workers, record and progress are as for `certification_counts`; without workers, this process draws.
 
     Raises
     ------
     AuditError
         If the two datasets' outputs have different shapes.
     """
-    rng = stream(seed, stage, index)
-    outputs, outputs_prime = (_in_blocks(side, size, rng) for side in sides)
+    workers = workers or Workers(n_jobs=1)
+    chunks = list(training_chunks(size, stage, index, workers.least))
+    found = {}
+    if record is not None:
+        found = {chunk: kept for chunk in chunks if (kept := record.trained(chunk)) is not None}
+    before = done = 2 * sum(chunk.size for chunk in found)
+    missing = [chunk for chunk in chunks if chunk not in found]
+    for chunk, drawn in workers.each(_train_chunk, (sides, seed), missing, 2 * size):
+        if record is not None:
+            record.record_training(chunk, drawn)
+        found[chunk] = drawn
+        done += 2 * chunk.size
+        if progress is not None:
+            progress(Progress(stage, done, 2 * size, before))
+    outputs, outputs_prime = (_joined([found[chunk][side] for chunk in chunks]) for side in (0, 1))
     if outputs.shape[1:] != outputs_prime.shape[1:]:
         raise AuditError(
             f"The mechanism returned outputs of different shapes: {outputs.shape[1:]} on x and "
@@ -111,14 +197,15 @@ def training_outputs(
 
 
 def certification_counts(
-    sides: tuple[OutputDistribution, OutputDistribution],
+    sides: Sides,
     witness: Witness,
     runs: int,
     seed: int,
     *,
-    n_jobs: int | None = None,
-    prefer: Literal["threads", "processes"] = "threads",
+    workers: Workers | None = None,
+    record: Record | None = None,
     progress: ProgressCallback | None = None,
+    bound: Callable[[Counts], float] | None = None,
 ) -> Counts:
     """Play the membership game ``runs`` times: each run flips a fair coin and draws on x or on x'.
 
@@ -132,54 +219,103 @@ def certification_counts(
         Certification runs on both datasets together.
     seed : int
         Root of all streams.
-    n_jobs : int, optional
-        As joblib's; None takes the active `joblib.parallel_config`, or else every core.
-    prefer : 'threads' or 'processes'
-        What suits the mechanism when no joblib backend is active: threads for numpy code, processes for Python.
+    workers : Workers, optional
+        Who runs the chunks.
+    record : Record, optional
+        Chunks that it holds are not run again, and those that are run are recorded.
     progress : callable, optional
         Called in this process with a `Progress` after every chunk.
+    bound : callable, optional
+        What `Progress.lower_bound` makes of the counts so far.
     """
-    chunks = list(_chunks(runs))
-    jobs = jobs_to_use(n_jobs, runs)
-    parallel = joblib.Parallel(n_jobs=jobs, prefer=prefer, return_as="generator_unordered")
-    counted = parallel(joblib.delayed(_count_chunk)(sides, witness, size, seed, index) for index, size in chunks)
-    total = np.zeros(6, dtype=np.int64)
-    done = 0
-    for tally in counted:
+    workers = workers or Workers()
+    total = np.zeros(6, dtype=np.int64) if record is None else record.tally()
+    before = int(total[0] + total[1])
+    missing: Iterable[Chunk] = certification_chunks(runs, workers.least)
+    if record is not None:
+        missing = (chunk for chunk in missing if not record.counted(chunk.key[1]))
+    for chunk, tally in workers.each(_count_chunk, (sides, witness, seed), missing, runs):
+        if record is not None:
+            record.record_count(chunk.key[1], tally)
         total += tally
-        done += int(tally[0] + tally[1])
         if progress is not None:
-            progress(Progress("certification", done, runs))
-    on_x, on_x_prime, a, b, c, d = (int(number) for number in total)
-    return Counts(on_x, on_x_prime, a, b, c, d, events=witness.events)
+            done = int(total[0] + total[1])
+            progress(Progress("certification", done, runs, before, _counts(total, witness), bound))
+    return _counts(total, witness)
 
 
-def _chunks(runs: int) -> Iterator[tuple[int, int]]:
-    """Split the runs into (index, size): about 256 chunks of 4,096 to 1,048,576 runs, whoever computes them."""
-    size = min(max(-(-runs // 256), 1 << 12), 1 << 20)
-    for index, start in enumerate(range(0, runs, size)):
-        yield index, min(size, runs - start)
+def replay(mechanism: Mechanism, pair: DatasetPair, seed: int, key: tuple[int, ...], size: int) -> Iterator[Outputs]:
+    """Draw one chunk again, block by block, as an audit did; an error message says with which arguments.
+
+    Examples
+    --------
+    >>> from audit import vectorized
+    >>> noise = vectorized(lambda data, size, rng: data + rng.laplace(size=size))
+    >>> [len(block) for block in replay(noise, DatasetPair(0, 1), seed=7, key=(1, 3), size=4096)]
+    [2051, 2045]
+    """
+    chunk = Chunk(key, size)
+    sides = mechanism(pair.x), mechanism(pair.x_prime)
+    for _, block in _blocks(sides, chunk, seed):
+        yield block
 
 
-def _count_chunk(
-    sides: tuple[OutputDistribution, OutputDistribution], witness: Witness, size: int, seed: int, index: int
-) -> np.ndarray[Any, np.dtype[np.int64]]:
+def training_chunks(size: int, stage: Stage, index: int, least: int) -> Iterator[Chunk]:
+    """Split ``size`` runs on each dataset: whole blocks of numpy code, about 64 chunks of what is called once a run."""
+    step = BLOCK if least >= LEAST_CHUNK else min(max(-(-size // (CHUNKS // 4)), least), BLOCK)
+    for part, start in enumerate(range(0, size, step)):
+        key = (STAGES[stage], index, part) if part else (STAGES[stage], index)
+        yield Chunk(key, min(step, size - start))
+
+
+def certification_chunks(runs: int, least: int) -> Iterator[Chunk]:
+    """Split the runs into about 256 chunks of ``least`` to 1,048,576, whoever computes them."""
+    step = min(max(-(-runs // CHUNKS), least), LARGEST_CHUNK)
+    for index, start in enumerate(range(0, runs, step)):
+        yield Chunk((STAGES["certification"], index), min(step, runs - start))
+
+
+def _train_chunk(shared: tuple[Sides, int], chunk: Chunk) -> tuple[Outputs, Outputs]:
+    """Outputs of one chunk on x and on x'."""
+    sides, seed = shared
+    found: tuple[list[Outputs], list[Outputs]] = ([], [])
+    for side, block in _blocks(sides, chunk, seed):
+        found[side].append(block)
+    return _joined(found[0]), _joined(found[1])
+
+
+def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> Tally:
     """Tally of one chunk in the order of the fields of `Counts`."""
-    rng = stream(seed, "certification", index)
+    sides, witness, seed = shared
     tally = np.zeros(6, dtype=np.int64)
-    on_x = int(rng.binomial(size, 0.5))
-    for side, total in enumerate((on_x, size - on_x)):
-        tally[side] = total
-        for start in range(0, total, BLOCK):
-            block = min(BLOCK, total - start)
-            guesses = witness.count(draw(sides[side], block, rng))
-            tally[2 + side] += guesses[0]
-            tally[4 + side] += guesses[1]
+    for side, block in _blocks(sides, chunk, seed):
+        tally[side] += len(block)
+        guesses = witness.count(block)
+        tally[2 + side] += guesses[0]
+        tally[4 + side] += guesses[1]
     return tally
 
 
-def _in_blocks(side: OutputDistribution, size: int, rng: np.random.Generator) -> Outputs:
-    blocks = [draw(side, min(BLOCK, size - start), rng) for start in range(0, size, BLOCK)]
+def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Outputs]]:
+    """Draw a chunk: certification flips a coin a run, training gives each dataset as many; say which chunk failed."""
+    rng = stream(seed, chunk.stage, *chunk.key[1:])
+    totals = (chunk.size, chunk.size)
+    if chunk.stage == "certification":
+        on_x = int(rng.binomial(chunk.size, 0.5))
+        totals = (on_x, chunk.size - on_x)
+    for side, total in enumerate(totals):
+        for start in range(0, total, BLOCK):
+            try:
+                block = draw(sides[side], min(BLOCK, total - start), rng)
+            except AuditError as error:
+                raise AuditError(
+                    f"{error} This was in {chunk.stage}, on {'x' if side == 0 else 'x_prime'}; audit.sampling.replay("
+                    f"mechanism, pair, seed={seed}, key={chunk.key}, size={chunk.size}) draws it again."
+                ) from error
+            yield side, block
+
+
+def _joined(blocks: list[Outputs]) -> Outputs:
     shapes = {block.shape[1:] for block in blocks}
     if len(shapes) > 1:
         raise AuditError(f"The mechanism returned outputs of different shapes: {', '.join(map(str, sorted(shapes)))}.")
@@ -188,11 +324,6 @@ def _in_blocks(side: OutputDistribution, size: int, rng: np.random.Generator) ->
     return np.concatenate(blocks)
 
 
-def jobs_to_use(n_jobs: int | None, runs: int) -> int | None:
-    """Workers for joblib: what was asked for, None for what its context says, or else one a core where that pays."""
-    if n_jobs is not None:
-        return n_jobs
-    backend, active = get_active_backend()
-    if active is not None or type(backend).__name__ != "LokyBackend":
-        return None
-    return 1 if runs <= FEW_RUNS else int(joblib.cpu_count())
+def _counts(tally: Tally, witness: Witness) -> Counts:
+    on_x, on_x_prime, a, b, c, d = (int(number) for number in tally)
+    return Counts(on_x, on_x_prime, a, b, c, d, events=witness.events)

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 
 import joblib
 
-from audit.auditor import audit
+from audit.auditor import audit, checked_claim, checked_pairs, identity
+from audit.checkpoint import Checkpoint, Section
 from audit.errors import fraction
+from audit.parallel import jobs_to_use
 from audit.provenance import command, provenance
 from audit.registry import Entry
 from audit.results import AuditResult
-from audit.sampling import ProgressCallback, jobs_to_use
+from audit.sampling import ProgressCallback
 
 
 def run(
@@ -27,12 +30,13 @@ def run(
     seed: int = 0,
     n_jobs: int | None = None,
     progress: ProgressCallback | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Iterator[AuditResult]:
     """Audit every entry and yield its result, under the entry's name, in order and as soon as it is known.
 
     Each of k audits is run at confidence 1 - (1 - family_confidence) / k, so that all k bounds hold together
     with probability at least ``family_confidence`` (Bonferroni). Several entries run side by side, one a worker; one
-    entry has all workers to itself. The results are the same.
+    entry, or entries with a checkpoint, have all workers to themselves. The results are the same.
 
     Parameters
     ----------
@@ -45,21 +49,59 @@ def run(
     seed : int
         Seed of the suite; see `entry_seed`.
     progress : callable, optional
-        As for `audit.audit`; called only where there is one entry.
+        As for `audit.audit`; not called where entries run side by side.
+    checkpoint : Checkpoint, optional
+        What `checkpointed` opened, with these entries, trials and confidence; its seed takes the place of ``seed``.
     """
-    family_confidence = fraction(family_confidence, "confidence", open_below=True)
-    if len(entries) == 1:
-        yield _audit(entries[0], trials, family_confidence, seed, n_jobs, progress)
+    each = _each(entries, family_confidence)
+    if len(entries) == 1 or checkpoint is not None:
+        for entry in entries:
+            section = None if checkpoint is None else checkpoint.section(entry.name)
+            own_seed = seed if checkpoint is None else checkpoint.seed
+            yield _audit(entry, trials, each, own_seed, n_jobs, progress, section)
         return
-    each = 1.0 - (1.0 - family_confidence) / max(len(entries), 1)
     parallel = joblib.Parallel(n_jobs=jobs_to_use(n_jobs, trials), return_as="generator", batch_size=1)
-    for result in parallel(joblib.delayed(_audit)(entry, trials, each, seed, 1, None) for entry in entries):
+    for result in parallel(joblib.delayed(_audit)(entry, trials, each, seed, 1) for entry in entries):
         known = {**result.execution, "command": command()}  # which a worker does not know
         yield dataclasses.replace(result, provenance=provenance(), execution=known)
 
 
+def checkpointed(
+    path: str | os.PathLike[str], entries: Sequence[Entry], trials: int, family_confidence: float, seed: int | None
+) -> Checkpoint:
+    """Open one checkpoint for a whole suite; arguments are as for `run`, errors as for `Checkpoint`."""
+    each = _each(entries, family_confidence)
+    return Checkpoint(
+        path,
+        {
+            entry.name: identity(
+                entry.mechanism,
+                checked_claim(entry.mechanism, entry.claim),
+                checked_pairs(entry.mechanism, entry.pairs),
+                trials,
+                each,
+                "auto",
+            )
+            for entry in entries
+        },
+        seed,
+    )
+
+
+def _each(entries: Sequence[Entry], family_confidence: float) -> float:
+    """Confidence of each audit."""
+    family_confidence = fraction(family_confidence, "confidence", open_below=True)
+    return family_confidence if len(entries) == 1 else 1.0 - (1.0 - family_confidence) / max(len(entries), 1)
+
+
 def _audit(
-    entry: Entry, trials: int, confidence: float, seed: int, n_jobs: int | None, progress: ProgressCallback | None
+    entry: Entry,
+    trials: int,
+    confidence: float,
+    seed: int,
+    n_jobs: int | None,
+    progress: ProgressCallback | None = None,
+    checkpoint: Section | None = None,
 ) -> AuditResult:
     result = audit(
         entry.mechanism,
@@ -70,6 +112,7 @@ def _audit(
         seed=entry_seed(seed, entry.name),
         n_jobs=n_jobs,
         progress=progress,
+        checkpoint=checkpoint,
     )
     return dataclasses.replace(result, mechanism=entry.name, expected=entry.expected)
 

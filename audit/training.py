@@ -8,13 +8,14 @@ on many fresh runs of which only counts are kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from threadpoolctl import threadpool_limits
 
 from audit.claims import Claim
 from audit.errors import AuditError
+from audit.mechanism import Outputs
 from audit.sampling import BLOCK, Sides, Stage, training_outputs
 from audit.witnesses import Choice, Contender, Family, Shortlist, best_of, contenders_of, shortlist
 
@@ -22,6 +23,9 @@ MOST_TRAINING_RUNS = 400_000
 MOST_REHEARSAL_RUNS = 4_000_000
 LEAST_TO_REHEARSE = 100_000
 QUARTER = 4
+
+Draw = Callable[..., tuple[Outputs, Outputs]]
+"""As `audit.sampling.training_outputs`, with what else that takes filled in."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +70,15 @@ def rehearsal_runs(trials: int) -> int:
 
 
 def train(
-    sides: Sequence[Sides], families: Sequence[Family], claim: Claim, trials: int, confidence: float, seed: int
+    sides: Sequence[Sides],
+    families: Sequence[Family],
+    claim: Claim,
+    trials: int,
+    confidence: float,
+    seed: int,
+    draw: Draw = training_outputs,
 ) -> Training:
-    """Choose for an audit of ``trials`` runs in all.
+    """Choose for an audit of ``trials`` runs in all; ``draw`` says who runs them, and what remembers them.
 
     Raises
     ------
@@ -80,11 +90,11 @@ def train(
         raise AuditError(f"{trials} trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
     spent, fresh = 2 * size * len(sides), rehearsal_runs(trials)
     with threadpool_limits(1):  # the matrices are small, and the machine may be busy with other audits
-        pair, contenders, choice = _best_pair(sides, families, claim, size, trials - spent, confidence, seed)
+        pair, contenders, choice = _best_pair(sides, families, claim, size, trials - spent, confidence, seed, draw)
         if fresh:
             hopeful = shortlist(contenders, choice, claim, trials - spent, confidence)
             if hopeful.unsettled:
-                hopeful = _rehearse(hopeful, sides[pair], fresh // 2, seed)
+                hopeful = _rehearse(hopeful, sides[pair], fresh // 2, seed, draw)
                 spent += 2 * (fresh // 2)
                 choice = hopeful.settle(claim, trials - spent, confidence)
     return Training(pair, choice, spent)
@@ -98,6 +108,7 @@ def _best_pair(
     runs: int,
     confidence: float,
     seed: int,
+    draw: Draw,
 ) -> tuple[int, list[Contender], Choice]:
     """Choose a pair by the bound predicted from ``size`` runs a side and pair on average.
 
@@ -112,7 +123,7 @@ def _best_pair(
             raise AuditError(f"The trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
         found: list[tuple[int, list[Contender], Choice]] = []
         for index in alive:
-            outputs = training_outputs(sides[index], each, seed, index + number * len(sides))
+            outputs = draw(sides[index], each, seed, index + number * len(sides))
             contenders = list(contenders_of(families, *outputs))
             found.append((index, contenders, best_of(contenders, claim, runs, confidence)))
         found.sort(key=lambda one: (one[2].predicted, one[2].significance), reverse=True)
@@ -120,9 +131,9 @@ def _best_pair(
     return found[0]
 
 
-def _rehearse(hopeful: Shortlist, sides: Sides, size: int, seed: int) -> Shortlist:
+def _rehearse(hopeful: Shortlist, sides: Sides, size: int, seed: int, draw: Draw) -> Shortlist:
     """Show ``size`` fresh outputs a side to every score of the shortlist, block by block."""
     stage: Stage = "rehearsal"
     for number, start in enumerate(range(0, size, BLOCK)):
-        hopeful = hopeful.watch(*training_outputs(sides, min(BLOCK, size - start), seed, number, stage))
+        hopeful = hopeful.watch(*draw(sides, min(BLOCK, size - start), seed, number, stage))
     return hopeful

@@ -22,8 +22,9 @@ from audit.claims import Claim
 from audit.errors import finite_at_least, fraction, whole_at_least
 from audit.mechanism import Mechanism, Outputs
 from audit.neighbours import DatasetPair, shorten
+from audit.parallel import jobs_to_use
 from audit.provenance import provenance
-from audit.sampling import Progress, ProgressCallback, Sides, entropy, jobs_to_use
+from audit.sampling import Progress, ProgressCallback, Sides, entropy
 from audit.sequential import betting
 from audit.sequential.drawing import STREAM, TALLY_OF_CODE, Codes, counts_of, judged_chunk, tallies_of
 from audit.sequential.learning import Plan, Plans, joined, nothing, plans

@@ -6,6 +6,7 @@ from joblib import parallel_config
 from scipy.stats import binom
 
 from audit import AuditError, vectorized
+from audit.parallel import Workers
 from audit.sampling import Progress, certification_counts, draw, entropy, stream, training_outputs
 from audit.witnesses import Interval, Region, Witness
 
@@ -19,8 +20,8 @@ def laplace(centre):
 SIDES = (laplace(0.0), laplace(1.0))
 
 
-def count(runs=50_000, seed=5, **options):
-    return certification_counts(SIDES, HALVES, runs, seed, **options)
+def count(runs=50_000, seed=5, progress=None, **options):
+    return certification_counts(SIDES, HALVES, runs, seed, workers=Workers(**options), progress=progress)
 
 
 class TestDeterminism:

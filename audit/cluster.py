@@ -1,0 +1,73 @@
+"""Run audits on a dask cluster: an address enters, a context leaves in which joblib's work goes there.
+
+`joblib.parallel_config(backend="dask")` does the same for who has a dask client already. Here the cluster is looked at
+first: that it answers, has workers, and computes the same numbers as this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import joblib
+
+from audit.errors import AuditError
+from audit.provenance import provenance
+
+WAIT_SECONDS = 15
+COMPARED = ("epsaudit", "numpy", "scipy", "python")
+"""Versions on which random streams, events or the pickled mechanism may depend."""
+
+
+@contextmanager
+def cluster(address: str, wait: float = WAIT_SECONDS) -> Iterator[Any]:
+    """Let audits inside the block run on the workers of a dask scheduler; yields the dask client.
+
+    Parameters
+    ----------
+    address : str
+        As the scheduler prints it, for instance tcp://10.0.0.1:8786.
+    wait : float
+        Seconds to wait for the scheduler, and for the first worker.
+
+    Raises
+    ------
+    AuditError
+        If dask is not installed, nobody answers, there is no worker, or a worker's versions differ from ours.
+    """
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise AuditError("A cluster needs dask; install it by: pip install 'epsaudit[cluster]'.") from error
+    try:
+        client = Client(address, timeout=wait, set_as_default=False)  # type: ignore[no-untyped-call]
+    except (OSError, TimeoutError, ValueError) as error:
+        raise AuditError(
+            f"No dask scheduler answers at {address!r}. Start one by 'dask scheduler' and workers by 'dask worker "
+            "ADDRESS', and give the address that it prints, for instance tcp://127.0.0.1:8786."
+        ) from error
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=wait)
+            theirs = client.run(_versions)
+        except TimeoutError as error:
+            raise AuditError(
+                f"The scheduler at {address} has no workers; start some by 'dask worker {address}'."
+            ) from error
+        except ImportError as error:
+            raise AuditError(f"The workers of {address} cannot import epsaudit ({error}); install it there.") from error
+        ours = _versions()
+        for worker, versions in theirs.items():
+            for name in COMPARED:
+                if versions[name] != ours[name]:
+                    raise AuditError(
+                        f"The worker {worker} has {name} {versions[name]}, and this machine {ours[name]}: results "
+                        "could differ. Install the same version on both."
+                    )
+        with joblib.parallel_config(backend="dask", client=client):
+            yield client
+
+
+def _versions() -> dict[str, str]:
+    return {name: provenance()[name] for name in COMPARED}

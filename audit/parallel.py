@@ -1,0 +1,162 @@
+"""Run chunks side by side: on this machine's cores, or on whatever joblib backend is in force, a cluster included.
+
+A function, what all its chunks share, and the chunks enter; their results leave in the order in which they are ready.
+A worker that dies, or a cluster that is lost, becomes a sentence.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, CancelledError
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import cloudpickle
+import joblib
+from joblib.parallel import get_active_backend
+
+from audit.errors import AuditError
+
+FEW_RUNS = 20_000
+"""Not worth a second worker, unless one is asked for."""
+
+LEAST_CHUNK, LEAST_SLOW_CHUNK = 1 << 12, 1 << 6
+"""Fewest runs in a chunk: of numpy code, and of a mechanism that is called once a run and may take seconds each."""
+
+Answer = TypeVar("Answer")
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who runs the chunks, and how small chunks may be.
+
+    Parameters
+    ----------
+    n_jobs : int, optional
+        As joblib's; None takes the active `joblib.parallel_config`, or else every core.
+    prefer : 'threads' or 'processes'
+        What suits the mechanism when no joblib backend is active: threads for numpy code, processes for Python.
+    least : int
+        Fewest runs in a chunk. Results depend on it, and on nothing else here.
+    one_by_one : bool
+        Whether to hand chunks out singly; else joblib puts fast ones together.
+    """
+
+    n_jobs: int | None = None
+    prefer: Literal["threads", "processes"] = "threads"
+    least: int = LEAST_CHUNK
+    one_by_one: bool = False
+
+    @classmethod
+    def suited_to(cls, mechanism: object, n_jobs: int | None, *, one_by_one: bool = False) -> Workers:
+        """Read off a mechanism whether threads run it in parallel, and whether it is called once a run."""
+        threads = getattr(mechanism, "releases_the_interpreter", True)
+        slow = getattr(mechanism, "one_by_one", False)
+        return cls(n_jobs, "threads" if threads else "processes", LEAST_SLOW_CHUNK if slow else LEAST_CHUNK, one_by_one)
+
+    def each(
+        self, function: Callable[[Any, Part], Answer], shared: Any, parts: Iterable[Part], runs: int
+    ) -> Iterator[tuple[Part, Answer]]:
+        """Yield every part with ``function(shared, part)``, as soon as it is known.
+
+        Raises
+        ------
+        AuditError
+            If a worker dies, a cluster cannot be reached any more, or ``shared`` cannot be sent to another process.
+        """
+        jobs = jobs_to_use(self.n_jobs, runs)
+        if jobs == 1:
+            for part in parts:
+                yield part, function(shared, part)
+            return
+        job = Job(shared)
+        backend, _ = get_active_backend(prefer=self.prefer)
+        if not getattr(backend, "supports_sharedmem", False):
+            job.seal()
+        parallel = joblib.Parallel(
+            n_jobs=jobs,
+            prefer=self.prefer,
+            return_as="generator_unordered",
+            batch_size=1 if self.one_by_one else "auto",
+        )
+        answers = parallel(joblib.delayed(_one)(function, job, part) for part in parts)
+        try:
+            yield from answers
+        except BrokenExecutor as error:
+            raise AuditError(
+                "A worker process died, killed by the system or by a crash in compiled code (a process that needs more "
+                f"memory than there is, is killed so). Fewer jobs need less memory. {_first_line(error)}"
+            ) from error
+        except (CancelledError, OSError, TimeoutError) as error:
+            raise AuditError(f"The workers cannot be reached any more ({_named(error)}).") from error
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] != "distributed":
+                raise
+            raise AuditError(f"The cluster gave up ({_named(error)}).") from error
+        finally:
+            answers.close()
+
+
+def jobs_to_use(n_jobs: int | None, runs: int) -> int | None:
+    """Workers for joblib: what was asked for, None for what its context says, or else one a core where that pays."""
+    if n_jobs is not None:
+        return n_jobs
+    backend, active = get_active_backend()
+    if active is not None or type(backend).__name__ != "LokyBackend":
+        return None
+    return 1 if runs <= FEW_RUNS else int(joblib.cpu_count())
+
+
+class Job:
+    """What all chunks share: pickled once, not once a chunk, and by value, so that lambdas travel too.
+
+    It has no ``__weakref__``: joblib's dask backend keeps objects that have one on a single worker of the cluster, and
+    loses them with it.
+    """
+
+    __slots__ = ("_sealed", "shared")
+
+    def __init__(self, shared: Any, sealed: bytes | None = None) -> None:
+        self.shared = shared
+        self._sealed = sealed
+
+    def seal(self) -> bytes:
+        """Pickle it, once.
+
+        Raises
+        ------
+        AuditError
+            If it holds something that cannot be pickled.
+        """
+        if self._sealed is None:
+            try:
+                self._sealed = cloudpickle.dumps(self.shared)
+            except Exception as error:
+                raise AuditError(
+                    f"The mechanism cannot be sent to another process ({error}); use one job, or joblib's threads: "
+                    "joblib.parallel_config(backend='threading')."
+                ) from error
+        return self._sealed
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Job], tuple[bytes]]:
+        return _unseal, (self.seal(),)
+
+
+@functools.lru_cache(maxsize=2)
+def _unseal(sealed: bytes) -> Job:
+    return Job(cloudpickle.loads(sealed), sealed)
+
+
+def _one(function: Callable[[Any, Part], Answer], job: Job, part: Part) -> tuple[Part, Answer]:
+    return part, function(job.shared, part)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return next((line for line in lines if "SIG" in line or "exit code" in line), "")
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
