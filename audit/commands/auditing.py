@@ -27,7 +27,7 @@ from audit.errors import AuditError, finite_at_least, fraction, whole_at_least
 from audit.external import command
 from audit.neighbours import DatasetPair
 from audit.registry import Entry, chosen
-from audit.reporting import figure, progress, style, table
+from audit.reporting import figure, page, progress, style, table
 from audit.results import AuditResult
 from audit.sampling import entropy
 
@@ -47,7 +47,7 @@ def add(commands: Any) -> None:
     )
     auditing.add_argument("--seed", type=int, help="makes the result reproducible (default: a fresh one, printed)")
     auditing.add_argument("--jobs", type=int, help="parallel workers (default: every core)")
-    auditing.add_argument("--out", type=Path, help="folder for audit.json, audit.csv, audit.png and audit.pdf")
+    auditing.add_argument("--out", type=Path, help="folder for audit.json, .csv, .tex, .html, .png and .pdf")
     auditing.add_argument(
         "--checkpoint",
         type=Path,
@@ -217,6 +217,8 @@ def _write(done: Sequence[AuditResult], confidence: float, out: Path) -> None:
     drawn = figure.certified_against_proven(done, confidence)
     for kind in ("png", "pdf"):
         results.write_whole(out / f"audit.{kind}", style.render(drawn, kind))
+    results.write_whole(out / "audit.tex", table.to_latex(done, confidence))
+    results.write_whole(out / "audit.html", page.render(done, confidence))
 
 
 def _writable(out: Path) -> None:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from audit.commands import AS_EXPECTED
 from audit.errors import AuditError
 from audit.studies import Study, studies
 
@@ -37,7 +38,7 @@ def _list(options: argparse.Namespace) -> int:
     first = max((len(study.name) for study in found), default=0)
     for study in found:
         print(f"{study.name:<{first}}  {study.summary}")
-    return 0
+    return AS_EXPECTED
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -48,7 +49,7 @@ def _run(options: argparse.Namespace) -> int:
         print(f"{study.name}: {study.summary}", flush=True)
         study.run(out / study.name, seed=options.seed, quick=options.quick)
         print(f"{study.name}: {out / study.name}, {time.perf_counter() - started:.0f} seconds", flush=True)
-    return 0
+    return AS_EXPECTED
 
 
 def _chosen(name: str) -> list[Study]:

@@ -15,6 +15,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from audit import results
+from audit.commands import AS_EXPECTED
 from audit.errors import AuditError
 from audit.exact import PrivacyProfile, knows_law
 from audit.registry import registered
@@ -45,7 +46,7 @@ def add(commands: Any) -> None:
         "--kind",
         choices=FIGURES,
         default="bounds",
-        help="of the figure: certified against proven bounds (default), or the profile or trade-off curve of one result",
+        help="of the figure: certified against proven bounds (default), or profile or trade-off curve of one result",
     )
     report.set_defaults(command=_report)
 
@@ -72,7 +73,7 @@ def _report(options: argparse.Namespace) -> int:
                 f"{options.figure} must end in one of {', '.join(f'.{known}' for known in style.FORMATS)}."
             )
         results.write_whole(options.figure, style.render(_draw(options.kind, chosen, family), kind))
-    return 0
+    return AS_EXPECTED
 
 
 def select(found: Sequence[AuditResult], patterns: Sequence[str] | None, file: Path) -> list[AuditResult]:

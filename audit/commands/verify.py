@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from audit import results, verify
+from audit.commands import AS_EXPECTED, SURPRISED
 from audit.commands.report import select
 from audit.registry import chosen
 from audit.reporting.escaping import visible
 from audit.reporting.numbers import lower
 from audit.results import AuditResult
-
-DIFFERENT = 1
 
 
 def add(commands: Any) -> None:
@@ -52,4 +51,4 @@ def _verify(options: argparse.Namespace) -> int:
         for difference in found.differences:
             print(f"  {visible(difference)}")
     print(f"{len(work) - failed} of {len(work)} results are as stored.")
-    return DIFFERENT if failed else 0
+    return SURPRISED if failed else AS_EXPECTED
