@@ -1,0 +1,152 @@
+"""Strategies of analysts who ask for randomised responses, some of whom try to cheat a filter.
+
+Answers of many transcripts enter, the next request of each leaves; see `mechanisms.interactive.Analyst`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.mechanism import Mechanism
+from mechanisms.budgets import Ledger, Request
+from mechanisms.laws import Floats
+from mechanisms.response import RandomisedResponse
+
+
+@dataclass(frozen=True)
+class _Menu:
+    """What the strategies share: a list of epsilons, cheapest first, to be spent on one person's yes or no."""
+
+    epsilons: tuple[float, ...]
+    rounds: int = 6
+
+    @cached_property
+    def menu(self) -> tuple[Request, ...]:
+        """See `Analyst`."""
+        return tuple(Request(RandomisedResponse(epsilon)) for epsilon in self.epsilons)
+
+
+@dataclass(frozen=True)
+class Repeater(_Menu):
+    """Ask for the first epsilon again and again, refused or not: composition that is not adaptive at all.
+
+    Examples
+    --------
+    >>> Repeater((0.5,)).choose(np.zeros((2, 1)), Ledger()).tolist()
+    [0, 0]
+    """
+
+    def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
+        """See `Analyst`."""
+        return np.zeros(len(answers), np.int64)
+
+
+@dataclass(frozen=True)
+class Gambler(_Menu):
+    """Look with small stakes; once the answers lean to one side, spend all on finding out, and do not take no for it.
+
+    While the lead of one answer is below ``lead`` it asks for the cheapest request. From then on it asks for the
+    dearest one, one place less dear for every refusal, and so exhausts the budget where it saw a leak.
+
+    Parameters
+    ----------
+    lead : int
+        Answers of one kind more than of the other that it takes for a leak.
+
+    Examples
+    --------
+    >>> Gambler((0.1, 1.0)).choose(np.array([[1.0, 1.0], [1.0, 0.0]]), Ledger()).tolist()
+    [1, 0]
+    """
+
+    lead: int = 2
+
+    def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
+        """See `Analyst`."""
+        lead = np.abs(np.nansum(2.0 * answers - 1.0, axis=1))
+        refused = sum(not granted for _, granted in ledger.entries)
+        dear = max(len(self.epsilons) - 1 - refused, 0)
+        return np.where(lead >= self.lead, dear, 0).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Doubler(_Menu):
+    """Raise the stake while answers repeat, go back to the lowest when they change: budgets chosen by the answers.
+
+    Examples
+    --------
+    >>> Doubler((0.1, 0.2, 0.4)).choose(np.array([[1.0, 1.0], [1.0, 0.0]]), Ledger()).tolist()
+    [1, 0]
+    """
+
+    def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
+        """See `Analyst`."""
+        streak = np.zeros(len(answers), np.int64)
+        alive = np.ones(len(answers), bool)
+        for column in answers[:, ::-1].T:
+            alive &= column == answers[:, -1]
+            streak += alive
+        return np.clip(streak - 1, 0, len(self.epsilons) - 1)
+
+
+@dataclass(frozen=True)
+class Interleaver(_Menu):
+    """Go from session to session as the answers say: after a yes to the next one, else to the one after that.
+
+    Each session is asked for the epsilon of the same place, so that each is asked until it refuses and beyond.
+
+    Examples
+    --------
+    >>> Interleaver((0.4, 0.3, 0.3)).choose(np.array([[1.0], [0.0]]), Ledger()).tolist()
+    [1, 2]
+    """
+
+    @cached_property
+    def menu(self) -> tuple[Request, ...]:
+        """One request a session."""
+        return tuple(Request(RandomisedResponse(epsilon), session) for session, epsilon in enumerate(self.epsilons))
+
+    def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
+        """See `Analyst`."""
+        steps = np.where(answers == 1.0, 1, 2).sum(axis=1)
+        return np.asarray(steps % len(self.epsilons), np.int64)
+
+
+@dataclass(frozen=True)
+class Follower:
+    """Ask one mechanism first and let its answer choose between two others: adaptive composition.
+
+    Parameters
+    ----------
+    first, above, below : Mechanism
+        Asked first; asked next where the first answer is above the threshold; asked next elsewhere.
+    threshold : float
+
+    Examples
+    --------
+    >>> from mechanisms.additive import Gaussian
+    >>> strategy = Follower(*[Gaussian(epsilon, 1e-5) for epsilon in (0.5, 1.0, 0.2)], threshold=0.5)
+    >>> strategy.choose(np.array([[0.7], [0.1]]), Ledger()).tolist()
+    [1, 2]
+    """
+
+    first: Mechanism
+    above: Mechanism
+    below: Mechanism
+    threshold: float
+    rounds: int = 2
+
+    @cached_property
+    def menu(self) -> tuple[Request, ...]:
+        """See `Analyst`."""
+        return tuple(map(Request, (self.first, self.above, self.below)))
+
+    def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
+        """See `Analyst`."""
+        if answers.shape[1] == 0:
+            return np.zeros(len(answers), np.int64)
+        return np.where(answers[:, 0] > self.threshold, 1, 2).astype(np.int64)

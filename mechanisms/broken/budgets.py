@@ -1,0 +1,45 @@
+"""Filters that lose count: one checks the budget after answering, one forgets a sub-session that it opened.
+
+Claims are the budgets; what an analyst gets out of them is more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mechanisms.budgets import Ledger, Request, SubSessions, TotalFilter
+
+
+@dataclass(frozen=True)
+class LateFilter(TotalFilter):
+    """Checks whether the budget is spent, not whether it covers the request: the last answer is given on credit.
+
+    Examples
+    --------
+    >>> from audit import PureDP
+    >>> from mechanisms.response import RandomisedResponse
+    >>> ask = Request(RandomisedResponse(0.6))
+    >>> LateFilter(PureDP(1.0)).admits(Ledger().after(ask, True), ask)
+    True
+    """
+
+    def admits(self, ledger: Ledger, request: Request) -> bool:
+        """Whether anything is left."""
+        return ledger.spent(self.budget).parameter < self.budget.parameter
+
+
+@dataclass(frozen=True)
+class ForgetfulSubSessions(SubSessions):
+    """Takes the first sub-session's share off the budget, and forgets those of all others.
+
+    Examples
+    --------
+    >>> from audit import PureDP
+    >>> round(ForgetfulSubSessions(PureDP(1.0), (0.3, 0.3)).rest, 6)
+    0.7
+    """
+
+    @property
+    def rest(self) -> float:
+        """What session 0 thinks is left."""
+        return self.budget.parameter - self.shares[0]

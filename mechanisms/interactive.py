@@ -1,0 +1,274 @@
+"""An analyst and the data, over many rounds: each request is chosen from the answers before it, and may be refused.
+
+An analyst's strategy, a filter and a dataset enter; the law of the transcript leaves. Adaptive, fully adaptive and
+concurrent composition are one mechanism here: they differ in what the analyst may choose and in the filter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import exact
+from audit.claims import Claim
+from audit.errors import AuditError
+from audit.neighbours import Adjacency, DatasetPair
+from mechanisms.base import Reference
+from mechanisms.budgets import Filter, Ledger, Request
+from mechanisms.laws import Floats
+
+MOST_TRANSCRIPTS = 1 << 16
+Indices = NDArray[np.intp]
+
+
+class Analyst(Protocol):
+    """A strategy: deterministic, since chance of the analyst's own tells nothing about the data."""
+
+    @property
+    def menu(self) -> tuple[Request, ...]:
+        """Every request it may make."""
+
+    @property
+    def rounds(self) -> int:
+        """Most requests in all."""
+
+    def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
+        """Choose the next request of many transcripts at once.
+
+        Parameters
+        ----------
+        answers : ndarray of float, shape (transcripts, rounds so far)
+            The answers of each; NaN where a request was refused.
+        ledger : Ledger
+            What all these transcripts have requested, and what was granted.
+
+        Returns
+        -------
+        ndarray of int, shape (transcripts,)
+            Places in the menu; -1 to stop.
+        """
+
+
+@dataclass(frozen=True)
+class TranscriptLaw:
+    """Law of the answers that one analyst gets, as rows of numbers: NaN where refused or no longer asked.
+
+    Transcripts with the same ledger are drawn and weighed together. Where every mechanism of the menu has finitely many
+    answers the law lists all transcripts.
+
+    Examples
+    --------
+    >>> from audit import PureDP
+    >>> from mechanisms.analysts import Gambler
+    >>> from mechanisms.budgets import TotalFilter
+    >>> law = Interaction(Gambler((0.2, 0.6), rounds=3), TotalFilter(PureDP(1.0)))((1,))
+    >>> law.sample(2, np.random.default_rng(0)), len(law.support)
+    (array([[0., 1., 0.],
+           [1., 1., 0.]]), 8)
+    """
+
+    analyst: Analyst
+    filter: Filter
+    dataset: Any
+
+    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw ``size`` transcripts, shape (size, rounds)."""
+        answers = np.full((size, self.analyst.rounds), np.nan)
+
+        def draw(rows: Indices, round_: int, law: Any) -> None:
+            answers[rows, round_] = law.sample(len(rows), rng)
+
+        for _ in self._follow(answers, draw):
+            pass
+        return answers
+
+    def log_density(self, outputs: NDArray[Any] | Sequence[tuple[float | None, ...]]) -> Floats:
+        """Log of the density at each transcript, shape (size,); -inf for one that the analyst cannot get."""
+        answers = np.array(outputs, float).reshape(-1, self.analyst.rounds)
+        total = np.zeros(len(answers))
+        expected = np.zeros(answers.shape, bool)
+
+        def weigh(rows: Indices, round_: int, law: Any) -> None:
+            expected[rows, round_] = True
+            known = rows[~np.isnan(answers[rows, round_])]
+            total[known] += law.log_density(answers[known, round_])
+
+        for _ in self._follow(answers, weigh):
+            pass
+        return np.where(np.all(np.isnan(answers) != expected, axis=1), total, -np.inf)
+
+    @property
+    def support(self) -> tuple[tuple[float | None, ...], ...]:
+        """All transcripts, None where refused or not asked; empty where an answer has infinitely many values.
+
+        Raises
+        ------
+        AuditError
+            If there are more than 65,536.
+        """
+        return self._enumerated[0]
+
+    @property
+    def log_probabilities(self) -> Floats:
+        """Log-probability of each transcript of ``support``."""
+        return self._enumerated[1]
+
+    def ledgers(self, answers: Floats) -> list[tuple[Indices, list[Ledger]]]:
+        """Transcripts grouped by what was requested: their rows, and the ledger after each round."""
+        history: dict[Ledger, list[Ledger]] = {Ledger(): []}
+        final: dict[Ledger, list[Indices]] = {}
+        alive: dict[Ledger, Indices] = {Ledger(): np.arange(len(answers))}
+        for groups in self._follow(answers, lambda rows, round_, law: None):
+            following: dict[Ledger, Indices] = {}
+            for before, after, rows in groups:
+                history.setdefault(after, [*history[before], after])
+                following[after] = np.concatenate([following.get(after, np.empty(0, int)), rows])
+            for ledger, rows in alive.items():
+                left = np.setdiff1d(rows, np.concatenate([np.empty(0, int), *following.values()]))
+                final.setdefault(ledger, []).append(left)
+            alive = following
+        for ledger, rows in alive.items():
+            final.setdefault(ledger, []).append(rows)
+        return [(np.concatenate(rows), history[ledger]) for ledger, rows in final.items() if sum(map(len, rows))]
+
+    def _follow(
+        self, answers: Floats, visit: Callable[[Indices, int, Any], None]
+    ) -> Iterator[list[tuple[Ledger, Ledger, Indices]]]:
+        """Lead transcripts round by round; ``visit`` is told which rows get an answer, when, and from which law."""
+        groups: dict[Ledger, Indices] = {Ledger(): np.arange(len(answers))}
+        for round_ in range(self.analyst.rounds):
+            steps = list(self._steps(answers, round_, groups))
+            merged: dict[Ledger, list[Indices]] = {}
+            for ledger, rows, request, granted in steps:
+                if granted:
+                    visit(rows, round_, self._law(request))
+                merged.setdefault(ledger.after(request, granted), []).append(rows)
+            yield [(ledger, ledger.after(request, granted), rows) for ledger, rows, request, granted in steps]
+            groups = {ledger: np.concatenate(parts) for ledger, parts in merged.items()}
+
+    def _steps(
+        self, answers: Floats, round_: int, groups: dict[Ledger, Indices]
+    ) -> Iterator[tuple[Ledger, Indices, Request, bool]]:
+        for ledger, rows in groups.items():
+            choices = self.analyst.choose(answers[rows, :round_], ledger)
+            for choice in np.unique(choices):
+                if choice >= 0:
+                    request = self.analyst.menu[choice]
+                    yield ledger, rows[choices == choice], request, self.filter.admits(ledger, request)
+
+    def _law(self, request: Request) -> Any:
+        return self._laws[self.analyst.menu.index(request)]
+
+    @cached_property
+    def _laws(self) -> list[Any]:
+        return [request.mechanism(self.dataset) for request in self.analyst.menu]
+
+    @cached_property
+    def _enumerated(self) -> tuple[tuple[tuple[float | None, ...], ...], Floats]:
+        if not all(_finite(law) for law in self._laws):
+            return (), np.empty(0)
+        answers, log_p = np.empty((1, 0)), np.zeros(1)
+        groups: dict[Ledger, Indices] = {Ledger(): np.arange(1)}
+        finished: list[tuple[Floats, Floats]] = []
+        for round_ in range(self.analyst.rounds):
+            parts: list[tuple[Floats, Floats, Ledger]] = []
+            stopped = np.ones(len(answers), bool)
+            for ledger, rows, request, granted in self._steps(answers, round_, groups):
+                stopped[rows] = False
+                law = self._law(request)
+                column = np.array(law.support, float) if granted else np.array([np.nan])
+                chances = np.asarray(law.log_probabilities, float) if granted else np.zeros(1)
+                grown = np.column_stack([np.repeat(answers[rows], len(column), axis=0), np.tile(column, len(rows))])
+                parts.append(
+                    (
+                        grown,
+                        np.repeat(log_p[rows], len(column)) + np.tile(chances, len(rows)),
+                        ledger.after(request, granted),
+                    )
+                )
+            finished.append((answers[stopped], log_p[stopped]))
+            if sum(len(part[1]) for part in parts) > MOST_TRANSCRIPTS:
+                raise AuditError(
+                    f"There are more than {MOST_TRANSCRIPTS:,} transcripts after {round_ + 1} rounds; ask for fewer "
+                    "rounds to have the law listed."
+                )
+            answers = np.concatenate([part[0] for part in parts]) if parts else np.empty((0, round_ + 1))
+            log_p = np.concatenate([part[1] for part in parts]) if parts else np.empty(0)
+            groups = {}
+            start = 0
+            for _, chances, ledger in parts:
+                places = np.arange(start, start + len(chances))
+                groups[ledger] = np.concatenate([groups.get(ledger, np.empty(0, int)), places])
+                start += len(chances)
+        finished.append((answers, log_p))
+        rows = [(*row, *[np.nan] * (self.analyst.rounds - len(row))) for part, _ in finished for row in part.tolist()]
+        listed = tuple(tuple(None if value != value else value for value in row) for row in rows)
+        return listed, np.concatenate([chances for _, chances in finished])
+
+
+@dataclass(frozen=True)
+class Interaction(Reference):
+    """Let an analyst ask through a filter; the whole transcript is released.
+
+    The claim is the filter's, whatever the analyst does.
+
+    Parameters
+    ----------
+    analyst : Analyst
+        The strategy.
+    filter : Filter
+        What grants and refuses.
+
+    Raises
+    ------
+    AuditError
+        If the menu is empty, or its mechanisms are for different neighbours.
+
+    Examples
+    --------
+    >>> from audit import PureDP
+    >>> from mechanisms.analysts import Gambler
+    >>> from mechanisms.budgets import TotalFilter
+    >>> mechanism = Interaction(Gambler((0.2, 0.6), rounds=3), TotalFilter(PureDP(1.0)))
+    >>> print(mechanism.claim, round(exact.exact_parameter(mechanism.claim, mechanism((0,)), mechanism((1,))), 6))
+    1-DP 1.0
+    """
+
+    analyst: Analyst
+    filter: Filter
+    name: ClassVar[str] = "interaction"
+
+    def __post_init__(self) -> None:
+        relations = {request.mechanism.adjacency for request in self.analyst.menu}
+        if len(relations) != 1:
+            shown = ", ".join(sorted(map(str, relations))) or "none"
+            raise AuditError(
+                f"The menu's mechanisms are for different neighbours ({shown}); they must be for the same."
+            )
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The filter's."""
+        return (self.filter.claim,)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The one that all mechanisms of the menu share."""
+        return self.analyst.menu[0].mechanism.adjacency  # type: ignore[return-value]  # None passes through
+
+    def __call__(self, dataset: Any) -> TranscriptLaw:
+        """Prepare the law of the transcript on one dataset."""
+        return TranscriptLaw(self.analyst, self.filter, dataset)
+
+    def worst_pairs(self) -> Sequence[DatasetPair]:
+        """Those of the menu's first mechanism."""
+        return self.analyst.menu[0].mechanism.worst_pairs()
+
+
+def _finite(law: Any) -> bool:
+    return exact.knows_law(law) and getattr(law, "support", None) is not None and getattr(law, "knots", None) is None

@@ -1,0 +1,245 @@
+"""Analysts against filters: laws by enumeration, budgets that hold for all strategies, odometers, broken filters."""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from audit import ZCDP, AuditError, PureDP, RenyiDP, audit, exact
+from audit.witnesses import Oracle
+from mechanisms.additive import Gaussian, Laplace
+from mechanisms.analysts import Doubler, Follower, Gambler, Interleaver, Repeater
+from mechanisms.broken.budgets import ForgetfulSubSessions, LateFilter
+from mechanisms.budgets import (
+    ConcentratedOdometer,
+    Ledger,
+    PureOdometer,
+    Request,
+    SubSessions,
+    TotalFilter,
+    Unlimited,
+)
+from mechanisms.interactive import Interaction
+from mechanisms.response import RandomisedResponse
+
+ANALYSTS = [
+    Repeater((0.3,)),
+    Gambler((0.1, 0.2, 0.4, 0.8)),
+    Gambler((0.15, 0.7), lead=1),
+    Doubler((0.1, 0.2, 0.4)),
+    Interleaver((0.4, 0.3, 0.2)),
+]
+FILTERS = [TotalFilter(PureDP(1.0)), TotalFilter(ZCDP(0.2)), SubSessions(PureDP(1.0), (0.3, 0.3))]
+
+
+def laws(analyst, guard):
+    mechanism = Interaction(analyst, guard)
+    return mechanism((0,)), mechanism((1,))
+
+
+def exact_parameter(analyst, guard, claim=None):
+    return exact.exact_parameter(claim or guard.claim, *laws(analyst, guard))
+
+
+@pytest.mark.parametrize("guard", FILTERS, ids=str)
+@pytest.mark.parametrize("analyst", ANALYSTS, ids=str)
+def test_no_strategy_gets_more_than_the_budget(analyst, guard):
+    true = exact_parameter(analyst, guard)
+    assert 0.1 * guard.claim.parameter < true <= guard.claim.parameter * (1 + 1e-9)
+    for law in laws(analyst, guard):
+        assert np.exp(law.log_probabilities).sum() == pytest.approx(1.0)
+        assert len(set(law.support)) == len(law.support)
+        assert law.log_density(law.support) == pytest.approx(law.log_probabilities)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**9), st.sampled_from(FILTERS))
+def test_no_table_of_choices_gets_more_than_the_budget(seed, guard):
+    """Strategies drawn at random among all: a choice for every history, refusals included."""
+    analyst = TableAnalyst(seed)
+    assert exact_parameter(analyst, guard) <= guard.claim.parameter * (1 + 1e-9)
+
+
+@dataclasses.dataclass(frozen=True)
+class TableAnalyst:
+    seed: int
+    rounds: int = 5
+
+    @property
+    def menu(self):
+        return tuple(
+            Request(RandomisedResponse(epsilon), session) for epsilon in (0.1, 0.25, 0.6) for session in range(3)
+        )
+
+    def choose(self, answers, ledger):
+        codes = np.nan_to_num(answers, nan=2.0) @ 3.0 ** np.arange(answers.shape[1]) + 1000 * answers.shape[1]
+        return np.array([np.random.default_rng([self.seed, int(code)]).integers(-1, len(self.menu)) for code in codes])
+
+
+def test_laws_are_those_of_a_run_by_run_simulation(fit):
+    # p-values below 1e-6 fail: the false-alarm chance
+    analyst, guard = Gambler((0.1, 0.2, 0.4, 0.8), rounds=4), TotalFilter(PureDP(1.0))
+    law = Interaction(analyst, guard)((1,))
+    rng = np.random.default_rng(8)
+
+    def one_run():
+        answers, ledger = np.empty((1, 0)), Ledger()
+        for _ in range(analyst.rounds):
+            request = analyst.menu[analyst.choose(answers, ledger)[0]]
+            granted = guard.admits(ledger, request)
+            answer = rng.random() < request.mechanism.truth if granted else np.nan
+            answers, ledger = np.append(answers, [[float(answer)]], axis=1), ledger.after(request, granted)
+        return tuple(None if value != value else value for value in answers[0].tolist())
+
+    def packed(rows):
+        outputs = np.empty(len(rows), object)
+        outputs[:] = [repr(row) for row in rows]
+        return outputs
+
+    named = dataclasses.make_dataclass("Named", ["support", "log_probabilities"])(
+        [repr(row) for row in law.support], law.log_probabilities
+    )
+    assert fit(named, packed([one_run() for _ in range(4000)])) > 1e-6
+    drawn = law.sample(200_000, rng)
+    assert fit(named, packed([tuple(None if v != v else v for v in row) for row in drawn.tolist()])) > 1e-6
+    other = Interaction(analyst, guard)((0,)).sample(200_000, rng)
+    assert fit(named, packed([tuple(None if v != v else v for v in row) for row in other.tolist()])) < 1e-6
+
+
+def test_a_transcript_that_the_analyst_cannot_get_is_impossible():
+    law = Interaction(Repeater((0.6,), rounds=3), TotalFilter(PureDP(1.0)))((0,))
+    rows = np.array([[0.0, np.nan, np.nan], [0.0, 1.0, np.nan], [np.nan] * 3])
+    assert np.isfinite(law.log_density(rows)).tolist() == [True, False, False]
+    assert law.support == ((0.0, None, None), (1.0, None, None))
+
+
+def test_a_gambler_spends_all_where_it_saw_a_leak():
+    analyst, guard = Gambler((0.1, 0.2, 0.4, 0.8)), TotalFilter(PureDP(1.0))
+    law = Interaction(analyst, guard)((1,))
+    drawn = law.sample(2000, np.random.default_rng(0))
+    spent = np.empty(len(drawn))
+    for rows, history in law.ledgers(drawn):
+        spent[rows] = PureOdometer().reading(history[-1])
+    leaked = drawn[:, 0] == drawn[:, 1]
+    assert np.all(spent[leaked] >= 0.6)
+    assert spent[leaked].max() == pytest.approx(1.0)
+    assert spent[~leaked].min() == pytest.approx(0.6)
+    assert exact_parameter(analyst, guard) == pytest.approx(1.0)
+    fixed = exact_parameter(Repeater((0.1,)), guard)
+    assert fixed == pytest.approx(0.6)  # six requests that do not adapt
+
+
+@pytest.mark.parametrize(
+    ("analyst", "guard", "true"),
+    [
+        (Repeater((0.6,)), LateFilter(PureDP(1.0)), 1.2),
+        (Gambler((0.2, 0.7), lead=1), LateFilter(PureDP(1.0)), 1.6),
+        (Interleaver((0.35, 0.3, 0.3), rounds=8), ForgetfulSubSessions(PureDP(1.0), (0.3, 0.3)), 1.3),
+        (Repeater((1.0,), rounds=2), LateFilter(ZCDP(0.5)), 2 * math.tanh(0.5)),
+    ],
+    ids=["late", "late, gambled", "forgetful", "late, zCDP"],
+)
+def test_broken_filters_are_refuted_and_their_sound_twins_are_not(analyst, guard, true):
+    assert exact_parameter(analyst, guard) == pytest.approx(true, rel=1e-6)
+    broken = audit(Interaction(analyst, guard), trials=100_000, confidence=0.999, seed=1)
+    assert broken.violates_claim
+    assert broken.lower_bound <= broken.exact
+    parent = type(guard).__mro__[1]
+    sound = Interaction(analyst, parent(**{f.name: getattr(guard, f.name) for f in dataclasses.fields(guard)}))
+    assert not audit(sound, trials=100_000, confidence=0.999, seed=1).violates_claim
+
+
+def test_concurrent_sessions_together_cost_the_sum_of_their_budgets():
+    """All orders of asking three sessions dry cost the same, and the whole budget where answers agree."""
+    guard = SubSessions(PureDP(1.0), (0.3, 0.3))
+    for order in itertools.permutations((0, 1, 2)):
+        analyst = FixedOrder(order)
+        assert exact_parameter(analyst, guard) == pytest.approx(1.0)
+    with pytest.raises(AuditError, match="Session 3 is not open"):
+        guard.admits(Ledger(), Request(RandomisedResponse(0.1), 3))
+
+
+@dataclasses.dataclass(frozen=True)
+class FixedOrder:
+    order: tuple[int, ...]
+    rounds: int = 3
+
+    @property
+    def menu(self):
+        return tuple(Request(RandomisedResponse(epsilon), i) for i, epsilon in enumerate((0.4, 0.3, 0.3)))
+
+    def choose(self, answers, ledger):
+        return np.full(len(answers), self.order[answers.shape[1]])
+
+
+def losses(law, law_prime):
+    return law.log_probabilities - law_prime.log_density(law.support)
+
+
+def test_the_pure_odometer_always_covers_the_loss():
+    law, law_prime = laws(Doubler((0.1, 0.2, 0.4)), Unlimited(PureDP(2.4)))
+    answers = np.array(law.support, float)
+    readings = np.empty(len(answers))
+    for rows, history in law.ledgers(answers):
+        readings[rows] = PureOdometer().reading(history[-1])
+    assert np.all(np.abs(losses(law, law_prime)) <= readings + 1e-9)
+    assert readings.min() < 0.9 < readings.max()
+
+
+@pytest.mark.parametrize("delta", [0.3, 0.05])
+def test_the_concentrated_odometer_covers_the_loss_at_all_times_at_once(delta):
+    """Exact chance that the loss ever passes the reading, against an analyst who stops as soon as it does."""
+    odometer = ConcentratedOdometer(delta, 0.5)
+    law, _ = laws(Doubler((0.25, 0.3, 0.35), rounds=10), Unlimited(PureDP(3.5)))
+    answers = np.array(law.support, float)
+    exceeded = np.zeros(len(answers), bool)
+    for rows, history in law.ledgers(answers):
+        steps = np.zeros(len(rows))
+        for round_, ledger in enumerate(history):
+            mechanism = ledger.entries[-1][0].mechanism
+            column = answers[rows, round_]
+            steps += mechanism((0,)).log_density(column) - mechanism((1,)).log_density(column)
+            exceeded[rows] |= steps > odometer.reading(ledger)
+    chance = np.exp(law.log_probabilities[exceeded]).sum()
+    assert 0.01 * delta < chance <= delta
+    careless = dataclasses.replace(odometer, delta=0.999)  # claims less than it may
+    assert careless.slope < odometer.slope
+
+
+def test_adaptive_composition_of_gaussian_noise():
+    """A second query whose noise the first answer chooses: zCDP adds up, and the transcript has a density."""
+    analyst = Follower(Gaussian(1.0, 1e-3), Gaussian(2.0, 1e-3), Gaussian(0.5, 1e-3), threshold=0.5)
+    worst = analyst.first.claims[2].rho + analyst.above.claims[2].rho
+    mechanism = Interaction(analyst, TotalFilter(ZCDP(worst)))
+    pair = mechanism.worst_pairs()[0]
+    law = mechanism(pair.x)
+    drawn = law.sample(1000, np.random.default_rng(0))
+    first, second = mechanism.analyst.first(pair.x), [one(pair.x) for one in (analyst.above, analyst.below)]
+    expected = first.log_density(drawn[:, 0]) + np.where(
+        drawn[:, 0] > 0.5, *(law_.log_density(drawn[:, 1]) for law_ in second)
+    )
+    assert law.log_density(drawn) == pytest.approx(expected)
+    assert not exact.knows_law(law)
+    oracle = [Oracle(law, mechanism(pair.x_prime))]
+    for claim in (mechanism.claim, RenyiDP(2.0, 2.0 * worst)):
+        result = audit(mechanism, claim=claim, trials=40_000, seed=3, witnesses=oracle)
+        assert 0.3 * claim.parameter < result.lower_bound < claim.parameter
+
+
+def test_what_cannot_be_asked_is_a_sentence():
+    with pytest.raises(AuditError, match="different neighbours"):
+        Interaction(Follower(Laplace(1.0), Laplace(1.0), RandomisedResponse(1.0), 0.0), TotalFilter(PureDP(1.0)))
+    with pytest.raises(AuditError, match="different neighbours"):
+        Interaction(Repeater(()), TotalFilter(PureDP(1.0)))
+    with pytest.raises(AuditError, match="more than the budget"):
+        SubSessions(PureDP(1.0), (0.6, 0.6))
+    with pytest.raises(AuditError, match=r"must be PureDP\(epsilon\) or ZCDP"):
+        TotalFilter(RenyiDP(2.0, 1.0))
+    with pytest.raises(AuditError, match="buys pure DP only"):
+        TotalFilter(PureDP(1.0)).admits(Ledger(), Request(Gaussian(1.0, 1e-3)))
+    with pytest.raises(AuditError, match="ask for fewer rounds"):
+        _ = Interaction(Repeater((0.01,), rounds=18), TotalFilter(PureDP(1.0)))((0,)).support
