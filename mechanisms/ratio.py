@@ -298,7 +298,7 @@ class BoundedRatioLaw:
         return RatioLaw(float(self.ones), float(self.persons), 2.0 / self.mechanism.epsilon_release)
 
     @cached_property
-    def parts(self) -> tuple[float, ScaleMixture]:
+    def refusal_and_answer(self) -> tuple[float, ScaleMixture]:
         """Log-probability of the way out, and the law of everything else."""
         scale = 1.0 / self.mechanism.rate
         reach = math.ceil(scale * math.log(2e15))
@@ -322,7 +322,7 @@ class BoundedRatioLaw:
     @property
     def scale(self) -> float:
         """The least scale of the noise."""
-        return float(self.parts[1].scales.min())
+        return float(self.refusal_and_answer[1].scales.min())
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw ``size`` outputs, shape (size,), by running the algorithm."""
@@ -334,7 +334,7 @@ class BoundedRatioLaw:
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
         """Log of the density at each output, shape (size,)."""
-        out, mixture = self.parts
+        out, mixture = self.refusal_and_answer
         return np.logaddexp(mixture.log_density(outputs), out + self.naive.log_density(outputs))
 
 
