@@ -17,7 +17,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from audit import compare, results, suite
-from audit.commands import AS_EXPECTED, BAD_INPUT, SURPRISED, auditing, experiment, report, verify
+from audit.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED, auditing, experiment, report, verify
 from audit.errors import AuditError
 from audit.registry import chosen, registered
 from audit.sampling import entropy
@@ -31,6 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AuditError as error:
         print(f"epsaudit: {error}", file=sys.stderr)
         return BAD_INPUT
+    except KeyboardInterrupt:
+        print("epsaudit: interrupted.", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return AS_EXPECTED
