@@ -64,11 +64,11 @@ class Claim(ABC):
 
         A claim whose parameter is below this value contradicts p <= e^epsilon p' + delta being attained.
         """
-        flat = [
-            _least_on_line(self, float(e), float(d))
-            for e, d in np.broadcast(np.asarray(epsilon, float), np.asarray(delta, float))
-        ]
-        return np.reshape(flat, np.broadcast_shapes(np.shape(epsilon), np.shape(delta)))
+        epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
+        value = np.where(delta >= 1.0, np.inf, 0.0)
+        between = (delta > 0.0) & (delta < 1.0)
+        value[between] = _least_on_lines(self, epsilon[between], delta[between])
+        return value
 
     def profile(self, epsilon: float) -> float:
         """Privacy profile: the least delta such that the claim implies (epsilon, delta)-DP, epsilon >= 0.
@@ -209,23 +209,27 @@ class ZCDP(Claim):
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
         """See `Claim.least`: sup over a >= 1 of D_a / a, both directions, by a grid over a refined at its maximum.
 
-        A grid can only fall short of the supremum, so the result is never above the true value.
+        Orders that are tried can only fall short of the supremum, so the result is never above the true value.
         """
+        p, p_prime = np.asarray(p, float)[..., None], np.asarray(p_prime, float)[..., None]
 
-        def ratio(order: Floats) -> Floats:
-            return (
-                _two_sided_renyi(order, np.asarray(p, float)[..., None], np.asarray(p_prime, float)[..., None]) / order
-            )
+        def ratio(exponents: Floats) -> Floats:
+            orders = 1.0 + np.exp(exponents)
+            return np.asarray(_two_sided_renyi(orders, p, p_prime) / orders)
 
-        exponents = np.linspace(math.log(1e-4), math.log(1e5), 33)
-        for _ in range(3):
-            values = ratio(1.0 + np.exp(exponents))
-            centre = np.take_along_axis(
-                np.broadcast_to(exponents, values.shape), np.argmax(values, axis=-1)[..., None], axis=-1
-            )
-            step = np.diff(exponents[..., :2], axis=-1)
-            exponents = centre + step * np.linspace(-1.0, 1.0, 9)
-        return np.asarray(np.max(ratio(1.0 + np.exp(exponents)), axis=-1))
+        exponents = np.linspace(math.log(1e-4), math.log(1e6), 36)
+        values = ratio(exponents)
+        best = np.max(values, axis=-1, keepdims=True)
+        centre = np.clip(np.argmax(values, axis=-1)[..., None], 1, exponents.size - 2)
+        around = np.take_along_axis(values, centre + np.arange(-1, 2), axis=-1)
+        centre, step = exponents[centre], float(exponents[1] - exponents[0])
+        for _ in range(2):  # to the vertex of a parabola through three values, and again from nearer ones
+            centre = centre + step * _vertex(around)
+            step /= 4.0
+            around = ratio(centre + step * np.arange(-1, 2))
+            best = np.maximum(best, np.max(around, axis=-1, keepdims=True))
+        best = np.maximum(best, ratio(centre + step * _vertex(around)))
+        return np.asarray(best[..., 0])
 
     def __str__(self) -> str:
         return f"{self.rho:.6g}-zCDP"
@@ -380,27 +384,36 @@ def _least_epsilon_at(epsilon: ArrayLike, delta: ArrayLike, claimed_delta: float
     return np.where(delta < claimed_delta, 0.0, np.where(delta >= 1.0, np.inf, np.maximum(theta, 0.0)))
 
 
-def _least_on_line(claim: Claim, epsilon: float, delta: float) -> float:
-    """Minimum of ``claim.least`` on the line p = e^epsilon p' + delta, by a grid over p' refined three times.
+def _vertex(values: Floats) -> Floats:
+    """Where the parabola through three equally spaced values has its top, in steps from the middle, within [-1, 1]."""
+    left, middle, right = values[..., :1], values[..., 1:2], values[..., 2:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        offset = 0.5 * (right - left) / (2.0 * middle - left - right)
+    return np.asarray(np.clip(np.nan_to_num(offset, posinf=0.0, neginf=0.0), -1.0, 1.0))
+
+
+def _least_on_lines(claim: Claim, epsilon: Floats, delta: Floats) -> Floats:
+    """Minimum of ``claim.least`` on each line p = e^epsilon p' + delta, by a grid over p' that zooms in.
 
     The allowed (p, p') of a Renyi-type claim form a convex set, so the minimum is the parameter at which that
     set first touches the line; along the line ``least`` is quasi-convex and a zooming grid finds it.
     """
-    if delta <= 0.0:
-        return 0.0
-    if delta >= 1.0:
-        return math.inf
-    top = (1.0 - delta) * math.exp(-epsilon)
-    position = np.linspace(min(math.log(delta), -20.0) - 20.0, 16.0, 65)  # logit of p' / top: both ends matter
-    value = math.inf
-    for _ in range(6):
-        share = expit(position)
-        p_prime = top * share
+    value = np.full(epsilon.shape, np.inf)
+    if value.size == 0:
+        return value
+    epsilon, delta = epsilon[:, None], delta[:, None]
+    # logit of p' over its greatest value: both ends matter
+    low, high = np.minimum(np.log(delta), -20.0) - 20.0, np.full(delta.shape, 16.0)
+    points = 33
+    for _ in range(13):
+        position = low + (high - low) * np.linspace(0.0, 1.0, points)
+        p_prime = (1.0 - delta) * np.exp(-epsilon) * expit(position)
         # 1 - p = (1 - delta) (1 - share) exactly; p computed so stays within [0, 1]
         p = 1.0 - (1.0 - delta) * expit(-position)
-        p = np.where(p < 0.5, math.exp(epsilon) * p_prime + delta, p)
+        p = np.where(p < 0.5, np.exp(epsilon) * p_prime + delta, p)
         values = np.asarray(claim.least(p, p_prime))
-        best = int(np.argmin(values))
-        value = min(value, float(values[best]))
-        position = np.linspace(position[max(best - 1, 0)], position[min(best + 1, len(position) - 1)], 17)
+        value = np.minimum(value, values.min(axis=1))
+        best = np.argmin(values, axis=1)[:, None]
+        low, high = (np.take_along_axis(position, np.clip(best + side, 0, points - 1), axis=1) for side in (-1, 1))
+        points = 7
     return value
