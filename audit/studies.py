@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from audit.errors import AuditError, whole_at_least
+from audit.errors import AuditError
+from audit.reporting.studies import run
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Study:
         Unique, in kebab-case: what a user types, and the folder of its results.
     module : str
         Importable name of a module with ``main(out: Path, seed: int, quick: bool) -> None``, which writes data.csv,
-        data.json, table.tex, figures as PNG and PDF into the folder ``out``: the same data for the same seed.
+        data.json, table.tex, figures as PNG and PDF into the folder ``out``: the same data for the same seed. See
+        `audit.reporting.studies` for what helps.
     summary : str
         In one line, what is measured.
     """
@@ -35,14 +37,14 @@ class Study:
     summary: str
 
     def run(self, out: Path, seed: int = 0, quick: bool = False) -> None:
-        """Import the module and run the study; raises `AuditError` if it cannot be imported."""
+        """Import the module and run the study into ``out``; raises `AuditError` if it cannot be imported."""
         try:
             main = importlib.import_module(self.module).main
         except (ImportError, AttributeError) as error:
             raise AuditError(
                 f"Study {self.name!r} cannot be imported ({error}); is one of its extras missing?"
             ) from error
-        main(Path(out), seed=whole_at_least(seed, 0, "seed"), quick=quick)
+        run(main, Path(out), seed, quick)
 
 
 def studies() -> dict[str, Study]:

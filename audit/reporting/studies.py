@@ -1,6 +1,7 @@
 """What every study writes: data.csv and data.json, figures as PNG and PDF, table.tex; and its command line.
 
-Rows and figures enter; files leave, whole or not at all, and the same for the same rows.
+Rows and figures enter; files leave, whole or not at all, and the same for the same rows. What is not the same, time and
+machine, goes to provenance.json.
 """
 
 from __future__ import annotations
@@ -8,12 +9,15 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from matplotlib.figure import Figure
 
+from audit.errors import whole_at_least
+from audit.provenance import execution, provenance
 from audit.reporting.columns import Column, Row, to_csv, to_latex
 from audit.reporting.style import render
 from audit.results import write_whole
@@ -60,6 +64,23 @@ def write_table(out: Path, rows: Sequence[Row], columns: Sequence[Column], capti
     write_whole(out / "table.tex", to_latex(rows, columns, caption, label=f"tab:{out.name}"))
 
 
+def run(main: Main, out: Path, seed: int = 0, quick: bool = False) -> None:
+    """Run a study, and write provenance.json beside its data: versions and commit, seed, command, machine and time.
+
+    Raises
+    ------
+    AuditError
+        If the seed is no whole number of at least 0, or ``out`` cannot be written to: before anything is run.
+    """
+    seed = whole_at_least(seed, 0, "seed")
+    facts = {"seed": seed, "quick": quick, **provenance()}
+    write_json(out / "provenance.json", facts)
+    started = time.perf_counter()
+    main(out, seed=seed, quick=quick)
+    seconds = time.perf_counter() - started
+    write_json(out / "provenance.json", {**facts, "execution": {**execution(seconds), "seconds": round(seconds, 1)}})
+
+
 def run_as_script(main: Main, description: str | None, out: str) -> None:
     """Read --out, --seed and --quick from the command line and run the study: the last line of its module."""
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
@@ -67,7 +88,7 @@ def run_as_script(main: Main, description: str | None, out: str) -> None:
     parser.add_argument("--seed", type=int, default=0, help="root of all random streams (default 0)")
     parser.add_argument("--quick", action="store_true", help="a few seconds, for a look")
     arguments = parser.parse_args()
-    main(arguments.out, seed=arguments.seed, quick=arguments.quick)
+    run(main, arguments.out, arguments.seed, arguments.quick)
 
 
 def _finite(value: Any) -> Any:
