@@ -1,17 +1,19 @@
 """Simple mechanisms with many canaries, one a person; their leak is known exactly, to test one-run audits on.
 
 Who is included enters, scores leave; nothing is trained. Persons leak independently of each other, the best case for
-an audit in one run, except in `SpillingResponse`, which spends its delta on many persons at once.
+an audit in one run, except in `SpillingResponse` and `ConspiringResponse`, which spend their delta on many at once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
+from scipy.stats import binom
 
 from audit.claims import ApproxDP, Claim, GaussianDP, PureDP
 from audit.errors import AuditError, fraction, whole_at_least
@@ -70,9 +72,8 @@ class SpillingResponse:
     """Randomised response that now and then tells the truth about ``spilled`` random persons at once.
 
     It spills with probability delta m / spilled, so each person is told on with probability delta: (epsilon, delta)-DP,
-    since given that a person is not among the spilled their answer is epsilon-DP, whatever else is released. All at
-    once is how delta does the most harm to an audit in one run: it is what the term 2 m delta of the bound of Steinke,
-    Nasr and Jagielski (2023) allows for.
+    since given that a person is not among the spilled their answer is epsilon-DP, whatever else is released. Many at
+    once is how delta harms an audit in one run: the term 2 m delta of Steinke, Nasr and Jagielski (2023) is for that.
 
     Parameters
     ----------
@@ -128,6 +129,81 @@ class SpillingResponse:
 
 
 @dataclass(frozen=True)
+class ConspiringResponse:
+    """Randomised response that now and then is drawn again until at least ``right`` persons have told the truth.
+
+    The worst (epsilon, delta)-DP mechanism for guesses about everybody: ``right`` or more of them are right exactly as
+    often as the theorem in `audit.one_run.binomial` allows; the proof of its privacy is there.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Privacy parameters, epsilon above 0.
+    canaries, right : int
+        How many persons, and how many of them are to have told the truth.
+
+    Raises
+    ------
+    AuditError
+        If a parameter is out of range, or delta is so large that every draw would have to be such.
+
+    Examples
+    --------
+    >>> mechanism = ConspiringResponse(1.0, 1e-3, 100, 82)
+    >>> round(mechanism.reached, 4)  # 0.0257 if delta were 0
+    0.0283
+    """
+
+    epsilon: float
+    delta: float
+    canaries: int
+    right: int
+    name: ClassVar[str] = "randomised response that conspires"
+
+    def __post_init__(self) -> None:
+        positive(self.epsilon, "epsilon")
+        fraction(self.delta, "delta")
+        whole_at_least(self.canaries, 1, "number of canaries")
+        whole_at_least(self.right, 1, "number of true answers")
+        if self.right > self.canaries or self.chance > 1.0:
+            raise AuditError(
+                f"delta = {self.delta:g} is more than enough for {self.right} true answers among {self.canaries}; give "
+                "less, or ask for more."
+            )
+
+    @cached_property
+    def chance(self) -> float:
+        """Probability of a conspiracy: m delta P[W >= v] / (v P[W = v])."""
+        log_odds = self._usual.logsf(self.right - 1) - self._usual.logpmf(self.right)
+        return float(self.canaries * self.delta / self.right * np.exp(log_odds))
+
+    @cached_property
+    def _usual(self) -> Any:
+        """How many tell the truth without a conspiracy."""
+        return binom(self.canaries, expit(self.epsilon))
+
+    @property
+    def reached(self) -> float:
+        """Probability of ``right`` or more true answers."""
+        usual = float(self._usual.sf(self.right - 1))
+        return usual + self.chance * (1.0 - usual)
+
+    @property
+    def claim(self) -> Claim:
+        """See the docstring of `audit.one_run.binomial`."""
+        return ApproxDP(self.epsilon, self.delta)
+
+    def scores(self, included: Bools, rng: np.random.Generator, progress: StepCallback | None = None) -> Floats:
+        """Return 1 for 'included' and -1 for 'not'."""
+        quantile = rng.random()
+        if rng.random() < self.chance:  # the upper tail, from which it is drawn again
+            quantile = 1.0 - quantile * float(self._usual.sf(self.right - 1))
+        truthful = np.zeros(self.canaries, dtype=bool)
+        truthful[rng.permutation(self.canaries)[: int(self._usual.ppf(quantile))]] = True
+        return np.where(included == truthful, 1.0, -1.0)
+
+
+@dataclass(frozen=True)
 class NoisyVectorSum:
     """The sum of persons' unit vectors, one a coordinate, with Gaussian noise: mu-Gaussian DP, no interference.
 
@@ -162,7 +238,7 @@ class NoisyVectorSum:
         if self.delta is not None:
             fraction(self.delta, "delta", open_below=True)
 
-    @property
+    @cached_property
     def claim(self) -> Claim:
         """Dong, Roth and Su (2022), Theorem 2.7, and its conversion."""
         gaussian = GaussianDP(self.mu)

@@ -2,44 +2,65 @@
 
 Numbers of canaries, guesses and correct guesses enter; a p-value, or the epsilon or delta that it rejects, leaves.
 
-The theorem (Steinke, Nasr and Jagielski 2023, 'Privacy Auditing with One (1) Training Run', Theorem 5.2). Each of m
-canaries is in the dataset by a fair coin of its own, and the output decides r guesses. Whatever the output, the number
-of correct guesses is stochastically at most W + F: W is Binomial(r, q), q = 1 / (1 + e^-epsilon), and F >= 0 is
-independent of W and depends on the output, with mean at most 2 m delta over all outputs. Since P[W + F >= v] is at
-most P[W >= v] plus the mean of F times the greatest P[v - i <= W < v] / i over i >= 1,
+Each of m canaries is in the dataset by a fair coin of its own, and the output decides r guesses, v of which are right.
+Let q = 1 / (1 + e^-epsilon), W ~ Binomial(r, q), b_k = P[W = k] and beta = P[W >= v].
 
-    P[v or more are correct] <= beta + 2 m delta a,  beta = P[W >= v],  a = max over i of P[v - i <= W < v] / i.
+**Published** (Steinke, Nasr and Jagielski 2023, 'Privacy Auditing with One (1) Training Run'): v or more guesses are
+right with probability at most
 
-For delta = 0 the bound holds given the output, so r may depend on it. For delta > 0 with one r, it is the p-value. If
-the output decides r as well, F may be large just where a is: the p-value at the r that came up is then not proven.
-What is proven: P[reject] <= max over r of beta + 2 m delta times the max over r of a, so that rejecting when beta is
-at most a share of alpha and 2 m delta a at most the rest, at every epsilon up to the bound, keeps the level for every
-such rule (``leak_share`` below).
+    beta + 2 m delta max over i >= 1 of P[v - i <= W < v] / i.
 
-Inverting. (epsilon, delta)-DP implies (epsilon', delta')-DP for larger epsilon' or delta', so that a bound b for which
-the test at b rejects exceeds the truth only if the truth is rejected through b, an event of the form 'v or more' whose
-probability the theorem at b limits: no monotonicity of the p-value is needed.
+**Sharp** (ours; for delta = 0 the same): the greatest probability that any (epsilon, delta)-DP mechanism reaches is
+
+    min(1, beta + m delta beta (1 - beta) / (v b_v)).
+
+Proof. As in `audit.one_run.worst_case`, averaging over all flips of coins with their guesses and over the order of the
+canaries leaves numbers p_k = P[k right] with sum over k of [k p_k - e^epsilon (r - k + 1) p_(k-1)]+ <= m delta. Write
+p_k = b_k g_k. As k b_k = e^epsilon (r - k + 1) b_(k-1), the constraint says that g rises at k by some s_k with sum of
+k b_k s_k <= m delta; it may fall freely, which does not help. With T_k = P[W >= k] the total 1 is g_0 + sum of s_k
+T_k, and so P[v or more] = T_v + sum of s_k T_max(k, v) (1 - T_min(k, v)). Per unit of its cost k b_k, a rise gains
+most at k = v: T_k / b_k falls and P[W < k] / b_(k-1) rises in k, as binomials are log-concave. A rise at v that uses
+all of m delta gives the formula. It is attained: g only rises, so the constraint of the other direction holds with 0
+to spare, and randomised response, conditioned now and then on v or more guesses being right, is (epsilon, delta)-DP
+(`mechanisms.one_run.ConspiringResponse`).
+
+**If the output decides r** too: for delta = 0 the bound holds given the output. For delta > 0 the p-value at the r
+that came up is not proven, as delta may be spent where r makes it tell most; the same proof gives P[reject] <= max
+over r of beta + m delta max over r of the factor of m delta. Rejecting when the first is at most a share of alpha and
+the second at most the rest, at every epsilon up to the bound, keeps the level (``leak_share`` below).
+
+**Inverting.** (epsilon, delta)-DP implies (epsilon', delta')-DP for larger epsilon' or delta'. A bound b at which the
+test rejects exceeds the truth only if the truth is rejected through b, an event of the form 'v or more' whose
+probability the theorem at b limits; so the bound is valid even where a p-value should not be monotone.
+
+**Checked.** `audit.one_run.worst_case` finds the greatest probability by linear programming, and agrees with the sharp
+formula. The published one was never below it at p-values up to 0.6, and its term for delta at least 2.5 times too
+large; near 1 it falls short (m = r = 2, v = 1, epsilon = 1, delta = 0.1: 0.957 where 0.962 is attained), so
+confidences below one half are refused. ``python -m experiments.one_run_validity worst-case`` prints this.
 """
 
 from __future__ import annotations
 
 import functools
-import math
+from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import betainc, betaincc, expit, gammaln, log_expit, logit
 from scipy.stats import binom
 
 from audit.certificates import clopper_pearson_lower
+
+Method = Literal["sharp", "binomial"]
 
 STRIDE = 1024
 """Probabilities of W computed at a time while looking for the greatest mean."""
 
 LOOKS = 17
-"""Epsilons up to a bound at which the share for delta is checked: a is smooth in epsilon, with one maximum."""
+"""Epsilons up to a bound at which the share for delta is checked: its factor is smooth in epsilon, with one maximum."""
 
 
-def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
+def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float, method: Method = "sharp") -> float:
     """Greatest probability that ``correct`` or more of ``guesses`` guesses are right under (epsilon, delta)-DP.
 
     Parameters
@@ -48,32 +69,55 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
         m, r and v: 0 <= v <= r <= m.
     epsilon, delta : float
         At least 0; delta at most 1.
-
-    Returns
-    -------
-    float
-        beta + 2 m delta a of the module's docstring, at most 1.
+    method : 'sharp' or 'binomial'
+        Our formula, or the published one.
 
     Examples
     --------
-    >>> round(p_value(1000, 100, 75, 0.673, 1e-4), 4)
-    0.05
+    >>> round(p_value(2, 2, 1, 1.0, 0.1), 4), round(p_value(2, 2, 1, 1.0, 0.1, "binomial"), 4)
+    (0.9618, 0.9566)
     """
-    beta, leak = parts(guesses, correct, epsilon)
-    return min(1.0, beta + 2.0 * canaries * delta * leak)
+    beta = tail(guesses, correct, epsilon)
+    return min(1.0, beta + canaries * delta * LEAKS[method](guesses, correct, epsilon))
 
 
-def parts(guesses: int, correct: int, epsilon: float) -> tuple[float, float]:
-    """Return beta = P[W >= v] and a = max over i >= 1 of P[v - i <= W < v] / i, W ~ Binomial(r, 1 / (1 + e^-epsilon)).
+def tail(guesses: int, correct: int, epsilon: float) -> float:
+    """Return beta = P[W >= v].
 
     Examples
     --------
-    >>> [round(part, 6) for part in parts(2, 2, 0.0)]
-    [0.25, 0.5]
+    >>> round(tail(2, 2, 0.0), 6)
+    0.25
+    """
+    return 1.0 if correct == 0 else float(betainc(correct, guesses - correct + 1, expit(epsilon)))
+
+
+def sharp_leak(guesses: int, correct: int, epsilon: float) -> float:
+    """Return beta (1 - beta) / (v b_v): what a unit of m delta adds at most.
+
+    Examples
+    --------
+    >>> round(sharp_leak(2, 2, 0.0), 6)  # 0.25 * 0.75 / (2 * 0.25)
+    0.375
+    """
+    if correct == 0:
+        return 0.0  # v or more is certain
+    wrong, q = guesses - correct, float(expit(epsilon))
+    log_choices = gammaln(guesses + 1) - gammaln(correct + 1) - gammaln(wrong + 1)
+    log_mass = log_choices + correct * log_expit(epsilon) + wrong * log_expit(-epsilon)
+    log_tail = np.log(betainc(correct, wrong + 1, q)) if log_mass > -600.0 else binom.logsf(correct - 1, guesses, q)
+    return float(np.exp(log_tail - log_mass) * betaincc(correct, wrong + 1, q) / correct)
+
+
+def published_leak(guesses: int, correct: int, epsilon: float) -> float:
+    """Return 2 max over i >= 1 of P[v - i <= W < v] / i.
+
+    Examples
+    --------
+    >>> round(published_leak(2, 2, 0.0), 6)
+    1.0
     """
     q = float(expit(epsilon))
-    if correct == 0:
-        return 1.0, 0.0  # v or more is certain
     best, total, top = 0.0, 0.0, correct
     while top > 0:  # from v - 1 downwards, until the mean can only fall
         values = np.arange(top - 1, max(top - 1 - STRIDE, -1), -1)
@@ -83,12 +127,21 @@ def parts(guesses: int, correct: int, epsilon: float) -> tuple[float, float]:
         total, top = float(sums[-1]), int(values[-1])
         if top < guesses * q - 1.0 and masses[-1] < best:
             break
-    return float(binom.sf(correct - 1, guesses, q)), best
+    return 2.0 * best
+
+
+LEAKS: dict[Method, Callable[[int, int, float], float]] = {"sharp": sharp_leak, "binomial": published_leak}
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def epsilon_bound(
-    canaries: int, guesses: int, correct: int, delta: float, confidence: float, leak_share: float | None = None
+    canaries: int,
+    guesses: int,
+    correct: int,
+    delta: float,
+    confidence: float,
+    method: Method = "sharp",
+    leak_share: float | None = None,
 ) -> float:
     """Lower bound on epsilon at ``delta``; 0 where nothing is shown.
 
@@ -100,13 +153,16 @@ def epsilon_bound(
         The delta of the claim.
     confidence : float in (0, 1)
         Probability that the bound does not exceed the truth.
+    method : 'sharp' or 'binomial'
+        Our formula, or the published one.
     leak_share : float in (0, 1), optional
         Share of the error probability set aside for delta, needed if the output decides ``guesses`` and delta > 0.
 
     Examples
     --------
-    >>> f"{epsilon_bound(1000, 100, 75, 1e-4, 0.95):.4f} {epsilon_bound(100_000, 1510, 1439, 1e-5, 0.95):.4f}"
-    '0.6730 2.6759'
+    >>> bounds = [epsilon_bound(1000, 100, 75, 1e-4, 0.95, method) for method in ("binomial", "sharp")]
+    >>> [f"{bound:.4f}" for bound in bounds]
+    ['0.6730', '0.6951']
     """
     alpha = 1.0 - confidence
     if correct == 0:
@@ -116,10 +172,12 @@ def epsilon_bound(
 
     def rejected(epsilon: float) -> bool:
         if leak_share is None:
-            return p_value(canaries, guesses, correct, epsilon, delta) <= alpha
-        beta, _ = parts(guesses, correct, epsilon)
-        leak = max(parts(guesses, correct, e)[1] for e in np.linspace(0.0, epsilon, LOOKS))
-        return beta <= alpha * (1.0 - leak_share) and 2.0 * canaries * delta * leak <= alpha * leak_share
+            return p_value(canaries, guesses, correct, epsilon, delta, method) <= alpha
+        kept = alpha * leak_share
+        looks = np.linspace(0.0, epsilon, LOOKS)
+        return tail(guesses, correct, epsilon) <= alpha - kept and all(
+            canaries * delta * LEAKS[method](guesses, correct, float(look)) <= kept for look in looks
+        )
 
     high = float(logit(clopper_pearson_lower(correct, guesses, alpha)))  # what delta = 0 would give: beta alone
     if high <= 0.0 or not rejected(0.0):
@@ -133,19 +191,25 @@ def epsilon_bound(
 
 @functools.lru_cache(maxsize=1 << 16)
 def delta_bound(
-    canaries: int, guesses: int, correct: int, epsilon: float, confidence: float, leak_share: float | None = None
+    canaries: int,
+    guesses: int,
+    correct: int,
+    epsilon: float,
+    confidence: float,
+    method: Method = "sharp",
+    leak_share: float | None = None,
 ) -> float:
     """Lower bound on delta at ``epsilon``; 0 where nothing is shown. Parameters as in `epsilon_bound`.
 
     Examples
     --------
-    >>> round(delta_bound(1000, 100, 75, 0.673, 0.95), 6)
+    >>> round(delta_bound(1000, 100, 75, 0.673, 0.95, "binomial"), 6)
     0.0001
     """
     alpha = 1.0 - confidence
-    beta, leak = parts(guesses, correct, epsilon)
+    beta, leak = tail(guesses, correct, epsilon), canaries * LEAKS[method](guesses, correct, epsilon)
     kept = 0.0 if leak_share is None else alpha * leak_share
     spare = alpha - beta if leak_share is None else kept if beta <= alpha - kept else 0.0
-    if spare <= 0.0:
+    if correct == 0 or spare <= 0.0:
         return 0.0
-    return math.inf if leak == 0.0 else min(1.0, spare / (2.0 * canaries * leak))
+    return min(1.0, spare / leak)

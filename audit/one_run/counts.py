@@ -18,12 +18,13 @@ from audit.one_run import binomial, tradeoff
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-Method = Literal["binomial", "trade-off"]
+Method = Literal["sharp", "binomial", "trade-off"]
 
 LEAK_SHARE = 0.15
 """Share of the error kept for delta where the output decides how many are guessed (`audit.one_run.binomial`)."""
 
 METHODS: dict[Method, str] = {
+    "sharp": "the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (audit.one_run.binomial)",
     "binomial": "guesses dominated by a binomial (Steinke, Nasr and Jagielski 2023)",
     "trade-off": "recursion on the trade-off curve (Mahloujifar, Melis and Chaudhuri 2025)",
 }
@@ -105,7 +106,7 @@ def bound(claim: Claim, counts: GuessCounts, method: Method, confidence: float, 
             )
         return tradeoff.parameter_bound(claim, *numbers, confidence)
     share = LEAK_SHARE if decided_by_output else None
-    return binomial.epsilon_bound(*numbers, delta_of(claim), confidence, share)
+    return binomial.epsilon_bound(*numbers, delta_of(claim), confidence, method, share)
 
 
 def delta_of(claim: Claim) -> float:

@@ -6,6 +6,7 @@ bound will be; it has no part in its validity.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -22,23 +23,7 @@ FEWEST = 8
 """Fewest guesses that are worth trying: six right ones of six are needed to show anything at 95 %."""
 
 
-def planned_method(canaries: int, claim: Claim, confidence: float) -> Method:
-    """Return the method that is predicted to certify more.
-
-    Examples
-    --------
-    >>> from audit import PureDP
-    >>> planned_method(1000, GaussianDP(1.0), 0.95), planned_method(1000, PureDP(1.0), 0.95)
-    ('trade-off', 'binomial')
-    """
-    if isinstance(claim, GaussianDP):
-        return "trade-off"
-    if delta_of(claim) == 0.0:
-        return "binomial"
-    binomial, curve = (max(predicted(canaries, claim, method, confidence)[1]) for method in ("binomial", "trade-off"))
-    return "trade-off" if curve > binomial else "binomial"
-
-
+@functools.lru_cache(maxsize=1024)
 def planned_guesses(canaries: int, claim: Claim, method: Method, confidence: float) -> int:
     """Return the number of guesses whose expected count of right ones certifies most, were the claim exact.
 

@@ -17,7 +17,6 @@ from audit.claims import ApproxDP, Claim, GaussianDP, PureDP
 from audit.errors import AuditError, fraction, whole_at_least
 from audit.one_run.counts import METHODS, Bools, Floats, Method
 from audit.one_run.guesses import GuessRule, rule_of
-from audit.one_run.planning import planned_method
 from audit.one_run.result import OneRunResult
 from audit.provenance import provenance
 from audit.sampling import entropy
@@ -82,11 +81,12 @@ def audit_one_run(
     guesses : 'planned', 'half', 'bonferroni', int, pair of int, or GuessRule
         How many canaries to guess: planned from claim and m alone; chosen on half of the canaries, and then about the
         other half; the best of several numbers, paid for; or given: so many, or so many in and out.
-    method : 'auto', 'binomial' or 'trade-off'
-        Steinke, Nasr and Jagielski (2023), or the recursion of Mahloujifar, Melis and Chaudhuri (2025), the only one
-        for Gaussian DP. 'auto' takes what is predicted to certify more, from claim and m alone.
+    method : 'auto', 'sharp', 'binomial' or 'trade-off'
+        The exact worst case of (epsilon, delta)-DP; the bound of Steinke, Nasr and Jagielski (2023) on it; or the
+        recursion of Mahloujifar, Melis and Chaudhuri (2025) on the trade-off curve. 'auto' takes the last for Gaussian
+        DP, which has no other, and else the first.
     confidence : float
-        One-sided confidence of the bound, in (0, 1).
+        One-sided confidence of the bound, in [0.5, 1).
     seed : int, optional
         Root of the random streams; a fresh one by default.
     progress : callable, optional
@@ -180,7 +180,7 @@ def audit_scores(
       guesses    the 30 highest scores in, the 30 lowest out, fixed beforehand
       counts     30 of 30 guessed in and 30 of 30 guessed out are right, of 500 canaries
       parameter  epsilon proven 1
-      method     guesses dominated by a binomial (Steinke, Nasr and Jagielski 2023)
+      method     the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (audit.one_run.binomial)
       seed       not known: the coins and scores were given
     """
     started = time.perf_counter()
@@ -202,14 +202,17 @@ def _checked(
             "one of them: claim.approximate(1e-5), for instance."
         )
     confidence = fraction(confidence, "confidence", open_below=True)
+    if confidence < 0.5:
+        raise AuditError(f"confidence is {confidence!r}; the theorem behind the bound is used at 0.5 or above only.")
     rule = rule_of(guesses, canaries)
+    chosen: Method
     if method == "auto":
-        chosen = "binomial" if rule.decided_by_output else planned_method(canaries, claim, confidence)
+        chosen = "trade-off" if isinstance(claim, GaussianDP) else "sharp"
     elif method in METHODS:
         chosen = next(known for known in METHODS if known == method)
     else:
-        raise AuditError(f"method is {method!r}; it must be 'auto', {' or '.join(map(repr, METHODS))}.")
-    if isinstance(claim, GaussianDP) and (chosen == "binomial" or rule.decided_by_output):
+        raise AuditError(f"method is {method!r}; it must be 'auto', {', '.join(map(repr, METHODS))}.")
+    if isinstance(claim, GaussianDP) and (chosen != "trade-off" or rule.decided_by_output):
         raise AuditError(
             f"{claim} is about a whole curve, which only the trade-off method bounds, with a number of guesses that "
             "the output does not decide; give guesses='planned', 'bonferroni' or a number, and method='auto'."

@@ -37,7 +37,7 @@ class OneRunResult:
         How many flipped a coin.
     rule : GuessRule
         How the number of guesses was decided.
-    method : 'binomial' or 'trade-off'
+    method : 'sharp', 'binomial' or 'trade-off'
         How counts become a bound.
     counts : tuple of GuessCounts
         What the guesses came to; several sets share the error probability equally.
@@ -90,7 +90,9 @@ class OneRunResult:
         return max(
             tradeoff.delta_bound(c.canaries, c.guesses, c.correct, point[0], self.shared_confidence)
             if self.method == "trade-off"
-            else binomial.delta_bound(c.canaries, c.guesses, c.correct, point[0], self.shared_confidence, share)
+            else binomial.delta_bound(
+                c.canaries, c.guesses, c.correct, point[0], self.shared_confidence, self.method, share
+            )
             for c in self.counts
         )
 
