@@ -47,7 +47,7 @@ AUDITS = 200
 ALLOWED = 8
 SIX = Maximum(range(6))
 COLUMNS = (
-    Column("name", "mechanism, as published"),
+    Column("name", "mechanism, as published", width="5.2cm"),
     Column("parameter", "of"),
     Column("claimed", "claimed", "number"),
     Column("exact", "exact", "number"),

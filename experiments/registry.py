@@ -40,6 +40,16 @@ def studies() -> list[Study]:
             "accuracy theorems, step counts and figures of down sensitivity",
         ),
         Study(
+            "bound-by-runs",
+            "experiments.bound_by_runs",
+            "certified bounds against the number of runs, beside an oracle's limit",
+        ),
+        Study(
+            "curves",
+            "experiments.curves",
+            "privacy profiles and trade-off curves with the regions that audits exclude",
+        ),
+        Study(
             "sequential",
             "experiments.sequential",
             "how soon sequential audits refute, and that they do not refute what is true",

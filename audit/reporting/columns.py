@@ -40,12 +40,15 @@ class Column:
         shown as a dash.
     digits : int
         Significant digits.
+    width : str
+        In LaTeX, a width such as '4cm' at which text is broken into lines.
     """
 
     key: str
     heading: str
     kind: Kind = "text"
     digits: int = 4
+    width: str = ""
 
     def show(self, row: Row) -> str:
         """Write the row's value as plain text, rounded by kind.
@@ -102,7 +105,9 @@ def to_latex(rows: Sequence[Row], columns: Sequence[Column], caption: str, label
     \end{table}
     <BLANKLINE>
     """
-    alignment = "".join("r" if column.numeric else "l" for column in columns)
+    alignment = "".join(
+        "r" if column.numeric else f"p{{{column.width}}}" if column.width else "l" for column in columns
+    )
     heading = " & ".join(escaping.latex(column.heading) for column in columns) + r" \\"
     body = [" & ".join(_latex_cell(column, row) for column in columns) + r" \\" for row in rows]
     title = rf"\caption{{{escaping.latex(caption)}}}" + (rf"\label{{{label}}}" if label else "")

@@ -1,0 +1,106 @@
+"""Privacy profiles and trade-off curves: what a claim allows, what an audit's counts exclude, and the exact curve.
+
+An audit certifies one corner of the trade-off curve (Wasserman and Zhou 2010; Dong, Roth and Su 2022), and with it a
+tangent of the privacy profile. Expected: for a mechanism that keeps its claim both stay on the allowed side; for one
+with half the noise the claim's curve runs through the excluded region. One event says little about the rest of a
+curve: the excluded region of a Gaussian at (1, 1e-5) lies far from the claim's curve except at the tested point.
+
+Run ``python -m experiments.curves``; the same seed gives the same data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audit import AuditResult, Claim, GaussianDP, Mechanism, audit
+from audit.exact import PrivacyProfile
+from audit.reporting.columns import Column
+from audit.reporting.curves import allowed_trade_off, privacy_profile, trade_off
+from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from audit.suite import entry_seed
+from mechanisms.additive import Gaussian, Laplace
+from mechanisms.broken.additive import LaplaceHalfNoise
+
+CONFIDENCE = 0.95
+GAUSSIAN = Gaussian(1.0, 1e-5)
+CASES: dict[str, tuple[Mechanism, Claim | None]] = {
+    "laplace": (Laplace(1.0), None),
+    "laplace-half-noise": (LaplaceHalfNoise(1.0), None),
+    "gaussian": (GAUSSIAN, None),
+    "gaussian-gdp": (GAUSSIAN, GaussianDP(1.0 / GAUSSIAN.sigma)),
+}
+COLUMNS = (
+    Column("mechanism", "mechanism", "code"),
+    Column("claim", "claim", "formula"),
+    Column("error on x'", "error on x′", "upper"),
+    Column("error on x", "error on x", "upper"),
+    Column("claimed error on x", "claim allows", "number"),
+    Column("verdict", "verdict"),
+)
+
+
+def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+    """Audit four claims, and write both curves of each, the data and a table to ``out``.
+
+    Parameters
+    ----------
+    out : Path
+        Folder to write to; made if missing.
+    seed : int
+        Root of all random streams.
+    quick : bool
+        A fiftieth of the runs, for a look.
+    """
+    trials = 20_000 if quick else 1_000_000
+    rows, corners = [], []
+    for name, (mechanism, claim) in CASES.items():
+        pair = mechanism.worst_pairs()[0]
+        own = entry_seed(seed, name)
+        result = audit(mechanism, pair, claim=claim, trials=trials, confidence=CONFIDENCE, seed=own)
+        exact = PrivacyProfile(mechanism(pair.x), mechanism(pair.x_prime))
+        rows += list(profile_rows(name, result, exact))
+        corners.append(corner_row(name, result))
+        write_figure(out / f"{name}-profile", privacy_profile(result, exact))
+        write_figure(out / f"{name}-trade-off", trade_off(result, exact))
+    write_data(out, rows, seed=seed, trials=trials, confidence=CONFIDENCE, corners=corners)
+    caption = (
+        "Errors of a test of x against x′ that were shown to be possible, at most these, with "
+        f"{CONFIDENCE:.0%} confidence each and {trials:,} runs each; and the least error on x that the claim allows."
+    )
+    write_table(out, corners, COLUMNS, caption)
+
+
+def profile_rows(name: str, result: AuditResult, exact: PrivacyProfile) -> Iterator[dict[str, Any]]:
+    """Yield the claimed, certified and exact delta at twenty-one epsilons up to twice the tested one or 2."""
+    p, p_prime = (float(limit) for limit in result.certificate.corner(result.counts, result.confidence))
+    for epsilon in np.linspace(0.0, max(2.0 * result.point[0], 2.0), 21).tolist():
+        yield {
+            "mechanism": name,
+            "claim": str(result.claim),
+            "epsilon": epsilon,
+            "claimed delta": result.claim.profile(epsilon),
+            "certified delta": max(p - math.exp(epsilon) * p_prime, 0.0),
+            "exact delta": exact.delta(epsilon),
+        }
+
+
+def corner_row(name: str, result: AuditResult) -> dict[str, Any]:
+    """Return the certified corner, and the claim's error on x at the same error on x'."""
+    p, p_prime = (float(limit) for limit in result.certificate.corner(result.counts, result.confidence))
+    return {
+        "mechanism": name,
+        "claim": str(result.claim),
+        "error on x'": p_prime,
+        "error on x": 1.0 - p,
+        "claimed error on x": float(allowed_trade_off(result.claim, np.array([p_prime]))[0]),
+        "verdict": result.verdict,
+    }
+
+
+if __name__ == "__main__":
+    run_as_script(main, __doc__, "results/curves")
