@@ -104,8 +104,9 @@ def _bases(centres: Floats, weights: Floats) -> list[Floats]:
 
 def _fit(basis: Floats, binned: Binned) -> Floats:
     """Logistic regression of the side on the basis, lightly penalised; the fitted log ratio of every bin."""
+    from sklearn import config_context  # a second to import, and only training needs it
     from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression  # a second to import, and only training needs it
+    from sklearn.linear_model import LogisticRegression
 
     sides = np.repeat([1, 0], len(basis))
     weights = np.concatenate([binned.counts, binned.counts_prime])
@@ -113,7 +114,7 @@ def _fit(basis: Floats, binned: Binned) -> Floats:
         return np.zeros(len(basis))
     doubled = np.concatenate([basis, basis])
     model = LogisticRegression(C=1.0 / PENALTY, tol=1e-6, solver="newton-cholesky")
-    with warnings.catch_warnings():  # the other half of training judges a poor fit
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the other half of training judges a poor fit
         model.fit(doubled, sides, sample_weight=weights)
-    return np.asarray(model.decision_function(basis), float)
+    return np.asarray(basis @ model.coef_[0] + model.intercept_[0])
