@@ -233,6 +233,9 @@ def certification_counts(
     before = int(total[0] + total[1])
     missing: Iterable[Chunk] = certification_chunks(runs, workers.least)
     if record is not None:
+        held = sum(chunk.size for chunk in certification_chunks(runs, workers.least) if record.counted(chunk.key[1]))
+        if before != held:
+            raise AuditError(f"The checkpoint holds {before:,} runs for chunks of {held:,}; give another file.")
         missing = (chunk for chunk in missing if not record.counted(chunk.key[1]))
     for chunk, tally in workers.each(_count_chunk, (sides, witness, seed), missing, runs):
         if record is not None:
