@@ -22,10 +22,18 @@ FRACTIONS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005)
 FEWEST = 8
 """Fewest guesses that are worth trying: six right ones of six are needed to show anything at 95 %."""
 
+SPARE = 1.25
+"""Times the claim that right guesses throughout should be able to certify."""
+
+WORTH = 0.75
+"""Share of the best predicted bound that this is worth giving up for."""
+
 
 @functools.lru_cache(maxsize=1024)
 def planned_guesses(canaries: int, claim: Claim, method: Method, confidence: float) -> int:
     """Return the number of guesses whose expected count of right ones certifies most, were the claim exact.
+
+    Preferred are numbers that would refute the claim, with something to spare, if all guesses were right.
 
     Examples
     --------
@@ -35,7 +43,13 @@ def planned_guesses(canaries: int, claim: Claim, method: Method, confidence: flo
     if not isinstance(claim, GaussianDP) and delta_of(claim) == 0.0:
         return canaries  # as randomised response would have it
     candidates, merits = predicted(canaries, claim, method, confidence)
-    return candidates[int(np.argmax(merits))]
+    all_right = [
+        bound(claim, GuessCounts(canaries, n, 0, n, 0), method, confidence, decided_by_output=False) for n in candidates
+    ]
+    able = [i for i, reach in enumerate(all_right) if reach > SPARE * claim.parameter]
+    best = max(range(len(candidates)), key=merits.__getitem__)
+    farther = max(able, key=merits.__getitem__, default=best)
+    return candidates[farther if merits[farther] >= WORTH * merits[best] else best]
 
 
 def predicted(canaries: int, claim: Claim, method: Method, confidence: float) -> tuple[list[int], list[float]]:

@@ -1,0 +1,341 @@
+"""One-run audits: 2,000 of them on mechanisms whose leak is known, rules that do not peek, results, errors."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from audit import ZCDP, ApproxDP, AuditError, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
+from audit.one_run import Bonferroni, CanaryMechanism, Fixed, SeparateHalf, Threshold, binomial
+from audit.one_run.counts import GuessCounts
+from audit.one_run.guesses import rule_from_json
+from audit.one_run.planning import expected_accuracy, planned_guesses, predicted
+from mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerPerson, SpillingResponse
+
+AUDITS = 2000
+ALLOWED = int(binom.ppf(0.999, AUDITS, 0.05))  # false alarm of one test: 0.1 %
+EVERYBODY = Threshold(0.0)
+
+RESPONSE = ResponsePerPerson(1.0, 500)
+SPILLING = SpillingResponse(1.0, 1e-3, 200, 10)
+# delta is what lifts the probability of 235 or more right answers among 300 from 2.4 % to 5 %
+CONSPIRING = ConspiringResponse(1.0, binomial.delta_bound(300, 300, 235, 1.0, 0.95), 300, 235)
+SUM = NoisyVectorSum(1.0, 300)
+APPROXIMATE_SUM = NoisyVectorSum(1.0, 300, delta=1e-3)
+
+
+def wrong(mechanism, guesses, method="auto", claim=None, audits=AUDITS):
+    """How many of the audits certify more than the truth."""
+    truth = mechanism.claim.parameter
+    return sum(
+        audit_one_run(mechanism, claim=claim, guesses=guesses, method=method, seed=seed).lower_bound > truth + 1e-9
+        for seed in range(audits)
+    )
+
+
+class TestCoverage:
+    @pytest.mark.parametrize(
+        ("mechanism", "guesses", "method"),
+        [
+            (RESPONSE, EVERYBODY, "sharp"),
+            (RESPONSE, "planned", "auto"),
+            (RESPONSE, "half", "auto"),
+            (RESPONSE, "bonferroni", "auto"),
+            (SPILLING, EVERYBODY, "sharp"),
+            (SPILLING, EVERYBODY, "binomial"),
+            (CONSPIRING, EVERYBODY, "sharp"),
+            (CONSPIRING, EVERYBODY, "binomial"),
+            (CONSPIRING, EVERYBODY, "trade-off"),
+            (CONSPIRING, "planned", "auto"),
+            (CONSPIRING, "half", "auto"),
+            (CONSPIRING, "bonferroni", "auto"),
+            (SUM, "planned", "auto"),
+            (SUM, "bonferroni", "auto"),
+            (APPROXIMATE_SUM, "planned", "binomial"),
+            (APPROXIMATE_SUM, "half", "auto"),
+            (APPROXIMATE_SUM, "bonferroni", "trade-off"),
+        ],
+        ids=lambda value: getattr(value, "name", value),
+    )
+    def test_at_most_one_bound_in_twenty_is_above_the_truth(self, mechanism, guesses, method):
+        assert wrong(mechanism, guesses, method) <= ALLOWED
+
+    def test_randomised_response_attains_the_level(self):
+        # binomials are discrete: the largest tail below 5 % of Binomial(500, 0.731) is 4.3 %
+        expected = max(t for t in (binom.sf(k, 500, 1 / (1 + math.exp(-1))) for k in range(300, 500)) if t <= 0.05)
+        seen = wrong(RESPONSE, EVERYBODY)
+        assert binom.ppf(0.0005, AUDITS, expected) <= seen <= binom.ppf(0.9995, AUDITS, expected)
+
+    def test_conspiring_response_attains_the_level_with_delta(self):
+        assert CONSPIRING.reached == pytest.approx(0.05)
+        seen = wrong(CONSPIRING, EVERYBODY, "sharp")
+        assert binom.ppf(0.0005, AUDITS, 0.05) <= seen <= ALLOWED
+
+    def test_forgetting_delta_is_seen(self):
+        # the twin that must fail: the same mechanism audited as if delta were 0
+        assert wrong(CONSPIRING, EVERYBODY, claim=PureDP(1.0)) > ALLOWED
+
+    def test_choosing_among_numbers_of_guesses_without_paying_is_seen(self):
+        # the twin that must fail: the best of 60 numbers of guesses, each at 95 %, on scores without ties
+        rng = np.random.default_rng(0)
+        above = 0
+        for _ in range(500):
+            included = rng.random(400) < 0.5
+            scores = RESPONSE_400.scores(included, rng) * (1.0 + rng.random(400))
+            bounds = [
+                audit_scores(included, scores, claim=PureDP(1.0), guesses=number).lower_bound
+                for number in range(20, 201, 3)
+            ]
+            above += max(bounds) > 1.0
+        assert above > binom.ppf(0.999, 500, 0.05)
+
+    def test_coins_that_are_not_fair_are_not_covered(self):
+        # the twin that must fail: guesses 'in' are right nine times in ten without a mechanism
+        rng = np.random.default_rng(1)
+        bounds = [
+            audit_scores(rng.random(200) < 0.9, rng.random(200), claim=PureDP(0.0), guesses=(50, 0)).lower_bound
+            for _ in range(20)
+        ]
+        assert min(bounds) > 0.5
+
+
+RESPONSE_400 = ResponsePerPerson(1.0, 400)
+
+
+class TestSees:
+    def test_half_the_noise_is_refuted(self):
+        claim = NoisyVectorSum(1.0, 20_000).claim
+        assert audit_one_run(NoisyVectorSum(2.0, 20_000), claim=claim, seed=0).violates_claim
+
+    def test_nearly_everything_is_certified_of_randomised_response(self):
+        result = audit_one_run(ResponsePerPerson(2.0, 100_000), guesses=EVERYBODY, seed=0)
+        assert 1.96 < result.lower_bound < 2.03
+
+    @pytest.mark.parametrize("mu", [0.5, 1.0, 2.0])
+    def test_the_known_gap_of_gaussian_noise(self, mu):
+        # one run certifies about half of epsilon, and up to three quarters where the whole curve is claimed
+        truth = GaussianDP(mu).approximate(1e-5).epsilon
+        point = audit_one_run(NoisyVectorSum(mu, 100_000, delta=1e-5), seed=3)
+        curve = audit_one_run(NoisyVectorSum(mu, 100_000), seed=3)
+        assert 0.4 * truth < point.lower_bound < 0.75 * truth
+        assert point.lower_bound < curve.epsilon_lower(1e-5) < 0.85 * truth
+
+    def test_mechanisms_of_this_package_are_canary_mechanisms(self):
+        for mechanism in (RESPONSE, SPILLING, CONSPIRING, SUM):
+            assert isinstance(mechanism, CanaryMechanism)
+
+
+class TestRules:
+    included = np.array([True, False, True, False, True, False])
+    scores = np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.0])
+
+    def counts(self, guesses, **keywords):
+        return audit_scores(self.included, self.scores, claim=PureDP(1.0), guesses=guesses, **keywords).counts
+
+    def test_fixed_numbers_are_the_extremes(self):
+        assert self.counts((2, 1)) == (GuessCounts(6, 2, 1, 1, 1),)
+        assert self.counts(3) == (GuessCounts(6, 2, 1, 1, 1),)
+
+    def test_a_threshold_guesses_everybody(self):
+        assert self.counts(Threshold(2.5)) == (GuessCounts(6, 3, 3, 2, 2),)
+
+    def test_infinite_scores_are_extremes(self):
+        scores = np.array([np.inf, 0.0, 1.0, -np.inf, 2.0, 3.0])
+        assert audit_scores(self.included, scores, claim=PureDP(1.0), guesses=2).counts == (GuessCounts(6, 1, 1, 1, 1),)
+
+    def test_a_separate_half_guesses_about_the_other_half_only(self):
+        rng = np.random.default_rng(0)
+        included = rng.random(1000) < 0.5
+        scores = included + rng.standard_normal(1000)
+        (counts,) = audit_scores(included, scores, claim=ApproxDP(1.0, 1e-5), guesses="half").counts
+        assert counts.canaries == 500
+        # what the guessed half's coins say has no part in how many are guessed
+        flipped = included.copy()
+        flipped[1::2] = ~flipped[1::2]
+        (other,) = audit_scores(flipped, scores, claim=ApproxDP(1.0, 1e-5), guesses="half").counts
+        assert (other.guessed_in, other.guessed_out) == (counts.guessed_in, counts.guessed_out)
+        assert other.correct == counts.guesses - counts.correct
+
+    def test_the_plan_does_not_look_at_the_answers(self):
+        claim = ApproxDP(2.0, 1e-5)
+        rng = np.random.default_rng(0)
+        sizes = {
+            audit_scores(rng.random(2000) < 0.5, rng.random(2000), claim=claim).counts[0].guesses for _ in range(5)
+        }
+        assert sizes == {planned_guesses(2000, claim, "sharp", 0.95)}
+
+    def test_the_plan_is_the_best_of_its_candidates(self):
+        candidates, bounds = predicted(10_000, GaussianDP(1.0), "trade-off", 0.95)
+        chosen = planned_guesses(10_000, GaussianDP(1.0), "trade-off", 0.95)
+        assert bounds[candidates.index(chosen)] == max(bounds)
+
+    def test_the_plan_could_refute_the_claim(self):
+        claim = ApproxDP(4.0, 1e-5)
+        candidates, bounds = predicted(10_000, claim, "sharp", 0.95)
+        best = candidates[int(np.argmax(bounds))]
+        assert binomial.epsilon_bound(10_000, best, best, 1e-5, 0.95) < 1.25 * 4.0  # most certified, but no reach
+        chosen = planned_guesses(10_000, claim, "sharp", 0.95)
+        assert binomial.epsilon_bound(10_000, chosen, chosen, 1e-5, 0.95) > 1.25 * 4.0
+
+    def test_expected_accuracy_is_that_of_drawn_scores(self):
+        rng = np.random.default_rng(2)
+        included = rng.random(400_000) < 0.5
+        scores = included + rng.standard_normal(400_000) / 1.5
+        for share in (1.0, 0.1):
+            number = int(share * 400_000)
+            (counts,) = audit_scores(included, scores, claim=PureDP(1.0), guesses=number).counts
+            expected = float(expected_accuracy(np.array([share]), 1.5)[0])
+            assert counts.correct / counts.guesses == pytest.approx(expected, abs=4 * 0.5 / math.sqrt(number))
+
+    def test_several_numbers_share_the_error(self):
+        rng = np.random.default_rng(0)
+        included = rng.random(1000) < 0.5
+        result = audit_scores(included, included * 1.0, claim=PureDP(1.0), guesses=Bonferroni((1.0, 0.1)))
+        assert [c.guesses for c in result.counts] == [1000, 100]
+        assert result.shared_confidence == pytest.approx(0.975)
+        alone = [binomial.epsilon_bound(1000, c.guesses, c.correct, 0.0, 0.975) for c in result.counts]
+        assert result.lower_bound == max(alone)
+
+    @pytest.mark.parametrize("rule", [Fixed(3, 4), SeparateHalf(), Bonferroni((0.5, 0.1)), Threshold(0.3)])
+    def test_rules_come_back_from_json(self, rule):
+        assert rule_from_json(json.loads(json.dumps(rule.to_json()))) == rule
+
+
+class TestResult:
+    @pytest.mark.parametrize(
+        ("mechanism", "guesses", "method"),
+        [(RESPONSE, EVERYBODY, "auto"), (SUM, "bonferroni", "auto"), (APPROXIMATE_SUM, "half", "binomial")],
+    )
+    def test_it_comes_back_from_a_file_with_its_bounds_recomputed(self, tmp_path, mechanism, guesses, method):
+        result = audit_one_run(mechanism, guesses=guesses, method=method, seed=1)
+        result.save(tmp_path / "result.json")
+        again = OneRunResult.load(tmp_path / "result.json")
+        assert again == result
+        data = json.loads((tmp_path / "result.json").read_text())["results"][0]
+        data["lower_bound"], data["delta_lower"] = 99.0, 0.9
+        assert OneRunResult.from_json(data).lower_bound == result.lower_bound
+        assert OneRunResult.from_json(data).delta_lower == result.delta_lower
+
+    def test_the_same_seed_gives_the_same_result_and_another_seed_another(self):
+        assert audit_one_run(SUM, seed=5) == audit_one_run(SUM, seed=5)
+        assert audit_one_run(SUM, seed=5).counts != audit_one_run(SUM, seed=6).counts
+
+    def test_the_text_says_what_was_played_and_paid(self):
+        text = str(audit_one_run(CONSPIRING, guesses="half", seed=1))
+        for part in (
+            "conspires",
+            "300, each in by a fair coin",
+            "every other canary",
+            "95%",
+            "set aside for delta",
+            "1",
+        ):
+            assert part in text
+        text = str(audit_one_run(RESPONSE, guesses="bonferroni", seed=1))
+        assert "best of 3 sets of guesses, each at 98.3%" in text
+
+    def test_too_few_guesses_say_so(self):
+        result = audit_one_run(ResponsePerPerson(5.0, 100), guesses=50, seed=0)
+        assert "could not have refuted the claim" in str(result)
+        assert audit_one_run(ResponsePerPerson(1.0, 100), guesses=50, seed=0).limits is None
+
+    def test_delta_is_bounded_at_the_claimed_epsilon(self):
+        included = np.random.default_rng(0).random(1000) < 0.5
+        for method in ("sharp", "binomial", "trade-off"):
+            result = audit_scores(included, included * 1.0, claim=ApproxDP(1.0, 1e-5), guesses=200, method=method)
+            assert result.delta_lower is not None
+            assert result.delta_lower > 1e-5
+            assert result.violates_claim
+        assert audit_scores(included, included * 1.0, claim=GaussianDP(1.0)).delta_lower is None
+
+    def test_epsilon_of_a_curve_needs_a_delta(self):
+        result = audit_one_run(SUM, seed=1)
+        assert result.epsilon_lower(1e-5) == GaussianDP(result.lower_bound).approximate(1e-5).epsilon
+        with pytest.raises(AuditError, match="give one"):
+            result.epsilon_lower()
+
+    @pytest.mark.parametrize(
+        "change", [{"kind": "other"}, {"method": "guess"}, {"counts": []}, {"rule": {"kind": "x"}}]
+    )
+    def test_other_files_are_refused(self, change):
+        with pytest.raises(AuditError):
+            OneRunResult.from_json({**audit_one_run(RESPONSE, seed=1).to_json(), **change})
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            ({"claim": ZCDP(0.5)}, "PureDP, ApproxDP or GaussianDP"),
+            ({"claim": None}, "The claim is None"),
+            ({"guesses": "best"}, "guesses is 'best'"),
+            ({"guesses": 501}, "give 1 to 500"),
+            ({"guesses": 0}, "give 1 to 500"),
+            ({"guesses": (-1, 5)}, "number of canaries to guess in"),
+            ({"method": "f-dp"}, "method is 'f-dp'"),
+            ({"confidence": 1.0}, "confidence"),
+            ({"confidence": 0.3}, "0.5 or above"),
+            ({"claim": GaussianDP(1.0), "method": "sharp"}, "whole curve"),
+            ({"claim": GaussianDP(1.0), "guesses": "half"}, "whole curve"),
+            ({"method": "trade-off", "guesses": "half"}, "cannot use a separate half"),
+            ({"canaries": 0}, "number of canaries"),
+            ({"canaries": None}, "How many canaries"),
+        ],
+    )
+    def test_they_come_before_the_run(self, arguments, sentence):
+        def train(included, rng):
+            raise AssertionError("nothing may be run")
+
+        given = {"canaries": 500, "claim": PureDP(1.0)} | arguments
+        with pytest.raises(AuditError, match=sentence):
+            audit_one_run(train, **given)
+
+    @pytest.mark.parametrize(
+        ("scores", "sentence"),
+        [
+            (np.zeros(9), r"shape \(9,\)"),
+            (np.full(10, np.nan), "10 scores are NaN"),
+            (np.array(["a"] * 10), "must be 10 numbers"),
+        ],
+    )
+    def test_scores_must_be_a_number_for_each_canary(self, scores, sentence):
+        with pytest.raises(AuditError, match=sentence):
+            audit_one_run(lambda included, rng: scores, 10, claim=PureDP(1.0))
+
+    def test_coins_must_be_true_or_false(self):
+        with pytest.raises(AuditError, match="True or False"):
+            audit_scores(np.array([0.0, 0.5]), np.zeros(2), claim=PureDP(1.0))
+
+    def test_what_is_no_mechanism_is_refused(self):
+        with pytest.raises(AuditError, match="no mechanism with canaries"):
+            audit_one_run(3, 10, claim=PureDP(1.0))
+
+    def test_counts_that_cannot_be_are_refused(self):
+        for numbers in ((10, 5, 5, 6, 0), (10, 6, 5, 0, 0), (10, 5, 5, -1, 0)):
+            with pytest.raises(AuditError):
+                GuessCounts(*numbers)
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: ResponsePerPerson(0.0, 10),
+            lambda: SpillingResponse(1.0, 0.1, 100, 5),
+            lambda: ConspiringResponse(1.0, 0.5, 100, 50),
+            lambda: NoisyVectorSum(1.0, 0),
+            lambda: NoisyVectorSum(1.0, 10, delta=0.0),
+        ],
+    )
+    def test_mechanisms_refuse_what_makes_no_sense(self, make):
+        with pytest.raises(AuditError):
+            make()
+
+    def test_a_function_that_spoils_its_argument_changes_nothing(self):
+        def spoil(included, rng):
+            scores = included + rng.standard_normal(len(included))
+            included[:] = scores > 0
+            return scores
+
+        result = audit_one_run(spoil, 1000, claim=PureDP(5.0), seed=1)
+        assert 0.5 < result.best.correct / result.best.guesses < 0.8
