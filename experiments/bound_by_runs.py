@@ -1,7 +1,7 @@
 """How the certified bound grows with the number of runs, beside the limit of an oracle.
 
 The oracle knows the best pair of events and spends every run on certification, so that no audit by the same certificate
-does better on average. Expected: a bound that comes within a per cent or two of the oracle's from 10,000 runs on where
+does better on average. Expected: a bound that comes within a few per cent of the oracle's from 10,000 runs on where
 there is one good event to find (Laplace, randomised response), and later for (epsilon, delta), where the best event is
 rare; and a gap to the exact value that shrinks as one over the square root of the runs.
 
