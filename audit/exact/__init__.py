@@ -5,8 +5,9 @@ here is random: finite laws are summed, densities on the line and mixtures integ
 """
 
 from audit.exact.laws import knows_law
+from audit.exact.losses import NotKnownError
 from audit.exact.parameters import exact_parameter
-from audit.exact.profile import NotKnownError, PrivacyProfile, delta, epsilon, likelihood_ratio_events, renyi
+from audit.exact.profile import PrivacyProfile, delta, epsilon, likelihood_ratio_events, renyi
 
 __all__ = [
     "NotKnownError",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from audit.errors import AuditError
 from audit.exact.convolution import convolved
-from audit.exact.losses import LossPair, difference, merge_equal
+from audit.exact.losses import LossPair, NotKnownError, difference, merge_equal
 from audit.exact.quadrature import Booleans, Floats, Integrands, Panels, initial_edges, log_sum, refine
 from audit.mechanism import as_outputs
 
@@ -26,6 +26,7 @@ def knows_law(distribution: object) -> bool:
 
     That is finitely many outcomes (``support`` and ``log_probabilities``), a density on the line
     (``log_density(outputs)``, non-empty ``knots`` and ``scale``), or both; or independent parts (``parts``) that do.
+    A law may also know its loss against certain others (``loss_against(law_prime)``, a `LossPair` or None).
 
     Examples
     --------
@@ -35,7 +36,7 @@ def knows_law(distribution: object) -> bool:
     """
     if _listed(distribution, "parts"):
         return all(map(knows_law, distribution.parts))  # type: ignore[attr-defined]  # just seen
-    return _has_atoms(distribution) or _has_density(distribution)
+    return _has_atoms(distribution) or _has_density(distribution) or _knows_others(distribution)
 
 
 def loss_pair(law: object, law_prime: object) -> LossPair:
@@ -56,9 +57,18 @@ def loss_pair(law: object, law_prime: object) -> LossPair:
             )
     if all(_listed(one, "parts") for one in laws):
         return _composed(laws)
+    if all(map(_knows_others, laws)):
+        known = laws[0].loss_against(laws[1])  # type: ignore[attr-defined]  # just seen
+        if known is None:
+            raise NotKnownError(f"The loss of {_name(law)} against {_name(law_prime)} is not known.")
+        return _totalled(known, laws)
     atoms, losses, places = _atoms(laws)
     panels, densities, knots, scale = _panels(laws, places)
-    pair = LossPair(atoms, losses, panels, densities, knots, scale)
+    return _totalled(LossPair(atoms, losses, panels, densities, knots, scale), laws)
+
+
+def _totalled(pair: LossPair, laws: tuple[object, object]) -> LossPair:
+    """The pair, if the probabilities of both laws sum to one."""
     totals = np.exp(np.logaddexp(log_sum(pair.atoms), log_sum(pair.log_masses)))
     for one, total in zip(laws, totals, strict=True):
         if not abs(total - 1.0) <= _TOTAL_ERROR:
@@ -91,6 +101,10 @@ def _has_atoms(law: object) -> bool:
 def _has_density(law: object) -> bool:
     usable = callable(getattr(law, "log_density", None)) and getattr(law, "scale", None) is not None
     return _listed(law, "knots") and usable
+
+
+def _knows_others(law: object) -> bool:
+    return callable(getattr(law, "loss_against", None))
 
 
 def _listed(law: object, name: str) -> bool:

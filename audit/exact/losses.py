@@ -14,12 +14,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.errors import AuditError
 from audit.exact.quadrature import Booleans, Floats, Integrands, Panels, log_sum
 
 TIE = 1e-12
 """Losses this close, relative to max(1, |loss|), count as equal."""
 
 Places = NDArray[np.intp]
+
+
+class NotKnownError(AuditError):
+    """An exact value that is not known, or between two bounds only that are too far apart to name one number."""
 
 
 class Events(NamedTuple):
@@ -62,6 +67,11 @@ class LossPair:
     scale: float = 1.0
     parts: tuple[tuple[LossPair, int], ...] = ()
     lower: LossPair | None = None
+
+    @classmethod
+    def nothing(cls) -> LossPair:
+        """The pair of two equal laws: all losses are 0."""
+        return cls(np.zeros((2, 1)), np.zeros(1), Panels.none())
 
     @cached_property
     def swapped(self) -> LossPair:
@@ -217,3 +227,43 @@ def merge_equal(aligned: Floats, losses: Floats) -> tuple[Floats, Floats]:
     shares = np.exp(aligned - np.repeat(base, np.diff(np.append(starts, losses.size)), axis=1))
     with np.errstate(divide="ignore"):
         return base + np.log(np.add.reduceat(shares, starts, axis=1)), losses[starts]
+
+
+def bracketed(losses: Floats, masses: Floats, cells: int) -> LossPair:
+    """Pair of laws given by very many losses and their probabilities under the first law, summed into cells.
+
+    Parameters
+    ----------
+    losses, masses : ndarray of float, shape (outcomes,)
+        Finite losses and probabilities that sum to 1, or a little less.
+    cells : int
+        Number of cells between the least and the greatest loss.
+
+    Returns
+    -------
+    LossPair
+        Each cell's mass at its two ends, so that the pair is no harder to tell apart than in truth; its ``lower``
+        has each cell merged into one outcome.
+
+    Examples
+    --------
+    >>> pair = bracketed(np.array([0.5, -0.5]), np.array([0.622459331, 0.377540669]), 8)
+    >>> np.exp(pair.atoms).round(4).tolist()
+    [[0.6225, 0.3775], [0.3775, 0.6225]]
+    """
+    least, greatest = float(losses.min()), float(losses.max())
+    step = (greatest - least) / cells
+    if step == 0.0:
+        return LossPair.nothing()
+    place = np.minimum(((losses - least) / step).astype(np.intp), cells - 1)
+    p = np.bincount(place, masses, cells)
+    q = np.bincount(place, masses * np.exp(-losses), cells)
+    edges = least + step * np.arange(cells + 1)
+    right = np.clip((p - q * np.exp(edges[:-1])) / -np.expm1(-step), 0.0, p)
+    spread = np.append(p - right, 0.0) + np.append(0.0, right)
+    with np.errstate(divide="ignore"):
+        outer = np.log(np.stack([spread, spread * np.exp(-edges)]))
+        inner = np.log(np.stack([p, q]))
+    kept, filled = spread > 0.0, p > 0.0
+    merged = merge_equal(inner[:, filled], inner[0, filled] - inner[1, filled])
+    return LossPair(outer[:, kept][:, ::-1], edges[kept][::-1], Panels.none(), lower=LossPair(*merged, Panels.none()))

@@ -17,8 +17,8 @@ from scipy.special import ndtri_exp
 from audit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from audit.errors import AuditError
 from audit.exact.divergences import renyi_divergences
-from audit.exact.losses import LossPair, difference
-from audit.exact.profile import NotKnownError, PrivacyProfile, keeps_growing
+from audit.exact.losses import LossPair, NotKnownError, difference
+from audit.exact.profile import PrivacyProfile, keeps_growing
 from audit.exact.quadrature import Floats
 
 _LARGEST_ORDER = 2.0**12  # for unbounded losses; beyond it double precision ends

@@ -13,21 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from audit.errors import AuditError, finite_at_least, fraction
+from audit.errors import finite_at_least, fraction
 from audit.exact.convolution import LEAST_DELTA
 from audit.exact.divergences import renyi_divergences
 from audit.exact.laws import loss_pair
-from audit.exact.losses import LossPair, difference
+from audit.exact.losses import LossPair, NotKnownError, difference
 from audit.exact.quadrature import Floats
 
 AGREEMENT = 1e-6
 """How closely, relative to itself, a value that is known between two bounds must be known to count as exact."""
 
 _REACHED = 1e-12  # a delta reached to within this share of itself counts as reached
-
-
-class NotKnownError(AuditError):
-    """An exact value that is known between two bounds only, too far apart to name one number."""
 
 
 class PrivacyProfile:

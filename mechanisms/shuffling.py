@@ -1,0 +1,345 @@
+"""Shuffled randomised response: how many users gave each answer, and nothing of who gave which.
+
+The users' answers enter, a noisy histogram leaves. The law of the histogram is known for up to millions of users; two
+neighbouring inputs differ in a single user, whose answer hides among those that the others gave by chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln, logsumexp, xlog1py, xlogy
+
+from audit.claims import ApproxDP, Claim, PureDP
+from audit.errors import AuditError, fraction, whole_at_least
+from audit.exact.losses import LossPair, bracketed
+from audit.neighbours import Adjacency, DatasetPair, Substitution
+from mechanisms.amplification import numeric
+from mechanisms.base import Reference, positive
+from mechanisms.laws import Floats
+
+WIDE = 20.0
+"""Standard deviations to either side of its mean that a law lists; what is left out is below 1e-80."""
+MOST_LISTED, FEW_USERS = 100_000, 1000
+"""Users up to whom a law lists every count: where all but one hold the same, and in general."""
+NARROW = 8.5
+"""The same for laws on two counts, of which what is left out is below 1e-15."""
+LOSS_CELLS = 1 << 16
+
+
+@dataclass(frozen=True)
+class TwoBinomials:
+    """Number of ones among shuffled binary answers: Binomial(ones, truth) + Binomial(zeros, 1 - truth).
+
+    Convolved from positive terms in log space, so that tails keep their digits.
+
+    Parameters
+    ----------
+    ones, zeros : int
+        Users who hold a one, and a zero.
+    truth : float
+        Probability of a truthful answer.
+
+    Examples
+    --------
+    >>> law = TwoBinomials(1, 1, 0.75)
+    >>> list(law.support), np.exp(law.log_probabilities).round(4).tolist()
+    ([0, 1, 2], [0.1875, 0.625, 0.1875])
+    """
+
+    ones: int
+    zeros: int
+    truth: float
+
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw ``size`` counts, shape (size,)."""
+        return rng.binomial(self.ones, self.truth, size) + rng.binomial(self.zeros, 1.0 - self.truth, size)
+
+    @cached_property
+    def support(self) -> range:
+        """All counts for few users or users who hold the same but for one; else within 20 standard deviations.
+
+        The greatest loss is that of counts far beyond what is listed then: pure DP is not resolved for so many users.
+        """
+        users = self.ones + self.zeros
+        if users <= (MOST_LISTED if min(self.ones, self.zeros) <= 1 else FEW_USERS):
+            return range(users + 1)
+        mean = self.ones * self.truth + self.zeros * (1.0 - self.truth)
+        reach = math.ceil(WIDE * math.sqrt(users * self.truth * (1.0 - self.truth))) + 20
+        return range(max(math.floor(mean) - reach, 0), min(math.ceil(mean) + reach, users) + 1)
+
+    @cached_property
+    def log_probabilities(self) -> Floats:
+        """Log-probability of each count of ``support``."""
+        if min(self.ones, self.zeros) <= 1:
+            return self.log_density(np.array(self.support))
+        users = self.ones + self.zeros
+        reach = math.ceil(1.5 * WIDE * math.sqrt(users * self.truth * (1.0 - self.truth))) + 40
+        windows = [
+            np.arange(max(math.floor(mean) - reach, 0), min(math.ceil(mean) + reach, number) + 1)
+            for number, mean in ((self.ones, self.ones * self.truth), (self.zeros, self.zeros * (1.0 - self.truth)))
+        ]
+        low, low_other = (int(window[0]) for window in windows)
+        first = _log_binomial(windows[0], self.ones, self.truth)
+        second = _log_binomial(windows[1], self.zeros, 1.0 - self.truth)
+        peak = first.max() + second.max()
+        with np.errstate(under="ignore", divide="ignore"):
+            sums = np.log(np.convolve(np.exp(first - first.max()), np.exp(second - second.max()))) + peak
+        start = low + low_other
+        places = np.array(self.support) - start
+        inside = (places >= 0) & (places < sums.size)
+        listed = np.where(inside, sums[np.clip(places, 0, sums.size - 1)], -np.inf)
+        missing = np.isneginf(listed)
+        listed[missing] = self._sum(np.array(self.support)[missing])
+        return listed
+
+    def log_density(self, outputs: ArrayLike) -> Floats:
+        """Log-probability of each count; -inf for what is none."""
+        values = np.asarray(outputs, float)
+        possible = (values >= 0) & (values <= self.ones + self.zeros) & (values == np.floor(values))
+        counts = np.where(possible, values, 0.0)
+        if min(self.ones, self.zeros) <= 1:
+            return np.where(possible, self._of_one_against_all(counts), -np.inf)
+        inside = possible & (values >= self.support.start) & (values < self.support.stop)
+        found = self.log_probabilities[np.where(inside, counts - self.support.start, 0).astype(int)]
+        result = np.where(inside, found, -np.inf)
+        rare = possible & ~inside
+        result[rare] = self._sum(counts[rare])
+        return result
+
+    def _of_one_against_all(self, counts: Floats) -> Floats:
+        """All users but one, or all, hold the same: a binomial count, and one more or not."""
+        ones = self.ones > self.zeros
+        number, odd = max(self.ones, self.zeros), min(self.ones, self.zeros)
+        chance = self.truth if ones else 1.0 - self.truth
+        if odd == 0:
+            return _log_binomial(counts, number, chance)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            more = np.where(counts >= 1, _log_binomial(np.maximum(counts - 1, 0), number, chance), -np.inf)
+            same = np.where(counts <= number, _log_binomial(np.minimum(counts, number), number, chance), -np.inf)
+        return np.logaddexp(math.log1p(-chance) + more, math.log(chance) + same)
+
+    def _sum(self, counts: Floats) -> Floats:
+        """Log-probabilities of a few counts, each summed over all ways to divide it."""
+        totals = np.empty(len(counts))
+        for i, count in enumerate(counts):
+            first = np.arange(max(0, int(count) - self.zeros), min(self.ones, int(count)) + 1)
+            totals[i] = logsumexp(
+                _log_binomial(first, self.ones, self.truth) + _log_binomial(count - first, self.zeros, 1.0 - self.truth)
+            )
+        return totals
+
+
+@dataclass(frozen=True)
+class HistogramLaw:
+    """Histogram of shuffled k-ary answers: a sum of multinomial counts, one for each answer that users hold.
+
+    The exact loss against a neighbour is known where all users but the one in question hold the same answer as one of
+    the two datasets' every user does: then it depends on two of the counts only.
+
+    Parameters
+    ----------
+    held : tuple of int, length k
+        How many users hold each answer.
+    truth : float
+        Probability of a truthful answer.
+
+    Examples
+    --------
+    >>> law = HistogramLaw((4, 0, 0), 0.5)
+    >>> law.sample(2, np.random.default_rng(0)).sum(axis=1).tolist()
+    [4, 4]
+    """
+
+    held: tuple[int, ...]
+    truth: float
+
+    @property
+    def chances(self) -> Floats:
+        """Probability of each answer (columns) from a holder of each (rows), shape (k, k)."""
+        answers = len(self.held)
+        lie = (1.0 - self.truth) / (answers - 1)
+        return np.full((answers, answers), lie) + (self.truth - lie) * np.eye(answers)
+
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw ``size`` histograms, shape (size, k)."""
+        return np.sum(
+            [rng.multinomial(users, row, size) for users, row in zip(self.held, self.chances, strict=True)], axis=0
+        ).astype(np.int64)
+
+    def log_density(self, outputs: NDArray[Any]) -> Floats:
+        """Log-probability of each histogram where all users, or all but one, hold the same answer.
+
+        Raises
+        ------
+        AuditError
+            For other datasets.
+        """
+        rows = np.asarray(outputs, float)
+        users, common = sum(self.held), int(np.argmax(self.held))
+        if users - self.held[common] > 1:
+            raise AuditError("The law of a histogram is known where all users but one hold the same answer.")
+        chances = self.chances
+        log_multinomial = gammaln(users + 1.0) + np.sum(xlogy(rows, chances[common]) - gammaln(rows + 1.0), axis=1)
+        possible = np.all((rows >= 0) & (rows == np.floor(rows)), axis=1) & (rows.sum(axis=1) == users)
+        odd = [answer for answer, held in enumerate(self.held) if held and answer != common]
+        if odd:  # this user's answer may be any of those given: sum over which
+            log_multinomial += np.log(rows @ (chances[odd[0]] / chances[common]) / users)
+        return np.where(possible, log_multinomial, -np.inf)
+
+    def loss_against(self, other: HistogramLaw) -> LossPair | None:
+        """Loss of this law against a neighbour's, from the joint law of two counts; None where that is not enough.
+
+        Read by `audit.exact`; the two counts are summed into 65,536 cells of the loss.
+        """
+        users = sum(self.held)
+        if sum(other.held) != users or (self.truth, len(self.held)) != (other.truth, len(other.held)):
+            return None
+        if max(self.held) == users:
+            return self._against_one_who_differs(other)
+        if max(other.held) == users:
+            pair = other._against_one_who_differs(self)
+            return None if pair is None else pair.swapped
+        return None
+
+    def _against_one_who_differs(self, other: HistogramLaw) -> LossPair | None:
+        users, common = sum(self.held), int(np.argmax(self.held))
+        odd = [answer for answer, held in enumerate(other.held) if held and answer != common]
+        if other == self:
+            return LossPair.nothing()
+        if other.held[common] != users - 1 or len(odd) != 1:
+            return None
+        row = self.chances[common]
+        truth, lie, rest = row[common], row[odd[0]], max(1.0 - row[common] - row[odd[0]], 0.0)
+        ratio = truth / lie
+        seconds = _window(users, lie)  # how many gave the answer of the user who differs
+        losses, masses = [], []
+        for second in seconds.tolist():
+            left = users - second
+            firsts = _window(left, truth / (truth + rest))
+            others = (firsts / ratio + second * ratio + (left - firsts)) / users  # p' / p
+            log_p = _log_binomial(second, users, lie) + _log_binomial(firsts, left, truth / (truth + rest))
+            losses.append(-np.log(others))
+            masses.append(np.exp(log_p))
+        return bracketed(np.concatenate(losses), np.concatenate(masses), LOSS_CELLS)
+
+
+@dataclass(frozen=True)
+class ShuffledResponse(Reference):
+    """k-ary randomised response of n users, shuffled (Cheu et al. 2019; Erlingsson et al. 2019): a histogram.
+
+    (epsilon, delta)-DP with the numeric epsilon of Feldman, McMillan and Talwar (2022), and epsilon_L-DP.
+
+    Parameters
+    ----------
+    epsilon : float
+        Local epsilon of each answer, above 0.
+    users : int
+        Number of users, at least 2. A dataset is the answers they hold, as a tuple of their numbers: (how many hold 0,
+        how many hold 1, ...).
+    delta : float
+        In (0, 1), of the main claim.
+    answers : int
+        Number k of possible answers.
+
+    Raises
+    ------
+    AuditError
+        If a parameter is out of range, or a dataset is not the numbers of ``users`` users.
+
+    Examples
+    --------
+    >>> mechanism = ShuffledResponse(1.0, 10_000, 1e-6)
+    >>> print(mechanism.claim)
+    (0.0432062, 1e-06)-DP
+    """
+
+    epsilon: float
+    users: int
+    delta: float
+    answers: int = 2
+    name: ClassVar[str] = "shuffled response"
+
+    def __post_init__(self) -> None:
+        positive(self.epsilon, "local epsilon")
+        whole_at_least(self.users, 2, "number of users")
+        whole_at_least(self.answers, 2, "number of answers")
+        fraction(self.delta, "delta", open_below=True)
+
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:  # type: ignore[override]  # computed once
+        """See `Reference.claims`."""
+        amplified = numeric(self.epsilon, self.users, self.delta, self.answers)
+        return (ApproxDP(amplified, self.delta), PureDP(self.epsilon))
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """One user may hold any other answer."""
+        return OneHolds()
+
+    @property
+    def truth(self) -> float:
+        """Probability of a truthful answer."""
+        return 1.0 / (1.0 + (self.answers - 1) * math.exp(-self.epsilon))
+
+    def __call__(self, dataset: Sequence[int]) -> TwoBinomials | HistogramLaw:
+        """Prepare the law of the count of ones, or for more than two answers of the histogram."""
+        held = tuple(int(number) for number in dataset)
+        if len(held) != self.answers or min(held) < 0 or sum(held) != self.users:
+            raise AuditError(
+                f"The dataset is {dataset!r}; it must say how many of {self.users:,} users hold each of "
+                f"{self.answers} answers."
+            )
+        if self.answers == 2:
+            return TwoBinomials(held[1], held[0], self.truth)
+        return HistogramLaw(held, self.truth)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """One user's answer among users who all hold another one; for k > 2 first among users who hold a third one.
+
+        That hides it less: they give either of the two answers only by chance. The loss then depends on three counts
+        and no exact value is known here.
+        """
+        rest = (0,) * (self.answers - 2)
+        alike = DatasetPair(
+            (self.users, 0, *rest), (self.users - 1, 1, *rest), "all users hold 0, against one holding 1"
+        )
+        if self.answers == 2:
+            return (alike,)
+        others = (self.users - 1, *rest[1:])
+        return (DatasetPair((1, 0, *others), (0, 1, *others), "all users but one hold 2, that one 0 against 1"), alike)
+
+
+@dataclass(frozen=True)
+class OneHolds(Substitution):
+    """Substitution among users of whom only the number that hold each answer is given.
+
+    Examples
+    --------
+    >>> OneHolds().holds((3, 0), (2, 1)), OneHolds().holds((3, 0), (1, 2))
+    (True, False)
+    """
+
+    def holds(self, x: Any, x_prime: Any) -> bool:
+        """See `Adjacency.holds`."""
+        if len(x) != len(x_prime):
+            return False
+        return sorted(a - b for a, b in zip(x, x_prime, strict=True) if a != b) == [-1, 1]
+
+
+def _log_binomial(counts: ArrayLike, number: float, chance: float) -> Floats:
+    counts = np.asarray(counts, float)
+    ways = gammaln(number + 1.0) - gammaln(counts + 1.0) - gammaln(number - counts + 1.0)
+    return np.asarray(ways + xlogy(counts, chance) + xlog1py(number - counts, -chance))
+
+
+def _window(number: int, chance: float) -> NDArray[np.int64]:
+    reach = math.ceil(NARROW * math.sqrt(number * chance * (1.0 - chance))) + 20
+    mean = number * chance
+    return np.arange(max(math.floor(mean) - reach, 0), min(math.ceil(mean) + reach, number) + 1)
