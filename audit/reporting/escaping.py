@@ -6,8 +6,10 @@ its code point.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
+_NUMBER = re.compile(r"[-+](\d+\.?\d*([eE][-+]?\d+)?|inf|nan)")
 _GREEK = {
     "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "varepsilon", "η": "eta", "θ": "theta",
     "κ": "kappa", "λ": "lambda", "µ": "mu", "μ": "mu", "ν": "nu", "ξ": "xi", "π": "pi", "ρ": "rho",
@@ -74,22 +76,21 @@ def markdown(text: str) -> str:
 
 
 def csv_cell(value: object) -> object:
-    """Keep text from being taken for a formula by a spreadsheet: an apostrophe before = + - @ and control characters.
+    """Keep text from being taken for a formula by a spreadsheet: an apostrophe before = + - @ | and white space.
 
-    Numbers, also those written as text, are left as they are.
+    Numbers, also those written as text, are left as they are; line ends are written as one character.
 
     Examples
     --------
     >>> csv_cell("=1+1"), csv_cell("-3.5"), csv_cell(-3.5), csv_cell("laplace")
     ("'=1+1", '-3.5', -3.5, 'laplace')
     """
-    if not isinstance(value, str) or not value or (value[0] not in "=+-@\t\r\n|"):
+    if not isinstance(value, str):
         return value
-    try:
-        float(value)
-    except ValueError:
-        return f"'{value}"
-    return value
+    text = value.replace("\r\n", "\n").replace("\r", "\n")
+    if not text.startswith(tuple("=+-@|\t\n")) or _NUMBER.fullmatch(text):
+        return text
+    return f"'{text}"
 
 
 def _latex(character: str) -> str:

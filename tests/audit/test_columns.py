@@ -1,0 +1,130 @@
+"""Tables for papers: numbers never flatter, and LaTeX compiles as it is inside a two-line document."""
+
+import math
+import os
+import shutil
+import subprocess
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from audit import AuditError, PureDP
+from audit.registry import Entry
+from audit.reporting import table
+from audit.reporting.columns import LONGEST, Column, to_csv, to_latex, to_markdown
+from audit.reporting.methods import methods
+from audit.suite import run
+from mechanisms.additive import Gaussian, Laplace
+
+STRANGE = "50%_&#{}~^\\ \"'<script>|中\u202e--$é"
+DOCUMENT = (
+    "\\documentclass{{article}}\\usepackage{{booktabs,longtable}}\n\\begin{{document}}\\input{{{}}}\\end{{document}}\n"
+)
+
+
+def compile_latex(folder, name):
+    """Run pdflatex on a two-line document around the file; skip where there is none, except in CI with LaTeX."""
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not installed: the structure is checked, the compilation is not")
+    (folder / "main.tex").write_text(DOCUMENT.format(name))
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "main.tex"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env={**os.environ, "max_print_line": "1000"},
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def results():
+    gaussian = Gaussian(1.0, 1e-5)
+    entries = [
+        Entry(STRANGE, Laplace(1.0), PureDP(1.0)),
+        *(Entry(f"gaussian-{i}", gaussian, claim) for i, claim in enumerate(gaussian.claims)),
+    ]
+    return list(run(entries, trials=20_000, n_jobs=1))
+
+
+@pytest.mark.parametrize("rows", [3, LONGEST + 20])
+def test_a_table_compiles_whatever_it_holds(rows, tmp_path):
+    columns = [Column("name", STRANGE), Column("code", "code", "code"), Column("bound", "bound", "lower")]
+    content = [{"name": STRANGE, "code": STRANGE, "bound": 10.0 ** (9 - 3 * i) / 3} for i in range(rows)]
+    (tmp_path / "table.tex").write_text(to_latex(content, columns, STRANGE, "tab:x"), encoding="utf-8")
+    compile_latex(tmp_path, "table")
+
+
+def test_the_main_table_compiles_within_the_width_of_a_page(results, tmp_path):
+    plain = [result for result in results if result.mechanism != STRANGE]
+    (tmp_path / "audit.tex").write_text(table.to_latex(plain, 0.95), encoding="utf-8")
+    assert "Overfull" not in compile_latex(tmp_path, "audit")
+
+
+def test_the_methods_paragraphs_compile(results, tmp_path):
+    text = methods(results, 0.95).partition("\n@")[0]
+    (tmp_path / "methods.tex").write_text(text, encoding="utf-8")
+    compile_latex(tmp_path, "methods")
+
+
+@given(st.floats(1e-9, 1e9), st.integers(2, 6))
+def test_bounds_are_rounded_to_the_safe_side_in_every_format(value, digits):
+    rows = [{"low": value, "high": value}]
+    columns = [Column("low", "low", "lower", digits), Column("high", "high", "upper", digits)]
+    low, high = (cell.strip() for cell in to_markdown(rows, columns).splitlines()[2].strip("|").split("|"))
+    assert Decimal(low) <= Decimal(repr(value)) <= Decimal(high)
+    body = to_latex(rows, columns, "").split("\\midrule\n")[1].splitlines()[0].removesuffix(r" \\")
+    low_tex, high_tex = (_number(cell) for cell in body.split(" & "))
+    assert (low_tex, high_tex) == (Decimal(low), Decimal(high))
+    assert float(to_csv(rows).splitlines()[1].split(",")[0]) == value
+
+
+def _number(cell):
+    plain = cell.strip().strip("$").replace(r"\cdot ", "x").replace("}", "").replace("10^{", "e")
+    return Decimal(plain.replace("xe", "e") if plain[0] != "e" else f"1{plain}")
+
+
+def test_edges():
+    column = Column("value", "value", "lower")
+    assert column.show({}) == column.show({"value": None}) == column.show({"value": math.nan}) == "-"
+    assert column.show({"value": math.inf}) == "inf"
+    assert r"$\infty$" in to_latex([{"value": math.inf}], [column], "")
+    assert Column("n", "n", "count").show({"n": 1_000_000}) == "1,000,000"
+    assert "$(1" not in to_latex([{"c": "(1, 1e-05)-DP"}], [Column("c", "c", "formula")], "")
+    assert "(1, $10^{-5}$)-DP" in to_latex([{"c": "(1, 1e-05)-DP"}], [Column("c", "c", "formula")], "")
+
+
+class TestMethods:
+    def test_only_what_applies_is_cited(self, results):
+        pure = methods(results[:1], results[0].confidence)
+        assert pure.count("@") - pure.count("@article") - pure.count("@inproceedings") == 1  # the software
+        for absent in ("dunn1961", "balle", "dong2022", "bun2016", "jagielski2020", "delta", "Bonferroni"):
+            assert absent not in pure
+        everything = methods(results, 0.95)
+        for present in ("dunn1961multiple", "dong2022gaussian", "bun2016concentrated", "dwork2006our", "Bonferroni"):
+            assert f"{{{present}," in everything or present in everything
+
+    def test_every_citation_has_its_entry_and_no_other(self, results):
+        import re
+
+        text = methods(results, 0.95)
+        cited = {key for found in re.findall(r"\\cite\{([^}]*)\}", text) for key in found.split(",")}
+        assert cited == set(re.findall(r"^@\w+\{(\w+),$", text, flags=re.MULTILINE))
+        assert text.count("{") == text.count("}")
+
+    def test_numbers_are_those_of_the_results(self, results):
+        text = methods(results, 0.95)
+        assert f"{results[0].trials:,} times" in text
+        assert r"95\% (Bonferroni" in text
+        assert f"{len(results)} claims" in text
+        one = methods(results[:1], results[0].confidence)
+        assert f"seed {results[0].seed}" in one
+        assert f"{results[0].runs:,}" in one
+
+    def test_of_nothing_nothing_is_said(self):
+        with pytest.raises(AuditError, match="no results"):
+            methods([], 0.95)
