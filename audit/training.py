@@ -59,14 +59,14 @@ def training_runs(trials: int) -> int:
 
 
 def rehearsal_runs(trials: int) -> int:
-    """How many more runs are spent if a rehearsal is worth it: a quarter of all, none when runs are few.
+    """How many more runs are spent if a rehearsal is worth it: a fifth of all, none when runs are few.
 
     Examples
     --------
     >>> rehearsal_runs(10_000), rehearsal_runs(1_000_000), rehearsal_runs(10**9)
-    (0, 250000, 4000000)
+    (0, 200000, 4000000)
     """
-    return min(trials // 4, MOST_REHEARSAL_RUNS) if trials >= LEAST_TO_REHEARSE else 0
+    return min(trials // 5, MOST_REHEARSAL_RUNS) if trials >= LEAST_TO_REHEARSE else 0
 
 
 def train(

@@ -30,7 +30,7 @@ FEW_VALUES = 8
 CAUTION = 2.0
 PLACES = ((0.5, 8), (1.0, 4))
 """How many scores are rehearsed: so many by the bound predicted with half the caution, more by that with all of it."""
-WORTH_A_REHEARSAL = 1.05
+WORTH_A_REHEARSAL = 1.1
 EASY_TO_READ, HARD_TO_READ = 0.001, 0.02
 """Shares by which a score must beat the simpler ones before it: one feature, or a sum or tree of many."""
 
