@@ -6,6 +6,7 @@ first: that it answers, has workers, and computes the same numbers as this machi
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -47,7 +48,7 @@ def cluster(address: str, wait: float = WAIT_SECONDS) -> Iterator[Any]:
             f"No dask scheduler answers at {address!r}. Start one by 'dask scheduler' and workers by 'dask worker "
             "ADDRESS', and give the address that it prints, for instance tcp://127.0.0.1:8786."
         ) from error
-    with client:
+    with client, _quiet():
         try:
             client.wait_for_workers(1, timeout=wait)
             theirs = client.run(_versions)
@@ -67,6 +68,18 @@ def cluster(address: str, wait: float = WAIT_SECONDS) -> Iterator[Any]:
                     )
         with joblib.parallel_config(backend="dask", client=client):
             yield client
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """A worker that leaves is no news, for others go on; and a lost cluster is told in a sentence."""
+    logger = logging.getLogger("distributed")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _versions() -> dict[str, str]:

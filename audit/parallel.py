@@ -87,16 +87,21 @@ class Workers:
         except BrokenExecutor as error:
             raise AuditError(
                 "A worker process died, killed by the system or by a crash in compiled code (a process that needs more "
-                f"memory than there is, is killed so). Fewer jobs need less memory. {_first_line(error)}"
+                f"memory than there is, is killed so). {_exit_codes(error)} {self._kept()}"
             ) from error
         except (CancelledError, OSError, TimeoutError) as error:
-            raise AuditError(f"The workers cannot be reached any more ({_named(error)}).") from error
+            raise AuditError(f"The connection to the workers was lost ({_named(error)}). {self._kept()}") from error
         except Exception as error:
             if type(error).__module__.partition(".")[0] != "distributed":
                 raise
-            raise AuditError(f"The cluster gave up ({_named(error)}).") from error
+            raise AuditError(f"The cluster gave up ({_named(error)}). {self._kept()}") from error
         finally:
             answers.close()
+
+    def _kept(self) -> str:
+        if self.one_by_one:
+            return "The chunks in the checkpoint are safe: the same again goes on from them."
+        return "A checkpoint would have kept the finished chunks."
 
 
 def jobs_to_use(n_jobs: int | None, runs: int) -> int | None:
@@ -153,10 +158,11 @@ def _one(function: Callable[[Any, Part], Answer], job: Job, part: Part) -> tuple
     return part, function(job.shared, part)
 
 
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return next((line for line in lines if "SIG" in line or "exit code" in line), "")
+def _exit_codes(error: BaseException) -> str:
+    """Return the line of loky's message that says by which signals the workers died."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    return next((f"{line.rstrip('.')}." for line in lines if "exit code" in line), "")
 
 
 def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])

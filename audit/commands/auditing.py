@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import logging
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -94,7 +93,6 @@ def _audit(options: argparse.Namespace) -> int:
     status = AS_EXPECTED
     with contextlib.ExitStack() as stack:
         if options.cluster is not None:
-            logging.getLogger("distributed").setLevel(logging.CRITICAL)  # a worker that leaves is no news: others go on
             stack.enter_context(cluster(options.cluster))
         checkpoint = None
         if options.checkpoint is not None:

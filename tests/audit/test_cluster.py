@@ -1,0 +1,156 @@
+"""A real dask cluster on this machine: the same result, also when a worker is killed in the middle of an audit."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+
+import joblib
+import pytest
+
+from audit import AuditError, DatasetPair, PureDP, audit, black_box
+from audit.cluster import cluster
+from audit.witnesses import Tails
+
+distributed = pytest.importorskip("distributed")
+
+PAIR = DatasetPair((1,), (1, 2))
+OPTIONS = {"trials": 30_000, "seed": 5, "witnesses": [Tails()]}
+
+
+def noisy():
+    """A mechanism that no worker can import: it travels by value."""
+
+    def slow(data, rng):  # some 30 microseconds, so that a chunk outlasts joblib's polling
+        return len(data) + rng.laplace() + min(rng.laplace() for _ in range(40)) / 1e9
+
+    return black_box(slow, claim=PureDP(1.0), pairs=[PAIR])
+
+
+def start(*words):
+    return subprocess.Popen(
+        [sys.executable, "-m", "dask", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "20"},
+    )
+
+
+def listen(process, pattern):
+    """Wait for what a process says, and let it go on talking."""
+    for line in process.stderr:
+        if found := re.search(pattern, line):
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            return found
+    raise AssertionError("ended without a word")
+
+
+class Cluster:
+    """A scheduler and workers, each in a process of its own."""
+
+    def __init__(self, workers):
+        self.processes = [start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")]
+        self.address = listen(self.processes[0], r"Scheduler at:\s+(tcp://\S+)")[1]
+        self.workers = [self.add() for _ in range(workers)]
+
+    def add(self):
+        worker = start("worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard")
+        self.processes.append(worker)
+        listen(worker, "Registered to")
+        return worker
+
+    def stop(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def running():
+    started = Cluster(2)
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return json.dumps(audit(noisy(), **OPTIONS, n_jobs=1).to_json())
+
+
+class TestCluster:
+    def test_the_result_is_that_of_one_machine(self, running, alone):
+        with cluster(running.address) as client:
+            assert len(client.ncores()) == 2
+            assert json.dumps(audit(noisy(), **OPTIONS).to_json()) == alone
+
+    def test_plain_joblib_does_the_same(self, running, alone):
+        with distributed.Client(running.address), joblib.parallel_config(backend="dask"):
+            assert json.dumps(audit(noisy(), **OPTIONS).to_json()) == alone
+
+    def test_a_worker_killed_in_the_middle_changes_nothing(self, running, alone, tmp_path):
+        victim = running.workers.pop()
+
+        def kill(step):
+            if step.stage == "certification" and victim.poll() is None and step.runs_done > 1000:
+                os.kill(victim.pid, signal.SIGKILL)
+                victim.wait()
+
+        with cluster(running.address) as client:
+            found = audit(noisy(), **OPTIONS, progress=kill, checkpoint=tmp_path / "run.jsonl")
+            assert len(client.ncores()) == 1
+        assert victim.poll() == -signal.SIGKILL
+        assert json.dumps(found.to_json()) == alone
+
+    def test_what_a_cluster_began_one_machine_ends(self, running, alone, tmp_path):
+        class EnoughError(Exception):
+            pass
+
+        def stop(step):
+            if step.stage == "certification" and step.runs_done > 1000:
+                raise EnoughError
+
+        with cluster(running.address), pytest.raises(EnoughError):
+            audit(noisy(), **OPTIONS, progress=stop, checkpoint=tmp_path / "run.jsonl")
+        assert json.dumps(audit(noisy(), **OPTIONS, n_jobs=2, checkpoint=tmp_path / "run.jsonl").to_json()) == alone
+
+
+class TestFaults:
+    def test_a_cluster_that_is_lost_is_a_sentence_and_the_chunks_are_kept(self, tmp_path):
+        lost = Cluster(2)  # joblib keeps the work of a single core on this machine
+
+        def kill(step):
+            if step.stage == "certification" and step.runs_done > 1000:
+                for process in lost.processes:
+                    process.kill()
+
+        try:
+            with pytest.raises(AuditError, match="connection to the workers was lost"), cluster(lost.address):
+                audit(noisy(), **OPTIONS, progress=kill, checkpoint=tmp_path / "run.jsonl")
+        finally:
+            lost.stop()
+        assert 5 < (tmp_path / "run.jsonl").read_text().count('"chunk"') < 200
+
+    def test_nobody_at_the_address(self):
+        with (
+            pytest.raises(AuditError, match=r"No dask scheduler answers at 'tcp://127.0.0.1:9'"),
+            cluster("tcp://127.0.0.1:9", wait=1),
+        ):
+            pass
+        with pytest.raises(AuditError, match="No dask scheduler answers at 'nonsense'"), cluster("nonsense", wait=1):
+            pass
+
+    def test_a_scheduler_without_workers(self):
+        empty = Cluster(0)
+        try:
+            with (
+                pytest.raises(AuditError, match="has no workers; start some by 'dask worker"),
+                cluster(empty.address, wait=1),
+            ):
+                pass
+        finally:
+            empty.stop()
