@@ -1,0 +1,317 @@
+"""The page in a real browser: it sorts, filters, keeps quiet, fits, prints, and runs nothing from a stranger's file."""
+
+import dataclasses
+import math
+import os
+import re
+import shutil
+from html.parser import HTMLParser
+
+import pytest
+
+from audit import ApproxDP, GaussianDP, PureDP
+from audit.cli import main
+from audit.registry import Entry
+from audit.reporting import page
+from audit.reporting.numbers import lower
+from audit.results import save
+from audit.suite import run
+from audit.witnesses import Region, Witness
+from mechanisms.additive import Gaussian, Laplace
+from mechanisms.broken.additive import LaplaceHalfNoise
+
+SWITCHES = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+ATTACKS = [
+    "<script>document.title = 'owned'</script>",
+    '"><img src="https://example.invalid/x" onerror="document.title = \'owned\'">',
+    "</script><svg onload=\"document.title = 'owned'\">",
+    "{{ 7 * 7 }}{% raw %}",
+    "a\u202egnp.exe",
+    "javascript:document.title='owned'",
+]
+
+
+def browser_path():
+    return next(
+        (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    )
+
+
+@pytest.fixture(scope="module")
+def results():
+    gaussian = Gaussian(1.0, 1e-5)
+    entries = [
+        Entry("zeta/laplace", Laplace(1.0), PureDP(1.0)),
+        Entry("alpha/half-noise", LaplaceHalfNoise(1.0), PureDP(1.0), expected="violated"),
+        Entry("beta/gaussian", gaussian, ApproxDP(1.0, 1e-5)),
+        Entry("gamma/gaussian-gdp", gaussian, GaussianDP(1.0 / gaussian.sigma)),
+    ]
+    found = list(run(entries, trials=20_000, n_jobs=1))
+    return [*found, dataclasses.replace(found[1], mechanism="delta/endless", exact=math.inf)]
+
+
+@pytest.fixture(scope="module")
+def strange(results):
+    witness = Witness(Region(included=tuple(ATTACKS)), results[0].witness.guess_x_prime)
+    return [
+        dataclasses.replace(
+            results[0],
+            mechanism=attack,
+            x=attack,
+            x_prime=attack,
+            pair=attack,
+            witness=witness,
+            provenance={attack: attack},
+            execution={"command": attack, "started": attack, "machine": attack},
+        )
+        for attack in ATTACKS
+    ]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = browser_path()
+    if path is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("CI must have a Chromium: .ci/run installs Debian's.")
+        pytest.skip("no Chromium is installed: the page is checked as text only")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=path, args=SWITCHES)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """A function that opens results as a page from disk, and what the browser complained of or asked for."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True)
+    context.set_default_timeout(10_000)
+    heard = []
+
+    def open_page(results):
+        (tmp_path / "report.html").write_text(page.render(results, 0.95), encoding="utf-8")
+        tab = context.new_page()
+        tab.on("console", lambda message: heard.append(message.text))
+        tab.on("pageerror", lambda error: heard.append(str(error)))
+        tab.on("request", lambda request: heard.append(request.url))
+        tab.on("dialog", lambda dialog: heard.append(dialog.message))
+        tab.goto((tmp_path / "report.html").as_uri())
+        return tab, heard
+
+    yield open_page
+    context.close()
+
+
+def names(tab):
+    return tab.locator("#results tbody tr:not([hidden]) th").all_inner_texts()
+
+
+class TestInTheBrowser:
+    def test_it_opens_from_disk_and_asks_for_nothing(self, opened, results):
+        tab, heard = opened(results)
+        assert len(names(tab)) == tab.locator("article").count() == len(results)
+        assert heard == [tab.url]
+
+    def test_a_button_sorts_up_and_down_and_says_so(self, opened, results):
+        tab, heard = opened(results)
+        tab.get_by_role("button", name="mechanism").click()
+        assert names(tab) == sorted(result.mechanism for result in results)
+        header = tab.get_by_role("columnheader", name="mechanism")
+        assert header.get_attribute("aria-sort") == "ascending"
+        tab.get_by_role("button", name="mechanism").click()
+        assert names(tab) == sorted((result.mechanism for result in results), reverse=True)
+        assert header.get_attribute("aria-sort") == "descending"
+        tab.get_by_role("button", name=re.compile("^certified$")).click()
+        bounds = [lower(bound) for bound in sorted(result.lower_bound for result in results)]
+        assert tab.locator("#results tbody tr td:nth-child(5)").all_inner_texts() == bounds
+        assert header.get_attribute("aria-sort") is None
+        assert tab.locator("th[aria-sort]").count() == 1
+        assert "ascending" in tab.locator("#said").inner_text()
+        assert len(heard) == 1
+
+    def test_unknown_values_come_last_both_ways_and_infinite_ones_where_they_belong(self, opened, results):
+        unknown = dataclasses.replace(results[0], mechanism="unknown", exact=None)
+        tab, _ = opened([unknown, *results])
+        for place in (-2, 0):
+            tab.get_by_role("button", name="exact").click()
+            assert names(tab)[-1] == "unknown"
+            assert names(tab)[place] == "delta/endless"
+
+    def test_words_verdict_and_claim_filter_rows_and_cards(self, opened, results):
+        tab, _ = opened(results)
+        tab.get_by_label("Name, event or any word").fill("GAUSSIAN")
+        assert names(tab) == ["beta/gaussian", "gamma/gaussian-gdp"]
+        assert tab.locator("article:visible").count() == 2
+        assert tab.locator("#said").inner_text().startswith("2 of 5")
+        tab.get_by_role("combobox", name="Claim").select_option("Gaussian DP")
+        assert names(tab) == ["gamma/gaussian-gdp"]
+        tab.get_by_label("Name, event or any word").fill("")
+        tab.get_by_role("combobox", name="Claim").select_option("all")
+        tab.get_by_role("combobox", name="Verdict").select_option("violated")
+        assert names(tab) == [result.mechanism for result in results if result.violates_claim]
+
+    def test_the_keyboard_reaches_and_sorts(self, opened, results):
+        tab, _ = opened(results)
+        focused = "document.activeElement.textContent.trim() || document.activeElement.id"
+        seen = []
+        for _ in range(7):
+            tab.keyboard.press("Tab")
+            seen.append(tab.evaluate(focused))
+        assert seen[0] == "Skip to the table"
+        assert "mechanism" in seen
+        tab.get_by_role("button", name="mechanism").focus()
+        tab.keyboard.press("Enter")
+        assert names(tab) == sorted(result.mechanism for result in results)
+        outline = tab.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none"
+
+    def test_a_screen_reader_hears_every_control_figure_and_heading(self, opened, results):
+        tab, _ = opened(results)
+        assert tab.get_by_role("search").count() == 1
+        assert tab.get_by_role("columnheader").count() >= 8
+        assert tab.get_by_role("img").count() == 2 * len(results)
+        for article in tab.get_by_role("article").all():
+            label = article.get_attribute("aria-labelledby")
+            assert tab.locator(f"#{label}").inner_text() in {result.mechanism for result in results}
+        unnamed = "Array.from(document.querySelectorAll('input,select')).filter(e => !e.labels.length).length"
+        assert tab.evaluate(unnamed) == 0
+        ids = tab.evaluate("Array.from(document.querySelectorAll('[id]')).map(e => e.id)")
+        assert len(ids) == len(set(ids))
+
+    def test_words_stand_out_from_their_ground(self, opened, results):
+        tab, _ = opened(results)
+        lowest = tab.evaluate(CONTRAST)
+        assert lowest >= 4.5  # WCAG 2.2, 1.4.3
+
+    @pytest.mark.parametrize("width", [320, 700, 1600])
+    def test_it_fits_every_width(self, opened, results, width):
+        tab, _ = opened(results)
+        tab.set_viewport_size({"width": width, "height": 800})
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        cards = tab.evaluate(
+            "Array.from(document.querySelectorAll('.card')).filter(e => e.scrollWidth > e.clientWidth).length"
+        )
+        assert cards == 0
+
+    def test_paper_shows_everything_but_the_controls(self, opened, results):
+        tab, _ = opened(results)
+        tab.emulate_media(media="print")
+        assert tab.locator(".controls").is_hidden()
+        assert tab.locator("article:visible").count() == len(results)
+        assert tab.pdf(format="A4").startswith(b"%PDF")
+
+    def test_without_its_script_the_page_is_still_whole(self, browser, results, tmp_path):
+        (tmp_path / "report.html").write_text(page.render(results, 0.95), encoding="utf-8")
+        context = browser.new_context(java_script_enabled=False)
+        tab = context.new_page()
+        tab.goto((tmp_path / "report.html").as_uri())
+        assert tab.locator("article:visible").count() == len(results)
+        assert tab.locator(".controls").is_hidden()
+        context.close()
+
+    def test_nothing_of_a_strangers_file_runs(self, opened, strange):
+        tab, heard = opened(strange)
+        assert tab.title().startswith("Privacy audit")
+        assert tab.locator("script").count() == 1
+        assert tab.locator("img, iframe, object, embed").count() == 0
+        assert heard == [tab.url]
+        shown = names(tab)
+        assert shown[0] == ATTACKS[0]
+        assert "[U+202E]" in shown[4]
+        tab.get_by_role("button", name="mechanism").click()
+        assert len(names(tab)) == len(ATTACKS)
+
+    def test_even_an_escape_forgotten_would_not_run(self, opened, results, tmp_path, monkeypatch):
+        whole = page.render
+        script = "<script>document.title = 'owned'</script><p onclick=\"document.title = 'owned'\" id=hole>hole</p>"
+        monkeypatch.setattr(page, "render", lambda *given: whole(*given).replace("<h1>", f"{script}<h1>"))
+        tab, heard = opened(results)
+        tab.locator("#hole").click()
+        assert tab.title().startswith("Privacy audit")
+        assert any("Content Security Policy" in line for line in heard)
+
+
+CONTRAST = """() => {
+  const channels = (colour) => (colour.match(/[0-9.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => {
+    const linear = (c) => ((c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+  };
+  const ground = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const colour = channels(getComputedStyle(e).backgroundColor);
+      if (colour.length === 3 || colour[3] > 0) return colour;
+    }
+    return [255, 255, 255];
+  };
+  let lowest = 21;
+  for (const element of document.querySelectorAll("body *")) {
+    if (!Array.from(element.childNodes).some((node) => node.nodeType === 3 && node.data.trim())) continue;
+    const style = getComputedStyle(element);
+    const svg = element.namespaceURI.endsWith("svg");
+    const [a, b] = [light(channels(svg ? style.fill : style.color)), light(ground(element))];
+    lowest = Math.min(lowest, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05));
+  }
+  return lowest;
+}"""
+
+
+class Reader(HTMLParser):
+    """Collects elements, addresses and text."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.addresses, self.handlers, self.text = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.addresses += [value for name, value in attrs if name in ("href", "src", "action", "xlink:href")]
+        self.handlers += [name for name, _ in attrs if name.startswith("on")]
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+class TestAsText:
+    def test_names_and_events_are_escaped(self, strange):
+        reader = Reader()
+        reader.feed(page.render(strange, 0.95))
+        assert reader.tags.count("script") == 1
+        assert "img" not in reader.tags
+        assert reader.handlers == []
+        assert all(address == "data:," or address.startswith("#") for address in reader.addresses)
+        assert any(ATTACKS[0] in text for text in reader.text)
+        assert not any("\u202e" in text for text in reader.text)
+
+    def test_a_card_says_what_the_result_says(self, results):
+        text = page.render(results, 0.95)
+        for result in results:
+            for part in (
+                result.mechanism,
+                lower(result.lower_bound),
+                f"{result.counts.runs_x:,}",
+                f"{result.counts.guess_x_on_x:,}",
+                str(result.seed),
+                f"epsaudit verify audit.json --rerun {result.mechanism}",
+                result.provenance["numpy"],
+            ):
+                assert part in text
+
+    def test_the_same_results_give_the_same_page(self, results):
+        assert page.render(results, 0.95) == page.render(results, 0.95)
+
+    def test_the_command_writes_it(self, results, tmp_path):
+        save(results, tmp_path / "audit.json")
+        assert main(["report", str(tmp_path / "audit.json"), "--html", str(tmp_path / "report.html")]) == 0
+        assert (tmp_path / "report.html").read_text().count("<article") == len(results)
