@@ -116,6 +116,7 @@ class PrivacyAudit:
         delta: float = 0.0,
         pairs: Any = None,
         adjacency: Adjacency | None = None,
+        near: float | None = None,
         runs: int | None = None,
         seconds: float | None = None,
         false_alarm: float | None = None,
@@ -135,6 +136,9 @@ class PrivacyAudit:
             Neighbouring datasets; by default the mechanism's own.
         adjacency : Adjacency, optional
             For a plain function: the relation that the pairs are checked against.
+        near : float, optional
+            Stop early, too, once the running bound is within this distance of the claim: the mechanism nearly attains
+            it, and more runs would show little.
         runs, seconds, false_alarm : optional
             In place of the marker's and the command line's.
 
@@ -148,7 +152,9 @@ class PrivacyAudit:
             If the claim or the pairs make no sense.
         """
         __tracebackhide__ = True
-        result, terms = self._audit(mechanism, claim, epsilon, delta, pairs, adjacency, runs, seconds, false_alarm)
+        result, terms = self._audit(
+            mechanism, claim, epsilon, delta, pairs, adjacency, near, runs, seconds, false_alarm
+        )
         self._tell(result, terms, result.describe_detectable() if not result.violates_claim else "caught")
         if result.violates_claim:
             pytest.fail(self._failure(result, terms), pytrace=False)
@@ -172,7 +178,9 @@ class PrivacyAudit:
         Parameters are those of `check`.
         """
         __tracebackhide__ = True
-        result, terms = self._audit(mechanism, claim, epsilon, delta, pairs, adjacency, runs, seconds, false_alarm)
+        result, terms = self._audit(
+            mechanism, claim, epsilon, delta, pairs, adjacency, None, runs, seconds, false_alarm
+        )
         self._tell(result, terms, "caught, as it must be" if result.violates_claim else "not caught")
         if not result.violates_claim:
             pytest.fail(
@@ -191,6 +199,7 @@ class PrivacyAudit:
         delta: float,
         pairs: Any,
         adjacency: Adjacency | None,
+        near: float | None,
         runs: int | None,
         seconds: float | None,
         false_alarm: float | None,
@@ -206,6 +215,7 @@ class PrivacyAudit:
             claim=claimed,
             trials=terms.runs,
             seconds=terms.seconds,
+            near=near,
             confidence=1.0 - terms.false_alarm,
             seed=terms.seed,
         )

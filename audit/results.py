@@ -164,15 +164,7 @@ class AuditResult:
 
     def describe_counts(self) -> str:
         """Write the counts as a person would check them."""
-        counts = self.counts
-        seen = []
-        for event, on_x, on_x_prime in (
-            (self.witness.guess_x, counts.guess_x_on_x, counts.guess_x_on_x_prime),
-            (self.witness.guess_x_prime, counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime),
-        ):
-            if event is not None:
-                seen.append(f"{on_x:,} of {counts.runs_x:,} on x, {on_x_prime:,} of {counts.runs_x_prime:,} on x'")
-        return "; ".join(seen)
+        return self.witness.describe(self.counts)
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object: what was run and seen, and the bounds, which `from_json` computes afresh.

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from audit.errors import AuditError
 from audit.reporting.numbers import lower, percent
 from audit.sequential import betting
 from audit.witnesses import Witness, witness_from_json
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Stopped = Literal["refuted", "near", "runs", "seconds"]
 SENTENCES: dict[Stopped, str] = {
@@ -179,6 +182,12 @@ class SequentialResult:
                     )
         return wealth
 
+    def plot(self) -> Figure:
+        """Draw the running bound against runs, beside the claim; a matplotlib figure, with ``savefig``."""
+        from audit.reporting.paths import sequential_path  # matplotlib takes a second to import
+
+        return sequential_path({self.mechanism: self})
+
     def __str__(self) -> str:
         exact = "" if self.exact is None else f", exact for this pair {self.exact:.4g}"
         heard = "contradicts the claim" if self.violates_claim else "does not refute the claim"
@@ -197,15 +206,7 @@ class SequentialResult:
 
     def describe_counts(self) -> str:
         """Write the counts of the last witness as a person would check them."""
-        counts = self.counts
-        seen = []
-        for event, on_x, on_x_prime in (
-            (self.witness.guess_x, counts.guess_x_on_x, counts.guess_x_on_x_prime),
-            (self.witness.guess_x_prime, counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime),
-        ):
-            if event is not None:
-                seen.append(f"{on_x:,} of {counts.runs_x:,} on x, {on_x_prime:,} of {counts.runs_x_prime:,} on x'")
-        return "; ".join(seen)
+        return self.witness.describe(self.counts)
 
     def describe_evidence(self) -> str:
         """Write how much was won against the claim, and how much refutes it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from audit.errors import AuditError
 from audit.mechanism import Outputs
 from audit.witnesses.atoms import atom_from_json, atom_to_json, describe_atoms, is_atom
 from audit.witnesses.features import Feature, Value, feature_from_json, feature_to_json
+
+if TYPE_CHECKING:
+    from audit.certificates import Counts
 
 Mask = NDArray[np.bool_]
 VALUE = Value()
@@ -141,6 +144,18 @@ class Witness:
             for event in (self.guess_x, self.guess_x_prime)
         )
         return first, second
+
+    def describe(self, counts: Counts) -> str:
+        """Write what was counted of this witness as a person would check it."""
+        seen = (
+            (self.guess_x, counts.guess_x_on_x, counts.guess_x_on_x_prime),
+            (self.guess_x_prime, counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime),
+        )
+        return "; ".join(
+            f"{on_x:,} of {counts.runs_x:,} on x, {on_x_prime:,} of {counts.runs_x_prime:,} on x'"
+            for event, on_x, on_x_prime in seen
+            if event is not None
+        )
 
     def __str__(self) -> str:
         if self.guess_x_prime is None:

@@ -297,7 +297,9 @@ class _Candidate:
         score, thresholds = contender.score, contender.thresholds
         guess_x = None if self.upper is None else score.at_least(thresholds[self.upper].item())
         guess_x_prime = None if self.lower is None else score.at_most(thresholds[self.lower].item())
-        return Choice(Witness(guess_x, guess_x_prime), self.certificate, self.predicted, self.significance, contender.learnt)
+        return Choice(
+            Witness(guess_x, guess_x_prime), self.certificate, self.predicted, self.significance, contender.learnt
+        )
 
 
 def _levels(pooled: NDArray[Any]) -> NDArray[Any]:
