@@ -1,0 +1,192 @@
+"""Stored bounds are recomputed from their counts, and audits run again: what was changed is found and named."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+
+from audit import AuditError, DatasetPair, GaussianDP, PureDP, audit, black_box, vectorized
+from audit.cli import main
+from audit.registry import Entry, registered
+from audit.results import save
+from audit.suite import run
+from audit.verify import recompute, rerun
+from mechanisms.additive import Gaussian, Laplace
+
+PAIRS = [DatasetPair(0, 1)]
+
+
+def noisy(scale=1.0):
+    def draw(data, size, rng):
+        return data + rng.laplace(scale=scale, size=size)
+
+    return vectorized(draw, claim=PureDP(1.0), pairs=PAIRS, name="noisy")
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return audit(noisy(), trials=20_000, seed=3).to_json()
+
+
+@pytest.fixture
+def changed(stored):
+    return copy.deepcopy(stored)
+
+
+class TestRecompute:
+    def test_what_an_audit_stored_holds(self, stored):
+        assert recompute(stored).holds
+
+    @pytest.mark.parametrize("name", ["lower_bound", "epsilon_lower", "delta_lower", "proven"])
+    def test_a_number_that_the_counts_do_not_give(self, changed, name):
+        changed[name] += 1e-6
+        found = recompute(changed)
+        assert not found.holds
+        assert name in found.differences[0]
+
+    def test_another_version_of_scipy_may_differ_in_the_last_digits(self, changed):
+        changed["lower_bound"] *= 1 + 1e-12
+        assert recompute(changed).holds
+
+    @pytest.mark.parametrize(
+        "count",
+        [
+            "runs_x",
+            "runs_x_prime",
+            "guess_x_on_x",
+            "guess_x_on_x_prime",
+            "guess_x_prime_on_x",
+            "guess_x_prime_on_x_prime",
+            "events",
+        ],
+    )
+    def test_every_count_matters(self, changed, count):
+        changed["counts"][count] += 1
+        assert not recompute(changed).holds
+
+    def test_counts_that_no_audit_can_have_given(self, changed):
+        changed["counts"]["guess_x_on_x"] = changed["counts"]["runs_x"] + 1
+        assert "seen" in recompute(changed).differences[0]
+        changed["counts"]["guess_x_on_x"] = -1
+        assert not recompute(changed).holds
+
+    def test_a_verdict_or_event_told_otherwise(self, changed):
+        changed["verdict"] = "violated"
+        assert "verdict" in recompute(changed).differences[0]
+        changed["verdict"] = "consistent"
+        changed["witness"]["text"] = "{y = 'harmless'}"
+        assert "harmless" in recompute(changed).differences[0]
+
+    def test_a_confidence_raised_by_hand(self, changed):
+        changed["confidence"] = 0.5
+        assert not recompute(changed).holds
+        changed["confidence"] = 1.5
+        assert "confidence" in recompute(changed).differences[0]
+
+
+class TestRerun:
+    def test_the_seed_gives_it_again(self, stored):
+        found = rerun(stored, Entry("noisy", noisy(), PureDP(1.0)))
+        assert found.holds
+        assert "seed 3" in found.how
+
+    def test_other_code_does_not(self, stored):
+        found = rerun(stored, Entry("noisy", noisy(0.9), PureDP(1.0)))
+        assert any(difference.startswith("counts was") for difference in found.differences)
+
+    def test_all_witnesses_are_asked_for_again(self):
+        result = audit(noisy(), trials=20_000, seed=4, witnesses="all").to_json()
+        assert rerun(result, Entry("noisy", noisy(), PureDP(1.0))).holds
+
+    def test_families_of_ones_own_cannot_be_had_from_a_file(self, changed):
+        changed["families"] = "own"
+        with pytest.raises(AuditError, match="families of its own"):
+            rerun(changed, Entry("noisy", noisy(), PureDP(1.0)))
+
+    def test_without_a_seed_the_event_is_counted_again(self):
+        def loud(scale):
+            source = np.random.default_rng(5)
+            return black_box(
+                lambda data: float(data + source.laplace(scale=scale)),
+                claim=PureDP(1.0),
+                pairs=PAIRS,
+                name="loud",
+            )
+
+        result = audit(loud(1.0), trials=4_000, seed=5)
+        assert not result.reproducible
+        same = rerun(result.to_json(), Entry("loud", loud(1.0), PureDP(1.0)))
+        assert same.holds
+        assert "counted again" in same.how
+        assert not rerun(result.to_json(), Entry("loud", loud(0.5), PureDP(1.0))).holds
+
+
+class TestCommand:
+    @pytest.fixture
+    def file(self, tmp_path):
+        names = ("laplace", "gaussian-gdp", "broken/laplace-half-noise")
+        save(run([registered()[name] for name in names], trials=20_000, n_jobs=1), tmp_path / "audit.json")
+        return tmp_path / "audit.json"
+
+    def test_a_sound_file_passes_recomputed_and_run_again(self, file, capsys):
+        assert main(["verify", str(file)]) == 0
+        assert "3 of 3 results are as stored." in capsys.readouterr().out
+        assert main(["verify", str(file), "--rerun", "--jobs", "1"]) == 0
+        printed = capsys.readouterr().out
+        assert printed.count("run again from seed") == 3
+        assert "3 of 3" in printed
+
+    def test_a_number_changed_by_hand_fails(self, file, capsys):
+        data = json.loads(file.read_text())
+        data["results"][1]["lower_bound"] += 0.01
+        file.write_text(json.dumps(data))
+        assert main(["verify", str(file)]) == 1
+        printed = capsys.readouterr().out
+        assert "gaussian-gdp: mu" in printed
+        assert "DIFFERENT" in printed
+        assert "2 of 3" in printed
+        assert main(["verify", str(file), "laplace"]) == 0
+
+    def test_counts_changed_with_their_bound_are_found_by_running_again(self, file, capsys):
+        data = json.loads(file.read_text())
+        counts = data["results"][0]["counts"]
+        counts["guess_x_on_x"] -= 5
+        from audit import AuditResult
+
+        data["results"][0] = {**data["results"][0], **AuditResult.from_json(data["results"][0]).to_json()}
+        file.write_text(json.dumps(data))
+        assert main(["verify", str(file), "laplace"]) == 0
+        assert main(["verify", str(file), "laplace", "--rerun", "--jobs", "1"]) == 1
+
+    def test_ones_own_mechanism_is_named(self, tmp_path, monkeypatch, capsys):
+        source = (
+            "from audit import DatasetPair, PureDP, vectorized\n"
+            "def draw(d, n, rng):\n    return d + rng.laplace(size=n)\n"
+            "mine = vectorized(draw, claim=PureDP(1.0), pairs=[DatasetPair(0, 1)], name='mine')\n"
+        )
+        (tmp_path / "verified.py").write_text(source)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.syspath_prepend(tmp_path)
+        import verified
+
+        save([audit(verified.mine, trials=5_000, seed=1, n_jobs=1)], tmp_path / "audit.json")
+        assert main(["verify", "audit.json", "--rerun"]) == 2
+        assert "'mine' is not registered" in capsys.readouterr().err
+        assert main(["verify", "audit.json", "--rerun", "--mechanism", "verified:mine"]) == 0
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [(["nowhere.json"], "cannot be read"), (["FILE", "nobody"], "has no result named 'nobody'")],
+    )
+    def test_errors_are_sentences(self, file, capsys, arguments, sentence):
+        assert main(["verify", *(str(file) if argument == "FILE" else argument for argument in arguments)]) == 2
+        assert sentence in capsys.readouterr().err
+
+
+def test_every_kind_of_claim_survives(tmp_path):
+    gaussian = Gaussian(1.0, 1e-3)
+    mechanisms = [(gaussian, claim) for claim in gaussian.claims] + [(Laplace(1.0), GaussianDP(2.0))]
+    for mechanism, claim in mechanisms:
+        result = audit(mechanism, claim=claim, trials=10_000, seed=2, n_jobs=1)
+        assert recompute(json.loads(json.dumps(result.to_json()))).holds
