@@ -22,9 +22,22 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from audit import ApproxDP, AuditError, AuditResult, Claim, DatasetPair, GaussianDP, Mechanism, PureDP, audit, exact
+from audit import (
+    ApproxDP,
+    AuditError,
+    AuditResult,
+    Claim,
+    DatasetPair,
+    GaussianDP,
+    Mechanism,
+    PureDP,
+    audit,
+    audit_sequentially,
+    exact,
+)
 from audit.certificates import Counts, MembershipGame
 from audit.exact import likelihood_ratio_events
+from audit.pytest_plugin import FALSE_ALARM, RUNS
 from mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from mechanisms.laws import FiniteLaw
 from mechanisms.response import RandomisedResponse
@@ -239,6 +252,27 @@ def determinism() -> list[dict[str, object]]:
     return rows
 
 
+def check() -> list[dict[str, object]]:
+    """Time a passing check by the pytest plugin at its default budget: the first audit of five, and their median."""
+    rows: list[dict[str, object]] = []
+    gaussian = Gaussian(1.0, 1e-5)
+    for mechanism, claim in ((Laplace(1.0), PureDP(1.0)), *((gaussian, claim) for claim in gaussian.claims)):
+        seconds = []
+        for seed in range(5):
+            started = time.perf_counter()
+            result = audit_sequentially(
+                mechanism, claim=claim, trials=RUNS, confidence=1 - FALSE_ALARM / 2, seed=seed, n_jobs=1
+            )
+            seconds.append(time.perf_counter() - started)
+        rows.append({"mechanism": mechanism.name, "first": seconds[0], "median": statistics.median(seconds)})
+        print(
+            f"  {mechanism.name:14} {claim!s:24} first {seconds[0]:.1f} s, median {statistics.median(seconds):.1f} s; ",
+            end="",
+        )
+        print(result.describe_detectable())
+    return rows
+
+
 def _saved(result: AuditResult) -> dict[str, object]:
     return result.to_json()
 
@@ -255,6 +289,7 @@ PARTS: dict[str, Callable[[], list[dict[str, object]]]] = {
     "profile": profile,
     "determinism": determinism,
     "speed": speed,
+    "check": check,
 }
 
 

@@ -52,7 +52,12 @@ def studies() -> list[Study]:
         Study(
             "sequential",
             "experiments.sequential",
-            "how soon sequential audits refute, and that they do not refute what is true",
+            "how soon sequential audits refute wrong claims, beside the information limit",
+        ),
+        Study(
+            "sequential-validity",
+            "experiments.sequential_validity",
+            "that sequential audits do not refute what is true, however often they look",
         ),
         Study(
             "public-benchmark",
