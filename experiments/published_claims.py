@@ -196,7 +196,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     quick : bool
         Fewer runs and audits, for a look, and without the ratio, whose exact value takes longest.
     """
-    trials, repeated, audits = (50_000, 1_000, 10) if quick else (4_000_000, 10_000, AUDITS)
+    trials, repeated, audits = (50_000, 1_000, 5) if quick else (4_000_000, 10_000, AUDITS)
     rows, results = [], []
     for finding in findings()[1 if quick else 0 :]:
         refuted = audit(

@@ -1,0 +1,68 @@
+"""Every registered study runs quickly, writes what a study writes, and gives the same data for the same seed."""
+
+import csv
+import json
+
+import pytest
+
+from audit import AuditError
+from audit.cli import main
+from audit.studies import Study, studies
+
+STUDIES = studies()
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_quick_run_writes_everything_and_the_same_data_twice(name, tmp_path, capsys, monkeypatch):
+    first, second = tmp_path / "first" / name, tmp_path / "second" / name
+    for out in (first, second):
+        assert main(["experiment", "run", name, "--quick", "--seed", "1", "--out", str(out.parent)]) == 0
+        monkeypatch.setattr("audit.reporting.studies.render", lambda figure, kind: b"")  # drawn once is enough
+    for file in ("data.csv", "data.json", "table.tex"):
+        assert (first / file).read_bytes() == (second / file).read_bytes(), file
+    rows = list(csv.reader((first / "data.csv").open(encoding="utf-8")))
+    assert len(rows) > 1
+    assert all(len(row) == len(rows[0]) for row in rows)
+    json.loads((first / "data.json").read_text(encoding="utf-8"), parse_constant=_reject)
+    table = (first / "table.tex").read_text(encoding="utf-8")
+    assert r"\toprule" in table
+    assert table.count(r"\begin{") == table.count(r"\end{")
+    drawn = {path.stem for path in first.glob("*.png")}
+    assert drawn
+    assert drawn == {path.stem for path in first.glob("*.pdf")}
+    assert all(b"/Type3" not in path.read_bytes() for path in first.glob("*.pdf"))  # text is text
+    provenance = json.loads((first / "provenance.json").read_text())
+    assert (provenance["seed"], provenance["quick"]) == (1, True)
+    assert {"command", "started", "machine", "seconds"} <= set(provenance["execution"])
+    assert sum(path.stat().st_size for path in first.iterdir()) < 3_000_000
+
+
+def _reject(constant):
+    raise AssertionError(f"{constant} is no JSON; write it as text")
+
+
+def test_the_list_names_all_with_a_summary(capsys):
+    assert main(["experiment", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(STUDIES)
+    assert all(len(line.split()) > 3 for line in lines)
+
+
+def test_errors_are_sentences_before_any_work(tmp_path, capsys):
+    assert main(["experiment", "run", "nothing"]) == 2
+    assert "'nothing' is not a study" in capsys.readouterr().err
+    assert main(["experiment", "run", "curves", "--seed", "-1", "--out", str(tmp_path)]) == 2
+    assert "seed is -1" in capsys.readouterr().err
+    (tmp_path / "file").write_text("in the way")
+    assert main(["experiment", "run", "curves", "--quick", "--out", str(tmp_path / "file")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+    with pytest.raises(AuditError, match="cannot be imported"):
+        Study("gone", "experiments.gone", "no longer there").run(tmp_path)
+
+
+def test_all_runs_every_study_into_its_own_folder(tmp_path, monkeypatch, capsys):
+    ran = []
+    monkeypatch.setattr(Study, "run", lambda self, out, seed, quick: ran.append((self.name, out.name, seed, quick)))
+    monkeypatch.chdir(tmp_path)
+    assert main(["experiment", "run", "all", "--seed", "5", "--quick"]) == 0
+    assert ran == [(name, name, 5, True) for name in STUDIES]
