@@ -20,7 +20,8 @@ from scipy.stats import binom
 
 from audit import Claim, Mechanism, PureDP, audit_sequentially
 from audit.reporting.columns import Column
-from audit.reporting.studies import run_as_script, write_data, write_table
+from audit.reporting.coverage import wrong_bounds
+from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from audit.sequential import betting
 from mechanisms.additive import Gaussian, Laplace
 from mechanisms.response import RandomisedResponse
@@ -36,7 +37,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> None:
-    """Count, and write data.csv, data.json and table.tex.
+    """Count, and write data, a table and a figure to ``out``.
 
     Parameters
     ----------
@@ -50,6 +51,8 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     rows = [bets_alone(100 if quick else 2_000, 5_000, seed)]
     rows += whole_audits(4 if quick else 2_000, 200 if quick else 400, seed)
     write_data(out, rows, seed=seed, confidence=0.95)
+    shares = [(row["mechanism"], row["ever_refuted"], row["audits"]) for row in rows]
+    write_figure(out / "ever-refuted", wrong_bounds(shares, 0.05))
     write_table(out, rows, COLUMNS, "Sequential audits of true claims at 95% confidence that ever refuted them.")
 
 

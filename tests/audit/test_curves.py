@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from audit import ZCDP, ApproxDP, AuditResult, GaussianDP, PureDP, RenyiDP, audit, audit_sequentially
 from audit.exact import PrivacyProfile
-from audit.reporting import paths, style
+from audit.reporting import coverage, paths, style
 from audit.reporting.curves import allowed_trade_off, certified_polygon, privacy_profile, trade_off
 from mechanisms.additive import Gaussian, Laplace
 from mechanisms.broken.additive import LaplaceHalfNoise
@@ -136,6 +136,15 @@ class TestFigures:
         said = words(figure)
         for part in ("oracle's limit", "median of 7 audits", "ε, certified at 95%", "µ, certified", "exact"):
             assert part in said.replace("&apos;", "'").replace("&#x27;", "'")
+
+    def test_a_share_of_wrong_bounds_beyond_chance_is_marked(self):
+        figure = coverage.wrong_bounds([("sound", 5, 100), ("unsound", 40, 100)], 0.05)
+        marks = [
+            line for line in figure.axes[0].lines if line.get_marker() in ("o", "s") and len(line.get_xdata()) == 1
+        ]
+        assert [(float(line.get_xdata()[0]), line.get_marker()) for line in marks] == [(0.05, "o"), (0.4, "s")]
+        assert "sound (100)" in words(figure)
+        assert "allowed: 0.05" in words(figure)
 
     def test_text_in_pdf_is_text_and_colours_differ_in_grey(self):
         data = style.render(trade_off(result(Laplace(1.0))), "pdf")

@@ -1,0 +1,44 @@
+"""How often bounds were wrong, beside how often they may be: the figure of every study of validity.
+
+Counts of wrong bounds enter, a figure leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from audit.certificates import clopper_pearson_lower, clopper_pearson_upper
+from audit.reporting.numbers import percent
+from audit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
+
+
+@styled()
+def wrong_bounds(rows: Sequence[tuple[str, int, int]], allowed: float, confidence: float = 0.99) -> Figure:
+    """Draw the share of audits whose bound exceeded the truth, with its Clopper-Pearson interval, a row a mechanism.
+
+    Parameters
+    ----------
+    rows : sequence of (name, wrong, audits)
+    allowed : float
+        The share that the audits' confidence allows; intervals wholly above it are drawn as violations.
+    confidence : float
+        Of each interval, two-sided.
+    """
+    figure = blank(ONE_COLUMN, 1.3 + 0.2 * len(rows))
+    axes = figure.add_subplot()
+    tail = (1.0 - confidence) / 2.0
+    for height, (_, wrong, audits) in enumerate(rows):
+        low, high = (float(f(wrong, audits, tail)) for f in (clopper_pearson_lower, clopper_pearson_upper))
+        colour, marker = (VERMILION, "s") if low > allowed else (BLUE, "o")
+        axes.plot([low, high], [height, height], color=colour, linestyle="-")
+        axes.plot(wrong / audits, height, color=colour, marker=marker, linestyle="none")
+    axes.axvline(allowed, color="black", linewidth=0.8, linestyle="--", label=f"allowed: {allowed:.3g}")
+    axes.plot([], [], color=BLUE, marker="o", linestyle="-", label=f"seen, {percent(confidence)} interval")
+    axes.set_yticks(range(len(rows)), [f"{name} ({audits:,})" for name, _, audits in rows])
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlim(left=0.0)
+    axes.set_xlabel("share of audits whose bound exceeded the truth")
+    legend_below(figure)
+    return figure
