@@ -7,7 +7,12 @@ A worker that dies, or a cluster that is lost, becomes a sentence.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -23,6 +28,8 @@ FEW_RUNS = 20_000
 
 LEAST_CHUNK, LEAST_SLOW_CHUNK = 1 << 12, 1 << 6
 """Fewest runs in a chunk: of numpy code, and of a mechanism that is called once a run and may take seconds each."""
+
+WATCH_SECONDS = 0.5
 
 Answer = TypeVar("Answer")
 Part = TypeVar("Part")
@@ -75,13 +82,12 @@ class Workers:
         backend, _ = get_active_backend(prefer=self.prefer)
         if not getattr(backend, "supports_sharedmem", False):
             job.seal()
-        parallel = joblib.Parallel(
-            n_jobs=jobs,
-            prefer=self.prefer,
-            return_as="generator_unordered",
-            batch_size=1 if self.one_by_one else "auto",
-        )
-        answers = parallel(joblib.delayed(_one)(function, job, part) for part in parts)
+        tasks = (joblib.delayed(_one)(function, job, part) for part in parts)
+        how: dict[str, Any] = {"prefer": self.prefer, "batch_size": 1 if self.one_by_one else "auto"}
+        if getattr(backend, "supports_return_generator", False):
+            answers = joblib.Parallel(jobs, return_as="generator_unordered", **how)(tasks)
+        else:
+            answers = _in_turns(joblib.Parallel(jobs, **how), tasks, jobs)
         try:
             yield from answers
         except BrokenExecutor as error:
@@ -155,7 +161,30 @@ def _unseal(sealed: bytes) -> Job:
 
 
 def _one(function: Callable[[Any, Part], Answer], job: Job, part: Part) -> tuple[Part, Answer]:
+    if multiprocessing.current_process().name.startswith("LokyProcess"):
+        _follow_the_parent()
     return part, function(job.shared, part)
+
+
+@functools.cache
+def _follow_the_parent() -> None:
+    """End this worker when the process that it works for is gone: loky's own would wait for minutes."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(WATCH_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="epsaudit-parent").start()
+
+
+def _in_turns(parallel: Any, tasks: Iterator[Any], jobs: int | None) -> Generator[Any, None, None]:
+    """For backends that answer only when all is done (multiprocessing, ray): a few tasks a worker at a time."""
+    turn = 8 * int(joblib.effective_n_jobs(jobs))
+    with parallel:
+        while some := list(itertools.islice(tasks, turn)):
+            yield from parallel(some)
 
 
 def _exit_codes(error: BaseException) -> str:

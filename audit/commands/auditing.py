@@ -10,6 +10,7 @@ import contextlib
 import json
 import signal
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -184,20 +185,22 @@ def _frozen(data: Any) -> Any:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Let SIGTERM, by which batch systems end a job, be as gentle as Ctrl-C."""
+    """Let SIGTERM, by which batch systems end a job, be as gentle as Ctrl-C, and both be told in one sentence."""
 
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not in the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*still being processed by the workers have been cancelled")
+        try:
+            before = signal.signal(signal.SIGTERM, stop)
+        except ValueError:  # not in the main thread
+            yield
+            return
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
 def _show(done: Sequence[AuditResult], confidence: float, seed: int) -> None:

@@ -1,0 +1,258 @@
+"""Who computes which chunk, when, and in what order never shows; what goes wrong in a worker is a sentence."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import joblib
+import numpy as np
+import pytest
+
+from audit import AuditError, DatasetPair, PureDP, audit, black_box, sampling, vectorized
+from audit.parallel import Job, Workers
+from audit.results import comparable, save
+from audit.sampling import Chunk, certification_chunks, replay, training_chunks
+from audit.witnesses import Tails
+
+PAIR = DatasetPair((1,), (1, 2))
+OPTIONS = {"trials": 150_000, "seed": 5, "witnesses": [Tails()]}
+
+
+def many(data, size, rng):
+    return len(data) + rng.laplace(size=size)
+
+
+def one(data, rng):
+    return len(data) + rng.laplace()
+
+
+def mechanism(kind):
+    wrap, function = {"vectorized": (vectorized, many), "black box": (black_box, one)}[kind]
+    return wrap(function, claim=PureDP(1.0), pairs=[PAIR], name=kind)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone")
+    return {kind: saved(folder / kind, kind, n_jobs=1) for kind in ("vectorized", "black box")}
+
+
+def saved(path, kind, **options):
+    """The result file, without times and machine."""
+    save([audit(mechanism(kind), **OPTIONS, **options)], path)
+    return comparable(path).encode()
+
+
+@pytest.mark.parametrize("kind", ["vectorized", "black box"])
+class TestDeterminism:
+    @pytest.mark.parametrize("jobs", [2, 5])
+    def test_files_are_the_same_at_any_number_of_jobs(self, kind, jobs, alone, tmp_path):
+        assert saved(tmp_path / "file", kind, n_jobs=jobs) == alone[kind]
+
+    @pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing", "sequential"])
+    def test_and_under_any_backend(self, kind, backend, alone, tmp_path):
+        with joblib.parallel_config(backend=backend, n_jobs=1 if backend == "sequential" else 2):
+            assert saved(tmp_path / "file", kind) == alone[kind]
+
+    def test_and_in_any_order_of_chunks(self, kind, alone, tmp_path, monkeypatch):
+        def shuffled(*arguments):
+            chunks = list(original(*arguments))
+            random.Random(1).shuffle(chunks)
+            assert chunks != list(original(*arguments))
+            return iter(chunks)
+
+        original = sampling.certification_chunks
+        monkeypatch.setattr(sampling, "certification_chunks", shuffled)
+        assert saved(tmp_path / "file", kind, n_jobs=2) == alone[kind]
+        assert saved(tmp_path / "file", kind, n_jobs=2, checkpoint=tmp_path / "run.jsonl") == alone[kind]
+
+    def test_and_another_seed_gives_another(self, kind, alone):
+        assert json.dumps(audit(mechanism(kind), **{**OPTIONS, "seed": 6}).to_json()).encode() not in alone[kind]
+
+
+class TestChunks:
+    @pytest.mark.parametrize("least", [64, 4096])
+    @pytest.mark.parametrize("runs", [1, 63, 4096, 100_001, 10**6, 10**8])
+    def test_every_run_is_in_one_chunk(self, runs, least):
+        for chunks in (list(certification_chunks(runs, least)), list(training_chunks(runs, "training", 3, least))):
+            assert sum(chunk.size for chunk in chunks) == runs
+            assert len({chunk.key for chunk in chunks}) == len(chunks)
+        assert len(list(certification_chunks(runs, least))) <= 256
+
+    def test_chunks_do_not_grow_with_the_runs(self):
+        # what a worker holds, and what is lost by a kill, is bounded; nothing is kept a chunk
+        chunks = certification_chunks(10**12, 4096)
+        assert next(chunks) == Chunk((1, 0), 1 << 20)
+
+    def test_an_audit_of_training_size_keeps_its_streams(self):
+        assert list(training_chunks(50_000, "training", 7, 4096)) == [Chunk((0, 7), 50_000)]
+        assert [chunk.key for chunk in training_chunks(150_000, "rehearsal", 0, 4096)] == [(3, 0), (3, 0, 1), (3, 0, 2)]
+
+    def test_small_blocks_count_as_large_ones(self):
+        # numbers now and then among symbols: a block of numbers alone is an array of another type
+        def mixed(data, rng):
+            draw = rng.random()
+            return None if draw < 0.2 else int(10 * draw) if draw < 0.6 else draw + 0.1 * len(data)
+
+        law = black_box(mixed)((1, 2))
+        outputs = law.sample(3_000, np.random.default_rng(1))
+        found = audit(black_box(mixed, claim=PureDP(1.0), pairs=[PAIR]), trials=5_000, seed=1, n_jobs=1).witness
+        blocks = [law.sample(30, rng) for rng in [np.random.default_rng(1)] for _ in range(100)]
+        assert {block.dtype.kind for block in blocks} >= {"O"}
+        assert tuple(map(sum, zip(*(found.count(block) for block in blocks), strict=True))) == found.count(outputs)
+
+
+class TestMisbehaviour:
+    def test_the_chunk_that_failed_is_named_and_can_be_drawn_again(self):
+        def rarely(data, size, rng):
+            outputs = len(data) + rng.laplace(size=size)
+            if (outputs > 13).any():
+                raise ZeroDivisionError("no noise left")
+            return outputs
+
+        law = vectorized(rarely, claim=PureDP(1.0), pairs=[PAIR])
+        with pytest.raises(AuditError, match=r"raised ZeroDivisionError \(no noise left\).*draws it again") as raised:
+            audit(law, trials=1_000_000, seed=3, n_jobs=2)
+        seed, key, size = re.search(r"seed=(\d+), key=(\(.*\)), size=(\d+)\)", str(raised.value)).groups()
+        with pytest.raises(AuditError) as again:
+            list(replay(law, PAIR, int(seed), tuple(map(int, key.strip("()").split(","))), int(size)))
+        assert isinstance(again.value.__cause__.__cause__, ZeroDivisionError)
+
+    def test_finished_chunks_are_kept_and_a_mended_machine_goes_on(self, tmp_path):
+        path = tmp_path / "run.jsonl"
+        flag = tmp_path / "broken"
+
+        def moody(data, size, rng, flag=str(flag)):
+            if rng.bit_generator.seed_seq.spawn_key == (1, 150) and os.path.exists(flag):
+                raise OSError("the licence server is down")
+            return len(data) + rng.laplace(size=size)
+
+        law = vectorized(moody, claim=PureDP(1.0), pairs=[PAIR])
+        whole = audit(law, trials=1_000_000, seed=3, witnesses=[Tails()]).to_json()
+        flag.write_text("")
+        with pytest.raises(AuditError, match="licence server"):
+            audit(law, trials=1_000_000, seed=3, witnesses=[Tails()], n_jobs=1, checkpoint=path)
+        assert path.read_text().count('"chunk"') == 150
+        flag.unlink()
+        assert audit(law, trials=1_000_000, seed=3, witnesses=[Tails()], checkpoint=path).to_json() == whole
+
+    def test_a_mechanism_that_cannot_prepare_a_dataset(self):
+        class Fussy:
+            name, claim, adjacency = "fussy", PureDP(1.0), None
+
+            def __call__(self, dataset):
+                raise KeyError("bob")
+
+            def worst_pairs(self):
+                return [PAIR]
+
+        with pytest.raises(AuditError, match=r"fussy raised KeyError \('bob'\) while it prepared the pair"):
+            audit(Fussy(), seed=1)
+
+    def test_a_worker_that_dies(self, tmp_path):
+        def dies(data, rng):
+            if rng.bit_generator.seed_seq.spawn_key == (1, 200):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return len(data) + rng.laplace()
+
+        law = black_box(dies, claim=PureDP(1.0), pairs=[PAIR])
+        path = tmp_path / "run.jsonl"
+        with pytest.raises(AuditError, match=r"A worker process died.*SIGKILL.*chunks in the checkpoint are safe"):
+            audit(law, trials=60_000, seed=3, witnesses=[Tails()], n_jobs=2, checkpoint=path)
+        assert path.read_text().count('"chunk"') > 100
+
+    def test_what_cannot_be_sent(self):
+        lock = threading.Lock()
+        law = black_box(lambda data, rng: rng.laplace() if lock else 0.0, claim=PureDP(1.0), pairs=[PAIR])
+        with pytest.raises(AuditError, match=r"cannot be sent to another process .*use one job, or joblib's threads"):
+            audit(law, trials=5_000, seed=1, n_jobs=2)
+        assert audit(law, trials=5_000, seed=1, n_jobs=1).trials == 5_000
+
+    def test_shared_things_are_pickled_once(self):
+        class Counted:
+            pickled = 0
+
+            def __reduce__(self):
+                Counted.pickled += 1
+                return Counted, ()
+
+        job = Job(Counted())
+        for _ in range(3):
+            job.__reduce__()
+        assert Counted.pickled == 1
+        assert not hasattr(job, "__weakref__")
+
+    def test_no_workers_are_started_for_one_job(self, monkeypatch):
+        monkeypatch.setattr(joblib, "Parallel", None)
+        assert list(Workers(n_jobs=1).each(lambda shared, part: shared + part, 1, [1, 2], 10)) == [(1, 2), (2, 3)]
+
+
+OWN = """
+from audit import DatasetPair, PureDP, black_box
+
+def count(data, rng):
+    return len(data) + min(rng.laplace() for _ in range(100))
+
+slow = black_box(count, claim=PureDP(100.0), pairs=[DatasetPair((1,), (1, 2))])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_stopped_from_outside(how, tmp_path):
+    (tmp_path / "mine.py").write_text(OWN)
+    path = tmp_path / "run.jsonl"
+    words = [
+        "audit",
+        "mine:slow",
+        "--trials",
+        "1e6",
+        "--seed",
+        "1",
+        "--jobs",
+        "2",
+        "--checkpoint",
+        "run.jsonl",
+        "--out",
+        ".",
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-m", "audit.cli", *words],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        wait_until(lambda: path.exists() and path.read_text().count("\n") > 5)
+        process.send_signal(how)
+        said = process.stderr.read()
+        status = process.wait()
+        wait_until(lambda: not alive(process.pid))  # workers and all
+    if how == signal.SIGKILL:
+        assert status == -signal.SIGKILL
+    else:
+        assert status == 130
+        assert said == "epsaudit: interrupted; the same command goes on from the chunks in run.jsonl.\n"
+    assert sorted(os.listdir(tmp_path)) in (["__pycache__", "mine.py", "run.jsonl"], ["mine.py", "run.jsonl"])
+    assert path.read_text().count("\n") > 5
+
+
+def alive(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_until(condition, seconds=40.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.02)
