@@ -13,12 +13,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from audit import claims
 from audit.certificates import Certificate, Counts, certificate_from_json, reach, runs_to_reach
 from audit.claims import Claim
 from audit.errors import AuditError
+from audit.provenance import execution
 from audit.registry import Expected
 from audit.reporting.numbers import lower, percent
 from audit.witnesses import Witness, witness_from_json
@@ -201,8 +202,10 @@ class AuditResult:
         Raises
         ------
         AuditError
-            If a field is missing or malformed.
+            If a field is missing or malformed, or if the result is of another kind of audit.
         """
+        if "kind" in data:
+            raise AuditError(f"This is a result of kind {data['kind']!r}, not one of an audit with events and counts.")
         try:
             return cls(
                 mechanism=str(data["mechanism"]),
@@ -229,10 +232,21 @@ class AuditResult:
             raise AuditError(f"This is not an audit result: field {error} is missing or malformed.") from error
 
 
-def save(results: Iterable[AuditResult], path: Path) -> None:
+class Storable(Protocol):
+    """A result of any kind of audit."""
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock time."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the seed and the code determine, as a JSON object."""
+
+
+def save(results: Iterable[Storable], path: Path) -> None:
     """Write a result file ``{"schema": 1, "results": [...]}``, whole or not at all; raises `AuditError`.
 
-    Each result is what `AuditResult.to_json` says, and a block ``execution``: command, start, seconds and machine.
+    Each result is what its ``to_json`` says, and a block ``execution``: command, start, seconds and machine.
     Without these blocks (see `comparable`) the file is the same, byte for byte, for the same seed and code.
     """
     written = [{**result.to_json(), "execution": _execution(result)} for result in results]
@@ -295,9 +309,10 @@ def _text(written: list[dict[str, Any]]) -> str:
     return json.dumps({"schema": SCHEMA, "results": written}, indent=1) + "\n"
 
 
-def _execution(result: AuditResult) -> dict[str, Any]:
-    seconds = {"seconds": round(result.seconds, 3)} if math.isfinite(result.seconds) else {}
-    return {**result.execution, **seconds}
+def _execution(result: Storable) -> dict[str, Any]:
+    known = math.isfinite(result.seconds)
+    found: dict[str, str] = getattr(result, "execution", None) or execution(result.seconds if known else 0.0)
+    return {**found, "seconds": round(result.seconds, 3)} if known else dict(found)
 
 
 def _expected(value: Any) -> Expected | None:

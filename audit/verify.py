@@ -14,10 +14,11 @@ from typing import Any
 from audit import compare
 from audit.auditor import audit
 from audit.errors import AuditError
+from audit.one_run import OneRunResult
 from audit.registry import Entry
 from audit.results import AuditResult
+from audit.sequential import SequentialResult
 
-COMPUTED = ("lower_bound", "epsilon_lower", "delta_lower", "proven", "verdict")
 TOLERANCE = 1e-9
 """Relative difference that another version of scipy may make."""
 LEVEL = 0.01
@@ -30,15 +31,15 @@ class Verification:
 
     Attributes
     ----------
-    result : AuditResult
-        As recomputed from the stored counts.
+    result : AuditResult, SequentialResult or OneRunResult
+        As recomputed from the stored counts, or as run again.
     differences : tuple of str
         What is not as stored, each in a sentence; empty if all is.
     how : str
         What was done: recomputed, or run again.
     """
 
-    result: AuditResult
+    result: AuditResult | SequentialResult | OneRunResult
     differences: tuple[str, ...]
     how: str
 
@@ -48,8 +49,23 @@ class Verification:
         return not self.differences
 
 
+def rebuild(stored: dict[str, Any]) -> AuditResult | SequentialResult | OneRunResult:
+    """Make a result of its JSON object, of whatever kind of audit; raises `AuditError` if it is none."""
+    kinds: dict[Any, type[AuditResult] | type[SequentialResult] | type[OneRunResult]] = {
+        None: AuditResult,
+        "sequential": SequentialResult,
+        "one-run": OneRunResult,
+    }
+    kind = stored.get("kind")
+    if kind not in kinds:
+        raise AuditError(f"{kind!r} is no kind of result; there are 'sequential', 'one-run', and none for the rest.")
+    return kinds[kind].from_json(stored)
+
+
 def recompute(stored: dict[str, Any]) -> Verification:
-    """Compute the bounds of a stored result from its counts, and check that the counts can be.
+    """Compute everything that follows from a stored result's counts, and check that the counts can be.
+
+    The running bound of a sequential result is not recomputed, only the evidence against its claim and the verdict.
 
     Parameters
     ----------
@@ -65,19 +81,15 @@ def recompute(stored: dict[str, Any]) -> Verification:
     >>> recompute(stored).holds, recompute({**stored, "lower_bound": 2.0}).holds
     (True, False)
     """
-    result = AuditResult.from_json(stored)
-    differences = list(_impossible(result))
+    result = rebuild(stored)
+    differences = _impossible(result) if isinstance(result, AuditResult) else []
     if not differences:
         computed = result.to_json()
-        differences += [
-            f"{name} is stored as {stored.get(name)!r}, and is {computed[name]!r} by the counts."
-            for name in COMPUTED
-            if not _close(stored.get(name), computed[name])
+        differences = [
+            f"{name} is stored as {_short(stored[name])}, and is {_short(computed[name])} by the counts."
+            for name in computed
+            if name in stored and not _close(stored[name], computed[name])
         ]
-        if stored["witness"].get("text") != computed["witness"]["text"]:
-            differences.append(
-                f"The event is described as {stored['witness'].get('text')!r}, and is {computed['witness']['text']!r}."
-            )
     return Verification(result, tuple(differences), "recomputed from its counts")
 
 
@@ -96,7 +108,9 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
     n_jobs : int, optional
         Parallel workers, as for `audit.audit`.
     """
-    before = AuditResult.from_json(stored)
+    before = rebuild(stored)
+    if not isinstance(before, AuditResult):
+        raise AuditError(f"{before.mechanism} was not audited by audit.audit; it can be recomputed, not run again.")
     if not before.reproducible:
         return _recount(before, entry, n_jobs)
     if before.families == "own":
@@ -114,7 +128,7 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
         witnesses=before.families,
     )
     fresh = after.to_json()
-    expected = AuditResult.from_json(stored).to_json()
+    expected = before.to_json()
     differences = [
         f"{name} was {_short(expected[name])}, and is {_short(fresh[name])} now."
         for name in expected

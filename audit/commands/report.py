@@ -54,7 +54,8 @@ def add(commands: Any) -> None:
 def _report(options: argparse.Namespace) -> int:
     everything = results.load(options.file)
     family = table.family_confidence(everything)  # also of a part of them, which may have been chosen by its results
-    chosen = select(everything, options.only, options.file)
+    names = matching([result.mechanism for result in everything], options.only, options.file)
+    chosen = [result for result in everything if result.mechanism in names]
     asked = [name for name in (*TEXTS, "html", "figure") if getattr(options, name) is not None]
     if not asked:
         raise AuditError(f"Say what to write: {', '.join(f'--{name}' for name in (*TEXTS, 'html', 'figure'))}.")
@@ -76,21 +77,20 @@ def _report(options: argparse.Namespace) -> int:
     return AS_EXPECTED
 
 
-def select(found: Sequence[AuditResult], patterns: Sequence[str] | None, file: Path) -> list[AuditResult]:
-    """Return the results whose names match; all without patterns.
+def matching(names: Sequence[str], patterns: Sequence[str] | None, file: Path) -> list[str]:
+    """Return the names that match any pattern; all without patterns.
 
     Raises
     ------
     AuditError
-        If a pattern matches nothing, or if there are no results at all.
+        If a pattern matches nothing, or if there are no names at all.
     """
     for pattern in patterns or []:
-        if not any(fnmatch.fnmatchcase(result.mechanism, pattern) for result in found):
+        if not fnmatch.filter(names, pattern):
             raise AuditError(f"{file} has no result named {pattern!r}.")
-    chosen = [r for r in found if patterns is None or any(fnmatch.fnmatchcase(r.mechanism, p) for p in patterns)]
-    if not chosen:
+    if not names:
         raise AuditError(f"{file} has no results.")
-    return chosen
+    return [name for name in names if patterns is None or any(fnmatch.fnmatchcase(name, p) for p in patterns)]
 
 
 def _draw(kind: str, chosen: Sequence[AuditResult], family: float) -> Figure:

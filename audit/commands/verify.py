@@ -11,11 +11,10 @@ from typing import Any
 
 from audit import results, verify
 from audit.commands import AS_EXPECTED, SURPRISED
-from audit.commands.report import select
+from audit.commands.report import matching
 from audit.registry import chosen
 from audit.reporting.escaping import visible
 from audit.reporting.numbers import lower
-from audit.results import AuditResult
 
 
 def add(commands: Any) -> None:
@@ -35,9 +34,9 @@ def add(commands: Any) -> None:
 
 def _verify(options: argparse.Namespace) -> int:
     stored = results.read(options.file)
-    everything = [AuditResult.from_json(item) for item in stored]
-    picked = {id(result) for result in select(everything, options.names or None, options.file)}
-    work = [item for item, result in zip(stored, everything, strict=True) if id(result) in picked]
+    names = [verify.rebuild(item).mechanism for item in stored]
+    kept = set(matching(names, options.names or None, options.file))
+    work = [item for item, name in zip(stored, names, strict=True) if name in kept]
     entries = [chosen([options.mechanism or item["mechanism"]])[0] if options.rerun else None for item in work]
     failed = 0
     for item, entry in zip(work, entries, strict=True):

@@ -6,8 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from audit import AuditError, DatasetPair, GaussianDP, PureDP, audit, black_box, vectorized
+from audit import AuditError, DatasetPair, GaussianDP, PureDP, audit, audit_sequentially, black_box, vectorized
 from audit.cli import main
+from audit.one_run import audit_scores
 from audit.registry import Entry, registered
 from audit.results import save
 from audit.suite import run
@@ -182,6 +183,37 @@ class TestCommand:
     def test_errors_are_sentences(self, file, capsys, arguments, sentence):
         assert main(["verify", *(str(file) if argument == "FILE" else argument for argument in arguments)]) == 2
         assert sentence in capsys.readouterr().err
+
+
+class TestOtherKinds:
+    def test_sequential_results(self, tmp_path, capsys):
+        result = audit_sequentially(noisy(0.5), trials=20_000, seed=1, n_jobs=1)
+        save([result], tmp_path / "result.json")
+        assert main(["verify", str(tmp_path / "result.json")]) == 0
+        stored = json.loads((tmp_path / "result.json").read_text())["results"][0]
+        assert {"started", "machine", "command", "seconds"} == set(stored["execution"])
+        for play in stored["rounds"][-1]["plays"]:
+            play["counts"]["guess_x_on_x"] += 50
+        assert "log_evidence" in recompute(stored).differences[0]
+
+    def test_one_run_results(self, tmp_path, capsys):
+        rng = np.random.default_rng(1)
+        coins = rng.random(2_000) < 0.5
+        result = audit_scores(coins, coins + rng.laplace(size=2_000), claim=PureDP(1.0), guesses=200)
+        save([result], tmp_path / "result.json")
+        assert main(["verify", str(tmp_path / "result.json")]) == 0
+        stored = result.to_json()
+        stored["lower_bound"] += 0.1
+        assert "lower_bound" in recompute(stored).differences[0]
+        assert main(["report", str(tmp_path / "result.json"), "--latex"]) == 2
+        assert "kind 'one-run'" in capsys.readouterr().err
+
+    def test_they_are_not_run_again(self):
+        stored = audit_sequentially(noisy(0.5), trials=20_000, seed=1, n_jobs=1).to_json()
+        with pytest.raises(AuditError, match="can be recomputed, not run again"):
+            rerun(stored, Entry("noisy", noisy(), PureDP(1.0)))
+        with pytest.raises(AuditError, match="no kind of result"):
+            recompute({**stored, "kind": "guess"})
 
 
 def test_every_kind_of_claim_survives(tmp_path):
