@@ -22,21 +22,22 @@ COMPARED = ("epsaudit", "numpy", "scipy", "python")
 
 
 @contextmanager
-def cluster(address: str, wait: float = WAIT_SECONDS) -> Iterator[Any]:
+def cluster(address: str, wait: float | None = None) -> Iterator[Any]:
     """Let audits inside the block run on the workers of a dask scheduler; yields the dask client.
 
     Parameters
     ----------
     address : str
         As the scheduler prints it, for instance tcp://10.0.0.1:8786.
-    wait : float
-        Seconds to wait for the scheduler, and for the first worker.
+    wait : float, optional
+        Seconds to wait for the scheduler, and for the first worker; 15 by default.
 
     Raises
     ------
     AuditError
         If dask is not installed, nobody answers, there is no worker, or a worker's versions differ from ours.
     """
+    wait = WAIT_SECONDS if wait is None else wait
     try:
         from distributed import Client
     except ImportError as error:

@@ -1,0 +1,133 @@
+"""``epsaudit audit`` on programs of any language, with checkpoints and on a cluster: what it accepts and refuses."""
+
+import json
+import os
+import shlex
+import sys
+
+import pytest
+
+from audit import suite
+from audit.cli import main
+from audit.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED
+from audit.results import comparable, load
+
+PROGRAM = """
+import json, random, sys
+print(json.dumps({"epsaudit": 1, "seeded": True}), flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    rng = random.Random(request["seed"])
+    for _ in range(request["size"]):
+        print(len(request["dataset"]) + float(sys.argv[1]) * (rng.expovariate(1) - rng.expovariate(1)))
+    sys.stdout.flush()
+"""
+QUICK = ["--trials", "20000", "--seed", "1", "--jobs", "1"]
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    (tmp_path / "count.py").write_text(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    return [
+        "audit",
+        *QUICK,
+        "--pair",
+        '["ann"]',
+        '["ann", "bob"]',
+        "--command",
+        f"{shlex.quote(sys.executable)} count.py",
+    ]
+
+
+class TestPrograms:
+    def test_the_claim_is_audited(self, program, capsys):
+        sound, leaky = ([*program[:-1], f"{program[-1]} {scale}", "--epsilon", "1"] for scale in (1.0, 0.5))
+        assert main(sound) == AS_EXPECTED
+        assert main(leaky) == SURPRISED
+        printed = capsys.readouterr().out
+        assert "count.py: 1-DP claimed" in printed
+        assert "('ann',) against ('ann', 'bob')" in printed
+
+    @pytest.mark.parametrize(
+        ("claim", "kind"),
+        [
+            ("--epsilon 1 --delta 1e-5", "ApproxDP"),
+            ("--order 2 --epsilon 1", "RenyiDP"),
+            ("--rho 0.5", "ZCDP"),
+            ("--mu 1", "GaussianDP"),
+        ],
+    )
+    def test_every_claim(self, program, claim, kind, capsys):
+        program = [*program[:-1], f"{program[-1]} 1.0", *claim.split(), "--trials", "2000", "--out", "out"]
+        main(program)
+        (result,) = load("out/audit.json")
+        assert type(result.claim).__name__ == kind
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (["--command", "true"], "--command needs two neighbouring datasets, for instance --pair"),
+            (["--command", "true", "--pair", "1", "2"], "--command needs a claim to audit, one of: --epsilon;"),
+            (["--command", "true", "--pair", "1", "2", "--delta", "0.1"], "--command needs a claim to audit"),
+            (["--command", "true", "--pair", "[1", "2", "--mu", "1"], "--pair is '[1', which is not JSON"),
+            (["--command", "true", "--pair", "1", "2", "--mu", "1"], "The command true ended with exit status 0"),
+            (["--command", "/nowhere x", "--pair", "1", "2", "--mu", "1"], "there is no program '/nowhere'"),
+            (["--command", "", "--pair", "1", "2", "--mu", "1"], "The command is empty"),
+            (["--command", "true", "laplace"], "Give either --command or names, not both"),
+            (["--command", "true", "--pair", "1", "2", "--mu", "1", "--timeout", "0"], "timeout is 0.0"),
+            (["laplace", "--epsilon", "1"], "go with --command"),
+            (["laplace", "--checkpoint", "."], "cannot be opened (Is a directory)"),
+            (["laplace", "--cluster", "tcp://127.0.0.1:9"], "No dask scheduler answers"),
+        ],
+    )
+    def test_one_sentence_and_status_two(self, arguments, sentence, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr("audit.cluster.WAIT_SECONDS", 1)
+        assert main(["audit", *QUICK, *arguments]) == BAD_INPUT
+        said = capsys.readouterr().err
+        assert sentence in said
+        assert said.count("\n") == 1
+        assert os.listdir(tmp_path) == []
+
+
+class TestCheckpoints:
+    names = ["laplace", "gaussian"]
+
+    def test_an_interrupted_suite_goes_on_with_its_seed(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        options = [
+            "audit",
+            *self.names,
+            "--trials",
+            "20000",
+            "--jobs",
+            "1",
+            "--out",
+            "out",
+            "--checkpoint",
+            "run.jsonl",
+        ]
+
+        def interrupted(entries, **given):
+            for result in original(entries, **given):
+                yield result
+                raise KeyboardInterrupt
+
+        original = suite.run
+        with monkeypatch.context() as patched:
+            patched.setattr(suite, "run", interrupted)
+            assert main(options) == INTERRUPTED
+        said = capsys.readouterr().err
+        assert "1 finished audits are in out, and the same command goes on from the chunks in run.jsonl" in said
+        assert main(options) == AS_EXPECTED
+        seed = json.loads((tmp_path / "run.jsonl").read_text().splitlines()[0])[1]["seed"]
+        assert f"Seed {seed}" in " ".join(capsys.readouterr().out.split())
+        assert main(["audit", *self.names, *QUICK, "--seed", str(seed), "--out", "whole"]) == AS_EXPECTED
+        assert comparable(tmp_path / "out" / "audit.json") == comparable(tmp_path / "whole" / "audit.json")
+
+    def test_another_suite_is_refused(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert main(["audit", "laplace", *QUICK, "--checkpoint", "run.jsonl"]) == AS_EXPECTED
+        assert main(["audit", "gaussian", *QUICK, "--checkpoint", "run.jsonl"]) == BAD_INPUT
+        assert "it differs in mechanism (laplace there, gaussian here)" in capsys.readouterr().err

@@ -1,0 +1,95 @@
+"""Progress: speed, bound and time left, from a clock that the test turns."""
+
+import io
+
+import pytest
+
+from audit import DatasetPair, PureDP, audit, vectorized
+from audit.certificates import Counts
+from audit.reporting.progress import Lines, Pace
+from audit.sampling import Progress
+
+NOISE = vectorized(
+    lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0), pairs=[DatasetPair(0, 1)], name="noise"
+)
+
+
+def step(done, total=1_000, before=0, bound=0.987654):
+    return Progress("certification", done, total, before, Counts(1, 1, 1, 0, 0, 1), lambda counts: bound)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class TestPace:
+    def test_speed_bound_and_time_left(self):
+        clock = Clock()
+        pace = Pace(clock)
+        clock.now = 10.0
+        assert pace.describe(step(200)) == "20 runs/s, bound so far 0.9876, 0:00:40 left"
+
+    def test_what_a_checkpoint_held_is_no_speed(self):
+        clock = Clock()
+        pace = Pace(clock)
+        clock.now = 10.0
+        assert pace.describe(step(900, before=800)).startswith("10 runs/s")
+
+    def test_each_stage_has_its_own(self):
+        clock = Clock()
+        pace = Pace(clock)
+        clock.now = 1.0
+        assert pace.describe(Progress("training", 500, 500)) == "500 runs/s"
+        clock.now = 2.0
+        assert pace.describe(step(100)).startswith("100 runs/s")
+
+
+class TestLines:
+    def test_a_line_every_so_often(self):
+        clock, log = Clock(), io.StringIO()
+        lines = Lines(every=30.0, stream=log, clock=clock)
+        for second in range(100):
+            clock.now = float(second)
+            lines(step(10 * second + 10))
+        assert log.getvalue().splitlines() == [
+            "epsaudit: certification, 310 of 1,000 runs (31%), 10 runs/s, bound so far 0.9876, 0:01:07 left",
+            "epsaudit: certification, 610 of 1,000 runs (61%), 10 runs/s, bound so far 0.9876, 0:00:39 left",
+            "epsaudit: certification, 910 of 1,000 runs (91%), 10 runs/s, bound so far 0.9876, 0:00:09 left",
+        ]
+
+    def test_a_short_audit_is_silent(self, capsys):
+        audit(NOISE, trials=20_000, seed=1, progress=Lines())
+        assert capsys.readouterr().err == ""
+
+
+class TestCallback:
+    @pytest.mark.parametrize("jobs", [1, 2])
+    def test_the_last_step_has_the_certified_bound(self, jobs):
+        steps = []
+        result = audit(NOISE, trials=50_000, seed=1, n_jobs=jobs, progress=steps.append)
+        last = steps[-1]
+        assert (last.stage, last.runs_done, last.runs_total) == ("certification", result.runs, result.runs)
+        assert last.counts == result.counts
+        assert last.lower_bound == result.lower_bound
+        assert {step.stage for step in steps} == {"training", "certification"}
+        assert all(step.lower_bound is None for step in steps if step.stage == "training")
+
+    def test_training_is_told_as_one_stage(self):
+        steps = []
+        result = audit(NOISE, trials=1_000_000, seed=1, progress=steps.append)
+        training = [step for step in steps if step.stage == "training"]
+        assert [step.runs_done for step in training] == sorted(step.runs_done for step in training)
+        assert training[-1].runs_done == result.training_runs <= training[-1].runs_total
+
+    def test_a_resumed_audit_says_what_it_did_not_run(self, tmp_path):
+        path = tmp_path / "run.jsonl"
+        audit(NOISE, trials=200_000, seed=1, checkpoint=path)
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join(lines[:-5]))
+        steps = []
+        audit(NOISE, trials=200_000, seed=1, checkpoint=path, progress=steps.append)
+        assert len(steps) == 4
+        assert steps[0].runs_before > 100_000
