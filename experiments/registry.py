@@ -60,6 +60,11 @@ def studies() -> list[Study]:
             "that sequential audits do not refute what is true, however often they look",
         ),
         Study(
+            "one-run",
+            "experiments.one_run",
+            "many canaries in one training run, beside many runs, and DP-SGD with its broken twins",
+        ),
+        Study(
             "public-benchmark",
             "experiments.benchmark_public",
             "certified bounds beside published ones, an oracle's and the exact values",

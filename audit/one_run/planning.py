@@ -25,7 +25,7 @@ FEWEST = 8
 SPARE = 1.25
 """Times the claim that right guesses throughout should be able to certify."""
 
-WORTH = 0.75
+WORTH = 0.9
 """Share of the best predicted bound that this is worth giving up for."""
 
 

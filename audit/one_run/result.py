@@ -111,6 +111,13 @@ class OneRunResult:
         claim = self.claim if delta is None else claims.ApproxDP(self.claim.parameter, delta)
         return max(self._bound(claim, counts) for counts in self.counts)
 
+    def by(self, method: Method) -> OneRunResult:
+        """The same counts, turned into bounds by another method.
+
+        For comparison: the best of several methods' bounds does not hold at the confidence of each.
+        """
+        return dataclasses.replace(self, method=method)
+
     @property
     def shared_confidence(self) -> float:
         """Confidence of each set of guesses on its own."""

@@ -20,8 +20,8 @@ EVERYBODY = Threshold(0.0)
 
 RESPONSE = ResponsePerPerson(1.0, 500)
 SPILLING = SpillingResponse(1.0, 1e-3, 200, 10)
-# delta is what lifts the probability of 235 or more right answers among 300 from 2.4 % to 5 %
-CONSPIRING = ConspiringResponse(1.0, binomial.delta_bound(300, 300, 235, 1.0, 0.95), 300, 235)
+# delta lifts the probability of 235 or more right answers among 300 from 2.2 % to just below 5 %
+CONSPIRING = ConspiringResponse(1.0, 0.999 * binomial.delta_bound(300, 300, 235, 1.0, 0.95), 300, 235)
 SUM = NoisyVectorSum(1.0, 300)
 APPROXIMATE_SUM = NoisyVectorSum(1.0, 300, delta=1e-3)
 
@@ -69,7 +69,7 @@ class TestCoverage:
         assert binom.ppf(0.0005, AUDITS, expected) <= seen <= binom.ppf(0.9995, AUDITS, expected)
 
     def test_conspiring_response_attains_the_level_with_delta(self):
-        assert CONSPIRING.reached == pytest.approx(0.05)
+        assert 0.0499 < CONSPIRING.reached < 0.05
         seen = wrong(CONSPIRING, EVERYBODY, "sharp")
         assert binom.ppf(0.0005, AUDITS, 0.05) <= seen <= ALLOWED
 

@@ -1,0 +1,213 @@
+"""Audits in one run: what many canaries certify, beside many runs with one canary at the same cost, and on DP-SGD.
+
+The source ('Privacy auditing in just one run', differentialprivacy.org, on Steinke, Nasr and Jagielski 2023) says that
+one training run with many canaries behaves like many runs with one canary each. Expected: it does for mechanisms that
+leak as randomised response does. For Gaussian noise one run certifies about a half to two thirds of epsilon, however
+many canaries there are: a bound must allow for mechanisms that now and then give many canaries away together. Claiming
+the whole curve (f-DP, Mahloujifar, Melis and Chaudhuri 2025) brings three quarters; many runs have no such gap, but
+train as often as there are canaries. All broken twins of DP-SGD are refuted in one run.
+
+Run ``python -m experiments.one_run --out results/one-run``, about two minutes; the same seed gives the same files.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from audit import GaussianDP, PureDP, audit, audit_one_run
+from audit.one_run import Threshold
+from audit.one_run.planning import planned_guesses
+from audit.reporting.columns import Column
+from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from audit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, styled
+from experiments.one_run_training import CURVE, DELTA, EPSILONS, MANY_CURVE, MANY_POINT, POINT, SHARP, training
+from mechanisms.additive import Gaussian
+from mechanisms.one_run import NoisyVectorSum, ResponsePerPerson
+from mechanisms.response import RandomisedResponse
+
+CONFIDENCE = 0.95
+MU = 1.0
+CANARIES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
+RESPONSE, MANY_RESPONSE = "one run, randomised response", "many runs, randomised response"
+GAP = "1/2 to 2/3 of ε: the known gap of one run under Gaussian noise"
+STYLE = {
+    POINT: (BLUE, "o", "-"),
+    SHARP: (GREEN, "v", "-"),
+    CURVE: (VERMILION, "s", "-"),
+    MANY_POINT: (BLUE, "x", ":"),
+    MANY_CURVE: (VERMILION, "+", ":"),
+    RESPONSE: (PURPLE, "D", "-"),
+    MANY_RESPONSE: (PURPLE, "1", ":"),
+}
+COLUMNS = (
+    Column("audited", "audited"),
+    Column("data", "data"),
+    Column("canaries", "canaries", "count"),
+    Column("guesses", "guesses", "count"),
+    Column("right", "right", "count"),
+    Column("claimed", "ε claimed", "upper"),
+    Column("certified", "ε certified", "lower"),
+    Column("verdict", "verdict"),
+)
+
+
+def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+    """Audit a noisy sum of vectors and DP-SGD in one run and in many; write data, two figures and a table to ``out``.
+
+    Parameters
+    ----------
+    out : Path
+        Folder to write to; made if missing.
+    seed : int
+        Root of all random streams.
+    quick : bool
+        Fewer canaries and seeds, for a look.
+    """
+    seeds = range(seed, seed + (1 if quick else 7))
+    sizes, most = (CANARIES[:4], 3_000) if quick else (CANARIES, CANARIES[-1])
+    by_canaries = [row for m in sizes for row in (*gaussian(MU, m, seeds), *response(2.0, m, seeds))]
+    by_epsilon = [
+        {**row, "claimed": epsilon}
+        for epsilon in (EPSILONS[::3] if quick else EPSILONS)
+        for row in (*gaussian(_mu_of(epsilon), most, seeds), *response(epsilon, most, seeds))
+    ]
+    trained = list(training(seed, quick))
+    write_data(
+        out,
+        [{"part": part, **row} for part, rows in _parts(by_canaries, by_epsilon, trained) for row in rows],
+        seed=seed,
+        seeds=len(seeds),
+        confidence=CONFIDENCE,
+        delta=DELTA,
+    )
+    write_figure(out / "by-canaries", draw_by_canaries(by_canaries))
+    write_figure(out / "by-epsilon", draw_by_epsilon(by_epsilon, trained, most))
+    caption = (
+        f"Audits of DP-SGD, each of one training run unless it says so, at {CONFIDENCE:.0%} confidence and "
+        f"δ = {DELTA:g}: the sound procedure and its broken twins."
+    )
+    write_table(out, [row for row in trained if row["table"]], COLUMNS, caption)
+
+
+def gaussian(mu: float, canaries: int, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """Yield median certified epsilons for Gaussian noise: one run of ``canaries`` coordinates, or as many runs of one.
+
+    Both draw as many normal variates, so their cost is the same.
+    """
+    claim = GaussianDP(mu).approximate(DELTA)
+    vectors, scalar = NoisyVectorSum(mu, canaries), Gaussian(claim.epsilon, DELTA)
+    whole = GaussianDP(1.0 / scalar.sigma)
+    found: dict[str, list[float]] = {POINT: [], SHARP: [], CURVE: [], MANY_POINT: [], MANY_CURVE: []}
+    guesses = planned_guesses(canaries, claim, "sharp", CONFIDENCE)  # the same for both bounds
+    for seed in seeds:
+        one = audit_one_run(vectors, claim=claim, method="binomial", guesses=guesses, seed=seed)
+        found[POINT].append(one.lower_bound)
+        found[SHARP].append(one.by("sharp").lower_bound)
+        found[CURVE].append(audit_one_run(vectors, seed=seed).epsilon_lower(DELTA))
+        found[MANY_POINT].append(audit(scalar, claim=claim, trials=canaries, seed=seed, n_jobs=1).lower_bound)
+        mu_bound = audit(scalar, claim=whole, trials=canaries, seed=seed, n_jobs=1).lower_bound
+        found[MANY_CURVE].append(GaussianDP(mu_bound).approximate(DELTA).epsilon)
+    yield from _rows("Gaussian noise", found, canaries, claim.epsilon)
+
+
+def response(epsilon: float, canaries: int, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """Yield median certified epsilons for randomised response: one run of ``canaries`` persons, or as many of one."""
+    people, person = ResponsePerPerson(epsilon, canaries), RandomisedResponse(epsilon)
+    claim = PureDP(epsilon)
+    found = {
+        RESPONSE: [audit_one_run(people, guesses=Threshold(0.0), seed=seed).lower_bound for seed in seeds],
+        MANY_RESPONSE: [audit(person, claim=claim, trials=canaries, seed=seed, n_jobs=1).lower_bound for seed in seeds],
+    }
+    yield from _rows("randomised response", found, canaries, epsilon)
+
+
+def _rows(mechanism: str, found: dict[str, list[float]], canaries: int, claimed: float) -> Iterator[dict[str, Any]]:
+    for audited, bounds in found.items():
+        median = statistics.median(bounds)
+        yield {
+            "mechanism": mechanism,
+            "audited": audited,
+            "canaries": canaries,
+            "claimed": claimed,
+            "certified": median,
+            "share": median / claimed,
+        }
+
+
+def _mu_of(epsilon: float) -> float:
+    return float(GaussianDP(1.0).least_at(epsilon, DELTA))
+
+
+def _parts(*rows: list[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    return zip(("by canaries", "by epsilon", "DP-SGD"), rows, strict=True)
+
+
+@styled()
+def draw_by_canaries(rows: list[dict[str, Any]]) -> Figure:
+    """Draw the certified share of epsilon against the number of canaries, or of runs."""
+    figure = blank(TWO_COLUMNS, 3.4)
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, mechanism in zip(panels, ("Gaussian noise", "randomised response"), strict=True):
+        mine = [row for row in rows if row["mechanism"] == mechanism]
+        _lines(axes, mine, "canaries", "share")
+        axes.set(xscale="log", ylim=(0.0, 1.04), xlabel="canaries of one run, or runs with one canary")
+        axes.set_title(f"{mechanism}, ε = {mine[0]['claimed']:.3g}")
+        axes.axhline(1.0, color="black", linewidth=0.6)
+    panels[0].axhspan(0.5, 2 / 3, color="0.9", linewidth=0, zorder=0, label=GAP)
+    panels[0].set_ylabel("certified share of ε")
+    _legend(figure)
+    return figure
+
+
+@styled()
+def draw_by_epsilon(rows: list[dict[str, Any]], trained: list[dict[str, Any]], canaries: int) -> Figure:
+    """Draw certified against theoretical epsilon: a noisy sum, randomised response, DP-SGD."""
+    figure = blank(TWO_COLUMNS, 3.6)
+    panels = figure.subplots(1, 3, sharey=True)
+    curves = [row for row in trained if not row["table"]]
+    for axes, name in zip(panels, ("Gaussian noise", "randomised response", "DP-SGD"), strict=True):
+        mine = [row for row in (curves if name == "DP-SGD" else rows) if row["mechanism"] == name]
+        _lines(axes, mine, "claimed", "certified")
+        most = max(row["claimed"] for row in mine)
+        axes.plot([0.0, most], [0.0, most], color="black", linewidth=0.6)
+        if name != "randomised response":
+            band = [0.0, most / 2], [0.0, most * 2 / 3]
+            axes.fill_between([0.0, most], *band, color="0.9", linewidth=0, zorder=0, label=GAP)
+        number = max(row["canaries"] for row in mine)
+        kind = ", full batches" if name == "DP-SGD" else ""
+        axes.set(xlabel="theoretical ε", title=f"{name}{kind}\n{number:,} canaries or runs")
+    panels[0].set_ylabel("certified ε")
+    _legend(figure)
+    return figure
+
+
+def _lines(axes: Any, rows: list[dict[str, Any]], x: str, y: str) -> None:
+    for audited, (colour, marker, dash) in STYLE.items():
+        mine = sorted((row for row in rows if row["audited"] == audited), key=lambda row: row[x])
+        if mine:
+            axes.plot(
+                [row[x] for row in mine],
+                [row[y] for row in mine],
+                color=colour,
+                marker=marker,
+                linestyle=dash,
+                label=audited,
+            )
+
+
+def _legend(figure: Figure) -> None:
+    """One legend below all panels, each series once."""
+    series = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            series.setdefault(label, handle)
+    figure.legend(series.values(), series.keys(), loc="outside lower left", ncols=2)
+
+
+if __name__ == "__main__":
+    run_as_script(main, __doc__, "results/one-run")

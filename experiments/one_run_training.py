@@ -1,0 +1,155 @@
+"""The part of the one-run study that trains: DP-SGD on two surveys, sound and broken, white box and black box.
+
+A seed enters, rows leave. Many-run audits of the same procedure draw as many noisy sums for the canary's coordinate as
+one run draws for all canaries: the cost of the noise is the same, that of learning from the data m times as much.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+
+from audit import ApproxDP, Claim, GaussianDP, audit, audit_one_run
+from audit.one_run import CanaryMechanism
+from audit.one_run.planning import planned_guesses
+from experiments.learning import affairs, leanings
+from mechanisms.broken.dp_sgd import (
+    ClippedAfterAveraging,
+    NoiseDividedTwice,
+    NoiseForgotten,
+    SingleStratum,
+    WithoutReplacement,
+)
+from mechanisms.canaries import ExampleCanaries, GradientCanaries, mislabelled
+from mechanisms.dp_sgd import DPSGD
+from mechanisms.dp_sgd_accounting import full_batch_mu
+
+FAIR = "fair, logistic"
+ANES96 = "anes96, linear"
+EPSILONS = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
+POINT, SHARP, CURVE, MANY_POINT, MANY_CURVE = (
+    "one run, (ε, δ) claimed: published bound",
+    "one run, (ε, δ) claimed: sharp bound",
+    "one run, whole curve claimed: published recursion",
+    "many runs, (ε, δ) claimed",
+    "many runs, whole curve claimed",
+)
+DELTA = 1e-5
+OWN = 30.0
+"""The feature that only one mislabelled example has: large beside the others, which are at most 1."""
+
+
+def training(seed: int, quick: bool) -> Iterator[dict[str, Any]]:
+    """Yield a row for each audit of DP-SGD; those with ``table`` set belong to the table, the others to the figure."""
+    m, steps = (2_000, 100) if quick else (10_000, 1_000)
+    data, votes = affairs(), leanings()
+    sound = DPSGD("logistic", steps, rate=0.05, noise_multiplier=4.0, learning_rate=4.0)
+    linear = DPSGD("squared", steps, rate=0.05, noise_multiplier=4.0, learning_rate=0.5)
+    yield _one(FAIR, "sound, gradient canaries", GradientCanaries(sound, data, m, norm=10.0), seed)
+    yield _one(ANES96, "sound, gradient canaries", GradientCanaries(linear, votes, m, norm=10.0), seed)
+    yield _many(sound, "sound, many runs with one canary", m if quick else 10_000, seed)
+    rng = np.random.default_rng([seed, 1])
+    full = DPSGD("logistic", 20, rate=1.0, noise_multiplier=4.0, learning_rate=3.0)
+    whole = GaussianDP(full_batch_mu(full.noise_multiplier, full.steps))
+    for claim, name in ((None, "sound, full batches"), (whole, "sound, full batches, whole curve")):
+        yield _one(FAIR, name, GradientCanaries(full, data, m, norm=10.0), seed, claim)
+    for own, name in ((0.0, "sound, mislabelled examples"), (OWN, "sound, mislabelled, a word of their own")):
+        yield _one(FAIR, name, ExampleCanaries(full, data, mislabelled(data, m, own, rng)), seed)
+    for twin, name in (
+        (NoiseForgotten, "noise forgotten at every 10th step"),
+        (ClippedAfterAveraging, "clipped after averaging"),
+        (NoiseDividedTwice, "noise divided by the batch size twice"),
+    ):
+        broken = twin("logistic", steps, rate=0.05, noise_multiplier=4.0, learning_rate=4.0)
+        yield _one(FAIR, name, GradientCanaries(broken, data, m, norm=10.0), seed)
+    for learner, name in (
+        (DPSGD, "sound, canaries with companions"),
+        (WithoutReplacement, "batches without replacement"),
+    ):
+        pairs = learner("logistic", 10, rate=0.5, noise_multiplier=4.0, learning_rate=4.0)
+        yield _one(FAIR, name, GradientCanaries(pairs, data, 4 * m, companions=1), seed)
+    stratum = DPSGD("logistic", 10, rate=0.1, noise_multiplier=2.0)
+    for replaces, name in ((False, "sound, many runs"), (True, "batches without replacement, many runs")):
+        yield _many(stratum, name, 20_000 if quick else 200_000, seed, replaces)
+    yield from by_noise(m, seed, quick)
+
+
+def by_noise(canaries: int, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
+    """Yield median certified epsilons of DP-SGD with full batches, which is Gaussian DP, for the figure."""
+    data, steps = affairs(), 20
+    for epsilon in EPSILONS[::3] if quick else EPSILONS:
+        mu = float(GaussianDP(1.0).least_at(epsilon, DELTA))
+        learner = DPSGD("logistic", steps, rate=1.0, noise_multiplier=math.sqrt(steps) / mu, learning_rate=4.0)
+        white, single = GradientCanaries(learner, data, canaries), SingleStratum(learner, replaces=False)
+        point, whole = ApproxDP(epsilon, DELTA), GaussianDP(mu)
+        guesses = planned_guesses(canaries, point, "sharp", 0.95)
+        found: dict[str, list[float]] = {name: [] for name in (POINT, SHARP, CURVE, MANY_POINT, MANY_CURVE)}
+        for run in range(seed, seed + (1 if quick else 5)):
+            one = audit_one_run(white, claim=point, method="binomial", guesses=guesses, seed=run)
+            found[POINT].append(one.lower_bound)
+            found[SHARP].append(one.by("sharp").lower_bound)
+            found[CURVE].append(audit_one_run(white, claim=whole, seed=run).epsilon_lower(DELTA))
+            found[MANY_POINT].append(audit(single, claim=point, trials=canaries, seed=run, n_jobs=1).lower_bound)
+            most = audit(single, claim=whole, trials=canaries, seed=run, n_jobs=1).lower_bound
+            found[MANY_CURVE].append(GaussianDP(most).approximate(DELTA).epsilon)
+        for audited, bounds in found.items():
+            yield {
+                "mechanism": "DP-SGD",
+                "audited": audited,
+                "data": FAIR,
+                "canaries": canaries,
+                "claimed": epsilon,
+                "certified": statistics.median(bounds),
+                "table": False,
+            }
+
+
+def _one(data: str, audited: str, mechanism: CanaryMechanism, seed: int, claim: Claim | None = None) -> dict[str, Any]:
+    with _steps(audited) as progress:
+        result = audit_one_run(mechanism, claim=claim, seed=seed, progress=progress)
+    curve = isinstance(result.claim, GaussianDP)
+    return {
+        "audited": audited,
+        "data": data,
+        "canaries": result.canaries,
+        "guesses": result.best.guesses,
+        "right": result.best.correct,
+        "claimed": result.claim.approximate(DELTA).epsilon if curve else result.proven,
+        "certified": result.epsilon_lower(DELTA) if curve else result.lower_bound,
+        "verdict": result.verdict,
+        "table": True,
+    }
+
+
+def _many(learner: DPSGD, audited: str, trials: int, seed: int, replaces: bool = False) -> dict[str, Any]:
+    result = audit(SingleStratum(learner, replaces), trials=trials, seed=seed, n_jobs=1)
+    return {
+        "audited": audited,
+        "data": "one canary",
+        "canaries": trials,
+        "guesses": int(result.counts.correct + result.counts.wrong),
+        "right": int(result.counts.correct),
+        "claimed": result.proven,
+        "certified": result.lower_bound,
+        "verdict": result.verdict,
+        "table": True,
+    }
+
+
+@contextmanager
+def _steps(name: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Draw how many steps are done, on a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task(name)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
