@@ -28,7 +28,7 @@ from mechanisms.noisy_max import GapMax
 
 EPSILON = 1.0
 BETAS = (0.5, 0.1, 0.01)
-CONFIDENCE = 0.999
+ERROR = 0.001
 AGES = MedianLosses(tuple(range(18, 100)))
 DATASETS: dict[str, tuple[int, ...]] = {
     "all of one age": (40,) * 201,
@@ -59,7 +59,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     """
     runs = 1_000 if quick else 100_000
     rows = list(failures(runs, seed))
-    write_data(out, rows, seed=seed, epsilon=EPSILON, confidence=CONFIDENCE)
+    write_data(out, rows, seed=seed, epsilon=EPSILON, confidence=1.0 - ERROR)
     write_figure(out / "failures", draw(rows))
     caption = (
         f"Inverse sensitivity at ε = {EPSILON:g}: answers farther off than the local sensitivity at distance k, of "
@@ -91,8 +91,8 @@ def failures(runs: int, seed: int) -> Iterator[dict[str, Any]]:
                     "LS^k": float(allowed),
                     "runs": runs,
                     "failures": seen,
-                    "at least": float(clopper_pearson_lower(seen, runs, 1.0 - CONFIDENCE)),
-                    "at most": float(clopper_pearson_upper(seen, runs, 1.0 - CONFIDENCE)),
+                    "at least": float(clopper_pearson_lower(seen, runs, ERROR)),
+                    "at most": float(clopper_pearson_upper(seen, runs, ERROR)),
                     "exact": float(np.exp(law.log_probabilities)[wrong].sum()),  # type: ignore[attr-defined]
                 }
 

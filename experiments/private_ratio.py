@@ -34,13 +34,13 @@ from mechanisms.ratio_laws import RatioLaw
 
 EPSILON, DELTA, SHARE = 1.0, 1e-6, 0.1
 SWEEPS: dict[str, tuple[str, tuple[tuple[int, int, float], ...]]] = {
-    "error-by-ratio": ("a / b, of b = 2,000 persons", tuple((2000 * k // 20, 2000, SHARE) for k in range(21))),
+    "error-by-ratio": ("a / b; b = 2,000 persons", tuple((2000 * k // 20, 2000, SHARE) for k in range(21))),
     "error-by-persons": (
         "b, of whom half say 1",
         tuple((b // 2, b, SHARE) for b in (10, 30, 100, 200, 300, 400, 600, 1000, 2000, 5000, 10_000, 30_000, 100_000)),
     ),
     "error-by-share": (
-        "share of epsilon spent on the bounds, 1,000 of 2,000 say 1",
+        "share of ε spent on the bounds; a = 1,000, b = 2,000",
         tuple((1000, 2000, share / 100) for share in (2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90)),
     ),
 }
