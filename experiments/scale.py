@@ -1,0 +1,228 @@
+"""The figures of scale that the README quotes: throughput, efficiency of a second job, memory, checkpoints, kills.
+
+Run ``python -m experiments.scale [PART ...]``; about ten minutes in all on two cores, one minute with ``--quick``. What
+to expect: an audit of numpy code takes little longer than drawing as many variates, and a Python function costs at
+most a microsecond a run beside its own time; a second job is worth at least 0.85 of the first; memory does not depend
+on the number of runs; a checkpoint takes under 2 % of the time; a kill loses at most the chunk in hand of each worker.
+Every figure comes from a fresh process, which is warm (imports and one small audit are done) when its clock starts;
+times are the best of several. They are times of a machine: nothing is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+
+from audit import AuditError, DatasetPair, Mechanism, PureDP, audit, black_box, vectorized
+from audit.parallel import Workers
+from audit.sampling import certification_counts
+from audit.witnesses import Interval, Region, Tails, Witness
+
+PAIR = DatasetPair(0.0, 1.0)
+HALVES = Witness(Region(intervals=(Interval(high=0.0),)), Region(intervals=(Interval(low=1.0),)))
+
+
+def many(dataset: float, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Laplace mechanism in numpy."""
+    return dataset + rng.laplace(size=size)
+
+
+def one(dataset: float, rng: np.random.Generator) -> float:
+    """The same, called once a run: a Python function of about a microsecond."""
+    return dataset + rng.laplace()
+
+
+MECHANISMS: dict[str, Mechanism] = {
+    "vectorised": vectorized(many, claim=PureDP(1.0), pairs=[PAIR], name="vectorised"),  # type: ignore[dict-item]
+    "black box": black_box(one, claim=PureDP(1.0), pairs=[PAIR], name="black box"),  # type: ignore[dict-item]
+}
+
+
+def throughput(quick: bool) -> None:
+    """Time of an audit beside bare sampling, at 1 and 2 jobs, and what a run of a Python function costs on top."""
+    repeats = 1 if quick else 2
+    for kind, runs in (("vectorised", 10**7 if quick else 10**9), ("black box", 10**6 if quick else 10**7)):
+        bare = _best(repeats, "_bare", kind, runs)
+        times = {jobs: _best(repeats, "_audited", kind, runs, jobs) for jobs in (1, 2)}
+        counted = _best(repeats, "_counted", runs // 4) if kind == "black box" else None
+        print(
+            f"  {kind}, {runs:.0e} runs: bare sampling {bare:.2f} s; audit {times[1]:.2f} s at 1 job ("
+            f"{times[1] / bare:.2f} times), {times[2]:.2f} s at 2 jobs (parallel efficiency "
+            f"{times[1] / (2 * times[2]):.2f})"
+        )
+        print(f"    {runs / times[1]:.3g} and {runs / times[2]:.3g} runs a second")
+        if counted is not None:
+            quarter = _best(repeats, "_bare", kind, runs // 4)
+            print(
+                f"    on top of the function's own time: {(times[1] - bare) / runs * 1e6:.2f} microseconds a run in "
+                f"the whole audit, {(counted - quarter) / (runs // 4) * 1e6:.2f} in certification alone"
+            )
+
+
+def memory(quick: bool) -> None:
+    """Peak memory of an audit of Laplace by the number of runs; chunks hold at most 2^16 outputs a job at a time."""
+    for runs in (10**6, 10**7) if quick else (10**6, 10**8, 10**9):
+        for jobs in (1, 2):
+            found = _fresh("_peak", runs, jobs)
+            print(f"  {runs:.0e} runs, {jobs} jobs: {found['peak']:.0f} MB, {found['seconds']:.1f} s")
+
+
+def checkpoints(quick: bool) -> None:
+    """Time of an audit with a checkpoint over that without, medians of pairs that are run in turn."""
+    for kind, runs in (("vectorised", 10**7 if quick else 10**8), ("black box", 3 * 10**5 if quick else 3 * 10**6)):
+        ratios = []
+        for _ in range(3 if quick else 7):
+            without = _fresh("_audited", kind, runs, 2)["seconds"]
+            ratios.append(_fresh("_audited", kind, runs, 2, True)["seconds"] / without)
+        print(
+            f"  {kind}, {runs:.0e} runs: {np.median(ratios) - 1:+.1%} (median of {len(ratios)}, "
+            f"from {min(ratios) - 1:+.1%} to {max(ratios) - 1:+.1%})"
+        )
+    recorded, seconds = _fresh("_recording", 20_000)["recorded"], _fresh("_recording", 20_000)["seconds"]
+    print(f"  recording one chunk: {seconds / recorded * 1e6:.0f} microseconds, waiting for the disk included")
+
+
+def kills(quick: bool) -> None:
+    """Chunks that were begun and not recorded when an audit with two workers was killed, at random moments."""
+    lost = []
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        moments = random.Random(5)
+        for number in range(3 if quick else 10):
+            log, path = Path(folder, f"log-{number}"), Path(folder, f"run-{number}.jsonl")
+            code = f"from experiments import scale; scale._slow_audit({str(log)!r}, {str(path)!r})"
+            process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+            wanted = moments.randint(5, 40)
+            while _chunks_recorded(path) < wanted:
+                time.sleep(0.01)
+            time.sleep(moments.uniform(0.0, 0.2))
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            begun = set(log.read_text().split())
+            lost.append(len(begun) - _chunks_recorded(path))
+    print(f"  lost at {len(lost)} kills of 2 workers: {', '.join(map(str, lost))} chunks")
+
+
+PARTS: dict[str, Callable[[bool], None]] = {
+    "throughput": throughput,
+    "memory": memory,
+    "checkpoints": checkpoints,
+    "kills": kills,
+}
+
+
+def _fresh(function: str, *arguments: Any) -> dict[str, float]:
+    code = f"from experiments import scale; scale.{function}(*{arguments!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{function}{arguments!r} failed:\n{done.stderr}")
+    return dict(json.loads(done.stdout))
+
+
+def _best(repeats: int, function: str, *arguments: Any) -> float:
+    return min(_fresh(function, *arguments)["seconds"] for _ in range(repeats))
+
+
+def _timed(work: Callable[[], Any], **facts: float) -> None:
+    """Print the seconds and the peak memory of some work as JSON."""
+    started = time.perf_counter()
+    work()
+    seconds = time.perf_counter() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": seconds, "peak": peak, **facts}))
+
+
+def _bare(kind: str, runs: int) -> None:
+    """Sampling alone, in one thread, in blocks as the audit draws them."""
+    rng = np.random.default_rng(0)
+
+    def vectorised() -> None:
+        for start in range(0, runs, 1 << 16):
+            many(0.0, min(1 << 16, runs - start), rng)
+
+    def single() -> None:
+        for _ in range(runs):
+            one(0.0, rng)
+
+    _timed(vectorised if kind == "vectorised" else single)
+
+
+def _audited(kind: str, runs: int, jobs: int, checkpoint: bool = False) -> None:
+    mechanism = MECHANISMS[kind]
+    audit(mechanism, trials=30_000, seed=0, n_jobs=jobs)  # starts the workers
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        path = Path(folder, "run.jsonl") if checkpoint else None
+        _timed(lambda: audit(mechanism, trials=runs, seed=1, n_jobs=jobs, checkpoint=path))
+
+
+def _counted(runs: int) -> None:
+    law = MECHANISMS["black box"](0.0)
+    _timed(lambda: certification_counts((law, law), HALVES, runs, 1, workers=Workers(n_jobs=1, least=64)))
+
+
+def _peak(runs: int, jobs: int) -> None:
+    _timed(lambda: audit(MECHANISMS["vectorised"], trials=runs, seed=1, n_jobs=jobs))
+
+
+def _recording(chunks: int) -> None:
+    from audit.checkpoint import Checkpoint
+
+    with tempfile.TemporaryDirectory(dir=".") as folder, Checkpoint(Path(folder, "run.jsonl"), {"all": {}}, 1) as file:
+        section, tally = file.section("all"), np.arange(6)
+
+        def record() -> None:
+            for chunk in range(chunks):
+                section.record_count(chunk, tally)
+
+        _timed(record, recorded=chunks)
+
+
+def _slow_audit(log: str, path: str) -> None:
+    """Audit a function of a millisecond on two processes; every certification chunk that is begun is logged."""
+
+    def slow(dataset: float, rng: np.random.Generator) -> float:
+        key = rng.bit_generator.seed_seq.spawn_key  # type: ignore[attr-defined]  # numpy's generators have it
+        if key[0] == 1 and key not in seen:
+            seen.add(key)
+            with open(log, "a") as file:
+                file.write(f"{key[1]}\n")
+        return dataset + float(np.mean(rng.laplace(size=20_000)))
+
+    seen: set[tuple[int, ...]] = set()
+    mechanism = black_box(slow, claim=PureDP(1000.0), pairs=[PAIR], name="slow")
+    audit(mechanism, trials=20_000, seed=1, n_jobs=2, witnesses=[Tails()], checkpoint=path)
+
+
+def _chunks_recorded(path: Path) -> int:
+    return path.read_bytes().count(b'"chunk"') if path.exists() else 0
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the parts asked for, or all."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--quick", action="store_true", help="a minute in all, for a look")
+    options = parser.parse_args(arguments)
+    for part in options.parts or PARTS:
+        if part not in PARTS:
+            raise SystemExit(str(AuditError(f"{part!r} is no part of the benchmark; there are {', '.join(PARTS)}.")))
+        print(f"{part}: {PARTS[part].__doc__}", flush=True)
+        PARTS[part](options.quick)
+    print(f"{joblib.cpu_count()} cores, joblib {joblib.__version__}, numpy {np.__version__}")
+
+
+if __name__ == "__main__":
+    main()
