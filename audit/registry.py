@@ -45,6 +45,8 @@ class Entry:
         Where the mechanism and the claim come from, with theorem numbers.
     reason : str
         For a broken twin: in one line, what is wrong.
+    witnesses : 'auto' or 'all'
+        As for `audit.audit`: 'all' for a claim about an implementation to the last bit.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Entry:
     expected: Expected = "consistent"
     source: str = ""
     reason: str = ""
+    witnesses: str = "auto"
 
 
 def registered() -> dict[str, Entry]:

@@ -80,7 +80,7 @@ def checkpointed(
                 checked_pairs(entry.mechanism, entry.pairs),
                 trials,
                 each,
-                "auto",
+                entry.witnesses,
             )
             for entry in entries
         },
@@ -111,6 +111,7 @@ def _audit(
         confidence=confidence,
         seed=entry_seed(seed, entry.name),
         n_jobs=n_jobs,
+        witnesses=entry.witnesses,
         progress=progress,
         checkpoint=checkpoint,
     )

@@ -17,6 +17,7 @@ LOOSE = {
     "interior-point": 0.4,
     "shifted-inverse-unrepaired": 0.4,
 }
+NO_LAW = {"broken/laplace-in-doubles": "a law on 2^54 doubles as rounding leaves them: nobody can list it"}
 
 
 def named(entries_):
@@ -53,7 +54,9 @@ def test_entries_satisfy_the_protocols_and_their_pairs_are_adjacent(entry):
     assert len(draws) == 1000
     again = distribution.sample(1000, np.random.default_rng(0))
     assert np.array_equal(draws, again, equal_nan=draws.dtype.kind == "f")
-    assert np.all(np.isfinite(distribution.log_density(draws)))
+    assert hasattr(distribution, "log_density") == (entry.name not in NO_LAW)
+    if entry.name not in NO_LAW:
+        assert np.all(np.isfinite(distribution.log_density(draws)))
     assert len(distribution.sample(0, np.random.default_rng(0))) == 0
 
 
