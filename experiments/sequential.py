@@ -31,7 +31,7 @@ from mechanisms.additive import Laplace
 from mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from mechanisms.registry import entries
 
-LEVELS = (0.05, 1e-6)
+LEVELS = (1e-6, 0.05)
 MOST_RUNS = 2_000_000
 FIXED_SIZE_AUDITS = 20
 MOST_RUNS_TO_SEARCH = 30_000  # beyond, the search for the fixed size would take hours
