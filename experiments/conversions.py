@@ -124,7 +124,7 @@ def draw_renyi(rows: list[dict[str, Any]], trials: int) -> Figure:
     orders = 1.0 + np.geomspace(1e-3, 19.0, 200)
     black: dict[str, Any] = {"color": "black"}
     for epsilon, colour in EPSILONS.items():
-        axes.plot(orders, [pure_to_renyi(epsilon, order) for order in orders], color=colour)
+        axes.plot(orders, [pure_to_renyi(epsilon, order) for order in orders], color=colour, linestyle="-")
         axes.plot(
             orders, [laplace_renyi(epsilon, order) for order in orders], color=colour, linestyle="-.", linewidth=0.8
         )
@@ -155,7 +155,7 @@ def draw_zcdp(rows: list[dict[str, Any]], trials: int) -> Figure:
     figure = blank(ONE_COLUMN, 3.0)
     axes = figure.add_subplot()
     epsilons = np.linspace(0.0, 4.0, 200)
-    axes.plot(epsilons, [pure_to_zcdp(epsilon) for epsilon in epsilons], color=PURPLE, label="Theorem 5")
+    axes.plot(epsilons, [pure_to_zcdp(epsilon) for epsilon in epsilons], "-", color=PURPLE, label="Theorem 5")
     axes.plot(epsilons, epsilons, ":", color="black", label="ρ = ε")
     axes.plot(epsilons, epsilons**2 / 2, "--", color=BLUE, label="ρ = ε²/2")
     axes.plot(epsilons, epsilons**2 / 8, "-.", color=GREEN, label="ρ = ε²/8 (bounded range)")

@@ -1,0 +1,221 @@
+"""Do larger groups lose less? Algorithm 1 of an open problem, its histogram, and its privacy loss measured.
+
+The source (differentialprivacy.org, 'Open problem - Better privacy guarantees for larger groups') adds Gaussian noise
+to a group's count and then Gaussian noise in proportion to the noisy count. It proves rho-zCDP, hopes for less for
+larger groups, and could not prove it. It draws 10^6 outputs for sigma^2 = 100, r = 0.3 and a count of 10,000, whose
+best Gaussian fit has mean 10,002.6 and standard deviation 2,995.1. What follows is evidence, not proof:
+
+1. The histogram again, and its fit: the law has mean 10,000 and standard deviation 3,000.02.
+2. Renyi divergences for counts x and x + 1, by quadrature to eight digits: at a fixed order they fall like
+   (1 / (2 r^2) + 1) / x^2 for large x, as those of Gaussians of the same mean and variance do.
+3. But not at all orders at once: for orders far above x the divergence grows like rho / 2 times the order, whatever x.
+   If so, the group-wise zCDP of the source's definition, which asks for all orders, cannot get below rho / 2.
+4. Certified lower bounds on rho and on the divergence of order 2 from draws alone, as far as runs can show them.
+
+For 3, a rough calculation: an output y needs a noisy count of about sqrt(y sigma / r) once y is far out, so that the
+loss is that number over sigma^2 and -log density is y / (sigma r); the best y gives order^2 rho / 2.
+Run ``python -m experiments.groups``; some minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from audit import ZCDP, RenyiDP, audit
+from audit.errors import AuditError
+from audit.neighbours import DatasetPair
+from audit.reporting.columns import Column
+from audit.reporting.numbers import count, percent
+from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from audit.reporting.style import (
+    BLUE,
+    GREEN,
+    MARKERS,
+    ONE_COLUMN,
+    PURPLE,
+    TWO_COLUMNS,
+    VERMILION,
+    blank,
+    legend_below,
+    styled,
+)
+from audit.suite import entry_seed
+from mechanisms.groups import GroupCounts, renyi_per_group
+
+RHO, RELATIVE, SIZE, DRAWS, CONFIDENCE = 0.005, 0.3, 10_000, 1_000_000, 0.95
+COUNTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
+ORDERS = (1.0, 2.0, 8.0, 64.0)
+SHARES = np.geomspace(1e-2, 1e2, 17)
+"""Orders of the second figure, in multiples of the count (of 10 for smaller groups)."""
+AUDITED = (0, 10, 30, 100, 300, 1000)
+MECHANISM = GroupCounts(RHO, RELATIVE)
+COLUMNS = (
+    Column("count", "x", "count"),
+    *(Column(f"order {order:g}", f"order {order:g}", "number") for order in ORDERS),
+    Column("gaussian", "Gaussian, order 1", "number"),
+    Column("largest ratio", "sup of D/order", "number"),
+    Column("certified order 2", "certified, order 2", "lower", 3),
+    Column("certified rho", "certified ρ", "lower", 3),
+)
+
+
+def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+    """Draw the histogram, compute the divergences, audit, and write data, figures and a table to ``out``.
+
+    Parameters
+    ----------
+    out : Path
+        Folder to write to; made if missing.
+    seed : int
+        Root of all random streams.
+    quick : bool
+        Counts from 300 on, and 20,000 runs an audit.
+    """
+    trials = 20_000 if quick else 20_000_000
+    counts = tuple(number for number in COUNTS if number >= 300) if quick else COUNTS
+    drawn = MECHANISM((SIZE,)).sample(DRAWS, np.random.default_rng(seed))
+    curves = [row for number in counts for row in by_order(number)]
+    rows = [{**divergences(number, curves), **certified(number, trials, seed, quick)} for number in counts]
+    facts = {"mean": float(drawn.mean()), "standard deviation": float(drawn.std()), "draws": DRAWS, "count": SIZE}
+    write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE, rho=RHO, r=RELATIVE, fit=facts, orders=curves)
+    write_figure(out / "histogram", draw_histogram(drawn, facts))
+    write_figure(out / "by-count", draw_by_count(rows, trials))
+    write_figure(out / "by-order", draw_by_order(curves))
+    write_table(
+        out,
+        rows,
+        COLUMNS,
+        f"Algorithm 1 with rho = {RHO:g} and r = {RELATIVE:g}: Renyi divergences between groups of x and x + 1, the "
+        f"greatest divergence over its order among those tried, and certified bounds ({count(trials)} runs each, "
+        f"{percent(CONFIDENCE)} confidence that all hold). Evidence, not proof.",
+    )
+
+
+def divergences(number: int, curves: list[dict[str, Any]]) -> dict[str, Any]:
+    """Renyi divergences of a group of that size at fixed orders, and the greatest divergence over order tried."""
+    values = renyi_per_group(MECHANISM((number,)), ORDERS)  # type: ignore[arg-type]  # one group
+    ratios = [value / order for value, order in zip(values, ORDERS, strict=True)]
+    ratios += [row["divergence / order"] for row in curves if row["count"] == number]
+    return {
+        "count": number,
+        **{f"order {order:g}": value for order, value in zip(ORDERS, values, strict=True)},
+        "gaussian": (1.0 / (2.0 * RELATIVE**2) + 1.0) / number**2 if number else None,
+        "largest ratio": max(ratios),
+    }
+
+
+def by_order(number: int) -> Iterator[dict[str, Any]]:
+    """Yield divergence over order, from the larger count to the smaller, for orders in multiples of the count."""
+    law = MECHANISM((number,))
+    for share in SHARES:
+        order = 1.0 + share * max(number, 10)
+        try:
+            value = float(renyi_per_group(law, [order], both=False)[0])  # type: ignore[arg-type]  # one group
+        except AuditError:  # the quadrature does not settle at this order
+            continue
+        yield {"count": number, "share": float(share), "order": order, "divergence / order": value / order}
+
+
+def certified(number: int, trials: int, seed: int, quick: bool) -> dict[str, Any]:
+    """Certified lower bounds on the divergence of order 2 and on rho, for the counts that are audited."""
+    if number not in AUDITED:
+        return {"certified order 2": None, "certified rho": None}
+    bounds = {}
+    for name, claim in (("certified order 2", RenyiDP(2.0, 2.0 * RHO)), ("certified rho", ZCDP(RHO))):
+        result = audit(
+            MECHANISM,
+            DatasetPair((number,), (number + 1,)),
+            claim=claim,
+            trials=trials,
+            confidence=1.0 - (1.0 - CONFIDENCE) / (2 * len(AUDITED)),
+            seed=entry_seed(seed, f"{name} {number}"),
+        )
+        bounds[name] = result.lower_bound
+    return bounds
+
+
+@styled()
+def draw_histogram(drawn: np.ndarray[Any, Any], facts: dict[str, Any]) -> Figure:
+    """Draw the source's figure: outputs, and the Gaussian of the same mean and standard deviation."""
+    figure = blank(ONE_COLUMN, 2.6)
+    axes = figure.add_subplot()
+    axes.hist(drawn, bins=200, density=True, color=VERMILION, alpha=0.6, label=f"{DRAWS:,} outputs")
+    places = np.linspace(*np.quantile(drawn, [1e-6, 1 - 1e-6]), 400)
+    mean, deviation = facts["mean"], facts["standard deviation"]
+    heights = np.exp(-0.5 * ((places - mean) / deviation) ** 2) / (deviation * np.sqrt(2.0 * np.pi))
+    axes.plot(places, heights, "-", color="black", label=f"normal, mean {mean:,.1f}, s.d. {deviation:,.1f}")
+    axes.set_xlabel(f"output for a group of {SIZE:,}")
+    axes.set_ylabel("density")
+    axes.set_yticks([])
+    legend_below(figure, 1)
+    return figure
+
+
+@styled()
+def draw_by_count(rows: list[dict[str, Any]], trials: int) -> Figure:
+    """Draw divergence over order against the count, with what was certified, beside rho."""
+    figure = blank(TWO_COLUMNS, 3.4)
+    axes = figure.add_subplot()
+    places = [row["count"] + 1 for row in rows]
+    for order, colour, marker in zip(ORDERS, (BLUE, GREEN, PURPLE, VERMILION), MARKERS, strict=False):
+        heights = [row[f"order {order:g}"] / order for row in rows]
+        axes.plot(places, heights, marker + "-", color=colour, markersize=3, label=f"order {order:g}")
+    axes.plot(
+        places,
+        [row["largest ratio"] for row in rows],
+        "P-",
+        color="black",
+        markersize=4,
+        label="greatest of all orders tried",
+    )
+    axes.axhline(RHO, color="black", linestyle="--", label="ρ, proven")
+    axes.axhline(RHO / 2, color="black", linestyle=":", label="ρ/2")
+    for name, marker, divisor in (("certified order 2", "x", 2.0), ("certified rho", "+", 1.0)):
+        seen = [row for row in rows if row[name]]
+        axes.plot(
+            [row["count"] + 1 for row in seen],
+            [row[name] / divisor for row in seen],
+            marker,
+            color="black",
+            label=f"{name.replace('rho', 'ρ')}, {count(trials)} runs",
+        )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("persons in the group, plus 1")
+    axes.set_ylabel("Renyi divergence / order")
+    legend_below(figure, 4)
+    return figure
+
+
+@styled()
+def draw_by_order(curves: list[dict[str, Any]]) -> Figure:
+    """Draw divergence over order, as a share of rho, against the order in multiples of the count."""
+    figure = blank(ONE_COLUMN, 3.0)
+    axes = figure.add_subplot()
+    shown = [number for number in (10, 100, 1000, 10_000, 100_000) if any(row["count"] == number for row in curves)]
+    for number, colour, marker in zip(shown, (BLUE, GREEN, PURPLE, VERMILION, "black"), MARKERS, strict=False):
+        mine = [row for row in curves if row["count"] == number]
+        axes.plot(
+            [row["share"] for row in mine],
+            [row["divergence / order"] / RHO for row in mine],
+            marker + "-",
+            color=colour,
+            markersize=2.5,
+            label=f"x = {number:,}",
+        )
+    axes.axhline(0.5, color="black", linestyle=":")
+    axes.set_xscale("log")
+    axes.set_ylim(0.0, 1.0)
+    axes.set_xlabel("order / x")
+    axes.set_ylabel("divergence / (order ρ)")
+    legend_below(figure, 2)
+    return figure
+
+
+if __name__ == "__main__":
+    run_as_script(main, __doc__, "results/groups")

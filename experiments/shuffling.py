@@ -1,0 +1,159 @@
+"""Privacy amplification by shuffling: closed form, numeric bound and exact value, against users and local epsilon.
+
+The source (differentialprivacy.org, 'Privacy Doona') states a closed form after Feldman, McMillan and Talwar (2021), by
+which epsilon falls like 1 / sqrt(n) and, for a large local epsilon, grows like e^(epsilon_L / 2). The study expects, at
+delta = 1e-6:
+
+1. exact <= numeric (Feldman, McMillan and Talwar 2022) <= closed form of 2022 <= that of 2021 <= the source's, which
+   is an order of magnitude above the exact value.
+2. Certified bounds below the exact value, all together at 95 % confidence; none above 0 where the exact value is so
+   small that the runs cannot show it.
+3. The same for four answers, where users who hold a third answer hide less than users who hold one of the two.
+
+Exact values are for one user who differs among users who hold one of the two answers. Run
+``python -m experiments.shuffling``; about a minute.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from audit import AuditError, audit, exact
+from audit.reporting.columns import Column
+from audit.reporting.numbers import count, percent
+from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from audit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from audit.suite import entry_seed
+from mechanisms.amplification import closed_form, closed_form_2021, closed_form_2022
+from mechanisms.shuffling import ShuffledResponse
+
+DELTA, CONFIDENCE, LOCAL, USERS = 1e-6, 0.95, 1.0, 10_000
+MANY_USERS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
+LOCALS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0)
+AUDITED = {("users", 100), ("users", 1000), ("users", 10_000), ("users", 100_000)} | {
+    ("local epsilon", epsilon) for epsilon in (0.5, 1.0, 2.0, 4.0)
+}
+CLOSED: dict[str, Callable[[float, int, float], float]] = {
+    "closed form": closed_form,
+    "closed form 2021": closed_form_2021,
+    "closed form 2022": closed_form_2022,
+}
+LINES = {
+    "closed form": ("closed form of the source", "black", ":"),
+    "closed form 2021": ("closed form, 2021", PURPLE, (0, (1, 1))),
+    "closed form 2022": ("closed form, 2022", GREEN, "-."),
+    "numeric": ("numeric, 2022", VERMILION, "--"),
+    "exact": ("exact, others hold one of the two", BLUE, "-"),
+}
+COLUMNS = (
+    Column("answers", "k", "count"),
+    Column("users", "n", "count"),
+    Column("local epsilon", "local ε", "number"),
+    Column("certified", "certified", "lower", 3),
+    Column("exact", "exact", "number", 4),
+    Column("numeric", "numeric", "upper", 4),
+    Column("closed form 2022", "closed, 2022", "upper", 4),
+    Column("closed form", "closed", "upper", 4),
+)
+
+
+def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+    """Compute every bound along both sweeps, audit some points, and write data, a figure and a table to ``out``.
+
+    Parameters
+    ----------
+    out : Path
+        Folder to write to; made if missing.
+    seed : int
+        Root of all random streams.
+    quick : bool
+        20,000 runs an audit and up to 10,000 users.
+    """
+    trials, most = (20_000, 10_000) if quick else (4_000_000, 1_000_000)
+    rows = [row for answers in (2, 4) for row in sweeps(trials, seed, most, answers)]
+    write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE, delta=DELTA)
+    write_figure(out / "shuffling", draw(rows, trials))
+    write_table(
+        out,
+        rows,
+        COLUMNS,
+        f"Epsilon at delta = {DELTA:g} of n users' shuffled k-ary randomised responses ({count(trials)} runs an audit, "
+        f"{percent(CONFIDENCE)} confidence that all hold; exact among users who hold one of the two answers).",
+    )
+
+
+def sweeps(trials: int, seed: int, most: int, answers: int) -> Iterator[dict[str, Any]]:
+    """Yield every bound for each number of users and each local epsilon."""
+    points = [("users", LOCAL, users) for users in MANY_USERS if users <= most]
+    points += [("local epsilon", epsilon, USERS) for epsilon in LOCALS]
+    for sweep, epsilon, users in points:
+        mechanism = ShuffledResponse(epsilon, users, DELTA, answers)
+        alike = mechanism.worst_pairs()[-1]
+        row: dict[str, Any] = {
+            "sweep": sweep,
+            "answers": answers,
+            "users": users,
+            "local epsilon": epsilon,
+            "numeric": mechanism.claim.parameter,
+            "exact": exact.epsilon(mechanism(alike.x), mechanism(alike.x_prime), DELTA),
+            **{name: _or_nan(form, epsilon, users) for name, form in CLOSED.items()},
+            "certified": None,
+        }
+        if (sweep, row[sweep]) in AUDITED:
+            result = audit(
+                mechanism,
+                mechanism.worst_pairs()[0],
+                trials=trials,
+                confidence=1.0 - (1.0 - CONFIDENCE) / (2 * len(AUDITED)),
+                seed=entry_seed(seed, f"{sweep} {answers} {epsilon} {users}"),
+            )
+            row |= {"certified": result.lower_bound, "witness": str(result.witness)}
+        yield row
+
+
+@styled()
+def draw(rows: list[dict[str, Any]], trials: int) -> Figure:
+    """Draw the bounds against the number of users and against the local epsilon, for two and for four answers."""
+    figure = blank(TWO_COLUMNS, 5.0)
+    panels = figure.subplots(2, 2)
+    for line, answers in zip(panels, (2, 4), strict=True):
+        for axes, sweep in zip(line, ("users", "local epsilon"), strict=True):
+            mine = [row for row in rows if row["sweep"] == sweep and row["answers"] == answers]
+            places = [row[sweep] for row in mine]
+            for name, (label, colour, dashes) in LINES.items():
+                axes.plot(places, [row[name] for row in mine], color=colour, linestyle=dashes, label=label)
+            seen = [row for row in mine if row["certified"]]
+            axes.plot(
+                [row[sweep] for row in seen],
+                [row["certified"] for row in seen],
+                "o",
+                color="black",
+                markersize=3.5,
+                label=f"certified, {count(trials)} runs",
+            )
+            axes.set_yscale("log")
+            if sweep == "users":
+                axes.set_xscale("log")
+            axes.set_xlabel("users n" if sweep == "users" else "local ε")
+            axes.set_ylabel(f"ε at δ = {DELTA:g}")
+            fixed = f"local ε = {LOCAL:g}" if sweep == "users" else f"n = {USERS:,}"
+            axes.set_title(f"{answers} answers, {fixed}")
+    legend_below(figure, 3)
+    return figure
+
+
+def _or_nan(form: Callable[[float, int, float], float], epsilon: float, users: int) -> float:
+    """A closed form where its condition holds, else NaN."""
+    try:
+        return form(epsilon, users, DELTA)
+    except AuditError:
+        return math.nan
+
+
+if __name__ == "__main__":
+    run_as_script(main, __doc__, "results/shuffling")

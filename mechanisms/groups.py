@@ -1,0 +1,279 @@
+"""Counts of groups with noise in proportion to their size: Algorithm 1 of an open problem about larger groups.
+
+Counts enter, noisy counts leave: Gaussian noise first, then Gaussian noise scaled by the noisy count. The output law is
+an integral over the first noise, and so is its privacy loss, which is computed here without loss of digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+
+from audit.claims import ZCDP, Claim, GaussianDP
+from audit.errors import AuditError
+from audit.exact.divergences import log_excess
+from audit.exact.quadrature import Floats, log_integral
+from audit.neighbours import Adjacency, DatasetPair
+from mechanisms.base import Reference, positive
+from mechanisms.composition import ProductLaw
+
+NEAR = 12.0
+"""Standard deviations of the first noise: counts closer to 0 may be taken below it, and are integrated differently."""
+_REACH = 10.0
+_STEP = 0.02  # of the logarithm of the noisy count, near 0
+_BLOCK = 1 << 22
+
+
+@dataclass(frozen=True)
+class NoisyTwiceLaw:
+    """Law of X + r X N, X normal around the count: X is the noisy count and N fresh standard noise.
+
+    Parameters
+    ----------
+    count : float
+        How many persons the group has.
+    sigma : float
+        Standard deviation of the first noise.
+    relative : float
+        Relative error r of the second noise.
+
+    Examples
+    --------
+    >>> law = NoisyTwiceLaw(10_000, 10.0, 0.3)
+    >>> law.log_density(np.array([10_000.0])).round(4).tolist()
+    [-8.9253]
+    """
+
+    count: float
+    sigma: float
+    relative: float
+
+    @property
+    def knots(self) -> tuple[float, ...]:
+        """The count; none near 0, where `audit.exact` would need a minute and `renyi_per_group` needs seconds."""
+        return () if self.count < NEAR * self.sigma else (float(self.count),)
+
+    @property
+    def scale(self) -> float:
+        """About the standard deviation."""
+        return math.hypot(self.sigma, self.relative * max(self.count, self.sigma))
+
+    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw ``size`` noisy counts, shape (size,)."""
+        noisy = rng.normal(self.count, self.sigma, size)
+        return noisy + self.relative * np.abs(noisy) * rng.standard_normal(size)
+
+    def log_density(self, outputs: ArrayLike) -> Floats:
+        """Log of the density at each output."""
+        return self._integrated(np.asarray(outputs, float), 0.0)[0]
+
+    def loss(self, outputs: ArrayLike, more: float = 1.0) -> tuple[Floats, Floats]:
+        """Log-density, and log-likelihood ratio of the law of ``count + more`` to this one, at each output.
+
+        The ratio is the mean, given the output, of e^g, g = ((2 (X - count) - more) more / (2 sigma^2)); small ones are
+        summed as e^g - 1, so that they keep ten digits.
+        """
+        return self._integrated(np.asarray(outputs, float), more)
+
+    def _integrated(self, outputs: Floats, more: float) -> tuple[Floats, Floats]:
+        """Log-density and loss at each output, by the rule that suits it."""
+        result = np.empty((2, *outputs.shape))
+        near = np.full(outputs.shape, self.count < NEAR * self.sigma)
+        near &= np.abs(outputs) < max(400.0 * self.relative, 20.0) * self.sigma
+        for chosen, rule in ((near, self._near_zero), (~near, self._around_the_likeliest)):
+            if np.any(chosen):
+                result[:, chosen] = self._summed(outputs[chosen], more, rule)
+        return result[0], result[1]
+
+    def _summed(self, flat: Floats, more: float, rule: Callable[[Floats], tuple[Floats, Floats]]) -> Floats:
+        """The same for outputs of shape (n,) by one rule, in blocks, shape (2, n)."""
+        results = []
+        rows = max(_BLOCK // 8192, 1)
+        for start in range(0, flat.size, rows):
+            part = flat[start : start + rows]
+            noisy, log_weights = rule(part)
+            total = logsumexp(log_weights, axis=1)
+            loss = np.zeros(part.size)
+            if more:
+                growth = (2.0 * (noisy - self.count) - more) * more / (2.0 * self.sigma**2)
+                loss = logsumexp(log_weights + growth, axis=1) - total
+                small = np.abs(loss) < 0.1
+                shares = np.exp(log_weights[small] - total[small, None])
+                few = np.broadcast_to(growth, log_weights.shape)[small]
+                loss[small] = np.log1p(np.sum(shares * np.expm1(np.minimum(few, 700.0)), axis=1))
+            results.append(np.stack([total, loss]))
+        return np.concatenate(results, axis=1)
+
+    def _log_joint(self, outputs: Floats, noisy: Floats) -> Floats:
+        """Log of the joint density of the noisy count and the output, times the absolute noisy count."""
+        z, w = (noisy - self.count) / self.sigma, (outputs[:, None] / noisy - 1.0) / self.relative
+        return np.asarray(-0.5 * (z * z + w * w) - math.log(2.0 * math.pi * self.sigma * self.relative))
+
+    def _near_zero(self, outputs: Floats) -> tuple[Floats, Floats]:
+        """Trapezoidal rule over the logarithm of the noisy count, of both signs: it converges exponentially."""
+        largest = float(np.abs(outputs).max(initial=1.0))
+        reach = self.count + 3 * NEAR * self.sigma + 4.0 * math.sqrt(largest * self.sigma / self.relative)
+        least = min(float(np.abs(outputs[outputs != 0.0]).min(initial=1.0)), 1.0) / 1e3
+        step = min(_STEP, 0.25 * self.relative)
+        logs = np.arange(math.log(least) - 2.0, math.log(reach), step)
+        noisy = np.concatenate([np.exp(logs), -np.exp(logs)])
+        return noisy, self._log_joint(outputs, noisy) + math.log(step)
+
+    def _around_the_likeliest(self, outputs: Floats) -> tuple[Floats, Floats]:
+        """Gauss-Legendre panels around the likeliest noisy count given each output.
+
+        Counts of the other sign than it are left out: they are negligible where the count is far above 0, and so are
+        those of the other sign than the output where that is far from 0.
+        """
+        sign = np.where((outputs < 0.0) & (self.count < NEAR * self.sigma), -1.0, 1.0)
+        places, weights = np.polynomial.legendre.leggauss(16)
+        panels = np.arange(-_REACH, _REACH, 0.5)
+        offsets = (panels[:, None] + 0.25 * (1.0 + places)).ravel() * self.sigma
+        log_weights = np.tile(np.log(0.25 * self.sigma * weights), panels.size)
+        noisy = np.maximum(self._likeliest(sign * outputs, sign * self.count)[:, None] + offsets, 1e-3)
+        return sign[:, None] * noisy, self._log_joint(outputs, sign[:, None] * noisy) - np.log(noisy) + log_weights
+
+    def _likeliest(self, outputs: Floats, counts: Floats) -> Floats:
+        """Noisy count above 0 that maximises the joint density, by bisection of its derivative."""
+        variance, r2 = self.sigma**2, self.relative**2
+        between = (outputs >= 0.0) & (outputs <= counts)
+        # below the count, the pull of the output is at most 1 / (4 r^2 z)
+        low = np.where(between, counts - variance / (2.0 * r2 * np.maximum(counts, 1e-3)), np.maximum(counts, 1e-3))
+        high = np.where(between, counts, np.abs(counts) + np.abs(outputs))
+        for _ in range(80):
+            middle = (low + high) / 2.0
+            rising = (middle - counts) / variance - (outputs / middle - 1.0) * outputs / (middle**2 * r2) < 0.0
+            low, high = np.where(rising, middle, low), np.where(rising, high, middle)
+        return np.asarray((low + high) / 2.0)
+
+
+@dataclass(frozen=True)
+class GroupChange(Adjacency):
+    """Datasets are the sizes of disjoint groups; one person joins or leaves one of them.
+
+    Examples
+    --------
+    >>> GroupChange().holds((5, 7), (5, 8)), GroupChange().holds((5, 7), (6, 6))
+    (True, False)
+    """
+
+    description = "the size of exactly one group, by one"
+
+    def holds(self, x: Any, x_prime: Any) -> bool:
+        """See `Adjacency.holds`."""
+        changes = [abs(a - b) for a, b in zip(x, x_prime, strict=False) if a != b]
+        return len(x) == len(x_prime) and changes == [1]
+
+    def __str__(self) -> str:
+        return "one person in one group"
+
+
+@dataclass(frozen=True)
+class GroupCounts(Reference):
+    """Algorithm 1: Gaussian noise of variance 1/(2 rho), then Gaussian noise of r times the noisy count.
+
+    rho-zCDP, since the second step sees the data through the first alone (differentialprivacy.org, 'Open problem -
+    Better privacy guarantees for larger groups', 2023), and sqrt(2 rho)-GDP. Whether larger groups lose less is the
+    source's open question; see `renyi_per_group` and experiments/groups.py.
+
+    Parameters
+    ----------
+    rho : float
+        Above 0.
+    relative : float
+        Relative error r, in (0, 1].
+
+    Raises
+    ------
+    AuditError
+        If a parameter is out of range or a count is negative.
+
+    Examples
+    --------
+    >>> mechanism = GroupCounts(0.005, 0.3)
+    >>> mechanism.sigma, str(mechanism.claim), mechanism((10_000,)).sample(2, np.random.default_rng(0)).shape
+    (10.0, '0.005-zCDP', (2,))
+    """
+
+    rho: float
+    relative: float
+    name: ClassVar[str] = "noisy group counts"
+
+    def __post_init__(self) -> None:
+        positive(self.rho, "rho")
+        if positive(self.relative, "relative error") > 1.0:
+            raise AuditError(f"relative error is {self.relative!r}; it must be at most 1.")
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (ZCDP(self.rho), GaussianDP(math.sqrt(2.0 * self.rho)))
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the first noise."""
+        return math.sqrt(1.0 / (2.0 * self.rho))
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """One person joins or leaves one group."""
+        return GroupChange()
+
+    def __call__(self, dataset: Sequence[int]) -> NoisyTwiceLaw | ProductLaw:
+        """Prepare the law of the noisy counts: a number for one group, else a vector."""
+        if len(dataset) == 0 or min(dataset) < 0:
+            raise AuditError(f"The dataset is {dataset!r}; it must be the sizes of one or more groups, none negative.")
+        laws = tuple(NoisyTwiceLaw(float(count), self.sigma, self.relative) for count in dataset)
+        return laws[0] if len(laws) == 1 else ProductLaw(laws)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """An empty group, or one of a single person."""
+        return (DatasetPair((0,), (1,), "a group of 0 against a group of 1"),)
+
+
+def renyi_per_group(law: NoisyTwiceLaw, orders: ArrayLike, *, both: bool = True) -> Floats:
+    """Renyi divergences between the outputs for ``count`` and ``count + 1`` persons, shape (orders,).
+
+    Parameters
+    ----------
+    law : NoisyTwiceLaw
+        The law for ``count`` persons.
+    orders : array_like of float, shape (orders,)
+        At least 1; 1 is the relative entropy.
+    both : bool
+        Take the greater of the two directions; else the one from ``count + 1`` to ``count`` only.
+
+    Examples
+    --------
+    >>> law = NoisyTwiceLaw(1000.0, 10.0, 0.3)
+    >>> f"{renyi_per_group(law, [2.0])[0]:.4g}"
+    '1.31e-05'
+    """
+    orders = np.asarray(orders, float)
+    directions = (False, True) if both else (False,)
+
+    def integrands(points: Floats) -> Floats:
+        log_p, loss = law.loss(points)
+        values = []
+        for backward in directions:
+            base, sign = (log_p + loss, -1.0) if backward else (log_p, 1.0)
+            values.append(base + log_excess(orders[:, None], np.broadcast_to(sign * loss, (orders.size, loss.size))))
+        return np.concatenate(values)
+
+    knots = sorted({0.0, float(law.count)})  # at 0 the density has a logarithmic pole
+    log_means = log_integral(integrands, knots, law.scale).reshape(len(directions), orders.size)
+    below = orders - 1.0
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        log_scaled = np.log(below) + log_means
+        divergences = np.where(
+            below == 0.0,
+            np.exp(log_means),
+            np.where(log_scaled < 30.0, np.log1p(np.exp(np.minimum(log_scaled, 30.0))), log_scaled) / below,
+        )
+    return np.asarray(divergences.max(axis=0))
