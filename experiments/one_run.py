@@ -23,8 +23,9 @@ from audit import GaussianDP, PureDP, audit, audit_one_run
 from audit.one_run import Threshold
 from audit.one_run.planning import planned_guesses
 from audit.reporting.columns import Column
-from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from audit.reporting.studies import run_as_script, write_data, write_figure, write_json, write_table
 from audit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, styled
+from audit.results import SCHEMA
 from experiments.one_run_training import CURVE, DELTA, EPSILONS, MANY_CURVE, MANY_POINT, POINT, SHARP, training
 from mechanisms.additive import Gaussian
 from mechanisms.one_run import NoisyVectorSum, ResponsePerPerson
@@ -59,6 +60,8 @@ COLUMNS = (
 def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     """Audit a noisy sum of vectors and DP-SGD in one run and in many; write data, two figures and a table to ``out``.
 
+    ``audits.json`` holds the results behind the table, for ``epsaudit verify``.
+
     Parameters
     ----------
     out : Path
@@ -69,14 +72,16 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
         Fewer canaries and seeds, for a look.
     """
     seeds = range(seed, seed + (1 if quick else 7))
-    sizes, most = (CANARIES[:4], 3_000) if quick else (CANARIES, CANARIES[-1])
+    sizes, most = (CANARIES[1:3], 1_000) if quick else (CANARIES, CANARIES[-1])
     by_canaries = [row for m in sizes for row in (*gaussian(MU, m, seeds), *response(2.0, m, seeds))]
     by_epsilon = [
         {**row, "claimed": epsilon}
-        for epsilon in (EPSILONS[::3] if quick else EPSILONS)
+        for epsilon in (EPSILONS[2::2] if quick else EPSILONS)
         for row in (*gaussian(_mu_of(epsilon), most, seeds), *response(epsilon, most, seeds))
     ]
     trained = list(training(seed, quick))
+    results = [row.pop("result") for row in trained if row["table"]]
+    write_json(out / "audits.json", {"schema": SCHEMA, "results": results})
     write_data(
         out,
         [{"part": part, **row} for part, rows in _parts(by_canaries, by_epsilon, trained) for row in rows],

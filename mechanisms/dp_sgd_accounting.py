@@ -31,6 +31,7 @@ def composed(rate: float, noise_multiplier: float, steps: int) -> Any:
     return single.self_compose(steps) if steps > 1 else single
 
 
+@functools.lru_cache(maxsize=64)
 def poisson_claim(rate: float, noise_multiplier: float, steps: int, delta: float) -> ApproxDP:
     """Return the (epsilon, delta)-DP of DP-SGD with Poisson sampling.
 
