@@ -28,6 +28,7 @@ from mechanisms.broken.selection import (
     PermuteAndFlipAsBoundedRange,
     PermuteAndFlipWithoutFactorTwo,
 )
+from mechanisms.composed import entries as composed_entries
 from mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
 from mechanisms.down_sensitivity_entries import entries as down_sensitivity_entries
 from mechanisms.queries import Maximum
@@ -47,7 +48,14 @@ def entries() -> list[Entry]:
     >>> [entry.name for entry in entries()][:3]
     ['laplace', 'laplace-zcdp', 'discrete-laplace']
     """
-    return [*_sound(), *_broken(), *benchmark_entries(), *beyond_entries(), *down_sensitivity_entries()]
+    return [
+        *_sound(),
+        *_broken(),
+        *benchmark_entries(),
+        *beyond_entries(),
+        *down_sensitivity_entries(),
+        *composed_entries(),
+    ]
 
 
 def _sound() -> list[Entry]:
