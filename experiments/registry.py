@@ -69,4 +69,29 @@ def studies() -> list[Study]:
             "experiments.benchmark_public",
             "certified bounds beside published ones, an oracle's and the exact values",
         ),
+        Study(
+            "conversions",
+            "experiments.conversions",
+            "pure DP as Renyi DP and zCDP: both figures of the source, with audits in rho and in Renyi orders",
+        ),
+        Study(
+            "composition",
+            "experiments.composition",
+            "1 to 128 copies of a mechanism: every bound, the exact value, and audits of all outputs at once",
+        ),
+        Study(
+            "interactive",
+            "experiments.interactive",
+            "analysts who adapt and cheat against privacy filters, sound and broken, and two odometers",
+        ),
+        Study(
+            "shuffling",
+            "experiments.shuffling",
+            "shuffled randomised response: closed forms, numeric bound, exact value, audits",
+        ),
+        Study(
+            "groups",
+            "experiments.groups",
+            "the open problem of larger groups, measured: Renyi divergences by count and by order",
+        ),
     ]
