@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtri_exp
 
 from audit.errors import AuditError, finite_at_least, fraction
 
@@ -68,6 +68,27 @@ def pure_to_zcdp(epsilon: float) -> float:
     """
     epsilon = finite_at_least(epsilon, 0.0, "epsilon")
     return epsilon * math.tanh(epsilon / 2.0)
+
+
+def pure_to_gaussian(epsilon: float) -> float:
+    """Least mu such that every epsilon-DP mechanism is mu-Gaussian DP: 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
+
+    The trade-off curve of epsilon-DP is straight on either side of its kink (1 / (1 + e^epsilon), 1 / (1 + e^epsilon)),
+    and Gaussian ones are convex, so that it suffices to pass through it (Dong, Roth and Su 2022, Section 2).
+    Randomised response attains it.
+
+    Raises
+    ------
+    AuditError
+        If epsilon is negative.
+
+    Examples
+    --------
+    >>> round(pure_to_gaussian(1.0), 6)
+    1.232035
+    """
+    epsilon = finite_at_least(epsilon, 0.0, "epsilon")
+    return float(-2.0 * ndtri_exp(-np.logaddexp(0.0, epsilon)))
 
 
 def laplace_renyi(epsilon: float, order: float) -> float:

@@ -4,10 +4,11 @@ The source (differentialprivacy.org, Theorems 4 and 5) converts epsilon-DP to Re
 conversions are tight, that randomised response attains them, and that Laplace noise does better. The study expects:
 
 1. The exact Renyi divergences of randomised response on the solid lines, those of Laplace noise below them.
-2. Certified bounds in rho and in Renyi orders below the exact values.
+2. Certified bounds in rho, mu and Renyi orders below the exact values, for these and for compositions, interactions,
+   shuffling and groups.
 3. Two claims refuted in rho: the exponential mechanism's epsilon^2/8 made for permute-and-flip, and for Laplace noise.
 
-Run ``python -m experiments.conversions``; a minute, seconds with ``--quick``.
+Run ``python -m experiments.conversions``; two minutes, seconds with ``--quick``.
 """
 
 from __future__ import annotations
@@ -19,19 +20,25 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from audit import RenyiDP, audit
+from audit import ZCDP, GaussianDP, RenyiDP, audit
 from audit.claims import Claim
-from audit.conversions import laplace_renyi, pure_to_renyi, pure_to_zcdp
+from audit.conversions import laplace_renyi, pure_to_gaussian, pure_to_renyi, pure_to_zcdp
 from audit.reporting.columns import Column
 from audit.reporting.numbers import count, percent
 from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from audit.reporting.style import BLUE, GREEN, ONE_COLUMN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from audit.suite import entry_seed
-from mechanisms.additive import Laplace
+from mechanisms.additive import Gaussian, Laplace
+from mechanisms.analysts import Doubler
 from mechanisms.base import Reference
 from mechanisms.broken.additive import LaplaceAsBoundedRange
 from mechanisms.broken.selection import PermuteAndFlipAsBoundedRange
+from mechanisms.budgets import TotalFilter
+from mechanisms.composition import Sequential
+from mechanisms.groups import GroupCounts
+from mechanisms.interactive import Interaction
 from mechanisms.response import RandomisedResponse
+from mechanisms.shuffling import ShuffledResponse
 
 CONFIDENCE = 0.95
 EPSILONS = {0.5: VERMILION, 1.0: GREEN, 2.0: BLUE}
@@ -72,13 +79,13 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     )
 
 
-def cases() -> Iterator[tuple[Reference, Claim, float]]:
-    """Yield every mechanism, claim and the epsilon it was converted from.
+def cases() -> Iterator[tuple[Reference, Claim]]:
+    """Yield every mechanism and claim: the curves of the figures, other parameters, and two claims that are wrong.
 
     Examples
     --------
     >>> len(list(cases()))
-    38
+    52
     """
     for epsilon in EPSILONS:
         for mechanism in (RandomisedResponse(epsilon), Laplace(epsilon)):
@@ -86,16 +93,33 @@ def cases() -> Iterator[tuple[Reference, Claim, float]]:
                 divergence = (pure_to_renyi if isinstance(mechanism, RandomisedResponse) else laplace_renyi)(
                     epsilon, order
                 )
-                yield mechanism, RenyiDP(order, divergence), epsilon
-            yield mechanism, mechanism.claims[1], epsilon
-    for mechanism in (PermuteAndFlipAsBoundedRange(1.0), LaplaceAsBoundedRange(1.0)):
-        yield mechanism, mechanism.claim, 1.0
+                yield mechanism, RenyiDP(order, divergence)
+            yield mechanism, mechanism.claims[1]
+            if epsilon == 1.0:
+                yield mechanism, GaussianDP(pure_to_gaussian(epsilon))
+    for reference in (
+        Sequential.copies(Gaussian(1.0, 1e-5), 4),
+        Interaction(Doubler((0.1, 0.2, 0.4), rounds=4), TotalFilter(ZCDP(0.15))),
+        GroupCounts(0.5, 0.3),
+    ):
+        for claim in reference.claims:
+            if isinstance(claim, ZCDP):
+                yield reference, RenyiDP(2.0, 2.0 * claim.rho)
+            if claim.claimed_point is None:
+                yield reference, claim
+    composed, shuffled = Sequential.copies(RandomisedResponse(0.5), 8), ShuffledResponse(2.0, 100, 1e-3)
+    yield composed, composed.claims[1]
+    yield composed, RenyiDP(4.0, 8 * pure_to_renyi(0.5, 4.0))
+    yield shuffled, ZCDP(pure_to_zcdp(2.0))
+    yield shuffled, GaussianDP(pure_to_gaussian(2.0))
+    for wrong in (PermuteAndFlipAsBoundedRange(1.0), LaplaceAsBoundedRange(1.0)):
+        yield wrong, wrong.claim
 
 
 def audits(trials: int, seed: int) -> Iterator[dict[str, Any]]:
     """Audit every case."""
     everything = list(cases())
-    for mechanism, claim, epsilon in everything:
+    for mechanism, claim in everything:
         result = audit(
             mechanism,
             claim=claim,
@@ -106,7 +130,8 @@ def audits(trials: int, seed: int) -> Iterator[dict[str, Any]]:
         yield {
             "mechanism": mechanism.name,
             "claim": str(claim),
-            "epsilon": epsilon,
+            "parameter": claim.symbol,
+            "epsilon": getattr(mechanism, "epsilon", None),
             "order": getattr(claim, "order", None),
             "certified": result.lower_bound,
             "exact": result.exact,
@@ -160,7 +185,7 @@ def draw_zcdp(rows: list[dict[str, Any]], trials: int) -> Figure:
     axes.plot(epsilons, epsilons**2 / 2, "--", color=BLUE, label="ρ = ε²/2")
     axes.plot(epsilons, epsilons**2 / 8, "-.", color=GREEN, label="ρ = ε²/8 (bounded range)")
     for name, marker in (("randomised response", "o"), ("Laplace", "s")):
-        mine = [row for row in rows if row["mechanism"] == name and row["order"] is None]
+        mine = [row for row in rows if row["mechanism"] == name and row["parameter"] == "rho"]
         axes.plot(
             [row["epsilon"] for row in mine],
             [row["certified"] for row in mine],

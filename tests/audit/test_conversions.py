@@ -17,6 +17,7 @@ from audit.conversions import (
     gaussian_to_epsilon,
     gaussian_to_zcdp,
     laplace_renyi,
+    pure_to_gaussian,
     pure_to_renyi,
     pure_to_zcdp,
     renyi_curve_to_epsilon,
@@ -65,6 +66,18 @@ def test_randomised_response_attains_pure_to_zcdp_and_laplace_does_not(epsilon):
     )
     noisy = LaplaceLaw(0.0, 1.0 / epsilon), LaplaceLaw(1.0, 1.0 / epsilon)
     assert exact.exact_parameter(ZCDP(0.0), *noisy) < 0.999 * pure_to_zcdp(epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0, 40.0])
+def test_randomised_response_attains_pure_to_gaussian_and_laplace_does_not_exceed_it(epsilon):
+    mechanism = RandomisedResponse(epsilon)
+    mu = pure_to_gaussian(epsilon)
+    if epsilon < 30.0:
+        assert exact.exact_parameter(GaussianDP(0.0), mechanism((0,)), mechanism((1,))) == pytest.approx(mu, rel=1e-9)
+        noisy = LaplaceLaw(0.0, 1.0 / epsilon), LaplaceLaw(1.0, 1.0 / epsilon)
+        assert exact.exact_parameter(GaussianDP(0.0), *noisy) <= mu
+    for at in np.linspace(0.0, 1.2 * epsilon, 7):
+        assert PureDP(epsilon).profile(at) <= GaussianDP(mu).profile(at) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-10])
