@@ -13,11 +13,13 @@ Run ``python -m experiments.one_run --out results/one-run``, about two minutes; 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from rich.console import Console
+from rich.progress import track
 
 from audit import GaussianDP, PureDP, audit, audit_one_run
 from audit.one_run import Threshold
@@ -73,10 +75,10 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     """
     seeds = range(seed, seed + (1 if quick else 7))
     sizes, most = (CANARIES[1:3], 1_000) if quick else (CANARIES, CANARIES[-1])
-    by_canaries = [row for m in sizes for row in (*gaussian(MU, m, seeds), *response(2.0, m, seeds))]
+    by_canaries = [row for m in _tracked(sizes) for row in (*gaussian(MU, m, seeds), *response(2.0, m, seeds))]
     by_epsilon = [
         {**row, "claimed": epsilon}
-        for epsilon in (EPSILONS[2::2] if quick else EPSILONS)
+        for epsilon in _tracked(EPSILONS[2::2] if quick else EPSILONS)
         for row in (*gaussian(_mu_of(epsilon), most, seeds), *response(epsilon, most, seeds))
     ]
     trained = list(training(seed, quick))
@@ -142,6 +144,12 @@ def _rows(mechanism: str, found: dict[str, list[float]], canaries: int, claimed:
             "certified": median,
             "share": median / claimed,
         }
+
+
+def _tracked(values: Sequence[Any]) -> Iterable[Any]:
+    """Draw a bar over the values, on a terminal."""
+    console = Console(stderr=True)
+    return track(values, "one run and many", console=console, transient=True, disable=not console.is_terminal)
 
 
 def _mu_of(epsilon: float) -> float:

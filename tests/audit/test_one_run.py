@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from audit import ZCDP, ApproxDP, AuditError, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
 from audit.one_run import Bonferroni, CanaryMechanism, Fixed, SeparateHalf, Threshold, binomial
-from audit.one_run.counts import GuessCounts
+from audit.one_run.counts import LEAK_SHARE, GuessCounts
 from audit.one_run.guesses import rule_from_json
 from audit.one_run.planning import expected_accuracy, planned_guesses, predicted
 from mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerPerson, SpillingResponse
@@ -157,6 +157,12 @@ class TestRules:
         (other,) = audit_scores(flipped, scores, claim=ApproxDP(1.0, 1e-5), guesses="half").counts
         assert (other.guessed_in, other.guessed_out) == (counts.guessed_in, counts.guessed_out)
         assert other.correct == counts.guesses - counts.correct
+
+    def test_a_separate_half_pays_for_delta(self):
+        (counts,) = (result := audit_one_run(APPROXIMATE_SUM, guesses="half", seed=3)).counts
+        numbers = counts.canaries, counts.guesses, counts.correct
+        assert result.lower_bound == binomial.epsilon_bound(*numbers, 1e-3, 0.95, "sharp", LEAK_SHARE)
+        assert 0.0 < result.lower_bound < binomial.epsilon_bound(*numbers, 1e-3, 0.95)
 
     def test_the_plan_does_not_look_at_the_answers(self):
         claim = ApproxDP(2.0, 1e-5)
