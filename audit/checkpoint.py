@@ -38,6 +38,9 @@ FORMAT = 1
 LARGEST_TRAINING = 1 << 24
 """Bytes of a training chunk's outputs beyond which it is drawn again instead of recorded."""
 
+WORTH_WRITING = 50
+"""A training chunk is recorded if drawing it took at least so many times as long as writing it does, about."""
+
 SYNC_SHARE = 100
 """Waiting for the disk takes at most this part of the time; a kill loses nothing of what is not yet on it."""
 
@@ -50,7 +53,8 @@ class Checkpoint:
     Each line is ``["CRC32 in hexadecimal", {...}]``; the checksum is that of the record's text. Records are
 
     - ``{"checkpoint": 1, "seed": ..., "audits": {name: identity, ...}}``, the first line, written whole;
-    - ``{"audit": name, "training": key, "size": n, "outputs": [on x, on x']}``, a finished training chunk;
+    - ``{"audit": name, "training": key, "size": n, "outputs": [on x, on x']}``, a finished training chunk that took
+      long: the others are drawn again;
     - ``{"audit": name, "choice": {...}}``, the witness and certificate that training chose;
     - ``{"audit": name, "chunk": i, "counts": [...]}``, a finished certification chunk: runs on x and x', outputs in
       the event for x, outputs in the event for x';
@@ -244,8 +248,10 @@ class Section:
         on_x, on_x_prime = self._checkpoint.read_record(*place)["outputs"]
         return outputs_from_json(on_x), outputs_from_json(on_x_prime)
 
-    def record_training(self, chunk: Chunk, outputs: tuple[Outputs, Outputs]) -> None:
-        """See `Record`; outputs that JSON cannot hold exactly, or very many, are not written and drawn again."""
+    def record_training(self, chunk: Chunk, outputs: tuple[Outputs, Outputs], seconds: float) -> None:
+        """See `Record`; what is quick to draw again, very long, or not exact in JSON is not written."""
+        if seconds < WORTH_WRITING * sum(map(_seconds_to_write, outputs)):
+            return
         written = [outputs_to_json(side) for side in outputs if side.nbytes <= LARGEST_TRAINING]
         if len(written) == 2 and None not in written:
             self._append({"training": chunk.key, "size": chunk.size, "outputs": written})
@@ -318,6 +324,10 @@ class Section:
 
     def _append(self, record: dict[str, Any], *, now: bool = False) -> None:
         self._checkpoint.append({"audit": self.name, **record}, now=now)
+
+
+def _seconds_to_write(outputs: Outputs) -> float:
+    return 3e-6 * len(outputs) if outputs.dtype == object else 1e-8 * outputs.nbytes
 
 
 def _line(record: Mapping[str, Any]) -> bytes:

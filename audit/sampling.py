@@ -8,6 +8,7 @@ order, or how often it was interrupted.
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -96,8 +97,8 @@ class Record(Protocol):
     def trained(self, chunk: Chunk) -> tuple[Outputs, Outputs] | None:
         """Return the recorded outputs of a training chunk, None if there are none."""
 
-    def record_training(self, chunk: Chunk, outputs: tuple[Outputs, Outputs]) -> None:
-        """Remember the outputs of a training chunk."""
+    def record_training(self, chunk: Chunk, outputs: tuple[Outputs, Outputs], seconds: float) -> None:
+        """Remember the outputs of a training chunk that took so long to draw."""
 
     def counted(self, index: int) -> bool:
         """Say whether a certification chunk is recorded."""
@@ -178,9 +179,9 @@ def training_outputs(
         found = {chunk: kept for chunk in chunks if (kept := record.trained(chunk)) is not None}
     before = done = 2 * sum(chunk.size for chunk in found)
     missing = [chunk for chunk in chunks if chunk not in found]
-    for chunk, drawn in workers.each(_train_chunk, (sides, seed), missing, 2 * size):
+    for chunk, (drawn, seconds) in workers.each(_train_chunk, (sides, seed), missing, 2 * size):
         if record is not None:
-            record.record_training(chunk, drawn)
+            record.record_training(chunk, drawn, seconds)
         found[chunk] = drawn
         done += 2 * chunk.size
         if progress is not None:
@@ -278,13 +279,14 @@ def certification_chunks(runs: int, least: int) -> Iterator[Chunk]:
         yield Chunk((STAGES["certification"], index), min(step, runs - start))
 
 
-def _train_chunk(shared: tuple[Sides, int], chunk: Chunk) -> tuple[Outputs, Outputs]:
-    """Outputs of one chunk on x and on x'."""
+def _train_chunk(shared: tuple[Sides, int], chunk: Chunk) -> tuple[tuple[Outputs, Outputs], float]:
+    """Outputs of one chunk on x and on x', and the seconds that they took."""
     sides, seed = shared
+    started = time.perf_counter()
     found: tuple[list[Outputs], list[Outputs]] = ([], [])
     for side, block in _blocks(sides, chunk, seed):
         found[side].append(block)
-    return _joined(found[0]), _joined(found[1])
+    return (_joined(found[0]), _joined(found[1])), time.perf_counter() - started
 
 
 def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> Tally:

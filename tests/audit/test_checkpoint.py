@@ -23,6 +23,7 @@ from audit.fingerprint import digest
 from audit.mechanism import Items, Raised, TimedOut, as_outputs
 from audit.outputs import outputs_from_json, outputs_to_json
 from audit.registry import Entry
+from audit.sampling import Chunk
 from audit.witnesses import Tails
 from audit.witnesses.atoms import canonical
 
@@ -100,6 +101,35 @@ class TestResume:
         path.write_bytes(b"".join(lines[:-1]))  # all but the result
         assert audit(own, **OPTIONS, checkpoint=path).to_json() == first.to_json()
         assert first.to_json() != audit(own, **OPTIONS).to_json()
+
+    def test_training_that_takes_long_is_not_done_again(self, path, monkeypatch):
+        keys = []
+
+        def noted(data, rng):
+            keys.append(rng.bit_generator.seed_seq.spawn_key)
+            return len(data) + rng.laplace()
+
+        monkeypatch.setattr("audit.checkpoint.WORTH_WRITING", 0)
+        mechanism = count(function=noted)
+        whole = audit(mechanism, **OPTIONS, checkpoint=path)
+        lines = path.read_bytes().splitlines(keepends=True)
+        trained = sum("training" in record for record in records(path))
+        assert trained == 40
+        path.write_bytes(b"".join(lines[: 1 + trained // 2]))
+        done = {tuple(record["training"]) for record in records(path)[1:]}
+        fresh = []
+        keys, noted.__closure__[0].cell_contents = fresh, fresh
+        assert audit(mechanism, **OPTIONS, checkpoint=path) == whole
+        assert {key for key in fresh if key[0] == 0}.isdisjoint(done)
+        assert len({key for key in fresh if key[0] == 0}) == trained // 2
+
+    def test_training_is_written_if_drawing_it_takes_fifty_times_as_long(self, path):
+        # at 1e-8 seconds a byte, 1,000 numbers a side take 1.6e-4 seconds to write
+        outputs = np.zeros(1_000), np.zeros(1_000)
+        with Checkpoint(path, {"count": {}}, 1) as checkpoint:
+            for index, seconds in enumerate((0.5, 0.007, 0.009)):
+                checkpoint.section("count").record_training(Chunk((0, index), 1_000), outputs, seconds)
+        assert [record["training"] for record in records(path)[1:]] == [[0, 0], [0, 2]]
 
     def test_an_untidy_end_is_followed_by_whole_lines(self, path):
         whole = audit(count(), **OPTIONS, checkpoint=path)
