@@ -200,8 +200,11 @@ def _latex_cell(column: Column, row: Row) -> str:
         return {"-": "--", "inf": r"$\infty$", "-inf": r"$-\infty$"}.get(text, _scientific(text))
     escaped = escaping.latex(text)
     if column.kind == "formula":
-        return _EXPONENT.sub(lambda found: f"${_times(found[1])}10^{{{int(found[2])}}}$", escaped)
-    return rf"\texttt{{{escaped}}}" if column.kind == "code" else escaped
+        escaped = _EXPONENT.sub(lambda found: f"${_times(found[1])}10^{{{int(found[2])}}}$", escaped)
+    if column.kind == "code":
+        broken = re.sub(r"([-/])(?=\w)", r"\1\\allowbreak{}", escaped) if column.width else escaped
+        escaped = rf"\texttt{{{broken}}}"
+    return rf"\raggedright {escaped}" if column.width else escaped
 
 
 def _scientific(text: str) -> str:

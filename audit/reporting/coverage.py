@@ -39,6 +39,6 @@ def wrong_bounds(rows: Sequence[tuple[str, int, int]], allowed: float, confidenc
     axes.set_yticks(range(len(rows)), [f"{name} ({audits:,})" for name, _, audits in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(left=0.0)
-    figure.supxlabel("share of audits whose bound exceeded the truth", fontsize=7.5)
+    axes.set_xlabel("share of audits above the truth")
     legend_below(figure)
     return figure

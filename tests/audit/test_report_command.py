@@ -23,7 +23,7 @@ def file(tmp_path_factory):
 @pytest.mark.parametrize(
     ("option", "parts"),
     [
-        ("--latex", [r"\toprule", r"\texttt{laplace}", r"95\%", "20k runs each"]),
+        ("--latex", [r"\toprule", r"\texttt{laplace}", r"broken/\allowbreak{}laplace", r"95\%", "20k runs each"]),
         ("--markdown", ["| laplace |", "at 95% (Bonferroni)"]),
         ("--csv", ["mechanism,claim,parameter"]),
         ("--methods", [r"\cite{clopper1934use}", "@article{clopper1934use,"]),
