@@ -118,6 +118,10 @@ def audit_one_run(
     """
     started = time.perf_counter()
     if isinstance(mechanism, CanaryMechanism):
+        if canaries not in (None, mechanism.canaries):
+            raise AuditError(
+                f"{mechanism.name} has {mechanism.canaries} canaries; canaries={canaries!r} cannot change that."
+            )
         canaries, claim = mechanism.canaries, claim if claim is not None else mechanism.claim
     elif not callable(mechanism):
         raise AuditError(f"{mechanism!r} is no mechanism with canaries; give a function (included, rng) -> scores.")

@@ -6,8 +6,8 @@ a rejection over all mechanisms that respect the claim leaves. Exact, but for hu
 **Why a small program is enough.** Flipping the coins and the guesses of some canaries together, or renumbering
 canaries, turns a mechanism that respects the claim into another one with the same probability of so many right
 guesses, and so does averaging over all that. After averaging, the probability of an output given the coins depends
-only on the number r of guesses and on the number k of wrong ones among them. With p(r, k) the probability of that,
-canary i and a guess about it, the hockey-stick divergence between i in and i out at epsilon is
+only on the number r of guesses and on the number k of wrong ones among them. With p(r, k) the probability of that, the
+hockey-stick divergence at epsilon between the outputs with a canary in and with it out is
 
     (1/m) sum over r, k of   [(r - k) p(r, k) - e^epsilon (k + 1) p(r, k + 1)]+
                            + [k p(r, k) - e^epsilon (r - k + 1) p(r, k - 1)]+

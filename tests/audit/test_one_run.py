@@ -314,6 +314,11 @@ class TestErrors:
         with pytest.raises(AuditError, match="True or False"):
             audit_scores(np.array([0.0, 0.5]), np.zeros(2), claim=PureDP(1.0))
 
+    def test_a_mechanism_knows_how_many_canaries_it_has(self):
+        assert audit_one_run(RESPONSE, 500, seed=1) == audit_one_run(RESPONSE, seed=1)
+        with pytest.raises(AuditError, match="has 500 canaries"):
+            audit_one_run(RESPONSE, 400)
+
     def test_what_is_no_mechanism_is_refused(self):
         with pytest.raises(AuditError, match="no mechanism with canaries"):
             audit_one_run(3, 10, claim=PureDP(1.0))
