@@ -319,6 +319,19 @@ class TestErrors:
         with pytest.raises(AuditError, match="has 500 canaries"):
             audit_one_run(RESPONSE, 400)
 
+    def test_a_claim_that_is_given_is_not_asked_for(self):
+        class Unaccounted:
+            name, canaries = "unaccounted", 50
+
+            @property
+            def claim(self):
+                raise AssertionError("its own claim may not be asked for")
+
+            def scores(self, included, rng, progress=None):
+                return included * 1.0
+
+        assert audit_one_run(Unaccounted(), claim=PureDP(1.0), guesses=20, seed=1).violates_claim
+
     def test_what_is_no_mechanism_is_refused(self):
         with pytest.raises(AuditError, match="no mechanism with canaries"):
             audit_one_run(3, 10, claim=PureDP(1.0))
