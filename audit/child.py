@@ -28,8 +28,8 @@ PIECE = 1 << 18
 LONGEST_LINE = 1 << 24
 """Bytes without a newline that are taken for garbage."""
 
-LAST_WORDS = 300
-"""Characters of standard error that a sentence quotes."""
+LAST_WORDS, LAST_LINES = 300, 3
+"""Characters and lines of standard error that a sentence quotes."""
 
 LONGEST_WORD = 40
 """Characters of a word of the command line that a sentence quotes."""
@@ -147,7 +147,8 @@ class Child:
     def fail(self, what: str) -> NoReturn:
         """End the process and raise a sentence that says what it did, and its last words."""
         self.close()
-        words = self._words.decode("utf-8", "replace").strip()
+        lines = [line.strip() for line in self._words.decode("utf-8", "replace").splitlines()]
+        words = " | ".join([line for line in lines if line.strip("^~ ")][-LAST_LINES:])  # without a traceback's marks
         said = f" Its standard error ends: {words[-LAST_WORDS:]!r}." if words else ""
         raise AuditError(f"The command {self.program} {what}.{said}")
 
