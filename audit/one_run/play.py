@@ -137,7 +137,7 @@ def audit_one_run(
     if _has_canaries(mechanism):
         name, scores = mechanism.name, mechanism.scores(given, own, progress)
     else:
-        name, scores = getattr(mechanism, "__name__", "mechanism"), mechanism(given, own)  # type: ignore[operator]
+        name, scores = getattr(mechanism, "__name__", "mechanism"), mechanism(given, own)  # type: ignore[operator]  # a function
     return _result(name, claim, included, scores, rule, chosen, confidence, seed, mechanism, started)
 
 
