@@ -1,5 +1,7 @@
 """The engine: seeds, chunks, jobs, counts, and what it says when a mechanism misbehaves."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from joblib import parallel_config
@@ -67,6 +69,30 @@ class TestCounts:
         count(30_000, progress=steps.append)
         assert steps[-1] == Progress("certification", 30_000, 30_000)
         assert [step.runs_done for step in steps] == sorted(step.runs_done for step in steps)
+
+
+class Instant:
+    """Outputs that cost nothing, so that many chunks are over soon."""
+
+    outputs = np.linspace(-1.0, 2.0, 1 << 16)
+
+    def sample(self, size, rng):
+        return self.outputs[:size]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_memory_does_not_grow_with_the_runs(jobs):
+    # 260 and 1,040 chunks; anything kept of each run, block or chunk would show: 64 kB are 84 bytes a chunk
+    law, peaks = Instant(), []
+    workers = Workers(n_jobs=jobs)
+    certification_counts((law, law), HALVES, 10**6, 1, workers=workers)  # what is made once
+    for runs in (260 << 20, 1040 << 20):
+        tracemalloc.start()
+        counts = certification_counts((law, law), HALVES, runs, 1, workers=workers, progress=lambda step: None)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert counts.runs == runs
+    assert peaks[1] - peaks[0] < 1 << 16
 
 
 class TestMisbehaviour:
