@@ -502,6 +502,9 @@ class TestFingerprints:
             None,
         ]
         assert len({digest(thing) for thing in different}) == len(different)
+        assert digest([lambda a, b: a + b][0]) != digest(
+            [lambda a, b: a - b][0]
+        )  # which have one name and no constants
         assert digest(vectorized(make(1.0))) == digest(vectorized(make(1.0)))
 
     def test_a_cycle_ends_and_caches_do_not_count(self):

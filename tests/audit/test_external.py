@@ -253,10 +253,10 @@ class TestFaults:
 
     @needs_proc
     @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-    def test_a_killed_audit_leaves_no_child(self, how):
+    def test_a_killed_audit_leaves_no_child(self, how, tmp_path):
         # the child ignores the end of its input: only the watchdog can end it
         marker = f"child-of-{os.getpid()}-{time.monotonic_ns()}"
-        program = HELLO + f"say(1)\n'{marker}'\nwhile True: time.sleep(60)"
+        program = HELLO + f"open({str(tmp_path / 'asked')!r}, 'w')\n'{marker}'\nwhile True: time.sleep(60)"
         parent = f"""
 import sys
 from audit import command
@@ -266,7 +266,8 @@ command([sys.executable, "-c", {program!r}])((1,)).sample(2, np.random.default_r
         with subprocess.Popen(
             [sys.executable, "-c", parent], start_new_session=True, stderr=subprocess.DEVNULL
         ) as audit_process:
-            wait_until(lambda: len(running(marker)) >= 2)  # the parent's own command line holds the marker, too
+            wait_until((tmp_path / "asked").exists)
+            assert len(running(marker)) >= 2  # the audit's own command line holds the marker, too
             audit_process.send_signal(how)
             audit_process.wait(10)
             wait_until(lambda: running(marker) == [])
