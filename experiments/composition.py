@@ -66,10 +66,10 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     seed : int
         Root of all random streams.
     quick : bool
-        20,000 runs an audit and up to 8 copies.
+        10,000 runs an audit and up to 2 copies.
     """
-    trials = 20_000 if quick else 500_000
-    rows = list(bounds(trials, seed, COPIES[:3] if quick else COPIES))
+    trials = 10_000 if quick else 500_000
+    rows = list(bounds(trials, seed, COPIES[:2] if quick else COPIES))
     write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE, delta=DELTA)
     write_figure(out / "composition", draw(rows, trials))
     write_table(

@@ -63,10 +63,10 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     seed : int
         Root of all random streams.
     quick : bool
-        20,000 runs an audit.
+        10,000 runs an audit, and the last eight cases only.
     """
-    trials = 20_000 if quick else 1_000_000
-    rows = list(audits(trials, seed))
+    trials = 10_000 if quick else 1_000_000
+    rows = list(audits(list(cases())[-8:] if quick else list(cases()), trials, seed))
     write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE)
     write_figure(out / "renyi", draw_renyi(rows, trials))
     write_figure(out / "zcdp", draw_zcdp(rows, trials))
@@ -116,9 +116,8 @@ def cases() -> Iterator[tuple[Reference, Claim]]:
         yield wrong, wrong.claim
 
 
-def audits(trials: int, seed: int) -> Iterator[dict[str, Any]]:
+def audits(everything: list[tuple[Reference, Claim]], trials: int, seed: int) -> Iterator[dict[str, Any]]:
     """Audit every case."""
-    everything = list(cases())
     for mechanism, claim in everything:
         result = audit(
             mechanism,

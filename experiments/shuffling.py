@@ -34,6 +34,7 @@ from mechanisms.shuffling import ShuffledResponse
 
 DELTA, CONFIDENCE, LOCAL, USERS = 1e-6, 0.95, 1.0, 10_000
 MANY_USERS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
+ANSWERS = (2, 4)
 LOCALS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0)
 AUDITED = {("users", 100), ("users", 1000), ("users", 10_000), ("users", 100_000)} | {
     ("local epsilon", epsilon) for epsilon in (0.5, 1.0, 2.0, 4.0)
@@ -72,10 +73,10 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     seed : int
         Root of all random streams.
     quick : bool
-        20,000 runs an audit and up to 10,000 users.
+        10,000 runs an audit, up to 1,000 users, and two answers only.
     """
-    trials, most = (20_000, 10_000) if quick else (4_000_000, 1_000_000)
-    rows = [row for answers in (2, 4) for row in sweeps(trials, seed, most, answers)]
+    trials, most = (10_000, 1000) if quick else (4_000_000, 1_000_000)
+    rows = [row for answers in ((2,) if quick else ANSWERS) for row in sweeps(trials, seed, most, answers)]
     write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE, delta=DELTA)
     write_figure(out / "shuffling", draw(rows, trials))
     write_table(
@@ -90,7 +91,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
 def sweeps(trials: int, seed: int, most: int, answers: int) -> Iterator[dict[str, Any]]:
     """Yield every bound for each number of users and each local epsilon."""
     points = [("users", LOCAL, users) for users in MANY_USERS if users <= most]
-    points += [("local epsilon", epsilon, USERS) for epsilon in LOCALS]
+    points += [("local epsilon", epsilon, min(USERS, most)) for epsilon in LOCALS]
     for sweep, epsilon, users in points:
         mechanism = ShuffledResponse(epsilon, users, DELTA, answers)
         alike = mechanism.worst_pairs()[-1]
@@ -119,9 +120,9 @@ def sweeps(trials: int, seed: int, most: int, answers: int) -> Iterator[dict[str
 @styled()
 def draw(rows: list[dict[str, Any]], trials: int) -> Figure:
     """Draw the bounds against the number of users and against the local epsilon, for two and for four answers."""
-    figure = blank(TWO_COLUMNS, 5.0)
-    panels = figure.subplots(2, 2)
-    for line, answers in zip(panels, (2, 4), strict=True):
+    shown = sorted({row["answers"] for row in rows})
+    figure = blank(TWO_COLUMNS, 0.7 + 2.15 * len(shown))
+    for line, answers in zip(figure.subplots(len(shown), 2, squeeze=False), shown, strict=True):
         for axes, sweep in zip(line, ("users", "local epsilon"), strict=True):
             mine = [row for row in rows if row["sweep"] == sweep and row["answers"] == answers]
             places = [row[sweep] for row in mine]
@@ -141,7 +142,7 @@ def draw(rows: list[dict[str, Any]], trials: int) -> Figure:
                 axes.set_xscale("log")
             axes.set_xlabel("users n" if sweep == "users" else "local ε")
             axes.set_ylabel(f"ε at δ = {DELTA:g}")
-            fixed = f"local ε = {LOCAL:g}" if sweep == "users" else f"n = {USERS:,}"
+            fixed = f"local ε = {LOCAL:g}" if sweep == "users" else f"n = {mine[0]['users']:,}"
             axes.set_title(f"{answers} answers, {fixed}")
     legend_below(figure, 3)
     return figure
