@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from audit import exact
-from audit.checkpoint import Checkpoint, Identity, Section
+from audit.checkpoint import Checkpoint, Identity
 from audit.claims import Claim
 from audit.errors import AuditError, fraction, whole_at_least
 from audit.fingerprint import digest
@@ -22,6 +22,7 @@ from audit.parallel import Workers
 from audit.provenance import execution, provenance
 from audit.results import AuditResult
 from audit.sampling import Progress, ProgressCallback, Sides, certification_counts, entropy, training_outputs
+from audit.section import Section
 from audit.training import rehearsal_runs, train, training_runs
 from audit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, Family
 
@@ -126,14 +127,14 @@ def audit(
     seed = entropy(seed)
     workers = Workers.suited_to(mechanism, n_jobs, one_by_one=checkpoint is not None)
     sides = [_prepared(mechanism, pair) for pair in candidates]
-    training = None if checkpoint is None else checkpoint.training()
+    training = None if checkpoint is None else checkpoint.training(len(sides))
     if training is None:
         draw = functools.partial(
             training_outputs, workers=workers, record=checkpoint, progress=_added_up(progress, trials)
         )
         training = train(sides, families, claim, trials, confidence, seed, draw)
         if checkpoint is not None:
-            training = checkpoint.record_choice(training)
+            training = checkpoint.record_choice(training, len(sides))
     choice, runs = training.choice, trials - training.runs
     counts = certification_counts(
         sides[training.pair],

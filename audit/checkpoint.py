@@ -18,16 +18,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
-from audit.certificates import certificate_from_json
 from audit.errors import AuditError
-from audit.mechanism import Outputs
-from audit.outputs import outputs_from_json, outputs_to_json
-from audit.results import AuditResult, write_whole
-from audit.sampling import Chunk, Tally, entropy
-from audit.training import Training
-from audit.witnesses import Choice, witness_from_json
+from audit.results import write_whole
+from audit.sampling import entropy
+from audit.section import SENSELESS, Section
 
 try:
     import fcntl
@@ -35,12 +29,6 @@ except ImportError:  # not POSIX: nothing keeps two audits from sharing a file
     fcntl = None  # type: ignore[assignment]
 
 FORMAT = 1
-LARGEST_TRAINING = 1 << 24
-"""Bytes of a training chunk's outputs beyond which it is drawn again instead of recorded."""
-
-WORTH_WRITING = 50
-"""A training chunk is recorded if drawing it took at least so many times as long as writing it does, about."""
-
 SYNC_SHARE = 100
 """Waiting for the disk takes at most this part of the time; a kill loses nothing of what is not yet on it."""
 
@@ -159,7 +147,7 @@ class Checkpoint:
             for number, line in enumerate(file, start=1):
                 record = _record(line)
                 if number == 1:
-                    if record is None or record.get("checkpoint") != FORMAT:
+                    if record is None or not _is_head(record):
                         raise AuditError(f"{self.path} is not a checkpoint of this version; give another file.")
                     self._take_up(record, audits, seed)
                 elif record is None:
@@ -199,16 +187,8 @@ class Checkpoint:
 
     def _sort(self, record: dict[str, Any], number: int, start: int, length: int) -> None:
         try:
-            section = self._sections[record["audit"]]
-            if "training" in record:
-                section.places[tuple(record["training"]), record["size"]] = (start, length)
-            elif "choice" in record:
-                section.chosen = dict(record["choice"])
-            elif "result" in record:
-                section.finished = dict(record["result"])
-            else:
-                section.add(record["chunk"], np.array(record["counts"], dtype=np.int64))
-        except (KeyError, TypeError, ValueError) as error:
+            self._sections[record["audit"]].take_up(record, start, length)
+        except SENSELESS as error:
             raise AuditError(
                 f"The checkpoint {self.path} makes no sense in line {number}; restore it, or give another file."
             ) from error
@@ -221,113 +201,6 @@ class Checkpoint:
         if record is None:
             raise AuditError(f"The checkpoint {self.path} was changed while it was in use.")
         return record
-
-
-class Section:
-    """What a checkpoint holds of one audit, and where its finished chunks go; a `Record` of `audit.sampling`."""
-
-    def __init__(self, checkpoint: Checkpoint, name: str) -> None:
-        self.name = name
-        self.places: dict[tuple[tuple[int, ...], int], tuple[int, int]] = {}
-        self.chosen: dict[str, Any] | None = None
-        self.finished: dict[str, Any] | None = None
-        self._checkpoint = checkpoint
-        self._done = bytearray()
-        self._tally = np.zeros(6, dtype=np.int64)
-
-    @property
-    def seed(self) -> int:
-        """Root of all random streams of the file."""
-        return self._checkpoint.seed
-
-    def trained(self, chunk: Chunk) -> tuple[Outputs, Outputs] | None:
-        """See `Record`."""
-        place = self.places.get((chunk.key, chunk.size))
-        if place is None:
-            return None
-        on_x, on_x_prime = self._checkpoint.read_record(*place)["outputs"]
-        return outputs_from_json(on_x), outputs_from_json(on_x_prime)
-
-    def record_training(self, chunk: Chunk, outputs: tuple[Outputs, Outputs], seconds: float) -> None:
-        """See `Record`; what is quick to draw again, very long, or not exact in JSON is not written."""
-        if seconds < WORTH_WRITING * sum(map(_seconds_to_write, outputs)):
-            return
-        written = [outputs_to_json(side) for side in outputs if side.nbytes <= LARGEST_TRAINING]
-        if len(written) == 2 and None not in written:
-            self._append({"training": chunk.key, "size": chunk.size, "outputs": written})
-
-    def training(self) -> Training | None:
-        """Return what training came to; None before, or if JSON could not hold it."""
-        if self.chosen is None or not self.chosen["exact"]:
-            return None
-        data = self.chosen
-        witness, certificate = witness_from_json(data["witness"]), certificate_from_json(data["certificate"])
-        return Training(data["pair"], Choice(witness, certificate, float(data["predicted"])), data["runs"])
-
-    def record_choice(self, training: Training) -> Training:
-        """Remember what training chose, and return it as a later run will read it.
-
-        Raises
-        ------
-        AuditError
-            If another choice is recorded: the mechanism owns its randomness, and its outputs cannot be written.
-        """
-        witness = training.choice.witness.to_json()
-        written = {
-            "pair": training.pair,
-            "runs": training.runs,
-            "witness": witness,
-            "certificate": training.choice.certificate.to_json(),
-            "predicted": float(training.choice.predicted),
-            "exact": '{"repr": ' not in json.dumps(witness),
-        }
-        data = json.loads(json.dumps(written))
-        if self.chosen is None:
-            self.chosen = data
-            self._append({"choice": data}, now=True)
-        elif data != self.chosen:
-            raise AuditError(
-                f"Training came to another event than the one that {self._checkpoint.path} has counts of, because the "
-                "mechanism owns its randomness and its outputs cannot be written as JSON. Give another file."
-            )
-        return self.training() or training
-
-    def counted(self, index: int) -> bool:
-        """See `Record`."""
-        return index < len(self._done) and bool(self._done[index])
-
-    def tally(self) -> Tally:
-        """See `Record`."""
-        return self._tally.copy()
-
-    def add(self, index: int, tally: Tally) -> None:
-        """Take up a certification chunk that is in the file."""
-        if type(index) is not int or not 0 <= index < 1 << 32 or tally.shape != (6,) or self.counted(index):
-            raise ValueError(index)
-        self._done.extend(bytes(max(index + 1 - len(self._done), 0)))
-        self._done[index] = 1
-        self._tally += tally
-
-    def record_count(self, index: int, tally: Tally) -> None:
-        """See `Record`."""
-        self._append({"chunk": index, "counts": tally.tolist()})
-        self.add(index, tally)
-
-    def result(self) -> AuditResult | None:
-        """Return the finished audit, None before its end."""
-        return None if self.finished is None else AuditResult.from_json(self.finished)
-
-    def record_result(self, result: AuditResult) -> None:
-        """Remember the end."""
-        self.finished = result.to_json()
-        self._append({"result": self.finished}, now=True)
-
-    def _append(self, record: dict[str, Any], *, now: bool = False) -> None:
-        self._checkpoint.append({"audit": self.name, **record}, now=now)
-
-
-def _seconds_to_write(outputs: Outputs) -> float:
-    return 3e-6 * len(outputs) if outputs.dtype == object else 1e-8 * outputs.nbytes
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
@@ -345,6 +218,12 @@ def _record(line: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
+
+
+def _is_head(record: Mapping[str, Any]) -> bool:
+    audits = record.get("audits")
+    known = isinstance(audits, dict) and all(isinstance(identity, dict) for identity in audits.values())
+    return record.get("checkpoint") == FORMAT and type(record.get("seed")) is int and known
 
 
 def _is_new(path: Path) -> bool:

@@ -13,13 +13,14 @@ from collections.abc import Iterator, Sequence
 import joblib
 
 from audit.auditor import audit, checked_claim, checked_pairs, identity
-from audit.checkpoint import Checkpoint, Section
+from audit.checkpoint import Checkpoint
 from audit.errors import fraction
 from audit.parallel import jobs_to_use
 from audit.provenance import command, provenance
 from audit.registry import Entry
 from audit.results import AuditResult
 from audit.sampling import ProgressCallback
+from audit.section import Section
 
 
 def run(

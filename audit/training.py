@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from threadpoolctl import threadpool_limits
 
+from audit.chunks import BLOCK, Stage
 from audit.claims import Claim
 from audit.errors import AuditError
 from audit.mechanism import Outputs
-from audit.sampling import BLOCK, Sides, Stage, training_outputs
+from audit.sampling import Sides, training_outputs
 from audit.witnesses import Choice, Contender, Family, Shortlist, best_of, contenders_of, shortlist
 
 MOST_TRAINING_RUNS = 400_000

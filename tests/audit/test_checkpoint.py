@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from audit import AuditError, DatasetPair, PureDP, audit, black_box, suite, vectorized
 from audit.checkpoint import Checkpoint
+from audit.chunks import Chunk
 from audit.fingerprint import digest
 from audit.mechanism import Items, Raised, TimedOut, as_outputs
 from audit.outputs import outputs_from_json, outputs_to_json
 from audit.registry import Entry
-from audit.sampling import Chunk
 from audit.witnesses import Tails
 from audit.witnesses.atoms import canonical
 
@@ -109,7 +109,7 @@ class TestResume:
             keys.append(rng.bit_generator.seed_seq.spawn_key)
             return len(data) + rng.laplace()
 
-        monkeypatch.setattr("audit.checkpoint.WORTH_WRITING", 0)
+        monkeypatch.setattr("audit.section.WORTH_WRITING", 0)
         mechanism = count(function=noted)
         whole = audit(mechanism, **OPTIONS, checkpoint=path)
         lines = path.read_bytes().splitlines(keepends=True)
@@ -262,6 +262,10 @@ def test_killed_at_twenty_random_moments(path, tmp_path):
     assert sum(1 for attempt in drawn if any(key[0] == 1 for key in drawn[attempt])) > 10
 
 
+HEAD = b'{"checkpoint":1,"seed":5,"audits":[]}'
+HEAD = b'["%08x",%s]\n' % (zlib.crc32(HEAD), HEAD)
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         ("mechanism", "options", "words"),
@@ -314,6 +318,17 @@ class TestRefusals:
             ({"audit": "count", "chunk": 0, "counts": [1, 2, 3]}, "makes no sense in line 2"),
             ({"audit": "count", "chunk": -1, "counts": [1] * 6}, "makes no sense in line 2"),
             ({"audit": "sum", "chunk": 0, "counts": [1] * 6}, "makes no sense in line 2"),
+            ({"audit": "count", "chunk": 1 << 40, "counts": [1] * 6}, "makes no sense in line 2"),
+            ({"audit": "count", "chunk": 0, "counts": [1 << 80] * 6}, "makes no sense in line 2"),
+            ({"audit": "count", "training": 7, "size": 64}, "makes no sense in line 2"),
+            ({"audit": "count", "training": [0, 0], "size": 64}, "The training of count in .* makes no sense"),
+            (
+                {"audit": "count", "training": [0, 0], "size": 64, "outputs": [{"npy": "AA"}] * 2},
+                "The training of count",
+            ),
+            ({"audit": "count", "training": [0, 0], "size": 64, "outputs": [{"outputs": [1]}] * 2}, "The training of"),
+            ({"audit": "count", "choice": {"exact": True}}, "The choice of count in .* makes no sense"),
+            ({"audit": "count", "result": {"mechanism": "count"}}, "The result of count in .* makes no sense"),
             ({"audit": "count", "chunk": 0, "counts": [9, 9, 0, 0, 0, 0]}, "holds 18 runs for chunks of 64"),
         ],
     )
@@ -327,7 +342,7 @@ class TestRefusals:
             audit(count(), **OPTIONS, checkpoint=path)
 
     @pytest.mark.parametrize(
-        "content", [b"hello", b'{"schema": 1, "results": []}\n', b'["00000000",{}]\n', b"\x00" * 99]
+        "content", [b"hello", b'{"schema": 1, "results": []}\n', b'["00000000",{}]\n', b"\x00" * 99, HEAD]
     )
     def test_what_is_no_checkpoint_is_left_alone(self, path, content):
         path.write_bytes(content)

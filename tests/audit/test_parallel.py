@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from audit import AuditError, DatasetPair, PureDP, audit, black_box, sampling, vectorized
+from audit.chunks import Chunk, certification_chunks, training_chunks
 from audit.parallel import Job, Workers
 from audit.results import comparable, save
-from audit.sampling import Chunk, certification_chunks, replay, training_chunks
+from audit.sampling import replay
 from audit.witnesses import Tails
 
 PAIR = DatasetPair((1,), (1, 2))

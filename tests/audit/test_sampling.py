@@ -8,8 +8,9 @@ from joblib import parallel_config
 from scipy.stats import binom
 
 from audit import AuditError, vectorized
+from audit.chunks import stream
 from audit.parallel import Workers
-from audit.sampling import Progress, certification_counts, draw, entropy, stream, training_outputs
+from audit.sampling import Progress, certification_counts, draw, entropy, training_outputs
 from audit.witnesses import Interval, Region, Witness
 
 HALVES = Witness(Region(intervals=(Interval(high=0.0),)), Region(intervals=(Interval(low=1.0),)))

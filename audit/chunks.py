@@ -1,0 +1,86 @@
+"""Chunks: the pieces in which runs are done, the random stream of each, and what remembers those that are finished.
+
+A number of runs enters; keys and sizes leave. They depend on the number of runs and on the kind of mechanism alone, so
+that a result does not depend on who computes which chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from audit.mechanism import Outputs
+from audit.parallel import LEAST_CHUNK
+
+BLOCK = 1 << 16
+"""Most outputs in memory at once for each job: small enough for a core's cache, large enough to amortise calls."""
+
+CHUNKS = 256
+"""About so many chunks a stage, unless they would be too small or too large."""
+
+LARGEST_CHUNK = 1 << 20
+
+Stage = Literal["training", "certification", "rehearsal"]
+STAGES: dict[Stage, int] = {"training": 0, "certification": 1, "rehearsal": 3}
+"""First spawn key of a stage's streams; 2 belongs to `audit.sequential`."""
+
+Tally = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some runs that one worker does in one go: ``key`` names their stream, ``size`` is their number.
+
+    The key is (stage, index), with a third number if training splits further. Certification does ``size`` runs on both
+    datasets together, training and rehearsal do as many on each.
+    """
+
+    key: tuple[int, ...]
+    size: int
+
+    @property
+    def stage(self) -> Stage:
+        """The stage that it belongs to."""
+        return next(stage for stage, number in STAGES.items() if number == self.key[0])
+
+
+class Record(Protocol):
+    """What remembers finished chunks; `audit.checkpoint.Section` is one."""
+
+    def trained(self, chunk: Chunk) -> tuple[Outputs, Outputs] | None:
+        """Return the recorded outputs of a training chunk, None if there are none."""
+
+    def record_training(self, chunk: Chunk, outputs: tuple[Outputs, Outputs], seconds: float) -> None:
+        """Remember the outputs of a training chunk that took so long to draw."""
+
+    def counted(self, index: int) -> bool:
+        """Say whether a certification chunk is recorded."""
+
+    def tally(self) -> Tally:
+        """Return the sum of all recorded tallies."""
+
+    def record_count(self, index: int, tally: Tally) -> None:
+        """Remember the tally of a certification chunk."""
+
+
+def stream(seed: int, stage: Stage, *key: int) -> np.random.Generator:
+    """Return the generator of one chunk: the child of the seed at spawn key (stage, *key)."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STAGES[stage], *key)))
+
+
+def training_chunks(size: int, stage: Stage, index: int, least: int) -> Iterator[Chunk]:
+    """Split ``size`` runs on each dataset: whole blocks of numpy code, about 64 chunks of what is called once a run."""
+    step = BLOCK if least >= LEAST_CHUNK else min(max(-(-size // (CHUNKS // 4)), least), BLOCK)
+    for part, start in enumerate(range(0, size, step)):
+        key = (STAGES[stage], index, part) if part else (STAGES[stage], index)
+        yield Chunk(key, min(step, size - start))
+
+
+def certification_chunks(runs: int, least: int) -> Iterator[Chunk]:
+    """Split the runs into about 256 chunks of ``least`` to 1,048,576, whoever computes them."""
+    step = min(max(-(-runs // CHUNKS), least), LARGEST_CHUNK)
+    for index, start in enumerate(range(0, runs, step)):
+        yield Chunk((STAGES["certification"], index), min(step, runs - start))
