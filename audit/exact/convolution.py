@@ -9,7 +9,7 @@ value of the whole lies between the two, and `audit.exact.profile` says so where
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,7 @@ LEAST_DELTA = 1e-9
 """Below it the rounding errors of FFTs would show."""
 MOST_CELLS = 1 << 21
 """Grid steps of the whole, at most."""
-_MOST_ATOMS = 1 << 14
+_MOST_PRODUCTS = 1 << 23
 _TAIL = 1e-17  # where the grid ends for losses without bound
 _ON_GRID = 1e-9  # losses so close to the grid, in steps, are on it
 _FLAT = 1e-11  # panels of one loss
@@ -56,13 +56,23 @@ def convolved(parts: Parts) -> LossPair:
     >>> convolved([(coin, 2)]).losses.round(4).tolist()
     [2.1972, 0.0, -2.1972]
     """
-    parts = tuple(parts)
+    parts = tuple(_flat(parts))
     whole = _exactly(parts)
     if whole is not None:
         return _with_parts(whole, parts, None)
     step = _step(parts)
-    upper, lower = (_Grid.sum([(put(pair, step), count) for pair, count in parts]) for put in (_spread, _merged))
+    upper = _Grid.sum([(_spread(pair, step), count) for pair, count in parts])
+    lower = _Grid.sum([(_merged(pair.lower or pair, step), count) for pair, count in parts])
     return _with_parts(upper.pair(), parts, lower.pair())
+
+
+def _flat(parts: Parts) -> Iterator[tuple[LossPair, int]]:
+    """Parts of parts, so that nothing that was rounded once is rounded again."""
+    for pair, count in parts:
+        if pair.parts:
+            yield from _flat([(part, count * own) for part, own in pair.parts])
+        else:
+            yield pair, count
 
 
 def _with_parts(pair: LossPair, parts: Parts, lower: LossPair | None) -> LossPair:
@@ -73,20 +83,17 @@ def _exactly(parts: Parts) -> LossPair | None:
     """Convolve atoms by repeated squaring; None if there is a density or the atoms become too many."""
     total = LossPair(np.zeros((2, 1)), np.zeros(1), Panels.none())
     for pair, count in parts:
-        if pair.panels.size:
+        if pair.panels.size or pair.lower is not None:
             return None
         power = LossPair(pair.atoms, pair.losses, pair.panels)
         while count:
-            for take in (count & 1, count > 1):
-                if take and (total if take is count & 1 else power).losses.size * power.losses.size > _MOST_ATOMS**2:
-                    return None
+            if power.losses.size * max(total.losses.size, power.losses.size) > _MOST_PRODUCTS:
+                return None
             if count & 1:
                 total = _product(total, power)
             count >>= 1
             if count:
                 power = _product(power, power)
-            if max(total.losses.size, power.losses.size) > _MOST_ATOMS:
-                return None
     return total
 
 

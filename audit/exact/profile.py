@@ -73,7 +73,10 @@ class PrivacyProfile:
         return settled(self.pair, lambda pair: max(_least_epsilon(one, delta) for one in (pair, pair.swapped)))
 
     def events(self, thresholds: ArrayLike) -> tuple[Floats, Floats]:
-        """Return (P[loss >= t], P'[loss >= t]) for thresholds t of shape (n,); see `likelihood_ratio_events`."""
+        """Return (P[loss >= t], P'[loss >= t]) for thresholds t of shape (n,); see `likelihood_ratio_events`.
+
+        Of a composition on a grid they are those of the rounded pair that is no harder to tell apart.
+        """
         events = self.pair.events(np.asarray(thresholds, float).ravel())
         return np.exp(events.upper), np.exp(events.upper_prime)
 

@@ -16,6 +16,7 @@ from audit.exact.laws import loss_pair
 from audit.exact.profile import _least_epsilon
 from mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
 from mechanisms.response import RandomisedResponse
+from mechanisms.shuffling import HistogramLaw
 
 LAPLACE = LaplaceLaw(0.0, 10.0), LaplaceLaw(1.0, 10.0)
 NORMAL = NormalLaw(0.0, 10.0), NormalLaw(1.0, 10.0)
@@ -108,6 +109,28 @@ def test_different_parts_of_one_unit_are_known_and_others_say_so():
     assert exact.epsilon(*incommensurable, 1e-2) == pytest.approx(numeric.get_epsilon_for_delta(1e-2), rel=1e-6)
     with pytest.raises(exact.NotKnownError, match=r"lies between 0\.414\d* and 0\.4142"):
         exact.epsilon(*incommensurable, 1e-6)
+
+
+def test_parts_of_parts_and_parts_that_are_bracketed_themselves():
+    nested = tuple(SimpleNamespace(parts=(side, side)) for side in product(LAPLACE, 3))
+    assert exact.epsilon(*nested, 1e-3) == exact.epsilon(*product(LAPLACE, 6), 1e-3)
+    histograms = HistogramLaw((40, 0, 0), 0.5), HistogramLaw((39, 1, 0), 0.5)
+    pair = loss_pair(*product(histograms, 2))
+    assert pair.lower is not None
+    assert _least_epsilon(pair.lower, 1e-3) <= _least_epsilon(pair, 1e-3) <= 2 * exact.epsilon(*histograms, 1e-4)
+    assert exact.renyi(*product(histograms, 2), 2.0) == pytest.approx(2 * exact.renyi(*histograms, 2.0))
+
+
+def test_many_different_losses_go_onto_the_grid():
+    rng = np.random.default_rng(0)
+    laws = tuple(FiniteLaw(range(60), rng.normal(0.0, 0.1, 60)) for _ in range(2))
+    pair = loss_pair(*product(laws, 8))
+    assert pair.lower is not None
+    few = loss_pair(*product(laws, 2))
+    assert few.lower is None
+    grid, exactly = (exact.renyi(*product(laws, copies), 2.0) / copies for copies in (8, 2))
+    assert grid == pytest.approx(exactly)
+    assert 0.0 < _least_epsilon(pair.lower, 1e-3) <= _least_epsilon(pair, 1e-3)
 
 
 def test_what_no_grid_resolves_is_said():
