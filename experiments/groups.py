@@ -49,7 +49,9 @@ from mechanisms.groups import GroupCounts, renyi_per_group
 RHO, RELATIVE, SIZE, DRAWS, CONFIDENCE = 0.005, 0.3, 10_000, 1_000_000, 0.95
 COUNTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 ORDERS = (1.0, 2.0, 8.0, 64.0)
-CURVES = (10, 100, 1000, 10_000, 100_000)
+CURVES = tuple(number for number in COUNTS if number >= 10)
+"""Counts whose divergence is followed to high orders; for smaller ones its share of the order falls from the start."""
+SHOWN = (10, 100, 1000, 10_000, 100_000)
 SHARES = np.geomspace(1e-2, 30.0, 13)
 """Orders of the second figure, in multiples of the count."""
 LARGEST_ORDER = 150_000
@@ -81,7 +83,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     trials = 10_000 if quick else 4_000_000
     counts = tuple(number for number in COUNTS if number >= 1000) if quick else COUNTS
     drawn = MECHANISM((SIZE,)).sample(DRAWS, np.random.default_rng(seed))
-    curves = [row for number in (CURVES[2:] if quick else CURVES) for row in by_order(number)]
+    curves = [row for number in (SHOWN[2:] if quick else CURVES) for row in by_order(number)]
     rows = [{**divergences(number, curves), **certified(number, trials, seed)} for number in counts]
     facts = {"mean": float(drawn.mean()), "standard deviation": float(drawn.std()), "draws": DRAWS, "count": SIZE}
     write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE, rho=RHO, r=RELATIVE, fit=facts, orders=curves)
@@ -170,7 +172,7 @@ def draw_by_count(rows: list[dict[str, Any]], trials: int) -> Figure:
         "P-",
         color="black",
         markersize=4,
-        label="greatest of all orders tried",
+        label=f"greatest of orders up to {LARGEST_ORDER:,}",
     )
     axes.axhline(RHO, color="black", linestyle="--", label="ρ, proven")
     axes.axhline(RHO / 2, color="black", linestyle=":", label="ρ/2")
@@ -196,7 +198,7 @@ def draw_by_order(curves: list[dict[str, Any]]) -> Figure:
     """Draw divergence over order, as a share of rho, against the order in multiples of the count."""
     figure = blank(ONE_COLUMN, 3.0)
     axes = figure.add_subplot()
-    shown = sorted({row["count"] for row in curves})
+    shown = [number for number in SHOWN if any(row["count"] == number for row in curves)]
     for number, colour, marker in zip(shown, (BLUE, GREEN, PURPLE, VERMILION, "black"), MARKERS, strict=False):
         mine = [row for row in curves if row["count"] == number]
         axes.plot(
