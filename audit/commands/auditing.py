@@ -219,7 +219,7 @@ def _write(done: Sequence[AuditResult], confidence: float, out: Path) -> None:
     for kind in ("png", "pdf"):
         results.write_whole(out / f"audit.{kind}", style.render(drawn, kind))
     results.write_whole(out / "audit.tex", table.to_latex(done, confidence))
-    results.write_whole(out / "audit.html", page.render(done, confidence))
+    results.write_whole(out / "audit.html", page.render(done, confidence, str(out / "audit.json")))
 
 
 def _writable(out: Path) -> None:
