@@ -14,6 +14,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from audit import PureDP, audit, black_box
 from audit.auditor import exact_parameter
 from audit.neighbours import DatasetPair
 from audit.reporting.columns import Column, to_csv
-from audit.reporting.studies import write_figure, write_json, write_table
+from audit.reporting.studies import run, write_figure, write_json, write_table
 from audit.reporting.style import BLUE, GREEN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from audit.results import write_whole
 from experiments.benchmark_rows import Row, rows
@@ -249,4 +250,4 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
-    main(given.out, given.seed, given.quick, given.parts)
+    run(partial(main, parts=given.parts), Path(given.out), given.seed, given.quick)
