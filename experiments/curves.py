@@ -10,7 +10,6 @@ Run ``python -m experiments.curves``; the same seed gives the same data.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import numpy as np
 from audit import AuditResult, Claim, GaussianDP, Mechanism, audit
 from audit.exact import PrivacyProfile
 from audit.reporting.columns import Column
-from audit.reporting.curves import allowed_trade_off, privacy_profile, trade_off
+from audit.reporting.curves import allowed_trade_off, certified_profile, privacy_profile, trade_off
 from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from audit.suite import entry_seed
 from mechanisms.additive import Gaussian, Laplace
@@ -77,14 +76,14 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
 
 def profile_rows(name: str, result: AuditResult, exact: PrivacyProfile) -> Iterator[dict[str, Any]]:
     """Yield the claimed, certified and exact delta at twenty-one epsilons up to twice the tested one or 2."""
-    p, p_prime = (float(limit) for limit in result.certificate.corner(result.counts, result.confidence))
-    for epsilon in np.linspace(0.0, max(2.0 * result.point[0], 2.0), 21).tolist():
+    epsilons = np.linspace(0.0, max(2.0 * result.point[0], 2.0), 21)
+    for epsilon, certified in zip(epsilons.tolist(), certified_profile(result, epsilons).tolist(), strict=True):
         yield {
             "mechanism": name,
             "claim": str(result.claim),
             "epsilon": epsilon,
             "claimed delta": result.claim.profile(epsilon),
-            "certified delta": max(p - math.exp(epsilon) * p_prime, 0.0),
+            "certified delta": certified,
             "exact delta": exact.delta(epsilon),
         }
 

@@ -63,6 +63,22 @@ def certified_polygon(result: AuditResult) -> Floats:
     return _lower_hull(points)
 
 
+def certified_profile(result: AuditResult, epsilons: Floats) -> Floats:
+    """Lower bound on the pair's privacy profile at all epsilons at once: the tangents at both corners of the polygon.
+
+    Examples
+    --------
+    >>> from audit import DatasetPair, PureDP, audit, vectorized
+    >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0),
+    ...                    pairs=[DatasetPair(0, 1)])
+    >>> certified_profile(audit(noisy, trials=100_000, seed=1), np.array([0.0, 2.0])).round(1).tolist()
+    [0.3, 0.0]
+    """
+    corners = certified_polygon(result)[1:-1]
+    gains = [1.0 - beyond - np.exp(epsilons) * error for error, beyond in corners]
+    return np.asarray(np.maximum.reduce([np.zeros_like(epsilons), *gains]))
+
+
 @styled()
 def trade_off(result: AuditResult, exact: PrivacyProfile | None = None) -> Figure:
     """Draw error against error: the claim's curve, the excluded region, and the exact curve if it is known."""
@@ -99,12 +115,11 @@ def privacy_profile(result: AuditResult, exact: PrivacyProfile | None = None) ->
     """
     figure = blank(ONE_COLUMN, 3.0)
     axes = figure.add_subplot()
-    p, p_prime = (float(limit) for limit in result.certificate.corner(result.counts, result.confidence))
     point = result.point
-    widest = max(1.6 * point[0], 1.3 * _root(p, p_prime), 0.5)
+    widest = max(1.6 * point[0], 1.3 * _root(result), 0.5)
     epsilons = np.linspace(0.0, widest, 121)
     claimed = np.array([result.claim.profile(float(epsilon)) for epsilon in epsilons[::3]])
-    shown = np.maximum(p - np.exp(epsilons) * p_prime, 0.0)
+    shown = certified_profile(result, epsilons)
     logarithmic = bool(np.any((claimed > 0.0) & (claimed < 1e-3)))
     floor = max(LEAST_DELTA, min(claimed[claimed > 0.0], default=1.0) / 3) if logarithmic else 0.0
     visible = np.where(shown > floor, shown, floor)
@@ -140,9 +155,12 @@ def _title(result: AuditResult) -> str:
     return f"{name}\n{count(result.trials)} runs, {percent(result.confidence)} confidence"
 
 
-def _root(p: float, p_prime: float) -> float:
+def _root(result: AuditResult) -> float:
     """Where the certified profile reaches 0."""
-    return math.log(p / p_prime) if p > p_prime > 0.0 else 0.0
+    corners = certified_polygon(result)[1:-1]
+    return max(
+        (math.log((1.0 - beyond) / error) for error, beyond in corners if 0.0 < error < 1.0 - beyond), default=0.0
+    )
 
 
 def _exact_trade_off(exact: PrivacyProfile) -> Floats:

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from audit import ZCDP, ApproxDP, AuditResult, GaussianDP, PureDP, RenyiDP, audit, audit_sequentially
 from audit.exact import PrivacyProfile
 from audit.reporting import coverage, paths, style
-from audit.reporting.curves import allowed_trade_off, certified_polygon, privacy_profile, trade_off
+from audit.reporting.curves import allowed_trade_off, certified_polygon, certified_profile, privacy_profile, trade_off
 from mechanisms.additive import Gaussian, Laplace
 from mechanisms.broken.additive import LaplaceHalfNoise
 
@@ -87,6 +87,17 @@ class TestExcluded:
         slopes = np.diff(polygon[:, 1]) / np.diff(polygon[:, 0])
         assert np.all(np.diff(slopes) >= -1e-9)
         assert np.all(polygon.sum(axis=1) <= 1.0 + 1e-12)
+
+    @pytest.mark.parametrize("mechanism", [Laplace(1.0), Gaussian(1.0, 0.05), LaplaceHalfNoise(1.0)])
+    def test_the_certified_profile_is_the_certificates_bound_and_below_the_exact_one(self, mechanism):
+        pair = mechanism.worst_pairs()[0]
+        exact = PrivacyProfile(mechanism(pair.x), mechanism(pair.x_prime))
+        found = result(mechanism, confidence=0.999)
+        epsilons = np.linspace(0.0, 3.0, 13)
+        certified = certified_profile(found, epsilons)
+        assert np.all(certified <= np.array([exact.delta(e) for e in epsilons]) + 1e-12)
+        own = found.certificate.delta(found.counts, found.point[0], found.confidence)
+        assert certified_profile(found, np.array([found.point[0]]))[0] == pytest.approx(float(own), abs=1e-12)
 
     def test_a_refuted_claim_runs_through_it_and_a_kept_one_does_not(self):
         for mechanism, refuted in ((LaplaceHalfNoise(1.0), True), (Laplace(1.0), False)):
