@@ -18,14 +18,14 @@ from audit.witnesses import Tails
 distributed = pytest.importorskip("distributed")
 
 PAIR = DatasetPair((1,), (1, 2))
-OPTIONS = {"trials": 30_000, "seed": 5, "witnesses": [Tails()]}
+OPTIONS = {"trials": 20_000, "seed": 5, "witnesses": [Tails()]}
 
 
 def noisy():
     """A mechanism that no worker can import: it travels by value."""
 
-    def slow(data, rng):  # some 30 microseconds, so that a chunk outlasts joblib's polling
-        return len(data) + rng.laplace() + min(rng.laplace() for _ in range(40)) / 1e9
+    def slow(data, rng):  # some 15 microseconds, so that a chunk outlasts joblib's polling
+        return len(data) + rng.laplace() + min(rng.laplace() for _ in range(20)) / 1e9
 
     return black_box(slow, claim=PureDP(1.0), pairs=[PAIR])
 
@@ -71,15 +71,35 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def running():
-    started = Cluster(2)
+def scheduler():
+    started = Cluster(0)
     yield started
     started.stop()
 
 
 @pytest.fixture(scope="module")
+def running(scheduler):
+    scheduler.workers = [scheduler.add(), scheduler.add()]
+    return scheduler
+
+
+@pytest.fixture(scope="module")
 def alone():
     return json.dumps(audit(noisy(), **OPTIONS, n_jobs=1).to_json())
+
+
+class TestBefore:
+    def test_nobody_at_the_address(self):
+        for address in ("tcp://127.0.0.1:9", "nonsense"):
+            with pytest.raises(AuditError, match=f"No dask scheduler answers at '{address}'"), cluster(address, wait=1):
+                pass
+
+    def test_a_scheduler_without_workers(self, scheduler):
+        with (
+            pytest.raises(AuditError, match="has no workers; start some by 'dask worker"),
+            cluster(scheduler.address, wait=1),
+        ):
+            pass
 
 
 class TestCluster:
@@ -91,6 +111,18 @@ class TestCluster:
     def test_plain_joblib_does_the_same(self, running, alone):
         with distributed.Client(running.address), joblib.parallel_config(backend="dask"):
             assert json.dumps(audit(noisy(), **OPTIONS).to_json()) == alone
+
+    def test_what_a_cluster_began_one_machine_ends(self, running, alone, tmp_path):
+        class EnoughError(Exception):
+            pass
+
+        def stop(step):
+            if step.stage == "certification" and step.runs_done > 1000:
+                raise EnoughError
+
+        with cluster(running.address), pytest.raises(EnoughError):
+            audit(noisy(), **OPTIONS, progress=stop, checkpoint=tmp_path / "run.jsonl")
+        assert json.dumps(audit(noisy(), **OPTIONS, n_jobs=2, checkpoint=tmp_path / "run.jsonl").to_json()) == alone
 
     def test_a_worker_killed_in_the_middle_changes_nothing(self, running, alone, tmp_path):
         victim = running.workers.pop()
@@ -106,51 +138,14 @@ class TestCluster:
         assert victim.poll() == -signal.SIGKILL
         assert json.dumps(found.to_json()) == alone
 
-    def test_what_a_cluster_began_one_machine_ends(self, running, alone, tmp_path):
-        class EnoughError(Exception):
-            pass
-
-        def stop(step):
-            if step.stage == "certification" and step.runs_done > 1000:
-                raise EnoughError
-
-        with cluster(running.address), pytest.raises(EnoughError):
-            audit(noisy(), **OPTIONS, progress=stop, checkpoint=tmp_path / "run.jsonl")
-        assert json.dumps(audit(noisy(), **OPTIONS, n_jobs=2, checkpoint=tmp_path / "run.jsonl").to_json()) == alone
-
-
-class TestFaults:
-    def test_a_cluster_that_is_lost_is_a_sentence_and_the_chunks_are_kept(self, tmp_path):
-        lost = Cluster(2)  # joblib keeps the work of a single core on this machine
+    def test_a_cluster_that_is_lost_is_a_sentence_and_the_chunks_are_kept(self, running, tmp_path):
+        running.add()  # joblib keeps the work of a single core on this machine
 
         def kill(step):
             if step.stage == "certification" and step.runs_done > 1000:
-                for process in lost.processes:
+                for process in running.processes:
                     process.kill()
 
-        try:
-            with pytest.raises(AuditError, match="connection to the workers was lost"), cluster(lost.address):
-                audit(noisy(), **OPTIONS, progress=kill, checkpoint=tmp_path / "run.jsonl")
-        finally:
-            lost.stop()
+        with pytest.raises(AuditError, match="connection to the workers was lost"), cluster(running.address):
+            audit(noisy(), **OPTIONS, progress=kill, checkpoint=tmp_path / "run.jsonl")
         assert 5 < (tmp_path / "run.jsonl").read_text().count('"chunk"') < 200
-
-    def test_nobody_at_the_address(self):
-        with (
-            pytest.raises(AuditError, match=r"No dask scheduler answers at 'tcp://127.0.0.1:9'"),
-            cluster("tcp://127.0.0.1:9", wait=1),
-        ):
-            pass
-        with pytest.raises(AuditError, match="No dask scheduler answers at 'nonsense'"), cluster("nonsense", wait=1):
-            pass
-
-    def test_a_scheduler_without_workers(self):
-        empty = Cluster(0)
-        try:
-            with (
-                pytest.raises(AuditError, match="has no workers; start some by 'dask worker"),
-                cluster(empty.address, wait=1),
-            ):
-                pass
-        finally:
-            empty.stop()

@@ -22,7 +22,7 @@ from audit.sampling import replay
 from audit.witnesses import Tails
 
 PAIR = DatasetPair((1,), (1, 2))
-OPTIONS = {"trials": 150_000, "seed": 5, "witnesses": [Tails()]}
+OPTIONS = {"trials": 60_000, "seed": 5, "witnesses": [Tails()]}
 
 
 def many(data, size, rng):
