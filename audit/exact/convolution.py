@@ -87,7 +87,8 @@ def _exactly(parts: Parts) -> LossPair | None:
             return None
         power = LossPair(pair.atoms, pair.losses, pair.panels)
         while count:
-            if power.losses.size * max(total.losses.size, power.losses.size) > _MOST_PRODUCTS:
+            partners = [total.losses.size] * (count & 1) + [power.losses.size] * (count > 1)
+            if power.losses.size * max(partners) > _MOST_PRODUCTS:
                 return None
             if count & 1:
                 total = _product(total, power)

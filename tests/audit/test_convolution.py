@@ -123,7 +123,7 @@ def test_parts_of_parts_and_parts_that_are_bracketed_themselves():
 
 def test_many_different_losses_go_onto_the_grid():
     rng = np.random.default_rng(0)
-    laws = tuple(FiniteLaw(range(60), rng.normal(0.0, 0.1, 60)) for _ in range(2))
+    laws = tuple(FiniteLaw(range(150), rng.normal(0.0, 0.1, 150)) for _ in range(2))
     pair = loss_pair(*product(laws, 8))
     assert pair.lower is not None
     few = loss_pair(*product(laws, 2))

@@ -109,7 +109,7 @@ def test_audits_see_128_coordinates_at_once(part):
     oracle = Oracle(whole(pair.x), whole(pair.x_prime))
     bounds = {}
     for name, witnesses in (("auto", "auto"), ("oracle", [oracle])):
-        result = audit(whole, claim=claim, trials=60_000, seed=2, witnesses=witnesses)
+        result = audit(whole, claim=claim, trials=24_000, seed=2, witnesses=witnesses)
         bounds[name] = result.lower_bound
         assert 0.75 * most < result.lower_bound <= result.exact <= claim.epsilon * (1 + 1e-6)
     assert bounds["auto"] > 0.85 * bounds["oracle"]
@@ -122,9 +122,9 @@ def test_a_part_that_leaks_twice_its_claim_shows():
         adjacency=Laplace(0.1).adjacency,
         pairs=Laplace(0.1).worst_pairs(),
     )
-    whole = Sequential(*[leaky] * 16)
-    assert audit(whole, trials=60_000, seed=0).violates_claim
-    assert not audit(Sequential.copies(Laplace(0.1), 16), trials=60_000, seed=0).violates_claim
+    whole = Sequential(*[leaky] * 8)
+    assert audit(whole, trials=30_000, seed=0).violates_claim
+    assert not audit(Sequential.copies(Laplace(0.1), 8), trials=30_000, seed=0).violates_claim
 
 
 def test_what_cannot_be_composed_is_a_sentence():
