@@ -84,4 +84,6 @@ def _quiet() -> Iterator[None]:
 
 
 def _versions() -> dict[str, str]:
-    return {name: provenance()[name] for name in COMPARED}
+    """Versions of this process; of Python's, code that is sent by value minds the first two numbers."""
+    found = {name: provenance()[name] for name in COMPARED}
+    return {**found, "python": ".".join(found["python"].split(".")[:2])}
