@@ -1,6 +1,6 @@
 """The figures of scale that the README quotes: throughput, efficiency of a second job, memory, checkpoints, kills.
 
-Run ``python -m experiments.scale [PART ...]``; about ten minutes in all on two cores, one minute with ``--quick``. What
+Run ``python -m experiments.scale [PART ...]``; about fifteen minutes in all on two cores, two with ``--quick``. What
 to expect: an audit of numpy code takes little longer than drawing as many variates, and a Python function costs at
 most a microsecond a run beside its own time; a second job is worth at least 0.85 of the first; memory does not depend
 on the number of runs; a checkpoint takes under 2 % of the time; a kill loses at most the chunk in hand of each worker.
@@ -55,7 +55,7 @@ MECHANISMS: dict[str, Mechanism] = {
 def throughput(quick: bool) -> None:
     """Time of an audit beside bare sampling, at 1 and 2 jobs, and what a run of a Python function costs on top."""
     repeats = 1 if quick else 2
-    for kind, runs in (("vectorised", 10**7 if quick else 10**9), ("black box", 10**6 if quick else 10**7)):
+    for kind, runs in (("vectorised", 10**7 if quick else 10**9), ("black box", 10**6 if quick else 3 * 10**7)):
         bare = _best(repeats, "_bare", kind, runs)
         times = {jobs: _best(repeats, "_audited", kind, runs, jobs) for jobs in (1, 2)}
         counted = _best(repeats, "_counted", runs // 4) if kind == "black box" else None
@@ -215,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the parts asked for, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--quick", action="store_true", help="a minute in all, for a look")
+    parser.add_argument("--quick", action="store_true", help="two minutes in all, for a look")
     options = parser.parse_args(arguments)
     for part in options.parts or PARTS:
         if part not in PARTS:
