@@ -40,8 +40,16 @@ class TestClopperPearson:
         k = min(k, n)
         lower = binomtest(k, n, alternative="greater").proportion_ci(1 - alpha, method="exact").low
         upper = binomtest(k, n, alternative="less").proportion_ci(1 - alpha, method="exact").high
-        assert clopper_pearson_lower(k, n, alpha) == pytest.approx(lower, rel=1e-9, abs=1e-15)
-        assert clopper_pearson_upper(k, n, alpha) == pytest.approx(upper, rel=1e-9)
+        # scipy solves by brentq, to 2e-12: of 1 in 2 at 1e-6 it says 5.0000025e-7 where 1 - sqrt(1 - 1e-6) is exact
+        assert clopper_pearson_lower(k, n, alpha) == pytest.approx(lower, rel=1e-9, abs=4e-12)
+        assert clopper_pearson_upper(k, n, alpha) == pytest.approx(upper, rel=1e-9, abs=4e-12)
+
+    @pytest.mark.parametrize("alpha", [0.05, 1e-6, 1e-9])
+    @pytest.mark.parametrize("n", [1, 2, 300])
+    def test_limits_of_one_success_or_failure_have_a_closed_form(self, n, alpha):
+        exact = -math.expm1(math.log1p(-alpha) / n)
+        assert clopper_pearson_lower(1, n, alpha) == pytest.approx(exact, rel=1e-12)
+        assert clopper_pearson_upper(n - 1, n, alpha) == pytest.approx(1 - exact, rel=1e-12)
 
     def test_the_side_is_pinned(self):
         # statsmodels' proportion_confint(alternative="larger") returns (0, upper), the reverse of scipy's: pin ours
