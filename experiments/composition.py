@@ -4,7 +4,7 @@ The source (differentialprivacy.org, 'Composition basics') proves basic and adva
 optimal for pure DP, and that neither dominates: basic wins for few copies. The study expects, at delta = 1e-6:
 
 1. exact <= numeric (dp-accounting's privacy loss distributions) <= zCDP <= advanced, numeric <= basic, and numeric
-   within a relative 1e-3 of exact.
+   within a relative 1e-3 of exact (both are computed, so that 'at most' holds to a relative 1e-9).
 2. Certified bounds below the exact ones, all together at 95 % confidence, from black-box witnesses ('auto') close to
    those of the oracle, which is told the likelihood ratio of all 128 outputs.
 

@@ -5,7 +5,7 @@ even if requests and budgets are chosen from earlier answers, and several sessio
 here asks for randomised responses on one person's bit; some go on asking after a refusal, and spend most where
 they saw a leak. Transcripts are enumerated, so that the exact loss is known. The study expects:
 
-1. Sound filters (pure DP, zCDP, sub-sessions): exact loss at most the budget, attained by those who exhaust it.
+1. Sound filters (pure DP, zCDP, sub-sessions): exact loss at most the budget, close to it where it is exhausted.
 2. A filter that checks after answering and one that forgets a sub-session: refuted.
 3. An odometer for pure DP that no transcript's loss exceeds, and one for zCDP that is exceeded at any time with
    probability at most its delta.
