@@ -16,7 +16,12 @@ STUDIES = studies()
 
 @pytest.fixture(scope="module")
 def another_process():
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    """A process that runs on one core, and so starts none of its own: the data must not depend on that either."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOKY_MAX_CPU_COUNT", "1")
+        pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+        pool.submit(abs, 0).result()  # now it is there
+    with pool:
         yield pool
 
 
