@@ -74,7 +74,7 @@ def closed_form_2022(epsilon: float, users: int, delta: float) -> float:
     >>> round(closed_form_2022(1.0, 10_000, 1e-6), 3)
     0.18
     """
-    epsilon, users, delta = _checked(epsilon, users, delta, 8.0, 2.0)
+    epsilon, users, delta = _checked(epsilon, users, delta, 8.0, 2.0, 1.0)
     root = math.sqrt(2.0 * math.log(4.0 / delta) / ((math.exp(epsilon) + 1.0) * users))
     return math.log1p(math.expm1(epsilon) * (4.0 * root + 4.0 / users))
 
@@ -153,13 +153,15 @@ def _hockey_stick(at: float, epsilon: float, clones: NDArray[np.int64], involved
     return np.asarray(involved * np.maximum(p - math.exp(at) * q, 0.0))
 
 
-def _checked(epsilon: float, users: int, delta: float, factor: float, over: float) -> tuple[float, int, float]:
+def _checked(
+    epsilon: float, users: int, delta: float, factor: float, over: float, less: float = 0.0
+) -> tuple[float, int, float]:
     epsilon, users = positive(epsilon, "local epsilon"), whole_at_least(users, 1, "number of users")
     delta = fraction(delta, "delta", open_below=True)
-    most = users / (factor * math.log(over / delta))
+    most = users / (factor * math.log(over / delta)) - less
     if math.exp(epsilon) > most:
         raise AuditError(
             f"The closed form does not hold for a local epsilon of {epsilon:g}, {users:,} users and delta = {delta:g}: "
-            f"e^epsilon must be at most n / ({factor:g} log({over:g}/delta)) = {most:.4g}."
+            f"e^epsilon must be at most n / ({factor:g} log({over:g}/delta)){f' - {less:g}' if less else ''} = {most:.4g}."
         )
     return epsilon, users, delta

@@ -170,7 +170,7 @@ class SubSessions(Filter):
 
     def admits(self, ledger: Ledger, request: Request) -> bool:
         """See `Filter.admits`."""
-        if request.session > len(self.shares):
+        if not 0 <= request.session <= len(self.shares):
             raise AuditError(f"Session {request.session} is not open; there are sessions 0 to {len(self.shares)}.")
         own = (self.rest, *self.shares)[request.session]
         before = tuple(one for one in ledger.granted if one.session == request.session)

@@ -164,8 +164,9 @@ def test_concurrent_sessions_together_cost_the_sum_of_their_budgets():
     for order in itertools.permutations((0, 1, 2)):
         analyst = FixedOrder(order)
         assert exact_parameter(analyst, guard) == pytest.approx(1.0)
-    with pytest.raises(AuditError, match="Session 3 is not open"):
-        guard.admits(Ledger(), Request(RandomisedResponse(0.1), 3))
+    for closed in (3, -1, -2):  # a list would find its last share at -1
+        with pytest.raises(AuditError, match=f"Session {closed} is not open"):
+            guard.admits(Ledger(), Request(RandomisedResponse(0.1), closed))
 
 
 @dataclasses.dataclass(frozen=True)
