@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 from scipy.stats import binom
 
 from audit.claims import ApproxDP, Claim, GaussianDP, PureDP
@@ -174,7 +174,8 @@ class ConspiringResponse:
     @cached_property
     def chance(self) -> float:
         """Probability of a conspiracy: m delta P[W >= v] / (v P[W = v])."""
-        log_odds = self._usual.logsf(self.right - 1) - self._usual.logpmf(self.right)
+        masses = self._usual.logpmf(np.arange(self.right, self.canaries + 1))
+        log_odds = logsumexp(masses) - masses[0]
         return float(self.canaries * self.delta / self.right * np.exp(log_odds))
 
     @cached_property

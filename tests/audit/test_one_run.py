@@ -73,6 +73,29 @@ class TestCoverage:
         seen = wrong(CONSPIRING, EVERYBODY, "sharp")
         assert binom.ppf(0.0005, AUDITS, 0.05) <= seen <= ALLOWED
 
+    @pytest.mark.parametrize("guesses", [EVERYBODY, "planned", "half"])
+    def test_a_mechanism_that_reveals_everybody_now_and_then_is_covered_however_many_guesses(self, guesses):
+        def all_or_nothing(included, rng):
+            """(0, 0.1)-DP: whose coins it reveals does not depend on them."""
+            noise = rng.standard_normal(len(included))
+            return np.where(included, 1.0, -1.0) if rng.random() < 0.1 else noise
+
+        claim = ApproxDP(0.5, 0.1)
+        above = sum(
+            audit_one_run(all_or_nothing, 4000, claim=claim, guesses=guesses, seed=seed).lower_bound > 0.0
+            for seed in range(1000)
+        )
+        assert above <= binom.ppf(0.999, 1000, 0.05)
+
+    def test_a_total_leak_is_reported_and_saved(self):
+        result = audit_one_run(
+            lambda included, rng: included * 1.0, canaries=2000, claim=PureDP(0.1), guesses=Threshold(0.5), seed=1
+        )
+        assert result.to_json()["delta_lower"] == pytest.approx(0.05)
+
+    def test_a_conspiracy_of_all_of_two_thousand_is_as_likely_as_delta(self):
+        assert ConspiringResponse(0.1, 0.04, 2000, 2000).reached == pytest.approx(0.04)
+
     def test_forgetting_delta_is_seen(self):
         # the twin that must fail: the same mechanism audited as if delta were 0
         assert wrong(CONSPIRING, EVERYBODY, claim=PureDP(1.0)) > ALLOWED

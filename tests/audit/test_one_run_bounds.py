@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import expit, gammaln, log_expit, logsumexp, ndtr, ndtri
 from scipy.stats import binom, norm
 
 from audit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP
@@ -131,6 +131,29 @@ class TestSharp:
         assert binomial.sharp_leak(1000, 990, 0.0) == pytest.approx(exact, rel=1e-9)
 
 
+    @pytest.mark.parametrize("r", [1, 10, 300, 1_000, 1_100, 1_500, 5_000, 20_000, 100_000])
+    def test_the_share_of_delta_is_the_sum_of_logarithms_however_rare(self, r):
+        k = np.arange(r + 1)
+        for epsilon in (0.0, 0.1, 0.5, 1.0, 2.0, 5.0, 12.0, 40.0):
+            masses = (
+                gammaln(r + 1)
+                - gammaln(k + 1)
+                - gammaln(r - k + 1)
+                + k * log_expit(epsilon)
+                + (r - k) * log_expit(-epsilon)
+            )
+            for v in {max(1, round(r * share)) for share in (1e-3, 0.1, 0.4, 0.5, 0.52, 0.55, 0.6, 0.7, 0.9, 0.99, 1)}:
+                exact = math.exp(logsumexp(masses[v:]) + logsumexp(masses[:v]) - masses[v]) / v
+                assert binomial.sharp_leak(r, v, epsilon) == pytest.approx(exact, rel=1e-8)
+
+    @pytest.mark.parametrize("r", [1_000, 2_000, 100_000])
+    @pytest.mark.parametrize("method", ["sharp", "binomial"])
+    def test_an_event_of_probability_one_half_shows_nothing_however_rare_it_should_be(self, r, method):
+        # all r guesses are right with probability m delta / r = 1/2 where a mechanism reveals r canaries now and then
+        assert binomial.epsilon_bound(10 * r, r, r, 0.05, 0.95, method) == 0.0
+        assert 0.0 < binomial.delta_bound(10 * r, r, r, 0.0, 0.95, method) <= 0.005 * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("method", ["sharp", "binomial"])
 class TestInverses:
     @settings(max_examples=40, deadline=None)
@@ -210,6 +233,20 @@ class TestTradeoff:
         for delta in (1e-4, 1e-3):
             curve = tradeoff.parameter_bound(ApproxDP(1.0, delta), 200, 100, v, 0.95)
             assert curve <= binomial.epsilon_bound(200, 100, v, delta, 0.95, "sharp") + 1e-6
+
+    def test_twenty_thousand_steps_round_far_less_than_is_allowed_for(self):
+        # the same recursion in extended precision
+        m, c, v, tau, odds, delta = 100_000, 20_000, 14_000, np.longdouble(0.05), np.exp(np.longdouble(0.5)), 1e-5
+        right, wrong = tau * v / m, tau * (c - v) / m
+        for k in range(v - 1, -1, -1):
+            needed = max(wrong, (right - delta) / odds, 1 - delta - odds * (1 - right))
+            right, wrong = min(right + (needed - wrong) * k / (c - k), np.longdouble(1.0)), needed
+            if needed == 0 or (right + wrong) * m / c > 1.0 + tradeoff.ROUNDING:
+                break
+        total = tradeoff.total_mass(
+            lambda rare, epsilon: tradeoff.approximate_inverse(rare, epsilon, delta), np.array([0.5]), m, c, v, 0.05
+        )[0]
+        assert float((right + wrong) * m / c) == pytest.approx(total, abs=tradeoff.ROUNDING / 100)
 
     def test_inverses_undo_the_largest_probability_of_an_event(self):
         p = np.linspace(0.01, 0.99, 99)
