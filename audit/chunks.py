@@ -25,7 +25,7 @@ LARGEST_CHUNK = 1 << 20
 
 Stage = Literal["training", "certification", "rehearsal"]
 STAGES: dict[Stage, int] = {"training": 0, "certification": 1, "rehearsal": 3}
-"""First spawn key of a stage's streams; 2 belongs to `audit.sequential`."""
+"""First spawn key of a stage's streams; 2 belongs to `audit.sequential`, 4 to `audit.one_run`."""
 
 Tally = np.ndarray[Any, np.dtype[np.int64]]
 

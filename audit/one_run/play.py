@@ -25,8 +25,8 @@ Guesses = str | int | tuple[int, int] | GuessRule
 StepCallback = Callable[[int, int], None]
 """Told (steps done, steps in all) while the one run goes on."""
 
-COINS, RUN = 0, 1
-"""Spawn keys of the two random streams."""
+COINS, RUN, PLACES = (4, 0), (4, 1), (4, 2)
+"""Spawn keys of the random streams; other audits' begin with 0 to 3, and a seed's first children have one number."""
 
 
 @runtime_checkable
@@ -130,7 +130,7 @@ def audit_one_run(
     canaries = whole_at_least(canaries, 1, "number of canaries")
     claim, rule, chosen, confidence = _checked(claim, guesses, method, confidence, canaries)
     seed = entropy(seed)
-    flips, own = (np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(key,))) for key in (COINS, RUN))
+    flips, own = (np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key)) for key in (COINS, RUN))
     included = flips.random(canaries) < 0.5
     given = included.copy()  # what the mechanism does to its argument is its own business
     scores: ArrayLike

@@ -130,7 +130,6 @@ class TestSharp:
         exact = tail / math.comb(1000, 990) * (1 - tail / 2**1000) / 990
         assert binomial.sharp_leak(1000, 990, 0.0) == pytest.approx(exact, rel=1e-9)
 
-
     @pytest.mark.parametrize("r", [1, 10, 300, 1_000, 1_100, 1_500, 5_000, 20_000, 100_000])
     def test_the_share_of_delta_is_the_sum_of_logarithms_however_rare(self, r):
         k = np.arange(r + 1)
