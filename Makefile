@@ -11,7 +11,7 @@ audit: $(VENV)/installed
 	$(BIN)/epsaudit audit --seed $(SEED) --out results
 
 test: $(VENV)/installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -18,7 +18,7 @@ from audit.errors import AuditError, fraction, whole_at_least
 from audit.fingerprint import digest
 from audit.mechanism import Mechanism
 from audit.neighbours import DatasetPair, shorten
-from audit.parallel import Workers
+from audit.parallel import Workers, check_restart
 from audit.provenance import execution, provenance
 from audit.results import AuditResult
 from audit.sampling import Progress, ProgressCallback, Sides, certification_counts, entropy, training_outputs
@@ -106,6 +106,9 @@ def audit(
     confidence = fraction(confidence, "confidence", open_below=True)
     families = families_of(witnesses)
     candidates = checked_pairs(mechanism, pairs)
+    workers = Workers.suited_to(mechanism, n_jobs, one_by_one=checkpoint is not None)
+    if checkpoint is not None:
+        check_restart(mechanism)
 
     if checkpoint is not None and not isinstance(checkpoint, Section):
         what = identity(mechanism, claim, candidates, trials, confidence, witnesses)
@@ -125,7 +128,6 @@ def audit(
     if checkpoint is not None and (finished := checkpoint.result()) is not None:
         return finished
     seed = entropy(seed)
-    workers = Workers.suited_to(mechanism, n_jobs, one_by_one=checkpoint is not None)
     sides = [_prepared(mechanism, pair) for pair in candidates]
     training = None if checkpoint is None else checkpoint.training(len(sides))
     if training is None:

@@ -8,7 +8,8 @@ The protocol, version 1
 The program is started once a worker and speaks JSON lines (UTF-8, one value a line) on its standard input and output.
 
 1. It says hello: ``{"epsaudit": 1, "seeded": true}``. ``seeded`` promises that outputs depend on the seeds it is sent
-   alone; without it, results say 'not reproducible from the seed'.
+   alone. Without it, the program promises to draw from the operating system's randomness, never from a seed of its
+   own: children that repeat each other would make bounds wrong. Results say 'not reproducible from the seed'.
 2. It is asked, again and again: ``{"dataset": ..., "size": 3, "seed": 8391}``. The dataset is what the pair holds, with
    tuples, sets and arrays as JSON arrays; ``size`` is the number of independent outputs wanted, at most 65,536;
    ``seed`` is below 2^53.

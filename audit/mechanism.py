@@ -117,6 +117,12 @@ class FunctionMechanism:
     distribution: type[_FunctionDistribution] = field(repr=False)
     uses_rng: bool = True
     time_limit: float | None = None
+    fresh_randomness: bool = False
+
+    @property
+    def copies_repeat(self) -> bool:
+        """Whether copies in other processes might draw the same noise: it owns its randomness and promised nothing."""
+        return not (self.uses_rng or self.fresh_randomness)
 
     @property
     def reproducible(self) -> bool:
@@ -150,6 +156,7 @@ def black_box(
     pairs: Sequence[DatasetPair] = (),
     name: str | None = None,
     time_limit: float | None = None,
+    fresh_randomness: bool = False,
 ) -> FunctionMechanism:
     """Make a mechanism of a function that returns one output a call.
 
@@ -166,6 +173,10 @@ def black_box(
         Seconds after which a run is stopped and counts as the outcome 'timeout'. It works in the main thread of a
         process (as joblib's processes do) on systems with POSIX signals, and stops Python code, not one long call
         into compiled code.
+    fresh_randomness : bool
+        For a function that owns its randomness: promises that it draws from the operating system (`secrets`,
+        `random.SystemRandom`, most DP libraries), so that copies of it in other processes, or after a restart, never
+        repeat each other. Without the promise an audit runs it in one process, and keeps no checkpoint.
 
     Raises
     ------
@@ -184,7 +195,7 @@ def black_box(
     if time_limit is not None and not finite_at_least(time_limit, 0.0, "time limit") > 0.0:
         raise AuditError(f"The time limit is {time_limit!r}; it must be a number of seconds above 0.")
     wrapped = _wrap(function, claim, adjacency, pairs, name, _OneByOne, ("dataset", "rng"))
-    return dataclasses.replace(wrapped, time_limit=time_limit)
+    return dataclasses.replace(wrapped, time_limit=time_limit, fresh_randomness=fresh_randomness)
 
 
 def vectorized(
@@ -194,6 +205,7 @@ def vectorized(
     adjacency: Adjacency | None = None,
     pairs: Sequence[DatasetPair] = (),
     name: str | None = None,
+    fresh_randomness: bool = False,
 ) -> FunctionMechanism:
     """Make a mechanism of a function that returns many outputs a call.
 
@@ -202,7 +214,7 @@ def vectorized(
     function : callable
         ``function(dataset, size, rng) -> outputs`` of shape (size, *output_shape), independent draws; or
         ``function(dataset, size)`` if it owns its randomness.
-    claim, adjacency, pairs, name : optional
+    claim, adjacency, pairs, name, fresh_randomness : optional
         As for `black_box`.
 
     Raises
@@ -217,7 +229,8 @@ def vectorized(
     >>> counter((7, 8)).sample(4, np.random.default_rng(0)).shape
     (4,)
     """
-    return _wrap(function, claim, adjacency, pairs, name, _Vectorized, ("dataset", "size", "rng"))
+    wrapped = _wrap(function, claim, adjacency, pairs, name, _Vectorized, ("dataset", "size", "rng"))
+    return dataclasses.replace(wrapped, fresh_randomness=fresh_randomness)
 
 
 def as_outputs(values: Sequence[Any]) -> Outputs:

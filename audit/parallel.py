@@ -31,6 +31,8 @@ LEAST_CHUNK, LEAST_SLOW_CHUNK = 1 << 12, 1 << 6
 
 WATCH_SECONDS = 0.5
 
+PROMISE = "or promise fresh_randomness=True if it draws from the operating system (secrets, SystemRandom)."
+
 Answer = TypeVar("Answer")
 Part = TypeVar("Part")
 
@@ -61,6 +63,7 @@ class Workers:
         """Read off a mechanism whether threads run it in parallel, and whether it is called once a run."""
         threads = getattr(mechanism, "releases_the_interpreter", True)
         slow = getattr(mechanism, "one_by_one", False)
+        n_jobs = jobs_allowed(mechanism, n_jobs)
         return cls(n_jobs, "threads" if threads else "processes", LEAST_SLOW_CHUNK if slow else LEAST_CHUNK, one_by_one)
 
     def each(
@@ -108,6 +111,37 @@ class Workers:
         if self.one_by_one:
             return "The chunks in the checkpoint are safe: the same again goes on from them."
         return "A checkpoint would have kept the finished chunks."
+
+
+def jobs_allowed(mechanism: object, n_jobs: int | None) -> int | None:
+    """Return the jobs asked for; one, in this process, where copies of a mechanism might repeat each other's noise.
+
+    A generator of its own is copied with the mechanism into every worker. Runs that repeat each other are no
+    independent runs, and no bound holds.
+
+    Raises
+    ------
+    AuditError
+        If more jobs were asked for.
+    """
+    if not getattr(mechanism, "copies_repeat", False):
+        return n_jobs
+    if n_jobs not in (None, 1):
+        raise AuditError(f"{_repeating(mechanism)} and then no bound holds. Use one job, {PROMISE}")
+    return 1
+
+
+def check_restart(mechanism: object) -> None:
+    """Raise `AuditError` if a mechanism might repeat its noise after a restart, so that no checkpoint may be kept."""
+    if getattr(mechanism, "copies_repeat", False):
+        raise AuditError(f"{_repeating(mechanism)} so no checkpoint can be kept. Do without, {PROMISE}")
+
+
+def _repeating(mechanism: object) -> str:
+    return (
+        f"{getattr(mechanism, 'name', mechanism)} takes no rng: it owns its randomness, copies of it might repeat each "
+        "other's noise,"
+    )
 
 
 def jobs_to_use(n_jobs: int | None, runs: int) -> int | None:

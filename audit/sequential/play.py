@@ -22,7 +22,7 @@ from audit.claims import Claim
 from audit.errors import finite_at_least, fraction, whole_at_least
 from audit.mechanism import Mechanism, Outputs
 from audit.neighbours import DatasetPair, shorten
-from audit.parallel import jobs_to_use
+from audit.parallel import jobs_allowed, jobs_to_use
 from audit.provenance import provenance
 from audit.sampling import Progress, ProgressCallback, Sides, entropy
 from audit.sequential import betting
@@ -111,7 +111,7 @@ def audit_sequentially(
         distance,
         trials,
         seed,
-        n_jobs,
+        jobs_allowed(mechanism, n_jobs),
         prefer,
     )
     stopped = game.play(until, progress)

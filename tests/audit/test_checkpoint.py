@@ -95,7 +95,12 @@ class TestResume:
 
     def test_randomness_of_its_own_is_counted_once(self, path):
         # chunks that are recorded stay as they are, though drawing them again would give others
-        own = black_box(lambda data: np.random.default_rng().laplace(len(data)), claim=PureDP(1.0), pairs=[PAIR])
+        own = black_box(
+            lambda data: np.random.default_rng().laplace(len(data)),
+            claim=PureDP(1.0),
+            pairs=[PAIR],
+            fresh_randomness=True,
+        )
         first = audit(own, **OPTIONS, checkpoint=path)
         lines = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(b"".join(lines[:-1]))  # all but the result

@@ -1,0 +1,61 @@
+"""Functions that own their randomness: copies may repeat each other's noise, so they run in one process or promise.
+
+What goes wrong without the rule was measured: a generator that is copied into four workers certified bounds above the
+truth in 18 % of audits at 95 %.
+"""
+
+import random
+
+import numpy as np
+import pytest
+
+from audit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
+
+PAIRS = [DatasetPair(0, 1)]
+
+
+def response_with(rng):
+    def response(data):
+        return data if rng.random() < np.e / (1 + np.e) else 1 - data
+
+    return response
+
+
+def owned(**promise):
+    return black_box(response_with(np.random.default_rng(0)), claim=PureDP(1.0), pairs=PAIRS, **promise)
+
+
+@pytest.mark.parametrize("run", [audit, audit_sequentially])
+def test_more_jobs_are_refused_without_a_promise(run):
+    with pytest.raises(AuditError, match=r"takes no rng.*no bound holds.*fresh_randomness=True"):
+        run(owned(), trials=400, n_jobs=2)
+
+
+def test_no_checkpoint_is_kept_without_a_promise(tmp_path):
+    with pytest.raises(AuditError, match="no checkpoint can be kept"):
+        audit(owned(), trials=400, checkpoint=tmp_path / "run.jsonl")
+    assert not list(tmp_path.iterdir())
+
+
+def test_by_default_everything_runs_in_this_process():
+    rng = np.random.default_rng(0)
+    mechanism = black_box(response_with(rng), claim=PureDP(1.0), pairs=PAIRS)
+    before = rng.bit_generator.state["state"]["state"]
+    result = audit(mechanism, trials=30_000)  # enough for several workers, were they allowed
+    assert rng.bit_generator.state["state"]["state"] != before
+    assert not result.reproducible
+    drawn = np.random.default_rng(0)
+    drawn.random(30_000)
+    assert rng.bit_generator.state == drawn.bit_generator.state  # every run was drawn here, and only once
+
+
+def test_who_promises_gets_workers_and_a_checkpoint(tmp_path):
+    mechanism = black_box(response_with(random.SystemRandom()), claim=PureDP(1.0), pairs=PAIRS, fresh_randomness=True)
+    result = audit(mechanism, trials=2_000, n_jobs=2, checkpoint=tmp_path / "run.jsonl")
+    assert not result.violates_claim
+    noise = vectorized(
+        lambda data, size: np.array([random.SystemRandom().random() for _ in range(size)]),
+        claim=PureDP(1.0),
+        fresh_randomness=True,
+    )
+    assert not audit(noise, PAIRS, trials=400, n_jobs=2).violates_claim
