@@ -166,7 +166,7 @@ class TestOutputsThatJsonCannotHold:
         def own(data):
             return (Colour.RED, float(np.random.default_rng().normal(len(data))))
 
-        mechanism = black_box(own, claim=PureDP(1.0), pairs=[PAIR])
+        mechanism = black_box(own, claim=PureDP(1.0), pairs=[PAIR], fresh_randomness=True)
         options = {"trials": 5_000, "seed": 1, "n_jobs": 1}
         audit(mechanism, **options, checkpoint=path)
 
