@@ -23,7 +23,10 @@ PAID_FRACTIONS = (1.0, 0.25, 0.05, 0.01)
 
 
 class GuessRule(ABC):
-    """How many canaries are guessed in and out; a frozen dataclass, fixed before the run."""
+    """How many canaries are guessed in and out; a frozen dataclass, fixed before the run.
+
+    Canaries come to `count` in an order that no coin decided (`audit.one_run.play.places`), so a rule may use places.
+    """
 
     name: ClassVar[str]
     decided_by_output: ClassVar[bool] = False
@@ -95,7 +98,7 @@ class Planned(GuessRule):
 
 @dataclass(frozen=True)
 class SeparateHalf(GuessRule):
-    """The number that would certify most on the canaries at even places; those at odd places are guessed.
+    """The number that would certify most on one half of the canaries, at even places; the others are guessed.
 
     The output decides the number: with delta > 0 a share of the error is set aside, and a trade-off curve refuses.
     """
@@ -117,7 +120,7 @@ class SeparateHalf(GuessRule):
         return [extremes(included[guessing], scores[guessing], (best + 1) // 2, best // 2)]
 
     def __str__(self) -> str:
-        return "how many was chosen on every other canary, the guesses are about the rest"
+        return "how many was chosen on half of the canaries, the guesses are about the others"
 
 
 @dataclass(frozen=True)

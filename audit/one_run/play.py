@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from audit.claims import ApproxDP, Claim, GaussianDP, PureDP
 from audit.errors import AuditError, fraction, whole_at_least
@@ -26,7 +26,10 @@ StepCallback = Callable[[int, int], None]
 """Told (steps done, steps in all) while the one run goes on."""
 
 COINS, RUN, PLACES = (4, 0), (4, 1), (4, 2)
-"""Spawn keys of the random streams; other audits' begin with 0 to 3, and a seed's first children have one number."""
+"""Spawn keys of the random streams, that of `places` under seed 0.
+
+Other audits' keys begin with 0 to 3; those of children that somebody spawns from the seed have one number only.
+"""
 
 
 @runtime_checkable
@@ -153,7 +156,8 @@ def audit_scores(
 ) -> OneRunResult:
     """Certify a lower bound from the coins and scores of a run that was made elsewhere, in any framework.
 
-    ``included`` must be what independent fair coins said; exactly half in, or any other split, voids the bound.
+    ``included`` must be what independent fair coins said; exactly half in, or any other split, voids the bound. The
+    order of the canaries is free, even all who were out before all who were in: rules see them in a fixed random order.
 
     Parameters
     ----------
@@ -195,6 +199,21 @@ def audit_scores(
     claim, rule, chosen, confidence = _checked(claim, guesses, method, confidence, len(coins))
     given = np.asarray(scores)
     return _result(name, claim, coins.astype(bool), given, rule, chosen, confidence, None, None, started)
+
+
+def places(canaries: int) -> NDArray[np.intp]:
+    """Return the order in which rules see the canaries: one permutation for each number of them, the same for ever.
+
+    Rules break ties, and halve, by place. Where somebody lays rows out by coin, all who were out before all who were
+    in, a place would tell the coin; after a permutation that was drawn without them it does not. Coins that are fair
+    and independent in the order given stay so, in any order.
+
+    Examples
+    --------
+    >>> places(5).tolist()
+    [2, 1, 0, 3, 4]
+    """
+    return np.random.default_rng(np.random.SeedSequence(0, spawn_key=PLACES)).permutation(canaries)
 
 
 def _has_canaries(mechanism: Any) -> TypeGuard[CanaryMechanism]:
@@ -246,7 +265,7 @@ def _result(
     mechanism: Any,
     started: float,
 ) -> OneRunResult:
-    """Check the scores, guess, and keep the counts."""
+    """Check the scores, put the canaries in `places`, guess, and keep the counts."""
     values = np.asarray(scores)
     if values.shape != included.shape or values.dtype.kind not in "fiub":
         raise AuditError(
@@ -255,13 +274,15 @@ def _result(
         )
     if np.any(np.isnan(values.astype(float))):
         raise AuditError(f"{int(np.isnan(values).sum())} scores are NaN; a score must say how much a canary seems in.")
+    order = places(len(included))
+    counts = rule.count(included[order], values.astype(float)[order], claim, method, confidence)
     return OneRunResult(
         mechanism=name,
         claim=claim,
         canaries=len(included),
         rule=rule,
         method=method,
-        counts=tuple(rule.count(included, values.astype(float), claim, method, confidence)),
+        counts=tuple(counts),
         confidence=confidence,
         seed=seed,
         reproducible=seed is not None and bool(getattr(mechanism, "reproducible", True)),

@@ -14,6 +14,7 @@ from audit.one_run import Bonferroni, CanaryMechanism, Fixed, SeparateHalf, Thre
 from audit.one_run.counts import LEAK_SHARE, GuessCounts
 from audit.one_run.guesses import rule_from_json
 from audit.one_run.planning import expected_accuracy, planned_guesses, predicted
+from audit.one_run.play import places
 from audit.sequential.drawing import STREAM
 from mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerPerson, SpillingResponse
 
@@ -36,6 +37,12 @@ def wrong(mechanism, guesses, method="auto", claim=None, audits=AUDITS):
         audit_one_run(mechanism, claim=claim, guesses=guesses, method=method, seed=seed).lower_bound > truth + 1e-9
         for seed in range(audits)
     )
+
+
+def alternating(coins):
+    """Those in at even places, those out at odd ones, as far as they go."""
+    pairs = min(coins.sum(), (~coins).sum())
+    return np.concatenate([np.tile([True, False], pairs), np.full(len(coins) - 2 * pairs, coins.sum() > pairs)])
 
 
 class TestCoverage:
@@ -118,6 +125,32 @@ class TestCoverage:
             above += max(bounds) > 1.0
         assert above > binom.ppf(0.999, 500, 0.05)
 
+    @pytest.mark.parametrize(
+        ("claim", "guesses"),
+        [
+            (PureDP(0.05), 100),
+            (PureDP(0.05), "half"),
+            (PureDP(0.05), "bonferroni"),
+            (ApproxDP(0.1, 1e-5), "planned"),
+            (GaussianDP(0.1), "planned"),
+        ],
+        ids=str,
+    )
+    @pytest.mark.parametrize("layout", [np.sort, alternating])
+    @pytest.mark.parametrize("score", [np.zeros_like, lambda noise: np.clip(noise, -1.0, 1.0)])
+    def test_ties_do_not_tell_coins_by_which_the_rows_are_laid_out(self, claim, guesses, layout, score):
+        # one audit for each number of canaries, as each has an order of its own
+        rng = np.random.default_rng(0)
+        sizes = range(300, 500)
+        above = sum(
+            audit_scores(
+                layout(rng.random(size) < 0.5), score(rng.standard_normal(size)), claim=claim, guesses=guesses
+            ).lower_bound
+            > 0.0
+            for size in sizes
+        )
+        assert above <= binom.ppf(0.999, len(sizes), 0.05)
+
     def test_coins_that_are_not_fair_are_not_covered(self):
         # the twin that must fail: guesses 'in' are right nine times in ten without a mechanism
         rng = np.random.default_rng(1)
@@ -191,7 +224,8 @@ class TestRules:
         assert counts.canaries == 500
         # what the guessed half's coins say has no part in how many are guessed
         flipped = included.copy()
-        flipped[1::2] = ~flipped[1::2]
+        guessed = places(1000)[1::2]
+        flipped[guessed] = ~flipped[guessed]
         (other,) = audit_scores(flipped, scores, claim=ApproxDP(1.0, 1e-5), guesses="half").counts
         assert (other.guessed_in, other.guessed_out) == (counts.guessed_in, counts.guessed_out)
         assert other.correct == counts.guesses - counts.correct
@@ -284,7 +318,7 @@ class TestResult:
         for part in (
             "conspires",
             "300, each in by a fair coin",
-            "every other canary",
+            "half of the canaries",
             "95%",
             "set aside for delta",
             "1",
