@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.claims import ApproxDP, Claim
+from audit.claims import ApproxDP, Claim, GaussianDP, PureDP
 from audit.errors import AuditError, whole_at_least
 from audit.one_run import binomial, tradeoff
 
@@ -98,18 +98,34 @@ def bound(claim: Claim, counts: GuessCounts, method: Method, confidence: float, 
     Raises
     ------
     AuditError
-        If the method has nothing to say about the claim or the rule.
+        If the method has nothing to say about the claim or the rule, as `check_method` tells.
     """
+    check_method(claim, method, decided_by_output=decided_by_output)
     numbers = (counts.canaries, counts.guesses, counts.correct)
     if method == "trade-off":
-        if decided_by_output:
-            raise AuditError(
-                "A trade-off curve needs a number of guesses that the output does not decide, and a separate half is "
-                "part of the output; give guesses='planned', 'bonferroni' or a number."
-            )
         return tradeoff.parameter_bound(claim, *numbers, confidence)
     share = LEAK_SHARE if decided_by_output else None
     return binomial.epsilon_bound(*numbers, delta_of(claim), confidence, method, share)
+
+
+def check_method(claim: Claim | None, method: Method, *, decided_by_output: bool) -> Claim:
+    """Return the claim, or raise `AuditError` if the method has no theorem about it, or about so many guesses."""
+    if not isinstance(claim, PureDP | ApproxDP | GaussianDP):
+        raise AuditError(
+            f"The claim is {claim!r}; a one-run audit takes PureDP, ApproxDP or GaussianDP. Another definition implies "
+            "one of them: claim.approximate(1e-5), for instance."
+        )
+    if isinstance(claim, GaussianDP) and (method != "trade-off" or decided_by_output):
+        raise AuditError(
+            f"{claim} is about a whole curve, which only the trade-off method bounds, with a number of guesses that "
+            "the output does not decide; give guesses='planned', 'bonferroni' or a number, and method='auto'."
+        )
+    if method == "trade-off" and decided_by_output:
+        raise AuditError(
+            "The trade-off method cannot use a separate half, which is part of the output; give guesses='planned' or "
+            "method='binomial'."
+        )
+    return claim
 
 
 def delta_of(claim: Claim) -> float:

@@ -13,9 +13,9 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from audit.claims import ApproxDP, Claim, GaussianDP, PureDP
+from audit.claims import Claim, GaussianDP
 from audit.errors import AuditError, fraction, whole_at_least
-from audit.one_run.counts import METHODS, Bools, Floats, Method
+from audit.one_run.counts import METHODS, Bools, Floats, Method, check_method
 from audit.one_run.guesses import GuessRule, rule_of
 from audit.one_run.result import OneRunResult
 from audit.provenance import provenance
@@ -225,11 +225,6 @@ def _checked(
     claim: Claim | None, guesses: Guesses, method: str, confidence: float, canaries: int
 ) -> tuple[Claim, GuessRule, Method, float]:
     """Check everything before the run, so that nothing is trained in vain."""
-    if not isinstance(claim, PureDP | ApproxDP | GaussianDP):
-        raise AuditError(
-            f"The claim is {claim!r}; a one-run audit takes PureDP, ApproxDP or GaussianDP. Another definition implies "
-            "one of them: claim.approximate(1e-5), for instance."
-        )
     confidence = fraction(confidence, "confidence", open_below=True)
     if confidence < 0.5:
         raise AuditError(f"confidence is {confidence!r}; the theorem behind the bound is used at 0.5 or above only.")
@@ -241,16 +236,7 @@ def _checked(
         chosen = next(known for known in METHODS if known == method)
     else:
         raise AuditError(f"method is {method!r}; it must be 'auto', {', '.join(map(repr, METHODS))}.")
-    if isinstance(claim, GaussianDP) and (chosen != "trade-off" or rule.decided_by_output):
-        raise AuditError(
-            f"{claim} is about a whole curve, which only the trade-off method bounds, with a number of guesses that "
-            "the output does not decide; give guesses='planned', 'bonferroni' or a number, and method='auto'."
-        )
-    if chosen == "trade-off" and rule.decided_by_output:
-        raise AuditError(
-            "The trade-off method cannot use a separate half; give guesses='planned' or method='binomial'."
-        )
-    return claim, rule, chosen, confidence
+    return check_method(claim, chosen, decided_by_output=rule.decided_by_output), rule, chosen, confidence
 
 
 def _result(

@@ -17,7 +17,7 @@ from audit import claims
 from audit.claims import Claim, GaussianDP
 from audit.errors import AuditError
 from audit.one_run import binomial, tradeoff
-from audit.one_run.counts import LEAK_SHARE, METHODS, GuessCounts, Method, bound, delta_of, shown
+from audit.one_run.counts import LEAK_SHARE, METHODS, GuessCounts, Method, bound, check_method, delta_of, shown
 from audit.one_run.guesses import GuessRule, rule_from_json
 from audit.reporting.numbers import lower, percent
 from audit.results import SCHEMA, read, write_whole
@@ -97,25 +97,60 @@ class OneRunResult:
         )
 
     def epsilon_lower(self, delta: float | None = None) -> float:
-        """Certified lower bound on epsilon at ``delta``, by default the claim's own; a Gaussian claim's own curve.
+        """Certified lower bound on epsilon at ``delta``, by default the claim's own.
 
         Raises
         ------
         AuditError
-            If the claim is about a curve and no delta is given.
+            If the claim is Gaussian DP: a bound on mu bounds no epsilon.
         """
         if isinstance(self.claim, GaussianDP):
-            if delta is None:
-                raise AuditError(f"{self.claim} has an epsilon for every delta; give one, for instance 1e-5.")
-            return GaussianDP(self.lower_bound).approximate(delta).epsilon
+            raise AuditError(
+                f"{self.claim} is about a whole curve: that a mechanism is not mu-GDP bounds its epsilon at no single "
+                "delta. implied_epsilon(delta) says what the certified mu would imply; audit the claim "
+                "claim.approximate(delta) to have a bound."
+            )
         claim = self.claim if delta is None else claims.ApproxDP(self.claim.parameter, delta)
         return max(self._bound(claim, counts) for counts in self.counts)
+
+    def implied_epsilon(self, delta: float) -> float:
+        """Epsilon at ``delta`` of the Gaussian curve with the certified mu; of a claim of Gaussian DP only.
+
+        A bound on the mechanism's own epsilon only if its privacy profile is Gaussian. The certified mu says that the
+        profile is above that curve somewhere, not that it is at this delta.
+
+        Raises
+        ------
+        AuditError
+            If the claim is not Gaussian DP.
+
+        Examples
+        --------
+        Randomised response is 1-DP, and so (1, 1e-5)-DP, yet the mu that it breaks implies more:
+
+        >>> import numpy as np
+        >>> from audit import audit_one_run
+        >>> def response(included, rng):
+        ...     return np.where(rng.random(len(included)) < 0.731, included, ~included)
+        >>> result = audit_one_run(response, 20_000, claim=GaussianDP(0.2), guesses=20_000, seed=0)
+        >>> result.violates_claim, result.implied_epsilon(1e-5) > 1.0
+        (True, True)
+        """
+        if not isinstance(self.claim, GaussianDP):
+            raise AuditError(f"{self.claim} is no claim of Gaussian DP; epsilon_lower(delta) is a bound.")
+        return GaussianDP(self.lower_bound).approximate(delta).epsilon
 
     def by(self, method: Method) -> OneRunResult:
         """The same counts, turned into bounds by another method.
 
         For comparison: the best of several methods' bounds does not hold at the confidence of each.
+
+        Raises
+        ------
+        AuditError
+            If the method has no theorem about the claim, or about so many guesses.
         """
+        check_method(self.claim, method, decided_by_output=self.rule.decided_by_output)
         return dataclasses.replace(self, method=method)
 
     @property

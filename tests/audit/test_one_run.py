@@ -183,7 +183,7 @@ class TestSees:
                 *(
                     (
                         audit_one_run(NoisyVectorSum(mu, 100_000, delta=1e-5), seed=seed).lower_bound,
-                        audit_one_run(NoisyVectorSum(mu, 100_000), seed=seed).epsilon_lower(1e-5),
+                        audit_one_run(NoisyVectorSum(mu, 100_000), seed=seed).implied_epsilon(1e-5),
                     )
                     for seed in range(7)
                 ),
@@ -341,11 +341,32 @@ class TestResult:
             assert result.violates_claim
         assert audit_scores(included, included * 1.0, claim=GaussianDP(1.0)).delta_lower is None
 
-    def test_epsilon_of_a_curve_needs_a_delta(self):
+    def test_a_curve_bounds_no_epsilon_but_implies_one(self):
         result = audit_one_run(SUM, seed=1)
-        assert result.epsilon_lower(1e-5) == GaussianDP(result.lower_bound).approximate(1e-5).epsilon
-        with pytest.raises(AuditError, match="give one"):
-            result.epsilon_lower()
+        assert result.implied_epsilon(1e-5) == GaussianDP(result.lower_bound).approximate(1e-5).epsilon
+        for delta in (None, 1e-5):
+            with pytest.raises(AuditError, match="bounds its epsilon at no single delta"):
+                result.epsilon_lower(delta)
+        with pytest.raises(AuditError, match="no claim of Gaussian DP"):
+            audit_one_run(RESPONSE, seed=1).implied_epsilon(1e-5)
+
+    def test_epsilon_at_another_delta_is_bounded_by_the_same_counts(self):
+        result = audit_one_run(APPROXIMATE_SUM, seed=1)
+        counts = result.best
+        assert result.epsilon_lower() == result.lower_bound
+        assert result.epsilon_lower(1e-4) == binomial.epsilon_bound(300, counts.guesses, counts.correct, 1e-4, 0.95)
+
+    def test_methods_that_do_not_fit_the_claim_or_the_rule_are_refused_wherever_they_come_from(self):
+        curve, half = audit_one_run(SUM, seed=1), audit_one_run(APPROXIMATE_SUM, guesses="half", seed=1)
+        for result, method in ((curve, "sharp"), (curve, "binomial"), (half, "trade-off")):
+            with pytest.raises(AuditError):
+                result.by(method)
+            stored = OneRunResult.from_json({**result.to_json(), "method": method})
+            with pytest.raises(AuditError):
+                _ = stored.lower_bound
+        stored = OneRunResult.from_json({**audit_one_run(RESPONSE, seed=1).to_json(), "claim": ZCDP(0.5).to_json()})
+        with pytest.raises(AuditError, match="PureDP, ApproxDP or GaussianDP"):
+            _ = stored.lower_bound
 
     @pytest.mark.parametrize(
         "change", [{"kind": "other"}, {"method": "guess"}, {"counts": []}, {"rule": {"kind": "x"}}]
