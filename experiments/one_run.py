@@ -46,7 +46,7 @@ from mechanisms.response import RandomisedResponse
 CONFIDENCE = 0.95
 MU = 1.0
 CANARIES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
-RESPONSE, MANY_RESPONSE = "one run, randomised response", "many runs, randomised response"
+RESPONSE, MANY_RESPONSE = "one run, randomised response: certified ε", "many runs, randomised response: certified ε"
 GAP = "1/2 to 2/3 of ε: the known gap of one run under Gaussian noise"
 STYLE = {
     POINT: (BLUE, "o", "-"),

@@ -35,11 +35,11 @@ FAIR = "fair, logistic"
 ANES96 = "anes96, linear"
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
 POINT, SHARP, CURVE, MANY_POINT, MANY_CURVE = (
-    "one run, (ε, δ) claimed: ε certified by the published bound",
-    "one run, (ε, δ) claimed: ε certified by the sharp bound",
-    "one run, whole curve claimed: ε that the certified μ-GDP curve has at δ",
-    "many runs, (ε, δ) claimed: ε certified",
-    "many runs, whole curve claimed: ε that the certified μ-GDP curve has at δ",
+    "one run, (ε, δ) claimed: certified ε, published bound",
+    "one run, (ε, δ) claimed: certified ε, sharp bound",
+    "one run, curve claimed: ε on the certified μ-GDP curve",
+    "many runs, (ε, δ) claimed: certified ε",
+    "many runs, curve claimed: ε on the certified μ-GDP curve",
 )
 IMPLIED = (CURVE, MANY_CURVE)
 """Audits that certify mu: their epsilon is a bound only because the mechanism's curve is Gaussian."""
