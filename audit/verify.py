@@ -15,6 +15,7 @@ from audit import compare
 from audit.auditor import audit
 from audit.errors import AuditError
 from audit.one_run import OneRunResult
+from audit.possible import impossible
 from audit.registry import Entry
 from audit.results import AuditResult
 from audit.sequential import SequentialResult
@@ -65,7 +66,9 @@ def rebuild(stored: dict[str, Any]) -> AuditResult | SequentialResult | OneRunRe
 def recompute(stored: dict[str, Any]) -> Verification:
     """Compute everything that follows from a stored result's counts, and check that the counts can be.
 
-    The running bound of a sequential result is not recomputed, only the evidence against its claim and the verdict.
+    Of a sequential result, the evidence against its claim and the verdict are recomputed. Its running bound is not: it
+    depends on the order of the runs within each round, which is not stored. What is checked is that some order could
+    have given it, that a bound refutes the claim exactly where the evidence does, and that runs add up.
 
     Parameters
     ----------
@@ -82,7 +85,7 @@ def recompute(stored: dict[str, Any]) -> Verification:
     (True, False)
     """
     result = rebuild(stored)
-    differences = _impossible(result) if isinstance(result, AuditResult) else []
+    differences = impossible(result)
     if not differences:
         computed = result.to_json()
         differences = [
@@ -151,29 +154,11 @@ def _recount(before: AuditResult, entry: Entry, n_jobs: int | None) -> Verificat
     return Verification(after, tuple(differences), f"its event counted again, p = {p_value:.2g}")
 
 
-def _impossible(result: AuditResult) -> list[str]:
-    """Say what of the stored numbers no audit can have given."""
-    counts, said = result.counts, []
-    if not 0.0 < result.confidence < 1.0:
-        said.append(f"The confidence is {result.confidence}; it must be strictly between 0 and 1.")
-    if counts.runs_x + counts.runs_x_prime != result.runs:
-        said.append(f"The counts are of {int(counts.runs):,} runs, and {result.runs:,} were certified.")
-    if not 0 <= result.training_runs < result.trials:
-        said.append(f"{result.training_runs:,} of {result.trials:,} runs chose; some must be left to certify.")
-    for side, runs, seen in (
-        ("x", counts.runs_x, (counts.guess_x_on_x, counts.guess_x_prime_on_x)),
-        ("x'", counts.runs_x_prime, (counts.guess_x_on_x_prime, counts.guess_x_prime_on_x_prime)),
-    ):
-        if min(*seen, runs) < 0 or sum(seen) > runs:
-            said.append(f"The events were seen {seen[0]:,} and {seen[1]:,} times in {runs:,} runs on {side}.")
-    if counts.events != result.witness.events:
-        said.append(f"The counts are of {counts.events} events, and the witness has {result.witness.events}.")
-    return said
-
-
 def _close(stored: Any, computed: Any) -> bool:
     if isinstance(stored, dict) and isinstance(computed, dict):
         return stored.keys() == computed.keys() and all(_close(stored[name], computed[name]) for name in stored)
+    if isinstance(stored, list | tuple) and isinstance(computed, list | tuple):
+        return len(stored) == len(computed) and all(map(_close, stored, computed))
     if isinstance(stored, bool) or isinstance(computed, bool):
         return stored is computed
     if isinstance(stored, (int, float)) and isinstance(computed, (int, float)):

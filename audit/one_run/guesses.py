@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from audit.claims import Claim
+from audit.claims import Claim, GaussianDP
 from audit.errors import AuditError, whole_at_least
-from audit.one_run.counts import Bools, Floats, GuessCounts, Method, bound, extremes, tally
+from audit.one_run.counts import METHODS, Bools, Floats, GuessCounts, Method, bound, extremes, tally
 from audit.one_run.planning import FRACTIONS, planned_guesses, symmetric
 
 PAID_FRACTIONS = (1.0, 0.25, 0.05, 0.01)
@@ -37,6 +38,12 @@ class GuessRule(ABC):
         self, included: Bools, scores: Floats, claim: Claim, method: Method, confidence: float
     ) -> list[GuessCounts]:
         """Guess from the scores, compare with who was included, and return one count for each set of guesses."""
+
+    def allows(
+        self, counts: Sequence[GuessCounts], canaries: int, claim: Claim, method: Method, confidence: float
+    ) -> bool:
+        """Say whether `count` can have returned so many guesses; True for rules of which that is not known."""
+        return True
 
     @abstractmethod
     def __str__(self) -> str: ...
@@ -72,6 +79,12 @@ class Fixed(GuessRule):
         """See `GuessRule.count`."""
         return [extremes(included, scores, self.highest, self.lowest)]
 
+    def allows(
+        self, counts: Sequence[GuessCounts], canaries: int, claim: Claim, method: Method, confidence: float
+    ) -> bool:
+        """See `GuessRule.allows`."""
+        return _sizes(counts) == [(canaries, self.highest, self.lowest)]
+
     def __str__(self) -> str:
         return f"the {self.highest:,} highest scores in, the {self.lowest:,} lowest out, fixed beforehand"
 
@@ -91,6 +104,17 @@ class Planned(GuessRule):
         """See `GuessRule.count`."""
         guesses = planned_guesses(len(included), claim, method, confidence)
         return [extremes(included, scores, (guesses + 1) // 2, guesses // 2)]
+
+    def allows(
+        self, counts: Sequence[GuessCounts], canaries: int, claim: Claim, method: Method, confidence: float
+    ) -> bool:
+        """See `GuessRule.allows`."""
+        methods: Sequence[Method] = ("trade-off",) if isinstance(claim, GaussianDP) else tuple(METHODS)
+        # `OneRunResult.by` keeps what was planned for another method
+        return any(
+            _sizes(counts) == _halved(canaries, [planned_guesses(canaries, claim, planned, confidence)])
+            for planned in sorted(methods, key=lambda known: known != method)
+        )
 
     def __str__(self) -> str:
         return "planned beforehand from the claim and the number of canaries"
@@ -119,6 +143,13 @@ class SeparateHalf(GuessRule):
         best = candidates[int(np.argmax(merits))]
         return [extremes(included[guessing], scores[guessing], (best + 1) // 2, best // 2)]
 
+    def allows(
+        self, counts: Sequence[GuessCounts], canaries: int, claim: Claim, method: Method, confidence: float
+    ) -> bool:
+        """See `GuessRule.allows`."""
+        half = canaries // 2
+        return any(_sizes(counts) == _halved(half, [number]) for number in symmetric(half, FRACTIONS))
+
     def __str__(self) -> str:
         return "how many was chosen on half of the canaries, the guesses are about the others"
 
@@ -141,6 +172,12 @@ class Bonferroni(GuessRule):
         numbers = symmetric(len(included), self.shares)
         return [extremes(included, scores, (guesses + 1) // 2, guesses // 2) for guesses in numbers]
 
+    def allows(
+        self, counts: Sequence[GuessCounts], canaries: int, claim: Claim, method: Method, confidence: float
+    ) -> bool:
+        """See `GuessRule.allows`."""
+        return _sizes(counts) == _halved(canaries, symmetric(canaries, self.shares))
+
     def __str__(self) -> str:
         return "the best of several numbers fixed beforehand, which share the error (Bonferroni)"
 
@@ -158,8 +195,22 @@ class Threshold(GuessRule):
         """See `GuessRule.count`."""
         return [tally(included, scores > self.at, scores <= self.at)]
 
+    def allows(
+        self, counts: Sequence[GuessCounts], canaries: int, claim: Claim, method: Method, confidence: float
+    ) -> bool:
+        """See `GuessRule.allows`."""
+        return [(seen.canaries, seen.guesses) for seen in counts] == [(canaries, canaries)]
+
     def __str__(self) -> str:
         return f"everybody is guessed, in where the score is above {self.at:g}"
+
+
+def _sizes(counts: Sequence[GuessCounts]) -> list[tuple[int, int, int]]:
+    return [(seen.canaries, seen.guessed_in, seen.guessed_out) for seen in counts]
+
+
+def _halved(canaries: int, numbers: Sequence[int]) -> list[tuple[int, int, int]]:
+    return [(canaries, (number + 1) // 2, number // 2) for number in numbers]
 
 
 RULES: dict[str, type[GuessRule]] = {rule.name: rule for rule in (Fixed, Planned, SeparateHalf, Bonferroni, Threshold)}

@@ -2,13 +2,25 @@
 
 import copy
 import json
+import math
 
 import numpy as np
 import pytest
 
-from audit import AuditError, DatasetPair, GaussianDP, PureDP, audit, audit_sequentially, black_box, vectorized
+from audit import (
+    ZCDP,
+    ApproxDP,
+    AuditError,
+    DatasetPair,
+    GaussianDP,
+    PureDP,
+    audit,
+    audit_sequentially,
+    black_box,
+    vectorized,
+)
 from audit.cli import main
-from audit.one_run import audit_scores
+from audit.one_run import Threshold, audit_scores
 from audit.registry import Entry, registered
 from audit.results import save
 from audit.suite import run
@@ -194,7 +206,7 @@ class TestOtherKinds:
         assert {"started", "machine", "command", "seconds"} == set(stored["execution"])
         for play in stored["rounds"][-1]["plays"]:
             play["counts"]["guess_x_on_x"] += 50
-        assert "log_evidence" in recompute(stored).differences[0]
+        assert "seen 81 and 2 times in 33 runs" in recompute(stored).differences[0]
 
     def test_one_run_results(self, tmp_path, capsys):
         rng = np.random.default_rng(1)
@@ -214,6 +226,138 @@ class TestOtherKinds:
             rerun(stored, Entry("noisy", noisy(), PureDP(1.0)))
         with pytest.raises(AuditError, match="no kind of result"):
             recompute({**stored, "kind": "guess"})
+
+
+@pytest.fixture(scope="module")
+def consistent():
+    """A sequential audit of a true claim with room below it, as read from a file."""
+    return json.loads(json.dumps(audit_sequentially(noisy(2.0), trials=4_000, seed=2, n_jobs=1).to_json()))
+
+
+@pytest.fixture(scope="module")
+def refuted():
+    return json.loads(json.dumps(audit_sequentially(noisy(0.5), trials=20_000, seed=1, n_jobs=1).to_json()))
+
+
+def with_bound(stored, bound):
+    """The same, its running bound risen at the last moment."""
+    changed = copy.deepcopy(stored)
+    changed["path"][-1][1] = changed["lower_bound"] = bound
+    return changed
+
+
+class TestWhatNoSequentialAuditCanHaveGiven:
+    def test_what_audits_stored_holds(self, consistent, refuted):
+        assert (consistent["verdict"], refuted["verdict"]) == ("consistent", "violated")
+        assert 0.0 < consistent["lower_bound"] < 0.5
+        for stored in (consistent, refuted):
+            assert recompute(stored).differences == ()
+
+    @pytest.mark.parametrize("claim", [ApproxDP(1.0, 0.05), GaussianDP(1.0), PureDP(0.0)], ids=str)
+    @pytest.mark.parametrize("seed", range(3))
+    def test_audits_of_several_pairs_hold(self, claim, seed):
+        pairs = [DatasetPair(0, 1), DatasetPair(0, 0.5), DatasetPair(0.0, -1)]
+        result = audit_sequentially(noisy(2.0), pairs, claim=claim, trials=500, seed=seed, n_jobs=1)
+        assert recompute(json.loads(json.dumps(result.to_json()))).differences == ()
+
+    @pytest.mark.parametrize("bound", [1.0, 4.0 ** (1 / 70), 4.0])
+    def test_a_bound_at_or_above_the_claim_without_evidence(self, consistent, bound):
+        assert "the rounds do not" in recompute(with_bound(consistent, bound)).differences[0]
+
+    def test_a_bound_below_the_claim_that_the_last_run_cannot_have_shown(self, consistent):
+        assert "cannot give that" in recompute(with_bound(consistent, 0.8)).differences[0]
+        early = copy.deepcopy(consistent)
+        early["path"] = [[0, 0.0], [30, 0.5], [early["runs"], 0.5]]
+        early["lower_bound"] = 0.5
+        assert "after 30 runs" in recompute(early).differences[0]
+
+    def test_evidence_without_a_bound(self, refuted):
+        refuted = copy.deepcopy(refuted)
+        refuted["path"] = [[0, 0.0], [refuted["runs"], 0.5]]
+        refuted["lower_bound"] = 0.5
+        assert "does not" in recompute(refuted).differences[0]
+
+    @pytest.mark.parametrize(
+        ("change", "sentence"),
+        [
+            (lambda s: s["rounds"][-1]["plays"][0]["counts"].update(guess_x_on_x=10**6), "were seen"),
+            (lambda s: s["rounds"][-1]["plays"][0]["counts"].update(guess_x_on_x=-1), "were seen"),
+            (lambda s: s["rounds"][-1]["plays"][0]["counts"].update(events=1), "events"),
+            (lambda s: s["rounds"][0]["plays"][0]["counts"].update(runs_x=10**6), "different runs"),
+            (lambda s: s["rounds"].append(s["rounds"][-1]), "The rounds have"),
+            (lambda s: s["rounds"][-1].update(pair="another"), "last round was on"),
+            (lambda s: s["rounds"].clear(), "must be rounds"),
+            (lambda s: s.update(runs=s["trials"] + 1), "at most"),
+            (lambda s: s["path"].insert(1, [50, 0.9]), "goes back"),
+            (lambda s: s["path"].insert(1, [50, 1e-9]), "among the parameters"),
+            (lambda s: s["path"].pop(0), "must lead from"),
+            (lambda s: s.update(stopped="refuted"), "evidence says otherwise"),
+            (lambda s: s.update(trials=s["trials"] + 5), "are not all"),
+            (lambda s: s.update(confidence=1.5), "confidence"),
+        ],
+    )
+    def test_numbers_that_do_not_fit_together(self, consistent, change, sentence):
+        changed = copy.deepcopy(consistent)
+        change(changed)
+        assert any(sentence in difference for difference in recompute(changed).differences)
+
+
+RULES = ["planned", "half", "bonferroni", 200, (100, 50), Threshold(0.5)]
+
+
+class TestWhatNoOneRunAuditCanHaveGiven:
+    @staticmethod
+    def stored(guesses="planned", claim=PureDP(1.0)):  # noqa: B008  # frozen
+        rng = np.random.default_rng(1)
+        coins = rng.random(2_001) < 0.5
+        return json.loads(
+            json.dumps(audit_scores(coins, coins + rng.laplace(size=2_001), claim=claim, guesses=guesses).to_json())
+        )
+
+    @pytest.mark.parametrize("guesses", RULES, ids=str)
+    def test_what_every_rule_stored_holds_as_read_from_a_file(self, guesses):
+        assert recompute(self.stored(guesses)).differences == ()
+
+    def test_what_another_method_made_of_a_plan_holds(self):
+        rng = np.random.default_rng(1)
+        coins = rng.random(2_000) < 0.5
+        result = audit_scores(coins, coins + rng.laplace(size=2_000), claim=ApproxDP(1.0, 1e-4), method="trade-off")
+        assert recompute(result.by("sharp").to_json()).holds
+
+    @pytest.mark.parametrize("guesses", RULES, ids=str)
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda s: s.update(canaries=s["canaries"] + 7),
+            lambda s: s["counts"].append(s["counts"][-1]),
+            lambda s: s["counts"][0].update(guessed_in=21, correct_in=21),
+            lambda s: s["counts"][0].update(canaries=s["counts"][0]["canaries"] + 2),
+        ],
+        ids=["canaries", "another set", "fewer guesses", "canaries guessed"],
+    )
+    def test_guesses_that_the_rule_does_not_make(self, guesses, change):
+        stored = self.stored(guesses)
+        change(stored)
+        assert "the rule does not give that" in recompute(stored).differences[0]
+
+    @pytest.mark.parametrize(
+        ("change", "sentence"),
+        [
+            ({"confidence": 0.3}, "confidence"),
+            ({"confidence": 1.0}, "confidence"),
+            ({"confidence": math.nan}, "confidence"),
+            ({"reproducible": True}, "seed"),
+            ({"claim": GaussianDP(1.0).to_json()}, "whole curve"),
+            ({"claim": ZCDP(1.0).to_json()}, "PureDP, ApproxDP or GaussianDP"),
+        ],
+    )
+    def test_numbers_that_do_not_fit_together(self, change, sentence):
+        assert sentence in recompute({**self.stored(), **change}).differences[0]
+
+    def test_a_number_within_a_list_counts(self):
+        stored = self.stored("bonferroni")
+        stored["rule"]["shares"][1] = 0.5
+        assert not recompute(stored).holds
 
 
 def test_every_kind_of_claim_survives(tmp_path):

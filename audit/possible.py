@@ -1,0 +1,117 @@
+"""What no audit can have found: stored results whose numbers contradict each other, of any of the three kinds.
+
+A result as read from a file enters, sentences about what is impossible leave. They are few and sure: a result that
+passes may still be made up.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from audit.certificates import Counts
+from audit.errors import AuditError
+from audit.one_run import OneRunResult
+from audit.one_run.counts import check_method
+from audit.results import AuditResult
+from audit.sequential import SequentialResult, betting
+from audit.sequential.reach import unreachable
+from audit.witnesses import Witness
+
+
+def impossible(result: AuditResult | SequentialResult | OneRunResult) -> list[str]:
+    """Say what of the stored numbers no audit can have given; an empty list if all could be.
+
+    Examples
+    --------
+    >>> import dataclasses
+    >>> from audit import PureDP, audit_scores
+    >>> result = audit_scores([True, False] * 10, range(20), claim=PureDP(1.0))
+    >>> impossible(result), impossible(dataclasses.replace(result, confidence=0.2))
+    ([], ['The confidence is 0.2; it must be at least 0.5 and below 1.'])
+    """
+    if isinstance(result, OneRunResult):
+        return _one_run(result)
+    if isinstance(result, SequentialResult):
+        return _sequential(result)
+    counts, said = result.counts, _confidence(result.confidence)
+    if counts.runs_x + counts.runs_x_prime != result.runs:
+        said.append(f"The counts are of {int(counts.runs):,} runs, and {result.runs:,} were certified.")
+    if not 0 <= result.training_runs < result.trials:
+        said.append(f"{result.training_runs:,} of {result.trials:,} runs chose; some must be left to certify.")
+    return said + _counts(counts, result.witness)
+
+
+def _one_run(result: OneRunResult) -> list[str]:
+    said = []
+    if not 0.5 <= result.confidence < 1.0:
+        said.append(f"The confidence is {result.confidence}; it must be at least 0.5 and below 1.")
+    if result.seed is None and result.reproducible:
+        said.append("Without a seed nothing is reproducible.")
+    try:
+        check_method(result.claim, result.method, decided_by_output=result.rule.decided_by_output)
+    except AuditError as error:
+        said.append(str(error))
+    if not said and not result.rule.allows(
+        result.counts, result.canaries, result.claim, result.method, result.confidence
+    ):
+        sets = ", ".join(f"{c.guessed_in:,} in and {c.guessed_out:,} out of {c.canaries:,}" for c in result.counts)
+        said.append(f"The guesses were {sets}; of {result.canaries:,} canaries, the rule does not give that.")
+    return said
+
+
+def _sequential(result: SequentialResult) -> list[str]:
+    said = _confidence(result.confidence)
+    if not result.rounds or len({len(round_.plays) for round_ in result.rounds} - {0}) != 1:
+        return [*said, "There must be rounds, and as many plays in each."]
+    for round_ in result.rounds:
+        if len({(play.counts.runs_x, play.counts.runs_x_prime) for play in round_.plays}) != 1:
+            said.append("The plays of a round are said to have judged different runs.")
+        for play in round_.plays:
+            said += _counts(play.counts, play.witness)
+    bet = sum(int(round_.plays[0].counts.runs) for round_ in result.rounds)
+    if not bet <= result.runs <= result.trials:
+        said.append(f"The rounds have {bet:,} runs, of {result.runs:,} and at most {result.trials:,} in all.")
+    if result.rounds[-1].pair != result.pair:
+        said.append(f"The pair is {result.pair}; the last round was on {result.rounds[-1].pair}.")
+    runs, bounds = ([step[place] for step in result.path] for place in (0, 1))
+    if not runs or (runs[0], bounds[0]) != (0, 0.0) or runs[-1] != result.runs:
+        return [*said, f"The path must lead from bound 0 after 0 runs to the end, after {result.runs:,}."]
+    if not all(np.diff(runs) >= 0) or not all(np.diff(bounds) >= 0.0):
+        said.append("The path goes back; runs and the running bound only rise.")
+    grid = betting.parameter_grid(result.claim)
+    if not all(
+        math.isclose(float(np.min(np.abs(grid - bound))), 0.0, abs_tol=1e-9) for bound in bounds if bound != 0.0
+    ):
+        said.append("The path has bounds that were not among the parameters tested.")
+    if said:
+        return said
+    above = result.lower_bound >= result.proven if result.proven > 0.0 else result.lower_bound > 0.0
+    if above and not result.violates_claim:
+        said.append(f"A bound of {result.lower_bound:.6g} refutes the claim; the rounds do not.")
+    if result.violates_claim and result.lower_bound < result.proven * (1.0 - 1e-9):
+        said.append(f"The rounds refute the claim; a bound of {result.lower_bound:.6g} does not.")
+    if (result.stopped == "refuted") != result.violates_claim:
+        said.append(f"The audit is said to have stopped as {result.stopped!r}; its evidence says otherwise.")
+    if result.stopped == "runs" and result.runs != result.trials:
+        said.append(f"{result.runs:,} of {result.trials:,} runs are not all; yet that is said to be why it stopped.")
+    return said + unreachable(result)
+
+
+def _confidence(confidence: float) -> list[str]:
+    fits = 0.0 < confidence < 1.0
+    return [] if fits else [f"The confidence is {confidence}; it must be strictly between 0 and 1."]
+
+
+def _counts(counts: Counts, witness: Witness) -> list[str]:
+    said = []
+    for side, runs, seen in (
+        ("x", counts.runs_x, (counts.guess_x_on_x, counts.guess_x_prime_on_x)),
+        ("x'", counts.runs_x_prime, (counts.guess_x_on_x_prime, counts.guess_x_prime_on_x_prime)),
+    ):
+        if min(*seen, runs) < 0 or sum(seen) > runs:
+            said.append(f"The events were seen {seen[0]:,} and {seen[1]:,} times in {runs:,} runs on {side}.")
+    if counts.events != witness.events:
+        said.append(f"The counts are of {counts.events} events, and the witness has {witness.events}.")
+    return said
