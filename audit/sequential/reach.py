@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from audit.claims import Claim
 from audit.sequential import betting
@@ -61,7 +62,7 @@ class _Stage:
     def __init__(self, result: SequentialResult, round_: Round, before: int, wealth: betting.Floats) -> None:
         self.result, self.plays, self.before, self.wealth = result, round_.plays, before, wealth
         self.runs = int(round_.plays[0].counts.runs)
-        self.factors = [_factors(result.claim, play) for play in round_.plays]
+        self.factors, self.bet_on = zip(*(_factors(result.claim, play) for play in round_.plays), strict=True)
         self.known: dict[tuple[int, int], betting.Floats] = {}
 
     def most(self, low: int, high: int) -> betting.Floats:
@@ -85,14 +86,13 @@ class _Stage:
         claim = self.result.claim
         grid = betting.parameter_grid(claim)
         found = []
-        for play, factors in zip(self.plays, self.factors, strict=True):
+        for play, factors, certain in zip(self.plays, self.factors, self.bet_on, strict=True):
             correct, _, abstained = (int(number) for number in tally(play.counts))
             runs = min(max(correct, low), high)
             right = min(runs, correct)
             none = min(runs - right, abstained)
             most = right * factors[betting.CORRECT] + none * factors[betting.ABSTAINED]
             most = most + (runs - right - none) * factors[betting.WRONG]
-            certain = play.bet & (grid <= claim.parameter)  # who bets against the claim bets against all below it
             most = np.where(certain[:, None], most, np.maximum(most, 0.0))
             found.append(np.where((grid == claim.parameter)[:, None] & (not play.bet), 0.0, most))
         return np.stack(found)
@@ -107,9 +107,13 @@ def _stages(result: SequentialResult) -> Iterator[_Stage]:
         before, wealth = before + stage.runs, wealth + stage.gains(stage.runs, stage.runs)
 
 
-def _factors(claim: Claim, play: Play) -> betting.Floats:
-    """Log-factors of a play against every parameter, those against the claim itself as the record has them."""
+def _factors(claim: Claim, play: Play) -> tuple[betting.Floats, NDArray[np.bool_]]:
+    """Log-factors of a play against every parameter, those against the claim as the record has them, and which count.
+
+    Who bets against the claim bets against every point with no more epsilon and no more delta.
+    """
     epsilon, delta = (values.copy() for values in betting.points(claim, play.tangent))
     at = betting.parameter_grid(claim) == claim.parameter
-    epsilon[at], delta[at] = point(claim, play.tangent)
-    return betting.log_factors(epsilon, delta, play.witness.events)
+    epsilon[at], delta[at] = claimed = point(claim, play.tangent)
+    certain = play.bet & (epsilon <= claimed[0]) & (delta <= claimed[1])
+    return betting.log_factors(epsilon, delta, play.witness.events), certain
