@@ -162,6 +162,6 @@ def _checked(
     if math.exp(epsilon) > most:
         raise AuditError(
             f"The closed form does not hold for a local epsilon of {epsilon:g}, {users:,} users and delta = {delta:g}: "
-            f"e^epsilon must be at most n / ({factor:g} log({over:g}/delta)){f' - {less:g}' if less else ''} = {most:.4g}."
+            f"e^epsilon must be at most n / ({factor:g} log({over:g}/delta)) - {less:g} = {most:.4g}."
         )
     return epsilon, users, delta

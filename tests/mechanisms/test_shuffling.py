@@ -159,7 +159,7 @@ def test_counting_users_who_drop_out_is_refuted():
 
 
 def test_what_is_out_of_range_is_a_sentence():
-    with pytest.raises(AuditError, match="does not hold for a local epsilon of 4.45"):  # 85.16 is the most, not 86.16
+    with pytest.raises(AuditError, match=r"does not hold for a local epsilon of 4\.45"):  # 85.16 is the most, not 86.16
         closed_form_2022(4.45, 10_000, 1e-6)
     with pytest.raises(AuditError, match="does not hold for a local epsilon of 8"):
         closed_form(8.0, 1000, 1e-6)
