@@ -30,7 +30,8 @@ FEW_VALUES = 8
 CAUTION = 2.0
 PLACES = ((0.5, 8), (1.0, 4))
 """How many scores are rehearsed: so many by the bound predicted with half the caution, more by that with all of it."""
-WORTH_A_REHEARSAL = 1.1
+WORTH_A_REHEARSAL = 1.25
+DOUBT_AFTER_LUCK = 1.5
 EASY_TO_READ, HARD_TO_READ = 0.001, 0.02
 """Shares by which a score must beat the simpler ones before it: one feature, or a sum or tree of many."""
 
@@ -117,8 +118,8 @@ class Shortlist:
         return replace(self, contenders=tuple(one.watch(outputs, outputs_prime) for one in self.contenders))
 
     def settle(self, claim: Claim, runs: int, confidence: float) -> Choice:
-        """Choose by the rehearsal alone."""
-        return best_of(self.contenders, claim, runs, confidence)
+        """Choose by the rehearsal alone, with more doubt: these contenders are there because they were lucky once."""
+        return best_of(self.contenders, claim, runs, confidence, DOUBT_AFTER_LUCK)
 
 
 def contenders_of(families: Sequence[Family], outputs: Outputs, outputs_prime: Outputs) -> Iterator[Contender]:
@@ -131,14 +132,14 @@ def contenders_of(families: Sequence[Family], outputs: Outputs, outputs_prime: O
             yield contender
 
 
-def best_of(contenders: Iterable[Contender], claim: Claim, runs: int, confidence: float) -> Choice:
+def best_of(contenders: Iterable[Contender], claim: Claim, runs: int, confidence: float, doubt: float = 1.0) -> Choice:
     """Cut every contender where it promises most, and return the most promising; near ties go to the simpler one."""
     anything = Witness(Region(intervals=(Interval(),)), None)  # for outputs on which no family has an opinion
     best = Choice(anything, MembershipGame() if claim.claimed_point is not None else Box(), 0.0)
     merit = (0.0, -math.inf)
     for contender in contenders:
         margin = HARD_TO_READ if contender.learnt else EASY_TO_READ
-        for candidate in _candidates(contender.cuts(), claim, runs, confidence):
+        for candidate in _candidates(contender.cuts(doubt), claim, runs, confidence):
             if candidate.clearly_beats(merit, margin):
                 best, merit = candidate.choice(contender), candidate.merit
     return best
