@@ -276,7 +276,8 @@ def _loss_in_the_limits(pair: LossPair) -> float:
     for points in sequences:
         values = pair.densities(points.ravel()).reshape(2, *points.shape)
         losses, noise = difference(values[0], values[1]), _noise(values)
-        if any(keeps_growing(row, doubt[-1]) for row, doubt in zip(losses, noise, strict=True)):
+        rising = np.maximum(losses, 0.0)  # what climbs from -1 towards 0 is no growing loss
+        if any(keeps_growing(row, doubt[-1]) for row, doubt in zip(rising, noise, strict=True)):
             return math.inf
         greatest = max(greatest, float(np.nanmax(losses - noise, initial=0.0)))
     return greatest
