@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 import cloudpickle
 
@@ -59,22 +59,46 @@ class Entry:
     witnesses: str = "auto"
 
 
+class Named(Protocol):
+    """Whatever packages register under a name."""
+
+    @property
+    def name(self) -> str:
+        """What a user types."""
+
+
+Registered = TypeVar("Registered", bound=Named)
+
+
 def registered() -> dict[str, Entry]:
-    """Collect every installed entry by name, in the order in which packages list them.
+    """Collect every installed entry by name; see `collected`."""
+    entries: dict[str, Entry] = collected("epsaudit.registry", "mechanisms")
+    return entries
+
+
+def collected(group: str, what: str) -> dict[str, Registered]:
+    """Collect by name what installed packages list under an entry-point group, in the order in which they list it.
+
+    Parameters
+    ----------
+    group : str
+        The group; each of its entry points names a function that returns an iterable.
+    what : str
+        What is registered, for the error.
 
     Raises
     ------
     AuditError
         If two packages register one name.
     """
-    entries: dict[str, Entry] = {}
-    for point in sorted(entry_points(group="epsaudit.registry"), key=lambda point: point.name):
-        contributed: Iterable[Entry] = point.load()()
-        for entry in contributed:
-            if entry.name in entries:
-                raise AuditError(f"Two mechanisms are registered as {entry.name!r}; names must be unique.")
-            entries[entry.name] = entry
-    return entries
+    found: dict[str, Registered] = {}
+    for point in sorted(entry_points(group=group), key=lambda point: point.name):
+        contributed: Iterable[Registered] = point.load()()
+        for one in contributed:
+            if one.name in found:
+                raise AuditError(f"Two {what} are registered as {one.name!r}; names must be unique.")
+            found[one.name] = one
+    return found
 
 
 def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:

@@ -7,12 +7,11 @@ without arguments that returns them. The harness itself knows none, and imports 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from audit.errors import AuditError
+from audit.registry import collected
 from audit.reporting.studies import run
 
 
@@ -48,18 +47,6 @@ class Study:
 
 
 def studies() -> dict[str, Study]:
-    """Collect every installed study by name, in the order in which packages list them.
-
-    Raises
-    ------
-    AuditError
-        If two packages register one name.
-    """
-    found: dict[str, Study] = {}
-    for point in sorted(entry_points(group="epsaudit.experiments"), key=lambda point: point.name):
-        contributed: Iterable[Study] = point.load()()
-        for study in contributed:
-            if study.name in found:
-                raise AuditError(f"Two studies are registered as {study.name!r}; names must be unique.")
-            found[study.name] = study
+    """Collect every installed study by name; see `audit.registry.collected`."""
+    found: dict[str, Study] = collected("epsaudit.experiments", "studies")
     return found
