@@ -1,0 +1,30 @@
+"""Every library version that is audited here, and the Pythons that its wheels run on.
+
+Names leave as environments; what exactly is installed in each stands in ``requirements/``. To add a version, write its
+file of requirements (``pip list --format=freeze`` in an environment where it works) and a line here.
+"""
+
+from __future__ import annotations
+
+from experiments.libraries.environments import Environment
+
+ANY = ("3.11", "3.12", "3.13", "3.10", "3.9")
+NUMPY_2_4 = ("3.11", "3.12", "3.13")
+
+ENVIRONMENTS: dict[str, Environment] = {
+    environment.name: environment
+    for environment in (
+        Environment("diffprivlib-0.3.0", ("3.10", "3.9", "3.8"), from_source=("diffprivlib",)),
+        Environment("diffprivlib-0.5.2", ("3.9", "3.8"), from_source=("crlibm",)),
+        Environment("diffprivlib-0.6.6", ("3.11", "3.12")),
+        Environment("opacus-1.6.0", ("3.11",)),
+        Environment("opendp-0.2.4", ANY),
+        Environment("opendp-0.4.0", ANY),
+        Environment("opendp-0.6.2", ANY),
+        Environment("opendp-0.14.0", ANY),
+        Environment("opendp-0.15.1", ANY),
+        Environment("opendp-0.16.0", ANY),
+        Environment("smartnoise-synth-1.0.5", NUMPY_2_4),
+        Environment("smartnoise-synth-1.0.6", NUMPY_2_4),
+    )
+}
