@@ -16,10 +16,11 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from audit import compare, results, suite
+from audit import compare, libraries, results, suite
+from audit.claims import Claim
 from audit.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED, auditing, experiment, report, verify
 from audit.errors import AuditError
-from audit.registry import chosen, registered
+from audit.registry import Entry, chosen, registered
 from audit.sampling import entropy
 
 
@@ -43,7 +44,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="epsaudit", description="Certified lower bounds on privacy loss.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    listing = commands.add_parser("list", help="list the registered mechanisms")
+    listing = commands.add_parser("list", help="list the registered mechanisms, or those of released libraries")
+    listing.add_argument(
+        "--library", nargs="?", const="", metavar="NAME", help="list this released library's instead, or all libraries'"
+    )
     listing.set_defaults(command=_list)
 
     auditing.add(commands)
@@ -68,12 +72,21 @@ def _parser() -> argparse.ArgumentParser:
 
 def _list(options: argparse.Namespace) -> int:
     console = Console()
-    entries = registered().values()
-    first = max((len(entry.name) for entry in entries), default=0)
-    for entry in entries:
-        console.print(f"{entry.name:<{first}}  {entry.claim}, {entry.expected}", highlight=False, soft_wrap=True)
-        console.print(Padding(Text(entry.reason or entry.source, style="dim"), (0, 0, 0, 2)))
+    if options.library is None:
+        _print_entries(console, [(entry, entry.claim) for entry in registered().values()])
+        return AS_EXPECTED
+    for one in [libraries.library(options.library)] if options.library else libraries.libraries().values():
+        there = one.built() or "not installed yet: the first audit does that"
+        console.print(f"--library {one.name}: {one.version}, {there}", highlight=False, soft_wrap=True)
+        _print_entries(console, [(row, row.promise) for row in one.rows])
     return AS_EXPECTED
+
+
+def _print_entries(console: Console, entries: Sequence[tuple[Entry | libraries.Listed, Claim]]) -> None:
+    first = max((len(entry.name) for entry, _ in entries), default=0)
+    for entry, claim in entries:
+        console.print(f"{entry.name:<{first}}  {claim}, {entry.expected}", highlight=False, soft_wrap=True)
+        console.print(Padding(Text(entry.reason or entry.source, style="dim"), (0, 0, 0, 2)))
 
 
 def _compare(options: argparse.Namespace) -> int:

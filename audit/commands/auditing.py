@@ -25,6 +25,7 @@ from audit.cluster import cluster
 from audit.commands import AS_EXPECTED, INTERRUPTED, SURPRISED
 from audit.errors import AuditError, finite_at_least, fraction, whole_at_least
 from audit.external import command
+from audit.libraries import library, matching
 from audit.neighbours import DatasetPair
 from audit.registry import Entry, chosen
 from audit.reporting import figure, page, progress, style, table
@@ -41,7 +42,17 @@ def add(commands: Any) -> None:
         metavar="NAME",
         help="registered names or patterns ('broken/*'), or package.module:object for your own mechanism; default: all",
     )
-    auditing.add_argument("--trials", type=float, default=1_000_000, help="runs a mechanism, all told (default 1e6)")
+    auditing.add_argument(
+        "--library",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="audit a released library, installed on demand in its own environment; may be given again, and NAMEs "
+        "choose among its mechanisms ('epsaudit list --library' shows them)",
+    )
+    auditing.add_argument(
+        "--trials", type=float, help="runs a mechanism, all told (default 1e6; 1e5 with --library, which is slower)"
+    )
     auditing.add_argument(
         "--confidence", type=float, default=0.95, help="of all bounds together, shared equally (default 0.95)"
     )
@@ -80,15 +91,16 @@ def add(commands: Any) -> None:
 
 
 def _audit(options: argparse.Namespace) -> int:
-    trials = whole_at_least(options.trials, LEAST_TRIALS, "--trials")
+    given = options.trials if options.trials is not None else 100_000 if options.library else 1_000_000
+    trials = whole_at_least(given, LEAST_TRIALS, "--trials")
     confidence = fraction(options.confidence, "--confidence", open_below=True)
     if options.seed is not None:
         entropy(options.seed)
     if options.jobs is not None and options.jobs == 0:
         raise AuditError("--jobs is 0; it must be a number of workers, or negative to count back from all cores.")
-    entries = _entries(options)
     if options.out is not None:
         _writable(options.out)
+    entries, missing = _of_libraries(options) if options.library else (_entries(options), [])
 
     done: list[AuditResult] = []
     status = AS_EXPECTED
@@ -123,7 +135,9 @@ def _audit(options: argparse.Namespace) -> int:
         print(f"epsaudit: interrupted; {_kept(options, done)}.", file=sys.stderr)
         return status
     _show(done, confidence, seed)
-    return SURPRISED if any(result.surprising for result in done) else AS_EXPECTED
+    for sentence in missing:
+        print(f"epsaudit: {sentence}", file=sys.stderr)
+    return SURPRISED if missing or any(result.surprising for result in done) else AS_EXPECTED
 
 
 def _kept(options: argparse.Namespace, done: Sequence[AuditResult]) -> str:
@@ -149,6 +163,27 @@ def _entries(options: argparse.Namespace) -> list[Entry]:
     pairs = [DatasetPair(_dataset(x), _dataset(x_prime)) for x, x_prime in options.pair]
     mechanism: Any = command(options.program, pairs=pairs, timeout=finite_at_least(options.timeout, 0.0, "--timeout"))
     return [Entry(mechanism.name, mechanism, _claim(options))]
+
+
+def _of_libraries(options: argparse.Namespace) -> tuple[list[Entry], list[str]]:
+    """Install the libraries; return the entries to audit, and why the others cannot be."""
+    if options.program is not None or options.pair or _claims(options):
+        raise AuditError(
+            "--library knows its programs, pairs and claims; --command and what goes with it are another way."
+        )
+    if options.cluster is not None:
+        raise AuditError("--library runs in environments of this machine; it does not go with --cluster.")
+    found = [library(name) for name in dict.fromkeys(options.library)]
+    entries: list[Entry] = []
+    missing: list[str] = []
+    for one, rows in zip(found, matching(found, options.names).values(), strict=True):
+        try:
+            entries += one.entries(rows) if rows else []
+        except AuditError as error:
+            missing.append(str(error))
+    if not entries:
+        raise AuditError(" ".join(missing))
+    return entries, missing
 
 
 def _claims(options: argparse.Namespace) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """One virtual environment a library version: built on demand, cached outside the repository, never half there.
 
 A file of pinned requirements and the Pythons that it wants enter; the path of a Python leaves in which exactly these
-packages are installed, or `NotInstalled` with the reason. Environments are built under another name and renamed when
-they are complete, under a lock, so that no process ever uses one that another is still building. They stand in
+packages are installed, or `NotInstalledError` with the reason. Environments are built under another name and renamed
+when they are complete, under a lock, so that no process ever uses one that another is still building. They stand in
 $EPSAUDIT_LIBRARIES, by default $XDG_CACHE_HOME/epsaudit/libraries or ~/.cache/epsaudit/libraries; any of them may be
 deleted.
 """
@@ -32,7 +32,7 @@ SECONDS = 1200.0
 LONGEST_REASON = 400
 
 
-class NotInstalled(AuditError):
+class NotInstalledError(AuditError):
     """A library version that cannot be had on this machine; the message is the sentence that reports say.
 
     Attributes
@@ -114,12 +114,12 @@ class Environment:
         return cache() / f"{self.name}-{self.key(interpreter)}"
 
     def interpreter(self) -> Interpreter:
-        """Find the Python to build it on; raises `NotInstalled` if the machine has none of those wanted."""
+        """Find the Python to build it on; raises `NotInstalledError` if the machine has none of those wanted."""
         for wanted in self.pythons:
             if found := interpreters.find(wanted):
                 return found
         wanted = " or ".join(self.pythons)
-        raise NotInstalled(
+        raise NotInstalledError(
             self.name, f"it wants Python {wanted}, and none is on PATH, in pyenv's versions folder or known to uv."
         )
 
@@ -127,7 +127,7 @@ class Environment:
         """Return its Python if it is built; None if not, or if it cannot be."""
         try:
             python = _python(self.folder(self.interpreter()))
-        except NotInstalled:
+        except NotInstalledError:
             return None
         return python if python.exists() else None
 
@@ -136,7 +136,7 @@ class Environment:
 
         Raises
         ------
-        NotInstalled
+        NotInstalledError
             With the reason, if the machine has no fitting Python or pip fails.
         """
         interpreter = self.interpreter()
@@ -166,11 +166,11 @@ class Environment:
         try:
             done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
-            raise NotInstalled(self.name, f"it took longer than {SECONDS:.0f} seconds.") from None
+            raise NotInstalledError(self.name, f"it took longer than {SECONDS:.0f} seconds.") from None
         except OSError as error:
-            raise NotInstalled(self.name, f"{words[0]} cannot be run ({error.strerror or error}).") from error
+            raise NotInstalledError(self.name, f"{words[0]} cannot be run ({error.strerror or error}).") from error
         if done.returncode != 0:
-            raise NotInstalled(self.name, _reason(done.stderr or done.stdout))
+            raise NotInstalledError(self.name, _reason(done.stderr or done.stdout))
 
 
 def _reason(said: str) -> str:
