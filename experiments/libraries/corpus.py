@@ -1,0 +1,258 @@
+"""Privacy bugs that were publicly reported in released libraries, as a table: report, versions, trigger, claim.
+
+Nothing enters; bugs leave, each with the mechanisms to audit: of affected versions, which must be refuted, and of fixed
+ones or controls, which must not. What was seen of each stands in ``results/library-bugs``, and nowhere here. To add a
+bug, write its adapter and rows, and list it; `experiments.library_bugs` does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from audit.claims import ZCDP, ApproxDP, Claim, PureDP
+from audit.neighbours import DatasetPair
+from experiments.libraries import calculator
+from experiments.libraries.catalogue import (
+    BITS,
+    SCORES,
+    ZERO_OR_ONE,
+    diffprivlib_row,
+    opacus_rows,
+    opendp_row,
+    opendp_rows,
+    regression,
+    smartnoise_rows,
+)
+from experiments.libraries.rows import Row
+
+Role = Literal["affected", "fixed", "control", "not reproduced"]
+MANY, SOME, FEW = 200_000, 100_000, 40_000
+ONE = PureDP(1.0)
+APPROXIMATE = ApproxDP(1.0, 1e-5)
+SIGMA = 4.844805262605389
+"""Noise that diffprivlib's Gaussian mechanism adds at (1, 1e-5): sqrt(2 log(1.25 / delta)) / epsilon."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mechanism of one version, and what it is in the story of a bug.
+
+    Attributes
+    ----------
+    role : 'affected', 'fixed', 'control' or 'not reproduced'
+        'affected' must be refuted; 'fixed' is a later version, 'control' what the bug does not touch in the same one;
+        'not reproduced' is what the report says is affected, and is not.
+    row : Row
+        What is audited.
+    trials : int
+        Runs, all told.
+    calculated : callable, optional
+        What dp-accounting says of the noise as documented.
+    """
+
+    role: Role
+    row: Row
+    trials: int
+    calculated: Callable[[], Claim] | None = None
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A public report.
+
+    Attributes
+    ----------
+    reports : tuple of str
+        'owner/repository#number' of the issue, others on the same bug behind it.
+    title : str
+        What is wrong, in one line.
+    affected, fixed : str
+        Versions, as the reports, the tables below and the releases have them.
+    trigger : str
+        What the audited pair and output do to show it.
+    cases : tuple of Case
+        What is audited.
+    """
+
+    reports: tuple[str, ...]
+    title: str
+    affected: str
+    fixed: str
+    trigger: str
+    cases: tuple[Case, ...]
+
+
+def bits_of_diffprivlib(version: str, kind: str, *, broken: bool = True) -> Case:
+    """A case of diffprivlib's floating-point mechanisms, all bits looked at."""
+    claim = APPROXIMATE if kind == "Gaussian" else ONE
+    given = {"lower": -1024.0, "upper": 1024.0} if kind == "Snapping" else {}
+    pair = DatasetPair(0, 1) if kind == "Geometric" else ZERO_OR_ONE
+    row = diffprivlib_row(f"diffprivlib-{version}", f"{kind.lower()}-bits", claim, kind, pair, bits=broken, **given)
+    calculated = partial(calculator.gaussian, SIGMA, 1e-5) if kind == "Gaussian" else None
+    return Case("affected" if broken else "control", row, MANY, calculated)
+
+
+def bits_of_opendp(version: str, *, broken: bool = False) -> Case:
+    """A case of OpenDP's early Laplace mechanism, all bits looked at."""
+    row = Row(
+        f"opendp-{version}",
+        "laplace-bits",
+        "opendp_early",
+        "laplace",
+        {"scale": 1.0},
+        ONE,
+        ZERO_OR_ONE,
+        expected="violated" if broken else "consistent",
+        source="OpenDP, make_base_laplace; claim by its relation",
+        reason=BITS if broken else "",
+        witnesses="all",
+    )
+    return Case("affected" if broken else "fixed", row, MANY)
+
+
+def of_opendp(version: str, label: str) -> Row:
+    """One of `catalogue.opendp_rows` at a version."""
+    return next(row for row in opendp_rows(f"opendp-{version}") if row.label == label)
+
+
+def response_of_bits(label: str, pair: DatasetPair, *, broken: bool) -> Row:
+    """OpenDP's randomised response on strings of bytes."""
+    return opendp_row(
+        "opendp-0.16.0",
+        label,
+        "response_of_bits",
+        PureDP(2.1972245773362196),
+        pair,
+        f=0.5,
+        expected="violated" if broken else "consistent",
+        reason="strings of different lengths are neighbours, and the output has the input's length" if broken else "",
+    )
+
+
+def bugs() -> list[Bug]:
+    """Return the corpus.
+
+    Examples
+    --------
+    >>> bugs()[0].reports
+    ('IBM/differential-privacy-library#94',)
+    """
+    return [
+        Bug(
+            ("IBM/differential-privacy-library#94",),
+            "Laplace and Gaussian noise leaks by its last bits, although samples are combined to prevent that",
+            "diffprivlib up to 0.6.6, the newest",
+            "open",
+            "answers 0 and 1, noise of scale 1 (Laplace) or 4.84 (Gaussian)",
+            (
+                bits_of_diffprivlib("0.6.6", "Laplace"),
+                bits_of_diffprivlib("0.6.6", "Gaussian"),
+                bits_of_diffprivlib("0.6.6", "Snapping", broken=False),
+                bits_of_diffprivlib("0.6.6", "Geometric", broken=False),
+            ),
+        ),
+        Bug(
+            ("IBM/differential-privacy-library#19",),
+            "Laplace and Gaussian noise leaks by its last bits",
+            "diffprivlib 0.3.0, 0.5.2",
+            "closed, but see #94",
+            "answers 0 and 1, noise of scale 1 (Laplace) or 4.84 (Gaussian)",
+            (
+                bits_of_diffprivlib("0.3.0", "Laplace"),
+                bits_of_diffprivlib("0.3.0", "Gaussian"),
+                bits_of_diffprivlib("0.5.2", "Laplace"),
+                bits_of_diffprivlib("0.5.2", "Gaussian"),
+                bits_of_diffprivlib("0.5.2", "Snapping", broken=False),
+            ),
+        ),
+        Bug(
+            ("IBM/differential-privacy-library#104", "IBM/differential-privacy-library#105"),
+            "LinearRegression takes the sensitivity of x^2 from the lower bound, used twice: none at bounds (0, 1)",
+            "diffprivlib 0.6.6, the newest",
+            "open",
+            "two records (x, 0); x of one is 0 or 1: the slope's noise is divided by an exact sum of x^2 of 1 or 2",
+            (
+                Case("affected", regression("diffprivlib-0.6.6", 0.0), FEW),
+                Case("control", regression("diffprivlib-0.6.6", -1.0), FEW),
+            ),
+        ),
+        Bug(
+            ("opendp/opendp#414",),
+            "Laplace noise leaks by its last bits",
+            "opendp 0.2.4, 0.4.0",
+            "0.6.2",
+            "answers 0 and 1, noise of scale 1",
+            (
+                bits_of_opendp("0.2.4", broken=True),
+                bits_of_opendp("0.4.0", broken=True),
+                bits_of_opendp("0.6.2"),
+                Case("fixed", of_opendp("0.16.0", "laplace"), MANY),
+            ),
+        ),
+        Bug(
+            ("opendp/smartnoise-sdk#622",),
+            "the covariance released is that of the data before clipping",
+            "smartnoise-synth 1.0.5",
+            "1.0.6",
+            "four records in the unit square, one of which is 1000 instead of 1, out of its bounds",
+            (
+                Case("affected", smartnoise_rows("smartnoise-synth-1.0.5")[0], FEW),
+                Case("fixed", smartnoise_rows("smartnoise-synth-1.0.6")[0], FEW),
+            ),
+        ),
+        Bug(
+            ("meta-pytorch/opacus#571", "meta-pytorch/opacus#819"),
+            "noise is divided by an expected batch size that is computed from the private number of records",
+            "opacus 1.0.0 to 1.6.0, the newest",
+            "open",
+            "3 and 4 records at batch size 2, one step, 64 weights: batches of 1 and 2 are expected. The control has 4 "
+            "and 5 at batch size 3, where 2 are expected of both",
+            tuple(
+                Case(role, row, FEW, partial(calculator.sampled_gaussian, 2.0, 0.5, 1e-5))
+                for role, row in zip(("affected", "control"), opacus_rows(), strict=True)
+            ),
+        ),
+        Bug(
+            ("opendp/opendp#2922",),
+            "the threshold mechanisms release counts at the threshold, and delta does not count them",
+            "opendp 0.14.0 to 0.16.0, the newest",
+            "open",
+            "a name that one person has or nobody, threshold 5, whole counts. The control has counts that are floats",
+            (
+                Case("affected", of_opendp("0.14.0", "threshold"), SOME),
+                Case("affected", of_opendp("0.16.0", "threshold"), SOME),
+                Case("control", of_opendp("0.16.0", "threshold-of-floats"), SOME),
+            ),
+        ),
+        Bug(
+            ("opendp/opendp#2930",),
+            "randomised response on bits tells the length of its input, and its domain has all lengths",
+            "opendp 0.16.0, the newest",
+            "open",
+            "bytes 01 and 0100, at discrete distance 1. The control has 01 and 00",
+            (
+                Case("affected", response_of_bits("bits-of-two-lengths", DatasetPair("01", "0100"), broken=True), FEW),
+                Case("control", response_of_bits("bits-of-one-length", DatasetPair("01", "00"), broken=False), FEW),
+            ),
+        ),
+        Bug(
+            ("opendp/opendp#2911",),
+            "noisy max is said to be permute-and-flip with the zCDP of the exponential mechanism",
+            "none: no wheel from 0.14.0 to 0.16.0 shows it; under zCDP they draw from the exponential mechanism",
+            "closed",
+            "scores (0, 0) and (1, -1) at scale 1, as in the report: permute-and-flip would lose rho = 0.689 or more",
+            tuple(
+                Case("not reproduced", noisy_max(version), SOME)
+                for version in ("0.14.0", "0.14.1", "0.14.2", "0.15.0", "0.15.1", "0.16.0")
+            ),
+        ),
+    ]
+
+
+def noisy_max(version: str) -> Row:
+    """OpenDP's noisy max under zCDP."""
+    given = {"scale": 1.0, "measure": "zero_concentrated_divergence"}
+    return opendp_row(f"opendp-{version}", "noisy-max-zcdp", "noisy_max", ZCDP(0.5), SCORES, **given)

@@ -1,0 +1,206 @@
+"""Privacy bugs of released libraries, found again by audit: each affected version, each fixed one, each control.
+
+The table of reports is `experiments.libraries.corpus`. The study expects that every affected version is refuted and no
+other row is; all bounds hold together at 99.9 % (Bonferroni), so that a fixed version is refuted by chance with
+probability 1e-3 at most in the whole table. Every version runs in an environment of its own, which is built on demand
+from the package registry; a version that cannot be installed stands in the table with the reason, and the study ends
+with an error that names it.
+
+Libraries draw their own randomness: the same seed gives the same table up to chance, not the same counts. Every row
+has its result file ``audits/NAME.json``, which `epsaudit verify` recomputes. With ``quick`` nothing is installed or
+run: the table is made anew from the result files that stand in the repository.
+
+Run ``epsaudit experiment run library-bugs``: about ten minutes, and 2 GB of environments in the cache.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from audit import AuditResult, audit
+from audit.errors import AuditError
+from audit.reporting.columns import Column
+from audit.reporting.escaping import markdown
+from audit.reporting.figure import certified_against_proven
+from audit.reporting.numbers import lower, percent, plain
+from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from audit.results import load, save, write_whole
+from audit.suite import entry_seed
+from experiments.libraries.corpus import Bug, Case, bugs
+from experiments.libraries.environments import NotInstalledError
+
+STORED = Path(__file__).parents[1] / "results" / "library-bugs"
+TOGETHER = 0.999
+"""Confidence of all bounds together."""
+COLUMNS = (
+    Column("report", "report", width="4.2cm"),
+    Column("mechanism", "version and mechanism", "code", width="4.2cm"),
+    Column("role", "is"),
+    Column("claim", "claim", "formula"),
+    Column("certified", "certified", "lower"),
+    Column("verdict", "verdict"),
+)
+
+
+def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+    """Audit every case of the corpus and write page, data, table, figure and a result file each to ``out``.
+
+    Parameters
+    ----------
+    out : Path
+        Folder to write to; made if missing.
+    seed : int
+        Root of the audits' own random streams; the libraries' are not reproducible.
+    quick : bool
+        Make the table from the stored result files instead: no network, no environment.
+
+    Raises
+    ------
+    AuditError
+        After everything is written, if a version could not be installed or a verdict is not as expected.
+    """
+    found, missing = stored() if quick else audited(out, seed)
+    rows = [row(bug, case, found, missing) for bug in bugs() for case in bug.cases]
+    done = list(found.values())
+    together = 1.0 - sum(1.0 - result.confidence for result in done)
+    write_data(out, rows, seed=seed, confidence=together)
+    write_figure(out / "library-bugs", certified_against_proven(done, together))
+    caption = (
+        "Publicly reported privacy bugs of released libraries, audited: lower bounds on the claim's parameter, all of "
+        f"which hold together at {percent(together)} confidence."
+    )
+    write_table(out, rows, COLUMNS, caption)
+    write_whole(out / "README.md", page(rows, together))
+    amiss = "; ".join(f"{one['mechanism']}: {one['verdict']}" for one in rows if one["verdict"] != one["expected"])
+    if amiss:
+        raise AuditError(f"The table in {out} is not as expected: {amiss}.")
+
+
+def audited(out: Path, seed: int) -> tuple[dict[str, AuditResult], dict[str, str]]:
+    """Audit what can be installed; results by name, each in its file, and for the others the reason."""
+    cases = [case for bug in bugs() for case in bug.cases]
+    each = 1.0 - (1.0 - TOGETHER) / len(cases)
+    found: dict[str, AuditResult] = {}
+    missing: dict[str, str] = {}
+    for case in cases:
+        started = time.perf_counter()
+        try:
+            result = run(case, each, seed)
+        except AuditError as error:
+            installed = not isinstance(error, NotInstalledError)
+            missing[case.row.name] = f"not audited: {error}" if installed else f"not installed: {error.reason}"
+            print(f"{case.row.name}: {missing[case.row.name]}", flush=True)
+            continue
+        found[case.row.name] = result
+        save([result], out / file_of(case))
+        bound = f"{result.claim.symbol} >= {lower(result.lower_bound)} of {plain(result.proven)}"
+        print(f"{case.row.name}: {result.verdict}, {bound}, {time.perf_counter() - started:.0f} seconds", flush=True)
+    return found, missing
+
+
+def run(case: Case, confidence: float, seed: int) -> AuditResult:
+    """Audit one case; the library's version and its Python join the result's provenance."""
+    entry = case.row.entry()
+    result = audit(
+        entry.mechanism,
+        trials=case.trials,
+        confidence=confidence,
+        seed=entry_seed(seed, entry.name),
+        witnesses=entry.witnesses,
+    )
+    ran_on = {"library": case.row.version, "library python": case.row.environment.interpreter().version}
+    return dataclasses.replace(result, expected=entry.expected, provenance={**result.provenance, **ran_on})
+
+
+def stored() -> tuple[dict[str, AuditResult], dict[str, str]]:
+    """Read the result files of the repository; rows without one say so."""
+    found: dict[str, AuditResult] = {}
+    missing: dict[str, str] = {}
+    for case in (case for bug in bugs() for case in bug.cases):
+        path = STORED / file_of(case)
+        if path.exists():
+            (found[case.row.name],) = load(path)
+        else:
+            missing[case.row.name] = "no result is stored"
+    if not found:
+        raise AuditError(f"There are no results in {STORED}; run the study without --quick, in a checkout.")
+    return found, missing
+
+
+def file_of(case: Case) -> str:
+    """Name of a case's result file, below the study's folder."""
+    return f"audits/{case.row.name.replace('/', '.')}.json"
+
+
+def row(bug: Bug, case: Case, found: Mapping[str, AuditResult], missing: Mapping[str, str]) -> dict[str, Any]:
+    """One row of the table."""
+    result = found.get(case.row.name)
+    return {
+        "report": ", ".join(bug.reports),
+        "mechanism": case.row.name,
+        "role": case.role,
+        "claim": str(case.row.promise),
+        "dp-accounting": None if case.calculated is None else str(case.calculated()),
+        "parameter": case.row.promise.symbol,
+        "claimed": case.row.promise.parameter,
+        "certified": None if result is None else result.lower_bound,
+        "confidence": None if result is None else result.confidence,
+        "trials": None if result is None else result.trials,
+        "pair": str(case.row.pair) if result is None else result.pair,
+        "event": None if result is None else str(result.witness),
+        "counts": None if result is None else result.describe_counts(),
+        "verdict": missing[case.row.name] if result is None else result.verdict,
+        "expected": case.row.expected,
+        "file": None if result is None else file_of(case),
+    }
+
+
+def page(rows: Sequence[dict[str, Any]], together: float) -> str:
+    """Write the page."""
+    refuted = sum(one["verdict"] == "violated" for one in rows)
+    lines = [
+        "# Known privacy bugs of released libraries, found again",
+        "",
+        "Each row is a released version, installed from the package registry into an environment of its own and run as",
+        "a user would. *Affected* versions should be refuted; *fixed* versions and *controls* should not: that they",
+        f"are not refuted is no proof. {refuted} of {len(rows)} rows are refuted. Bounds are lower bounds on the claim's",
+        f"own parameter and hold all together at {percent(together)} confidence. *dp-accounting* is what that library",
+        "calculates for the noise as documented, in real numbers.",
+        "",
+    ]
+    by_name = {one["mechanism"]: one for one in rows}
+    for bug in bugs():
+        links = ", ".join(f"[{report}](https://github.com/{report.replace('#', '/issues/')})" for report in bug.reports)
+        lines += [
+            f"## {bug.title[0].upper()}{bug.title[1:]}",
+            "",
+            f"{links}. Affected: {bug.affected}; fixed: {bug.fixed}. Trigger: {bug.trigger}.",
+            "",
+            "| version and mechanism | is | claim | dp-accounting | certified | runs | event | verdict |",
+            "|---|---|---|---|---|---|---|---|",
+            *(_line(by_name[case.row.name]) for case in bug.cases),
+            "",
+        ]
+    lines += [
+        "The counts behind each bound are in `audits/`; `epsaudit verify results/library-bugs/audits/NAME.json` computes",
+        "it from them. Made by `epsaudit experiment run library-bugs`.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(one: Mapping[str, Any]) -> str:
+    name, calculated = f"`{one['mechanism']}`", one["dp-accounting"] or "-"
+    start = f"| {name} | {one['role']} | {one['claim']} | {calculated} |"
+    if one["certified"] is None:
+        return f"{start} - | - | - | {markdown(one['verdict'])} |"
+    bound = f"{one['parameter']} ≥ {lower(one['certified'])}"
+    event = f"{markdown(one['event'])}: {one['counts']}"
+    return f"{start} {bound} | {one['trials']:,} | {event} | {one['verdict']} |"
+
+
+if __name__ == "__main__":
+    run_as_script(main, __doc__, "results/library-bugs")
