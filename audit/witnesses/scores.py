@@ -113,6 +113,11 @@ class PiecewiseRatio:
     interval_values: Floats
     smooth = False
 
+    @property
+    def pieces(self) -> int:
+        """How many intervals and atoms its events may be made of."""
+        return len(self.interval_values) + len(self.atoms)
+
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         """See `Score`."""
         values = np.full(len(outputs), np.nan)

@@ -31,9 +31,10 @@ CAUTION = 2.0
 PLACES = ((0.5, 8), (1.0, 4))
 """How many scores are rehearsed: so many by the bound predicted with half the caution, more by that with all of it."""
 WORTH_A_REHEARSAL = 1.25
-DOUBT_AFTER_LUCK = 1.5
+DOUBT_AFTER_LUCK, DOUBT_OF_COUNTS = 1.5, 2.0
+FEW_PIECES = 4
 EASY_TO_READ, HARD_TO_READ = 0.001, 0.02
-"""Shares by which a score must beat the simpler ones before it: one feature, or a sum or tree of many."""
+"""Shares by which a score must beat the simpler ones before it: tails of one feature, or many pieces, a sum, a tree."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,9 @@ class Choice:
     """A witness, the certificate to use with it, and the bound that training predicts for the two.
 
     The significance compares choices of which no bound above 0 is predicted: correct less wrong guesses in training,
-    in standard deviations and seen pessimistically. ``learnt`` says whether the witness cuts a learnt score.
+    in standard deviations and seen pessimistically. ``learnt`` says whether the witness cuts a learnt score, and
+    ``by_counts`` is the bound that the event's own counts promise, doubted twice as much: little for a rare event that
+    was lucky, or is only inferred.
     """
 
     witness: Witness
@@ -49,6 +52,7 @@ class Choice:
     predicted: float
     significance: float = -math.inf
     learnt: bool = False
+    by_counts: float = 0.0
 
 
 def choose(
@@ -110,8 +114,12 @@ class Shortlist:
 
     @property
     def unsettled(self) -> bool:
-        """Whether a rehearsal may gain more than the runs that it costs; learnt scores promise more than they keep."""
-        return self.choice.learnt or self.hope > WORTH_A_REHEARSAL * self.choice.predicted
+        """Whether a rehearsal may gain more than the runs that it costs.
+
+        Learnt scores and rare events promise more than they keep.
+        """
+        hope, predicted, by_counts = self.hope, self.choice.predicted, self.choice.by_counts
+        return self.choice.learnt or hope > WORTH_A_REHEARSAL * predicted or predicted > WORTH_A_REHEARSAL * by_counts
 
     def watch(self, outputs: Outputs, outputs_prime: Outputs) -> Shortlist:
         """Let every contender see fresh outputs, equally many a side."""
@@ -136,13 +144,16 @@ def best_of(contenders: Iterable[Contender], claim: Claim, runs: int, confidence
     """Cut every contender where it promises most, and return the most promising; near ties go to the simpler one."""
     anything = Witness(Region(intervals=(Interval(),)), None)  # for outputs on which no family has an opinion
     best = Choice(anything, MembershipGame() if claim.claimed_point is not None else Box(), 0.0)
-    merit = (0.0, -math.inf)
+    merit, winner = (0.0, -math.inf), None
     for contender in contenders:
-        margin = HARD_TO_READ if contender.learnt else EASY_TO_READ
         for candidate in _candidates(contender.cuts(doubt), claim, runs, confidence):
-            if candidate.clearly_beats(merit, margin):
-                best, merit = candidate.choice(contender), candidate.merit
-    return best
+            if candidate.clearly_beats(merit, contender.margin):
+                best, merit, winner = candidate.choice(contender), candidate.merit, (contender, candidate)
+    if winner is None:
+        return best
+    contender, candidate = winner
+    by_counts = candidate.bound(contender.counted(doubt * DOUBT_OF_COUNTS), claim, runs, confidence)
+    return replace(best, by_counts=by_counts)
 
 
 @dataclass(frozen=True)
@@ -184,6 +195,11 @@ class Contender:
         """Whether only outputs that it was not fitted on can judge it."""
         return bool(getattr(self.score, "learnt", False))
 
+    @property
+    def margin(self) -> float:
+        """Share by which it must beat the simpler ones before it."""
+        return HARD_TO_READ if self.learnt or getattr(self.score, "pieces", 1) > FEW_PIECES else EASY_TO_READ
+
     def afresh(self) -> Contender:
         """Return the same score and cuts before anybody judged it: what was seen so far only helps with the shape."""
         nothing = _halves(self.thresholds, np.empty(0), np.empty(0))
@@ -197,11 +213,19 @@ class Contender:
 
     def cuts(self, doubt: float = 1.0) -> _Cuts:
         """How often each cut is expected to be seen; ``doubt`` scales the caution."""
-        seen, curve = self.seen[0] + self.seen[1], None
+        curve = None
         if self.score.smooth and self.learnt:  # a learnt score flatters the outputs it was learnt on
             curve = smooth(_centres(self.thresholds), *self.seen)
         elif self.score.smooth and len(self.thresholds) > FEW_VALUES:  # a handful is better counted than bent
-            curve = smooth(_centres(self.thresholds), self.fitting, seen)
+            curve = smooth(_centres(self.thresholds), self.fitting, self.seen[0] + self.seen[1])
+        return self._cuts(curve, doubt)
+
+    def counted(self, doubt: float = 1.0) -> _Cuts:
+        """As `cuts`, by counts alone: no smooth curve tells of rare events from commoner ones."""
+        return self._cuts(None, doubt)
+
+    def _cuts(self, curve: Curve | None, doubt: float) -> _Cuts:
+        seen = self.seen[0] + self.seen[1]
         upper, lower = (_tails(tail, i, seen, curve, self.size) for i, tail in enumerate((_from_above, _from_below)))
         return _Cuts(self.thresholds, upper, lower, self.size, doubt)
 
@@ -293,6 +317,11 @@ class _Candidate:
         up, low = int(upper[index]), int(lower[index])
         lead = float((counts.correct - counts.wrong)[index] / counts.runs)
         return cls(float(bounds[index]), lead, certificate, up if up >= 0 else None, low if low >= 0 else None)
+
+    def bound(self, cuts: _Cuts, claim: Claim, runs: int, confidence: float) -> float:
+        """Return the bound that the same certificate and event are expected to give where ``cuts`` tells the counts."""
+        upper, lower = (np.array([-1 if place is None else place]) for place in (self.upper, self.lower))
+        return float(self.certificate.parameter(claim, _predict(cuts, upper, lower, runs), confidence)[0])
 
     def choice(self, contender: Contender) -> Choice:
         score, thresholds = contender.score, contender.thresholds

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, ndtri
+from scipy.special import expit, log_expit, logit, ndtri
 
 Floats = NDArray[np.float64]
 STANDARD_ERRORS = 2.0
@@ -19,6 +19,9 @@ PENALTY = 1.0
 NO_IDEA = 1e3
 """Standard error of a log ratio of which nothing is known."""
 KNOTS = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
+ENDS = (0.0, 0.03, 0.1, 0.17, 0.24, 0.31, 0.38, 0.45, 0.5)
+"""Ranks where a ramp may begin to rise; it may end as far from the top. The log ratio of a bounded loss ends flat."""
+NEWTON_STEPS = 8
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,9 @@ class Curve:
 
 
 def smooth(centres: Floats, fitting: Binned, judging: Binned) -> Curve:
-    """Estimate the log ratio of the two sides along a score by the best of a few curves.
+    """Estimate the log ratio of the two sides along a score by the best of some curves.
 
+    Most are ramps, since a bounded loss is flat in the tails, and a line that goes on rising there promises too much.
     Every curve is a logistic regression fitted on ``fitting``; the one with the least loss on ``judging`` is fitted
     again on both.
 
@@ -66,17 +70,18 @@ def smooth(centres: Floats, fitting: Binned, judging: Binned) -> Curve:
     if not (np.any(both.counts) and np.any(both.counts_prime)):
         return Curve(np.zeros(len(centres)), np.full(len(centres), NO_IDEA))
 
-    def loss(basis: Floats) -> float:
-        logit = _fit(basis, fitting)
-        return -float(judging.counts @ log_expit(logit) + judging.counts_prime @ log_expit(-logit))
+    def loss(log_ratio: Floats) -> Floats:
+        return -(log_expit(log_ratio) @ judging.counts + log_expit(-log_ratio) @ judging.counts_prime)
 
-    basis = min(_bases(centres, both.pooled), key=loss)
-    logit = _fit(basis, both)
+    ramps = _ramps(centres, both.pooled)
+    best_ramp = ramps[np.argmin(loss(_fit_ramps(ramps, fitting)))][:, None]
+    basis = min([best_ramp, *_bent(centres, both.pooled)], key=lambda basis: float(loss(_fit(basis, fitting))))
+    log_ratio = _fit(basis, both)
     design = np.column_stack([np.ones(len(basis)), basis])
-    information = (design * (both.pooled * expit(logit) * expit(-logit))[:, None]).T @ design
+    information = (design * (both.pooled * expit(log_ratio) * expit(-log_ratio))[:, None]).T @ design
     information += PENALTY * np.eye(len(information))
     variance = np.einsum("ij,jk,ik->i", design, np.linalg.inv(information), design)
-    return Curve(logit, np.sqrt(np.maximum(variance, 0.0)))
+    return Curve(log_ratio, np.sqrt(np.maximum(variance, 0.0)))
 
 
 def keep_near(estimate: Floats, seen: Floats, size: int) -> Floats:
@@ -85,21 +90,62 @@ def keep_near(estimate: Floats, seen: Floats, size: int) -> Floats:
     return np.clip(estimate, np.maximum(seen - slack, 0.0), np.minimum(seen + slack, size))
 
 
-def _bases(centres: Floats, weights: Floats) -> list[Floats]:
-    """Regressors for the log ratio: linear, piecewise linear, and piecewise linear in normal scores."""
-    total = np.sum(weights)
-    if len(centres) < 3 or total == 0.0:
-        return [np.zeros((len(centres), 1))]
-    ranks = (np.cumsum(weights) - weights / 2 + 0.5) / (total + 1.0)
-    scores = ndtri(ranks)
+def _regressors(centres: Floats, weights: Floats) -> tuple[Floats, list[Floats]]:
+    """Ranks in (0, 1) of the bins, and what a log ratio may be linear in: the score itself, and its normal score."""
+    ranks = (np.cumsum(weights) - weights / 2 + 0.5) / (np.sum(weights) + 1.0)
     low, middle, high = np.interp((0.25, 0.5, 0.75), ranks, centres)
     spread = high - low or float(np.ptp(centres)) or 1.0
-    position = np.clip((centres - middle) / spread, -1e3, 1e3)
-    bases = [position[:, None], scores[:, None]]
-    for regressor in (position, scores):
+    return ranks, [np.clip((centres - middle) / spread, -1e3, 1e3), ndtri(ranks)]
+
+
+def _ramps(centres: Floats, weights: Floats) -> Floats:
+    """Regressors that rise on one stretch and are flat on either side of it, shape (ramps, bins)."""
+    if len(centres) < 3 or not np.any(weights):
+        return np.zeros((1, len(centres)))
+    ranks, regressors = _regressors(centres, weights)
+    score, normal_score = regressors
+    ends = [np.interp((low, 1.0 - high), ranks, score) for low in ENDS for high in ENDS if low + high < 1.0]
+    ramps = np.stack([normal_score, *(np.clip(score, *between) for between in ends)])
+    spread = np.sqrt(
+        np.average((ramps - np.average(ramps, axis=1, weights=weights)[:, None]) ** 2, axis=1, weights=weights)
+    )
+    return ramps / np.maximum(spread, 1e-9)[:, None]
+
+
+def _bent(centres: Floats, weights: Floats) -> list[Floats]:
+    """Piecewise linear regressors, which may rise and fall, each of shape (bins, regressors)."""
+    if len(centres) < 3 or not np.any(weights):
+        return []
+    ranks, regressors = _regressors(centres, weights)
+    bases = []
+    for regressor in regressors:
         knots = np.unique(np.interp(KNOTS, ranks, regressor))
-        bases.append(np.column_stack([regressor, np.maximum(regressor[:, None] - knots, 0.0)]))
+        bent = np.clip(regressor, knots[0], knots[-1])
+        bases.append(np.column_stack([bent, np.maximum(bent[:, None] - knots[1:-1], 0.0)]))
     return [basis / np.maximum(np.sqrt(np.average(basis**2, axis=0, weights=weights)), 1e-9) for basis in bases]
+
+
+def _fit_ramps(ramps: Floats, binned: Binned) -> Floats:
+    """As `_fit`, on every ramp by itself, all at once by Newton's method; shape (ramps, bins)."""
+    if not (np.any(binned.counts) and np.any(binned.counts_prime)):
+        return np.zeros(ramps.shape)
+    ramps = ramps - np.average(ramps, axis=1, weights=binned.pooled)[:, None]
+    height = np.full(len(ramps), logit(np.sum(binned.counts) / np.sum(binned.pooled)))
+    slope = np.zeros(len(ramps))
+    for _ in range(NEWTON_STEPS):
+        share = expit(height[:, None] + slope[:, None] * ramps)
+        residual = binned.counts - binned.pooled * share
+        weight = binned.pooled * share * (1.0 - share)
+        first = np.sum(residual, axis=1), np.sum(residual * ramps, axis=1) - PENALTY * slope
+        flat, mixed, steep = (
+            np.sum(weight, axis=1),
+            np.sum(weight * ramps, axis=1),
+            np.sum(weight * ramps**2, axis=1) + PENALTY,
+        )
+        determinant = np.maximum(flat * steep - mixed**2, 1e-9)
+        height += np.clip((steep * first[0] - mixed * first[1]) / determinant, -1.0, 1.0)
+        slope += np.clip((flat * first[1] - mixed * first[0]) / determinant, -1.0, 1.0)
+    return height[:, None] + slope[:, None] * ramps
 
 
 def _fit(basis: Floats, binned: Binned) -> Floats:
