@@ -165,11 +165,11 @@ def page(rows: Sequence[dict[str, Any]], together: float) -> str:
     lines = [
         "# Known privacy bugs of released libraries, found again",
         "",
-        "Each row is a released version, installed from the package registry into an environment of its own and run as",
-        "a user would. *Affected* versions should be refuted; *fixed* versions and *controls* should not: that they",
-        f"are not refuted is no proof. {refuted} of {len(rows)} rows are refuted. Bounds are lower bounds on the claim's",
-        f"own parameter and hold all together at {percent(together)} confidence. *dp-accounting* is what that library",
-        "calculates for the noise as documented, in real numbers.",
+        "Each row is a released version, installed from the package registry into an environment of its own and run",
+        "as a user would. *Affected* versions should be refuted; *fixed* versions and *controls* should not: that they",
+        f"are not refuted is no proof. {refuted} of {len(rows)} rows are refuted. Bounds are lower bounds on the",
+        f"claim's own parameter and hold all together at {percent(together)} confidence. *dp-accounting* is what that",
+        "library calculates for the noise as documented, in real numbers.",
         "",
     ]
     by_name = {one["mechanism"]: one for one in rows}
@@ -186,8 +186,8 @@ def page(rows: Sequence[dict[str, Any]], together: float) -> str:
             "",
         ]
     lines += [
-        "The counts behind each bound are in `audits/`; `epsaudit verify results/library-bugs/audits/NAME.json` computes",
-        "it from them. Made by `epsaudit experiment run library-bugs`.",
+        "The counts behind each bound are in `audits/`, and `epsaudit verify results/library-bugs/audits/NAME.json`",
+        "computes it from them. Made by `epsaudit experiment run library-bugs`.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -1,0 +1,238 @@
+"""Environments of library versions: found, keyed, built whole or not at all, and never silently missing; no network."""
+
+import ast
+import subprocess
+import sys
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from audit import AuditError, DatasetPair, audit, claims, command
+from experiments.libraries import environments, interpreters
+from experiments.libraries.environments import Environment, NotInstalledError, cache
+from experiments.libraries.interpreters import Interpreter
+from experiments.libraries.rows import ADAPTERS, Row
+from experiments.libraries.versions import ENVIRONMENTS
+
+RNG = np.random.default_rng(0)  # which picks seeds that these programs have no use for
+HERE = ".".join(map(str, sys.version_info[:2]))
+TOY = """
+import random
+SCALE = 0.5
+def noisy(value):
+    return value + SCALE * (random.SystemRandom().expovariate(1) - random.SystemRandom().expovariate(1))
+"""
+ADAPTER = """
+import toynoise
+from serving import repeated, serve
+
+def noisy(epsilon):
+    return {"kind": "PureDP", "epsilon": epsilon}, repeated(toynoise.noisy)
+
+serve(noisy)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    """A folder with the wheel of a library whose noise has half the scale that it needs."""
+    folder = tmp_path_factory.mktemp("wheels")
+    about = "toynoise-1.0.dist-info"
+    with zipfile.ZipFile(folder / "toynoise-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("toynoise/__init__.py", TOY)
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: toynoise\nVersion: 1.0\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", "")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def offline(wheels, tmp_path_factory):
+    """No registry, only the folder of wheels; environments in a folder of the test's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_NO_INDEX", "1")
+        patch.setenv("PIP_FIND_LINKS", str(wheels))
+        patch.setenv("EPSAUDIT_LIBRARIES", str(tmp_path_factory.mktemp("libraries")))
+        yield
+
+
+def written(folder, text, name="toynoise-1.0", pythons=(HERE,), **more):
+    path = folder / f"{name}.txt"
+    path.write_text(text)
+    return Environment(name, pythons, requirements=path, **more)
+
+
+class TestInterpreters:
+    def test_the_running_version_is_found_outside_its_virtual_environment(self):
+        found = interpreters.find(HERE)
+        asked = subprocess.run(
+            [found.path, "-c", "import sys; print(sys.prefix == sys.base_prefix)"], capture_output=True
+        )
+        assert asked.stdout.strip() == b"True"
+        assert found.version.startswith(f"{HERE}.")
+
+    @pytest.mark.parametrize("says", ["exit 127", "echo nonsense", 'echo \'["3.11.0", "/x", "CPython"]\''])
+    def test_a_shim_that_does_not_run_or_lies_is_passed_over(self, says, tmp_path, monkeypatch):
+        shim = tmp_path / "python9.9"
+        shim.write_text(f"#!/bin/sh\n{says}\n")
+        shim.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+        assert interpreters.find.__wrapped__("9.9") is None
+
+    def test_pyenvs_newest_patch_version_comes_first(self, tmp_path, monkeypatch):
+        for patch in ("9", "18", "10"):
+            python = tmp_path / "versions" / f"9.8.{patch}" / "bin" / "python"
+            python.parent.mkdir(parents=True)
+            python.write_text(f'#!/bin/sh\necho \'["9.8.{patch}", "\'$0\'", "CPython"]\'\n')
+            python.chmod(0o755)
+        monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+        assert interpreters.find.__wrapped__("9.8").version == "9.8.18"
+
+
+class TestKeys:
+    def test_another_pin_or_another_python_is_another_environment(self, tmp_path):
+        one, python = written(tmp_path, "a==1\nb==2\n", "one"), Interpreter("3.11.7", "/usr/bin/python3.11")
+        same = written(tmp_path, "# in another order\nb == 2\nA==1  # why\n", "same")
+        assert one.key(python) == same.key(python)
+        others = [
+            written(tmp_path, "a==1\nb==3\n", "other").key(python),
+            one.key(Interpreter("3.11.8", "/usr/bin/python3.11")),
+            one.key(Interpreter("3.11.7", "/opt/python3.11")),
+        ]
+        assert len({one.key(python), *others}) == 4
+
+    @pytest.mark.parametrize("line", ["numpy", "numpy>=1.0", "==1.0", "--index-url https://elsewhere"])
+    def test_what_is_not_pinned_is_refused(self, line, tmp_path):
+        with pytest.raises(AuditError, match="write every requirement as 'name==version'"):
+            written(tmp_path, f"a==1\n{line}\n")
+
+    def test_a_version_without_requirements_is_a_sentence(self):
+        with pytest.raises(AuditError, match="cannot be read"):
+            Environment("nothing-1.0", (HERE,))
+
+    def test_the_cache_is_where_variables_say(self, monkeypatch):
+        monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+        monkeypatch.delenv("EPSAUDIT_LIBRARIES", raising=False)
+        assert cache() == Path("/somewhere/epsaudit/libraries")
+        monkeypatch.setenv("EPSAUDIT_LIBRARIES", "/elsewhere")
+        assert cache() == Path("/elsewhere")
+
+    def test_every_file_of_requirements_belongs_to_a_version_and_pins_the_library_at_it(self):
+        assert {path.stem for path in environments.REQUIREMENTS.glob("*.txt")} == set(ENVIRONMENTS)
+        for name, environment in ENVIRONMENTS.items():
+            library, _, version = name.rpartition("-")
+            assert environment.pins[library] == version
+
+
+@pytest.mark.usefixtures("offline")
+class TestBuilding:
+    def test_a_library_is_installed_audited_and_refuted_from_its_own_environment(self, tmp_path, capfd, monkeypatch):
+        environment = written(tmp_path, "toynoise==1.0\n")
+        assert environment.built() is None
+        folder = environment.folder(environment.interpreter())
+        leftover = folder.with_name(f"{folder.name}.partial")
+        leftover.mkdir(parents=True)  # of a build that was killed
+        (leftover / "rubbish").write_text("half")
+        with ThreadPoolExecutor(2) as pool:
+            pythons = list(pool.map(lambda _: environment.python(), range(2)))
+        assert capfd.readouterr().err.count("installing into") == 1
+        assert pythons == [environment.built()] * 2
+        assert not leftover.exists()
+        assert not (folder / "rubbish").exists()
+
+        (tmp_path / "serving.py").write_text((ADAPTERS / "serving.py").read_text())
+        (tmp_path / "toy.py").write_text(ADAPTER)
+        monkeypatch.setattr("experiments.libraries.rows.ADAPTERS", tmp_path)
+        monkeypatch.setitem(ENVIRONMENTS, "toynoise-1.0", environment)
+        given = ("toynoise-1.0", "noisy", "toy", "noisy", {"epsilon": 1.0})
+        row = Row(*given, claims.PureDP(1.0), DatasetPair(0.0, 1.0), expected="violated")
+        entry = row.entry()
+        result = audit(entry.mechanism, trials=20_000, confidence=0.9999, seed=1, n_jobs=1)
+        assert result.violates_claim
+        assert not result.reproducible
+        with pytest.raises(AuditError, match="the library promises 1-DP, and the row says 2-DP"):
+            Row(*given, claims.PureDP(2.0), DatasetPair(0.0, 1.0)).entry()
+        with pytest.raises(AuditError, match=r"toynoise-1.0/noisy: the adapter fails and says: .*KeyError"):
+            Row(*given[:3], "other", {}, claims.PureDP(1.0), DatasetPair(0.0, 1.0)).entry()
+
+    def test_what_cannot_be_installed_is_a_sentence_and_leaves_nothing(self, tmp_path):
+        environment = written(tmp_path, "toynoise==2.0\n", "toynoise-2.0")
+        with pytest.raises(
+            NotInstalledError, match=r"toynoise-2.0 is not installed: pip says: .*toynoise==2.0"
+        ) as said:
+            environment.python()
+        assert said.value.reason.startswith("pip says")
+        assert environment.built() is None
+        assert not [path for path in cache().iterdir() if "toynoise-2.0" in path.name and path.suffix != ".lock"]
+
+    def test_a_machine_without_the_python_is_told_so(self, tmp_path):
+        with pytest.raises(NotInstalledError, match=r"it wants Python 2.0 or 2.1, and none is on PATH"):
+            written(tmp_path, "", pythons=("2.0", "2.1")).python()
+
+    def test_a_cache_that_cannot_be_written_is_a_sentence(self, tmp_path, monkeypatch):
+        (tmp_path / "file").write_text("")
+        monkeypatch.setenv("EPSAUDIT_LIBRARIES", str(tmp_path / "file" / "below"))
+        with pytest.raises(AuditError, match="set EPSAUDIT_LIBRARIES to a folder"):
+            written(tmp_path, "").python()
+
+
+KINDS = """
+from serving import repeated, serve
+
+def each(outputs):
+    return None, lambda dataset, size: [eval(outputs)] * size
+
+def broken():
+    print("a library may print what it likes")
+    return {"kind": "ZCDP", "rho": 0.5}, repeated(lambda dataset: 1 / 0)
+
+serve(each, broken)
+"""
+
+
+class TestServing:
+    @pytest.fixture
+    def served(self, tmp_path):
+        (tmp_path / "serving.py").write_text((ADAPTERS / "serving.py").read_text())
+        (tmp_path / "kinds.py").write_text(KINDS)
+        return lambda *words: command([sys.executable, str(tmp_path / "kinds.py"), *words], claim=claims.PureDP(1.0))
+
+    @pytest.mark.parametrize(
+        ("output", "read"),
+        [
+            ("0.1", 0.1),
+            ("7", 7),
+            ("True", True),
+            ("None", None),
+            ("'red'", "red"),
+            ("float('inf')", float("inf")),
+            ("(1.5, 2.5)", [1.5, 2.5]),
+            ("(1, 'a', float('inf'))", (1, "a", float("inf"))),
+            ("{'a': 1}", (("a", 1),)),
+            ("1 << 70", 1 << 70),
+        ],
+    )
+    def test_outputs_of_every_kind_come_through(self, served, output, read):
+        outputs = served("each", f'{{"outputs": "{output}"}}')("x").sample(3, RNG).tolist()
+        assert outputs == [read] * 3
+        assert type(outputs[0]) is type(read) or isinstance(outputs[0], tuple)
+
+    def test_floats_keep_every_bit(self, served):
+        (output,) = served("each", '{"outputs": "0.1 + 2 ** -56"}')("x").sample(1, RNG)
+        assert float(output).hex() == (0.1 + 2**-56).hex()
+
+    def test_an_adapter_that_fails_ends_the_audit(self, served):
+        with pytest.raises(AuditError, match="ZeroDivisionError: division by zero"):
+            served("broken", "{}")("x").sample(3, RNG)
+
+    def test_the_claim_is_printed_for_itself(self, served):
+        words = [*served("broken", "{}").program.words, "--claim"]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert done.stdout == '{"kind": "ZCDP", "rho": 0.5}\n'
+
+    @pytest.mark.parametrize("path", sorted(ADAPTERS.glob("*.py")), ids=lambda path: path.name)
+    def test_every_adapter_is_python_3_8(self, path):
+        ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
