@@ -82,6 +82,15 @@ def library(name: str) -> Library:
     return known[name]
 
 
+def entry_of(name: str) -> Entry | None:
+    """Return the entry of the mechanism 'version/label', installed if need be; None if no library has it."""
+    for one in libraries().values():
+        for row in one.rows:
+            if row.name == name:
+                return one.entries([row])[0]
+    return None
+
+
 def matching(found: Sequence[Library], patterns: Sequence[str]) -> dict[str, list[Listed]]:
     """Return the rows of each library that one of the patterns names, with or without the version; all for none.
 

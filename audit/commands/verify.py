@@ -12,7 +12,8 @@ from typing import Any
 from audit import results, verify
 from audit.commands import AS_EXPECTED, SURPRISED
 from audit.commands.report import matching
-from audit.registry import chosen
+from audit.libraries import entry_of
+from audit.registry import Entry, chosen
 from audit.reporting.escaping import visible
 from audit.reporting.numbers import lower
 
@@ -37,7 +38,7 @@ def _verify(options: argparse.Namespace) -> int:
     names = [verify.rebuild(item).mechanism for item in stored]
     kept = set(matching(names, options.names or None, options.file))
     work = [item for item, name in zip(stored, names, strict=True) if name in kept]
-    entries = [chosen([options.mechanism or item["mechanism"]])[0] if options.rerun else None for item in work]
+    entries = [_entry(options.mechanism or item["mechanism"]) if options.rerun else None for item in work]
     failed = 0
     for item, entry in zip(work, entries, strict=True):
         found = verify.recompute(item)
@@ -51,3 +52,8 @@ def _verify(options: argparse.Namespace) -> int:
             print(f"  {visible(difference)}")
     print(f"{len(work) - failed} of {len(work)} results are as stored.")
     return SURPRISED if failed else AS_EXPECTED
+
+
+def _entry(name: str) -> Entry:
+    """What runs a name again: a mechanism of a library in its environment, or what is registered."""
+    return entry_of(name) or chosen([name])[0]

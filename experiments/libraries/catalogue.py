@@ -1,7 +1,7 @@
-"""The mechanisms of released libraries that `epsaudit audit --library NAME` audits, one version of each library.
+"""Mechanisms of released libraries, with what each version promises of them.
 
-Nothing enters; libraries leave, each with its rows. Witnesses look at the last bits where a library says that its
-floating-point numbers are safe, or where a row is about them. To add a mechanism, write an adapter and a row.
+A version enters, rows leave. Witnesses look at the last bits where a library says that its floating-point numbers are
+safe, or where a row is about them. To add a mechanism, write an adapter and a row.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from functools import partial
 from typing import Any
 
 from audit.claims import ZCDP, ApproxDP, Claim, PureDP
-from audit.libraries import Library
 from audit.neighbours import DatasetPair
 from experiments.libraries import calculator
-from experiments.libraries.rows import Row, entries
+from experiments.libraries.rows import Row
 
 ZERO_OR_ONE = DatasetPair(0.0, 1.0)
 SCORES = DatasetPair([0, 0], [1, -1])
@@ -102,9 +101,9 @@ def diffprivlib_rows(version: str = DIFFPRIVLIB) -> list[Row]:
         row("gaussian", approximate, "Gaussian"),
         row("gaussian-bits", approximate, "Gaussian", bits=True),
         row("gaussian-analytic", approximate, "GaussianAnalytic"),
-        row("geometric", one, "Geometric", DatasetPair(0, 1), bits=False),
+        row("geometric-bits", one, "Geometric", DatasetPair(0, 1), bits=False),
         row("exponential", one, "Exponential", DatasetPair([1.0, 0.0], [0.0, 1.0])),
-        row("snapping", one, "Snapping", bits=False, lower=-1024.0, upper=1024.0),
+        row("snapping-bits", one, "Snapping", bits=False, lower=-1024.0, upper=1024.0),
         row("truncated-laplace", one, "LaplaceTruncated", lower=0.0, upper=1.0),
         regression(version, 0.0),
         regression(version, -1.0),
@@ -161,23 +160,4 @@ def opacus_rows(version: str = "opacus-1.6.0") -> list[Row]:
     return [
         row("step", ApproxDP(1.363688201270247, 1e-5), 3, 2, expected="violated", reason=BATCH),
         row("step-of-one-batch-size", partial(calculator.sampled_gaussian, 2.0, 0.5, 1e-5), 4, 3),
-    ]
-
-
-def libraries() -> list[Library]:
-    """Return the libraries, for the entry-point group ``epsaudit.libraries``.
-
-    Examples
-    --------
-    >>> [library.name for library in libraries()]
-    ['opendp', 'diffprivlib', 'smartnoise-synth', 'opacus']
-    """
-    known = {
-        "opendp": opendp_rows(),
-        "diffprivlib": diffprivlib_rows(),
-        "smartnoise-synth": smartnoise_rows(),
-        "opacus": opacus_rows(),
-    }
-    return [
-        Library(name, rows[0].version, tuple(rows), rows[0].environment.built, entries) for name, rows in known.items()
     ]

@@ -1,0 +1,31 @@
+"""The libraries of `epsaudit audit --library NAME`: the newest version of each by its name, older ones by version.
+
+Nothing enters; libraries leave, each with the rows of `catalogue` and `corpus` for it.
+"""
+
+from __future__ import annotations
+
+from audit.libraries import Library
+from experiments.libraries.catalogue import diffprivlib_rows, opacus_rows, opendp_rows, smartnoise_rows
+from experiments.libraries.corpus import bugs
+from experiments.libraries.rows import Row, entries
+from experiments.libraries.versions import ENVIRONMENTS
+
+
+def libraries() -> list[Library]:
+    """Return the libraries, for the entry-point group ``epsaudit.libraries``.
+
+    Examples
+    --------
+    >>> [library.name for library in libraries()][:5]
+    ['opendp', 'diffprivlib', 'smartnoise-synth', 'opacus', 'diffprivlib-0.3.0']
+    """
+    newest = (opendp_rows(), diffprivlib_rows(), smartnoise_rows(), opacus_rows())
+    names = {rows[0].version: rows[0].version.rpartition("-")[0] for rows in newest}
+    by_version: dict[str, dict[str, Row]] = {rows[0].version: {row.name: row for row in rows} for rows in newest}
+    for row in (case.row for bug in bugs() for case in bug.cases):
+        by_version.setdefault(row.version, {}).setdefault(row.name, row)
+    return [
+        Library(names.get(version, version), version, tuple(rows.values()), ENVIRONMENTS[version].built, entries)
+        for version, rows in by_version.items()
+    ]

@@ -1,0 +1,134 @@
+"""The corpus of known bugs: every row has its result, each is what its counts say, and the page says no more."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from audit import audit, exact, vectorized, verify
+from audit.cli import main
+from audit.commands import AS_EXPECTED
+from audit.results import load, read
+from experiments import library_bugs
+from experiments.libraries.corpus import SIGMA, bugs
+from experiments.libraries.registry import libraries
+from experiments.libraries.versions import ENVIRONMENTS
+from mechanisms.selection import PermuteAndFlipLaw
+
+CASES = [case for bug in bugs() for case in bug.cases]
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.row.name)
+
+
+class TestCorpus:
+    def test_names_are_unique_and_roles_say_what_is_expected(self):
+        names = [case.row.name for case in CASES]
+        assert len(set(names)) == len(names)
+        for case in CASES:
+            assert (case.row.expected == "violated") == (case.role == "affected"), case.row.name
+            assert bool(case.row.reason) == (case.role == "affected"), case.row.name
+
+    def test_every_bug_has_an_affected_case_and_one_that_is_not(self):
+        for bug in bugs():
+            roles = {case.role for case in bug.cases}
+            assert roles == {"not reproduced"} or ("affected" in roles and roles & {"fixed", "control"}), bug.title
+            assert all("/" in report and report.rpartition("#")[2].isdigit() for report in bug.reports)
+
+    def test_every_version_is_in_use(self):
+        assert {case.row.version for case in CASES} == set(ENVIRONMENTS)
+
+    def test_names_of_libraries_rows_are_unique_and_what_is_wrong_with_them_is_said(self):
+        rows = [row for library in libraries() for row in library.rows]
+        assert len({row.name for row in rows}) == len(rows)
+        assert all(bool(row.reason) == (row.expected == "violated") for row in rows)
+
+
+@each_case
+def test_every_row_has_a_result_that_its_counts_bear_out(case):
+    (stored,) = read(library_bugs.STORED / library_bugs.file_of(case))
+    found = verify.recompute(stored)
+    assert found.holds, found.differences
+    result = found.result
+    assert result.mechanism == case.row.name
+    assert result.claim.to_json() == pytest.approx(case.row.promise.to_json())
+    assert (result.trials, result.pair, result.expected) == (case.trials, str(case.row.pair), case.row.expected)
+    assert result.families == case.row.witnesses
+    assert result.provenance["library"] == case.row.version
+    assert not result.reproducible
+    assert result.verdict == case.row.expected
+    assert result.confidence >= 1.0 - (1.0 - library_bugs.TOGETHER) / len(CASES) - 1e-12
+
+
+def test_the_stored_page_and_table_are_those_of_the_stored_results(tmp_path):
+    library_bugs.main(tmp_path, seed=0, quick=True)
+    for name in ("README.md", "data.csv", "table.tex"):
+        assert (tmp_path / name).read_text() == (library_bugs.STORED / name).read_text(), name
+    stored, made = (json.loads((folder / "data.json").read_text()) for folder in (library_bugs.STORED, tmp_path))
+    assert stored == made
+    assert {path.name for path in (library_bugs.STORED / "audits").iterdir()} == {
+        library_bugs.file_of(case).rpartition("/")[2] for case in CASES
+    }
+
+
+def test_a_row_without_a_result_stands_in_the_table_and_ends_the_study_with_its_name(tmp_path, monkeypatch, capsys):
+    (tmp_path / "audits").mkdir()
+    for case in CASES[1:]:
+        name = library_bugs.file_of(case)
+        (tmp_path / name).write_bytes((library_bugs.STORED / name).read_bytes())
+    monkeypatch.setattr(library_bugs, "STORED", tmp_path)
+    out = tmp_path / "out"
+    assert main(["experiment", "run", "library-bugs", "--quick", "--out", str(out)]) == 2
+    assert f"{CASES[0].row.name}: no result is stored" in capsys.readouterr().err
+    assert f"| `{CASES[0].row.name}` | affected | 1-DP | - | - | - | - | no result is stored |" in (
+        out / "library-bugs" / "README.md"
+    ).read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_installed_or_run_is_in_the_table_with_its_reason(tmp_path, monkeypatch):
+    def absent(case, confidence, seed):
+        if case.row == CASES[0].row:
+            raise library_bugs.NotInstalledError(case.row.version, "it wants Python 2.0, and none is on PATH.")
+        raise library_bugs.AuditError("its program ended.")
+
+    monkeypatch.setattr(library_bugs, "bugs", lambda: [bugs()[0]])
+    monkeypatch.setattr(library_bugs, "run", absent)
+    found, missing = library_bugs.audited(tmp_path, 0)
+    assert not found
+    names = [case.row.name for case in bugs()[0].cases]
+    assert missing[names[0]] == "not installed: it wants Python 2.0, and none is on PATH."
+    assert missing[names[1]] == "not audited: its program ended."
+
+
+def test_permute_and_flip_would_have_been_seen():
+    """What opendp#2911 says of noisy max is true of permute-and-flip: the same pair, claim and runs refute it."""
+    (bug,) = [bug for bug in bugs() if "opendp/opendp#2911" in bug.reports]
+    row, trials = bug.cases[0].row, bug.cases[0].trials
+
+    def law(scores):
+        return PermuteAndFlipLaw((0, 1), np.array(scores, float) - max(scores))
+
+    mechanism = vectorized(lambda scores, size, rng: law(scores).sample(size, rng), claim=row.promise, pairs=[row.pair])
+    assert audit(mechanism, trials=trials, confidence=0.9999, seed=1, n_jobs=1).violates_claim
+    rho = exact.exact_parameter(row.promise, law(row.pair.x), law(row.pair.x_prime))
+    assert f"rho = {rho:.4f}" in bug.trigger
+
+
+def test_gaussian_noise_of_diffprivlib_is_enough_in_real_numbers():
+    case = next(case for case in CASES if case.row.name == "diffprivlib-0.6.6/gaussian-bits")
+    assert math.isclose(SIGMA, math.sqrt(2.0 * math.log(1.25 / 1e-5)))
+    assert case.calculated().epsilon < case.row.promise.epsilon
+
+
+@pytest.mark.libraries
+@each_case
+def test_each_case_is_as_expected_when_it_is_run(case):
+    result = library_bugs.run(case, 0.9999, seed=7)
+    assert result.verdict == case.row.expected, str(result)
+
+
+@pytest.mark.libraries
+@pytest.mark.parametrize("name", [library.name for library in libraries()])
+def test_a_whole_library_is_audited_from_the_command_line(name, tmp_path):
+    assert main(["audit", "--library", name, "--seed", "1", "--out", str(tmp_path)]) == AS_EXPECTED
+    known = next(library for library in libraries() if library.name == name)
+    assert [result.mechanism for result in load(tmp_path / "audit.json")] == [row.name for row in known.rows]
