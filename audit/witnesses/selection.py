@@ -267,7 +267,8 @@ def _tails(tail: Callable[[Floats], Floats], likely: int, seen: Binned, curve: C
     """Sum bins into tails, from the counts alone or from the curve kept near the counts.
 
     ``likely`` is the side, 0 for x, that the tail's event speaks for. Counts alone are judged as strictly as a
-    Clopper-Pearson limit would: 25 against 0 is no weak evidence, as a normal approximation would have it.
+    Clopper-Pearson limit would: 25 against 0 is no weak evidence, as a normal approximation would have it. Where the
+    counts contradict the curve, its error says nothing.
     """
     counts = np.array([tail(seen.counts), tail(seen.counts_prime)])
     correct, wrong = counts[likely], counts[1 - likely]
@@ -277,9 +278,11 @@ def _tails(tail: Callable[[Floats], Floats], likely: int, seen: Binned, curve: C
     if curve is None:
         return _Tails(counts, raw_error)
     divided = curve.divide(seen.pooled)
-    estimate = keep_near(np.array([tail(divided.counts), tail(divided.counts_prime)]), counts, size)
+    by_curve = np.array([tail(divided.counts), tail(divided.counts_prime)])
+    estimate = keep_near(by_curve, counts, size)
     pooled = np.maximum(tail(seen.pooled), 1e-9)
-    return _Tails(estimate, np.minimum(tail(seen.pooled * curve.standard_error) / pooled, raw_error))
+    error = np.minimum(tail(seen.pooled * curve.standard_error) / pooled, raw_error)
+    return _Tails(estimate, np.where(np.all(estimate == by_curve, axis=0), error, raw_error))
 
 
 def _caution(cuts: int) -> float:

@@ -1,12 +1,19 @@
 """Choosing among pairs by successive halving, 'all' witnesses, and the oracle. Seeds are fixed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from audit import AuditError, DatasetPair, PureDP, audit, vectorized
-from audit.witnesses import Oracle, event_from_json
+from audit.certificates import Box
+from audit.witnesses import Choice, Oracle, Shortlist, Witness, choose, event_from_json
 from audit.witnesses.classifiers import Classifiers
+from audit.witnesses.events import Interval, Region
 from audit.witnesses.features import feature_from_json, feature_to_json
+from audit.witnesses.scores import Tails
+from audit.witnesses.smoothing import Binned, smooth
 from mechanisms.additive import Laplace
 from mechanisms.broken.floating import LaplaceInDoubles
 
@@ -67,3 +74,46 @@ def test_learnt_scores_survive_json_and_name_what_carries_them():
         assert np.array_equal(event_from_json(event.to_json()).contains(x), event.contains(x))
         assert feature_from_json(feature_to_json(score.feature)) == score.feature
         assert "y[2]" in str(event)
+
+
+def binned(log_ratio, pooled, rng):
+    counts = rng.binomial(pooled.astype(int), expit(log_ratio)).astype(float)
+    return Binned(counts, pooled - counts)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("log_ratio", "tail"), [(lambda y: np.clip(1 - 2 * y, -1, 1), 1.0), (lambda y: 0.5 - y, None)])
+def test_a_curve_ends_flat_where_the_loss_is_bounded_and_goes_on_where_it_is_not(seed, log_ratio, tail):
+    centres = np.linspace(-6.0, 6.0, 145)
+    pooled = np.round(100_000 * np.exp(-np.abs(centres)) / np.sum(np.exp(-np.abs(centres))))
+    rng = np.random.default_rng(seed)
+    curve = smooth(centres, *(binned(log_ratio(centres), pooled, rng) for _ in range(2)))
+    wrong = np.abs(curve.log_ratio - log_ratio(centres))[[0, -1]]
+    assert np.all(wrong < (0.08 if tail else 0.4))
+    assert np.all(curve.standard_error[[0, -1]] < 0.15)
+
+
+def test_a_rare_event_that_was_lucky_is_rehearsed_and_a_common_one_is_not():
+    lucky = Choice(Witness(Region(intervals=(Interval(),)), None), Box(), predicted=0.4, by_counts=0.0)
+    common = replace(lucky, by_counts=0.38)
+    assert Shortlist(lucky, (), 0.4).unsettled
+    assert not Shortlist(common, (), 0.4).unsettled
+    assert Shortlist(common, (), 0.6).unsettled
+
+
+def test_counts_alone_promise_little_for_lucky_outputs_and_much_for_thousands():
+    rng = np.random.default_rng(3)
+    noise = rng.normal(size=(20, 2, 20_000))  # one law for x and x': all that is seen is luck
+    lucky = [choose([Tails()], *pair, PureDP(1.0), 1_000_000, 0.95) for pair in noise]
+    assert max(choice.by_counts for choice in lucky) == 0.0
+    laplace = rng.laplace(0.0, size=20_000), rng.laplace(1.0, size=20_000)
+    clear = choose([Tails()], *laplace, PureDP(1.0), 1_000_000, 0.95)
+    assert clear.by_counts > 0.85 * clear.predicted > 0.7
+
+
+def test_an_event_whose_counts_contradict_the_curve_is_judged_by_its_counts():
+    rng = np.random.default_rng(21)  # a far tail has 35 outputs of x and 4 of x', and a curve that says 29 and 10
+    laplace = rng.laplace(0.0, size=20_000), rng.laplace(1.0, size=20_000)
+    choice = choose([Tails()], *laplace, PureDP(1.0), 1_000_000, 0.95)
+    assert choice.predicted < 1.01
+    assert choice.by_counts > 0.85
