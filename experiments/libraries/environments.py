@@ -187,13 +187,13 @@ def cache() -> Path:
 
     Examples
     --------
-    >>> cache().name
-    'libraries'
+    >>> cache().is_absolute()
+    True
     """
     if given := os.environ.get("EPSAUDIT_LIBRARIES"):
         return Path(given).expanduser().absolute()
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "epsaudit" / "libraries"
+    return Path(base).absolute() / "epsaudit" / "libraries"
 
 
 def _python(folder: Path) -> Path:
