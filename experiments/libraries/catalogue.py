@@ -6,6 +6,7 @@ safe, or where a row is about them. To add a mechanism, write an adapter and a r
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,9 @@ ZERO_OR_ONE = DatasetPair(0.0, 1.0)
 SCORES = DatasetPair([0, 0], [1, -1])
 ANN = DatasetPair({"ann": 1}, {})
 SLOPE = DatasetPair([[0.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]])
+ABOVE = math.exp(-5.0) / (1.0 + math.exp(-1.0))
+"""Chance that discrete Laplace noise of scale 1 lifts a count of 1 above 5; OpenDP's delta at this threshold."""
+
 OPENDP, DIFFPRIVLIB = "opendp-0.16.0", "diffprivlib-0.6.6"
 BITS = "a float has finer bits than any sum with 1 can keep: its last bit tells that the answer was 0"
 TIES = "counts at the threshold are released, and delta does not count them (opendp/opendp#2922)"
@@ -46,15 +50,15 @@ def opendp_rows(version: str = OPENDP) -> list[Row]:
         row(
             "randomised-response",
             "randomised_response",
-            PureDP(1.0986122886681098),
+            PureDP(math.log(3.0)),
             DatasetPair(True, False),
             prob=0.75,
         ),
-        row("threshold", "threshold", ApproxDP(1.0, 0.004925833956035741), ANN, scale=1.0, threshold=5, **broken),
+        row("threshold", "threshold", ApproxDP(1.0, ABOVE), ANN, scale=1.0, threshold=5, **broken),
         row(
             "threshold-of-floats",
             "threshold",
-            ApproxDP(1.0, 0.00915781944436711),
+            ApproxDP(1.0, math.exp(-4.0) / 2.0),
             ANN,
             scale=1.0,
             threshold=5,
@@ -123,8 +127,10 @@ def regression(version: str, lower: float) -> Row:
 
 def smartnoise_rows(version: str = "smartnoise-synth-1.0.6") -> list[Row]:
     """SmartNoise Synth's covariance matrix, with a record far outside the bounds that it is told."""
-    corners = [[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]
-    pair = DatasetPair(corners, [corners[0], [1000.0, 1.0], *corners[2:]], name="four corners, one of them at 1000")
+    zero = [0.0, 0.0]
+    pair = DatasetPair(
+        [zero, zero], [zero, [1000.0, 1000.0]], name="two records at (0, 0), or one of them at (1000, 1000)"
+    )
     broken: dict[str, Any] = {
         "expected": "violated",
         "reason": "the covariance is that of the data before clipping (opendp/smartnoise-sdk#622)",

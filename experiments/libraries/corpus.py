@@ -7,6 +7,7 @@ bug, write its adapter and rows, and list it; `experiments.library_bugs` does th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -32,8 +33,11 @@ Role = Literal["affected", "fixed", "control", "not reproduced"]
 MANY, SOME, FEW = 200_000, 100_000, 40_000
 ONE = PureDP(1.0)
 APPROXIMATE = ApproxDP(1.0, 1e-5)
-SIGMA = 4.844805262605389
+SIGMA = math.sqrt(2.0 * math.log(1.25 / 1e-5))
 """Noise that diffprivlib's Gaussian mechanism adds at (1, 1e-5): sqrt(2 log(1.25 / delta)) / epsilon."""
+
+UNFIXED = "in no release"
+TINY = "noise near 0 has bits that no sum with 1 can keep, so that an output which has them came from 0"
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,7 @@ def response_of_bits(label: str, pair: DatasetPair, *, broken: bool) -> Row:
         "opendp-0.16.0",
         label,
         "response_of_bits",
-        PureDP(2.1972245773362196),
+        PureDP(2.0 * math.log(3.0)),
         pair,
         f=0.5,
         expected="violated" if broken else "consistent",
@@ -144,9 +148,9 @@ def bugs() -> list[Bug]:
         Bug(
             ("IBM/differential-privacy-library#94",),
             "Laplace and Gaussian noise leaks by its last bits, although samples are combined to prevent that",
-            "diffprivlib up to 0.6.6, the newest",
-            "open",
-            "answers 0 and 1, noise of scale 1 (Laplace) or 4.84 (Gaussian)",
+            "diffprivlib 0.6.6, the newest",
+            UNFIXED,
+            f"answers 0 and 1, noise of scale 1 (Laplace) or 4.84 (Gaussian); {TINY}. The controls draw from a grid",
             (
                 bits_of_diffprivlib("0.6.6", "Laplace"),
                 bits_of_diffprivlib("0.6.6", "Gaussian"),
@@ -158,8 +162,8 @@ def bugs() -> list[Bug]:
             ("IBM/differential-privacy-library#19",),
             "Laplace and Gaussian noise leaks by its last bits",
             "diffprivlib 0.3.0, 0.5.2",
-            "closed, but see #94",
-            "answers 0 and 1, noise of scale 1 (Laplace) or 4.84 (Gaussian)",
+            "closed, but see #94: 0.5.2 combines samples already",
+            f"answers 0 and 1, noise of scale 1 (Laplace) or 4.84 (Gaussian); {TINY}. The control draws from a grid",
             (
                 bits_of_diffprivlib("0.3.0", "Laplace"),
                 bits_of_diffprivlib("0.3.0", "Gaussian"),
@@ -172,8 +176,9 @@ def bugs() -> list[Bug]:
             ("IBM/differential-privacy-library#104", "IBM/differential-privacy-library#105"),
             "LinearRegression takes the sensitivity of x^2 from the lower bound, used twice: none at bounds (0, 1)",
             "diffprivlib 0.6.6, the newest",
-            "open",
-            "two records (x, 0); x of one is 0 or 1: the slope's noise is divided by an exact sum of x^2 of 1 or 2",
+            UNFIXED,
+            "two records (x, 0); x of one is 0 or 1: the slope's noise is divided by an exact sum of x^2, 1 or 2. The "
+            "control has bounds (-1, 1), where the lower one does",
             (
                 Case("affected", regression("diffprivlib-0.6.6", 0.0), FEW),
                 Case("control", regression("diffprivlib-0.6.6", -1.0), FEW),
@@ -184,7 +189,7 @@ def bugs() -> list[Bug]:
             "Laplace noise leaks by its last bits",
             "opendp 0.2.4, 0.4.0",
             "0.6.2",
-            "answers 0 and 1, noise of scale 1",
+            f"answers 0 and 1, noise of scale 1; {TINY}",
             (
                 bits_of_opendp("0.2.4", broken=True),
                 bits_of_opendp("0.4.0", broken=True),
@@ -197,7 +202,7 @@ def bugs() -> list[Bug]:
             "the covariance released is that of the data before clipping",
             "smartnoise-synth 1.0.5",
             "1.0.6",
-            "four records in the unit square, one of which is 1000 instead of 1, out of its bounds",
+            "two records (0, 0), one of which moves to (1000, 1000) and is to be clipped to (1, 1)",
             (
                 Case("affected", smartnoise_rows("smartnoise-synth-1.0.5")[0], FEW),
                 Case("fixed", smartnoise_rows("smartnoise-synth-1.0.6")[0], FEW),
@@ -206,8 +211,8 @@ def bugs() -> list[Bug]:
         Bug(
             ("meta-pytorch/opacus#571", "meta-pytorch/opacus#819"),
             "noise is divided by an expected batch size that is computed from the private number of records",
-            "opacus 1.0.0 to 1.6.0, the newest",
-            "open",
+            "opacus 1.6.0, the newest; by the reports all from 1.0.0 on",
+            UNFIXED,
             "3 and 4 records at batch size 2, one step, 64 weights: batches of 1 and 2 are expected. The control has 4 "
             "and 5 at batch size 3, where 2 are expected of both",
             tuple(
@@ -218,8 +223,8 @@ def bugs() -> list[Bug]:
         Bug(
             ("opendp/opendp#2922",),
             "the threshold mechanisms release counts at the threshold, and delta does not count them",
-            "opendp 0.14.0 to 0.16.0, the newest",
-            "open",
+            "opendp 0.14.0, 0.16.0, the newest",
+            UNFIXED,
             "a name that one person has or nobody, threshold 5, whole counts. The control has counts that are floats",
             (
                 Case("affected", of_opendp("0.14.0", "threshold"), SOME),
@@ -231,7 +236,7 @@ def bugs() -> list[Bug]:
             ("opendp/opendp#2930",),
             "randomised response on bits tells the length of its input, and its domain has all lengths",
             "opendp 0.16.0, the newest",
-            "open",
+            UNFIXED,
             "bytes 01 and 0100, at discrete distance 1. The control has 01 and 00",
             (
                 Case("affected", response_of_bits("bits-of-two-lengths", DatasetPair("01", "0100"), broken=True), FEW),
@@ -241,7 +246,7 @@ def bugs() -> list[Bug]:
         Bug(
             ("opendp/opendp#2911",),
             "noisy max is said to be permute-and-flip with the zCDP of the exponential mechanism",
-            "none: no wheel from 0.14.0 to 0.16.0 shows it; under zCDP they draw from the exponential mechanism",
+            "no wheel from 0.14.0 to 0.16.0: under zCDP all draw from the exponential mechanism, whose claim it is",
             "closed",
             "scores (0, 0) and (1, -1) at scale 1, as in the report: permute-and-flip would lose rho = 0.7275",
             tuple(
