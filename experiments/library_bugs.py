@@ -86,13 +86,19 @@ def audited(out: Path, seed: int) -> tuple[dict[str, AuditResult], dict[str, str
     each = 1.0 - (1.0 - TOGETHER) / len(cases)
     found: dict[str, AuditResult] = {}
     missing: dict[str, str] = {}
+    absent: dict[str, str] = {}
     for case in cases:
         started = time.perf_counter()
         try:
+            if case.row.version in absent:  # which is not tried again for each of its rows
+                raise NotInstalledError(case.row.version, absent[case.row.version])
             result = run(case, each, seed)
+        except NotInstalledError as error:
+            absent[error.environment] = error.reason
+            missing[case.row.name] = f"not installed: {error.reason}"
         except AuditError as error:
-            installed = not isinstance(error, NotInstalledError)
-            missing[case.row.name] = f"not audited: {error}" if installed else f"not installed: {error.reason}"
+            missing[case.row.name] = f"not audited: {error}"
+        if case.row.name in missing:
             print(f"{case.row.name}: {missing[case.row.name]}", flush=True)
             continue
         found[case.row.name] = result

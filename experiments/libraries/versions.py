@@ -1,4 +1,4 @@
-"""Every library version that is audited here, and the Pythons that its wheels run on.
+"""Every library version that is audited here, and the Pythons that each has been seen to run on, the best first.
 
 Names leave as environments; what exactly is installed in each stands in ``requirements/``. To add a version, write its
 file of requirements (``pip list --format=freeze`` in an environment where it works) and a line here.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from experiments.libraries.environments import Environment
 
-ANY = ("3.11", "3.12", "3.13", "3.10", "3.9")
+ANY = ("3.11", "3.12", "3.13", "3.10")
 OPENDP = ("0.2.4", "0.4.0", "0.6.2", "0.14.0", "0.14.1", "0.14.2", "0.15.0", "0.15.1", "0.16.0")
 NUMPY_2_4 = ("3.11", "3.12", "3.13")
 
