@@ -16,6 +16,10 @@ averages of such products over bettors with different bets and witnesses, are no
 start at 1. By Ville's inequality one ever reaches 1 / alpha with probability at most alpha. That holds at all times
 at once, so one may look after every run, relearn the witness and the tangent from the past, and stop for any reason.
 
+Before a round with a new witness a fifth of all wealth is divided evenly among all bettors (Herbster and Warmuth 1998).
+The sum stays as it was, so this, too, is fair; without it, the large bets that a rare event needs would have been
+ruined by the first, worse witnesses.
+
 A claim about a whole curve implies (epsilon, delta_theta(epsilon))-DP for each epsilon (a tangent of its trade-off
 curve), by its privacy profile; the same factors then test theta.
 
@@ -31,7 +35,7 @@ the verdict and the bound agree; that is what w is for, and it costs log(1 / w) 
 References
 ----------
 Ville (1939); Waudby-Smith and Ramdas (2024), 'Estimating means of bounded random variables by betting', for bets;
-DESIGN.md section 4 for the game.
+Herbster and Warmuth (1998), 'Tracking the best expert', for shares; DESIGN.md section 4 for the game.
 """
 
 from __future__ import annotations
@@ -52,6 +56,9 @@ CORRECT, WRONG, ABSTAINED = range(3)
 
 STAKE = 0.9
 """The weight w above."""
+
+SHARED = 0.2
+"""Share of the wealth that is divided evenly when the witness changes."""
 
 
 def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int) -> Floats:
@@ -89,6 +96,23 @@ def average(log_wealth: Floats, axis: int | tuple[int, ...] = -1) -> Floats:
     """Logarithm of the average wealth over bettors along ``axis``."""
     most = np.max(log_wealth, axis=axis, keepdims=True)
     return np.asarray(np.log(np.mean(np.exp(log_wealth - most), axis=axis)) + np.squeeze(most, axis=axis))
+
+
+def shared(log_wealth: Floats) -> Floats:
+    """Log-wealth after a fifth of everybody's was divided evenly among all.
+
+    Parameters
+    ----------
+    log_wealth : ndarray, shape (strategies, ..., bets)
+        Of every bettor; what lies between, parameters, are accounts of their own.
+
+    Examples
+    --------
+    >>> np.exp(shared(np.log([[0.5, 1.5], [8.0, 2.0]]))).round(2).tolist()
+    [[1.0, 1.8], [7.0, 2.2]]
+    """
+    everybody = average(log_wealth, axis=(0, -1))[None, ..., None]
+    return np.logaddexp(log_wealth + math.log1p(-SHARED), everybody + math.log(SHARED))
 
 
 def evidence(log_wealth: Floats, log_wealth_at_claim: Floats, parameters: Floats, claimed: float) -> Floats:

@@ -6,12 +6,13 @@ the result depends on the seed and the budget only, not on who computed which ch
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import joblib
 import numpy as np
@@ -28,7 +29,7 @@ from audit.sampling import Progress, ProgressCallback, Sides, entropy
 from audit.sequential import betting
 from audit.sequential.drawing import STREAM, TALLY_OF_CODE, Codes, counts_of, judged_chunk, tallies_of
 from audit.sequential.learning import Plan, Plans, joined, nothing, plans
-from audit.sequential.record import Play, Round, SequentialResult, Stopped, point
+from audit.sequential.record import Play, Round, SequentialResult, Stopped, changed, point
 from audit.witnesses import Family, Witness
 
 STRATEGIES = 2
@@ -161,13 +162,20 @@ class _Table:
         if blocks[0].dtype != blocks[1].dtype or blocks[0].shape[1:] != blocks[1].shape[1:]:
             both = joined(blocks)
             blocks = [both[: len(blocks[0])], both[len(blocks[0]) :]]
-        from threadpoolctl import threadpool_limits  # comes with scikit-learn, which is slow to import
-
         # fits this small only suffer from more threads, and may end early: a poorer witness costs power, not validity
-        with threadpool_limits(1), warnings.catch_warnings():
+        with _thread_pools().limit(limits=1), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.plans = plans(families, blocks[0], blocks[1], claim, alpha)
         self.planned_at = self.remembered
+
+
+@functools.cache
+def _thread_pools() -> Any:
+    """Handle on the thread pools of numerical libraries, which takes milliseconds to find."""
+    import sklearn  # noqa: F401  # has pools of its own, and is slow to import
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 class _Game:
@@ -241,6 +249,8 @@ class _Game:
     def _bet(self, table: _Table, index: int, number: int, size: int) -> str | None:
         planned = table.plans or (nothing(self.claim),) * STRATEGIES
         factors = [self._factors(plan) for plan in planned]
+        if self.rounds and changed(self.rounds[-1].plays, planned):
+            self.log_wealth = betting.shared(self.log_wealth)
         before, start = self.log_wealth, self.runs
         seen = np.zeros((STRATEGIES, 6), dtype=np.int64)
         stopped: str | None = None
@@ -294,19 +304,23 @@ class _Game:
         )  # (strategies, looks, 3)
 
         def log_wealth(which: NDArray[np.intp], parameters: slice) -> betting.Floats:
+            """Of every bettor, shape (looks, parameters, strategies * bets)."""
             wealth = [
                 base[parameters] + np.tensordot(tallies[which], factor[:, parameters], 1)
                 for base, tallies, factor in zip(before, cumulative, factors, strict=True)
             ]
-            return betting.average(np.stack(wealth, axis=-1), axis=(-2, -1))
+            return np.concatenate(wealth, axis=-1)
 
         claimed, rest = self.claim.parameter, slice(self.rejected, None)
-        against_claim = log_wealth(np.arange(len(looks)), slice(self.at_claim, self.at_claim + 1))
+        against_claim = betting.average(log_wealth(np.arange(len(looks)), slice(self.at_claim, self.at_claim + 1)))
         crossed = np.flatnonzero(against_claim[:, 0] + math.log(betting.STAKE) >= threshold)
         end = int(crossed[0]) if len(crossed) else len(looks) - 1
         some = np.unique(np.append(np.arange(0, end, max(1, end // 8)), end))
-        evidence = betting.evidence(log_wealth(some, rest), against_claim[some], self.grid[rest], claimed)
-        rows = evidence >= threshold
+        wealth = log_wealth(some, rest)
+        average = np.max(wealth, axis=-1)  # no average is above it, so it will do where it is too low to reject
+        matters = (average >= threshold) | (against_claim[some] >= threshold)
+        average[matters] = betting.average(wealth[matters])
+        rows = betting.evidence(average, against_claim[some], self.grid[rest], claimed) >= threshold
         for look, row in zip(some, rows, strict=True):
             self._reject(row, so_far + int(looks[look]) + 1, len(row))
             if self.near is not None and look != end and self.bound >= self.claim.parameter - self.near:

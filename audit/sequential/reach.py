@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from audit.claims import Claim
 from audit.sequential import betting
-from audit.sequential.record import Play, Round, SequentialResult, point, tally
+from audit.sequential.record import Play, Round, SequentialResult, changed, point, tally
 
 SLACK = 1e-6
 """Log-wealth that rounding may make."""
@@ -101,7 +101,9 @@ class _Stage:
 def _stages(result: SequentialResult) -> Iterator[_Stage]:
     shape = (len(result.rounds[0].plays), len(betting.parameter_grid(result.claim)), len(betting.FRACTIONS))
     before, wealth = 0, np.zeros(shape)
-    for round_ in result.rounds:
+    for round_, last in zip(result.rounds, (None, *result.rounds), strict=False):
+        if last is not None and changed(last.plays, round_.plays):
+            wealth = betting.shared(wealth)
         stage = _Stage(result, round_, before, wealth)
         yield stage
         before, wealth = before + stage.runs, wealth + stage.gains(stage.runs, stage.runs)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -174,7 +175,9 @@ class SequentialResult:
     def _log_wealth(self) -> betting.Floats:
         """Log-wealth against the claim, shape (strategies, bets)."""
         wealth = np.zeros((len(self.rounds[0].plays), len(betting.FRACTIONS)))
-        for round_ in self.rounds:
+        for round_, before in zip(self.rounds, (None, *self.rounds), strict=False):
+            if before is not None and changed(before.plays, round_.plays):
+                wealth = betting.shared(wealth)
             for strategy, play in enumerate(round_.plays):
                 if play.bet:
                     wealth[strategy] += tally(play.counts) @ betting.log_factors(
@@ -305,6 +308,26 @@ def point(claim: Claim, tangent: float | None) -> tuple[float, float]:
     if claim.claimed_point is not None:
         return claim.claimed_point
     return (float(tangent or 0.0), claim.profile(float(tangent or 0.0)))
+
+
+class Strategy(Protocol):
+    """What a play and a plan have in common."""
+
+    @property
+    def witness(self) -> Witness:
+        """The events."""
+
+    @property
+    def tangent(self) -> float | None:
+        """Where the claim is tested."""
+
+
+def changed(before: Sequence[Strategy], now: Sequence[Strategy]) -> bool:
+    """Whether any strategy looks at other events, or tests the claim elsewhere, than before: then wealth is shared."""
+    return any(
+        old.tangent != new.tangent or (old.witness != new.witness and old.witness.to_json() != new.witness.to_json())
+        for old, new in zip(before, now, strict=True)
+    )
 
 
 def tally(counts: Counts) -> betting.Floats:

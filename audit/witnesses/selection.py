@@ -7,6 +7,7 @@ Certification runs are never seen here, so choosing costs no confidence.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -213,12 +214,35 @@ class Contender:
 
     def cuts(self, doubt: float = 1.0) -> _Cuts:
         """How often each cut is expected to be seen; ``doubt`` scales the caution."""
-        curve = None
+        return self._cuts(self._curve, doubt)
+
+    @functools.cached_property
+    def _curve(self) -> Curve | None:
         if self.score.smooth and self.learnt:  # a learnt score flatters the outputs it was learnt on
-            curve = smooth(_centres(self.thresholds), *self.seen)
-        elif self.score.smooth and len(self.thresholds) > FEW_VALUES:  # a handful is better counted than bent
-            curve = smooth(_centres(self.thresholds), self.fitting, self.seen[0] + self.seen[1])
-        return self._cuts(curve, doubt)
+            return smooth(_centres(self.thresholds), *self.seen)
+        if self.score.smooth and len(self.thresholds) > FEW_VALUES:  # a handful is better counted than bent
+            return smooth(_centres(self.thresholds), self.fitting, self.seen[0] + self.seen[1])
+        return None
+
+    def ways(self, doubt: float = 1.0) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], Counts]]:
+        """Yield all ways to cut it: places of the upper and of the lower event (-1: none), and the rates to expect.
+
+        The rates are counts of one run on each dataset, seen as pessimistically as ``doubt`` says.
+        """
+        cuts = self.cuts(doubt)
+        levels = np.arange(len(cuts.thresholds))
+        none = np.full(len(levels), -1)
+        up, low = np.nonzero(cuts.thresholds[:, None] > cuts.thresholds[None, :])
+        for upper, lower in ((levels, none), (none, levels), (up, low)):
+            if len(upper):
+                yield upper, lower, _predict(cuts, upper, lower, 2)
+
+    def witness(self, upper: int | None, lower: int | None) -> Witness:
+        """Cut it at the thresholds in these places."""
+        return Witness(
+            None if upper is None else self.score.at_least(self.thresholds[upper].item()),
+            None if lower is None else self.score.at_most(self.thresholds[lower].item()),
+        )
 
     def counted(self, doubt: float = 1.0) -> _Cuts:
         """As `cuts`, by counts alone: no smooth curve tells of rare events from commoner ones."""
@@ -327,12 +351,8 @@ class _Candidate:
         return float(self.certificate.parameter(claim, _predict(cuts, upper, lower, runs), confidence)[0])
 
     def choice(self, contender: Contender) -> Choice:
-        score, thresholds = contender.score, contender.thresholds
-        guess_x = None if self.upper is None else score.at_least(thresholds[self.upper].item())
-        guess_x_prime = None if self.lower is None else score.at_most(thresholds[self.lower].item())
-        return Choice(
-            Witness(guess_x, guess_x_prime), self.certificate, self.predicted, self.significance, contender.learnt
-        )
+        witness = contender.witness(self.upper, self.lower)
+        return Choice(witness, self.certificate, self.predicted, self.significance, contender.learnt)
 
 
 def _levels(pooled: NDArray[Any]) -> NDArray[Any]:
