@@ -17,6 +17,7 @@ from experiments.libraries.rows import Row
 
 ZERO_OR_ONE = DatasetPair(0.0, 1.0)
 SCORES = DatasetPair([0, 0], [1, -1])
+TWENTY = DatasetPair([1.0] + [0.0] * 19, [0.0] + [1.0] * 19, name="twenty utilities, each of which moves by 1")
 ANN = DatasetPair({"ann": 1}, {})
 SLOPE = DatasetPair([[0.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]])
 ABOVE = math.exp(-5.0) / (1.0 + math.exp(-1.0))
@@ -106,7 +107,7 @@ def diffprivlib_rows(version: str = DIFFPRIVLIB) -> list[Row]:
         row("gaussian-bits", approximate, "Gaussian", bits=True),
         row("gaussian-analytic", approximate, "GaussianAnalytic"),
         row("geometric-bits", one, "Geometric", DatasetPair(0, 1), bits=False),
-        row("exponential", one, "Exponential", DatasetPair([1.0, 0.0], [0.0, 1.0])),
+        row("exponential", one, "Exponential", TWENTY),
         row("snapping-bits", one, "Snapping", bits=False, lower=-1024.0, upper=1024.0),
         row("truncated-laplace", one, "LaplaceTruncated", lower=0.0, upper=1.0),
         regression(version, 0.0),

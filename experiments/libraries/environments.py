@@ -30,6 +30,8 @@ REQUIREMENTS = Path(__file__).parent / "requirements"
 SECONDS = 1200.0
 """How long pip may take."""
 LONGEST_REASON = 400
+HOLLOW = ("Ignored the following versions", "subprocess-exited-with-error")
+"""How pip's errors begin that say nothing of the reason."""
 
 
 class NotInstalledError(AuditError):
@@ -178,7 +180,7 @@ def _reason(said: str) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line.partition(":")[2].strip() for line in lines if line.lower().startswith("error:")]
     errors += [line.removeprefix("×").strip() for line in lines if line.startswith("×")]
-    words = "; ".join(error for error in dict.fromkeys(errors) if error != "subprocess-exited-with-error")
+    words = "; ".join(error for error in dict.fromkeys(errors) if not error.startswith(HOLLOW))
     return f"pip says: {(words or ' '.join(lines[-1:]) or 'nothing')[:LONGEST_REASON]}"
 
 

@@ -10,7 +10,6 @@ from experiments.libraries.environments import Environment
 
 ANY = ("3.11", "3.12", "3.13", "3.10")
 OPENDP = ("0.2.4", "0.4.0", "0.6.2", "0.14.0", "0.14.1", "0.14.2", "0.15.0", "0.15.1", "0.16.0")
-NUMPY_2_4 = ("3.11", "3.12", "3.13")
 
 ENVIRONMENTS: dict[str, Environment] = {
     environment.name: environment
@@ -20,7 +19,7 @@ ENVIRONMENTS: dict[str, Environment] = {
         Environment("diffprivlib-0.6.6", ("3.11", "3.12")),
         Environment("opacus-1.6.0", ("3.11",)),
         *(Environment(f"opendp-{version}", ANY) for version in OPENDP),
-        Environment("smartnoise-synth-1.0.5", NUMPY_2_4),
-        Environment("smartnoise-synth-1.0.6", NUMPY_2_4),
+        Environment("smartnoise-synth-1.0.5", ("3.11", "3.12")),
+        Environment("smartnoise-synth-1.0.6", ("3.11", "3.12")),
     )
 }
