@@ -10,7 +10,7 @@ Libraries draw their own randomness: the same seed gives the same table up to ch
 has its result file ``audits/NAME.json``, which `epsaudit verify` recomputes. With ``quick`` nothing is installed or
 run: the table is made anew from the result files that stand in the repository.
 
-Run ``epsaudit experiment run library-bugs``: about ten minutes, and 2 GB of environments in the cache.
+Run ``epsaudit experiment run library-bugs``: about ten minutes, and 4 GB of environments in the cache.
 """
 
 from __future__ import annotations

@@ -94,4 +94,9 @@ def studies() -> list[Study]:
             "experiments.groups",
             "the open problem of larger groups, measured: Renyi divergences by count and by order",
         ),
+        Study(
+            "library-bugs",
+            "experiments.library_bugs",
+            "known privacy bugs of released libraries, each version audited in an environment of its own",
+        ),
     ]
