@@ -24,7 +24,9 @@ from audit import (
     vectorized,
 )
 from audit.sequential import betting
-from audit.sequential.learning import joined
+from audit.sequential.learning import Plan, fastest, joined
+from audit.sequential.record import changed
+from audit.witnesses import DEFAULT_FAMILIES, Interval, Region, Witness, contenders_of
 from mechanisms.additive import Gaussian, Laplace
 from mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from mechanisms.response import RandomisedResponse
@@ -80,6 +82,62 @@ def test_points_of_the_grid_never_claim_less_than_they_imply(claim):
             assert delta[place] <= implied * 1.6 + 2e-6
         if claim.claimed_point is None:
             assert claim.profile(tangent) == pytest.approx(delta_claimed, rel=1e-6)
+
+
+@given(st.integers(0, 1000), st.sampled_from([(), (3,)]))
+@settings(max_examples=50, deadline=None)
+def test_sharing_moves_wealth_and_makes_none(seed, parameters):
+    """Each parameter's accounts are its own; nobody keeps less than 4/5, or than 1/5 of the average."""
+    before = np.random.default_rng(seed).normal(0.0, 8.0, (2, *parameters, 60))
+    after = betting.shared(before)
+    average = betting.average(before, axis=(0, -1))
+    assert np.allclose(betting.average(after, axis=(0, -1)), average)
+    assert np.all(after >= before + math.log(0.8) - 1e-9)
+    assert np.all(after >= average[None, ..., None] + math.log(0.2) - 1e-9)
+
+
+def test_wealth_is_shared_when_events_or_tangents_change_and_only_then():
+    tail, other = Witness(Region(intervals=(Interval(low=1.0),)), None), Witness(None, Region(included=(math.nan,)))
+    same = Witness(None, Region(included=(float("nan"),)))  # another object, the same event
+    plan = Plan(tail, None, 0.5, 0.1, 0.0)
+    assert not changed([plan, plan], [plan, dataclasses.replace(plan, correct=0.6)])
+    assert not changed([dataclasses.replace(plan, witness=other)], [dataclasses.replace(plan, witness=same)])
+    assert changed([plan, plan], [plan, dataclasses.replace(plan, witness=other)])
+    assert changed([plan], [dataclasses.replace(plan, tangent=0.5)])
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "claim", "size", "share"),
+    [
+        (LaplaceHalfNoise(1.0), PureDP(1.0), 500, 0.6),
+        (GaussianSensitivityOffByTwo(1.0, 1e-5), ApproxDP(1.0, 1e-5), 10_000, 0.5),
+    ],
+    ids=["common", "rare"],
+)
+def test_the_witness_is_nearly_the_one_against_which_the_claim_loses_fastest(mechanism, claim, size, share):
+    """Judged on 400,000 fresh outputs, beside the best two-sided cut; where both sides have one law there is none."""
+    rng = np.random.default_rng(0)
+    pair = mechanism.worst_pairs()[0]
+    laws = [mechanism(pair.x), mechanism(pair.x_prime)]
+    witness = fastest(list(contenders_of(DEFAULT_FAMILIES, *(law.sample(size, rng) for law in laws))), claim)
+    fresh = [law.sample(200_000, rng) for law in laws]
+
+    def grows(witness):
+        (right, wrong_prime), (wrong, right_prime) = (witness.count(side) for side in fresh)
+        return betting.growth(
+            (right + right_prime) / 400_000, (wrong + wrong_prime) / 400_000, *claim.claimed_point, witness.events
+        )
+
+    upper, lower = np.quantile(fresh, np.linspace(0.75, 0.9999, 12)), np.quantile(fresh, np.linspace(1e-4, 0.25, 12))
+    toward_x = np.mean(fresh[0]) < np.mean(fresh[1])
+    best = 0.0
+    for low in lower:
+        for high in upper:
+            down, up = Region(intervals=(Interval(high=low),)), Region(intervals=(Interval(low=high),))
+            best = max(best, grows(Witness(down, up) if toward_x else Witness(up, down)))
+    assert grows(witness) >= share * best > 0.0
+    same = [laws[0].sample(size, rng) for _ in range(2)]
+    assert fastest(list(contenders_of(DEFAULT_FAMILIES, *same)), claim) is None
 
 
 def test_evidence_agrees_with_the_verdict():
