@@ -78,11 +78,19 @@ def _list(options: argparse.Namespace) -> int:
     for one in [libraries.library(options.library)] if options.library else libraries.libraries().values():
         there = one.built() or "not installed yet: the first audit does that"
         console.print(f"--library {one.name}: {one.version}, {there}", highlight=False, soft_wrap=True)
-        _print_entries(console, [(row, row.promise) for row in one.rows])
+        _print_entries(console, [(row, _promise(row)) for row in one.rows])
     return AS_EXPECTED
 
 
-def _print_entries(console: Console, entries: Sequence[tuple[Entry | libraries.Listed, Claim]]) -> None:
+def _promise(row: libraries.Listed) -> Claim | str:
+    """The claim, or why it cannot be calculated here."""
+    try:
+        return row.promise
+    except AuditError as error:
+        return f"({error})"
+
+
+def _print_entries(console: Console, entries: Sequence[tuple[Entry | libraries.Listed, Claim | str]]) -> None:
     first = max((len(entry.name) for entry, _ in entries), default=0)
     for entry, claim in entries:
         console.print(f"{entry.name:<{first}}  {claim}, {entry.expected}", highlight=False, soft_wrap=True)

@@ -37,10 +37,10 @@ STORED = Path(__file__).parents[1] / "results" / "library-bugs"
 TOGETHER = 0.999
 """Confidence of all bounds together."""
 COLUMNS = (
-    Column("report", "report", width="4.2cm"),
-    Column("mechanism", "version and mechanism", "code", width="4.2cm"),
-    Column("role", "is"),
-    Column("claim", "claim", "formula"),
+    Column("issue", "report", width="1.9cm"),
+    Column("mechanism", "version and mechanism", "code", width="3.0cm"),
+    Column("role", "is", width="1.4cm"),
+    Column("claim", "claim", "formula", width="1.8cm"),
     Column("certified", "certified", "lower"),
     Column("verdict", "verdict"),
 )
@@ -147,6 +147,7 @@ def row(bug: Bug, case: Case, found: Mapping[str, AuditResult], missing: Mapping
     result = found.get(case.row.name)
     return {
         "report": ", ".join(bug.reports),
+        "issue": " ".join([case.row.version.rpartition("-")[0], *(f"#{r.rpartition('#')[2]}" for r in bug.reports)]),
         "mechanism": case.row.name,
         "role": case.role,
         "claim": str(case.row.promise),

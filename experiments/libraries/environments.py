@@ -160,6 +160,7 @@ class Environment:
             self._run([str(_python(partial)), "-I", "-m", "pip", *install, "--requirement", str(self.file)])
             facts = {"name": self.name, "python": interpreter.version, "pins": self.pins}
             write_whole(partial / "environment.json", json.dumps(facts, indent=1) + "\n")
+            shutil.rmtree(folder, ignore_errors=True)  # what somebody deleted the Python of
             partial.rename(folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)

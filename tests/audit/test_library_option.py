@@ -100,6 +100,20 @@ class TestListAndVerify:
         assert "half the noise" in printed
         assert "gone" not in printed
 
+    def test_a_claim_that_cannot_be_calculated_says_why_and_hides_nothing_else(self, capsys, known):
+        class Unpromised(Row):
+            @property
+            def promise(self):
+                raise AuditError("It needs a calculator.")
+
+        entry = noisy("toy-2.0/noisy", 1.0)
+        rows = (Unpromised(entry.name, entry.mechanism, entry.claim), entry)
+        known["toy"] = Library("toy", "toy-2.0", rows, lambda: None, list)
+        assert main(["list", "--library", "toy"]) == AS_EXPECTED
+        assert [
+            line.partition("  ")[2] for line in capsys.readouterr().out.splitlines() if line.startswith("toy-2.0/")
+        ] == ["(It needs a calculator.), consistent", "1-DP, consistent"]
+
     def test_a_result_is_run_again_by_its_own_name(self, capsys, tmp_path):
         assert main(["audit", "--library", "toy", "half", *QUICK, "--out", str(tmp_path)]) == AS_EXPECTED
         assert main(["verify", str(tmp_path / "audit.json"), "--rerun", "--jobs", "1"]) == AS_EXPECTED

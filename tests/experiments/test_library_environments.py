@@ -134,8 +134,10 @@ class TestBuilding:
         assert environment.built() is None
         folder = environment.folder(environment.interpreter())
         leftover = folder.with_name(f"{folder.name}.partial")
-        leftover.mkdir(parents=True)  # of a build that was killed
-        (leftover / "rubbish").write_text("half")
+        for half in (leftover, folder):  # of a build that was killed, and of an environment that lost its Python
+            half.mkdir(parents=True)
+            (half / "rubbish").write_text("half")
+        assert environment.built() is None
         with ThreadPoolExecutor(2) as pool:
             pythons = list(pool.map(lambda _: environment.python(), range(2)))
         assert capfd.readouterr().err.count("installing into") == 1
