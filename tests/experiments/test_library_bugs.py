@@ -133,9 +133,9 @@ def test_each_case_is_as_expected_when_it_is_run(case):
 
 
 @pytest.mark.libraries
-@pytest.mark.parametrize("name", [library.name for library in libraries()])
+@pytest.mark.parametrize("name", ["opendp", "diffprivlib"])
 def test_a_whole_library_is_audited_from_the_command_line(name, tmp_path):
-    words = ["audit", "--library", name, "--confidence", "0.9999", "--seed", "1", "--out", str(tmp_path)]
-    assert main(words) == AS_EXPECTED
+    options = ["--trials", "5e4", "--confidence", "0.9999", "--seed", "1", "--out", str(tmp_path)]
+    assert main(["audit", "--library", name, *options]) == AS_EXPECTED
     known = next(library for library in libraries() if library.name == name)
     assert [result.mechanism for result in load(tmp_path / "audit.json")] == [row.name for row in known.rows]
