@@ -27,6 +27,8 @@ SAME = 1e-6
 """Relative difference between a declared claim and the library's own that is taken for rounding."""
 SECONDS = 300.0
 """How long an adapter may take to say what its library promises."""
+SILENCE = 3600.0
+"""Seconds in which it must answer; the slowest give some hundred outputs a second and are asked for 65,536."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class Row:
         stated = self._stated(words)  # which starts it, so that it fails before any audit if it does
         if stated is not None and isinstance(self.claim, Claim) and not _same(stated, claim):
             raise AuditError(f"{self.name}: the library promises {stated}, and the row says {claim}.")
-        mechanism = command(words, claim=claim, pairs=[self.pair], name=self.name)
+        mechanism = command(words, claim=claim, pairs=[self.pair], name=self.name, timeout=SILENCE)
         return Entry(
             self.name,
             mechanism,
