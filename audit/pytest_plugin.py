@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import shlex
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 RUNS = 100_000
 FALSE_ALARM = 1e-6
 PROPERTY = "privacy_audit"
+WIDTH = 80
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -73,7 +75,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         for line in sorted(lines):
             terminalreporter.write_line(line)
     else:
-        terminalreporter.write_line(f"{len(lines)} privacy audits; -rP or -v says what each would have caught.")
+        count = "1 privacy audit" if len(lines) == 1 else f"{len(lines)} privacy audits"
+        terminalreporter.write_line(f"{count}; -rP or -v says what each would have caught.")
 
 
 @pytest.fixture
@@ -183,12 +186,12 @@ class PrivacyAudit:
         )
         self._tell(result, terms, "caught, as it must be" if result.violates_claim else "not caught")
         if not result.violates_claim:
-            pytest.fail(
+            said = (
                 f"{result.mechanism} must fail its privacy audit, and did not: {result.claim} was not refuted in "
                 f"{result.runs:,} runs. This positive control shows nothing; give it more runs, a better pair, or a "
-                f"worse bug.\n{self._details(result, terms)}",
-                pytrace=False,
+                "worse bug."
             )
+            pytest.fail(f"{textwrap.fill(said, WIDTH)}\n{self._details(result, terms)}", pytrace=False)
         return result
 
     def _audit(
@@ -258,19 +261,22 @@ class PrivacyAudit:
     def _details(self, result: SequentialResult, terms: _Terms) -> str:
         from audit.reporting.numbers import lower
 
-        symbol = result.claim.symbol
+        symbol, alarm = result.claim.symbol, f"{terms.false_alarm:.2g}"
+        above = ">" if result.violates_claim else ">="  # what is refuted is not attained either
+        reach = [] if result.violates_claim else [("reach", result.describe_detectable())]
         lines = [
             ("claim", f"{result.claim}: {symbol} = {result.proven:.6g}"),
-            ("certified", f"{symbol} >= {lower(result.lower_bound)}, wrong with probability {terms.false_alarm:.2g}"),
+            ("certified", f"{symbol} {above} {lower(result.lower_bound)}, wrong with probability {alarm}"),
             ("pair", f"x = {result.x}, x' = {result.x_prime}"),
             ("event", str(result.witness)),
             ("counts", f"{result.describe_counts()} (the last rounds)"),
             ("evidence", result.describe_evidence()),
             ("runs", f"{result.runs:,} of at most {terms.runs:,}"),
+            *reach,
             ("seed", f"{terms.seed}, from the test's name" + ("" if result.reproducible else "; not reproducible")),
-            ("reproduce", self._command(terms)),
         ]
-        return "\n".join(f"  {name:<10} {text}" for name, text in lines)
+        # the command is for copying, and stays in one line
+        return "\n".join([*(_entry(*line) for line in lines), f"  {'reproduce':<10} {self._command(terms)}"])
 
     def _command(self, terms: _Terms) -> str:
         config = self._request.config
@@ -279,6 +285,18 @@ class PrivacyAudit:
         seed = int(_option(config, "seed") or 0)
         options += [f"--privacy-seed={seed}"] * bool(seed)
         return shlex.join(["pytest", _plain(self._request.node.nodeid), *options])
+
+
+def _entry(name: str, text: str) -> str:
+    """Write a named line, wrapped under itself."""
+    return textwrap.fill(
+        text,
+        WIDTH,
+        initial_indent=f"  {name:<10} ",
+        subsequent_indent=" " * 13,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _mechanism(mechanism: Any, adjacency: Adjacency | None) -> Mechanism:

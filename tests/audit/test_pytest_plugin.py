@@ -46,7 +46,7 @@ def test_a_leak_fails_with_all_that_is_needed(suite):
     for words in (
         "count leaks more than its claim of 1-DP.",
         "claim      1-DP: epsilon = 1",
-        "certified  epsilon >= 1.",
+        "certified  epsilon > 1.",
         "wrong with probability 5e-07",
         "pair       x = (), x' = ('ann',)",
         "event      {y <= ",
@@ -93,7 +93,7 @@ def test_what_is_right_passes_and_says_what_it_would_have_caught(suite):
         ]
     )
     quiet = suite(body)
-    quiet.stdout.fnmatch_lines(["1 privacy audits; -rP or -v says what each would have caught."])
+    quiet.stdout.fnmatch_lines(["1 privacy audit; -rP or -v says what each would have caught."])
 
 
 def test_nothing_is_said_where_nothing_is_audited(suite):
@@ -115,8 +115,14 @@ def test_positive_controls(suite):
     """)
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
-        ["count must fail its privacy audit, and did not: 1-DP was not refuted in 2,000 runs.*"]
+        [
+            "count must fail its privacy audit, and did not: 1-DP was not refuted in 2,000",
+            "  certified  epsilon >= 0.*",
+            "  reach      would have caught epsilon >= 1.*",
+        ]
     )
+    details = re.search(r"count must fail(.|\n)*  seed .*", result.stdout.str()).group(0)
+    assert max(map(len, details.splitlines())) <= 80
 
 
 def test_plain_functions_mechanisms_and_claims(suite):
