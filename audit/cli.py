@@ -117,7 +117,8 @@ def _recount(options: argparse.Namespace) -> int:
         own = suite.entry_seed(seed, result.mechanism)
         counted.append(compare.recount(result, entry.mechanism, pair, seed=own, n_jobs=options.jobs))
     results.save(counted, options.out)
-    print(f"{len(counted)} results recounted with seed {seed}: {options.out}")
+    count = "1 result" if len(counted) == 1 else f"{len(counted)} results"
+    print(f"{count} recounted with seed {seed}: {options.out}")
     return AS_EXPECTED
 
 
