@@ -170,17 +170,18 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     for alpha, seeds in list(LEVELS.items())[:1] if quick else LEVELS.items():
         for case in cases()[:1] if quick else cases():
             rows.append(_refute(case, alpha, range(seed, seed + (4 if quick else seeds))))
-            write_data(out, rows, seed=seed)  # an hour's work: keep what is done
-    caption = (
-        "Runs that refute wrong claims, medians over 50 seeds at alpha 1e-6 and over 20 at 0.05, "
-        "beside log(1/alpha) / KL."
-    )
-    write_table(out, rows, COLUMNS, caption)
-    write_figure(out / "runs", _draw_runs(rows))
+            write_rows(out, rows, seed)  # an hour's work: keep what is done
     right = Case("Laplace", Laplace(1.0), PureDP(1.0))
     write_figure(
         out / "path", sequential_path(dict(_path(case, next(iter(LEVELS)), seed) for case in (cases()[0], right)))
     )
+
+
+def write_rows(out: Path, rows: Sequence[dict[str, Any]], seed: int) -> None:
+    """Write data, table and figure of the rows so far."""
+    write_data(out, rows, seed=seed)
+    write_table(out, rows, COLUMNS, "Runs that refute wrong claims, medians over seeds, beside log(1/alpha) / KL.")
+    write_figure(out / "runs", _draw_runs(rows))
 
 
 def _refute(case: Case, alpha: float, seeds: Sequence[int]) -> dict[str, Any]:
@@ -216,7 +217,7 @@ def _draw_runs(rows: Sequence[dict[str, Any]]) -> Figure:
     for height, row in enumerate(rows):
         finite = [value for value in (row["lower_quartile"], row["upper_quartile"]) if math.isfinite(value)]
         if len(finite) == 2:
-            axes.plot(finite, [height] * 2, color=VERMILION, linewidth=1.0)
+            axes.plot(finite, [height] * 2, color=VERMILION, linestyle="-", linewidth=1.0)
         for value, style in (
             (row["sequential"], {"marker": "s", "color": VERMILION}),
             (row["fixed"], {"marker": "o", "color": BLUE}),

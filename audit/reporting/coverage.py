@@ -15,7 +15,12 @@ from audit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_bel
 
 
 @styled()
-def wrong_bounds(rows: Sequence[tuple[str, int, int]], allowed: float, confidence: float = 0.99) -> Figure:
+def wrong_bounds(
+    rows: Sequence[tuple[str, int, int]],
+    allowed: float,
+    confidence: float = 0.99,
+    what: str = "share of audits above the truth",
+) -> Figure:
     """Draw the share of audits whose bound exceeded the truth, with its Clopper-Pearson interval, a row a mechanism.
 
     Parameters
@@ -25,6 +30,8 @@ def wrong_bounds(rows: Sequence[tuple[str, int, int]], allowed: float, confidenc
         The share that the audits' confidence allows; intervals wholly above it are drawn as violations.
     confidence : float
         Of each interval, two-sided.
+    what : str
+        Label of the axis.
     """
     figure = blank(ONE_COLUMN, 1.3 + 0.2 * len(rows))
     axes = figure.add_subplot()
@@ -39,6 +46,6 @@ def wrong_bounds(rows: Sequence[tuple[str, int, int]], allowed: float, confidenc
     axes.set_yticks(range(len(rows)), [f"{name} ({audits:,})" for name, _, audits in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(left=0.0)
-    axes.set_xlabel("share of audits above the truth")
+    axes.set_xlabel(what)
     legend_below(figure)
     return figure
