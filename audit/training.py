@@ -2,7 +2,7 @@
 
 Output laws of candidate pairs enter; a choice leaves, with the number of runs that it cost. Three steps: pairs compete,
 families compete on the best pair's outputs, and where the winner is not clear, the most promising scores are rehearsed
-on many fresh runs of which only counts are kept.
+on many fresh runs of which only counts are kept. Scores that were learnt are learnt again first, on a part of them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from audit.chunks import BLOCK, Stage
@@ -18,13 +19,16 @@ from audit.claims import Claim
 from audit.errors import AuditError
 from audit.mechanism import Outputs
 from audit.sampling import Sides, training_outputs
-from audit.witnesses import Choice, Contender, Family, Shortlist, best_of, contenders_of, shortlist
+from audit.witnesses import Choice, Contender, Family, Shortlist, best_of, contenders_of, fitted, shortlist
 
 MOST_TRAINING_RUNS = 400_000
 MOST_REHEARSAL_RUNS = 4_000_000
 LEAST_TO_REHEARSE = 100_000
 MOST_OBJECTS = 16_000
 """Outputs of each side that are looked at if they are Python objects: a hundred times slower to read than numbers."""
+MOST_TO_LEARN_FROM = 200_000
+"""Fresh outputs of each side that learnt scores are fitted on again."""
+SHARE_TO_LEARN_FROM = 0.4
 QUARTER = 4
 
 Draw = Callable[..., tuple[Outputs, Outputs]]
@@ -93,11 +97,13 @@ def train(
         raise AuditError(f"{trials} trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
     spent, fresh = 2 * size * len(sides), rehearsal_runs(trials)
     with threadpool_limits(1):  # the matrices are small, and the machine may be busy with other audits
-        pair, contenders, choice = _best_pair(sides, families, claim, size, trials - spent, confidence, seed, draw)
+        pair, contenders, choice, outputs = _best_pair(
+            sides, families, claim, size, trials - spent, confidence, seed, draw
+        )
         if fresh:
             hopeful = shortlist(contenders, choice, claim, trials - spent, confidence)
             if hopeful.unsettled:
-                hopeful = _rehearse(hopeful, sides[pair], fresh // 2, seed, draw)
+                hopeful = _rehearse(hopeful, families, outputs, sides[pair], fresh // 2, seed, draw)
                 spent += 2 * (fresh // 2)
                 choice = hopeful.settle(claim, trials - spent, confidence)
     return Training(pair, choice, spent)
@@ -112,8 +118,8 @@ def _best_pair(
     confidence: float,
     seed: int,
     draw: Draw,
-) -> tuple[int, list[Contender], Choice]:
-    """Choose a pair by the bound predicted from ``size`` runs a side and pair on average.
+) -> tuple[int, list[Contender], Choice, tuple[Outputs, Outputs]]:
+    """Choose a pair by the bound predicted from ``size`` runs a side and pair on average; return also its outputs.
 
     Up to four pairs are compared at once. More go through successive halving (Jamieson and Talwalkar 2016): rounds of
     equal cost, after each of which the better quarter goes on with four times the runs each.
@@ -124,21 +130,48 @@ def _best_pair(
         each = budget // (rounds * len(alive))
         if each < 2:
             raise AuditError(f"The trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
-        found: list[tuple[int, list[Contender], Choice]] = []
+        found: list[tuple[int, list[Contender], Choice, tuple[Outputs, Outputs]]] = []
         for index in alive:
             outputs = draw(sides[index], each, seed, index + number * len(sides))
             if outputs[0].dtype == object:
                 outputs = outputs[0][:MOST_OBJECTS], outputs[1][:MOST_OBJECTS]
             contenders = list(contenders_of(families, *outputs))
-            found.append((index, contenders, best_of(contenders, claim, runs, confidence)))
+            found.append((index, contenders, best_of(contenders, claim, runs, confidence), outputs))
         found.sort(key=lambda one: (one[2].predicted, one[2].significance), reverse=True)
-        alive = [index for index, _, _ in found[: max(1, len(alive) // QUARTER)]]
+        alive = [index for index, *_ in found[: max(1, len(alive) // QUARTER)]]
     return found[0]
 
 
-def _rehearse(hopeful: Shortlist, sides: Sides, size: int, seed: int, draw: Draw) -> Shortlist:
-    """Show ``size`` fresh outputs a side to every score of the shortlist, block by block."""
+def _rehearse(
+    hopeful: Shortlist,
+    families: Sequence[Family],
+    outputs: tuple[Outputs, Outputs],
+    sides: Sides,
+    size: int,
+    seed: int,
+    draw: Draw,
+) -> Shortlist:
+    """Show ``size`` fresh outputs a side to every score of the shortlist, block by block.
+
+    If learnt scores are among them, the first blocks are for learning: their families are fitted again on them and on
+    the training ``outputs``, and what they find joins the shortlist.
+    """
+    again = [family.again for family in families if hasattr(family, "again")]
+    learning = 0
+    if hopeful.learnt and again and outputs[0].dtype != object:
+        learning = min(int(SHARE_TO_LEARN_FROM * size), MOST_TO_LEARN_FROM)
     stage: Stage = "rehearsal"
+    kept = [outputs]
     for number, start in enumerate(range(0, size, BLOCK)):
-        hopeful = hopeful.watch(*draw(sides, min(BLOCK, size - start), seed, number, stage))
+        block = draw(sides, min(BLOCK, size - start), seed, number, stage)
+        if learning > start:
+            kept.append((block[0][: learning - start], block[1][: learning - start]))
+            block = block[0][learning - start :], block[1][learning - start :]
+        if len(block[0]) == 0:
+            continue
+        hopeful = hopeful.watch(*block)
+        if again and learning:
+            fitting = np.concatenate([one for one, _ in kept]), np.concatenate([other for _, other in kept])
+            hopeful = hopeful.joined_by(fitted(again, fitting, block))
+            again = []
     return hopeful

@@ -8,7 +8,7 @@ from audit.witnesses.events import Event, Interval, Region, Witness, event_from_
 from audit.witnesses.families import Combinations, FloatBits, Residues, Structure
 from audit.witnesses.oracle import Oracle
 from audit.witnesses.scores import Family, LikelihoodRatio, Score, Tails
-from audit.witnesses.selection import Choice, Contender, Shortlist, best_of, choose, contenders_of, shortlist
+from audit.witnesses.selection import Choice, Contender, Shortlist, best_of, choose, contenders_of, fitted, shortlist
 
 DEFAULT_FAMILIES: tuple[Family, ...] = (
     Tails(),
@@ -47,6 +47,7 @@ __all__ = [
     "choose",
     "contenders_of",
     "event_from_json",
+    "fitted",
     "shortlist",
     "witness_from_json",
 ]

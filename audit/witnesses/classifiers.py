@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,9 @@ from audit.witnesses.screening import described, screen
 
 Floats = NDArray[np.float64]
 QUANTILES = (0.05, 0.275, 0.5, 0.725, 0.95)
-FEW_VALUES = 8
+FEW_VALUES = 16
 RARE = 5
+PENALTY_OF_MANY = (100.0,)
 
 
 @dataclass(frozen=True)
@@ -87,12 +88,20 @@ class Classifiers:
         Most leaves of the distilled tree.
     least : int
         Fewest training outputs a side below which nothing is learnt.
+    trees : bool
+        Whether to learn a tree.
     """
 
     most: int = 8
     penalties: tuple[float, ...] = (1.0, 30.0, 1000.0)
     leaves: int = 64
     least: int = 400
+    trees: bool = True
+
+    @property
+    def again(self) -> Classifiers:
+        """What gains most from many more training outputs, at a price that grows with their number only."""
+        return replace(self, penalties=PENALTY_OF_MANY, trees=False)
 
     def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
         """See `Family`."""
@@ -103,10 +112,9 @@ class Classifiers:
         chosen = screen(extra, outputs, outputs_prime, self.most)
         table = _Table.of([*groups[0], *chosen], outputs, outputs_prime)
         if table.features:
-            scores += [
-                _logistic(table, self.penalties),
-                boosted_tree(table.features, outputs, outputs_prime, self.leaves),
-            ]
+            scores.append(_logistic(table, self.penalties))
+            if self.trees:
+                scores.append(boosted_tree(table.features, outputs, outputs_prime, self.leaves))
         return [Monotone(score, 1, learnt=True) for score in scores]
 
 
@@ -140,21 +148,26 @@ def _naive_bayes(table: _Table) -> Additive:
 
 
 def _logistic(table: _Table, penalties: Sequence[float]) -> Additive:
-    """Logistic regression on all bases together, its penalty chosen by the loss on every fourth row."""
+    """Logistic regression on all bases together; of several penalties, the one with the least loss on a quarter."""
     bases = [Basis.of(feature, numbers) for feature, numbers in zip(table.features, table.numbers, strict=True)]
     if not bases:
         return Additive(())
     columns = np.column_stack([b.columns(n) for b, n in zip(bases, table.numbers, strict=True)]).astype(np.float32)
-    held_out = np.arange(len(columns)) % 4 == 3
-    sign = 2.0 * table.side[held_out] - 1.0
-
-    def loss(penalty: float) -> float:
-        logit = columns[held_out] @ _regress(columns[~held_out], table.side[~held_out], penalty)
-        return float(np.sum(np.logaddexp(0.0, -sign * logit)))
-
-    weights = _regress(columns, table.side, min(penalties, key=loss))
+    penalty = penalties[0] if len(penalties) == 1 else _best_penalty(columns, table.side, penalties)
+    weights = _regress(columns, table.side, penalty)
     places = np.cumsum([0, *(basis.width for basis in bases)])
     return Additive(tuple(basis.term(weights[a:b]) for basis, a, b in zip(bases, places, places[1:], strict=False)))
+
+
+def _best_penalty(columns: NDArray[np.float32], side: NDArray[np.int8], penalties: Sequence[float]) -> float:
+    held_out = np.arange(len(columns)) % 4 == 3
+    sign = 2.0 * side[held_out] - 1.0
+
+    def loss(penalty: float) -> float:
+        logit = columns[held_out] @ _regress(columns[~held_out], side[~held_out], penalty)
+        return float(np.sum(np.logaddexp(0.0, -sign * logit)))
+
+    return min(penalties, key=loss)
 
 
 def boosted_tree(features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs, leaves: int) -> Tree:

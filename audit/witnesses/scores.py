@@ -18,6 +18,7 @@ from audit.mechanism import Outputs
 from audit.witnesses.atoms import canonical, find_atoms, tabulate
 from audit.witnesses.events import Event, Interval, Region
 from audit.witnesses.features import Coordinate, Deviation, Entry, Feature, Presence, Value, is_mapping
+from audit.witnesses.models import Tree
 from audit.witnesses.screening import screen
 
 Floats = NDArray[np.float64]
@@ -48,7 +49,10 @@ class Score(Protocol):
 
 
 class Family(Protocol):
-    """A way to find scores."""
+    """A way to find scores.
+
+    A family with an attribute ``again`` names the family to fit again where many more training outputs are worth it.
+    """
 
     def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
         """Fit on training outputs of x and x'; an empty answer means that the family has nothing to say."""
@@ -61,7 +65,11 @@ class Monotone:
     feature: Feature
     sign: int
     learnt: bool = False
-    smooth = True
+
+    @property
+    def smooth(self) -> bool:
+        """See `Score`; the leaves of a tree are judged one by one, and the last are often noise."""
+        return not isinstance(self.feature, Tree)
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         """See `Score`."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from audit.mechanism import Outputs
 from audit.witnesses.combinations import combinations_of, increments
 from audit.witnesses.features import Coordinate, Feature, Value
+from audit.witnesses.releases import releases_of
 from audit.witnesses.structure import numbers_inside, structure_of
 
 Floats = NDArray[np.float64]
@@ -91,7 +92,9 @@ def described(outputs: Outputs, outputs_prime: Outputs) -> tuple[list[list[Featu
     size = size_of(outputs)
     if size:
         coordinates: list[Feature] = [Coordinate(i) for i in range(size)]
-        return ([coordinates, increments(size)] if size > 1 else [coordinates]), combinations_of(size)
+        releases = releases_of(outputs, outputs_prime, size)
+        groups = [coordinates, increments(size), releases]
+        return [group for group in groups if group and size > 1] or [coordinates], combinations_of(size) + releases
     if outputs.dtype != object or outputs.ndim > 1:
         return [], []
     sample = [*outputs.tolist(), *outputs_prime.tolist()]
@@ -101,4 +104,6 @@ def described(outputs: Outputs, outputs_prime: Outputs) -> tuple[list[list[Featu
     longest = max((len(value) for value in sample if isinstance(value, tuple)), default=0)
     flat = all(isinstance(feature(outputs[:1])[0], float) for feature in inside) and 1 < longest <= 16
     together = combinations_of(longest) if flat and inside else []
-    return [[Value(), *inside, *structure_of(outputs, outputs_prime)]], together
+    releases = releases_of(outputs, outputs_prime, longest) if together else []
+    groups = [[Value(), *inside, *structure_of(outputs, outputs_prime)], releases]
+    return [group for group in groups if group], together + releases

@@ -29,6 +29,8 @@ LEVELS = 72
 TANGENTS = 24
 FEW_VALUES = 8
 CAUTION = 2.0
+NEAR, NEAR_IF_LEARNT = 2.0, 1.0
+"""Standard errors by which a curve may differ from counts; the ends of a learnt score are often noise, and no curve."""
 PLACES = ((0.5, 8), (1.0, 4))
 """How many scores are rehearsed: so many by the bound predicted with half the caution, more by that with all of it."""
 WORTH_A_REHEARSAL = 1.25
@@ -126,6 +128,15 @@ class Shortlist:
         """Let every contender see fresh outputs, equally many a side."""
         return replace(self, contenders=tuple(one.watch(outputs, outputs_prime) for one in self.contenders))
 
+    @property
+    def learnt(self) -> bool:
+        """Whether a learnt score is among them."""
+        return any(contender.learnt for contender in self.contenders)
+
+    def joined_by(self, contenders: Iterable[Contender]) -> Shortlist:
+        """Add contenders that have been judged by the same fresh outputs."""
+        return replace(self, contenders=(*self.contenders, *contenders))
+
     def settle(self, claim: Claim, runs: int, confidence: float) -> Choice:
         """Choose by the rehearsal alone, with more doubt: these contenders are there because they were lucky once."""
         return best_of(self.contenders, claim, runs, confidence, DOUBT_AFTER_LUCK)
@@ -135,6 +146,13 @@ def contenders_of(families: Sequence[Family], outputs: Outputs, outputs_prime: O
     """Fit every family on the first half of the outputs, and show its scores the second; simpler families first."""
     half = len(outputs) // 2
     fitting, judging = ((outputs[part], outputs_prime[part]) for part in (slice(half), slice(half, None)))
+    yield from fitted(families, fitting, judging)
+
+
+def fitted(
+    families: Iterable[Family], fitting: tuple[Outputs, Outputs], judging: tuple[Outputs, Outputs]
+) -> Iterator[Contender]:
+    """Fit every family on outputs of x and x', and show its scores others; simpler families first."""
     for score in (score for family in families for score in family.fit(*fitting)):
         contender = Contender.of(score, fitting, judging)
         if contender is not None:
@@ -250,7 +268,10 @@ class Contender:
 
     def _cuts(self, curve: Curve | None, doubt: float) -> _Cuts:
         seen = self.seen[0] + self.seen[1]
-        upper, lower = (_tails(tail, i, seen, curve, self.size) for i, tail in enumerate((_from_above, _from_below)))
+        near = NEAR_IF_LEARNT if self.learnt else NEAR
+        upper, lower = (
+            _tails(tail, side, seen, curve, near, self.size) for side, tail in enumerate((_from_above, _from_below))
+        )
         return _Cuts(self.thresholds, upper, lower, self.size, doubt)
 
 
@@ -287,7 +308,9 @@ class _Cuts:
         return self.doubt * _caution(len(self.thresholds))
 
 
-def _tails(tail: Callable[[Floats], Floats], likely: int, seen: Binned, curve: Curve | None, size: int) -> _Tails:
+def _tails(
+    tail: Callable[[Floats], Floats], likely: int, seen: Binned, curve: Curve | None, near: float, size: int
+) -> _Tails:
     """Sum bins into tails, from the counts alone or from the curve kept near the counts.
 
     ``likely`` is the side, 0 for x, that the tail's event speaks for. Counts alone are judged as strictly as a
@@ -303,7 +326,7 @@ def _tails(tail: Callable[[Floats], Floats], likely: int, seen: Binned, curve: C
         return _Tails(counts, raw_error)
     divided = curve.divide(seen.pooled)
     by_curve = np.array([tail(divided.counts), tail(divided.counts_prime)])
-    estimate = keep_near(by_curve, counts, size)
+    estimate = keep_near(by_curve, counts, size, near)
     pooled = np.maximum(tail(seen.pooled), 1e-9)
     error = np.minimum(tail(seen.pooled * curve.standard_error) / pooled, raw_error)
     return _Tails(estimate, np.where(np.all(estimate == by_curve, axis=0), error, raw_error))

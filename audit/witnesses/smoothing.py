@@ -1,7 +1,7 @@
 """Estimate how often each cut of a score is seen, more precisely than by counting.
 
 Binned counts of both training halves enter; smoothed counts leave. Counting alone overrates rare events that got
-lucky; a smooth log ratio of the two sides, kept within two standard errors of the counts, does not.
+lucky; a smooth log ratio of the two sides, kept near the counts, does not.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logit, ndtri
 
 Floats = NDArray[np.float64]
-STANDARD_ERRORS = 2.0
 PENALTY = 1.0
 NO_IDEA = 1e3
 """Standard error of a log ratio of which nothing is known."""
@@ -84,9 +83,9 @@ def smooth(centres: Floats, fitting: Binned, judging: Binned) -> Curve:
     return Curve(log_ratio, np.sqrt(np.maximum(variance, 0.0)))
 
 
-def keep_near(estimate: Floats, seen: Floats, size: int) -> Floats:
-    """Move estimated counts out of ``size`` to within two standard errors of the counts that were seen."""
-    slack = STANDARD_ERRORS * np.sqrt(seen * (1.0 - seen / size) + 1.0)
+def keep_near(estimate: Floats, seen: Floats, size: int, standard_errors: float) -> Floats:
+    """Move estimated counts out of ``size`` to within so many standard errors of the counts that were seen."""
+    slack = standard_errors * np.sqrt(seen * (1.0 - seen / size) + 1.0)
     return np.clip(estimate, np.maximum(seen - slack, 0.0), np.minimum(seen + slack, size))
 
 
