@@ -34,6 +34,10 @@ SENTENCES: dict[Stopped, str] = {
 }
 
 
+LEARNING = 0.2
+"""Share of the runs that learning is taken to cost, where an audit says what it would have caught."""
+
+
 @dataclass(frozen=True)
 class Play:
     """What one strategy did in one round.
@@ -167,7 +171,7 @@ class SequentialResult:
             last.tangent,
             last.witness.events,
             guesses / in_round if in_round else 0.0,
-            self.runs,
+            round((1.0 - LEARNING) * self.runs),
             -math.log1p(-self.confidence) + math.log(strategies / betting.STAKE),
         )
 
