@@ -11,21 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from audit.certificates import Counts, MembershipGame, clopper_pearson_lower
+from audit.certificates import Counts, MembershipGame
+from audit.claims import Claim
 from audit.witnesses.oracle import LogRatio
 
 Floats = NDArray[np.float64]
 CUTS = 300
+TANGENTS, MOST_TANGENT = 60, 6.0
 BLOCK = 1 << 16
 
 
-def oracle_bound(tails: Floats, runs: int, confidence: float) -> float:
-    """Largest bound on epsilon that the expected counts of the membership game give, over all pairs of cuts.
+def oracle_bound(tails: Floats, claim: Claim, runs: int, confidence: float) -> float:
+    """Largest bound on the claim's parameter that the expected counts of the membership game give.
+
+    All pairs of cuts are tried; under zCDP and Gaussian DP the best cuts of many tangents of the privacy profile.
 
     Parameters
     ----------
     tails : ndarray, shape (4, cuts)
         P[ratio >= t] under x and x', then P[ratio <= t] under x and x', for increasing thresholds t; see `tails_of`.
+    claim : Claim
+        What is bounded, and at which delta; its parameter's value does not matter.
     runs : int
         Certification runs on both datasets together.
     confidence : float
@@ -35,34 +41,47 @@ def oracle_bound(tails: Floats, runs: int, confidence: float) -> float:
     --------
     Randomised response at epsilon 1, where the threshold lies between two answers:
 
+    >>> from audit import ApproxDP, PureDP
     >>> tails = np.array([[0.731, 0.0], [0.269, 0.0], [0.269, 1.0], [0.731, 1.0]])
-    >>> round(oracle_bound(tails, 2_000_000, 0.95), 3)
+    >>> round(oracle_bound(tails, PureDP(1.0), 2_000_000, 0.95), 3)
     0.996
+    >>> round(oracle_bound(tails, ApproxDP(1.0, 0.1), 2_000_000, 0.95), 3)
+    0.848
     """
-    half = runs / 2.0
+    half, levels = runs / 2.0, tails.shape[1]
     up, up_prime, low, low_prime = half * tails
-    levels = tails.shape[1]
     i, j = np.triu_indices(levels, 1)  # the upper event starts beyond the lower one's end
     zero = np.zeros(levels)
-    best = 0.0
-    for counts in (
-        Counts(half, half, up, up_prime, zero, zero, events=1),
-        Counts(half, half, zero, zero, low, low_prime, events=1),
-        Counts(half, half, up[j], up_prime[j], low[i], low_prime[i], events=2),
-    ):
-        if np.size(counts.guess_x_on_x):
-            best = max(best, float(np.max(MembershipGame().epsilon(counts, 0.0, confidence))))
+    forms = (
+        (up, up_prime, zero, zero, 1),
+        (zero, zero, low, low_prime, 1),
+        (up[j], up_prime[j], low[i], low_prime[i], 2),
+    )
+    game, best = MembershipGame(), 0.0
+    for *counts, events in forms:
+        if len(counts[0]) == 0:
+            continue
+        if claim.claimed_point is not None:
+            seen = Counts(half, half, *counts, events=events)
+            best = max(best, float(np.max(game.parameter(claim, seen, confidence))))
+            continue
+        for tangent in np.linspace(0.0, MOST_TANGENT, TANGENTS):
+            # the most that is correct over e^tangent times what is wrong: the event that this tangent wants
+            wanted = int(np.argmax(counts[0] + counts[3] - np.exp(tangent) * (counts[1] + counts[2])))
+            seen = Counts(half, half, *(count[wanted : wanted + 1] for count in counts), events=events)
+            delta = game.delta(seen, np.array([tangent]), confidence)
+            best = max(best, float(claim.least_at(np.array([tangent]), delta)[0]))
     return best
 
 
-def runs_to_refute(tails: Floats, claimed: float, confidence: float, limit: float = 1e13) -> float:
+def runs_to_refute(tails: Floats, claim: Claim, confidence: float, limit: float = 1e13) -> float:
     """Certification runs after which the oracle's expected counts refute the claim; infinite beyond ``limit``."""
     low, high = 10.0, limit
-    if oracle_bound(tails, int(high), confidence) <= claimed:
+    if oracle_bound(tails, claim, int(high), confidence) <= claim.parameter:
         return float("inf")
     while high > 1.02 * low:
         middle = (low * high) ** 0.5
-        if oracle_bound(tails, int(middle), confidence) > claimed:
+        if oracle_bound(tails, claim, int(middle), confidence) > claim.parameter:
             high = middle
         else:
             low = middle
@@ -96,16 +115,6 @@ def tails_of(law: Any, law_prime: Any, draws: int = 1_000_000, seed: int = 0) ->
             for values, weights in zip(ratios, masses, strict=True)
         ]
     ), exact
-
-
-def expected_bound(law: Any, law_prime: Any, runs: int, confidence: float, draws: int = 1_000_000) -> float:
-    """The oracle's bound on the pair; see `oracle_bound`."""
-    return oracle_bound(tails_of(law, law_prime, draws)[0], runs, confidence)
-
-
-def least_runs(successes: float, level: float) -> float:
-    """Clopper-Pearson lower limit for as many successes in as many trials: what the reach of an audit rests on."""
-    return float(clopper_pearson_lower(successes, successes, level))
 
 
 def _outputs(support: list[Any]) -> NDArray[Any]:

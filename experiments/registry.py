@@ -70,6 +70,11 @@ def studies() -> list[Study]:
             "certified bounds beside published ones, an oracle's and the exact values",
         ),
         Study(
+            "sight",
+            "experiments.sight",
+            "shares of an oracle's bound on every known law, runs that refute broken mechanisms, false alarms",
+        ),
+        Study(
             "conversions",
             "experiments.conversions",
             "pure DP as Renyi DP and zCDP: both figures of the source, with audits in rho and in Renyi orders",
