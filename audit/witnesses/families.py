@@ -87,8 +87,13 @@ class Residues:
         size = size_of(outputs)
         sources: list[Feature] = [Coordinate(i) for i in range(min(size, 16))] if size else [Value()]
         sources += [Reduced("sum", size)] if size > 1 else []
-        sources = [feature for feature in sources if _whole(feature(outputs)) and _whole(feature(outputs_prime))]
-        features = [Residue(feature, modulus) for feature in sources for modulus in MODULI]
+        features: list[Feature] = []
+        for feature in sources:
+            numbers = np.concatenate([feature(outputs), feature(outputs_prime)])
+            if _whole(numbers):  # beyond their span, a remainder is the number itself
+                features += [
+                    Residue(feature, modulus) for modulus in MODULI if modulus <= np.ptp(numbers[np.isfinite(numbers)])
+                ]
         return _cut(screen(features, outputs, outputs_prime, self.most, SURE), outputs, outputs_prime)
 
 
