@@ -54,7 +54,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
         rows.append(row)
         write_data(out, rows, seed=seed, confidence=0.95)  # half an hour's work: keep what is done
     shares = [(row["mechanism"], row["ever_refuted"], row["audits"]) for row in rows]
-    write_figure(out / "ever-refuted", wrong_bounds(shares, 0.05, what="share of audits that refuted a true claim"))
+    write_figure(out / "ever-refuted", wrong_bounds(shares, 0.05, what="share refuting a true claim"))
     write_table(out, rows, COLUMNS, "Sequential audits of true claims at 95% confidence that ever refuted them.")
 
 
