@@ -93,7 +93,9 @@ def tails_of(law: Any, law_prime: Any, draws: int = 1_000_000, seed: int = 0) ->
 
     Simulated tails come from ``draws`` outputs of each law.
     """
-    if getattr(law, "support", None) is not None and getattr(law, "knots", None) is None:
+    if all(
+        getattr(one, "support", None) is not None and getattr(one, "knots", None) is None for one in (law, law_prime)
+    ):
         support = list(dict.fromkeys([*law.support, *law_prime.support]))
         masses = [np.exp(np.asarray(one.log_density(_outputs(support)), float)) for one in (law, law_prime)]
         with np.errstate(divide="ignore", invalid="ignore"):
