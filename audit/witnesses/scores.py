@@ -22,6 +22,8 @@ from audit.witnesses.models import Tree
 from audit.witnesses.screening import screen
 
 Floats = NDArray[np.float64]
+BITS_PER_SPLIT = 8.0
+"""Evidence that a tree wants before it cuts a feature once more: fewer, and it cuts at noise."""
 TELLING = 6
 """Most coordinates that are looked at one by one: those that tell most."""
 
@@ -232,7 +234,7 @@ class LikelihoodRatio:
             criterion="log_loss",
             max_leaf_nodes=self.leaves,
             min_samples_leaf=max(10, total // 2000),
-            min_impurity_decrease=2.0 / total,
+            min_impurity_decrease=BITS_PER_SPLIT / total,
             random_state=0,
         )
         labels = np.repeat([0, 1], [len(numbers[0]), len(numbers[1])])
