@@ -104,7 +104,11 @@ def tails_of(law: Any, law_prime: Any, draws: int = 1_000_000, seed: int = 0) ->
         exact = True
     else:
         score = LogRatio(law, law_prime)
-        pooled = np.concatenate([_draw(one, score, draws, seed + k) for k, one in enumerate((law, law_prime))])
+        drawn = [_draw(one, score, draws, seed + k) for k, one in enumerate((law, law_prime))]
+        # an output that the other law knows nothing of, None beside numbers for instance
+        pooled = np.concatenate(
+            [np.where(np.isnan(one), far, one) for one, far in zip(drawn, (np.inf, -np.inf), strict=True)]
+        )
         ratios = (pooled, pooled)
         # every draw counts for both sides, by its chance of coming from each: no cut shows a ratio that is not there
         masses = [share / share.sum() for share in (expit(pooled), expit(-pooled))]
