@@ -20,10 +20,14 @@ from audit.witnesses.events import Event, Interval, Region
 from audit.witnesses.features import Coordinate, Deviation, Entry, Feature, Presence, Value, is_mapping
 from audit.witnesses.models import Tree
 from audit.witnesses.screening import screen
+from audit.witnesses.smoothing import Binned, smooth
 
 Floats = NDArray[np.float64]
 BITS_PER_SPLIT = 8.0
 """Evidence that a tree wants before it cuts a feature once more: fewer, and it cuts at noise."""
+CELLS = 96
+"""Intervals along which a curve is followed."""
+LEAST_FOR_A_CURVE = 200
 TELLING = 6
 """Most coordinates that are looked at one by one: those that tell most."""
 
@@ -125,8 +129,9 @@ class PiecewiseRatio:
 
     @property
     def pieces(self) -> int:
-        """How many intervals and atoms its events may be made of."""
-        return len(self.interval_values) + len(self.atoms)
+        """About how many intervals and atoms its events are made of: a ratio that only rises gives one."""
+        turns = np.count_nonzero(np.diff(np.sign(np.diff(self.interval_values))))
+        return 1 + int(turns) + len(self.atoms)
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         """See `Score`."""
@@ -171,9 +176,10 @@ class PiecewiseRatio:
 
 @dataclass(frozen=True)
 class LikelihoodRatio:
-    """Estimate the likelihood ratio: by counting on repeated outputs, by a decision tree on the other numbers.
+    """Estimate the likelihood ratio: by counting on repeated outputs, by a tree and a curve on the other numbers.
 
-    Its events are sets of atoms and unions of intervals. The tree is scikit-learn's, grown on one feature.
+    Its events are sets of atoms and unions of intervals. The tree is scikit-learn's, grown on one feature; the curve,
+    which outputs that are single numbers have, cuts few intervals at noise.
 
     Parameters
     ----------
@@ -194,6 +200,9 @@ class LikelihoodRatio:
             if isinstance(feature, Value):
                 edges, leaves = self._grow(feature, outputs, outputs_prime, atoms)
                 scores.append(PiecewiseRatio(feature, atoms, ratios, edges, leaves))
+                edges, values = _bend(feature, outputs, outputs_prime, atoms)
+                if len(edges):
+                    scores.append(PiecewiseRatio(feature, atoms, ratios, edges, values))
             else:
                 scores += self.on([feature], outputs, outputs_prime)
         if not any(isinstance(score, PiecewiseRatio) and score.atoms for score in scores) and atoms:
@@ -246,6 +255,31 @@ class LikelihoodRatio:
             for side in numbers
         )
         return edges, np.log((a + 0.5) / (len(outputs) + 1)) - np.log((b + 0.5) / (len(outputs_prime) + 1))
+
+
+def _bend(
+    feature: Feature, outputs: Outputs, outputs_prime: Outputs, atoms: tuple[Hashable, ...]
+) -> tuple[Floats, Floats]:
+    """Fit a smooth curve to the log ratio along the numbers that are no atoms; return its edges and values between."""
+    numbers = [_others(feature, side, atoms).astype(float) for side in (outputs, outputs_prime)]
+    pooled = np.concatenate(numbers)
+    if min(map(len, numbers)) < LEAST_FOR_A_CURVE:
+        return np.empty(0), np.empty(0)
+    tail = np.geomspace(10.0 / len(pooled), 0.5, CELLS // 4)
+    edges = np.unique(np.quantile(pooled, np.concatenate([tail, 1.0 - tail, np.linspace(0.02, 0.98, CELLS // 2)])))
+    if len(edges) < 3:
+        return np.empty(0), np.empty(0)
+    centres = np.concatenate([[2 * edges[0] - edges[1]], (edges[:-1] + edges[1:]) / 2, [2 * edges[-1] - edges[-2]]])
+    halves = [
+        Binned(
+            *(
+                np.bincount(np.searchsorted(edges, side[part::2]), minlength=len(centres)).astype(float)
+                for side in numbers
+            )
+        )
+        for part in (0, 1)
+    ]
+    return edges, smooth(centres, *halves).log_ratio
 
 
 def features_of(outputs: Outputs, outputs_prime: Outputs, most: int = 64) -> list[Feature]:
