@@ -181,7 +181,7 @@ def main(out: str | Path, seed: int = 0, quick: bool = False, parts: Sequence[st
         write_data(folder, found, seed=seed, quick=quick, confidence=CONFIDENCE)
         write_figure(folder / "shares", draw(pd.DataFrame(found)))
         caption = (
-            f"Median over seeds of bounds certified at {CONFIDENCE:.0%} confidence with {20_000 if quick else RUNS:,} runs, "
+            f"Medians over seeds of bounds at {CONFIDENCE:.0%} confidence with {20_000 if quick else RUNS:,} runs, "
             "as a share of an oracle's with as many runs."
         )
         write_table(folder, found, COLUMNS, caption)
