@@ -121,7 +121,7 @@ def test_positive_controls(suite):
             "  reach      would have caught epsilon >= 1.*",
         ]
     )
-    details = re.search(r"count must fail(.|\n)*  seed .*", result.stdout.str()).group(0)
+    details = re.search(r"count must fail(.|\n)*?  seed .*", result.stdout.str()).group(0)
     assert max(map(len, details.splitlines())) <= 80
 
 
