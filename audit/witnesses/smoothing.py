@@ -72,9 +72,11 @@ def smooth(centres: Floats, fitting: Binned, judging: Binned) -> Curve:
     def loss(log_ratio: Floats) -> Floats:
         return -(log_expit(log_ratio) @ judging.counts + log_expit(-log_ratio) @ judging.counts_prime)
 
-    ramps = _ramps(centres, both.pooled)
+    along = _regressors(centres, both.pooled) if len(centres) >= 3 else None
+    ramps = np.zeros((1, len(centres))) if along is None else _ramps(*along, both.pooled)
+    bent = [] if along is None else _bent(*along, both.pooled)
     best_ramp = ramps[np.argmin(loss(_fit_ramps(ramps, fitting)))][:, None]
-    basis = min([best_ramp, *_bent(centres, both.pooled)], key=lambda basis: float(loss(_fit(basis, fitting))))
+    basis = min([best_ramp, *bent], key=lambda basis: float(loss(_fit(basis, fitting))))
     log_ratio = _fit(basis, both)
     design = np.column_stack([np.ones(len(basis)), basis])
     information = (design * (both.pooled * expit(log_ratio) * expit(-log_ratio))[:, None]).T @ design
@@ -97,11 +99,8 @@ def _regressors(centres: Floats, weights: Floats) -> tuple[Floats, list[Floats]]
     return ranks, [np.clip((centres - middle) / spread, -1e3, 1e3), ndtri(ranks)]
 
 
-def _ramps(centres: Floats, weights: Floats) -> Floats:
+def _ramps(ranks: Floats, regressors: list[Floats], weights: Floats) -> Floats:
     """Regressors that rise on one stretch and are flat on either side of it, shape (ramps, bins)."""
-    if len(centres) < 3 or not np.any(weights):
-        return np.zeros((1, len(centres)))
-    ranks, regressors = _regressors(centres, weights)
     score, normal_score = regressors
     ends = [np.interp((low, 1.0 - high), ranks, score) for low in ENDS for high in ENDS if low + high < 1.0]
     ramps = np.stack([normal_score, *(np.clip(score, *between) for between in ends)])
@@ -111,11 +110,8 @@ def _ramps(centres: Floats, weights: Floats) -> Floats:
     return ramps / np.maximum(spread, 1e-9)[:, None]
 
 
-def _bent(centres: Floats, weights: Floats) -> list[Floats]:
+def _bent(ranks: Floats, regressors: list[Floats], weights: Floats) -> list[Floats]:
     """Piecewise linear regressors, which may rise and fall, each of shape (bins, regressors)."""
-    if len(centres) < 3 or not np.any(weights):
-        return []
-    ranks, regressors = _regressors(centres, weights)
     bases = []
     for regressor in regressors:
         knots = np.unique(np.interp(KNOTS, ranks, regressor))
