@@ -199,12 +199,15 @@ mechanism = vectorized(noisy, claim=PureDP(1.0), pairs=[DatasetPair((1,), (1, 2)
 def run(checkpoint):
     return audit(mechanism, trials=200_000, seed=3, n_jobs=2, witnesses=[Tails()], checkpoint=checkpoint)
 
-def lines():
+def written():
     try:
         with open(sys.argv[1], "rb") as file:
-            return file.read().count(b"\\n")
+            return file.read()
     except FileNotFoundError:
-        return 0
+        return b""  # killed before its first record
+
+def lines():
+    return written().count(b"\\n")
 
 attempt = -1
 whole = run(sys.argv[1]).to_json()
@@ -225,8 +228,7 @@ for attempt in range(100):
     os.kill(process, signal.SIGKILL)
     _, status = os.waitpid(process, 0)
     killed += os.WIFSIGNALED(status)
-    with open(sys.argv[1], "rb") as file:
-        done = [json.loads(line)[1] for line in file.read().split(b"\\n")[:-1]]
+    done = [json.loads(line)[1] for line in written().split(b"\\n")[:-1]]
     finished = bool(done) and "result" in done[-1]
     chunks = [[1, r["chunk"]] for r in done if "chunk" in r]
     print(json.dumps([attempt, chunks, os.WIFSIGNALED(status), finished]))
