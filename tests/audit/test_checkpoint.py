@@ -218,7 +218,7 @@ killed = 0
 for attempt in range(100):
     if killed == 20:
         break
-    moment = moments.randint(lines(), total)  # how far it may come
+    moment = moments.randint(min(lines() + attempt % 4, total), total)  # how far it may come
     process = os.fork()
     if process == 0:
         run(sys.argv[1])
