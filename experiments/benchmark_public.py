@@ -19,12 +19,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from rich.console import Console
-from rich.table import Table
 
 from audit import audit
 from audit.reporting.columns import Column
-from audit.reporting.studies import run, write_data, write_figure, write_json, write_table
+from audit.reporting.studies import print_table, run, write_data, write_figure, write_json, write_table
 from audit.reporting.style import BLUE, GREEN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from experiments.benchmark_rows import Row, rows
 from experiments.oracle import oracle_bound, tails_of
@@ -106,7 +104,7 @@ def main(out: str | Path, seed: int = 0, quick: bool = False, runs: int = RUNS, 
         "exact loss of the pair, and the published bounds of DP-Sniper (430 million runs, 90%) and StatDP."
     )
     write_table(folder, found, COLUMNS, caption)
-    _show(f"{time.perf_counter() - started:.0f} seconds, {runs:,} runs a row, seed {seed}", found)
+    print_table(found, COLUMNS, f"{time.perf_counter() - started:.0f} seconds, {runs:,} runs a row, seed {seed}")
 
 
 @styled()
@@ -138,15 +136,6 @@ def _tails(row: Row) -> tuple[np.ndarray[Any, np.dtype[np.float64]], bool]:
     """The oracle's tails: exact for laws of few outcomes, else from 400,000 simulated outputs a side."""
     sides = row.mechanism(row.pair.x), row.mechanism(row.pair.x_prime)
     return tails_of(*sides, draws=400_000)
-
-
-def _show(title: str, found: Sequence[dict[str, Any]]) -> None:
-    shown = Table(title=title)
-    for column in COLUMNS:
-        shown.add_column(column.heading, justify="left" if column.key == "name" else "right")
-    for row in found:
-        shown.add_row(row["name"], *(f"{row[column.key]:.4g}" for column in COLUMNS[1:]))
-    Console().print(shown)
 
 
 if __name__ == "__main__":

@@ -22,29 +22,41 @@ import joblib
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from rich.console import Console
-from rich.table import Table
 from scipy.stats import binom
 
 from audit import Claim, DatasetPair, Mechanism, PureDP, audit, black_box, exact
 from audit.auditor import exact_parameter
 from audit.reporting.columns import Column
-from audit.reporting.studies import run, write_data, write_figure, write_json, write_table
+from audit.reporting.studies import print_table, run, write_data, write_figure, write_json, write_table
 from audit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from experiments.oracle import oracle_bound, runs_to_refute, tails_of
 from mechanisms.registry import entries
 
-PARTS = ("shares", "refute", "alarms")
 RUNS = 1_000_000
 CONFIDENCE, STRICT = 0.95, 0.99
 DRAWS = 200_000
-COLUMNS = (
-    Column("name", "mechanism"),
-    Column("kind", "outputs"),
-    Column("bound", "median bound", "lower"),
-    Column("oracle", "oracle", "number"),
-    Column("share", "share", "number", 3),
-)
+COLUMNS = {
+    "shares": (
+        Column("name", "mechanism"),
+        Column("kind", "outputs"),
+        Column("bound", "median bound", "lower"),
+        Column("oracle", "oracle", "number"),
+        Column("share", "share", "number", 3),
+    ),
+    "refute": (
+        Column("name", "mechanism"),
+        Column("oracle", "oracle's runs", "count"),
+        Column("runs", "runs", "count"),
+        Column("refuted", "refuted", "number", 3),
+    ),
+    "alarms": (
+        Column("audits", "audits", "count"),
+        Column("mechanisms", "mechanisms", "count"),
+        Column("trials", "runs an audit", "count"),
+        Column("above", "above the truth", "count"),
+        Column("chance", "chance of so many", "number", 3),
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -152,7 +164,7 @@ def alarms(audits: int, trials: int, seed: int) -> list[dict[str, Any]]:
     return [{"audits": audits, "mechanisms": len(sound), "trials": trials, "above": wrong, "chance": chance}]
 
 
-def main(out: str | Path, seed: int = 0, quick: bool = False, parts: Sequence[str] = PARTS) -> None:
+def main(out: str | Path, seed: int = 0, quick: bool = False, parts: Sequence[str] = tuple(COLUMNS)) -> None:
     """Measure, print and write; parts that were measured before stay.
 
     Parameters
@@ -174,7 +186,7 @@ def main(out: str | Path, seed: int = 0, quick: bool = False, parts: Sequence[st
     }
     for part in parts:
         found = work[part]()
-        _show(part, found)
+        print_table(found, COLUMNS[part], part)
         if part != "shares":
             write_json(folder / f"{part}.json", {"seed": seed, "quick": quick, "rows": found})
             continue
@@ -184,7 +196,7 @@ def main(out: str | Path, seed: int = 0, quick: bool = False, parts: Sequence[st
             f"Medians over seeds of bounds at {CONFIDENCE:.0%} confidence with {20_000 if quick else RUNS:,} runs, "
             "as a share of an oracle's with as many runs."
         )
-        write_table(folder, found, COLUMNS, caption)
+        write_table(folder, found, COLUMNS[part], caption)
 
 
 @styled()
@@ -222,20 +234,11 @@ def _objects() -> Any:
     return black_box(respond, claim=PureDP(1.0), name="objects")
 
 
-def _show(title: str, found: Sequence[dict[str, Any]]) -> None:
-    shown = Table(title=title)
-    for name in found[0]:
-        shown.add_column(name, justify="left" if name in ("name", "kind") else "right")
-    for row in found:
-        shown.add_row(*(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()))
-    Console().print(shown)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", help="some of: " + ", ".join(PARTS))
+    parser.add_argument("parts", nargs="*", help="some of: " + ", ".join(COLUMNS))
     parser.add_argument("--out", type=Path, default=Path("results/sight"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
-    run(partial(main, parts=given.parts or PARTS), given.out, given.seed, given.quick)
+    run(partial(main, parts=given.parts or tuple(COLUMNS)), given.out, given.seed, given.quick)

@@ -1,4 +1,4 @@
-"""What every study writes: data.csv and data.json, figures as PNG and PDF, table.tex; and its command line.
+"""What every study writes (data.csv, data.json, figures as PNG and PDF, table.tex) or prints; and its command line.
 
 Rows and figures enter; files leave, whole or not at all, and the same for the same rows. What is not the same, time and
 machine, goes to provenance.json.
@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
 
 from audit.errors import whole_at_least
 from audit.provenance import execution, provenance
@@ -62,6 +64,16 @@ def write_figure(path: Path, figure: Figure) -> None:
 def write_table(out: Path, rows: Sequence[Row], columns: Sequence[Column], caption: str) -> None:
     """Write table.tex; the caption is plain text and says confidence and runs. See `audit.reporting.columns`."""
     write_whole(out / "table.tex", to_latex(rows, columns, caption, label=f"tab:{out.name}"))
+
+
+def print_table(rows: Sequence[Row], columns: Sequence[Column], title: str) -> None:
+    """Print a table to the terminal, its numbers rounded by kind."""
+    shown = Table(title=title)
+    for column in columns:
+        shown.add_column(column.heading, justify="right" if column.numeric else "left")
+    for row in rows:
+        shown.add_row(*(column.show(row) for column in columns))
+    Console().print(shown)
 
 
 def run(main: Main, out: Path, seed: int = 0, quick: bool = False) -> None:
