@@ -19,6 +19,7 @@ ZERO_OR_ONE = DatasetPair(0.0, 1.0)
 SCORES = DatasetPair([0, 0], [1, -1])
 TWENTY = DatasetPair([1.0] + [0.0] * 19, [0.0] + [1.0] * 19, name="twenty utilities, each of which moves by 1")
 ANN = DatasetPair({"ann": 1}, {})
+OFTEN = DatasetPair({"ann": 20}, {"ann": 21})
 SLOPE = DatasetPair([[0.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]])
 ABOVE = math.exp(-5.0) / (1.0 + math.exp(-1.0))
 """Chance that discrete Laplace noise of scale 1 lifts a count of 1 above 5; OpenDP's delta at this threshold."""
@@ -32,7 +33,7 @@ BATCH = "the noise is divided by an expected batch size that is computed from th
 
 def opendp_row(version: str, label: str, adapter: str, claim: Any, pair: DatasetPair, **parameters: Any) -> Row:
     """A row of OpenDP 0.14 to 0.16, whose own map of distances states the claim."""
-    about = {key: parameters.pop(key) for key in ("expected", "reason", "witnesses") if key in parameters}
+    about = {key: parameters.pop(key) for key in ("expected", "reason", "witnesses", "also") if key in parameters}
     calculated = "its privacy map" if isinstance(claim, Claim) else "dp-accounting"
     source = f"OpenDP, {adapter}({', '.join(f'{k}={v}' for k, v in parameters.items())}); claim by {calculated}"
     return Row(version, label, "opendp_current", adapter, parameters, claim, pair, source=source, **about)
@@ -64,6 +65,7 @@ def opendp_rows(version: str = OPENDP) -> list[Row]:
             scale=1.0,
             threshold=5,
             counts="float",
+            also=(OFTEN,),  # the name alone tells nothing at this delta
         ),
     ]
 

@@ -225,7 +225,8 @@ def bugs() -> list[Bug]:
             "the threshold mechanisms release counts at the threshold, and delta does not count them",
             "opendp 0.14.0, 0.16.0, the newest",
             UNFIXED,
-            "a name that one person has or nobody, threshold 5, whole counts. The control has counts that are floats",
+            "a name that one person has or nobody, threshold 5, whole counts. The control has counts that are floats, "
+            "and may choose a name that many have",
             (
                 Case("affected", of_opendp("0.14.0", "threshold"), SOME),
                 Case("affected", of_opendp("0.16.0", "threshold"), SOME),

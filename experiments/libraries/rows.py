@@ -49,6 +49,8 @@ class Row:
         What the library promises; a function where dp-accounting calculates it.
     pair : DatasetPair
         Neighbouring datasets, as JSON values.
+    also : tuple of DatasetPair
+        Further pairs that compete with it.
     expected, source, reason, witnesses
         As for `audit.registry.Entry`.
     """
@@ -64,6 +66,7 @@ class Row:
     source: str = ""
     reason: str = ""
     witnesses: str = "auto"
+    also: tuple[DatasetPair, ...] = ()
 
     def __post_init__(self) -> None:
         if self.version not in ENVIRONMENTS:
@@ -103,7 +106,7 @@ class Row:
         stated = self._stated(words)  # which starts it, so that it fails before any audit if it does
         if stated is not None and isinstance(self.claim, Claim) and not _same(stated, claim):
             raise AuditError(f"{self.name}: the library promises {stated}, and the row says {claim}.")
-        mechanism = command(words, claim=claim, pairs=[self.pair], name=self.name, timeout=SILENCE)
+        mechanism = command(words, claim=claim, pairs=[self.pair, *self.also], name=self.name, timeout=SILENCE)
         return Entry(
             self.name,
             mechanism,
