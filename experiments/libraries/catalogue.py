@@ -21,6 +21,7 @@ TWENTY = DatasetPair([1.0] + [0.0] * 19, [0.0] + [1.0] * 19, name="twenty utilit
 ANN = DatasetPair({"ann": 1}, {})
 OFTEN = DatasetPair({"ann": 20}, {"ann": 21})
 SLOPE = DatasetPair([[0.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]])
+TURNED = DatasetPair([[1.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [1.0, -1.0]])
 ABOVE = math.exp(-5.0) / (1.0 + math.exp(-1.0))
 """Chance that discrete Laplace noise of scale 1 lifts a count of 1 above 5; OpenDP's delta at this threshold."""
 
@@ -119,12 +120,13 @@ def diffprivlib_rows(version: str = DIFFPRIVLIB) -> list[Row]:
 
 def regression(version: str, lower: float) -> Row:
     """Linear regression on x in [lower, 1]; right where the bounds are symmetric."""
-    broken: dict[str, Any] = {"expected": "violated", "reason": LOWER_TWICE} if lower != -1.0 else {}
+    broken = lower != -1.0
+    about: dict[str, Any] = {"expected": "violated", "reason": LOWER_TWICE} if broken else {"also": (TURNED,)}
     label = "linear-regression" if broken else "linear-regression-symmetric"
     given = {"epsilon": 1.0, "lower": lower, "upper": 1.0}
     source = "diffprivlib, models.LinearRegression; the claim is what it is given"
     return Row(
-        version, label, "diffprivlib_models", "linear_regression", given, PureDP(1.0), SLOPE, source=source, **broken
+        version, label, "diffprivlib_models", "linear_regression", given, PureDP(1.0), SLOPE, source=source, **about
     )
 
 
