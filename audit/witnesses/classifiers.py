@@ -1,12 +1,11 @@
 """Learn scores of many features at once: naive Bayes, logistic regression, and gradient boosting distilled to a tree.
 
 Training outputs of both sides enter; scores made of plain numbers leave (`audit.witnesses.models`), so that a witness
-is saved without pickles. scikit-learn does the learning.
+is saved without pickles. scikit-learn grows the trees.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.mechanism import Outputs
+from audit.witnesses.atoms import row_codes
 from audit.witnesses.features import Feature
 from audit.witnesses.models import Additive, Filled, Term, Tree
+from audit.witnesses.regression import loss_of, regress
 from audit.witnesses.scores import Monotone, Score
 from audit.witnesses.screening import described, screen
 
@@ -25,6 +26,12 @@ QUANTILES = (0.05, 0.275, 0.5, 0.725, 0.95)
 FEW_VALUES = 16
 RARE = 5
 PENALTY_OF_MANY = (100.0,)
+HELD_OUT = 4
+"""One in so many training outputs is held out to choose a penalty."""
+REPEATED = 0.5
+"""Outputs of which fewer than this share differ are counted."""
+ENOUGH = 0.01
+"""Gain of log likelihood that is not worth another step."""
 
 
 @dataclass(frozen=True)
@@ -39,23 +46,37 @@ class Basis:
     odd: tuple[bool, bool, bool]
 
     @classmethod
-    def of(cls, feature: Feature, numbers: Floats) -> Basis:
-        """Place the knots by training numbers of both sides."""
-        finite = numbers[np.isfinite(numbers)]
-        knots = np.unique(finite[:: max(1, len(finite) // 20_000)]) if len(finite) else finite
+    def of(cls, feature: Feature, numbers: Floats, seen: Floats) -> Basis:
+        """Place the knots by the numbers of training and by how often each was seen."""
+        finite = np.isfinite(numbers)
+        order = np.argsort(numbers[finite])
+        known, below = numbers[finite][order], np.cumsum(seen[finite][order])
+        knots = known[np.flatnonzero(np.diff(known, prepend=-np.inf))]
         if len(knots) > FEW_VALUES:
-            knots = np.unique(np.quantile(finite, QUANTILES))
-        odd = tuple(int(np.count_nonzero(kind)) >= RARE for kind in _odd(numbers))
+            knots = np.unique(known[np.searchsorted(below, np.array(QUANTILES) * below[-1])])
+        odd = tuple(float(np.sum(seen[kind])) >= RARE for kind in _odd(numbers))
         return cls(feature, tuple(knots.tolist()), (odd[0], odd[1], odd[2]))
 
-    def columns(self, numbers: Floats) -> Floats:
+    def columns(self, numbers: Floats) -> NDArray[np.float32]:
         """Return shape (size, number of columns)."""
+        found = np.zeros((len(numbers), self.width), np.float32)
         finite = np.isfinite(numbers)
-        inside = np.where(finite, numbers, 0.0)
-        hats = [np.interp(inside, self.knots, row) * finite for row in np.eye(len(self.knots))]
-        return np.column_stack(
-            [*hats, *(kind.astype(float) for kind, kept in zip(_odd(numbers), self.odd, strict=True) if kept)]
-        )
+        everywhere = bool(finite.all())
+        if self.knots:
+            inside = np.clip(numbers if everywhere else np.where(finite, numbers, 0.0), self.knots[0], self.knots[-1])
+            place = np.searchsorted(self.knots[1:-1], inside, side="right")
+            low, high = np.array(self.knots)[place], np.array(self.knots)[np.minimum(place + 1, len(self.knots) - 1)]
+            share = (inside - low) / np.where(high > low, high - low, 1.0)
+            rows = np.arange(len(numbers))
+            found[rows, place] = 1.0 - share
+            if len(self.knots) > 1:
+                found[rows, place + 1] = share
+        if not everywhere:
+            found[~finite] = 0.0
+            kinds = [kind for kind, kept in zip(_odd(numbers), self.odd, strict=True) if kept]
+            for column, kind in enumerate(kinds, len(self.knots)):
+                found[kind, column] = 1.0
+        return found
 
     def term(self, coefficients: Floats) -> Term:
         """The term that these coefficients of the columns make."""
@@ -108,66 +129,88 @@ class Classifiers:
         groups, extra = described(outputs, outputs_prime)
         if not groups or len(groups[0]) + len(extra) < 2 or len(outputs) < self.least:
             return []
-        scores: list[Feature] = [_naive_bayes(_Table.of(group, outputs, outputs_prime)) for group in groups]
+        rows = _Rows.of(outputs, outputs_prime)
         chosen = screen(extra, outputs, outputs_prime, self.most)
-        table = _Table.of([*groups[0], *chosen], outputs, outputs_prime)
-        if table.features:
-            scores.append(_logistic(table, self.penalties))
+        table = _Table.of(rows, [*groups[0], *chosen])
+        scores: list[Feature] = [table.naive_bayes(set(groups[0]))]
+        scores += [_Table.of(rows, group).naive_bayes(set(group)) for group in groups[1:]]
+        if table.bases:
+            scores.append(table.logistic(self.penalties))
             if self.trees:
-                scores.append(boosted_tree(table.features, outputs, outputs_prime, self.leaves))
+                features = [basis.feature for basis in table.bases]
+                scores.append(boosted_tree(features, outputs, outputs_prime, self.leaves))
         return [Monotone(score, 1, learnt=True) for score in scores]
 
 
 @dataclass(frozen=True)
-class _Table:
-    """Training numbers, one column a feature, x first, and which side each row comes from (1 for x)."""
+class _Rows:
+    """Different training outputs, and how often each was seen: shape (2, 2, rows) by held out or not, and by side.
 
-    features: list[Feature]
-    numbers: list[Floats]
-    side: NDArray[np.int8]
+    Where outputs rarely repeat, each is a row by itself.
+    """
+
+    outputs: Outputs
+    seen: Floats
 
     @classmethod
-    def of(cls, features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> _Table:
-        kept, numbers = [], []
+    def of(cls, outputs: Outputs, outputs_prime: Outputs) -> _Rows:
+        pooled = np.concatenate([outputs, outputs_prime])
+        side = np.repeat([0, 1], [len(outputs), len(outputs_prime)])
+        held_out = np.concatenate([np.arange(len(one)) % HELD_OUT == HELD_OUT - 1 for one in (outputs, outputs_prime)])
+        first = place = np.arange(len(pooled))
+        if pooled.ndim > 1:
+            codes = row_codes(pooled.reshape(len(pooled), -1))
+            _, different, inverse = np.unique(codes, return_index=True, return_inverse=True)
+            if len(different) < REPEATED * len(pooled):
+                first, place = different, inverse
+        cells = (held_out * 2 + side) * len(first) + place
+        return cls(pooled[first], np.bincount(cells, minlength=4 * len(first)).astype(float).reshape(2, 2, -1))
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The columns that describe some features of the rows, side by side, and where those of each feature begin."""
+
+    bases: list[Basis]
+    columns: NDArray[np.float32]
+    places: tuple[int, ...]
+    seen: Floats
+
+    @classmethod
+    def of(cls, rows: _Rows, features: Sequence[Feature]) -> _Table:
+        weights = rows.seen.sum(axis=(0, 1))
+        bases, found = [], []
         for feature in features:
-            column = np.concatenate([np.asarray(feature(side), float) for side in (outputs, outputs_prime)])
-            if not (np.all(column == column[0]) or np.all(np.isnan(column))):
-                kept.append(feature)
-                numbers.append(column)
-        side = np.repeat(np.array([1, 0], np.int8), [len(outputs), len(outputs_prime)])
-        return cls(kept, numbers, side)
+            numbers = np.asarray(feature(rows.outputs), float)
+            if not (np.all(numbers == numbers[0]) or np.all(np.isnan(numbers))):
+                bases.append(Basis.of(feature, numbers, weights))
+                found.append(bases[-1].columns(numbers))
+        columns = np.concatenate(found, axis=1) if found else np.empty((len(weights), 0), np.float32)
+        return cls(bases, columns, (0, *np.cumsum([basis.width for basis in bases]).tolist()), rows.seen)
 
+    def naive_bayes(self, features: set[Feature]) -> Additive:
+        """Add up the log ratios that each of these features shows alone."""
+        counts, counts_prime = self.seen.sum(axis=0)
+        terms = []
+        for basis, start, end in zip(self.bases, self.places, self.places[1:], strict=False):
+            if basis.feature in features:
+                columns = np.ascontiguousarray(self.columns[:, start:end])
+                terms.append(basis.term(regress(columns, counts, counts_prime, 1.0, converged=ENOUGH)))
+        return Additive(tuple(terms))
 
-def _naive_bayes(table: _Table) -> Additive:
-    """Add up the log ratios that each feature shows alone."""
-    terms = []
-    for feature, numbers in zip(table.features, table.numbers, strict=True):
-        basis = Basis.of(feature, numbers)
-        terms.append(basis.term(_regress(basis.columns(numbers), table.side, 1.0)))
-    return Additive(tuple(terms))
-
-
-def _logistic(table: _Table, penalties: Sequence[float]) -> Additive:
-    """Logistic regression on all bases together; of several penalties, the one with the least loss on a quarter."""
-    bases = [Basis.of(feature, numbers) for feature, numbers in zip(table.features, table.numbers, strict=True)]
-    if not bases:
-        return Additive(())
-    columns = np.column_stack([b.columns(n) for b, n in zip(bases, table.numbers, strict=True)]).astype(np.float32)
-    penalty = penalties[0] if len(penalties) == 1 else _best_penalty(columns, table.side, penalties)
-    weights = _regress(columns, table.side, penalty)
-    places = np.cumsum([0, *(basis.width for basis in bases)])
-    return Additive(tuple(basis.term(weights[a:b]) for basis, a, b in zip(bases, places, places[1:], strict=False)))
-
-
-def _best_penalty(columns: NDArray[np.float32], side: NDArray[np.int8], penalties: Sequence[float]) -> float:
-    held_out = np.arange(len(columns)) % 4 == 3
-    sign = 2.0 * side[held_out] - 1.0
-
-    def loss(penalty: float) -> float:
-        logit = columns[held_out] @ _regress(columns[~held_out], side[~held_out], penalty)
-        return float(np.sum(np.logaddexp(0.0, -sign * logit)))
-
-    return min(penalties, key=loss)
+    def logistic(self, penalties: Sequence[float]) -> Additive:
+        """Logistic regression on all columns; of several penalties, the one with the least loss on what is held out."""
+        weights = np.zeros(self.columns.shape[1])
+        penalty = penalties[0]
+        if len(penalties) > 1:
+            losses = []
+            for one in penalties:
+                weights = regress(self.columns, *self.seen[0], one, weights, ENOUGH)
+                losses.append(loss_of(np.asarray(self.columns @ weights.astype(np.float32), float), *self.seen[1]))
+            penalty = penalties[int(np.argmin(losses))]
+        weights = regress(self.columns, *self.seen.sum(axis=0), penalty, weights, ENOUGH)
+        places = zip(self.bases, self.places, self.places[1:], strict=False)
+        return Additive(tuple(basis.term(weights[start:end]) for basis, start, end in places))
 
 
 def boosted_tree(features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs, leaves: int) -> Tree:
@@ -199,18 +242,6 @@ def _columns(
     sides = [np.column_stack([feature(side) for feature in features]) for side in (outputs, outputs_prime)]
     side = np.repeat(np.array([1, 0], np.int8), [len(outputs), len(outputs_prime)])
     return np.concatenate(sides).astype(np.float32), side
-
-
-def _regress(columns: NDArray[Any], side: NDArray[np.int8], penalty: float) -> Floats:
-    """Ridge logistic regression without intercept (hat functions sum to one); the coefficients."""
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    model = LogisticRegression(C=1.0 / penalty, solver="newton-cholesky", fit_intercept=False, tol=1e-4, max_iter=30)
-    with warnings.catch_warnings():  # the other half of training judges a poor fit
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(columns, side)
-    return np.asarray(model.coef_[0], float)
 
 
 def _odd(numbers: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:

@@ -178,8 +178,8 @@ def bugs() -> list[Bug]:
             "diffprivlib 0.6.6, the newest",
             UNFIXED,
             "two records (x, 0); x of one is 0 or 1: the slope's noise is divided by an exact sum of x^2, 1 or 2. The "
-            "control has bounds (-1, 1), where the lower one does, and may choose two records (1, 1) instead, of which one "
-            "turns to (1, -1)",
+            "control has bounds (-1, 1), where the lower one does, and may choose two records (1, 1) instead, of "
+            "which one turns to (1, -1)",
             (
                 Case("affected", regression("diffprivlib-0.6.6", 0.0), FEW),
                 Case("control", regression("diffprivlib-0.6.6", -1.0), FEW),

@@ -83,6 +83,11 @@ class Row:
         return f"{self.version}/{self.label}"
 
     @property
+    def pairs(self) -> tuple[DatasetPair, ...]:
+        """All that compete."""
+        return (self.pair, *self.also)
+
+    @property
     def promise(self) -> Claim:
         """The claim; raises `AuditError` if dp-accounting calculates it and is not installed."""
         return self.claim if isinstance(self.claim, Claim) else self.claim()
@@ -106,7 +111,7 @@ class Row:
         stated = self._stated(words)  # which starts it, so that it fails before any audit if it does
         if stated is not None and isinstance(self.claim, Claim) and not _same(stated, claim):
             raise AuditError(f"{self.name}: the library promises {stated}, and the row says {claim}.")
-        mechanism = command(words, claim=claim, pairs=[self.pair, *self.also], name=self.name, timeout=SILENCE)
+        mechanism = command(words, claim=claim, pairs=self.pairs, name=self.name, timeout=SILENCE)
         return Entry(
             self.name,
             mechanism,

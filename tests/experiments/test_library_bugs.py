@@ -50,7 +50,8 @@ def test_every_row_has_a_result_that_its_counts_bear_out(case):
     result = found.result
     assert result.mechanism == case.row.name
     assert result.claim.to_json() == pytest.approx(case.row.promise.to_json())
-    assert (result.trials, result.pair, result.expected) == (case.trials, str(case.row.pair), case.row.expected)
+    assert (result.trials, result.expected) == (case.trials, case.row.expected)
+    assert result.pair in map(str, case.row.pairs)
     assert result.families == case.row.witnesses
     assert result.provenance["library"] == case.row.version
     assert not result.reproducible
