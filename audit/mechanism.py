@@ -260,10 +260,13 @@ def as_outputs(values: Sequence[Any]) -> Outputs:
         )
     if shapes and kinds == {np.ndarray}:
         stacked = np.stack(values)
-        if stacked.dtype != object:
+        if stacked.dtype.kind in "biuf":
             return stacked
     outputs = np.empty(len(values), dtype=object)
-    outputs[:] = [_symbol(value) for value in values]
+    # an array among other outputs is read in C order, as it is among arrays
+    outputs[:] = [
+        _symbol(value.ravel() if isinstance(value, np.ndarray) and value.ndim > 1 else value) for value in values
+    ]
     return outputs
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from audit.blocks import joined, plain
 from audit.certificates import Counts
 from audit.chunks import BLOCK, Chunk, Record, Stage, Tally, certification_chunks, stream, training_chunks
 from audit.errors import AuditError, whole_at_least
@@ -94,7 +95,7 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
             f"The mechanism returned {type(outputs).__name__}{'' if shape is None else f' of shape {shape}'} for "
             f"{size} outputs; sample(size, rng) must return an array of shape (size, ...)."
         )
-    return outputs
+    return plain(outputs)
 
 
 def training_outputs(
@@ -132,13 +133,14 @@ def training_outputs(
         if progress is not None:
             progress(Progress(stage, done, 2 * size, before))
     outputs, outputs_prime = (_joined([found[chunk][side] for chunk in chunks]) for side in (0, 1))
+    if outputs.dtype != outputs_prime.dtype and object in (outputs.dtype, outputs_prime.dtype):
+        both = joined([outputs, outputs_prime])
+        return both[: len(outputs)], both[len(outputs) :]
     if outputs.shape[1:] != outputs_prime.shape[1:]:
         raise AuditError(
             f"The mechanism returned outputs of different shapes: {outputs.shape[1:]} on x and "
             f"{outputs_prime.shape[1:]} on x'. Arrays must have one shape; return a tuple or list where it varies."
         )
-    if outputs.dtype != outputs_prime.dtype and object in (outputs.dtype, outputs_prime.dtype):
-        return outputs.astype(object), outputs_prime.astype(object)
     return outputs, outputs_prime
 
 
@@ -251,12 +253,10 @@ def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Output
 
 
 def _joined(blocks: list[Outputs]) -> Outputs:
-    shapes = {block.shape[1:] for block in blocks}
+    shapes = {block.shape[1:] for block in blocks if block.dtype != object}
     if len(shapes) > 1:
         raise AuditError(f"The mechanism returned outputs of different shapes: {', '.join(map(str, sorted(shapes)))}.")
-    if len({block.dtype == object for block in blocks}) > 1:
-        blocks = [block.astype(object) for block in blocks]
-    return np.concatenate(blocks)
+    return joined(blocks)
 
 
 def _counts(tally: Tally, witness: Witness) -> Counts:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,22 +214,3 @@ def _plan(witness: Witness, claim: Claim, correct: float, wrong: float) -> Plan:
         best = int(np.argmax([(correct - math.exp(e) * wrong) / max(delta, 1e-12) for e, delta in points]))
     tangent = None if claim.claimed_point is not None else points[best][0]
     return Plan(witness, tangent, correct, wrong, grows[best])
-
-
-def joined(blocks: Sequence[Any]) -> Outputs:
-    """Put blocks of outputs together; vectors become tuples where other outputs are no vectors of their shape."""
-    if len({block.shape[1:] for block in blocks}) > 1:
-        blocks = [block if block.ndim == 1 else _as_tuples(block) for block in blocks]
-    if len({block.dtype == object for block in blocks}) > 1:
-        blocks = [block.astype(object) for block in blocks]
-    return np.concatenate(blocks)
-
-
-def _as_tuples(block: Outputs) -> Outputs:
-    tuples = np.empty(len(block), dtype=object)
-    tuples[:] = [_tuple(row) for row in block.tolist()]
-    return tuples
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(map(_tuple, value)) if isinstance(value, list) else value

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.auditor import LEAST_TRIALS, checked_claim, checked_pairs, exact_parameter, families_of
+from audit.blocks import joined
 from audit.claims import Claim
 from audit.errors import finite_at_least, fraction, whole_at_least
 from audit.mechanism import Mechanism, Outputs
@@ -28,7 +29,7 @@ from audit.provenance import provenance
 from audit.sampling import Progress, ProgressCallback, Sides, entropy
 from audit.sequential import betting
 from audit.sequential.drawing import STREAM, TALLY_OF_CODE, Codes, counts_of, judged_chunk, tallies_of
-from audit.sequential.learning import Plan, Plans, joined, nothing, plans
+from audit.sequential.learning import Plan, Plans, nothing, plans
 from audit.sequential.record import Play, Round, SequentialResult, Stopped, changed, point
 from audit.witnesses import Family, Witness
 

@@ -24,7 +24,7 @@ from audit import (
     vectorized,
 )
 from audit.sequential import betting
-from audit.sequential.learning import Plan, fastest, joined
+from audit.sequential.learning import Plan, fastest
 from audit.sequential.record import changed
 from audit.witnesses import DEFAULT_FAMILIES, Interval, Region, Witness, contenders_of
 from mechanisms.additive import Gaussian, Laplace
@@ -313,11 +313,6 @@ def test_of_many_pairs_the_worst_is_bet_on():
     assert result.stopped == "refuted"
     assert result.pair == "far"
     assert result.runs > sum(int(round_.plays[0].counts.runs) for round_ in result.rounds)  # some only looked
-
-
-def test_blocks_of_different_kinds_are_joined():
-    together = joined([np.zeros((2, 3)), np.array(["no", None], dtype=object)])
-    assert together.tolist() == [(0.0, 0.0, 0.0), (0.0, 0.0, 0.0), "no", None]
 
 
 @pytest.mark.parametrize(

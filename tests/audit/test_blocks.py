@@ -1,0 +1,76 @@
+"""Outputs are the same outputs whatever else is in their block, and of whatever dtype a mechanism returns them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from audit import DatasetPair, PureDP, audit, black_box, vectorized
+from audit.blocks import joined, plain
+
+PAIR = DatasetPair(0, 1)
+RECORD = np.dtype([("count", "f8"), ("cell", "i4")])
+
+
+def records(told):
+    made = np.zeros(len(told), RECORD)
+    made["cell"] = told
+    return made
+
+
+KINDS = {
+    "bytes": lambda told: np.where(told, b"a", b"b"),
+    "arrays of strings": lambda told: np.where(told[:, None], [["a", "b"]], [["a", "c"]]),
+    "dates": lambda told: np.where(told, np.datetime64("2020-01-01"), np.datetime64("2020-01-02")),
+    "complex numbers": lambda told: np.where(told, 1 + 2j, 1 + 3j),
+    "complex vectors": lambda told: np.where(told[:, None], [[1 + 2j, 0]], [[1 + 3j, 0]]),
+    "records": records,
+    "masked numbers": lambda told: np.ma.masked_array(np.ones(len(told)), mask=told),
+    "a matrix": lambda told: np.matrix(np.where(told, 1.0, 2.0)).T,
+}
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_leak_is_seen_in_outputs_of_every_dtype(kind):
+    """Told with probability 0.5 on x and 0.9 on x', so epsilon is log 5."""
+
+    def flip(data, size, rng):
+        return KINDS[kind](rng.random(size) < (0.9 if data else 0.5))
+
+    bound = audit(vectorized(flip, claim=PureDP(1.0), pairs=[PAIR]), trials=20_000, seed=1, n_jobs=1).lower_bound
+    assert 1.3 < bound <= math.log(5)
+
+
+@pytest.mark.parametrize(("shape", "rate"), [(3, 0.2), ((2, 2), 5e-3)])
+def test_refusals_and_exceptions_among_arrays_are_outcomes(shape, rate):
+    """Blocks without any are arrays, blocks with one are objects; on x none is ever seen."""
+
+    def noisy(data, rng):
+        if rng.random() < data * rate:
+            raise ValueError("too few")
+        return rng.normal(size=shape)
+
+    result = audit(black_box(noisy, claim=PureDP(1.0), pairs=[PAIR]), trials=60_000, seed=1, n_jobs=1)
+    assert result.violates_claim
+    assert "ValueError" in str(result.witness)
+
+
+def test_a_single_number_may_come_masked_or_long():
+    assert plain(np.ma.masked_array([1.0, 2.0], mask=[True, False])).tolist() == [None, 2.0]
+    assert plain(np.ones(2, np.longdouble)).dtype == np.float64
+
+
+def test_numbers_are_left_as_they_are():
+    for numbers in (np.ones(2, np.float32), np.ones((2, 3), np.uint8), np.array([True]), np.array(["a"])):
+        assert plain(numbers) is numbers
+
+
+def test_blocks_of_different_kinds_are_joined():
+    together = joined([np.zeros((2, 3)), np.array(["no", None], dtype=object)])
+    assert together.tolist() == [(0.0, 0.0, 0.0), (0.0, 0.0, 0.0), "no", None]
+
+
+def test_matrices_among_refusals_are_written_in_the_order_in_which_they_are_read_alone():
+    together = joined([np.arange(4.0).reshape(1, 2, 2), np.array([None], dtype=object)])
+    assert together.tolist() == [(0.0, 1.0, 2.0, 3.0), None]
