@@ -72,27 +72,34 @@ def is_atom(outputs: Outputs, atoms: Sequence[Hashable]) -> Mask:
     return np.isin(outputs, [atom for atom in atoms if isinstance(atom, str)])
 
 
-def tabulate(outputs: Outputs) -> dict[Hashable, int]:
-    """Count equal outputs.
+def repeated(outputs: Outputs, outputs_prime: Outputs, least: int) -> tuple[list[Hashable], NDArray[np.int64]]:
+    """Return outputs seen at least so often on both sides together, commonest first, and their counts on x and on x'.
+
+    The counts have shape (2, number of atoms).
 
     Examples
     --------
-    >>> tabulate(np.array([2.0, 1.0, 2.0]))
-    {1.0: 1, 2.0: 2}
+    >>> atoms, counts = repeated(np.array([2.0, 1.0, 2.0]), np.array([3.0, 2.0]), 2)
+    >>> atoms, counts.tolist()
+    ([2.0], [[2], [1]])
     """
+    pooled = np.concatenate([outputs, outputs_prime])
     if outputs.dtype == object:
-        table: dict[Hashable, int] = {}
-        for value in outputs.tolist():
-            key = canonical(value)
-            table[key] = table.get(key, 0) + 1
-        return table
-    if outputs.ndim > 1:
-        flat = outputs.reshape(len(outputs), -1)
-        _, first, counts = np.unique(row_codes(flat), return_index=True, return_counts=True)
-        rows = [canonical(tuple(row)) for row in flat[first].tolist()]
-        return dict(zip(rows, counts.tolist(), strict=True))
-    values, counts = np.unique(outputs, return_counts=True)
-    return dict(zip(map(canonical, values.tolist()), counts.tolist(), strict=True))
+        code: dict[Hashable, int] = {}
+        place = np.array([code.setdefault(canonical(value), len(code)) for value in pooled.tolist()], np.int64)
+        first = np.unique(place, return_index=True)[1]
+    else:
+        codes = row_codes(pooled.reshape(len(pooled), -1)) if outputs.ndim > 1 else pooled
+        _, first, place = np.unique(codes, return_index=True, return_inverse=True)
+    counts = np.stack(
+        [np.bincount(side, minlength=len(first)) for side in (place[: len(outputs)], place[len(outputs) :])]
+    )
+    seen = counts.sum(axis=0)
+    order = np.argsort(-seen, kind="stable")
+    kept = order[seen[order] >= least]
+    values = pooled[first[kept]].reshape(len(kept), -1 if outputs.ndim > 1 and len(kept) else 1)
+    rows = values.tolist()
+    return [canonical(tuple(row) if outputs.ndim > 1 else row[0]) for row in rows], counts[:, kept]
 
 
 def row_codes(rows: NDArray[Any]) -> NDArray[np.uint64]:

@@ -17,7 +17,7 @@ from audit.mechanism import Outputs
 from audit.witnesses.atoms import row_codes
 from audit.witnesses.features import Feature
 from audit.witnesses.models import Additive, Filled, Term, Tree
-from audit.witnesses.regression import loss_of, regress
+from audit.witnesses.regression import log_ratios, loss_of, regress
 from audit.witnesses.scores import Monotone, Score
 from audit.witnesses.screening import described, screen
 
@@ -206,7 +206,7 @@ class _Table:
             losses = []
             for one in penalties:
                 weights = regress(self.columns, *self.seen[0], one, weights, ENOUGH)
-                losses.append(loss_of(np.asarray(self.columns @ weights.astype(np.float32), float), *self.seen[1]))
+                losses.append(loss_of(log_ratios(self.columns, weights), *self.seen[1]))
             penalty = penalties[int(np.argmin(losses))]
         weights = regress(self.columns, *self.seen.sum(axis=0), penalty, weights, ENOUGH)
         places = zip(self.bases, self.places, self.places[1:], strict=False)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.mechanism import Outputs
-from audit.witnesses.atoms import canonical, find_atoms, tabulate
+from audit.witnesses.atoms import canonical, find_atoms, repeated
 from audit.witnesses.events import Event, Interval, Region
 from audit.witnesses.features import Coordinate, Deviation, Entry, Feature, Presence, Value, is_mapping
 from audit.witnesses.models import Tree
@@ -28,6 +28,8 @@ BITS_PER_SPLIT = 8.0
 CELLS = 96
 """Intervals along which a curve is followed."""
 LEAST_FOR_A_CURVE = 200
+MOST_LEVELS = 4096
+"""Different numbers between which a tree may split."""
 TELLING = 6
 """Most coordinates that are looked at one by one: those that tell most."""
 
@@ -219,15 +221,13 @@ class LikelihoodRatio:
         return scores
 
     def _count_atoms(self, outputs: Outputs, outputs_prime: Outputs) -> tuple[tuple[Hashable, ...], Floats]:
-        counts, counts_prime = tabulate(outputs), tabulate(outputs_prime)
         least = 1 if outputs.dtype == object or outputs.dtype.kind in "US" else 4
-        pooled = {atom: counts.get(atom, 0) + counts_prime.get(atom, 0) for atom in {**counts, **counts_prime}}
-        repeated = sorted((atom for atom, n in pooled.items() if n >= least), key=lambda atom: -pooled[atom])
-        if len(repeated) > self.most_atoms:
-            repeated = [atom for atom in repeated[: self.most_atoms] if pooled[atom] > 1]
-        a = np.array([counts.get(atom, 0) for atom in repeated], float)
-        b = np.array([counts_prime.get(atom, 0) for atom in repeated], float)
-        return tuple(repeated), np.log((a + 0.5) / (len(outputs) + 1)) - np.log((b + 0.5) / (len(outputs_prime) + 1))
+        atoms, counts = repeated(outputs, outputs_prime, least)
+        if len(atoms) > self.most_atoms:
+            kept = min(self.most_atoms, int(np.count_nonzero(counts.sum(axis=0) > 1)))
+            atoms, counts = atoms[:kept], counts[:, :kept]
+        rates = np.log((counts + 0.5) / np.array([[len(outputs) + 1], [len(outputs_prime) + 1]]))
+        return tuple(atoms), rates[0] - rates[1]
 
     def _grow(
         self, feature: Feature, outputs: Outputs, outputs_prime: Outputs, atoms: tuple[Hashable, ...]
@@ -239,21 +239,26 @@ class LikelihoodRatio:
         total = len(numbers[0]) + len(numbers[1])
         if total < 20:
             return np.empty(0), np.empty(0)
+        pooled = np.concatenate(numbers)
+        order = np.sort(pooled)
+        ends = np.flatnonzero(np.append(order[1:] > order[:-1], True))
+        if len(ends) > MOST_LEVELS:
+            ends = ends[np.linspace(0, len(ends) - 1, MOST_LEVELS).astype(int)]
+        levels = np.searchsorted(order[ends], pooled, side="left")
+        sides = (levels[: len(numbers[0])], levels[len(numbers[0]) :])
+        seen = np.stack([np.bincount(side, minlength=len(ends)) for side in sides])
         tree = DecisionTreeClassifier(
             criterion="log_loss",
             max_leaf_nodes=self.leaves,
-            min_samples_leaf=max(10, total // 2000),
+            min_weight_fraction_leaf=max(10, total // 2000) / total,
             min_impurity_decrease=BITS_PER_SPLIT / total,
             random_state=0,
         )
-        labels = np.repeat([0, 1], [len(numbers[0]), len(numbers[1])])
-        pooled = np.concatenate(numbers).astype(np.float32).astype(float)  # scikit-learn splits in single precision
-        tree.fit(pooled[:, None], labels)
-        edges = np.unique(tree.tree_.threshold[tree.tree_.feature >= 0])
-        a, b = (
-            np.bincount(np.searchsorted(edges, side, side="left"), minlength=len(edges) + 1).astype(float)
-            for side in numbers
-        )
+        columns, labels = np.tile(np.arange(len(ends)), 2)[:, None], np.repeat([0, 1], len(ends))
+        tree.fit(columns, labels, sample_weight=seen.ravel())
+        last = np.unique(np.floor(tree.tree_.threshold[tree.tree_.feature >= 0]).astype(int))
+        edges = (order[ends[last]] + order[ends[last] + 1]) / 2.0
+        a, b = (np.add.reduceat(side, np.append(0, last + 1)) for side in seen)
         return edges, np.log((a + 0.5) / (len(outputs) + 1)) - np.log((b + 0.5) / (len(outputs_prime) + 1))
 
 

@@ -64,12 +64,14 @@ def cells(numbers: NDArray[np.generic], numbers_prime: NDArray[np.generic]) -> t
 def deviance(placed: tuple[NDArray[np.int64], int]) -> tuple[float, int]:
     """Likelihood ratio statistic of the cells of two samples, and its degrees of freedom."""
     place, size = placed
-    names, code = np.unique(place, return_inverse=True)
-    table = np.stack([np.bincount(side, minlength=len(names)) for side in (code[:size], code[size:])]).astype(float)
+    code = place - place.min(initial=0)
+    cells = int(code.max(initial=0)) + 1
+    table = np.stack([np.bincount(side, minlength=cells) for side in (code[:size], code[size:])]).astype(float)
+    table = table[:, table.any(axis=0)]
     expected = table.sum(axis=0) * (table.sum(axis=1, keepdims=True) / max(table.sum(), 1.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(table > 0, table * np.log(table / expected), 0.0)
-    return 2.0 * float(terms.sum()), len(names) - 1
+    return 2.0 * float(terms.sum()), table.shape[1] - 1
 
 
 def standardised(statistic: float, freedom: int) -> float:

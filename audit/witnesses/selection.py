@@ -207,7 +207,8 @@ class Contender:
         if len(thresholds) == 0:
             return None
         seen = _halves(thresholds, *values)
-        return cls(score, thresholds, _binned(thresholds, *map(score, fitting)), seen, len(judging[0]))
+        known = _binned(thresholds, *(_places(thresholds, score(side)) for side in fitting))
+        return cls(score, thresholds, known, seen, len(judging[0]))
 
     @property
     def learnt(self) -> bool:
@@ -427,6 +428,9 @@ def _best(
 ) -> _Candidate:
     """Evaluate one certificate on many cuts (index -1: no such event) and keep the best."""
     counts = _predict(cuts, upper, lower, runs)
+    worth = _undominated(counts)
+    upper, lower = upper[worth], lower[worth]
+    counts = _predict(cuts, upper, lower, runs)
     bounds = certificate.parameter(claim, counts, confidence)
     best = _first_of_the_largest(bounds, counts)
     return _Candidate.of(certificate, bounds, counts, upper, lower, best)
@@ -446,6 +450,13 @@ def _best_tangent(
     bounds = claim.least_at(tangents, MembershipGame().delta(counts, tangents, confidence))
     best = _first_of_the_largest(bounds, counts)
     return _Candidate.of(MembershipGame(float(tangents[best])), bounds, counts, upper, lower, best)
+
+
+def _undominated(counts: Counts) -> NDArray[np.int64]:
+    """Places of cuts than which no other has more correct and fewer wrong guesses: limits take their time."""
+    order = np.lexsort((-counts.correct, counts.wrong))
+    most = np.maximum.accumulate(counts.correct[order])
+    return np.sort(order[np.diff(most, prepend=-1.0) > 0.0])
 
 
 def _first_of_the_largest(bounds: Floats, counts: Counts) -> int:
@@ -474,18 +485,22 @@ def _predict(cuts: _Cuts, upper: NDArray[np.int64], lower: NDArray[np.int64], ru
     return Counts(runs / 2, runs / 2, correct[0], wrong[0], wrong[1], correct[1], events=int(present.any(axis=1).sum()))
 
 
-def _binned(thresholds: NDArray[Any], *values: NDArray[Any]) -> Binned:
-    """Count scores of both sides in bins: below the first threshold, at each threshold, and between it and the next."""
+def _places(thresholds: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
+    """Bin of each score: below the first threshold, at each threshold, between it and the next; -1 for NaN."""
+    above = np.searchsorted(thresholds, values, side="left")
+    at = thresholds[np.minimum(above, len(thresholds) - 1)] == values
+    return np.where(np.isnan(values), -1, 2 * above + at)
+
+
+def _binned(thresholds: NDArray[Any], *places: NDArray[np.int64]) -> Binned:
+    """Count the scores of both sides in each bin."""
     bins = 2 * len(thresholds) + 1
-    places = [
-        np.searchsorted(thresholds, side, side="left") + np.searchsorted(thresholds, side, side="right")
-        for side in (side[~np.isnan(side)] for side in values)
-    ]
-    return Binned(*(np.bincount(place, minlength=bins).astype(float) for place in places))
+    return Binned(*(np.bincount(side + 1, minlength=bins + 1)[1:].astype(float) for side in places))
 
 
 def _halves(thresholds: NDArray[Any], *values: NDArray[Any]) -> tuple[Binned, Binned]:
-    first, second = (_binned(thresholds, *(side[part::2] for side in values)) for part in (0, 1))
+    places = [_places(thresholds, side) for side in values]
+    first, second = (_binned(thresholds, *(side[part::2] for side in places)) for part in (0, 1))
     return first, second
 
 
