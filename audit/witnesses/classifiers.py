@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +29,10 @@ HELD_OUT = 4
 """One in so many training outputs is held out to choose a penalty."""
 REPEATED = 0.5
 """Outputs of which fewer than this share differ are counted."""
+TO_IMITATE = 16_000
+"""About so many outputs of both sides are enough to imitate a classifier on."""
+CELLS = 16
+"""Cells between two knots in which naive Bayes counts."""
 ENOUGH = 0.01
 """Gain of log likelihood that is not worth another step."""
 
@@ -63,20 +66,38 @@ class Basis:
         finite = np.isfinite(numbers)
         everywhere = bool(finite.all())
         if self.knots:
-            inside = np.clip(numbers if everywhere else np.where(finite, numbers, 0.0), self.knots[0], self.knots[-1])
-            place = np.searchsorted(self.knots[1:-1], inside, side="right")
-            low, high = np.array(self.knots)[place], np.array(self.knots)[np.minimum(place + 1, len(self.knots) - 1)]
-            share = (inside - low) / np.where(high > low, high - low, 1.0)
-            rows = np.arange(len(numbers))
+            position = self._position(numbers)
+            place = position.astype(np.int64)
+            rows, share = np.arange(len(numbers)), position - place
+            found[rows, np.minimum(place + 1, len(self.knots) - 1)] = share
             found[rows, place] = 1.0 - share
-            if len(self.knots) > 1:
-                found[rows, place + 1] = share
         if not everywhere:
             found[~finite] = 0.0
             kinds = [kind for kind, kept in zip(_odd(numbers), self.odd, strict=True) if kept]
             for column, kind in enumerate(kinds, len(self.knots)):
                 found[kind, column] = 1.0
         return found
+
+    def counted(self, numbers: Floats, seen: Floats) -> tuple[NDArray[np.float32], Floats]:
+        """Count the numbers in cells between the knots; return the cells' columns and their counts on either side.
+
+        ``seen`` has shape (2, size), the counts shape (2, cells).
+        """
+        steps = max(len(self.knots) - 1, 0) * CELLS
+        position = np.rint(self._position(numbers) * CELLS).astype(np.int64) if self.knots else np.zeros_like(numbers)
+        cell = np.where(np.isfinite(numbers), position, steps + 1)
+        for place, kind in enumerate(_odd(numbers), steps + 1):
+            cell[kind] = place
+        inside = (
+            np.interp(np.arange(steps + 1) / CELLS, np.arange(len(self.knots)), self.knots) if self.knots else [0.0]
+        )
+        counts = [np.bincount(cell.astype(np.int64), weights=side, minlength=steps + 4) for side in seen]
+        return self.columns(np.append(inside, [-np.inf, np.inf, np.nan])), np.stack(counts)
+
+    def _position(self, numbers: Floats) -> Floats:
+        """Place of each number along the knots, whole at a knot; 0 for what is no number."""
+        places = np.arange(len(self.knots), dtype=float)
+        return np.where(np.isfinite(numbers), np.interp(numbers, self.knots, places), 0.0)
 
     def term(self, coefficients: Floats) -> Term:
         """The term that these coefficients of the columns make."""
@@ -130,10 +151,8 @@ class Classifiers:
         if not groups or len(groups[0]) + len(extra) < 2 or len(outputs) < self.least:
             return []
         rows = _Rows.of(outputs, outputs_prime)
-        chosen = screen(extra, outputs, outputs_prime, self.most)
-        table = _Table.of(rows, [*groups[0], *chosen])
-        scores: list[Feature] = [table.naive_bayes(set(groups[0]))]
-        scores += [_Table.of(rows, group).naive_bayes(set(group)) for group in groups[1:]]
+        scores: list[Feature] = [_naive_bayes(rows, group) for group in groups]
+        table = _Table.of(rows, [*groups[0], *screen(extra, outputs, outputs_prime, self.most)])
         if table.bases:
             scores.append(table.logistic(self.penalties))
             if self.trees:
@@ -166,6 +185,24 @@ class _Rows:
         cells = (held_out * 2 + side) * len(first) + place
         return cls(pooled[first], np.bincount(cells, minlength=4 * len(first)).astype(float).reshape(2, 2, -1))
 
+    def described(self, features: Sequence[Feature]) -> list[tuple[Basis, Floats]]:
+        """Return the basis and the numbers of every feature that is not the same on all rows."""
+        weights, found = self.seen.sum(axis=(0, 1)), []
+        for feature in features:
+            numbers = np.asarray(feature(self.outputs), float)
+            if not (np.all(numbers == numbers[0]) or np.all(np.isnan(numbers))):
+                found.append((Basis.of(feature, numbers, weights), numbers))
+        return found
+
+
+def _naive_bayes(rows: _Rows, features: Sequence[Feature]) -> Additive:
+    """Add up the log ratios that each feature shows alone."""
+    terms, seen = [], rows.seen.sum(axis=0)
+    for basis, numbers in rows.described(features):
+        columns, (counts, counts_prime) = basis.counted(numbers, seen)
+        terms.append(basis.term(regress(columns, counts, counts_prime, 1.0, None, ENOUGH)))
+    return Additive(tuple(terms))
+
 
 @dataclass(frozen=True)
 class _Table:
@@ -178,37 +215,25 @@ class _Table:
 
     @classmethod
     def of(cls, rows: _Rows, features: Sequence[Feature]) -> _Table:
-        weights = rows.seen.sum(axis=(0, 1))
-        bases, found = [], []
-        for feature in features:
-            numbers = np.asarray(feature(rows.outputs), float)
-            if not (np.all(numbers == numbers[0]) or np.all(np.isnan(numbers))):
-                bases.append(Basis.of(feature, numbers, weights))
-                found.append(bases[-1].columns(numbers))
-        columns = np.concatenate(found, axis=1) if found else np.empty((len(weights), 0), np.float32)
-        return cls(bases, columns, (0, *np.cumsum([basis.width for basis in bases]).tolist()), rows.seen)
-
-    def naive_bayes(self, features: set[Feature]) -> Additive:
-        """Add up the log ratios that each of these features shows alone."""
-        counts, counts_prime = self.seen.sum(axis=0)
-        terms = []
-        for basis, start, end in zip(self.bases, self.places, self.places[1:], strict=False):
-            if basis.feature in features:
-                columns = np.ascontiguousarray(self.columns[:, start:end])
-                terms.append(basis.term(regress(columns, counts, counts_prime, 1.0, converged=ENOUGH)))
-        return Additive(tuple(terms))
+        described = rows.described(features)
+        bases = [basis for basis, _ in described]
+        places = (0, *np.cumsum([basis.width for basis in bases]).astype(int).tolist())
+        columns = np.empty((rows.seen.shape[2], places[-1]), np.float32)
+        for (basis, numbers), start, end in zip(described, places, places[1:], strict=False):
+            columns[:, start:end] = basis.columns(numbers)
+        return cls(bases, columns, places, rows.seen)
 
     def logistic(self, penalties: Sequence[float]) -> Additive:
         """Logistic regression on all columns; of several penalties, the one with the least loss on what is held out."""
-        weights = np.zeros(self.columns.shape[1])
-        penalty = penalties[0]
+        weights, penalty = np.zeros(self.columns.shape[1]), penalties[0]
         if len(penalties) > 1:
             losses = []
             for one in penalties:
-                weights = regress(self.columns, *self.seen[0], one, weights, ENOUGH)
+                weights = regress(self.columns, self.seen[0, 0], self.seen[0, 1], one, weights, ENOUGH)
                 losses.append(loss_of(log_ratios(self.columns, weights), *self.seen[1]))
             penalty = penalties[int(np.argmin(losses))]
-        weights = regress(self.columns, *self.seen.sum(axis=0), penalty, weights, ENOUGH)
+        counts, counts_prime = self.seen.sum(axis=0)
+        weights = regress(self.columns, counts, counts_prime, penalty, weights, ENOUGH)
         places = zip(self.bases, self.places, self.places[1:], strict=False)
         return Additive(tuple(basis.term(weights[start:end]) for basis, start, end in places))
 
@@ -223,9 +248,9 @@ def boosted_tree(features: Sequence[Feature], outputs: Outputs, outputs_prime: O
     model = HistGradientBoostingClassifier(
         max_iter=40, max_leaf_nodes=16, min_samples_leaf=40, learning_rate=0.15, early_stopping=True, random_state=0
     ).fit(columns, side)
-    odds = model.decision_function(columns)
-    least = max(10, len(columns) // 4000)
-    tree = DecisionTreeRegressor(max_leaf_nodes=leaves, min_samples_leaf=least, random_state=0).fit(columns, odds).tree_
+    some = columns[:: max(1, len(columns) // TO_IMITATE)]  # of odds, which have no noise, fewer are enough
+    odds = model.decision_function(some)
+    tree = DecisionTreeRegressor(max_leaf_nodes=leaves, min_samples_leaf=10, random_state=0).fit(some, odds).tree_
     return Tree(
         features=filled,
         columns=tuple(np.where(tree.children_left < 0, -1, tree.feature).tolist()),

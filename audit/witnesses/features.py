@@ -139,7 +139,7 @@ class Presence:
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         """See `Feature`."""
-        return _read(outputs, lambda entries: float(any(key == self.key for key, _ in entries)))
+        return _read(outputs, self.key, lambda _: 1.0, 0.0)
 
 
 @readable
@@ -163,7 +163,7 @@ class Entry:
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         """See `Feature`."""
-        return _read(outputs, lambda entries: next((_number(v) for key, v in entries if key == self.key), float("nan")))
+        return _read(outputs, self.key, _number, float("nan"))
 
 
 def is_mapping(output: Any) -> bool:
@@ -174,7 +174,12 @@ def is_mapping(output: Any) -> bool:
     >>> is_mapping((("a", 1.0),)), is_mapping(()), is_mapping((1, 2)), is_mapping(None)
     (True, True, False, False)
     """
-    return isinstance(output, tuple) and all(isinstance(part, tuple) and len(part) == 2 for part in output)
+    if not isinstance(output, tuple):
+        return False
+    for part in output:  # noqa: SIM110  # a generator takes twice as long, and outputs are many
+        if not isinstance(part, tuple) or len(part) != 2:
+            return False
+    return True
 
 
 def feature_to_json(feature: Feature) -> dict[str, Any]:
@@ -216,11 +221,19 @@ def _decode(value: Any) -> Any:
     return tuple(map(_decode, value)) if isinstance(value, list) else value
 
 
-def _read(outputs: Outputs, read: Callable[[tuple[tuple[Hashable, Any], ...]], float]) -> NDArray[Any]:
-    """Read a number off every output that is a mapping."""
+def _read(outputs: Outputs, key: Hashable, read: Callable[[Any], float], missing: float) -> NDArray[Any]:
+    """Read a number off the value at a key of every output that is a mapping; ``missing`` where it has no such key."""
+    found = np.full(len(outputs), np.nan)
     if outputs.ndim != 1 or outputs.dtype != object:
-        return np.full(len(outputs), np.nan)
-    return np.array([read(y) if is_mapping(y) else np.nan for y in outputs.tolist()], float)
+        return found
+    for place, output in enumerate(outputs.tolist()):
+        if is_mapping(output):
+            found[place] = missing
+            for own, value in output:
+                if own == key:
+                    found[place] = read(value)
+                    break
+    return found
 
 
 def _number(value: Any) -> float:

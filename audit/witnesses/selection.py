@@ -33,6 +33,8 @@ NEAR, NEAR_IF_LEARNT = 2.0, 1.0
 """Standard errors by which a curve may differ from counts; the ends of a learnt score are often noise, and no curve."""
 PLACES = ((0.5, 8), (1.0, 4))
 """How many scores are rehearsed: so many by the bound predicted with half the caution, more by that with all of it."""
+STILL_ALIVE = 24
+"""How many are judged with all caution after those with half of it."""
 WORTH_A_REHEARSAL = 1.25
 DOUBT_AFTER_LUCK, DOUBT_OF_COUNTS = 1.5, 2.0
 FEW_PIECES = 4
@@ -86,14 +88,15 @@ def choose(
 
 def shortlist(contenders: Sequence[Contender], choice: Choice, claim: Claim, runs: int, confidence: float) -> Shortlist:
     """Return the contenders that might do better than ``choice``, which is the best of them seen with all caution."""
+    alive, hope = list(range(len(contenders))), choice.predicted
     chosen: set[int] = set()
-    hope = choice.predicted
     for doubt, places in PLACES:
-        merits = [_best_cut(contender, claim, runs, confidence, doubt).merit for contender in contenders]
-        hope = max([hope, *(predicted for predicted, _ in merits)])
-        different = {merit: place for place, merit in reversed(list(enumerate(merits)))}  # of equals the simplest
-        order = sorted(different, reverse=True)
-        chosen.update([different[merit] for merit in order if different[merit] not in chosen][:places])
+        cuts = {place: _best_cut(contenders[place], claim, runs, confidence, doubt).merit for place in alive}
+        hope = max([hope, *(predicted for predicted, _ in cuts.values())])
+        different = {merit: place for place, merit in reversed(cuts.items())}  # of equals the simplest
+        order = [different[merit] for merit in sorted(different, reverse=True)]
+        chosen.update([place for place in order if place not in chosen][:places])
+        alive = sorted(order[:STILL_ALIVE])
     return Shortlist(choice, tuple(contenders[place].afresh() for place in sorted(chosen)), hope)
 
 

@@ -21,6 +21,8 @@ Path = tuple[Hashable, ...]
 MOST_PATHS = 64
 SYMBOLS = (type(None), Raised, TimedOut)
 """Types whose few values are atoms, which say all that the type would."""
+LEAST_SEEN = 5
+"""Elements that were seen less often tell nothing."""
 WALKED = 20_000
 """Training outputs of each side whose insides are listed."""
 
@@ -155,7 +157,7 @@ def structure_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     elements: Counter[Hashable] = Counter()
     for value in sample:
         elements.update(element for element in _elements(value) if not isinstance(element, float))
-    varying = [element for element, seen in elements.most_common() if seen < len(sample)]
+    varying = [element for element, seen in elements.most_common() if LEAST_SEEN <= seen < len(sample)]
     return features + [Contains(element) for element in varying[:MOST_PATHS]]
 
 
