@@ -166,7 +166,8 @@ def black_box(
         ``function(dataset, rng) -> output``, with rng a `numpy.random.Generator`; or ``function(dataset)`` if it
         owns its randomness, in which case results say that they are not reproducible from the seed. An output may
         be a number, a string, None, an array of numbers, or a tuple, list, set or mapping of these. An exception is
-        an outcome.
+        an outcome, ``sys.exit`` included. A second argument with a default, unless that is None or a generator, is
+        left at it: it is no rng.
     claim, adjacency, pairs, name : optional
         As on `Mechanism`. ``adjacency=None`` means that the caller vouches for the pairs.
     time_limit : float, optional
@@ -291,7 +292,7 @@ class _OneByOne(_FunctionDistribution):
             for _ in range(size):
                 try:
                     value = function(*arguments) if self.time_limit is None else self._timed(arguments)
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     value = Raised(type(error).__name__)
                 values.append(value)
         return as_outputs(values)
@@ -397,8 +398,10 @@ def _takes_rng(function: Callable[..., Any], arguments: tuple[str, ...], form: s
         return True
     for count, with_rng in ((len(arguments), True), (len(arguments) - 1, False)):
         try:
-            signature.bind(*arguments[:count])
+            bound = signature.bind(*arguments[:count]).arguments
         except TypeError:
             continue
-        return with_rng
+        default = signature.parameters[list(bound)[-1]].default
+        if not with_rng or default in (inspect.Parameter.empty, None) or isinstance(default, np.random.Generator):
+            return with_rng  # what has another default, as epsilon=1.0, is no rng
     raise AuditError(f"The mechanism's signature is {signature}; it must accept {form}, or the same without rng.")

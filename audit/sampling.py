@@ -84,7 +84,7 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
         outputs = distribution.sample(size, rng)
     except (AuditError, MemoryError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise AuditError(
             f"The mechanism raised {type(error).__name__} ({error}) while drawing {size} outputs. Wrap a function that "
             "makes one output a call in audit.black_box to have exceptions counted as outcomes."

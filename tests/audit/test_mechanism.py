@@ -1,5 +1,7 @@
 """Any function becomes a mechanism, whatever it returns or raises, and a wrong one is refused in a sentence."""
 
+import sys
+
 import cloudpickle
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 
 from audit import AddRemove, AuditError, DatasetPair, Mechanism, OutputDistribution, PureDP, black_box, vectorized
 from audit.mechanism import Raised, as_outputs
+from audit.sampling import draw
 
 SEED = 11
 
@@ -148,6 +151,31 @@ def test_vectorized_outputs_pass_through_or_are_packed():
 def test_vectorized_must_return_many():
     with pytest.raises(AuditError, match=r"returned 0\.5 for 3 outputs"):
         vectorized(lambda dataset, size: 0.5)(()).sample(3, np.random.default_rng(SEED))
+
+
+@pytest.mark.parametrize(
+    ("wrap", "function", "uses_rng"),
+    [
+        (black_box, lambda dataset, epsilon=1.0: dataset + epsilon, False),
+        (black_box, lambda dataset, rng=None: dataset + 1.0, True),
+        (black_box, lambda dataset, rng=np.random.default_rng(SEED): dataset + 1.0, True),  # noqa: B008
+        (vectorized, lambda dataset, size, epsilon=1.0: np.full(size, dataset + epsilon), False),
+    ],
+)
+def test_an_argument_with_a_default_is_no_rng(wrap, function, uses_rng):
+    """A generator in place of epsilon would make every run raise, and a mechanism that always raises leaks nothing."""
+    mechanism = wrap(function)
+    assert mechanism.uses_rng == uses_rng
+    assert mechanism(1.0).sample(2, np.random.default_rng(SEED)).tolist() == [2.0, 2.0]
+
+
+def test_a_mechanism_that_exits_does_not_end_the_audit():
+    """Not with success, above all: an exit status of 0 says that every verdict is as expected."""
+    quits = black_box(lambda dataset, rng: sys.exit(0))
+    assert quits(()).sample(2, np.random.default_rng(SEED)).tolist() == [Raised("SystemExit")] * 2
+    quits_at_once = vectorized(lambda dataset, size, rng: sys.exit(0))
+    with pytest.raises(AuditError, match="raised SystemExit"):
+        draw(quits_at_once(()), 2, np.random.default_rng(SEED))
 
 
 # Bad input
