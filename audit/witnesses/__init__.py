@@ -3,12 +3,23 @@
 Training outputs enter; one witness leaves, with the certificate that is predicted to get most out of it.
 """
 
+from audit.witnesses.along import AlongCoordinates
 from audit.witnesses.classifiers import Classifiers
 from audit.witnesses.events import Event, Interval, Region, Witness, event_from_json, witness_from_json
 from audit.witnesses.families import Combinations, FloatBits, Residues, Structure
 from audit.witnesses.oracle import Oracle
 from audit.witnesses.scores import Family, LikelihoodRatio, Score, Tails
-from audit.witnesses.selection import Choice, Contender, Shortlist, best_of, choose, contenders_of, fitted, shortlist
+from audit.witnesses.selection import (
+    Choice,
+    Contender,
+    Shortlist,
+    best_of,
+    choose,
+    contenders_of,
+    fitted,
+    promise,
+    shortlist,
+)
 
 DEFAULT_FAMILIES: tuple[Family, ...] = (
     Tails(),
@@ -16,6 +27,7 @@ DEFAULT_FAMILIES: tuple[Family, ...] = (
     Structure(),
     Combinations(),
     Residues(),
+    AlongCoordinates(),
     Classifiers(),
 )
 """What 'auto' stands for: everything that treats floating-point numbers as the real numbers that proofs speak of."""
@@ -26,6 +38,7 @@ ALL_FAMILIES: tuple[Family, ...] = (*DEFAULT_FAMILIES, FloatBits())
 __all__ = [
     "ALL_FAMILIES",
     "DEFAULT_FAMILIES",
+    "AlongCoordinates",
     "Choice",
     "Classifiers",
     "Combinations",
@@ -48,6 +61,7 @@ __all__ = [
     "contenders_of",
     "event_from_json",
     "fitted",
+    "promise",
     "shortlist",
     "witness_from_json",
 ]
