@@ -19,7 +19,17 @@ from audit.claims import Claim
 from audit.errors import AuditError
 from audit.mechanism import Outputs
 from audit.sampling import Sides, training_outputs
-from audit.witnesses import Choice, Contender, Family, Shortlist, best_of, contenders_of, fitted, shortlist
+from audit.witnesses import (
+    Choice,
+    Contender,
+    Family,
+    Shortlist,
+    best_of,
+    contenders_of,
+    fitted,
+    promise,
+    shortlist,
+)
 
 MOST_TRAINING_RUNS = 400_000
 MOST_REHEARSAL_RUNS = 4_000_000
@@ -30,6 +40,8 @@ MOST_TO_LEARN_FROM = 200_000
 """Fresh outputs of each side that learnt scores are fitted on again."""
 SHARE_TO_LEARN_FROM = 0.4
 QUARTER = 4
+WORTH_A_REHEARSAL = 1.03
+"""How much more than the best pair another must promise, seen with hardly any caution, to be rehearsed beside it."""
 
 Draw = Callable[..., tuple[Outputs, Outputs]]
 """As `audit.sampling.training_outputs`, with what else that takes filled in."""
@@ -97,19 +109,38 @@ def train(
         raise AuditError(f"{trials} trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
     spent, fresh = 2 * size * len(sides), rehearsal_runs(trials)
     with threadpool_limits(1):  # the matrices are small, and the machine may be busy with other audits
-        pair, contenders, choice, outputs = _best_pair(
-            sides, families, claim, size, trials - spent, confidence, seed, draw
-        )
+        best, *others = _looks(sides, families, claim, size, trials - spent, confidence, seed, draw)
+        pair, choice = best.pair, best.choice
         if fresh:
-            hopeful = shortlist(contenders, choice, claim, trials - spent, confidence)
-            if hopeful.unsettled:
-                hopeful = _rehearse(hopeful, families, outputs, sides[pair], fresh // 2, seed, draw)
-                spent += 2 * (fresh // 2)
-                choice = hopeful.settle(claim, trials - spent, confidence)
+            runs = trials - spent
+            rivals = [
+                look
+                for look in others
+                if promise(look.contenders, claim, runs, confidence) > WORTH_A_REHEARSAL * choice.predicted
+            ]
+            hopeful = [shortlist(look.contenders, look.choice, claim, runs, confidence) for look in (best, *rivals)]
+            if rivals or hopeful[0].unsettled:
+                each = fresh // (2 * len(hopeful))
+                spent += 2 * each * len(hopeful)
+                settled = []
+                for number, (look, short) in enumerate(zip((best, *rivals), hopeful, strict=True)):
+                    seen = _rehearse(short, families, look.outputs, sides[look.pair], each, seed, draw, number)
+                    settled.append((look.pair, seen.settle(claim, trials - spent, confidence)))
+                pair, choice = max(settled, key=lambda one: (one[1].hoped, one[1].significance))
     return Training(pair, choice, spent)
 
 
-def _best_pair(
+@dataclass(frozen=True)
+class _Look:
+    """What the first runs showed of a pair: the scores, the choice among them, and the outputs."""
+
+    pair: int
+    contenders: list[Contender]
+    choice: Choice
+    outputs: tuple[Outputs, Outputs]
+
+
+def _looks(
     sides: Sequence[Sides],
     families: Sequence[Family],
     claim: Claim,
@@ -118,8 +149,8 @@ def _best_pair(
     confidence: float,
     seed: int,
     draw: Draw,
-) -> tuple[int, list[Contender], Choice, tuple[Outputs, Outputs]]:
-    """Choose a pair by the bound predicted from ``size`` runs a side and pair on average; return also its outputs.
+) -> list[_Look]:
+    """Look at pairs with ``size`` runs a side and pair on average; those of the last round, by the bound predicted.
 
     Up to four pairs are compared at once. More go through successive halving (Jamieson and Talwalkar 2016): rounds of
     equal cost, after each of which the better quarter goes on with four times the runs each.
@@ -130,16 +161,16 @@ def _best_pair(
         each = budget // (rounds * len(alive))
         if each < 2:
             raise AuditError(f"The trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
-        found: list[tuple[int, list[Contender], Choice, tuple[Outputs, Outputs]]] = []
+        found: list[_Look] = []
         for index in alive:
             outputs = draw(sides[index], each, seed, index + number * len(sides))
             if outputs[0].dtype == object:
                 outputs = outputs[0][:MOST_OBJECTS], outputs[1][:MOST_OBJECTS]
             contenders = list(contenders_of(families, *outputs))
-            found.append((index, contenders, best_of(contenders, claim, runs, confidence), outputs))
-        found.sort(key=lambda one: (one[2].predicted, one[2].significance), reverse=True)
-        alive = [index for index, *_ in found[: max(1, len(alive) // QUARTER)]]
-    return found[0]
+            found.append(_Look(index, contenders, best_of(contenders, claim, runs, confidence), outputs))
+        found.sort(key=lambda look: (look.choice.predicted, look.choice.significance), reverse=True)
+        alive = [look.pair for look in found[: max(1, len(alive) // QUARTER)]]
+    return found
 
 
 def _rehearse(
@@ -150,8 +181,11 @@ def _rehearse(
     size: int,
     seed: int,
     draw: Draw,
+    place: int = 0,
 ) -> Shortlist:
     """Show ``size`` fresh outputs a side to every score of the shortlist, block by block.
+
+    The blocks are those of the ``place``-th pair of as many as are rehearsed.
 
     If learnt scores are among them, the first blocks are for learning: their families are fitted again on them and on
     the training ``outputs``, and what they find joins the shortlist.
@@ -162,7 +196,7 @@ def _rehearse(
         learning = min(int(SHARE_TO_LEARN_FROM * size), MOST_TO_LEARN_FROM)
     stage: Stage = "rehearsal"
     kept = [outputs]
-    for number, start in enumerate(range(0, size, BLOCK)):
+    for number, start in enumerate(range(0, size, BLOCK), place * -(-size // BLOCK)):
         block = draw(sides, min(BLOCK, size - start), seed, number, stage)
         if learning > start:
             kept.append((block[0][: learning - start], block[1][: learning - start]))

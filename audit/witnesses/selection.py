@@ -37,6 +37,7 @@ STILL_ALIVE = 24
 """How many are judged with all caution after those with half of it."""
 WORTH_A_REHEARSAL = 1.25
 DOUBT_AFTER_LUCK, DOUBT_OF_COUNTS = 1.5, 2.0
+HARDLY, ONE_ERROR = 0.25, 0.5
 FEW_PIECES = 4
 EASY_TO_READ, HARD_TO_READ = 0.001, 0.02
 """Shares by which a score must beat the simpler ones before it: tails of one feature, or many pieces, a sum, a tree."""
@@ -49,7 +50,8 @@ class Choice:
     The significance compares choices of which no bound above 0 is predicted: correct less wrong guesses in training,
     in standard deviations and seen pessimistically. ``learnt`` says whether the witness cuts a learnt score, and
     ``by_counts`` is the bound that the event's own counts promise, doubted twice as much: little for a rare event that
-    was lucky, or is only inferred.
+    was lucky, or is only inferred. ``hoped`` is the bound predicted with one standard error of caution, by which two
+    choices made from different outputs are compared: neither was picked for its luck in so far as the other was not.
     """
 
     witness: Witness
@@ -58,6 +60,7 @@ class Choice:
     significance: float = -math.inf
     learnt: bool = False
     by_counts: float = 0.0
+    hoped: float = 0.0
 
 
 def choose(
@@ -98,6 +101,11 @@ def shortlist(contenders: Sequence[Contender], choice: Choice, claim: Claim, run
         chosen.update([place for place in order if place not in chosen][:places])
         alive = sorted(order[:STILL_ALIVE])
     return Shortlist(choice, tuple(contenders[place].afresh() for place in sorted(chosen)), hope)
+
+
+def promise(contenders: Iterable[Contender], claim: Claim, runs: int, confidence: float) -> float:
+    """Return the largest bound that any of the contenders promises if seen with hardly any caution."""
+    return max((_best_cut(one, claim, runs, confidence, HARDLY).merit[0] for one in contenders), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -175,7 +183,8 @@ def best_of(contenders: Iterable[Contender], claim: Claim, runs: int, confidence
         return best
     contender, candidate = winner
     by_counts = candidate.bound(contender.counted(doubt * DOUBT_OF_COUNTS), claim, runs, confidence)
-    return replace(best, by_counts=by_counts)
+    hoped = candidate.bound(contender.cuts(ONE_ERROR), claim, runs, confidence)
+    return replace(best, by_counts=by_counts, hoped=hoped)
 
 
 @dataclass(frozen=True)
