@@ -89,9 +89,9 @@ def compare(old: Sequence[AuditResult], new: Sequence[AuditResult], error: float
 
     The bound of a membership game is computed from correct and wrong guesses. Each guess is correct with one
     probability, independently, so given how many guesses there were in each version and how many were correct in all,
-    the number correct in the new one is hypergeometric if nothing has changed: Fisher's exact test. Where delta is
-    above 0 the bound depends on how often there is a guess, too, and that of a Clopper-Pearson box on two proportions,
-    the event's on x and on x'; then both are tested, and the smaller p-value is doubled.
+    the number correct in the new one is hypergeometric if nothing has changed: Fisher's exact test. How often there is
+    a guess is tested likewise: an event that is not seen any more has no odds. The bound of a Clopper-Pearson box is
+    computed from two proportions, too, the event's on x and on x'. The smaller of the two p-values is doubled.
 
     Parameters
     ----------
@@ -148,10 +148,7 @@ def _proportions(result: AuditResult) -> list[tuple[int, int]]:
         sides = ((on_x, counts.runs_x), (on_x_prime, counts.runs_x_prime))
         return [(int(seen), int(runs) - int(seen)) for seen, runs in sides]
     correct, wrong = int(counts.correct), int(counts.wrong)
-    odds = [(correct, wrong)]
-    if certificate.point(result.claim)[1] > 0.0:  # with delta, how often there is a guess matters too
-        odds.append((correct + wrong, int(counts.runs) - correct - wrong))
-    return odds
+    return [(correct, wrong), (correct + wrong, int(counts.runs) - correct - wrong)]
 
 
 def recount(

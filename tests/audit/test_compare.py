@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from audit import AuditError, DatasetPair, GaussianDP, PureDP, audit, vectorized
+from audit import AuditError, DatasetPair, PureDP, audit, vectorized
 from audit.certificates import Box, Counts, MembershipGame
 from audit.cli import main
 from audit.compare import compare, p_value, recount
@@ -69,23 +69,31 @@ def test_a_box_is_compared_side_by_side(before):
     assert p_value(old, new) < 1e-10
 
 
-def test_where_delta_counts_so_does_the_rate_of_guesses(before):
-    """As many correct among the guesses, but far fewer guesses: nothing for pure DP, a change for a curve."""
-    old, new = (
+def test_the_rate_of_guesses_counts_too(before):
+    """As many correct among the guesses, but far fewer guesses, or none at all: the bound is another one."""
+    old, fewer, none = (
         dataclasses.replace(before, certificate=MembershipGame(), counts=Counts(*numbers), seed=seed)
-        for seed, numbers in enumerate([(500, 500, 300, 100, 100, 300), (500, 500, 150, 50, 50, 150)])
+        for seed, numbers in enumerate(
+            [(500, 500, 300, 100, 100, 300), (500, 500, 150, 50, 50, 150), (500, 500, 0, 0, 0, 0)]
+        )
     )
-    assert p_value(old, new) == 1.0
-    curve = [
-        dataclasses.replace(result, claim=GaussianDP(1.0), certificate=MembershipGame(tangent=0.5))
-        for result in (old, new)
-    ]
-    assert p_value(*curve) < 1e-10
+    assert p_value(old, old) == 1.0
+    assert p_value(old, fewer) < 1e-10
+    assert p_value(old, none) < 1e-10
+
+
+def test_an_event_that_is_not_seen_any_more_has_moved(before):
+    gone = vectorized(
+        lambda data, size, rng: ["gone"] * size, claim=PureDP(1.0), name="noisy", pairs=[DatasetPair(0, 1)]
+    )
+    drift = compare([before], [recount(before, gone, seed=2, n_jobs=1)])
+    assert drift.moved
+    assert "epsilon >= 0 now" in str(drift)
 
 
 def test_errors_are_shared_among_comparisons(before):
-    """p = 0.03 is beyond chance for one comparison at 0.05, and not for one of two."""
-    old, new = with_counts(before, 600, 400, 1), with_counts(before, 648, 352, 2)
+    """p = 0.04 is beyond chance for one comparison at 0.05, and not for one of two."""
+    old, new = with_counts(before, 600, 400, 1), with_counts(before, 651, 349, 2)
     assert 0.025 < p_value(old, new) < 0.05
     assert compare([old], [new], error=0.05).moved
     other_old, other_new = (dataclasses.replace(old, mechanism="other", seed=seed) for seed in (3, 4))
