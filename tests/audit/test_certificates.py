@@ -127,6 +127,16 @@ class TestBox:
             there = Box("x_prime").parameter(claim, mirrored, CONFIDENCE)
             assert there == Box().parameter(claim, self.counts, CONFIDENCE)
 
+    @pytest.mark.parametrize("delta", [0.0, 1e-3, 0.01])
+    @pytest.mark.parametrize("seen", [(300, 120), (4880, 4700)], ids=["a rare event", "a common one"])
+    def test_epsilon_and_delta_are_those_of_the_event_or_of_its_complement(self, seen, delta):
+        counts = Counts(5000, 5000, *seen, 0, 0, events=1)
+        low, up = (float(limit) for limit in Box().corner(counts, CONFIDENCE))
+        sides = [(low, up), (1.0 - up, 1.0 - low)]
+        epsilon = float(Box().epsilon(counts, delta, CONFIDENCE))
+        assert epsilon == pytest.approx(max(math.log((p - delta) / p_prime) for p, p_prime in sides))
+        assert float(Box().delta(counts, epsilon, CONFIDENCE)) == pytest.approx(delta, abs=1e-12)
+
     def test_overlapping_limits_show_nothing(self):
         same = Counts(5000, 5000, 120, 120, 0, 0, events=1)
         for claim in (PureDP(1), ApproxDP(1, 1e-4), ZCDP(1), RenyiDP(2, 1), GaussianDP(1)):
