@@ -270,8 +270,13 @@ def families_of(witnesses: str | Sequence[Family]) -> Sequence[Family]:
         return DEFAULT_FAMILIES
     if witnesses == "all":
         return ALL_FAMILIES
-    if isinstance(witnesses, str) or len(witnesses) == 0:
+    if isinstance(witnesses, str) or not isinstance(witnesses, Sequence) or len(witnesses) == 0:
         raise AuditError(
             f"witnesses is {witnesses!r}; it must be 'auto', 'all' or a list of families of audit.witnesses."
         )
+    for family in witnesses:
+        if isinstance(family, type) or not callable(getattr(family, "fit", None)):
+            raise AuditError(
+                f"{family!r} among the witnesses is no family: an object with fit(outputs, outputs_prime), as Tails()."
+            )
     return witnesses

@@ -20,6 +20,7 @@ from audit import (
     vectorized,
 )
 from audit.exact import exact_parameter
+from audit.witnesses import Tails
 from mechanisms.additive import Gaussian, Laplace
 from mechanisms.laws import FiniteLaw
 from mechanisms.response import RandomisedResponse
@@ -152,6 +153,10 @@ class TestBadInput:
             ({"pairs": [(0, 1)]}, r"\(0, 1\) is not a pair of datasets; write DatasetPair"),
             ({"claim": "1-DP"}, "The claim of .* is '1-DP'"),
             ({"witnesses": "everything"}, "witnesses is 'everything'"),
+            ({"witnesses": None}, "witnesses is None; it must be 'auto'"),
+            ({"witnesses": Tails()}, r"witnesses is Tails\(\); it must be 'auto'"),
+            ({"witnesses": [Tails]}, "Tails'> among the witnesses is no family"),
+            ({"witnesses": [Tails(), 3]}, "3 among the witnesses is no family"),
         ],
     )
     def test_one_clear_sentence(self, options, message):
