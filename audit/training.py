@@ -187,12 +187,14 @@ def _rehearse(
 
     The blocks are those of the ``place``-th pair of as many as are rehearsed.
 
-    If learnt scores are among them, the first blocks are for learning: their families are fitted again on them and on
-    the training ``outputs``, and what they find joins the shortlist.
+    Families that gain from more outputs are fitted again, and what they find joins the shortlist: on all training
+    ``outputs`` where these are single numbers, and if learnt scores are among the hopeful, on the first blocks too.
     """
     again = [family.again for family in families if hasattr(family, "again")]
-    learning = 0
-    if hopeful.learnt and again and outputs[0].dtype != object:
+    learning, plain = 0, outputs[0].dtype != object
+    if not (plain and (hopeful.learnt or outputs[0].ndim == 1)):
+        again = []
+    if hopeful.learnt and again:
         learning = min(int(SHARE_TO_LEARN_FROM * size), MOST_TO_LEARN_FROM)
     stage: Stage = "rehearsal"
     kept = [outputs]
@@ -204,7 +206,7 @@ def _rehearse(
         if len(block[0]) == 0:
             continue
         hopeful = hopeful.watch(*block)
-        if again and learning:
+        if again:
             fitting = np.concatenate([one for one, _ in kept]), np.concatenate([other for _, other in kept])
             hopeful = hopeful.joined_by(fitted(again, fitting, block))
             again = []

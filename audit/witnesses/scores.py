@@ -194,9 +194,14 @@ class LikelihoodRatio:
     leaves: int = 24
     most_atoms: int = 4096
 
+    @property
+    def again(self) -> Curves:
+        """What gains most from many more training outputs: a peak of the ratio is found to the place."""
+        return Curves(self)
+
     def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
         """See `Family`."""
-        atoms, ratios = self._count_atoms(outputs, outputs_prime)
+        atoms, ratios = self.count_atoms(outputs, outputs_prime)
         scores: list[Score] = []
         for feature in features_of(outputs, outputs_prime):
             if isinstance(feature, Value):
@@ -220,7 +225,8 @@ class LikelihoodRatio:
                 scores.append(PiecewiseRatio(feature, (), np.empty(0), edges, leaves))
         return scores
 
-    def _count_atoms(self, outputs: Outputs, outputs_prime: Outputs) -> tuple[tuple[Hashable, ...], Floats]:
+    def count_atoms(self, outputs: Outputs, outputs_prime: Outputs) -> tuple[tuple[Hashable, ...], Floats]:
+        """Outputs that repeat, and the estimated log ratio of each."""
         least = 1 if outputs.dtype == object or outputs.dtype.kind in "US" else 4
         atoms, counts = repeated(outputs, outputs_prime, least)
         if len(atoms) > self.most_atoms:
@@ -260,6 +266,21 @@ class LikelihoodRatio:
         edges = (order[ends[last]] + order[ends[last] + 1]) / 2.0
         a, b = (np.add.reduceat(side, np.append(0, last + 1)) for side in seen)
         return edges, np.log((a + 0.5) / (len(outputs) + 1)) - np.log((b + 0.5) / (len(outputs_prime) + 1))
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The curve of a likelihood ratio alone, along outputs that are single numbers."""
+
+    ratio: LikelihoodRatio
+
+    def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
+        """See `Family`."""
+        if outputs.ndim > 1 or outputs.dtype.kind not in "iuf":
+            return []
+        atoms, ratios = self.ratio.count_atoms(outputs, outputs_prime)
+        edges, values = _bend(Value(), outputs, outputs_prime, atoms)
+        return [PiecewiseRatio(Value(), atoms, ratios, edges, values)] if len(edges) else []
 
 
 def _bend(

@@ -35,8 +35,8 @@ PLACES = ((0.5, 8), (1.0, 4))
 """How many scores are rehearsed: so many by the bound predicted with half the caution, more by that with all of it."""
 STILL_ALIVE = 24
 """How many are judged with all caution after those with half of it."""
-WORTH_A_REHEARSAL = 1.25
-DOUBT_AFTER_LUCK, DOUBT_OF_COUNTS = 1.5, 2.0
+WORTH_A_REHEARSAL, MORE_HOPE = 1.25, 1.05
+DOUBT_OF_COUNTS = 2.0
 HARDLY, ONE_ERROR = 0.25, 0.5
 FEW_PIECES = 4
 EASY_TO_READ, HARD_TO_READ = 0.001, 0.02
@@ -91,11 +91,10 @@ def choose(
 
 def shortlist(contenders: Sequence[Contender], choice: Choice, claim: Claim, runs: int, confidence: float) -> Shortlist:
     """Return the contenders that might do better than ``choice``, which is the best of them seen with all caution."""
-    alive, hope = list(range(len(contenders))), choice.predicted
+    alive, hope = list(range(len(contenders))), promise(contenders, claim, runs, confidence)
     chosen: set[int] = set()
     for doubt, places in PLACES:
         cuts = {place: _best_cut(contenders[place], claim, runs, confidence, doubt).merit for place in alive}
-        hope = max([hope, *(predicted for predicted, _ in cuts.values())])
         different = {merit: place for place, merit in reversed(cuts.items())}  # of equals the simplest
         order = [different[merit] for merit in sorted(different, reverse=True)]
         chosen.update([place for place in order if place not in chosen][:places])
@@ -119,7 +118,7 @@ class Shortlist:
     contenders : tuple of Contender
         The scores that promise most with less caution, simpler ones first; they have not seen the fresh outputs yet.
     hope : float
-        The largest bound that one of them promises.
+        The largest bound that one of them promises, seen with hardly any caution.
     """
 
     choice: Choice
@@ -130,10 +129,11 @@ class Shortlist:
     def unsettled(self) -> bool:
         """Whether a rehearsal may gain more than the runs that it costs.
 
-        Learnt scores and rare events promise more than they keep.
+        Learnt scores and rare events promise more than they keep, and where little is known a rarer event may be
+        better than it looks.
         """
-        hope, predicted, by_counts = self.hope, self.choice.predicted, self.choice.by_counts
-        return self.choice.learnt or hope > WORTH_A_REHEARSAL * predicted or predicted > WORTH_A_REHEARSAL * by_counts
+        predicted, by_counts = self.choice.predicted, self.choice.by_counts
+        return self.choice.learnt or self.hope > MORE_HOPE * predicted or predicted > WORTH_A_REHEARSAL * by_counts
 
     def watch(self, outputs: Outputs, outputs_prime: Outputs) -> Shortlist:
         """Let every contender see fresh outputs, equally many a side."""
@@ -149,8 +149,8 @@ class Shortlist:
         return replace(self, contenders=(*self.contenders, *contenders))
 
     def settle(self, claim: Claim, runs: int, confidence: float) -> Choice:
-        """Choose by the rehearsal alone, with more doubt: these contenders are there because they were lucky once."""
-        return best_of(self.contenders, claim, runs, confidence, DOUBT_AFTER_LUCK)
+        """Choose by the rehearsal alone."""
+        return best_of(self.contenders, claim, runs, confidence)
 
 
 def contenders_of(families: Sequence[Family], outputs: Outputs, outputs_prime: Outputs) -> Iterator[Contender]:
