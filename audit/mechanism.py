@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from audit.claims import Claim
 from audit.errors import AuditError, finite_at_least
 from audit.neighbours import Adjacency, DatasetPair
+from audit.randomness import carries_a_generator
 
 Outputs = NDArray[Any]
 
@@ -120,14 +121,19 @@ class FunctionMechanism:
     fresh_randomness: bool = False
 
     @property
+    def owns_randomness(self) -> bool:
+        """Whether it takes no rng, or carries a generator of its own beside it."""
+        return not self.uses_rng or carries_a_generator(self.function, 2 if self.one_by_one else 3)
+
+    @property
     def copies_repeat(self) -> bool:
         """Whether copies in other processes might draw the same noise: it owns its randomness and promised nothing."""
-        return not (self.uses_rng or self.fresh_randomness)
+        return self.owns_randomness and not self.fresh_randomness
 
     @property
     def reproducible(self) -> bool:
         """Whether outputs depend on the seed alone; false for a function that owns its randomness or may time out."""
-        return self.uses_rng and self.time_limit is None
+        return not self.owns_randomness and self.time_limit is None
 
     @property
     def one_by_one(self) -> bool:

@@ -139,8 +139,8 @@ def check_restart(mechanism: object) -> None:
 
 def _repeating(mechanism: object) -> str:
     return (
-        f"{getattr(mechanism, 'name', mechanism)} takes no rng: it owns its randomness, copies of it might repeat each "
-        "other's noise,"
+        f"{getattr(mechanism, 'name', mechanism)} takes no rng, or carries a generator of its own: it owns its "
+        "randomness, copies of it might repeat each other's noise,"
     )
 
 

@@ -1,0 +1,66 @@
+"""Whose randomness a function draws: whether it carries a generator of its own, which copies of it would repeat.
+
+A function enters; what leaves says whether a numpy or standard library generator is in its closure, its defaults, the
+globals that it names, or the object that it is a method of.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
+DEPTH = 4
+"""Functions within functions, attributes of attributes: so far is looked."""
+
+
+def carries_a_generator(function: Any, arguments: int, depth: int = DEPTH) -> bool:
+    """Say whether a function carries a generator that is copied with it; one of the operating system's is not.
+
+    Parameters
+    ----------
+    function : callable
+        The function.
+    arguments : int
+        How many arguments it is given, whose defaults do not matter.
+
+    Examples
+    --------
+    >>> own = np.random.default_rng(0)
+    >>> carries_a_generator(lambda data, rng: own.random(), 2), carries_a_generator(lambda data, rng: rng.random(), 2)
+    (True, False)
+    """
+    if isinstance(function, GENERATORS):
+        return not isinstance(function, random.SystemRandom)
+    return depth > 0 and any(carries_a_generator(part, arguments, depth - 1) for part in _parts(function, arguments))
+
+
+def _parts(thing: Any, arguments: int) -> Iterator[Any]:
+    if inspect.ismethod(thing):
+        yield thing.__self__
+        yield thing.__func__
+    elif inspect.isfunction(thing):
+        yield from (thing.__defaults__ or ())[max(arguments - _without_default(thing), 0) :]
+        yield from (thing.__kwdefaults__ or {}).values()
+        yield from (thing.__globals__[name] for name in thing.__code__.co_names if name in thing.__globals__)
+        for cell in thing.__closure__ or ():
+            try:
+                yield cell.cell_contents
+            except ValueError:  # not filled yet
+                continue
+    elif isinstance(thing, functools.partial):
+        yield from (thing.func, *thing.args, *thing.keywords.values())
+    elif not inspect.ismodule(thing) and not inspect.isclass(thing):
+        yield from vars(thing).values() if hasattr(thing, "__dict__") else ()
+        called = type(thing).__call__ if callable(thing) else None
+        if inspect.isfunction(called):
+            yield called
+
+
+def _without_default(function: Any) -> int:
+    return int(function.__code__.co_argcount) - len(function.__defaults__ or ())
