@@ -6,17 +6,15 @@ passes may still be made up.
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
+import itertools
 
 from audit.certificates import Counts
 from audit.errors import AuditError
 from audit.one_run import OneRunResult
 from audit.one_run.counts import check_method
 from audit.results import AuditResult
-from audit.sequential import SequentialResult, betting
-from audit.sequential.reach import unreachable
+from audit.sequential import SequentialResult
+from audit.sequential.record import Play
 from audit.witnesses import Witness
 
 
@@ -68,23 +66,14 @@ def _sequential(result: SequentialResult) -> list[str]:
     for round_ in result.rounds:
         if len({(play.counts.runs_x, play.counts.runs_x_prime) for play in round_.plays}) != 1:
             said.append("The plays of a round are said to have judged different runs.")
+        if len({tuple(mark[0] for mark in play.marks) for play in round_.plays}) != 1:
+            said.append("The plays of a round are said to have been looked at after different runs.")
         for play in round_.plays:
-            said += _counts(play.counts, play.witness)
-    bet = sum(int(round_.plays[0].counts.runs) for round_ in result.rounds)
-    if not bet <= result.runs <= result.trials:
-        said.append(f"The rounds have {bet:,} runs, of {result.runs:,} and at most {result.trials:,} in all.")
+            said += _counts(play.counts, play.witness) + _play(play)
+    if not result.runs <= result.trials or min(round_.looked for round_ in result.rounds) < 0:
+        said.append(f"The rounds have {result.runs:,} runs, of at most {result.trials:,} in all.")
     if result.rounds[-1].pair != result.pair:
         said.append(f"The pair is {result.pair}; the last round was on {result.rounds[-1].pair}.")
-    runs, bounds = ([step[place] for step in result.path] for place in (0, 1))
-    if not runs or (runs[0], bounds[0]) != (0, 0.0) or runs[-1] != result.runs:
-        return [*said, f"The path must lead from bound 0 after 0 runs to the end, after {result.runs:,}."]
-    if not all(np.diff(runs) >= 0) or not all(np.diff(bounds) >= 0.0):
-        said.append("The path goes back; runs and the running bound only rise.")
-    grid = betting.parameter_grid(result.claim)
-    if not all(
-        math.isclose(float(np.min(np.abs(grid - bound))), 0.0, abs_tol=1e-9) for bound in bounds if bound != 0.0
-    ):
-        said.append("The path has bounds that were not among the parameters tested.")
     if said:
         return said
     above = result.lower_bound >= result.proven if result.proven > 0.0 else result.lower_bound > 0.0
@@ -96,7 +85,22 @@ def _sequential(result: SequentialResult) -> list[str]:
         said.append(f"The audit is said to have stopped as {result.stopped!r}; its evidence says otherwise.")
     if result.stopped == "runs" and result.runs != result.trials:
         said.append(f"{result.runs:,} of {result.trials:,} runs are not all; yet that is said to be why it stopped.")
-    return said + unreachable(result)
+    return said
+
+
+def _play(play: Play) -> list[str]:
+    """Say which marks and rates of a play cannot be; its counts are looked at elsewhere."""
+    said = []
+    seen = [(0, 0, 0), *play.marks]
+    rises = [[b - a for a, b in zip(*step, strict=True)] for step in itertools.pairwise(seen)]
+    if any(min(rise) < 0 or rise[1] + rise[2] > rise[0] for rise in rises):
+        said.append("The marks of a play go back, or have more guesses than runs.")
+    counts = (int(play.counts.runs), int(play.counts.correct), int(play.counts.wrong))
+    if seen[-1] != counts:
+        said.append(f"The marks of a play end with {seen[-1]}, and its counts are {counts}: runs, correct and wrong.")
+    if not (0.0 <= play.correct <= 1.0 and 0.0 <= play.wrong <= 1.0):
+        said.append(f"The rates that a play bet on are {play.correct} and {play.wrong}; they must be probabilities.")
+    return said
 
 
 def _confidence(confidence: float) -> list[str]:

@@ -66,9 +66,8 @@ def rebuild(stored: dict[str, Any]) -> AuditResult | SequentialResult | OneRunRe
 def recompute(stored: dict[str, Any]) -> Verification:
     """Compute everything that follows from a stored result's counts, and check that the counts can be.
 
-    Of a sequential result, the evidence against its claim and the verdict are recomputed. Its running bound is not: it
-    depends on the order of the runs within each round, which is not stored. What is checked is that some order could
-    have given it, that a bound refutes the claim exactly where the evidence does, and that runs add up.
+    Of a sequential result, the accounts are kept again from its rounds, which hold what was bet and what was seen at
+    every look: the evidence, the verdict and the whole running bound follow from them.
 
     Parameters
     ----------

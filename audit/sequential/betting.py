@@ -16,9 +16,12 @@ averages of such products over bettors with different bets and witnesses, are no
 start at 1. By Ville's inequality one ever reaches 1 / alpha with probability at most alpha. That holds at all times
 at once, so one may look after every run, relearn the witness and the tangent from the past, and stop for any reason.
 
-Before a round with a new witness a fifth of all wealth is divided evenly among all bettors (Herbster and Warmuth 1998).
-The sum stays as it was, so this, too, is fair; without it, the large bets that a rare event needs would have been
-ruined by the first, worse witnesses.
+Before each round half of the wealth is put together and divided anew (Herbster and Warmuth 1998), evenly between the
+two strategies, and within each mostly among bets near the one under which wealth would grow fastest if the rates were
+what the past has shown. The past decides the shares and the sum stays as it was, so this, too, is fair: what follows
+is a mixture of bets whose weights are known before the round. A part is divided evenly, and a part stays where it is,
+so that a bet which the rates do not recommend, but which wins, costs a few nats and is not lost. Without all this half
+of the bettors would be ruined where a claim is nearly right, and the other half where a rare event needs large bets.
 
 A claim about a whole curve implies (epsilon, delta_theta(epsilon))-DP for each epsilon (a tangent of its trade-off
 curve), by its privacy profile; the same factors then test theta.
@@ -49,7 +52,7 @@ from numpy.typing import ArrayLike, NDArray
 from audit.claims import Claim
 
 Floats = NDArray[np.float64]
-FRACTIONS: Floats = np.concatenate([np.geomspace(2e-3, 0.1, 27)[:-1], np.geomspace(0.1, 0.95, 34)])
+FRACTIONS: Floats = np.geomspace(2e-3, 0.95, 60)
 """The sixty bets, as fractions of the largest bet allowed: small ones for claims that are nearly right."""
 
 CORRECT, WRONG, ABSTAINED = range(3)
@@ -57,8 +60,12 @@ CORRECT, WRONG, ABSTAINED = range(3)
 STAKE = 0.9
 """The weight w above."""
 
-SHARED = 0.2
-"""Share of the wealth that is divided evenly when the witness changes."""
+DIVIDED, NEAR = 0.5, 0.9
+"""Share of the wealth that is divided anew before each round, and the share of that which goes near the best bet."""
+
+WIDTH, BELOW = 0.7, 0.5
+"""Spread of the logarithm of the bets near the best one, and how far below it they lie: the best bet on rates that
+the past was lucky to see is too large, and half of the best bet still grows by three quarters."""
 
 
 def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int) -> Floats:
@@ -98,21 +105,59 @@ def average(log_wealth: Floats, axis: int | tuple[int, ...] = -1) -> Floats:
     return np.asarray(np.log(np.mean(np.exp(log_wealth - most), axis=axis)) + np.squeeze(most, axis=axis))
 
 
-def shared(log_wealth: Floats) -> Floats:
-    """Log-wealth after a fifth of everybody's was divided evenly among all.
+def shares(correct: float, wrong: float, log_factors: Floats) -> Floats:
+    """Shares in which wealth is divided among the bets, given the rates that the past has shown.
 
     Parameters
     ----------
-    log_wealth : ndarray, shape (strategies, ..., bets)
-        Of every bettor; what lies between, parameters, are accounts of their own.
+    correct, wrong : float
+        Estimated probabilities of a correct and of a wrong guess.
+    log_factors : ndarray, shape (3, parameters, 60)
+        As `log_factors` gives them; 0 against parameters that are not bet against, where shares are even.
+
+    Returns
+    -------
+    ndarray, shape (parameters, 60)
+        Each row sums to 1.
 
     Examples
     --------
-    >>> np.exp(shared(np.log([[0.5, 1.5], [8.0, 2.0]]))).round(2).tolist()
-    [[1.0, 1.8], [7.0, 2.2]]
+    >>> found = shares(0.6, 0.1, log_factors([1.0], [0.0], 2))
+    >>> bool(np.isclose(found.sum(), 1.0)), round(float(FRACTIONS[np.argmax(found)]), 2)
+    (True, 0.27)
+    """
+    grows = np.tensordot([correct, wrong, max(1.0 - correct - wrong, 0.0)], log_factors, 1)
+    even = np.full(grows.shape, 1.0 / len(FRACTIONS))
+    shared = (1.0 - NEAR) * even + NEAR * _nearby()[np.argmax(grows, axis=-1)]
+    return np.where(np.any(log_factors != 0.0, axis=(0, -1))[:, None], shared, even)
+
+
+@functools.cache
+def _nearby() -> Floats:
+    """Shares near each bet, shape (60, 60)."""
+    logs = np.log(FRACTIONS)
+    near = np.exp(-0.5 * ((logs - (logs[:, None] - BELOW)) / WIDTH) ** 2)
+    return np.asarray(near / near.sum(axis=1, keepdims=True))
+
+
+def divided(log_wealth: Floats, shares: Floats) -> Floats:
+    """Log-wealth after half of everybody's was put together and divided in these shares.
+
+    Parameters
+    ----------
+    log_wealth, shares : ndarray, shape (strategies, ..., bets)
+        Of every bettor; what lies between, parameters, are accounts of their own, whose shares sum to 1 for each
+        strategy. Strategies get equal parts.
+
+    Examples
+    --------
+    >>> np.exp(divided(np.log([[0.5, 1.5], [8.0, 2.0]]), np.array([[1.0, 0.0], [0.5, 0.5]]))).round(2).tolist()
+    [[3.25, 0.75], [5.5, 2.5]]
     """
     everybody = average(log_wealth, axis=(0, -1))[None, ..., None]
-    return np.logaddexp(log_wealth + math.log1p(-SHARED), everybody + math.log(SHARED))
+    with np.errstate(divide="ignore"):
+        parts = np.log(shares) + math.log(DIVIDED * shares.shape[-1])
+    return np.logaddexp(log_wealth + math.log1p(-DIVIDED), everybody + parts)
 
 
 def evidence(log_wealth: Floats, log_wealth_at_claim: Floats, parameters: Floats, claimed: float) -> Floats:

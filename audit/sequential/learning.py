@@ -17,6 +17,7 @@ from audit.claims import ApproxDP, Claim
 from audit.mechanism import Outputs
 from audit.sequential import betting
 from audit.witnesses import (
+    AlongCoordinates,
     Contender,
     Family,
     Interval,
@@ -33,6 +34,7 @@ Floats = NDArray[np.float64]
 ANYTHING = Witness(Region(intervals=(Interval(),)), None)
 CUTS = 16
 LEAST_TO_CHOOSE = 64
+TOGETHER = AlongCoordinates(degrees=(1,), least=4)
 
 
 @dataclass(frozen=True)
@@ -57,17 +59,13 @@ class Plan:
     wrong: float
     growth: float
 
-    def bets(self, epsilon: Floats, delta: Floats) -> NDArray[np.bool_]:
-        """Say which of the points (epsilon, delta) to bet against."""
-        return np.asarray(self.correct - np.exp(epsilon) * self.wrong - self.witness.events * delta / 2.0 > 0.0)
-
 
 Plans = tuple[Plan, Plan]
 
 
 @dataclass(frozen=True)
 class Daring:
-    """Tails and likelihood ratios cut at a few quantiles, by estimated growth against the claim and no margin."""
+    """Simple scores cut at a few quantiles, by estimated growth against the claim and no margin."""
 
     def plan(self, outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Plan:
         """Plan from any number of past runs."""
@@ -76,8 +74,11 @@ class Daring:
             return nothing(claim)
         both = (outputs[:size], outputs_prime[:size])
         halves = [tuple(side[part] for side in both) for part in (slice(size // 2), slice(size // 2, None))]
-        cuts = [_Cuts(score, *both) for score in Tails().fit(*both)]
-        cuts += [_Cuts(score, *halves[1]) for score in LikelihoodRatio(leaves=4).fit(*halves[0])]
+        # of a vector, all coordinates together: of many that are looked at one by one, some are lucky
+        cuts = [_Cuts(score, *halves[1]) for score in TOGETHER.fit(*halves[0])]
+        if not cuts:
+            cuts = [_Cuts(score, *both) for score in Tails().fit(*both)]
+            cuts += [_Cuts(score, *halves[1]) for score in LikelihoodRatio(leaves=4).fit(*halves[0])]
         rules: list[Callable[[Floats, Floats, int], Floats]] = [
             lambda correct, wrong, events: np.max(
                 [betting.growth(correct, wrong, *point, events) for point in betting.tangents(claim)], axis=0
@@ -96,7 +97,7 @@ class Daring:
                         best, found = float(values[place]), (witness, place, correct[place], wrong[place])
             if found is not None:
                 witness, place, correct_rate, wrong_rate = found
-                return _plan(witness(place), claim, float(correct_rate), float(wrong_rate))
+                return _plan(witness(place), claim, float(correct_rate), float(wrong_rate), 2 * size)
         return nothing(claim)
 
 
@@ -114,7 +115,7 @@ def plans(families: Sequence[Family], outputs: Outputs, outputs_prime: Outputs, 
     contenders = list(contenders_of(families, outputs[:size], outputs_prime[:size]))
     witness = fastest(contenders, claim)
     if witness is not None:
-        return _plan(witness, claim, *_rates(witness, outputs, outputs_prime)), daring
+        return _plan(witness, claim, *_rates(witness, outputs, outputs_prime), 2 * size), daring
     against = claim
     if daring.tangent is not None:
         against = ApproxDP(*next(point for point in betting.tangents(claim) if point[0] == daring.tangent))
@@ -122,7 +123,7 @@ def plans(families: Sequence[Family], outputs: Outputs, outputs_prime: Outputs, 
     choice = best_of(contenders, against, 4 * size, 1.0 - alpha)
     if choice.predicted == 0.0:
         return daring, daring
-    return _plan(choice.witness, claim, *_rates(choice.witness, outputs, outputs_prime)), daring
+    return _plan(choice.witness, claim, *_rates(choice.witness, outputs, outputs_prime), 2 * size), daring
 
 
 def fastest(contenders: Sequence[Contender], claim: Claim) -> Witness | None:
@@ -205,8 +206,12 @@ def _rates(witness: Witness, outputs: Outputs, outputs_prime: Outputs) -> tuple[
     ) / 2
 
 
-def _plan(witness: Witness, claim: Claim, correct: float, wrong: float) -> Plan:
-    """Add the tangent at which the claim looks most wrong, or, if it looks right, nearest to wrong."""
+def _plan(witness: Witness, claim: Claim, correct: float, wrong: float, runs: int) -> Plan:
+    """Add the tangent at which the claim looks most wrong, or, if it looks right, nearest to wrong.
+
+    The rates of past runs are those with one more run, in which the guess was wrong: the best bet on none is ruin.
+    """
+    correct, wrong = correct * runs / (runs + 1.0), (wrong * runs + 1.0) / (runs + 1.0)
     points = betting.tangents(claim)
     grows = [float(betting.growth(correct, wrong, *point, witness.events)) for point in points]
     best = int(np.argmax(grows))

@@ -28,9 +28,10 @@ from audit.parallel import jobs_allowed, jobs_to_use
 from audit.provenance import provenance
 from audit.sampling import Progress, ProgressCallback, Sides, entropy
 from audit.sequential import betting
+from audit.sequential.accounts import Accounts
 from audit.sequential.drawing import STREAM, TALLY_OF_CODE, Codes, counts_of, judged_chunk, tallies_of
-from audit.sequential.learning import Plan, Plans, nothing, plans
-from audit.sequential.record import Play, Round, SequentialResult, Stopped, changed, point
+from audit.sequential.learning import Plans, nothing, plans
+from audit.sequential.record import Play, Round, SequentialResult, Stopped
 from audit.witnesses import Family, Witness
 
 STRATEGIES = 2
@@ -125,10 +126,8 @@ def audit_sequentially(
         x=shorten(table.pair.x),
         x_prime=shorten(table.pair.x_prime),
         trials=trials,
-        runs=game.runs,
         confidence=confidence,
         stopped=stopped,
-        path=tuple(game.path),
         rounds=tuple(game.rounds),
         exact=exact_parameter(claim, table.sides),
         seed=seed,
@@ -180,7 +179,7 @@ def _thread_pools() -> Any:
 
 
 class _Game:
-    """Wealth, path and rounds as the audit goes on."""
+    """Accounts and rounds as the audit goes on."""
 
     def __init__(
         self,
@@ -196,23 +195,15 @@ class _Game:
     ) -> None:
         self.claim, self.tables, self.families, self.alpha, self.near = claim, tables, families, alpha, near
         self.trials, self.seed, self.n_jobs, self.prefer = trials, seed, n_jobs, prefer
-        self.grid = betting.parameter_grid(claim)
-        self.at_claim = int(np.flatnonzero(self.grid == claim.parameter)[0])
-        self.log_wealth = np.zeros((STRATEGIES, len(self.grid), len(betting.FRACTIONS)))
-        self.rejected = 0  # how many parameters of the grid, from the least on
-        self.ever = np.zeros(len(self.grid), bool)
+        self.accounts = Accounts(claim, 1.0 - alpha, STRATEGIES)
         self.runs = 0
-        self.path: list[tuple[int, float]] = [(0, 0.0)]
         self.rounds: list[Round] = []
         self.last = tables[0]
 
-    @property
-    def bound(self) -> float:
-        return float(self.grid[self.rejected - 1]) if self.rejected else 0.0
-
     def play(self, until: float, progress: ProgressCallback | None) -> Stopped:
         """Play rounds until there is a reason to stop."""
-        pace, stopped = 0.0, None
+        pace = 0.0
+        stopped: Stopped | None = None
         for number, size in enumerate(_round_sizes(self.trials, len(self.tables))):
             begun = time.perf_counter()
             if self.rounds and begun + pace * size > until:
@@ -226,118 +217,63 @@ class _Game:
                 progress(Progress("certification", self.runs, self.trials))
             if stopped is not None:
                 break
-        self.path.append((self.runs, self.bound))
-        return stopped or "runs"  # type: ignore[return-value]  # one of the four
+        return stopped or "runs"
 
-    def _round(self, number: int, size: int) -> str | None:
+    def _round(self, number: int, size: int) -> Stopped | None:
         """Look at the other pairs without betting, then bet on the one that looks worst."""
         ranked = sorted(
             range(len(self.tables)),
             key=lambda i: -max((plan.growth for plan in self.tables[i].plans or ()), default=math.inf),
         )
-        others = ranked[1:]
+        others, looked = ranked[1:], 0
         each = size // (5 * len(others)) if others and number else size // len(self.tables) if others else 0
         for index in others:
             table = self.tables[index]
             if each and table.remembered < MOST_REMEMBERED:
                 for _, outputs in self._draw(table, index, number, each, []):
                     table.remember(outputs)
-                self.runs += each
-                size -= each
+                looked += each
         self.last = self.tables[ranked[0]]
-        return self._bet(self.last, ranked[0], number, size)
+        return self._bet(self.last, ranked[0], number, size - looked, looked)
 
-    def _bet(self, table: _Table, index: int, number: int, size: int) -> str | None:
+    def _bet(self, table: _Table, index: int, number: int, size: int, looked: int) -> Stopped | None:
         planned = table.plans or (nothing(self.claim),) * STRATEGIES
-        factors = [self._factors(plan) for plan in planned]
-        if self.rounds and changed(self.rounds[-1].plays, planned):
-            self.log_wealth = betting.shared(self.log_wealth)
-        before, start = self.log_wealth, self.runs
+        self.accounts.open(planned)
+        self.runs += looked
         seen = np.zeros((STRATEGIES, 6), dtype=np.int64)
-        stopped: str | None = None
+        marks: list[betting.Floats] = []
+        stopped: Stopped | None = None
         for codes, outputs in self._draw(table, index, number, size, [plan.witness for plan in planned]):
-            length, stopped = self._look(codes, seen, factors, before, start)
+            length, refuted = self._look(codes, seen)
             seen += np.array([np.bincount(row[:length], minlength=6) for row in codes])
+            self.runs += length
             table.remember(outputs)
+            marks.append(np.array([tallies_of(row) for row in seen]))
+            self.accounts.look(marks[-1])
+            if refuted:
+                stopped = "refuted"
+            elif self.near is not None and self.accounts.bound >= self.claim.parameter - self.near:
+                stopped = "near"
             if stopped is not None:
                 break
-        tallies = np.array([tallies_of(row) for row in seen])
-        self.runs = start + int(seen[0].sum())
-        self.log_wealth = before + np.stack([np.tensordot(t, f, 1) for t, f in zip(tallies, factors, strict=True)])
-        at = self.at_claim
-        self.rounds.append(
-            Round(
-                str(table.pair),
-                tuple(
-                    Play(plan.witness, plan.tangent, bool(np.any(factor[:, at] != 0.0)), counts_of(row, plan.witness))
-                    for plan, factor, row in zip(planned, factors, seen, strict=True)
-                ),
-            )
+        self.accounts.close(marks[-1])
+        plays = (
+            Play(plan.witness, plan.tangent, plan.correct, plan.wrong, counts_of(row, plan.witness), _marks(tallies))
+            for plan, row, tallies in zip(planned, seen, np.swapaxes(marks, 0, 1), strict=True)
         )
+        self.rounds.append(Round(str(table.pair), looked, tuple(plays)))
         return stopped
 
-    def _factors(self, plan: Plan) -> betting.Floats:
-        """Log-factors, shape (3, parameters, bets): 0 where a parameter is not bet against."""
-        epsilon, delta = betting.points(self.claim, plan.tangent)
-        exact = point(self.claim, plan.tangent)  # of the claim itself, as the record recomputes it
-        epsilon, delta = epsilon.copy(), delta.copy()
-        epsilon[self.at_claim], delta[self.at_claim] = exact
-        factors = betting.log_factors(epsilon, delta, plan.witness.events)
-        return np.where(plan.bets(epsilon, delta)[:, None], factors, 0.0)
-
-    def _look(
-        self,
-        codes: Codes,
-        seen: NDArray[np.int64],
-        factors: Sequence[betting.Floats],
-        before: betting.Floats,
-        start: int,
-    ) -> tuple[int, str | None]:
-        """Look after every run, or every thousandth of all runs; return where the audit stopped, and why."""
+    def _look(self, codes: Codes, seen: NDArray[np.int64]) -> tuple[int, bool]:
+        """Look after every run, or every thousandth of all runs; return where to stop, and whether that refutes."""
         size = codes.shape[1]
-        so_far = start + int(seen[0].sum())
-        looks = np.unique(np.append(np.arange(0, size, max(1, so_far // 1000)), size - 1))
-        threshold = -math.log(self.alpha)
+        looks = np.unique(np.append(np.arange(0, size, max(1, self.runs // 1000)), size - 1))
         steps = TALLY_OF_CODE[codes]
-        cumulative = (
-            np.stack([np.cumsum(steps == outcome, axis=1)[:, looks] for outcome in range(3)], axis=-1)
-            + np.array([tallies_of(row) for row in seen])[:, None, :]
-        )  # (strategies, looks, 3)
-
-        def log_wealth(which: NDArray[np.intp], parameters: slice) -> betting.Floats:
-            """Of every bettor, shape (looks, parameters, strategies * bets)."""
-            wealth = [
-                base[parameters] + np.tensordot(tallies[which], factor[:, parameters], 1)
-                for base, tallies, factor in zip(before, cumulative, factors, strict=True)
-            ]
-            return np.concatenate(wealth, axis=-1)
-
-        claimed, rest = self.claim.parameter, slice(self.rejected, None)
-        against_claim = betting.average(log_wealth(np.arange(len(looks)), slice(self.at_claim, self.at_claim + 1)))
-        crossed = np.flatnonzero(against_claim[:, 0] + math.log(betting.STAKE) >= threshold)
-        end = int(crossed[0]) if len(crossed) else len(looks) - 1
-        some = np.unique(np.append(np.arange(0, end, max(1, end // 8)), end))
-        wealth = log_wealth(some, rest)
-        average = np.max(wealth, axis=-1)  # no average is above it, so it will do where it is too low to reject
-        matters = (average >= threshold) | (against_claim[some] >= threshold)
-        average[matters] = betting.average(wealth[matters])
-        rows = betting.evidence(average, against_claim[some], self.grid[rest], claimed) >= threshold
-        for look, row in zip(some, rows, strict=True):
-            self._reject(row, so_far + int(looks[look]) + 1, len(row))
-            if self.near is not None and look != end and self.bound >= self.claim.parameter - self.near:
-                return int(looks[look]) + 1, "near"
-        reached = self.near is not None and self.bound >= self.claim.parameter - self.near
-        stopped = "refuted" if len(crossed) else "near" if reached else None
-        return int(looks[end]) + 1, stopped
-
-    def _reject(self, row: NDArray[np.bool_], runs: int, length: int) -> None:
-        """Mark parameters that are rejected by now, and move the bound past those in an unbroken row."""
-        self.ever[len(self.grid) - length :] |= row
-        held = np.flatnonzero(~self.ever)
-        rejected = int(held[0]) if len(held) else len(self.grid)
-        if rejected > self.rejected:
-            self.rejected = rejected
-            self.path.append((runs, self.bound))
+        tallies = np.stack([np.cumsum(steps == outcome, axis=1).T[looks] for outcome in range(3)], axis=-1) + np.array(
+            [tallies_of(row) for row in seen]
+        )  # (looks, strategies, 3)
+        crossed = np.flatnonzero(self.accounts.against_claim(tallies) >= self.accounts.needed)
+        return (int(looks[crossed[0]]) + 1, True) if len(crossed) else (size, False)
 
     def _draw(
         self, table: _Table, index: int, number: int, size: int, witnesses: Sequence[Witness]
@@ -356,6 +292,11 @@ class _Game:
                     )
                     for i in range(first, min(first + group, len(sizes)))
                 )
+
+
+def _marks(tallies: betting.Floats) -> tuple[tuple[int, int, int], ...]:
+    """Runs, correct and wrong guesses of tallies, shape (marks, 3)."""
+    return tuple((int(tally.sum()), int(tally[betting.CORRECT]), int(tally[betting.WRONG])) for tally in tallies)
 
 
 def _round_sizes(trials: int, pairs: int) -> Iterator[int]:

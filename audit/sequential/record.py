@@ -8,9 +8,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from audit.claims import Claim
 from audit.errors import AuditError
 from audit.reporting.numbers import lower, percent
 from audit.sequential import betting
+from audit.sequential.accounts import Accounts, point, tally_of
 from audit.witnesses import Witness, witness_from_json
 
 if TYPE_CHECKING:
@@ -48,24 +48,38 @@ class Play:
         The events, fixed before the round.
     tangent : float or None
         Where the privacy profile of a claim about a curve was tested.
-    bet : bool
-        Whether it bet against the claim; if not, its wealth stayed as it was.
+    correct, wrong : float
+        Probabilities of a correct and of a wrong guess, as the past had them: they decide what was bet against what.
     counts : Counts
         What was seen in the round, up to the moment at which the audit stopped.
+    marks : tuple of (int, int, int)
+        Runs, correct and wrong guesses of the round so far, at every moment at which the running bound was looked at.
     """
 
     witness: Witness
     tangent: float | None
-    bet: bool
+    correct: float
+    wrong: float
     counts: Counts
+    marks: tuple[tuple[int, int, int], ...]
+
+    def bets_against(self, epsilon: float, delta: float) -> bool:
+        """Whether a mechanism of these rates would break (epsilon, delta); if not, the wealth stayed as it was."""
+        return self.correct - math.exp(epsilon) * self.wrong - self.witness.events * delta / 2.0 > 0.0
 
 
 @dataclass(frozen=True)
 class Round:
-    """One round: ``runs`` on the pair, judged by each strategy's witness; ``pair`` is the pair's name."""
+    """One round on a pair, by its name, judged by each strategy's witness; before it, ``looked`` runs on others."""
 
     pair: str
+    looked: int
     plays: tuple[Play, ...]
+
+    @property
+    def runs(self) -> int:
+        """Runs that were bet on."""
+        return int(self.plays[0].counts.runs)
 
 
 @dataclass(frozen=True)
@@ -78,14 +92,10 @@ class SequentialResult:
         As on `audit.AuditResult`; the pair is the last one that was bet on.
     trials : int
         The most runs allowed.
-    runs : int
-        Runs up to the moment at which the audit stopped, on both datasets, those of every pair included.
     confidence : float
         Probability that the bound never exceeds the truth, at any time.
     stopped : 'refuted', 'near', 'runs' or 'seconds'
         Why it stopped.
-    path : tuple of (int, float)
-        The running bound: (runs, bound) at every moment at which it rose, and at the end.
     rounds : tuple of Round
         Everything that was bet on, in order.
     seed : int
@@ -98,10 +108,8 @@ class SequentialResult:
     x: str
     x_prime: str
     trials: int
-    runs: int
     confidence: float
     stopped: Stopped
-    path: tuple[tuple[int, float], ...]
     rounds: tuple[Round, ...]
     exact: float | None
     seed: int
@@ -115,19 +123,29 @@ class SequentialResult:
         return self.claim.parameter
 
     @property
+    def runs(self) -> int:
+        """Runs up to the moment at which the audit stopped, on both datasets, those of every pair included."""
+        return sum(round_.looked + round_.runs for round_ in self.rounds)
+
+    @property
+    def path(self) -> tuple[tuple[int, float], ...]:
+        """The running bound: (runs, bound) at every look at which it rose, and at the end; from the rounds."""
+        return self._kept[1]
+
+    @property
     def lower_bound(self) -> float:
         """The running bound at the end, in the claim's own parameter."""
         return self.path[-1][1]
 
     @functools.cached_property
     def log_evidence(self) -> float:
-        """Natural logarithm of what a stake of 0.9 against the claim became; recomputed from the rounds."""
+        """Natural logarithm of what a stake of 0.9 against the claim became; from the rounds."""
         return math.log(betting.STAKE) + float(betting.average(self._log_wealth, axis=(0, 1)))
 
     @property
     def violates_claim(self) -> bool:
         """Whether the evidence against the claim reached 1 / (1 - confidence)."""
-        return self.log_evidence >= -math.log1p(-self.confidence) - 1e-9
+        return self.log_evidence >= self._kept[0].needed
 
     @property
     def verdict(self) -> str:
@@ -175,19 +193,27 @@ class SequentialResult:
             -math.log1p(-self.confidence) + math.log(strategies / betting.STAKE),
         )
 
-    @functools.cached_property
+    @property
     def _log_wealth(self) -> betting.Floats:
         """Log-wealth against the claim, shape (strategies, bets)."""
-        wealth = np.zeros((len(self.rounds[0].plays), len(betting.FRACTIONS)))
-        for round_, before in zip(self.rounds, (None, *self.rounds), strict=False):
-            if before is not None and changed(before.plays, round_.plays):
-                wealth = betting.shared(wealth)
-            for strategy, play in enumerate(round_.plays):
-                if play.bet:
-                    wealth[strategy] += tally(play.counts) @ betting.log_factors(
-                        *point(self.claim, play.tangent), play.witness.events
-                    )
-        return wealth
+        accounts = self._kept[0]
+        return accounts.log_wealth[:, accounts.at_claim]
+
+    @functools.cached_property
+    def _kept(self) -> tuple[Accounts, tuple[tuple[int, float], ...]]:
+        """Keep the accounts again, and the path with them."""
+        accounts = Accounts(self.claim, self.confidence, len(self.rounds[0].plays))
+        before, path = 0, [(0, 0.0)]
+        for round_ in self.rounds:
+            before += round_.looked
+            accounts.open(round_.plays)
+            for marks in zip(*(play.marks for play in round_.plays), strict=True):
+                accounts.look(np.array([tally_of(*mark) for mark in marks]))
+                if accounts.bound > path[-1][1]:
+                    path.append((before + marks[0][0], accounts.bound))
+            accounts.close(np.array([tally(play.counts) for play in round_.plays]))
+            before += round_.runs
+        return accounts, (*path, (before, accounts.bound))
 
     def plot(self) -> Figure:
         """Draw the running bound against runs, beside the claim; a matplotlib figure, with ``savefig``."""
@@ -218,7 +244,8 @@ class SequentialResult:
     def describe_evidence(self) -> str:
         """Write how much was won against the claim, and how much refutes it."""
         needed = 1.0 / -math.expm1(math.log(self.confidence))
-        bet = [round_.plays[self.best].counts for round_ in self.rounds if round_.plays[self.best].bet]
+        plays = [round_.plays[self.best] for round_ in self.rounds]
+        bet = [play.counts for play in plays if play.bets_against(*point(self.claim, play.tangent))]
         correct, wrong = (sum(int(getattr(counts, name)) for counts in bet) for name in ("correct", "wrong"))
         return (
             f"bets on {correct:,} correct and {wrong:,} wrong guesses, over {len(bet)} rounds, made their stake "
@@ -248,12 +275,15 @@ class SequentialResult:
             "rounds": [
                 {
                     "pair": round_.pair,
+                    "looked": round_.looked,
                     "plays": [
                         {
                             "witness": {"text": str(play.witness), **play.witness.to_json()},
                             "tangent": play.tangent,
-                            "bet": play.bet,
+                            "correct": play.correct,
+                            "wrong": play.wrong,
                             "counts": play.counts.to_json(),
+                            "marks": [list(mark) for mark in play.marks],
                         }
                         for play in round_.plays
                     ],
@@ -289,12 +319,12 @@ class SequentialResult:
                 x=str(data["pair"]["x"]),
                 x_prime=str(data["pair"]["x_prime"]),
                 trials=int(data["trials"]),
-                runs=int(data["runs"]),
                 confidence=float(data["confidence"]),
                 stopped=data["stopped"],
-                path=tuple((int(runs), float(bound)) for runs, bound in data["path"]),
                 rounds=tuple(
-                    Round(str(item["pair"]), tuple(_play_from_json(play) for play in item["plays"]))
+                    Round(
+                        str(item["pair"]), int(item["looked"]), tuple(_play_from_json(play) for play in item["plays"])
+                    )
                     for item in data["rounds"]
                 ),
                 exact=None if data["exact"] is None else float(data["exact"]),
@@ -306,38 +336,9 @@ class SequentialResult:
             raise AuditError(f"This is not a sequential result: field {error} is missing or malformed.") from error
 
 
-@functools.lru_cache(maxsize=256)
-def point(claim: Claim, tangent: float | None) -> tuple[float, float]:
-    """The (epsilon, delta) at which the claim is tested: its own, or that of its profile at the tangent."""
-    if claim.claimed_point is not None:
-        return claim.claimed_point
-    return (float(tangent or 0.0), claim.profile(float(tangent or 0.0)))
-
-
-class Strategy(Protocol):
-    """What a play and a plan have in common."""
-
-    @property
-    def witness(self) -> Witness:
-        """The events."""
-
-    @property
-    def tangent(self) -> float | None:
-        """Where the claim is tested."""
-
-
-def changed(before: Sequence[Strategy], now: Sequence[Strategy]) -> bool:
-    """Whether any strategy looks at other events, or tests the claim elsewhere, than before: then wealth is shared."""
-    return any(
-        old.tangent != new.tangent or (old.witness != new.witness and old.witness.to_json() != new.witness.to_json())
-        for old, new in zip(before, now, strict=True)
-    )
-
-
 def tally(counts: Counts) -> betting.Floats:
     """Correct guesses, wrong ones and abstentions, shape (3,)."""
-    correct, wrong = float(counts.correct), float(counts.wrong)
-    return np.array([correct, wrong, float(counts.runs) - correct - wrong])
+    return tally_of(int(counts.runs), int(counts.correct), int(counts.wrong))
 
 
 def _add(first: Counts, second: Counts) -> Counts:
@@ -348,7 +349,9 @@ def _add(first: Counts, second: Counts) -> Counts:
 def _play_from_json(data: dict[str, Any]) -> Play:
     counts = Counts(**{f.name: int(data["counts"][f.name]) for f in dataclasses.fields(Counts)})
     tangent = None if data["tangent"] is None else float(data["tangent"])
-    return Play(witness_from_json(data["witness"]), tangent, bool(data["bet"]), counts)
+    marks = tuple((int(runs), int(correct), int(wrong)) for runs, correct, wrong in data["marks"])
+    rates = float(data["correct"]), float(data["wrong"])
+    return Play(witness_from_json(data["witness"]), tangent, *rates, counts, marks)
 
 
 def _power(log_value: float) -> str:

@@ -24,8 +24,8 @@ from audit import (
     vectorized,
 )
 from audit.sequential import betting
+from audit.sequential.accounts import Accounts, point
 from audit.sequential.learning import Plan, fastest
-from audit.sequential.record import changed
 from audit.witnesses import DEFAULT_FAMILIES, Interval, Region, Witness, contenders_of
 from mechanisms.additive import Gaussian, Laplace
 from mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
@@ -86,24 +86,56 @@ def test_points_of_the_grid_never_claim_less_than_they_imply(claim):
 
 @given(st.integers(0, 1000), st.sampled_from([(), (3,)]))
 @settings(max_examples=50, deadline=None)
-def test_sharing_moves_wealth_and_makes_none(seed, parameters):
-    """Each parameter's accounts are its own; nobody keeps less than 4/5, or than 1/5 of the average."""
-    before = np.random.default_rng(seed).normal(0.0, 8.0, (2, *parameters, 60))
-    after = betting.shared(before)
+def test_dividing_moves_wealth_and_makes_none(seed, parameters):
+    """Each parameter's accounts are its own, whatever the shares; nobody keeps less than what is not divided."""
+    rng = np.random.default_rng(seed)
+    before = rng.normal(0.0, 8.0, (2, *parameters, 60))
+    shares = rng.dirichlet(np.full(60, 0.1), (2, *parameters))
+    after = betting.divided(before, shares)
     average = betting.average(before, axis=(0, -1))
     assert np.allclose(betting.average(after, axis=(0, -1)), average)
-    assert np.all(after >= before + math.log(0.8) - 1e-9)
-    assert np.all(after >= average[None, ..., None] + math.log(0.2) - 1e-9)
+    assert np.all(after >= before + math.log(1.0 - betting.DIVIDED) - 1e-9)
 
 
-def test_wealth_is_shared_when_events_or_tangents_change_and_only_then():
-    tail, other = Witness(Region(intervals=(Interval(low=1.0),)), None), Witness(None, Region(included=(math.nan,)))
-    same = Witness(None, Region(included=(float("nan"),)))  # another object, the same event
-    plan = Plan(tail, None, 0.5, 0.1, 0.0)
-    assert not changed([plan, plan], [plan, dataclasses.replace(plan, correct=0.6)])
-    assert not changed([dataclasses.replace(plan, witness=other)], [dataclasses.replace(plan, witness=same)])
-    assert changed([plan, plan], [plan, dataclasses.replace(plan, witness=other)])
-    assert changed([plan], [dataclasses.replace(plan, tangent=0.5)])
+@given(st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.0, 3.0), st.floats(0.0, 0.2))
+@settings(max_examples=100, deadline=None)
+def test_wealth_goes_to_bets_near_the_one_that_would_grow_fastest(guessing, odds, epsilon, delta):
+    """A bet or more below it on the grid; evenly against a parameter that is not bet against."""
+    correct, wrong = guessing * odds, guessing * (1.0 - odds)
+    factors = betting.log_factors([epsilon], [delta], 2)
+    shares = betting.shares(correct, wrong, factors)
+    assert np.allclose(shares.sum(axis=-1), 1.0)
+    assert np.all(shares >= (1.0 - betting.NEAR) / 60 - 1e-12)
+    rates = np.array([correct, wrong, 1.0 - correct - wrong])
+    best = int(np.argmax(np.tensordot(np.maximum(rates, 0.0), factors, 1)[0]))
+    favoured = int(np.argmax(shares))
+    assert favoured <= best
+    assert betting.FRACTIONS[favoured] >= betting.FRACTIONS[best] * math.exp(-1.2 * betting.BELOW) or favoured == 0
+    assert np.allclose(betting.shares(correct, wrong, np.zeros_like(factors)), 1.0 / 60)
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=str)
+def test_no_wealth_grows_on_average_if_the_claim_holds_whatever_the_past_made_of_the_bets(claim):
+    """Against the claim and all above it, over rounds whose plans are anything at all; a twin that breaks it wins."""
+    rng = np.random.default_rng(3)
+    accounts = Accounts(claim, 0.95, 2)
+    at, tangent = accounts.at_claim, None if claim.claimed_point else betting.tangents(claim)[1][0]
+    epsilon, delta = point(claim, tangent)
+    witness = Witness(Region(intervals=(Interval(low=1.0),)), Region(intervals=(Interval(high=0.0),)))
+    wrong = 0.9 * (1.0 - delta) / (1.0 + math.exp(epsilon))
+    for _ in range(3):
+        plans = [Plan(witness, tangent, *rng.dirichlet([3.0, 1.0]), 0.0) for _ in range(2)]
+        accounts.open(plans)
+        for correct, grows in ((math.exp(epsilon) * wrong + delta, False), (1.0 - wrong / 4.0, True)):
+            rates = np.array([correct, wrong / 4.0 if grows else wrong, 0.0])
+            rates[2] = 1.0 - rates.sum()
+            one_run = accounts.log_wealth + np.log(np.einsum("o,sopb->spb", rates, np.exp(accounts.factors)))
+            gain = betting.average(one_run, axis=(0, 2)) - betting.average(accounts.log_wealth, axis=(0, 2))
+            if grows:
+                assert gain[at] > 0.01
+            else:
+                assert np.all(gain[at:] <= 1e-9)
+        accounts.close(rng.multinomial(20, [0.5, 0.3, 0.2], 2).astype(float))
 
 
 @pytest.mark.parametrize(
@@ -224,7 +256,7 @@ def test_the_path_rises_and_the_record_recomputes_its_evidence():
     runs, bounds = zip(*result.path, strict=True)
     assert list(runs) == sorted(runs)
     assert list(bounds) == sorted(bounds)
-    assert runs[-1] == result.runs == sum(int(round_.plays[0].counts.runs) for round_ in result.rounds)
+    assert runs[-1] == result.runs == sum(round_.runs for round_ in result.rounds)
     assert result.log_evidence >= math.log(100.0)
     again = SequentialResult.from_json(json.loads(json.dumps(result.to_json())))
     assert again == result
@@ -312,7 +344,7 @@ def test_of_many_pairs_the_worst_is_bet_on():
     )
     assert result.stopped == "refuted"
     assert result.pair == "far"
-    assert result.runs > sum(int(round_.plays[0].counts.runs) for round_ in result.rounds)  # some only looked
+    assert result.runs > sum(round_.runs for round_ in result.rounds)  # some only looked
 
 
 @pytest.mark.parametrize(

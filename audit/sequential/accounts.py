@@ -1,0 +1,123 @@
+"""The accounts of all bettors against every parameter, kept round by round, and the bound that they prove.
+
+Plays enter: what each strategy bets on in a round, and then how often it was right. The running bound leaves. The game
+keeps these books while it is played and the record keeps them again from what it holds, so that whatever a file says
+of its bound is computed from its rounds.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.claims import Claim
+from audit.sequential import betting
+from audit.witnesses import Witness
+
+SLACK = 1e-9
+"""Log-wealth that rounding may make."""
+
+
+class Strategy(Protocol):
+    """What a play and a plan have in common."""
+
+    @property
+    def witness(self) -> Witness:
+        """The events."""
+
+    @property
+    def tangent(self) -> float | None:
+        """Where the claim is tested."""
+
+    @property
+    def correct(self) -> float:
+        """Probability of a correct guess, as the past has it."""
+
+    @property
+    def wrong(self) -> float:
+        """Probability of a wrong guess, as the past has it."""
+
+
+class Accounts:
+    """Log-wealth of every bettor against every parameter of the grid, shape (strategies, parameters, bets).
+
+    Parameters
+    ----------
+    claim : Claim
+        What is bet against.
+    confidence : float
+        Of the running bound, at all times.
+    strategies : int
+        How many.
+    """
+
+    def __init__(self, claim: Claim, confidence: float, strategies: int) -> None:
+        self.claim, self.strategies = claim, strategies
+        self.grid = betting.parameter_grid(claim)
+        self.at_claim = int(np.flatnonzero(self.grid == claim.parameter)[0])
+        self.needed = -math.log1p(-confidence) - SLACK
+        shape = (strategies, len(self.grid), len(betting.FRACTIONS))
+        self.log_wealth, self.factors = np.zeros(shape), np.zeros((strategies, 3, *shape[1:]))
+        self._ever = np.zeros(len(self.grid), bool)
+
+    @property
+    def bound(self) -> float:
+        """The largest parameter up to which every one of the grid was rejected, or 0."""
+        left = np.flatnonzero(~self._ever)
+        rejected = int(left[0]) if len(left) else len(self.grid)
+        return float(self.grid[rejected - 1]) if rejected else 0.0
+
+    def open(self, strategies: Sequence[Strategy]) -> None:
+        """Begin a round: decide who bets against what, and divide the wealth anew; by the past only."""
+        weights = np.empty_like(self.log_wealth)
+        for place, strategy in enumerate(strategies):
+            epsilon, delta = _points(self.claim, strategy.tangent)
+            rates, events = (strategy.correct, strategy.wrong), strategy.witness.events
+            factors = betting.log_factors(epsilon, delta, events)
+            doubted = rates[0] - np.exp(epsilon) * rates[1] - events * delta / 2.0 > 0.0
+            self.factors[place] = np.where(doubted[:, None], factors, 0.0)
+            weights[place] = betting.shares(*rates, self.factors[place])
+        self.log_wealth = betting.divided(self.log_wealth, weights)
+
+    def close(self, tallies: betting.Floats) -> None:
+        """End a round in which so many guesses were correct, wrong and none: shape (strategies, 3)."""
+        self.log_wealth = self.log_wealth + np.einsum("so,sopb->spb", tallies, self.factors)
+
+    def against_claim(self, tallies: betting.Floats) -> betting.Floats:
+        """Log-evidence against the claim after such tallies of the round, shape (looks, strategies, 3)."""
+        at = self.at_claim
+        wealth = self.log_wealth[:, at] + np.einsum("lso,sob->lsb", tallies, self.factors[:, :, at])
+        return betting.average(wealth, axis=(-2, -1)) + math.log(betting.STAKE)
+
+    def look(self, tallies: betting.Floats) -> None:
+        """Reject every parameter that these tallies of the round, shape (strategies, 3), contradict."""
+        wealth = self.log_wealth + np.einsum("so,sopb->spb", tallies, self.factors)
+        average = betting.average(wealth, axis=(0, 2))
+        at_claim = average[self.at_claim, None]
+        self._ever |= betting.evidence(average, at_claim, self.grid, self.claim.parameter) >= self.needed
+
+
+@functools.lru_cache(maxsize=256)
+def point(claim: Claim, tangent: float | None) -> tuple[float, float]:
+    """The (epsilon, delta) at which the claim is tested: its own, or that of its profile at the tangent."""
+    if claim.claimed_point is not None:
+        return claim.claimed_point
+    return (float(tangent or 0.0), claim.profile(float(tangent or 0.0)))
+
+
+def _points(claim: Claim, tangent: float | None) -> tuple[betting.Floats, betting.Floats]:
+    """Return the same of every parameter of the grid; delta is never too small."""
+    epsilon, delta = (values.copy() for values in betting.points(claim, tangent))
+    at = betting.parameter_grid(claim) == claim.parameter
+    epsilon[at], delta[at] = point(claim, tangent)
+    return epsilon, delta
+
+
+def tally_of(runs: int, correct: int, wrong: int) -> NDArray[np.float64]:
+    """Correct guesses, wrong ones and none, in this order."""
+    return np.array([correct, wrong, runs - correct - wrong], float)
