@@ -270,13 +270,14 @@ def families_of(witnesses: str | Sequence[Family]) -> Sequence[Family]:
         return DEFAULT_FAMILIES
     if witnesses == "all":
         return ALL_FAMILIES
-    if isinstance(witnesses, str) or not isinstance(witnesses, Sequence) or len(witnesses) == 0:
+    families: Any = witnesses
+    if isinstance(families, str) or not isinstance(families, Sequence) or len(families) == 0:
         raise AuditError(
             f"witnesses is {witnesses!r}; it must be 'auto', 'all' or a list of families of audit.witnesses."
         )
-    for family in witnesses:
+    for family in families:
         if isinstance(family, type) or not callable(getattr(family, "fit", None)):
             raise AuditError(
                 f"{family!r} among the witnesses is no family: an object with fit(outputs, outputs_prime), as Tails()."
             )
-    return witnesses
+    return families
