@@ -1,8 +1,9 @@
 """Training: choose the pair, the event and the certificate on runs that certify nothing.
 
 Output laws of candidate pairs enter; a choice leaves, with the number of runs that it cost. Three steps: pairs compete,
-families compete on the best pair's outputs, and where the winner is not clear, the most promising scores are rehearsed
-on many fresh runs of which only counts are kept. Scores that were learnt are learnt again first, on a part of them.
+families compete on each pair's outputs, and where the winner is not clear, the most promising scores of the best pair
+and of its rivals are rehearsed on many fresh runs of which only counts are kept. Scores that were learnt are learnt
+again first, on a part of them.
 """
 
 from __future__ import annotations
