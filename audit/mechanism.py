@@ -7,6 +7,7 @@ plain function or a third-party call; what leaves is something that `audit.sampl
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import signal
 import threading
@@ -35,6 +36,14 @@ class OutputDistribution(Protocol):
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Draw ``size`` independent outputs, shape (size, *output_shape), all randomness from ``rng``."""
+
+
+@runtime_checkable
+class TakesTurns(Protocol):
+    """A distribution whose every output is a call of its own, so that runs on x and on x' can take turns."""
+
+    def take_turns(self, other: Any, side: NDArray[np.int8], rng: np.random.Generator) -> tuple[list[Any], list[Any]]:
+        """Make one output for each coin, in their order, on this dataset for 0 and on the other's for 1."""
 
 
 @runtime_checkable
@@ -291,17 +300,28 @@ class _FunctionDistribution:
 class _OneByOne(_FunctionDistribution):
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Call the function ``size`` times."""
-        arguments = (self.dataset, rng) if self.uses_rng else (self.dataset,)
-        function = self.function
-        values: list[Any] = []
+        return as_outputs(self.take_turns(self, np.zeros(size, np.int8), rng)[0])
+
+    def take_turns(
+        self, other: _OneByOne, side: NDArray[np.int8], rng: np.random.Generator
+    ) -> tuple[list[Any], list[Any]]:
+        """Call the function once for each coin, in their order: on this dataset for 0, on the other's for 1."""
+        calls = (self._call(rng), other._call(rng))
+        values: tuple[list[Any], list[Any]] = ([], [])
         with _alarm(self.time_limit):
-            for _ in range(size):
+            for which in side.tolist():
                 try:
-                    value = function(*arguments) if self.time_limit is None else self._timed(arguments)
+                    value = calls[which]()
                 except (Exception, SystemExit) as error:
                     value = Raised(type(error).__name__)
-                values.append(value)
-        return as_outputs(values)
+                values[which].append(value)
+        return values
+
+    def _call(self, rng: np.random.Generator) -> Callable[[], Any]:
+        arguments = (self.dataset, rng) if self.uses_rng else (self.dataset,)
+        if self.time_limit is None:
+            return functools.partial(self.function, *arguments)
+        return functools.partial(self._timed, arguments)
 
     def _timed(self, arguments: tuple[Any, ...]) -> Any:
         """One run, or `TimedOut` when the alarm rings first."""

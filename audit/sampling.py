@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from audit.blocks import joined, plain
 from audit.certificates import Counts
 from audit.chunks import BLOCK, Chunk, Record, Stage, Tally, certification_chunks, stream, training_chunks
 from audit.errors import AuditError, whole_at_least
-from audit.mechanism import Mechanism, OutputDistribution, Outputs
+from audit.mechanism import Mechanism, OutputDistribution, Outputs, TakesTurns, as_outputs
 from audit.neighbours import DatasetPair
 from audit.parallel import Workers
 from audit.witnesses import Witness
@@ -96,6 +97,39 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
             f"{size} outputs; sample(size, rng) must return an array of shape (size, ...)."
         )
     return plain(outputs)
+
+
+def in_turns(sides: Sides) -> bool:
+    """Say whether each run is a call of its own, on either dataset."""
+    return all(isinstance(side, TakesTurns) for side in sides)
+
+
+def draw_by_coins(
+    sides: Sides, coins: NDArray[np.int8], rng: np.random.Generator
+) -> tuple[Outputs | None, Outputs | None]:
+    """Draw an output on x for every coin that is 0 and one on x' for every 1; None for a side without coins.
+
+    Where each run is a call of its own, runs have the order of their coins: what lasts from one run to the next, such
+    as a cache, a pool of noise or a busy machine, then tells nothing of the coins. Other distributions promise
+    independent outputs, and make those on x first.
+
+    Examples
+    --------
+    >>> from audit import black_box
+    >>> calls = iter(range(9))
+    >>> sides = tuple(map(black_box(lambda data, rng: (data, next(calls))), "ab"))
+    >>> on_a, on_b = draw_by_coins(sides, np.array([0, 1, 1, 0]), np.random.default_rng(0))
+    >>> on_a.tolist(), on_b.tolist()
+    ([('a', 0), ('a', 3)], [('b', 1), ('b', 2)])
+    """
+    first, second = sides
+    if isinstance(first, TakesTurns) and in_turns(sides):
+        values = first.take_turns(second, coins, rng)
+        on_x, on_x_prime = (plain(as_outputs(some)) if some else None for some in values)
+    else:
+        sizes = np.bincount(coins, minlength=2).tolist()
+        on_x, on_x_prime = (draw(side, size, rng) if size else None for side, size in zip(sides, sizes, strict=True))
+    return on_x, on_x_prime
 
 
 def training_outputs(
@@ -236,20 +270,39 @@ def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> Tally:
 def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Outputs]]:
     """Draw a chunk: certification flips a coin a run, training gives each dataset as many; say which chunk failed."""
     rng = stream(seed, chunk.stage, *chunk.key[1:])
+    drawn = (_by_coins if in_turns(sides) else _side_by_side)(sides, chunk, rng)
+    while True:
+        try:
+            side, block = next(drawn)
+        except StopIteration:
+            return
+        except AuditError as error:
+            raise AuditError(
+                f"{error} This was in {chunk.stage}; audit.sampling.replay(mechanism, pair, seed={seed}, "
+                f"key={chunk.key}, size={chunk.size}) draws it again."
+            ) from error
+        yield side, block
+
+
+def _by_coins(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:
+    if chunk.stage == "certification":
+        coins = rng.integers(0, 2, chunk.size, dtype=np.int8)
+    else:
+        coins = rng.permutation(np.repeat(np.array([0, 1], np.int8), chunk.size))
+    for start in range(0, len(coins), BLOCK):
+        for side, block in enumerate(draw_by_coins(sides, coins[start : start + BLOCK], rng)):
+            if block is not None:
+                yield side, block
+
+
+def _side_by_side(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:
     totals = (chunk.size, chunk.size)
     if chunk.stage == "certification":
         on_x = int(rng.binomial(chunk.size, 0.5))
         totals = (on_x, chunk.size - on_x)
     for side, total in enumerate(totals):
         for start in range(0, total, BLOCK):
-            try:
-                block = draw(sides[side], min(BLOCK, total - start), rng)
-            except AuditError as error:
-                raise AuditError(
-                    f"{error} This was in {chunk.stage}, on {'x' if side == 0 else 'x_prime'}; audit.sampling.replay("
-                    f"mechanism, pair, seed={seed}, key={chunk.key}, size={chunk.size}) draws it again."
-                ) from error
-            yield side, block
+            yield side, draw(sides[side], min(BLOCK, total - start), rng)
 
 
 def _joined(blocks: list[Outputs]) -> Outputs:

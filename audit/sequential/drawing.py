@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from audit.certificates import Counts
 from audit.mechanism import Outputs
-from audit.sampling import Sides, draw
+from audit.sampling import Sides, draw_by_coins
 from audit.sequential import betting
 from audit.witnesses import Witness
 
@@ -37,18 +37,16 @@ def judged_chunk(
     side = rng.integers(0, 2, size, dtype=np.int8)
     codes = np.empty((max(len(witnesses), 1), size), dtype=np.int8)
     codes[:] = 4 + side
-    kept: list[Outputs | None] = []
-    for which in (0, 1):
-        mine = np.flatnonzero(side == which)
-        outputs = draw(sides[which], len(mine), rng) if len(mine) else None
-        kept.append(outputs if keep else None)
+    drawn = draw_by_coins(sides, side, rng)
+    for which, outputs in enumerate(drawn):
         if outputs is None:
             continue
+        mine = np.flatnonzero(side == which)
         for row, witness in enumerate(witnesses):
             for guess, event in enumerate((witness.guess_x, witness.guess_x_prime)):
                 if event is not None:
                     codes[row, mine[event.contains(outputs)]] = 2 * guess + which
-    return codes, (kept[0], kept[1])
+    return codes, drawn if keep else (None, None)
 
 
 def workers(n_jobs: int | None, size: int) -> int | None:

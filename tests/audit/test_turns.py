@@ -1,0 +1,43 @@
+"""Runs that are calls of their own take turns as the coins say, so that what lasts from run to run is no leak."""
+
+import numpy as np
+import pytest
+
+from audit import DatasetPair, PureDP, audit, audit_sequentially, black_box
+
+PAIRS = [DatasetPair(0, 1)]
+
+
+class Pool:
+    """Noise around a level that is drawn anew every ``size`` calls: not independent, and deaf to its data."""
+
+    def __init__(self, size):
+        self.size, self.calls, self.rng = size, 0, np.random.default_rng(1)
+
+    def __call__(self, data):
+        if self.calls % self.size == 0:
+            self.level = 3.0 * self.rng.normal()
+        self.calls += 1
+        return self.level + self.rng.laplace()
+
+
+@pytest.mark.parametrize("run", [audit, audit_sequentially])
+@pytest.mark.parametrize("size", [50, 1000, 20_000])
+def test_a_pool_of_noise_is_no_leak(run, size):
+    # with all runs on x of a chunk before those on x', the sequential audit refuted two of the three
+    mechanism = black_box(Pool(size), claim=PureDP(0.1), pairs=PAIRS, name="pool")
+    result = run(mechanism, trials=40_000, confidence=0.9999, seed=1, n_jobs=1)
+    assert result.lower_bound == 0.0
+    assert not result.violates_claim
+
+
+@pytest.mark.parametrize("run", [audit, audit_sequentially])
+def test_datasets_take_turns(run):
+    seen = []
+    mechanism = black_box(
+        lambda data, rng: (seen.append(data), data + rng.laplace())[1], claim=PureDP(1.0), pairs=PAIRS
+    )
+    result = run(mechanism, trials=20_000, seed=0, n_jobs=1)
+    assert len(seen) == result.runs if run is audit_sequentially else len(seen) == 20_000
+    switches = np.count_nonzero(np.diff(seen))
+    assert abs(switches - len(seen) / 2) < 5 * np.sqrt(len(seen)) / 2
