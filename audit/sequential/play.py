@@ -300,10 +300,10 @@ def _marks(tallies: betting.Floats) -> tuple[tuple[int, int, int], ...]:
 
 
 def _round_sizes(trials: int, pairs: int) -> Iterator[int]:
-    """Sizes of rounds: a few runs to begin with, then half as many again as all before, later as many."""
+    """Sizes of rounds: a few runs to begin with, then half as many again as all before."""
     done = 0
     while done < trials:
-        size = FIRST_ROUND * pairs if done == 0 else max(done // 2, 8) if done < 1000 else done
+        size = FIRST_ROUND * pairs if done == 0 else max(done // 2, 8)
         size = min(size, trials - done)
         if trials - done - size < 16:  # no crumbs
             size = trials - done
