@@ -6,8 +6,10 @@ been caught. Installing the package is enough; the options are under 'privacy' i
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import inspect
+import math
 import shlex
 import textwrap
 from collections.abc import Callable, Sequence
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from numpy.random import Generator
 
 if TYPE_CHECKING:
     from audit.claims import Claim
@@ -24,27 +27,31 @@ if TYPE_CHECKING:
 
 RUNS = 100_000
 FALSE_ALARM = 1e-6
+LEAST_FALSE_ALARM = 1e-15
+"""Of one check: 1 minus less is hardly told from 1 in floating point."""
 PROPERTY = "privacy_audit"
 WIDTH = 80
+OPTIONS = {
+    "runs": f"most runs of a mechanism in one check (default {RUNS:,})",
+    "seconds": "most seconds for one check (default: no limit)",
+    "false-alarm": f"probability that a right mechanism fails a test (default {FALSE_ALARM:g})",
+    "suite-false-alarm": "the same for all tests together, divided over those that name the fixture privacy_audit",
+    "seed": "mixed into every test's own seed, for a second opinion (default 0)",
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the budget, the false-alarm probability and the seed, on the command line and in the ini file."""
     group = parser.getgroup("privacy", "privacy audits (epsaudit)")
-    options: list[tuple[str, Callable[[str], Any], str]] = [
-        ("runs", _runs, f"most runs of a mechanism in one check (default {RUNS:,})"),
-        ("seconds", float, "most seconds for one check (default: no limit)"),
-        ("false-alarm", float, f"probability that a right mechanism fails a test (default {FALSE_ALARM:g})"),
-        ("suite-false-alarm", float, "the same for all tests together, divided over those that use privacy_audit"),
-        ("seed", int, "mixed into every test's own seed, for a second opinion (default 0)"),
-    ]
-    for name, kind, words in options:
-        group.addoption(f"--privacy-{name}", type=kind, default=None, metavar="N", help=words)
+    for name, words in OPTIONS.items():
+        group.addoption(f"--privacy-{name}", default=None, metavar="N", help=words)
         parser.addini(f"privacy_{name.replace('-', '_')}", help=words)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
+    """Refuse what the options cannot be, and register the marker."""
+    for name in OPTIONS:
+        _option(config, name)
     config.addinivalue_line(
         "markers",
         "privacy_audit(runs=None, seconds=None, false_alarm=None): budget and false-alarm probability of a test's "
@@ -53,9 +60,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Count the tests that share the suite's false-alarm probability, the same on every worker of pytest-xdist."""
-    users = sum("privacy_audit" in getattr(item, "fixturenames", ()) for item in session.items)
-    session.config.stash[_USERS] = max(users, 1)
+    """Tell the tests that share the suite's false-alarm probability how many they are.
+
+    Every worker of pytest-xdist collects all tests and counts the same.
+    """
+    users = [item for item in session.items if "privacy_audit" in getattr(item, "fixturenames", ())]
+    for item in users:
+        item.stash[_SHARERS] = len(users)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -91,10 +102,11 @@ def privacy_audit(request: pytest.FixtureRequest) -> PrivacyAudit:
 
 @dataclass(frozen=True)
 class _Terms:
-    """What one audit may spend, how often it may be wrong, and its seed."""
+    """What one audit may spend, how often the test and this check of it may be wrong, and its seed."""
 
     runs: int
     seconds: float | None
+    test_false_alarm: float
     false_alarm: float
     seed: int
 
@@ -102,8 +114,8 @@ class _Terms:
 class PrivacyAudit:
     """What the fixture ``privacy_audit`` gives a test.
 
-    The false-alarm probability of a test is shared among its checks: the first gets a half, the second a quarter, and
-    so on, so that they need not be counted beforehand.
+    The false-alarm probability of a test is shared among its checks: the first gets a half, the second a sixth, the
+    k-th 1 / (k (k + 1)). All of these sum to 1, so that checks need not be counted beforehand.
     """
 
     def __init__(self, request: pytest.FixtureRequest) -> None:
@@ -152,7 +164,8 @@ class PrivacyAudit:
         Raises
         ------
         AuditError
-            If the claim or the pairs make no sense.
+            If the claim, the pairs or the terms make no sense, or if nothing was tested, because the first thousand
+            runs on both datasets raised the same exception.
         """
         __tracebackhide__ = True
         result, terms = self._audit(
@@ -219,13 +232,15 @@ class PrivacyAudit:
             trials=terms.runs,
             seconds=terms.seconds,
             near=near,
-            confidence=1.0 - terms.false_alarm,
+            confidence=_confidence(terms.false_alarm),
             seed=terms.seed,
         )
         return result, terms
 
     def _terms(self, runs: int | None, seconds: float | None, false_alarm: float | None) -> _Terms:
         """The call's terms before the marker's before the command line's; the least false alarms of all."""
+        from audit.errors import AuditError
+
         config, node = self._request.config, self._request.node
         marker = node.get_closest_marker("privacy_audit")
         marked = dict(marker.kwargs) if marker is not None else {}
@@ -235,17 +250,41 @@ class PrivacyAudit:
                 "The marker privacy_audit takes runs=, seconds= and false_alarm=; "
                 f"{sorted(unknown) or list(marker.args if marker else ())} was given."
             )
-        ceilings = [_option(config, "false-alarm")]
-        suite = _option(config, "suite-false-alarm")
-        ceilings.append(None if suite is None else suite / config.stash.get(_USERS, 1))
-        own = marked.get("false_alarm") if false_alarm is None else false_alarm
-        limits = [value for value in (own, *ceilings) if value is not None]
+        given = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
+        said = {name: _read(name, value, name) for name, value in given.items() if value is not None}
+        for name, value in marked.items():
+            if value is not None:
+                said.setdefault(name, _read(name, value, f"{name} of the marker privacy_audit"))
+        ceilings = (said.get("false_alarm"), _option(config, "false-alarm"), self._share_of_suite())
+        test_alarm = min((value for value in ceilings if value is not None), default=FALSE_ALARM)
+        alarm = test_alarm / (self._checks * (self._checks + 1))
+        if alarm < LEAST_FALSE_ALARM:
+            raise AuditError(
+                f"The false-alarm probability left for check {self._checks} of this test is {alarm:.2g}; it must be "
+                f"at least {LEAST_FALSE_ALARM:g}. Allow the test more false alarms, or divide it."
+            )
         return _Terms(
-            int(runs or marked.get("runs") or _option(config, "runs") or RUNS),
-            seconds or marked.get("seconds") or _option(config, "seconds"),
-            min(limits, default=FALSE_ALARM) * 2.0**-self._checks,
-            _seed(self._request.node.nodeid, self._checks, int(_option(config, "seed") or 0)),
+            int(said.get("runs") or _option(config, "runs") or RUNS),
+            said.get("seconds") or _option(config, "seconds"),
+            test_alarm,
+            alarm,
+            _seed(node.nodeid, self._checks, int(_option(config, "seed") or 0)),
         )
+
+    def _share_of_suite(self) -> float | None:
+        """What the suite's false-alarm probability leaves for this test; a test that was not counted gets nothing."""
+        suite = _option(self._request.config, "suite-false-alarm")
+        if suite is None:
+            return None
+        sharers = self._request.node.stash.get(_SHARERS, None)
+        if sharers is None:
+            pytest.fail(
+                "With --privacy-suite-false-alarm every test that uses the fixture privacy_audit must name it among "
+                'its arguments, or by @pytest.mark.usefixtures("privacy_audit"), so that it is counted before any test '
+                "runs; this one fetched it while it ran.",
+                pytrace=False,
+            )
+        return float(suite / sharers)
 
     def _tell(self, result: SequentialResult, terms: _Terms, verdict: str) -> None:
         line = (
@@ -280,8 +319,7 @@ class PrivacyAudit:
 
     def _command(self, terms: _Terms) -> str:
         config = self._request.config
-        test_alarm = terms.false_alarm * 2.0**self._checks
-        options = [f"--privacy-runs={terms.runs}", f"--privacy-false-alarm={test_alarm!r}"]
+        options = [f"--privacy-runs={terms.runs}", f"--privacy-false-alarm={terms.test_false_alarm!r}"]
         seed = int(_option(config, "seed") or 0)
         options += [f"--privacy-seed={seed}"] * bool(seed)
         return shlex.join(["pytest", _plain(self._request.node.nodeid), *options])
@@ -304,13 +342,24 @@ def _mechanism(mechanism: Any, adjacency: Adjacency | None) -> Mechanism:
 
     if isinstance(mechanism, Mechanism) or not callable(mechanism):
         return mechanism  # type: ignore[no-any-return]  # what is no mechanism, the audit says
+    wrap = vectorized if _takes_size(mechanism) else black_box
+    return wrap(mechanism, adjacency=adjacency)  # type: ignore[return-value]  # its claim is given to the audit
+
+
+def _takes_size(function: Callable[..., Any]) -> bool:
+    """Whether this is function(dataset, size, rng), not function(dataset, rng) with further parameters of its own."""
     try:
-        inspect.signature(mechanism).bind(None, None, None)
+        signature = inspect.signature(function)
+        bound = signature.bind(None, None, None)
     except (TypeError, ValueError):
-        wrapped = black_box(mechanism, adjacency=adjacency)
-    else:
-        wrapped = vectorized(mechanism, adjacency=adjacency)
-    return wrapped  # type: ignore[return-value]  # its claim is given to the audit
+        return False
+    parameters = [signature.parameters[name] for name in bound.arguments][1:]  # fewer than two where there is *args
+    if parameters and parameters[0].name in ("size", "rng"):
+        return parameters[0].name == "size"
+    return all(
+        one.default is one.empty or (place == 1 and (one.default is None or isinstance(one.default, Generator)))
+        for place, one in enumerate(parameters)
+    )
 
 
 def _claim(claim: Claim | None, epsilon: float | None, delta: float) -> Claim | None:
@@ -346,28 +395,53 @@ def _seed(node_id: str, check: int, salt: int) -> int:
 
 
 def _plain(node_id: str) -> str:
-    """The node id without the '@group' that pytest-xdist's loadgroup adds to it."""
-    return node_id if node_id.endswith("]") else node_id.partition("@")[0]
+    """The node id without the '@group' that pytest-xdist's loadgroup adds to it; folders and parameters keep theirs."""
+    name = max(node_id.rfind("::"), node_id.rfind("]"), 0)
+    return node_id[:name] + node_id[name:].partition("@")[0]
+
+
+def _confidence(false_alarm: float) -> float:
+    """1 - false_alarm, rounded up: no more false alarms than allowed."""
+    confidence = 1.0 - false_alarm
+    return confidence if 1.0 - confidence <= false_alarm else math.nextafter(confidence, 1.0)
 
 
 def _option(config: pytest.Config, name: str) -> Any:
-    """The command line's value, or the ini file's, or None."""
+    """The command line's value, or the ini file's, or None; a usage error for what it cannot be."""
+    from audit.errors import AuditError
+
     key = f"privacy_{name.replace('-', '_')}"
-    value = config.getoption(key)
-    if value is not None:
-        return value
-    written = str(config.getini(key) or "").strip()
-    if not written:
-        return None
-    return _runs(written) if name == "runs" else int(written) if name == "seed" else float(written)
+    text, what = config.getoption(key), f"--privacy-{name}"
+    if text is None:
+        text, what = str(config.getini(key) or "").strip(), f"{key} in the ini file"
+    try:
+        return _read(name, _number(text), what) if text else None
+    except AuditError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
-def _runs(text: str) -> int:
-    """Read '1000000' or '1e6'."""
-    number = float(text)
-    if number != int(number):
-        raise ValueError(text)
-    return int(number)
+def _number(text: str) -> Any:
+    """Read '1000000', '1e6' or '0.5'; what is no number stays text, to be refused by name."""
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
 
 
-_USERS = pytest.StashKey[int]()
+def _read(name: str, value: Any, what: str) -> Any:
+    """Return a number of runs or of seconds, a seed or a probability; raise `AuditError` for what is none."""
+    from audit.auditor import LEAST_TRIALS
+    from audit.errors import AuditError, finite_at_least, fraction, whole_at_least
+
+    if name == "runs":
+        return whole_at_least(value, LEAST_TRIALS, what)
+    if name == "seed":
+        return whole_at_least(value, 0, what)
+    if name == "seconds":
+        if (seconds := finite_at_least(value, 0.0, what)) == 0.0:
+            raise AuditError(f"{what} is {value!r}; it must be above 0.")
+        return seconds
+    return fraction(value, what, open_below=True)
+
+
+_SHARERS = pytest.StashKey[int]()

@@ -4,16 +4,17 @@ Every run inside is seeded by its test's name; a right mechanism fails one of th
 """
 
 import re
+import textwrap
 
 import pytest
 
-from audit.pytest_plugin import _seed
+from audit.pytest_plugin import _confidence, _plain, _seed
 
 pytest_plugins = ["pytester"]
 
 NOISY = """
     import pytest
-    from audit import DatasetPair, PureDP, black_box
+    from audit import AuditError, DatasetPair, PureDP, black_box
 
     def noisy(scale):
         def count(people, size, rng):
@@ -173,8 +174,8 @@ def test_wrong_input_is_an_error_in_a_sentence(suite):
 
 TERMS = """
     def test_default(privacy_audit):
+        privacy_audit._checks = 3
         print("TERMS", privacy_audit._terms(None, None, None))
-        privacy_audit._checks += 1
 
     @pytest.mark.privacy_audit(runs=500, false_alarm=1e-3)
     def test_marked(privacy_audit):
@@ -183,6 +184,7 @@ TERMS = """
 
     @pytest.mark.privacy_audit(runs=500, false_alarm=1e-3)
     def test_called(privacy_audit):
+        privacy_audit._checks += 1
         print("TERMS", privacy_audit._terms(700, 2.0, 1e-9))
 """
 
@@ -190,15 +192,20 @@ TERMS = """
 @pytest.mark.parametrize(
     ("options", "terms"),
     [
-        ([], [(100_000, None, 1e-6), (500, None, 5e-4), (700, 2.0, 1e-9)]),
-        (["--privacy-runs=1e6", "--privacy-seconds=5"], [(1_000_000, 5.0, 1e-6), (500, 5.0, 5e-4), (700, 2.0, 1e-9)]),
-        (["--privacy-false-alarm=1e-4"], [(100_000, None, 1e-4), (500, None, 5e-5), (700, 2.0, 1e-9)]),
-        (["--privacy-suite-false-alarm=3e-5"], [(100_000, None, 1e-5), (500, None, 5e-6), (700, 2.0, 1e-9)]),
+        ([], [(100_000, None, 1e-6 / 12), (500, None, 5e-4), (700, 2.0, 5e-10)]),
+        (
+            ["--privacy-runs=1e6", "--privacy-seconds=5"],
+            [(1_000_000, 5.0, 1e-6 / 12), (500, 5.0, 5e-4), (700, 2.0, 5e-10)],
+        ),
+        (["--privacy-false-alarm=1e-4"], [(100_000, None, 1e-4 / 12), (500, None, 5e-5), (700, 2.0, 5e-10)]),
+        (["--privacy-suite-false-alarm=3e-5"], [(100_000, None, 1e-5 / 12), (500, None, 5e-6), (700, 2.0, 5e-10)]),
     ],
 )
 def test_terms_come_from_the_call_the_marker_and_the_command_line(suite, options, terms):
     text = suite(TERMS, "-rP", *options).stdout.str()
-    said = re.findall(r"TERMS _Terms\(runs=(\d+), seconds=([\w.]+), false_alarm=([\d.e-]+), seed=(\d+)\)", text)
+    said = re.findall(
+        r"TERMS _Terms\(runs=(\d+), seconds=([\w.]+), test_false_alarm=.*, false_alarm=([\d.e-]+), seed=(\d+)\)", text
+    )
     found = [
         (int(runs), None if seconds == "None" else float(seconds), float(alarm)) for runs, seconds, alarm, _ in said
     ]
@@ -208,7 +215,137 @@ def test_terms_come_from_the_call_the_marker_and_the_command_line(suite, options
 
 def test_terms_from_the_ini_file(suite, pytester):
     pytester.makeini("[pytest]\nprivacy_runs = 2e4\nprivacy_false_alarm = 1e-5\n")
-    assert "_Terms(runs=20000, seconds=None, false_alarm=1e-05" in suite(TERMS, "-rP").stdout.str()
+    assert "_Terms(runs=20000, seconds=None, test_false_alarm=1e-05" in suite(TERMS, "-rP").stdout.str()
+
+
+def test_what_the_suite_allows_is_shared_by_those_who_asked_beforehand(suite):
+    body = """
+    @pytest.fixture
+    def auditor(privacy_audit):
+        return privacy_audit
+
+    @pytest.mark.parametrize("number", range(3))
+    def test_unannounced(request, number):
+        request.getfixturevalue("privacy_audit").check(noisy(1.0), epsilon=1.0, pairs=PAIRS, runs=200)
+
+    def test_by_a_fixture(auditor):
+        assert auditor.check(noisy(1.0), epsilon=1.0, pairs=PAIRS, runs=200).confidence == pytest.approx(1 - 2.5e-5)
+
+    def test_announced(request, privacy_audit):
+        assert request.getfixturevalue("privacy_audit") is privacy_audit
+        result = privacy_audit.check(noisy(1.0), epsilon=1.0, pairs=PAIRS, runs=200)
+        assert result.confidence == pytest.approx(1 - 2.5e-5, rel=1e-12)
+    """
+    result = suite(body, "--privacy-suite-false-alarm=1e-4", "-n", "2", inprocess=False)
+    result.assert_outcomes(passed=2, failed=3)
+    assert result.stdout.str().count("this one fetched it while it ran") >= 3
+    assert "Traceback" not in result.stdout.str()
+    suite(body, "-k", "unannounced").assert_outcomes(passed=3)
+
+
+def test_checks_need_not_be_counted(suite):
+    # 1/2 + 1/6 + 1/12 + ... = 1
+    suite("""
+    def test_many(privacy_audit):
+        spent = sum(
+            1 - privacy_audit.check(noisy(1.0), epsilon=1.0, pairs=PAIRS, runs=100, seconds=1e-9).confidence
+            for _ in range(60)
+        )
+        assert 0.98e-6 < spent <= 60 / 61 * 1e-6
+    """).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("alarm", [0.3, 1e-6, 1e-12, 3.3e-15])
+def test_no_more_false_alarms_than_allowed(alarm):
+    assert 0.9 * alarm < 1.0 - _confidence(alarm) <= alarm
+
+
+def test_a_false_alarm_that_rounds_to_none_is_a_sentence(suite):
+    suite("""
+    def test_leak(privacy_audit):
+        with pytest.raises(AuditError, match="for check 1 of this test is 5e-16; it must be at least 1e-15"):
+            privacy_audit.check(noisy(0.5), epsilon=1.0, pairs=PAIRS, false_alarm=1e-15)
+    """).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--privacy-runs=0", "--privacy-runs is 0; it must be a whole number of at least 100"),
+        ("--privacy-runs=many", "--privacy-runs is 'many'; it must be a whole number"),
+        ("--privacy-runs=100.5", "--privacy-runs is 100.5; it must be a whole number"),
+        ("--privacy-seconds=0", "--privacy-seconds is 0; it must be above 0"),
+        ("--privacy-seconds=-1", "--privacy-seconds is -1; it must be a finite number"),
+        ("--privacy-false-alarm=0", "--privacy-false-alarm is 0; it must be strictly between 0 and 1"),
+        ("--privacy-suite-false-alarm=0", "--privacy-suite-false-alarm is 0; it must be strictly between"),
+        ("--privacy-suite-false-alarm=nan", "--privacy-suite-false-alarm is nan; it must be strictly between"),
+        ("--privacy-seed=x", "--privacy-seed is 'x'; it must be a whole number"),
+    ],
+)
+def test_what_an_option_cannot_be_is_said_before_any_test(suite, option, words):
+    result = suite(TERMS, option, inprocess=True)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"ERROR: {words}" in result.stderr.str()
+
+
+def test_what_the_ini_file_cannot_say(suite, pytester):
+    pytester.makeini("[pytest]\nprivacy_suite_false_alarm = 2\n")
+    assert "privacy_suite_false_alarm in the ini file is 2; it must be" in suite(TERMS).stderr.str()
+
+
+def test_what_a_term_cannot_be_is_said_before_any_run(suite):
+    suite("""
+    def never(people, rng):
+        raise KeyboardInterrupt
+
+    @pytest.mark.parametrize("place", ["call", "marker"])
+    @pytest.mark.parametrize(
+        ("name", "value", "words"),
+        [
+            ("runs", "many", "is 'many'; it must be a whole number of at least 100"),
+            ("runs", -5, "is -5; it must be a whole number of at least 100"),
+            ("runs", 0, "is 0; it must be a whole number of at least 100"),
+            ("seconds", 0, "is 0; it must be above 0"),
+            ("false_alarm", 0, "is 0; it must be strictly between 0 and 1"),
+            ("false_alarm", 2, "is 2; it must be strictly between 0 and 1"),
+        ],
+    )
+    def test_terms(request, privacy_audit, place, name, value, words):
+        if place == "marker":
+            request.applymarker(pytest.mark.privacy_audit(**{name: value}))
+        with pytest.raises(AuditError, match=f"^{name}{place == 'marker' and ' of the marker' or ''}.* {words}"):
+            privacy_audit.check(never, epsilon=1.0, pairs=PAIRS, **({name: value} if place == "call" else {}))
+    """).assert_outcomes(passed=12)
+
+
+def test_which_functions_make_many_outputs_a_call(suite):
+    suite("""
+    def single(people, epsilon=1.0, rng=None):
+        assert (epsilon, rng) == (1.0, None)
+        return 1.0
+
+    def with_options(people, rng, scale=1.0, bounds=None):
+        assert rng.random() < scale == 1.0
+        return 1.0
+
+    def with_one_option(people, rng, bounds=None):
+        return 1.0 + 0.0 * rng.random()
+
+    def many(people, size, rng=None):
+        return rng.laplace(size=size)
+
+    def numpys_way(people, size=None, rng=None):
+        return rng.laplace(size=size)
+
+    def anything(*arguments):
+        people, size, rng = arguments
+        return rng.laplace(size=size)
+
+    @pytest.mark.parametrize("function", [single, with_options, with_one_option, many, numpys_way, anything])
+    def test_kinds(privacy_audit, function):
+        result = privacy_audit.check(function, epsilon=1.0, pairs=PAIRS, runs=200)
+        assert "raises" not in str(result)
+    """).assert_outcomes(passed=6)
 
 
 def test_an_unknown_word_in_the_marker_is_refused(suite):
@@ -239,6 +376,29 @@ def test_under_xdist_the_same_is_found_and_said(suite):
     assert len(set(said[0])) == 2
 
 
+@pytest.mark.parametrize(
+    "name", ["a.py::b", "a@b/c.py::d", "a@b/c.py::D::e", "c.py::d[a@b]", "c@d/e.py::f[a::b@c]", "c.py::d[a]b@c]"]
+)
+def test_the_group_is_no_part_of_the_name(name):
+    assert _plain(name) == _plain(f"{name}@group") == name
+
+
+def test_tests_below_a_folder_with_an_at_sign(pytester):
+    body = """
+    def noisy(people, rng):
+        return len(people) + rng.laplace(scale=0.5)
+
+    def test_leak(privacy_audit):
+        privacy_audit.check(noisy, epsilon=1.0, pairs=[((), (1,))])
+    """
+    folder = pytester.mkdir("a@b")
+    (folder / "test_at.py").write_text(textwrap.dedent(body))
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    assert "reproduce  pytest a@b/test_at.py::test_leak --privacy-runs" in result.stdout.str()
+
+
 def test_seeds_belong_to_names():
+    names = ["a.py::b", "a@b/c.py::d", "a@b/c.py::e", "c.py::d[a@b]", "c.py::d[a@c]"]
+    assert len({_seed(name, 1, 0) for name in names}) == 5
     assert _seed("a.py::b", 1, 0) == _seed("a.py::b@group", 1, 0)
     assert len({_seed("a.py::b", 1, 0), _seed("a.py::b", 2, 0), _seed("a.py::b", 1, 1), _seed("a.py::c", 1, 0)}) == 4
