@@ -10,10 +10,12 @@ import dataclasses
 import functools
 import inspect
 import signal
+import textwrap
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -71,9 +73,13 @@ class Mechanism(Protocol):
 
 @dataclass(frozen=True)
 class Raised:
-    """The outcome of a run in which the mechanism raised: an output like any other, compared by type name."""
+    """The outcome of a run in which the mechanism raised: an output like any other, compared by type name.
+
+    The first of a chunk remembers the message, for people.
+    """
 
     exception: str
+    message: str = field(default="", compare=False)
 
     def __repr__(self) -> str:
         return f"raises {self.exception}"
@@ -265,8 +271,7 @@ def as_outputs(values: Sequence[Any]) -> Outputs:
     kinds = {type(value) for value in values}
     if kinds and all(issubclass(kind, (bool, np.bool_, int, np.integer, float, np.floating)) for kind in kinds):
         numbers = np.array(values)
-        floated = numbers.dtype.kind == "f" and not any(issubclass(kind, (float, np.floating)) for kind in kinds)
-        if numbers.dtype != object and not floated:  # numpy makes floats of whole numbers beyond 64 bits
+        if numbers.dtype.kind in "biu" or (numbers.dtype.kind == "f" and not _rounded(numbers, values)):
             return numbers
     shapes = {value.shape for value in values if isinstance(value, np.ndarray)}
     if len(shapes) > 1:
@@ -308,12 +313,14 @@ class _OneByOne(_FunctionDistribution):
         """Call the function once for each coin, in their order: on this dataset for 0, on the other's for 1."""
         calls = (self._call(rng), other._call(rng))
         values: tuple[list[Any], list[Any]] = ([], [])
+        raised = False
         with _alarm(self.time_limit):
             for which in side.tolist():
                 try:
                     value = calls[which]()
                 except (Exception, SystemExit) as error:
-                    value = Raised(type(error).__name__)
+                    value = Raised(type(error).__name__, "" if raised else _message(error))
+                    raised = True
                 values[which].append(value)
         return values
 
@@ -333,6 +340,14 @@ class _OneByOne(_FunctionDistribution):
                 signal.setitimer(signal.ITIMER_REAL, 0.0)
         except _TimeIsUp:
             return TimedOut()
+
+
+def _message(error: BaseException) -> str:
+    """What an exception of somebody else's says in a line, if it can."""
+    try:
+        return textwrap.shorten(str(error), 120, placeholder=" ...")
+    except Exception:
+        return ""
 
 
 class _TimeIsUp(BaseException):
@@ -379,8 +394,19 @@ class _Vectorized(_FunctionDistribution):
         return as_outputs(values)
 
 
+def _rounded(numbers: Outputs, values: Sequence[Any]) -> bool:
+    """Whether numpy has rounded whole numbers, which it makes floats of where others are or beyond 64 bits."""
+    if not np.any(np.abs(numbers) > 2.0**53):
+        return False
+    pairs = zip(numbers.tolist(), values, strict=True)
+    return any(isinstance(value, (int, np.integer)) and number != int(value) for number, value in pairs)
+
+
 def _symbol(value: Any) -> Any:
-    """A hashable stand-in for one output: arrays and lists become tuples, numpy scalars Python ones."""
+    """A hashable stand-in for one output: arrays and lists become tuples, numpy scalars Python ones.
+
+    A member of an Enum becomes the string 'Class.NAME', or the number or string that it is.
+    """
     if isinstance(value, np.ndarray):
         return _symbol(value.tolist())
     if isinstance(value, Items):
@@ -391,6 +417,8 @@ def _symbol(value: Any) -> Any:
         return Items.of({_symbol(key): _symbol(part) for key, part in value.items()})
     if isinstance(value, Set):
         return frozenset(map(_symbol, value))
+    if isinstance(value, Enum):
+        return value.value if isinstance(value, (int, float, str)) else f"{type(value).__name__}.{value.name}"
     return value.item() if isinstance(value, np.generic) else value
 
 

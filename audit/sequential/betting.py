@@ -57,6 +57,9 @@ FRACTIONS: Floats = np.geomspace(2e-3, 0.95, 60)
 
 CORRECT, WRONG, ABSTAINED = range(3)
 
+LARGEST_EPSILON, LARGEST_DELTA = 100.0, 1.0 - 1e-9
+"""What can be bet against; no number of runs refutes more."""
+
 STAKE = 0.9
 """The weight w above."""
 
@@ -239,7 +242,9 @@ def tangents(claim: Claim) -> tuple[tuple[float, float], ...]:
     total = claim.profile(0.0)
     deltas = total * np.array([0.8, 0.6, 0.4, 0.25, 0.12, 0.05, 0.02])
     rare = np.array([1e-3, 1e-5, 1e-6, 1e-8])
-    points = [claim.approximate(float(delta)) for delta in [*deltas, *rare[rare < 0.01 * total]]]
+    tested = np.array([*deltas, *rare[rare < 0.01 * total]])
+    tested = tested[np.asarray(claim.least_at(LARGEST_EPSILON, tested)) > claim.parameter]  # where epsilon is less
+    points = [claim.approximate(float(delta)) for delta in tested]
     return ((0.0, total), *((point.epsilon, point.delta) for point in points if point.epsilon > 0.0))
 
 

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from audit.auditor import LEAST_TRIALS, checked_claim, checked_pairs, exact_parameter, families_of
 from audit.blocks import joined
 from audit.claims import Claim
-from audit.errors import finite_at_least, fraction, whole_at_least
+from audit.errors import AuditError, finite_at_least, fraction, whole_at_least
+from audit.failures import refuse_if_all_failed
 from audit.mechanism import Mechanism, Outputs
 from audit.neighbours import DatasetPair, shorten
 from audit.parallel import jobs_allowed, jobs_to_use
@@ -35,6 +36,8 @@ from audit.sequential.record import Play, Round, SequentialResult, Stopped
 from audit.witnesses import Family, Witness
 
 STRATEGIES = 2
+ENOUGH_FAILURES = 1_000
+"""Runs after which a mechanism that only ever raised the same exception is given up."""
 FIRST_ROUND = 24
 MOST_REMEMBERED = 100_000
 """Runs of a pair whose outputs are kept to learn from."""
@@ -82,7 +85,8 @@ def audit_sequentially(
     Raises
     ------
     AuditError
-        As for `audit.audit`.
+        As for `audit.audit`; and before any run for a claim that no number of runs could refute, after a thousand if
+        all of them raised the same exception.
 
     Examples
     --------
@@ -97,6 +101,7 @@ def audit_sequentially(
     """
     started = time.perf_counter()
     claim = checked_claim(mechanism, claim)
+    _refuse_if_irrefutable(claim)
     trials = whole_at_least(trials, LEAST_TRIALS, "trials")
     confidence = fraction(confidence, "confidence", open_below=True)
     until = started + finite_at_least(seconds, 0.0, "seconds") if seconds is not None else math.inf
@@ -117,7 +122,8 @@ def audit_sequentially(
         jobs_allowed(mechanism, n_jobs),
         prefer,
     )
-    stopped = game.play(until, progress)
+    stopped = game.play(until, progress, mechanism.name)
+    refuse_if_all_failed(mechanism.name, game.remembered())
     table = game.last
     return SequentialResult(
         mechanism=mechanism.name,
@@ -135,6 +141,15 @@ def audit_sequentially(
         provenance=provenance(),
         seconds=time.perf_counter() - started,
     )
+
+
+def _refuse_if_irrefutable(claim: Claim) -> None:
+    epsilon, delta = claim.claimed_point or (0.0, claim.profile(0.0))
+    if epsilon > betting.LARGEST_EPSILON or delta > betting.LARGEST_DELTA:
+        raise AuditError(
+            f"No number of runs refutes a claim as weak as {claim}; its epsilon must be at most "
+            f"{betting.LARGEST_EPSILON:g}, its delta, or the total variation distance that it allows, at most 1 - 1e-9."
+        )
 
 
 @dataclass
@@ -200,7 +215,7 @@ class _Game:
         self.rounds: list[Round] = []
         self.last = tables[0]
 
-    def play(self, until: float, progress: ProgressCallback | None) -> Stopped:
+    def play(self, until: float, progress: ProgressCallback | None, name: str) -> Stopped:
         """Play rounds until there is a reason to stop."""
         pace = 0.0
         stopped: Stopped | None = None
@@ -212,12 +227,18 @@ class _Game:
             for table in self.tables:
                 table.learn(self.families, self.claim, self.alpha)
             stopped = self._round(number, size)
+            if self.runs >= ENOUGH_FAILURES:
+                refuse_if_all_failed(name, self.remembered())
             pace = (time.perf_counter() - begun) / size
             if progress is not None:
                 progress(Progress("certification", self.runs, self.trials))
             if stopped is not None:
                 break
         return stopped or "runs"
+
+    def remembered(self) -> Iterator[Outputs]:
+        """Yield all blocks of outputs that are remembered, on both datasets of every pair."""
+        return (block for table in self.tables for side in table.outputs for block in side)
 
     def _round(self, number: int, size: int) -> Stopped | None:
         """Look at the other pairs without betting, then bet on the one that looks worst."""

@@ -355,11 +355,26 @@ def test_of_many_pairs_the_worst_is_bet_on():
         ({"near": -1.0}, "near is -1.0"),
         ({"seconds": "soon"}, "seconds is 'soon'"),
         ({"claim": "private"}, "claim of Laplace is 'private'"),
+        ({"claim": PureDP(1000.0)}, "as weak as 1000-DP; its epsilon must be at most 100"),
+        ({"claim": ApproxDP(1.0, 1 - 1e-12)}, "its delta, .* at most 1 - 1e-9"),
+        ({"claim": GaussianDP(50.0)}, "as weak as 50-GDP"),
+        ({"claim": ZCDP(400.0)}, "as weak as 400-zCDP"),
+        ({"claim": RenyiDP(2.0, 650.0)}, "as weak as "),
     ],
 )
 def test_errors_are_sentences(arguments, words):
     with pytest.raises(AuditError, match=words):
         audit_sequentially(Laplace(1.0), **arguments)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "claim", [PureDP(100.0), ApproxDP(100.0, 1e-5), GaussianDP(12.0), ZCDP(21.0), RenyiDP(1.01, 1.0)], ids=str
+)
+def test_the_weakest_claims_are_bet_against(claim):
+    result = audit_sequentially(Laplace(5.0), claim=claim, trials=2_000, seed=0, n_jobs=1)
+    assert 0.0 < result.lower_bound <= result.exact
+    assert max(epsilon for epsilon, _ in betting.tangents(claim)) <= 100.0
 
 
 def test_a_function_is_not_a_mechanism():

@@ -1,0 +1,49 @@
+"""Refuse an audit in which every run failed: it would compare one exception with itself, and pass.
+
+Outputs of all datasets enter; nothing leaves, or an error with what the mechanism said. An exception on one of the
+datasets only is a finding, and one that comes now and then is an outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from audit.errors import AuditError
+from audit.mechanism import Outputs, Raised, TimedOut
+
+
+def refuse_if_all_failed(name: str, blocks: Iterable[Outputs]) -> None:
+    """Raise `AuditError` if every run raised the same exception, or every run timed out.
+
+    Parameters
+    ----------
+    name : str
+        The mechanism's.
+    blocks : iterable of ndarray
+        Outputs on all datasets; read no further than the first that is no failure, or another one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from audit import black_box
+    >>> outputs = black_box(lambda data, rng: 1 / 0)(()).sample(7, np.random.default_rng(0))
+    >>> refuse_if_all_failed("mine", [outputs, np.zeros(3)])
+    >>> refuse_if_all_failed("mine", [outputs, outputs])
+    Traceback (most recent call last):
+    ...
+    audit.errors.AuditError: Nothing was tested: each of the first 14 runs of mine, on both datasets, raised \
+ZeroDivisionError: division by zero.
+    """
+    first: Raised | TimedOut | None = None
+    message, runs = "", 0
+    for block in blocks:
+        for output in block:
+            if not isinstance(output, (Raised, TimedOut)) or (first is not None and output != first):
+                return
+            first = output
+            message = message or getattr(output, "message", "")
+        runs += len(block)
+    if first is None:
+        return
+    said = "timed out" if isinstance(first, TimedOut) else f"raised {first.exception}{message and f': {message}'}"
+    raise AuditError(f"Nothing was tested: each of the first {runs:,} runs of {name}, on both datasets, {said}.")

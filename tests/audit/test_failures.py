@@ -1,0 +1,133 @@
+"""What only ever fails is refused, with what it said; what fails on one dataset, or now and then, is audited."""
+
+import time
+
+import numpy as np
+import pytest
+
+from audit import AuditError, DatasetPair, PureDP, audit_sequentially, black_box
+from audit.failures import refuse_if_all_failed
+from audit.mechanism import Raised
+
+PAIR = DatasetPair(0, 1)
+pytest_plugins = ["pytester"]
+
+
+class SpeechlessError(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+def always(data, rng):
+    raise TypeError("unsupported operand\nfor +")
+
+
+def on_one_dataset(data, rng):
+    if data:
+        raise TypeError("unsupported operand")
+    return 1.0
+
+
+def of_two_kinds(data, rng):
+    raise (KeyError if rng.random() < 0.5 else ValueError)("either")
+
+
+def another_on_each(data, rng):
+    raise (KeyError if data else ValueError)("by dataset")
+
+
+def nearly_always(data, rng):
+    if rng.random() < 0.99:
+        raise TypeError("unsupported operand")
+    return 1.0
+
+
+def speechless(data, rng):
+    raise SpeechlessError
+
+
+def slow(data, rng):
+    raise OSError("no answer")
+
+
+def hangs(data, rng):
+    while True:
+        time.monotonic()
+
+
+def sequentially(function, trials=5_000, pairs=PAIR, **options):
+    return audit_sequentially(black_box(function, claim=PureDP(1.0), **options), pairs, trials=trials, seed=0, n_jobs=1)
+
+
+def test_a_thousand_failures_are_enough():
+    calls = []
+
+    def counted(data, rng):
+        calls.append(data)
+        raise TypeError("unsupported operand\nfor +")
+
+    said = (
+        "^Nothing was tested: each of the first .* runs of counted, on both datasets, raised TypeError: unsupported op"
+    )
+    with pytest.raises(AuditError, match=said):
+        sequentially(counted, 100_000, [PAIR, DatasetPair(0, 2)])
+    assert 1_000 <= len(calls) < 5_000
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "said"),
+    [
+        (always, {}, r"first 150 runs of always, on both datasets, raised TypeError: unsupported operand for [+]\.$"),
+        (speechless, {}, r"raised SpeechlessError\.$"),
+        (hangs, {"time_limit": 0.001}, r"timed out\.$"),
+    ],
+)
+def test_all_of_a_small_budget_failed(function, options, said):
+    with pytest.raises(AuditError, match=said):
+        sequentially(function, 150, **options)
+
+
+def test_all_in_little_time_failed():
+    with pytest.raises(AuditError, match=r"each of the first 24 runs of slow, .* raised OSError: no answer"):
+        audit_sequentially(black_box(slow, claim=PureDP(1.0)), PAIR, seconds=1e-3, seed=0, n_jobs=1)
+
+
+@pytest.mark.parametrize("function", [on_one_dataset, another_on_each])
+def test_a_failure_on_one_dataset_is_the_finding(function):
+    assert sequentially(function).violates_claim
+
+
+@pytest.mark.parametrize("function", [of_two_kinds, nearly_always])
+def test_what_varies_is_audited(function):
+    assert not sequentially(function).violates_claim
+
+
+def test_one_pair_that_runs_is_enough():
+    assert not sequentially(lambda data, rng: 1 / (data < 2), 5_000, [DatasetPair(2, 3), PAIR]).violates_claim
+
+
+def test_nothing_drawn_is_no_failure():
+    refuse_if_all_failed("mine", [])
+
+
+def test_the_first_message_is_kept_and_makes_no_difference():
+    outputs = black_box(always)(()).sample(3, np.random.default_rng(0))
+    assert [output.message for output in outputs] == ["unsupported operand for +", "", ""]
+    assert set(outputs) == {Raised("TypeError")}
+
+
+def test_the_fixture_fails_with_that_sentence(pytester):
+    pytester.makepyfile("""
+        def always(data, rng):
+            raise TypeError("typo")
+
+        def test_check(privacy_audit):
+            privacy_audit.check(always, epsilon=1.0, pairs=[(0, 1)])
+
+        def test_control(privacy_audit):
+            privacy_audit.must_fail(always, epsilon=1.0, pairs=[(0, 1)])
+    """)
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(failed=2)
+    assert result.stdout.str().count("AuditError: Nothing was tested: each of the first") >= 2
+    assert "raised TypeError: typo." in result.stdout.str()
