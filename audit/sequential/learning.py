@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 ANYTHING = Witness(Region(intervals=(Interval(),)), None)
 CUTS = 16
 LEAST_TO_CHOOSE = 64
-TOGETHER = AlongCoordinates(degrees=(1,), least=4)
+TOGETHER = AlongCoordinates(least=4)
 
 
 @dataclass(frozen=True)

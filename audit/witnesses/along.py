@@ -1,9 +1,10 @@
 """Learn what coordinates tell together from few outputs: each tells what its neighbours do, a little more or less.
 
 Training outputs of both sides enter, sums of one term a coordinate leave. The terms of classifiers are free of each
-other and want many outputs; here a coordinate's coefficients are a polynomial in its place, so that ten coordinates
-are learnt from as few outputs as two. That is how mechanisms answer rows of queries: with each refusal, the value that
-a sparse vector then releases tells a little more.
+other and want many outputs; here a coordinate's coefficients are a polynomial in its place, or the same for half or a
+quarter of the coordinates, so that ten are learnt from as few outputs as two. That is how mechanisms answer rows of
+queries: with each refusal, the value that a sparse vector then releases tells a little more; and where half of the
+answers rise and half fall, or two outputs lie side by side, all within each part tell alike.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class AlongCoordinates:
 
     Parameters
     ----------
-    degrees : tuple of int
-        Degrees of the polynomials; one score each.
+    shapes : tuple of (int, int)
+        Into how many equal parts the coordinates are divided, and the degree of the polynomial in each; one score each.
     least : int
         Fewest training outputs a side below which nothing is learnt.
     most : int
@@ -53,12 +54,13 @@ class AlongCoordinates:
     Ten coordinates that all move a little, learnt from 100 outputs a side:
 
     >>> rng = np.random.default_rng(0)
-    >>> score = AlongCoordinates(degrees=(0,)).fit(rng.normal(1.0, 1.0, (100, 10)), rng.normal(0.0, 1.0, (100, 10)))[0]
-    >>> bool(np.corrcoef(score(fresh := rng.normal(size=(1000, 10))), fresh.sum(axis=1))[0, 1] > 0.95)
+    >>> x, x_prime, fresh = (rng.normal(mean, 1.0, (size, 10)) for mean, size in ((1.0, 100), (0.0, 100), (0.5, 1000)))
+    >>> score = AlongCoordinates(shapes=((1, 0),)).fit(x, x_prime)[0]
+    >>> bool(np.corrcoef(score(fresh), fresh.sum(axis=1))[0, 1] > 0.95)
     True
     """
 
-    degrees: tuple[int, ...] = (1, 3)
+    shapes: tuple[tuple[int, int], ...] = ((1, 1), (2, 0), (4, 0))
     least: int = 16
     most: int = 64
 
@@ -71,18 +73,16 @@ class AlongCoordinates:
         rows, side = np.concatenate(both), np.repeat([1.0, 0.0], [len(numbers) for numbers in both])
         finite = rows[np.isfinite(rows)]
         knots = np.unique(np.quantile(finite, RANKS)) if len(finite) else finite
-        moments = _moments(rows, knots, max(self.degrees))
-        return [Monotone(_fitted(moments[: degree + 1], side, size, knots), 1, learnt=True) for degree in self.degrees]
+        columns = [_columns(numbers, knots) for numbers in rows.T]
+        powers = [_powers(size, parts, degree) for parts, degree in self.shapes if parts < size]
+        return [Monotone(_fitted(columns, power, side, knots), 1, learnt=True) for power in powers]
 
 
-def _moments(rows: Floats, knots: Floats, degree: int) -> NDArray[np.float32]:
-    """Columns of all coordinates, weighted by powers of the place and summed; shape (degree + 1, rows, columns)."""
-    found = np.zeros((degree + 1, len(rows), len(knots) + 3), np.float32)
-    for place, numbers in zip(_places(rows.shape[1]), rows.T, strict=True):
-        columns = _columns(numbers, knots)
-        for power in range(degree + 1):
-            found[power] += np.float32(place**power) * columns
-    return found
+def _powers(size: int, parts: int, degree: int) -> Floats:
+    """Powers of every coordinate's place in its part, from -1 to 1, and 0 in other parts; shape (size, columns)."""
+    part = np.arange(size) * parts // size
+    place = np.concatenate([np.linspace(-1.0, 1.0, int(np.sum(part == one))) for one in range(parts)])
+    return np.concatenate([(part == one)[:, None] * place[:, None] ** np.arange(degree + 1) for one in range(parts)], 1)
 
 
 def _columns(numbers: Floats, knots: Floats) -> NDArray[np.float32]:
@@ -92,17 +92,15 @@ def _columns(numbers: Floats, knots: Floats) -> NDArray[np.float32]:
     return np.stack([*hats, numbers == -np.inf, numbers == np.inf, np.isnan(numbers)], axis=1).astype(np.float32)
 
 
-def _fitted(moments: NDArray[np.float32], side: Floats, size: int, knots: Floats) -> Additive:
-    """Regress the side on the columns, and write the coefficients of every coordinate out."""
-    coefficients = regress(np.concatenate(moments, axis=1), side, 1.0 - side, PENALTY, None, CONVERGED)
-    powers = _places(size)[:, None] ** np.arange(len(moments))
+def _fitted(columns: Sequence[NDArray[np.float32]], powers: Floats, side: Floats, knots: Floats) -> Additive:
+    """Regress the side on sums of the coordinates' columns, and write the coefficients of every coordinate out."""
+    design = np.zeros((powers.shape[1], *columns[0].shape), np.float32)
+    for weights, column in zip(powers.astype(np.float32), columns, strict=True):
+        for which in np.flatnonzero(weights):
+            design[which] += weights[which] * column
+    coefficients = regress(np.concatenate(design, axis=1), side, 1.0 - side, PENALTY, None, CONVERGED)
     terms = []
-    for place, values in enumerate((powers @ coefficients.reshape(len(moments), -1)).tolist()):
+    for place, values in enumerate((powers @ coefficients.reshape(len(design), -1)).tolist()):
         *heights, below, above, missing = values
         terms.append(Term(Coordinate(place), tuple(knots.tolist()), tuple(heights), below, above, missing))
     return Additive(tuple(terms))
-
-
-def _places(size: int) -> Floats:
-    """Coordinates from -1 to 1."""
-    return np.linspace(-1.0, 1.0, size)

@@ -9,7 +9,8 @@ from audit import PureDP
 from audit.sequential import betting
 from audit.sequential.learning import fastest
 from audit.witnesses import DEFAULT_FAMILIES, AlongCoordinates, contenders_of, witness_from_json
-from mechanisms.broken.sparse_vector import SparseVector3, SparseVector5
+from mechanisms.broken.sparse_vector import SparseVector3, SparseVector5, SparseVector6
+from mechanisms.broken.vectors import SideBySide
 
 
 def fastest_growth(scores, scores_prime, epsilon):
@@ -20,7 +21,11 @@ def fastest_growth(scores, scores_prime, epsilon):
     return float(np.max(betting.growth(right, wrong, epsilon, 0.0, 1)))
 
 
-@pytest.mark.parametrize(("mechanism", "size"), [(SparseVector3(1.0), 2_500), (SparseVector5(1.0), 100)], ids=str)
+@pytest.mark.parametrize(
+    ("mechanism", "size"),
+    [(SparseVector3(1.0), 2_500), (SparseVector5(1.0), 100), (SparseVector6(1.0), 100), (SideBySide(1.0), 1_000)],
+    ids=str,
+)
 def test_a_sparse_vector_is_learnt_from_few_outputs(mechanism, size):
     """Of the growth that the likelihood ratio has on 100,000 fresh outputs a side, at least half."""
     rng = np.random.default_rng(1)
