@@ -15,6 +15,7 @@ from audit import exact
 from audit.checkpoint import Checkpoint, Identity
 from audit.claims import Claim
 from audit.errors import AuditError, fraction, whole_at_least
+from audit.failures import refusing
 from audit.fingerprint import digest
 from audit.mechanism import Mechanism
 from audit.neighbours import DatasetPair, shorten
@@ -82,7 +83,7 @@ def audit(
     ------
     AuditError
         Before any run if an argument is out of range or a pair is not adjacent; later if the mechanism's outputs
-        cannot be compared.
+        cannot be compared, or if all training runs raised the same exception.
 
     References
     ----------
@@ -134,7 +135,8 @@ def audit(
         draw = functools.partial(
             training_outputs, workers=workers, record=checkpoint, progress=_added_up(progress, trials)
         )
-        training = train(sides, families, claim, trials, confidence, seed, draw)
+        refusing_draw = refusing(draw, mechanism.name, len(sides))
+        training = train(sides, families, claim, trials, confidence, seed, refusing_draw)
         if checkpoint is not None:
             training = checkpoint.record_choice(training, len(sides))
     choice, runs = training.choice, trials - training.runs

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from audit import AuditError, DatasetPair, PureDP, audit_sequentially, black_box
+from audit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
 from audit.failures import refuse_if_all_failed
 from audit.mechanism import Raised
 
@@ -92,18 +92,46 @@ def test_all_in_little_time_failed():
         audit_sequentially(black_box(slow, claim=PureDP(1.0)), PAIR, seconds=1e-3, seed=0, n_jobs=1)
 
 
+def at_once(function, trials=5_000, pairs=PAIR, **options):
+    return audit(black_box(function, claim=PureDP(1.0)), pairs, trials=trials, seed=0, n_jobs=1, **options)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "runs"), [(PAIR, "1,250"), ([PAIR, DatasetPair(0, 2)], "1,248")], ids=["a pair", "pairs"]
+)
+def test_nothing_is_certified_that_only_failed(pairs, runs):
+    calls = []
+
+    def counted(data, rng):
+        calls.append(data)
+        raise TypeError("unsupported operand")
+
+    with pytest.raises(AuditError, match=rf"each of the first {runs} runs of counted, .* raised TypeError: unsup"):
+        at_once(counted, pairs=pairs)
+    assert f"{len(calls):,}" == runs
+
+
+def test_a_second_try_from_a_checkpoint_certifies_nothing_either(tmp_path):
+    for _ in range(2):
+        with pytest.raises(AuditError, match=r"each of the first 1,250 runs of always, .* raised TypeError"):
+            at_once(always, checkpoint=tmp_path / "run.jsonl")
+
+
+@pytest.mark.parametrize("how", [sequentially, at_once])
 @pytest.mark.parametrize("function", [on_one_dataset, another_on_each])
-def test_a_failure_on_one_dataset_is_the_finding(function):
-    assert sequentially(function).violates_claim
+def test_a_failure_on_one_dataset_is_the_finding(function, how):
+    assert how(function).violates_claim
 
 
+@pytest.mark.parametrize("how", [sequentially, at_once])
 @pytest.mark.parametrize("function", [of_two_kinds, nearly_always])
-def test_what_varies_is_audited(function):
-    assert not sequentially(function).violates_claim
+def test_what_varies_is_audited(function, how):
+    assert not how(function).violates_claim
 
 
-def test_one_pair_that_runs_is_enough():
-    assert not sequentially(lambda data, rng: 1 / (data < 2), 5_000, [DatasetPair(2, 3), PAIR]).violates_claim
+@pytest.mark.parametrize("how", [sequentially, at_once])
+def test_one_pair_that_runs_is_enough(how):
+    assert not how(lambda data, rng: 1 / (data < 2), 5_000, [DatasetPair(2, 3), PAIR]).violates_claim
 
 
 def test_nothing_drawn_is_no_failure():
