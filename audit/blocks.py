@@ -6,6 +6,7 @@ of Python objects leave. An output is the same output whatever else is in its bl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,3 +57,27 @@ def as_tuples(outputs: Outputs) -> Outputs:
     tuples = np.empty(len(outputs), dtype=object)
     tuples[:] = list(map(tuple, outputs.reshape(len(outputs), -1).tolist()))
     return tuples
+
+
+def numeric(outputs: Outputs, like: Outputs) -> Outputs:
+    """Return the outputs that are numbers, or arrays of numbers, of the shape of those in ``like``; leave out the rest.
+
+    Examples
+    --------
+    >>> numeric(np.array([(0.0, 1.0), None, "no", (2.0, 3.0)], dtype=object), np.zeros((5, 2)))
+    array([[0., 1.],
+           [2., 3.]])
+    """
+    shape = like.shape[1:]
+    if outputs.dtype == object:
+        values: list[Any] = outputs.tolist()
+        if shape:
+            size = math.prod(shape)
+            values = [value for value in values if isinstance(value, tuple) and len(value) == size]
+            kept = [value for value in values if all(isinstance(part, (int, float)) for part in value)]
+        else:
+            kept = [value for value in values if isinstance(value, (int, float))]
+        outputs = np.array(kept).reshape(len(kept), *shape)
+    if outputs.shape[1:] != shape or outputs.dtype.kind not in "biuf" or len(outputs) == 0:
+        return like[:0]
+    return outputs

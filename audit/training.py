@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from audit.blocks import numeric
 from audit.chunks import BLOCK, Stage
 from audit.claims import Claim
 from audit.errors import AuditError
@@ -189,11 +190,12 @@ def _rehearse(
     The blocks are those of the ``place``-th pair of as many as are rehearsed.
 
     Families that gain from more outputs are fitted again, and what they find joins the shortlist: on all training
-    ``outputs`` where these are single numbers, and if learnt scores are among the hopeful, on the first blocks too.
+    ``outputs`` where these are single numbers, and if learnt scores are among the hopeful, on the first blocks too,
+    of which refusals and other outputs that training has not seen are left out.
     """
     again = [family.again for family in families if hasattr(family, "again")]
-    learning, plain = 0, outputs[0].dtype != object
-    if not (plain and (hopeful.learnt or outputs[0].ndim == 1)):
+    learning, numbers = 0, outputs[0].dtype.kind in "biuf"
+    if not (numbers and (hopeful.learnt or outputs[0].ndim == 1)):
         again = []
     if hopeful.learnt and again:
         learning = min(int(SHARE_TO_LEARN_FROM * size), MOST_TO_LEARN_FROM)
@@ -208,7 +210,11 @@ def _rehearse(
             continue
         hopeful = hopeful.watch(*block)
         if again:
-            fitting = np.concatenate([one for one, _ in kept]), np.concatenate([other for _, other in kept])
-            hopeful = hopeful.joined_by(fitted(again, fitting, block))
+            hopeful = hopeful.joined_by(fitted(again, (_numeric(kept, 0), _numeric(kept, 1)), block))
             again = []
     return hopeful
+
+
+def _numeric(blocks: Sequence[tuple[Outputs, Outputs]], side: int) -> Outputs:
+    """Put blocks of one side together; what is no number or array like those of the first block is left out."""
+    return np.concatenate([numeric(block[side], like=blocks[0][side]) for block in blocks])

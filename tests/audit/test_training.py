@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from audit import DatasetPair, PureDP, audit, vectorized
+from audit.blocks import joined
 from audit.sampling import training_outputs
 from audit.training import train
-from audit.witnesses import DEFAULT_FAMILIES
+from audit.witnesses import DEFAULT_FAMILIES, Classifiers, Interval, LikelihoodRatio, Region
 
 TRIALS = 1_000_000
 CHANCE = {"plain": 0.354, "plain'": 0.646, "rare": 0.0065, "rare'": 0.0025, "loud": 0.1, "loud'": 0.9}
@@ -76,3 +77,84 @@ class TestPairs:
         result = audit(mechanism(), [PLAIN, RARE], trials=TRIALS, seed=3, n_jobs=1)
         assert 0.8 < result.lower_bound <= np.log(0.0065 / 0.0025)
         assert "rare" in result.pair
+
+
+class TestRareOutputs:
+    """Training saw arrays of numbers alone; among the fresh outputs of the rehearsal is another."""
+
+    @staticmethod
+    def settled(shift, stray=None, on=(0, 1)):
+        def draw(sides, size, seed, index, stage="training"):
+            outputs = training_outputs(sides, size, seed, index, stage)
+            if stage != "rehearsal" or stray is None:
+                return outputs
+            odd = np.empty(1, object)
+            odd[0] = stray
+            with_stray = [joined([odd, one[1:-1], odd]) if side in on else one for side, one in enumerate(outputs)]
+            both = joined(with_stray)  # as `training_outputs` keeps both sides of one kind
+            return both[:size], both[size:]
+
+        law = vectorized(lambda data, size, rng: rng.normal(size=(size, *np.shape(shift))) + data * np.array(shift))
+        families = [Classifiers(trees=False), LikelihoodRatio()]
+        return train([(law(0), law(1))], families, PureDP(1.0), 200_000, 0.95, 1, draw)
+
+    @pytest.mark.parametrize(
+        ("stray", "on"), [("refused", (0,)), ("refused", (1,)), ((1, 2, 3), (0, 1)), (("a", 0.5), (0,))]
+    )
+    def test_vectors_are_learnt_again_without_them(self, stray, on):
+        alone, among = self.settled((1.0, -0.5)), self.settled((1.0, -0.5), stray, on)
+        assert alone.runs == among.runs == 60_000
+        assert alone.choice.learnt
+        assert among.choice.predicted == pytest.approx(alone.choice.predicted, rel=0.01)
+
+    def test_numbers_too(self):
+        alone, among = self.settled(1.0), self.settled(1.0, "refused")
+        assert alone.runs == among.runs == 60_000
+        assert among.choice.predicted == pytest.approx(alone.choice.predicted, rel=0.01)
+
+
+class Memory:
+    """Learns by heart what it is shown: to 0.1 y it adds 1000 where it has seen y on x, and -1000 where on x'."""
+
+    smooth, learnt = False, True
+
+    def __init__(self):
+        self.known = np.empty(0), np.empty(0)
+
+    @property
+    def again(self):
+        return Memory()
+
+    def fit(self, outputs, outputs_prime):
+        self.known = outputs, outputs_prime
+        return [self]
+
+    def __call__(self, outputs):
+        on_x, on_x_prime = (np.isin(outputs, known) for known in self.known)
+        return np.rint(0.1 * outputs) + 1000.0 * on_x - 1000.0 * on_x_prime
+
+    def at_least(self, threshold):
+        return Region(intervals=(Interval(low=threshold),))
+
+    def at_most(self, threshold):
+        return Region(intervals=(Interval(high=threshold),))
+
+
+def test_what_judges_a_learnt_score_has_not_taught_it():
+    law = vectorized(lambda data, size, rng: 10 * data - rng.laplace(scale=100.0, size=size))
+    training = train([(law(0), law(1))], [Memory()], PureDP(1.0), TRIALS, 0.95, 1)
+    assert training.runs == 300_000  # so it was learnt again, from 40,000 outputs of the first rehearsed block
+    assert training.choice.predicted < 0.1
+
+
+def test_every_round_has_streams_of_its_own():
+    seen = []
+
+    def draw(sides, size, seed, index, stage="training"):
+        seen.append((stage, index))
+        return training_outputs(sides, size, seed, index, stage)
+
+    sides = [(mechanism()(PLAIN.x), mechanism()(PLAIN.x_prime))] * 6
+    train(sides, DEFAULT_FAMILIES, PureDP(1.0), 10_000, 0.95, 0, draw)
+    assert len(seen) > len(sides)
+    assert len(set(seen)) == len(seen)
