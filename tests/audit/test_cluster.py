@@ -70,17 +70,19 @@ class Cluster:
             process.wait()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def scheduler():
+    """A scheduler of its own, to which no other test adds workers."""
     started = Cluster(0)
     yield started
     started.stop()
 
 
 @pytest.fixture(scope="module")
-def running(scheduler):
-    scheduler.workers = [scheduler.add(), scheduler.add()]
-    return scheduler
+def running():
+    started = Cluster(2)
+    yield started
+    started.stop()
 
 
 @pytest.fixture(scope="module")

@@ -157,13 +157,18 @@ class TestMisbehaviour:
             audit(Fussy(), seed=1)
 
     def test_a_worker_that_dies(self, tmp_path):
+        path = tmp_path / "run.jsonl"
+
         def dies(data, rng):
             if rng.bit_generator.seed_seq.spawn_key == (1, 200):
+                for _ in range(20_000):  # a busy machine may be slow to write down what is done
+                    if path.read_text().count('"chunk"') > 100:
+                        break
+                    time.sleep(0.01)
                 os.kill(os.getpid(), signal.SIGKILL)
             return len(data) + rng.laplace()
 
         law = black_box(dies, claim=PureDP(1.0), pairs=[PAIR])
-        path = tmp_path / "run.jsonl"
         with pytest.raises(AuditError, match=r"A worker process died.*SIGKILL.*chunks in the checkpoint are safe"):
             audit(law, trials=60_000, seed=3, witnesses=[Tails()], n_jobs=2, checkpoint=path)
         assert path.read_text().count('"chunk"') > 100
@@ -239,7 +244,10 @@ def test_stopped_from_outside(how, tmp_path):
         assert status == -signal.SIGKILL
     else:
         assert status == 130
-        assert said == "epsaudit: interrupted; the same command goes on from the chunks in run.jsonl.\n"
+        # a library may warn of what a busy machine is late with; the last word is the sentence
+        assert said.endswith("epsaudit: interrupted; the same command goes on from the chunks in run.jsonl.\n")
+        assert "Traceback" not in said
+        assert said.count("epsaudit:") == 1
     assert sorted(os.listdir(tmp_path)) in (["__pycache__", "mine.py", "run.jsonl"], ["mine.py", "run.jsonl"])
     assert path.read_text().count("\n") > 5
 
@@ -252,7 +260,7 @@ def alive(group):
     return True
 
 
-def wait_until(condition, seconds=40.0):
+def wait_until(condition, seconds=300.0):  # two interpreters start meanwhile, which takes a busy machine a minute
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
