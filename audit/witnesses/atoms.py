@@ -1,13 +1,17 @@
 """Atoms: single outputs that occur again and again, as hashable values that can be counted, found and saved.
 
-Arrays of outputs of any kind enter; what leaves are tables of counts, masks and positions. Vectors meet tuples,
-and NaN meets NaN.
+Arrays of outputs of any kind enter; what leaves are tables of counts, masks and positions. Two outputs are one atom if
+Python calls them equal: True is 1 is 1.0 is Decimal(1), and 0.0 is -0.0 (``witnesses='all'`` tells these two apart). A
+list or a vector is the tuple of its parts, a set is its frozenset, and NaN meets NaN.
 """
 
 from __future__ import annotations
 
+import datetime
+import json
 from collections.abc import Hashable, Sequence
-from enum import Enum
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,16 +23,18 @@ from audit.mechanism import Items, Outputs, Raised, TimedOut
 Mask = NDArray[np.bool_]
 FEW_ATOMS = 6
 PLAIN = (str, int, type(None), bytes, Raised, TimedOut)
-NAN = float("nan")
+NAN, COMPLEX_NAN, DECIMAL_NAN = float("nan"), complex("nan"), Decimal("nan")
+WHOLE_IN_FLOATS = 2**53
+"""Whole numbers beyond are not all floats."""
 
 
 def canonical(value: Any) -> Hashable:
-    """Return the output such that equal outputs are equal keys: every NaN is one object.
+    """Return the output such that equal outputs are equal keys, which can be saved: every NaN is one object.
 
     Raises
     ------
     AuditError
-        If the output cannot be hashed; the message shows it.
+        If the output cannot be compared with what was saved of another; the message shows it.
     """
     if isinstance(value, float):
         return NAN if value != value else value
@@ -38,17 +44,17 @@ def canonical(value: Any) -> Hashable:
         return Items((canonical(key), canonical(part)) for key, part in value)
     if isinstance(value, tuple):
         return tuple(canonical(part) for part in value)
-    try:
-        hash(value)
-        comparable = isinstance(value, Enum) or any("__eq__" in kind.__dict__ for kind in type(value).__mro__[:-1])
-    except TypeError:
-        comparable = False
-    if not comparable:  # an object that equals only itself would make every output a new one, and hide any leak
-        raise AuditError(
-            f"The mechanism returned {value!r} of type {type(value).__name__}, which cannot be compared; return "
-            "numbers, strings, None, or tuples, lists, sets, mappings and arrays of these."
-        )
-    return value  # type: ignore[no-any-return]  # hashable, as just checked
+    if isinstance(value, frozenset):
+        return frozenset(map(canonical, value))
+    if isinstance(value, (complex, Decimal, Fraction)):
+        return _number(value)
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        return value.astimezone(datetime.UTC)
+    if isinstance(value, (Fraction, datetime.date, datetime.time, datetime.timedelta)):
+        return value
+    if isinstance(value, np.generic):
+        return canonical(float(value) if isinstance(value, np.floating) else value.item())
+    raise _refused(value)  # an object that equals only itself would make every output a new one, and hide any leak
 
 
 def is_atom(outputs: Outputs, atoms: Sequence[Hashable]) -> Mask:
@@ -61,12 +67,14 @@ def is_atom(outputs: Outputs, atoms: Sequence[Hashable]) -> Mask:
     """
     if outputs.ndim > 1:
         return find_rows(outputs, atoms) >= 0
-    if outputs.dtype == object:
+    if outputs.dtype == object or _too_large_for_floats(atoms):
         keys = {canonical(atom) for atom in atoms}
         return np.fromiter((canonical(value) in keys for value in outputs.tolist()), bool, len(outputs))
     if outputs.dtype.kind in "iufb":
         numbers = [atom for atom in atoms if isinstance(atom, (int, float))]
         has_nan = any(atom != atom for atom in numbers)
+        if outputs.dtype.kind == "f":
+            outputs = outputs.astype(float, copy=False)  # numpy would round a number to a shorter float before
         found = _among(outputs, [atom for atom in numbers if atom == atom])
         return found | np.isnan(outputs) if has_nan and outputs.dtype.kind == "f" else found
     return np.isin(outputs, [atom for atom in atoms if isinstance(atom, str)])
@@ -129,10 +137,18 @@ def row_codes(rows: NDArray[Any]) -> NDArray[np.uint64]:
 def find_rows(outputs: Outputs, atoms: Sequence[Hashable]) -> NDArray[np.int64]:
     """Position of each output, a vector or matrix, among atoms that are tuples of as many numbers; -1 for none."""
     flat = outputs.reshape(len(outputs), -1)
-    where = [i for i, atom in enumerate(atoms) if isinstance(atom, tuple) and len(atom) == flat.shape[1]]
+    where = [i for i, atom in enumerate(atoms) if _is_row(atom, flat.shape[1])]
     if not where:
         return np.full(len(outputs), -1)
-    rows = np.array([atoms[i] for i in where]).astype(flat.dtype)
+    if any(_too_large_for_floats(atoms[i]) for i in where):  # type: ignore[arg-type]  # tuples, as just checked
+        index = {atoms[i]: i for i in where}
+        return np.array([index.get(canonical(tuple(row)), -1) for row in flat.tolist()], np.int64)
+    rows = np.array([atoms[i] for i in where])
+    if rows.dtype != flat.dtype:
+        if rows.dtype.kind == "f" and flat.dtype.kind != "f":
+            flat = flat.astype(float)
+        elif flat.dtype.kind == "f":
+            flat, rows = flat.astype(float, copy=False), rows.astype(float, copy=False)
     codes, targets = row_codes(flat), row_codes(rows)
     order = np.argsort(targets)
     place = order[np.minimum(np.searchsorted(targets[order], codes), len(order) - 1)]
@@ -141,7 +157,7 @@ def find_rows(outputs: Outputs, atoms: Sequence[Hashable]) -> NDArray[np.int64]:
 
 def find_atoms(outputs: Outputs, atoms: Sequence[Hashable]) -> NDArray[np.int64]:
     """Position of each output among ``atoms``, -1 for none, shape (size,)."""
-    if outputs.ndim == 1 and outputs.dtype.kind in "iufb":
+    if outputs.ndim == 1 and outputs.dtype.kind in "iufb" and not _too_large_for_floats(atoms):
         numbers = np.array([atom for atom in atoms if isinstance(atom, (int, float))])
         where = np.array([i for i, atom in enumerate(atoms) if isinstance(atom, (int, float))])
         if len(numbers) == 0:
@@ -158,22 +174,45 @@ def find_atoms(outputs: Outputs, atoms: Sequence[Hashable]) -> NDArray[np.int64]
 
 
 def atom_to_json(atom: Hashable) -> Any:
-    """Return a JSON value that `atom_from_json` turns back into the atom; other objects become their repr."""
-    if atom is None or isinstance(atom, (str, bool, int)):
-        return atom
-    if isinstance(atom, float):
-        return {"float": repr(atom)}
-    if isinstance(atom, Items):
-        return {"items": [[atom_to_json(key), atom_to_json(value)] for key, value in atom]}
-    if isinstance(atom, frozenset):
-        return {"set": [atom_to_json(part) for part in sorted(atom, key=repr)]}
-    if isinstance(atom, TimedOut):
-        return {"timeout": True}
-    if isinstance(atom, tuple):
-        return {"tuple": [atom_to_json(part) for part in atom]}
-    if isinstance(atom, Raised):
-        return {"raises": atom.exception}
-    return {"repr": repr(atom)}
+    """Return a JSON value that `atom_from_json` turns back into the atom; raises `AuditError` where there is none.
+
+    Examples
+    --------
+    >>> atom_to_json((1, b"a")), atom_to_json(Fraction(1, 3))
+    ({'tuple': [1, {'bytes': '61'}]}, {'fraction': [1, 3]})
+    """
+    match atom:
+        case None | str() | bool() | int():
+            return atom
+        case float():
+            return {"float": repr(float(atom))}
+        case Items():
+            return {"items": [[atom_to_json(key), atom_to_json(value)] for key, value in atom]}
+        case frozenset():
+            return {"set": sorted(map(atom_to_json, atom), key=json.dumps)}
+        case TimedOut():
+            return {"timeout": True}
+        case tuple():
+            return {"tuple": [atom_to_json(part) for part in atom]}
+        case Raised():
+            return {"raises": atom.exception}
+        case bytes():
+            return {"bytes": atom.hex()}
+        case complex():
+            return {"complex": [repr(atom.real), repr(atom.imag)]}
+        case Decimal():
+            return {"decimal": str(atom)}
+        case Fraction():
+            return {"fraction": [atom.numerator, atom.denominator]}
+        case datetime.datetime():
+            return {"datetime": atom.isoformat()}
+        case datetime.date():
+            return {"date": atom.isoformat()}
+        case datetime.time():
+            return {"time": atom.isoformat()}
+        case datetime.timedelta():
+            return {"timedelta": [atom.days, atom.seconds, atom.microseconds]}
+    raise _refused(atom)
 
 
 def atom_from_json(data: Any) -> Hashable:
@@ -184,24 +223,72 @@ def atom_from_json(data: Any) -> Hashable:
     >>> atom_from_json(atom_to_json((1, None, 0.1)))
     (1, None, 0.1)
     """
-    match data:
-        case None | str() | bool() | int() | float():
-            return data
-        case {"float": str(text)}:
-            return float(text)
-        case {"tuple": list(parts)} | list(parts):
-            return tuple(atom_from_json(part) for part in parts)
-        case {"items": list(pairs)}:
-            return Items((atom_from_json(key), atom_from_json(value)) for key, value in pairs)
-        case {"set": list(parts)}:
-            return frozenset(atom_from_json(part) for part in parts)
-        case {"timeout": True}:
-            return TimedOut()
-        case {"raises": str(name)}:
-            return Raised(name)
-        case {"repr": str(text)}:
-            return text
+    try:
+        match data:
+            case None | str() | bool() | int() | float():
+                return data
+            case {"float": str(text)}:
+                return float(text)
+            case {"tuple": list(parts)} | list(parts):
+                return tuple(atom_from_json(part) for part in parts)
+            case {"items": list(pairs)}:
+                return Items((atom_from_json(key), atom_from_json(value)) for key, value in pairs)
+            case {"set": list(parts)}:
+                return frozenset(atom_from_json(part) for part in parts)
+            case {"timeout": True}:
+                return TimedOut()
+            case {"raises": str(name)}:
+                return Raised(name)
+            case {"bytes": str(text)}:
+                return bytes.fromhex(text)
+            case {"complex": [str(real), str(imaginary)]}:
+                return complex(float(real), float(imaginary))
+            case {"decimal": str(text)}:
+                return Decimal(text)
+            case {"fraction": [int(over), int(under)]}:
+                return Fraction(over, under)
+            case {"datetime": str(text)}:
+                return datetime.datetime.fromisoformat(text)
+            case {"date": str(text)}:
+                return datetime.date.fromisoformat(text)
+            case {"time": str(text)}:
+                return datetime.time.fromisoformat(text)
+            case {"timedelta": [int(days), int(seconds), int(microseconds)]}:
+                return datetime.timedelta(days, seconds, microseconds)
+            case {"repr": str(text)}:  # files from before these kinds were written
+                return text
+    except (ValueError, TypeError, ArithmeticError):
+        pass
     raise AuditError(f"{data!r} is not an output.")
+
+
+def _number(value: complex | Decimal | Fraction) -> Hashable:
+    """The float that it equals, where it equals one: among outputs that are all numbers it would be that."""
+    if value != value:
+        return COMPLEX_NAN if isinstance(value, complex) else DECIMAL_NAN
+    if isinstance(value, complex):
+        return value if value.imag else value.real
+    try:
+        return float(value) if float(value) == value else value
+    except OverflowError:
+        return value
+
+
+def _refused(value: Any) -> AuditError:
+    return AuditError(
+        f"The mechanism returned {value!r} of type {type(value).__name__}, which cannot be compared; return numbers, "
+        "strings, bytes, dates, None, or tuples, lists, sets, mappings and arrays of these."
+    )
+
+
+def _too_large_for_floats(atoms: Sequence[Hashable]) -> bool:
+    """Whether some are whole numbers that numpy would round where it makes floats of them."""
+    return any(isinstance(atom, int) and not -WHOLE_IN_FLOATS <= atom <= WHOLE_IN_FLOATS for atom in atoms)
+
+
+def _is_row(atom: Hashable, size: int) -> bool:
+    """Whether it may equal an array of so many numbers."""
+    return isinstance(atom, tuple) and len(atom) == size and all(isinstance(part, (int, float)) for part in atom)
 
 
 def _among(outputs: Outputs, numbers: list[Any]) -> Mask:
@@ -217,7 +304,7 @@ def describe_atoms(negation: str, atoms: Sequence[Hashable], most: int = 8) -> s
     """Write membership in a set of atoms as a condition on y; ``negation`` is '' or 'not '."""
 
     def text(atom: Hashable) -> str:
-        return f"{atom:.6g}" if isinstance(atom, float) else repr(atom)
+        return f"{atom:.6g}" if isinstance(atom, float) else _written(atom)
 
     if len(atoms) == 1:
         return (
@@ -228,3 +315,12 @@ def describe_atoms(negation: str, atoms: Sequence[Hashable], most: int = 8) -> s
     shown = ", ".join(text(atom) for atom in atoms[:most])
     more = f", ... {len(atoms) - most} more" if len(atoms) > most else ""
     return f"y {negation}in {{{shown}{more}}}"
+
+
+def _written(atom: Hashable) -> str:
+    """As `repr`, with the elements of a set in an order that does not change from one process to the next."""
+    if isinstance(atom, frozenset):
+        return f"frozenset({{{', '.join(sorted(map(_written, atom)))}}})" if atom else "frozenset()"
+    if type(atom) is tuple:
+        return f"({', '.join(map(_written, atom))}{',' if len(atom) == 1 else ''})"
+    return repr(atom)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from audit.errors import AuditError
 from audit.mechanism import Outputs
-from audit.witnesses.atoms import atom_from_json, atom_to_json, describe_atoms, is_atom
+from audit.witnesses.atoms import WHOLE_IN_FLOATS, atom_from_json, atom_to_json, describe_atoms, is_atom
 from audit.witnesses.features import Feature, Value, feature_from_json, feature_to_json
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class Interval:
         """Say which numbers lie in the interval; NaN never does."""
         if self.low == -math.inf and self.high == math.inf:
             return np.asarray(numbers == numbers)
+        if numbers.dtype.kind == "f":
+            numbers = numbers.astype(float, copy=False)  # numpy would round a bound to a shorter float before
         above = numbers >= self.low if self.includes_low else numbers > self.low
         if self.high == math.inf:
             return np.asarray(above)
@@ -198,7 +200,7 @@ def event_from_json(data: dict[str, Any]) -> Event:
         if data["kind"] == "Region":
             return Region(
                 feature_from_json(data["feature"]),
-                tuple(Interval(float(low), float(high), bool(a), bool(b)) for low, high, a, b in data["intervals"]),
+                tuple(Interval(_bound(low), _bound(high), bool(a), bool(b)) for low, high, a, b in data["intervals"]),
                 tuple(atom_from_json(atom) for atom in data["included"]),
                 tuple(atom_from_json(atom) for atom in data["excluded"]),
             )
@@ -218,4 +220,11 @@ def _condition(feature: Feature, interval: Interval) -> str:
 
 
 def _finite(bound: float) -> float | str:
+    if isinstance(bound, int):
+        return _bound(bound)
     return float(bound) if math.isfinite(bound) else repr(float(bound))  # numpy would write np.float64(inf)
+
+
+def _bound(bound: Any) -> float:
+    """Read a bound; a whole number stays one only where it is no float."""
+    return bound if isinstance(bound, int) and abs(bound) > WHOLE_IN_FLOATS else float(bound)
