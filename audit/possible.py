@@ -98,6 +98,8 @@ def _play(play: Play) -> list[str]:
     counts = (int(play.counts.runs), int(play.counts.correct), int(play.counts.wrong))
     if seen[-1] != counts:
         said.append(f"The marks of a play end with {seen[-1]}, and its counts are {counts}: runs, correct and wrong.")
+    if play.past < 0:
+        said.append(f"The rates that a play bet on are said to come from {play.past} runs.")
     if not (0.0 <= play.correct <= 1.0 and 0.0 <= play.wrong <= 1.0):
         said.append(f"The rates that a play bet on are {play.correct} and {play.wrong}; they must be probabilities.")
     return said

@@ -42,6 +42,10 @@ class Strategy(Protocol):
     def wrong(self) -> float:
         """Probability of a wrong guess, as the past has it."""
 
+    @property
+    def past(self) -> int:
+        """How many runs that past had."""
+
 
 class Accounts:
     """Log-wealth of every bettor against every parameter of the grid, shape (strategies, parameters, bets).
@@ -74,15 +78,15 @@ class Accounts:
 
     def open(self, strategies: Sequence[Strategy]) -> None:
         """Begin a round: decide who bets against what, and divide the wealth anew; by the past only."""
-        weights = np.empty_like(self.log_wealth)
+        shares, growth = np.empty_like(self.log_wealth), np.empty(self.log_wealth.shape[:2])
         for place, strategy in enumerate(strategies):
             epsilon, delta = _points(self.claim, strategy.tangent)
             rates, events = (strategy.correct, strategy.wrong), strategy.witness.events
             factors = betting.log_factors(epsilon, delta, events)
             doubted = rates[0] - np.exp(epsilon) * rates[1] - events * delta / 2.0 > 0.0
             self.factors[place] = np.where(doubted[:, None], factors, 0.0)
-            weights[place] = betting.shares(*rates, self.factors[place])
-        self.log_wealth = betting.divided(self.log_wealth, weights)
+            shares[place], growth[place] = betting.shares(*rates, strategy.past, self.factors[place])
+        self.log_wealth = betting.divided(self.log_wealth, shares * betting.parts(growth)[..., None])
 
     def close(self, tallies: betting.Floats) -> None:
         """End a round in which so many guesses were correct, wrong and none: shape (strategies, 3)."""

@@ -16,12 +16,13 @@ averages of such products over bettors with different bets and witnesses, are no
 start at 1. By Ville's inequality one ever reaches 1 / alpha with probability at most alpha. That holds at all times
 at once, so one may look after every run, relearn the witness and the tangent from the past, and stop for any reason.
 
-Before each round half of the wealth is put together and divided anew (Herbster and Warmuth 1998), evenly between the
-two strategies, and within each mostly among bets near the one under which wealth would grow fastest if the rates were
-what the past has shown. The past decides the shares and the sum stays as it was, so this, too, is fair: what follows
-is a mixture of bets whose weights are known before the round. A part is divided evenly, and a part stays where it is,
-so that a bet which the rates do not recommend, but which wins, costs a few nats and is not lost. Without all this half
-of the bettors would be ruined where a claim is nearly right, and the other half where a rare event needs large bets.
+Before each round half of the wealth is put together and divided anew (Herbster and Warmuth 1998) by the advice of the
+past: between the two strategies by the growth that each promises, and between the bets of a strategy by what each
+would have made of the past runs, if these were as the estimated rates say (Cover 1991). The past decides the shares,
+and the sum stays as it was, so this, too, is fair: what follows is a mixture of bets whose weights are known before
+the round. A tenth of what is divided goes evenly to all bets, and half of the wealth stays where it is, so that a bet
+which the past does not recommend, but which wins, costs a few nats and is not lost. Divided evenly instead, most bets
+would be ruined where a claim is nearly right, and most would be far too small where a rare event needs large ones.
 
 A claim about a whole curve implies (epsilon, delta_theta(epsilon))-DP for each epsilon (a tangent of its trade-off
 curve), by its privacy profile; the same factors then test theta.
@@ -38,7 +39,8 @@ the verdict and the bound agree; that is what w is for, and it costs log(1 / w) 
 References
 ----------
 Ville (1939); Waudby-Smith and Ramdas (2024), 'Estimating means of bounded random variables by betting', for bets;
-Herbster and Warmuth (1998), 'Tracking the best expert', for shares; DESIGN.md section 4 for the game.
+Cover (1991), 'Universal portfolios', and Herbster and Warmuth (1998), 'Tracking the best expert', for shares;
+DESIGN.md section 4 for the game.
 """
 
 from __future__ import annotations
@@ -63,12 +65,11 @@ LARGEST_EPSILON, LARGEST_DELTA = 100.0, 1.0 - 1e-9
 STAKE = 0.9
 """The weight w above."""
 
-DIVIDED, NEAR = 0.5, 0.9
-"""Share of the wealth that is divided anew before each round, and the share of that which goes near the best bet."""
+DIVIDED, RECOMMENDED = 0.5, 0.9
+"""Share of the wealth that is divided anew before each round, and the share of that which goes by the past's advice."""
 
-WIDTH, BELOW = 0.7, 0.5
-"""Spread of the logarithm of the bets near the best one, and how far below it they lie: the best bet on rates that
-the past was lucky to see is too large, and half of the best bet still grows by three quarters."""
+LEAST = 0.1
+"""Least share of either strategy in what is divided, where one promises less growth than the other."""
 
 
 def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int) -> Floats:
@@ -108,39 +109,54 @@ def average(log_wealth: Floats, axis: int | tuple[int, ...] = -1) -> Floats:
     return np.asarray(np.log(np.mean(np.exp(log_wealth - most), axis=axis)) + np.squeeze(most, axis=axis))
 
 
-def shares(correct: float, wrong: float, log_factors: Floats) -> Floats:
-    """Shares in which wealth is divided among the bets, given the rates that the past has shown.
+def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tuple[Floats, Floats]:
+    """Shares in which a strategy's bets should part wealth, and the growth that the best of them promises.
+
+    Each bet gets what it would have made of one coin in the past runs, if they were as the rates say.
 
     Parameters
     ----------
     correct, wrong : float
-        Estimated probabilities of a correct and of a wrong guess.
+        Probabilities of a correct and of a wrong guess, as the past has them.
+    runs : int
+        How many runs that past had.
     log_factors : ndarray, shape (3, parameters, 60)
         As `log_factors` gives them; 0 against parameters that are not bet against, where shares are even.
 
     Returns
     -------
-    ndarray, shape (parameters, 60)
-        Each row sums to 1.
+    shares : ndarray, shape (parameters, 60)
+        Each row sums to 1; a tenth is divided evenly.
+    growth : ndarray, shape (parameters,)
+        Growth of log-wealth a run.
 
     Examples
     --------
-    >>> found = shares(0.6, 0.1, log_factors([1.0], [0.0], 2))
-    >>> bool(np.isclose(found.sum(), 1.0)), round(float(FRACTIONS[np.argmax(found)]), 2)
-    (True, 0.27)
+    >>> factors = log_factors([1.0], [0.0], 2)
+    >>> for runs in (10, 100, 1000):
+    ...     found, _ = shares(0.6, 0.1, runs, factors)
+    ...     print(round(float(FRACTIONS[np.argmax(found)]), 2), round(float(np.max(found)), 2))
+    0.46 0.02
+    0.46 0.08
+    0.46 0.34
     """
     grows = np.tensordot([correct, wrong, max(1.0 - correct - wrong, 0.0)], log_factors, 1)
-    even = np.full(grows.shape, 1.0 / len(FRACTIONS))
-    shared = (1.0 - NEAR) * even + NEAR * _nearby()[np.argmax(grows, axis=-1)]
-    return np.where(np.any(log_factors != 0.0, axis=(0, -1))[:, None], shared, even)
+    most = np.max(grows, axis=-1, keepdims=True)
+    made = np.exp(runs * (grows - most))
+    shared = RECOMMENDED * made / made.sum(axis=-1, keepdims=True) + (1.0 - RECOMMENDED) / len(FRACTIONS)
+    return shared, np.maximum(most[:, 0], 0.0)
 
 
-@functools.cache
-def _nearby() -> Floats:
-    """Shares near each bet, shape (60, 60)."""
-    logs = np.log(FRACTIONS)
-    near = np.exp(-0.5 * ((logs - (logs[:, None] - BELOW)) / WIDTH) ** 2)
-    return np.asarray(near / near.sum(axis=1, keepdims=True))
+def parts(growth: Floats) -> Floats:
+    """Shares of the strategies, by the growth that each promises; shape (strategies, parameters), as ``growth`` has.
+
+    Examples
+    --------
+    >>> parts(np.array([[0.03, 0.0, 0.0], [0.01, 0.0, 0.5]])).round(2).tolist()
+    [[0.7, 0.5, 0.1], [0.3, 0.5, 0.9]]
+    """
+    share = (growth + 1e-12) / (growth + 1e-12).sum(axis=0)
+    return np.asarray(LEAST + (1.0 - len(growth) * LEAST) * share)
 
 
 def divided(log_wealth: Floats, shares: Floats) -> Floats:
@@ -149,18 +165,17 @@ def divided(log_wealth: Floats, shares: Floats) -> Floats:
     Parameters
     ----------
     log_wealth, shares : ndarray, shape (strategies, ..., bets)
-        Of every bettor; what lies between, parameters, are accounts of their own, whose shares sum to 1 for each
-        strategy. Strategies get equal parts.
+        Of every bettor; what lies between, parameters, are accounts of their own, whose shares sum to 1.
 
     Examples
     --------
-    >>> np.exp(divided(np.log([[0.5, 1.5], [8.0, 2.0]]), np.array([[1.0, 0.0], [0.5, 0.5]]))).round(2).tolist()
+    >>> np.exp(divided(np.log([[0.5, 1.5], [8.0, 2.0]]), np.array([[0.5, 0.0], [0.25, 0.25]]))).round(2).tolist()
     [[3.25, 0.75], [5.5, 2.5]]
     """
     everybody = average(log_wealth, axis=(0, -1))[None, ..., None]
     with np.errstate(divide="ignore"):
-        parts = np.log(shares) + math.log(DIVIDED * shares.shape[-1])
-    return np.logaddexp(log_wealth + math.log1p(-DIVIDED), everybody + parts)
+        anew = everybody + np.log(shares) + math.log(DIVIDED * shares.shape[0] * shares.shape[-1])
+    return np.logaddexp(log_wealth + math.log1p(-DIVIDED), anew)
 
 
 def evidence(log_wealth: Floats, log_wealth_at_claim: Floats, parameters: Floats, claimed: float) -> Floats:

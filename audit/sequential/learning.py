@@ -57,6 +57,7 @@ class Plan:
     tangent: float | None
     correct: float
     wrong: float
+    past: int
     growth: float
 
 
@@ -152,7 +153,7 @@ def fastest(contenders: Sequence[Contender], claim: Claim) -> Witness | None:
 
 def nothing(claim: Claim) -> Plan:
     """Return the plan of whoever has seen nothing: no bet."""
-    return Plan(ANYTHING, None if claim.claimed_point is not None else 0.0, 0.5, 1.0, 0.0)
+    return Plan(ANYTHING, None if claim.claimed_point is not None else 0.0, 0.5, 1.0, 0, 0.0)
 
 
 class _Cuts:
@@ -218,4 +219,4 @@ def _plan(witness: Witness, claim: Claim, correct: float, wrong: float, runs: in
     if grows[best] == 0.0:
         best = int(np.argmax([(correct - math.exp(e) * wrong) / max(delta, 1e-12) for e, delta in points]))
     tangent = None if claim.claimed_point is not None else points[best][0]
-    return Plan(witness, tangent, correct, wrong, grows[best])
+    return Plan(witness, tangent, correct, wrong, runs, grows[best])

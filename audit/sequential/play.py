@@ -279,8 +279,8 @@ class _Game:
                 break
         self.accounts.close(marks[-1])
         plays = (
-            Play(plan.witness, plan.tangent, plan.correct, plan.wrong, counts_of(row, plan.witness), _marks(tallies))
-            for plan, row, tallies in zip(planned, seen, np.swapaxes(marks, 0, 1), strict=True)
+            Play(plan.witness, plan.tangent, plan.correct, plan.wrong, plan.past, counts_of(row, plan.witness), marked)
+            for plan, row, marked in zip(planned, seen, map(_marks, np.swapaxes(marks, 0, 1)), strict=True)
         )
         self.rounds.append(Round(str(table.pair), looked, tuple(plays)))
         return stopped

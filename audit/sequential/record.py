@@ -50,6 +50,8 @@ class Play:
         Where the privacy profile of a claim about a curve was tested.
     correct, wrong : float
         Probabilities of a correct and of a wrong guess, as the past had them: they decide what was bet against what.
+    past : int
+        How many runs that past had.
     counts : Counts
         What was seen in the round, up to the moment at which the audit stopped.
     marks : tuple of (int, int, int)
@@ -60,6 +62,7 @@ class Play:
     tangent: float | None
     correct: float
     wrong: float
+    past: int
     counts: Counts
     marks: tuple[tuple[int, int, int], ...]
 
@@ -282,6 +285,7 @@ class SequentialResult:
                             "tangent": play.tangent,
                             "correct": play.correct,
                             "wrong": play.wrong,
+                            "past": play.past,
                             "counts": play.counts.to_json(),
                             "marks": [list(mark) for mark in play.marks],
                         }
@@ -351,7 +355,7 @@ def _play_from_json(data: dict[str, Any]) -> Play:
     tangent = None if data["tangent"] is None else float(data["tangent"])
     marks = tuple((int(runs), int(correct), int(wrong)) for runs, correct, wrong in data["marks"])
     rates = float(data["correct"]), float(data["wrong"])
-    return Play(witness_from_json(data["witness"]), tangent, *rates, counts, marks)
+    return Play(witness_from_json(data["witness"]), tangent, *rates, int(data["past"]), counts, marks)
 
 
 def _power(log_value: float) -> str:

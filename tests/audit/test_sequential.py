@@ -90,28 +90,27 @@ def test_dividing_moves_wealth_and_makes_none(seed, parameters):
     """Each parameter's accounts are its own, whatever the shares; nobody keeps less than what is not divided."""
     rng = np.random.default_rng(seed)
     before = rng.normal(0.0, 8.0, (2, *parameters, 60))
-    shares = rng.dirichlet(np.full(60, 0.1), (2, *parameters))
+    shares = rng.dirichlet(np.full(60, 0.1), (2, *parameters)) / 2.0
     after = betting.divided(before, shares)
     average = betting.average(before, axis=(0, -1))
     assert np.allclose(betting.average(after, axis=(0, -1)), average)
     assert np.all(after >= before + math.log(1.0 - betting.DIVIDED) - 1e-9)
 
 
-@given(st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.0, 3.0), st.floats(0.0, 0.2))
+@given(st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.0, 3.0), st.floats(0.0, 0.2), st.integers(0, 10**7))
 @settings(max_examples=100, deadline=None)
-def test_wealth_goes_to_bets_near_the_one_that_would_grow_fastest(guessing, odds, epsilon, delta):
-    """A bet or more below it on the grid; evenly against a parameter that is not bet against."""
+def test_wealth_goes_to_bets_by_what_the_past_would_have_made_of_them(guessing, odds, epsilon, delta, runs):
+    """The more, the faster the bet grows; evenly without a past, and against a parameter that is not bet against."""
     correct, wrong = guessing * odds, guessing * (1.0 - odds)
     factors = betting.log_factors([epsilon], [delta], 2)
-    shares = betting.shares(correct, wrong, factors)
+    shares, growth = betting.shares(correct, wrong, runs, factors)
     assert np.allclose(shares.sum(axis=-1), 1.0)
-    assert np.all(shares >= (1.0 - betting.NEAR) / 60 - 1e-12)
-    rates = np.array([correct, wrong, 1.0 - correct - wrong])
-    best = int(np.argmax(np.tensordot(np.maximum(rates, 0.0), factors, 1)[0]))
-    favoured = int(np.argmax(shares))
-    assert favoured <= best
-    assert betting.FRACTIONS[favoured] >= betting.FRACTIONS[best] * math.exp(-1.2 * betting.BELOW) or favoured == 0
-    assert np.allclose(betting.shares(correct, wrong, np.zeros_like(factors)), 1.0 / 60)
+    assert np.all(shares >= (1.0 - betting.RECOMMENDED) / 60 - 1e-12)
+    grows = np.tensordot([correct, wrong, max(1.0 - correct - wrong, 0.0)], factors, 1)[0]
+    assert np.all(np.diff(shares[0, np.argsort(grows)]) >= -1e-12)
+    assert growth == max(grows.max(), 0.0)
+    for even in (betting.shares(correct, wrong, 0, factors), betting.shares(correct, wrong, runs, 0.0 * factors)):
+        assert np.allclose(even[0], 1.0 / 60)
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=str)
@@ -124,7 +123,8 @@ def test_no_wealth_grows_on_average_if_the_claim_holds_whatever_the_past_made_of
     witness = Witness(Region(intervals=(Interval(low=1.0),)), Region(intervals=(Interval(high=0.0),)))
     wrong = 0.9 * (1.0 - delta) / (1.0 + math.exp(epsilon))
     for _ in range(3):
-        plans = [Plan(witness, tangent, *rng.dirichlet([3.0, 1.0]), 0.0) for _ in range(2)]
+        rates_of_past = [(0.8, 0.02), rng.dirichlet([3.0, 1.0])]
+        plans = [Plan(witness, tangent, *rates, int(rng.integers(1000)), 0.0) for rates in rates_of_past]
         accounts.open(plans)
         for correct, grows in ((math.exp(epsilon) * wrong + delta, False), (1.0 - wrong / 4.0, True)):
             rates = np.array([correct, wrong / 4.0 if grows else wrong, 0.0])

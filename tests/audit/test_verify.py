@@ -283,11 +283,11 @@ class TestWhatNoSequentialAuditCanHaveGiven:
         early["path"][-2][0] -= 1
         assert "path is stored as" in recompute(early).differences[0]
 
-    @pytest.mark.parametrize("name", ["correct", "wrong"])
+    @pytest.mark.parametrize("name", ["correct", "wrong", "past"])
     def test_other_bets_than_the_evidence_came_from(self, refuted, name):
         changed = copy.deepcopy(refuted)
         for play in changed["rounds"][-2]["plays"]:
-            play[name] = play[name] / 2
+            play[name] = play[name] // 2 if name == "past" else play[name] / 2
         said = " ".join(recompute(changed).differences)
         assert "log_evidence is stored" in said or "evidence says otherwise" in said
 
@@ -312,6 +312,7 @@ class TestWhatNoSequentialAuditCanHaveGiven:
             (lambda s: [play["marks"].pop() for play in s["rounds"][-1]["plays"]], "its counts are"),
             (lambda s: s["rounds"][-1]["plays"][0]["marks"][0].__setitem__(1, 10**6), "go back"),
             (lambda s: s["rounds"][-1]["plays"][0].update(wrong=-0.5), "must be probabilities"),
+            (lambda s: s["rounds"][-1]["plays"][0].update(past=-1), "come from -1 runs"),
             (lambda s: s["rounds"][-1].update(pair="another"), "last round was on"),
             (lambda s: s["rounds"].clear(), "must be rounds"),
             (lambda s: s.update(runs=s["trials"] + 1), "runs is stored as"),
