@@ -102,6 +102,36 @@ class LowestBit:
 
 @readable
 @dataclass(frozen=True)
+class NegativeZero:
+    """1 where a number is -0.0, else 0: it equals 0.0, but prints otherwise, and 1 / y has the other sign.
+
+    Examples
+    --------
+    >>> from audit.witnesses.features import Value
+    >>> NegativeZero(Value())(np.array([0.0, -0.0, -1.0])).tolist()
+    [0.0, 1.0, 0.0]
+    """
+
+    feature: Feature
+
+    @property
+    def statement(self) -> str:
+        """What holds where the feature is 1."""
+        return f"{self.feature.label} is -0.0"
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        return f"[{self.statement}]"
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        """See `Feature`."""
+        numbers = self.feature(outputs)
+        return np.asarray((numbers == 0) & np.signbit(numbers), float)
+
+
+@readable
+@dataclass(frozen=True)
 class Residue:
     """The remainder of a whole number on division; NaN for numbers that are not whole.
 

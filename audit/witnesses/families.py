@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from audit.mechanism import Outputs
-from audit.witnesses.bits import Exponent, LowestBit, Residue, TrailingZeros
+from audit.witnesses.bits import Exponent, LowestBit, NegativeZero, Residue, TrailingZeros
 from audit.witnesses.classifiers import boosted_tree
 from audit.witnesses.combinations import Reduced, SignedCount
 from audit.witnesses.features import Coordinate, Feature, Value
@@ -99,7 +99,7 @@ class Residues:
 
 @dataclass(frozen=True)
 class FloatBits:
-    """Low bits of floating-point numbers: what an implementation leaks although the real-valued mechanism does not.
+    """Low bits of floating-point numbers, and the sign of zero: what an implementation leaks and real numbers do not.
 
     Mironov (2012). Not among the default families: almost every sampler in double precision, numpy's own included,
     fails this test, while proofs speak of real numbers. Ask for it to audit an implementation to the last bit.
@@ -116,7 +116,8 @@ class FloatBits:
         """See `Family`."""
         size = size_of(outputs)
         sources: list[Feature] = [Coordinate(i) for i in range(size)] if size else [Value()]
-        scores: list[Score] = []
+        zeros: list[Feature] = [NegativeZero(feature) for feature in sources]
+        scores = _cut(screen(zeros, outputs, outputs_prime, self.most, SURE), outputs, outputs_prime)
         for feature in screen(sources, outputs, outputs_prime, self.most):
             numbers = [np.asarray(feature(side)) for side in (outputs, outputs_prime)]
             if numbers[0].dtype.kind != "f" or _whole(numbers[0]) or not _bits_tell(feature, outputs, outputs_prime):

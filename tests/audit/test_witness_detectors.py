@@ -222,6 +222,26 @@ def test_the_last_bit_is_seen_by_float_bits_alone():
     assert "bit" in str(run(last_bit, vectorized, 10_000, ALL_FAMILIES).witness)
 
 
+def sign_of_zero(data, size, rng):
+    return np.where(rng.random(size) < (0.9 if data else 0.5), 0.0, -0.0)
+
+
+@pytest.mark.parametrize(
+    ("function", "adapter"),
+    [
+        (sign_of_zero, vectorized),
+        (lambda data, size, rng: np.stack([rng.normal(size=size), sign_of_zero(data, size, rng)], axis=1), vectorized),
+        (lambda data, rng: None if rng.random() < 0.1 else sign_of_zero(data, 1, rng)[0], black_box),
+    ],
+)
+def test_the_sign_of_zero_is_seen_by_float_bits_alone(function, adapter):
+    """0.0 is seen with probability 0.9 against 0.5, and equals -0.0."""
+    found = run(function, adapter, 20_000, ALL_FAMILIES)
+    assert 1.2 < found.lower_bound <= np.log(5)
+    assert "is -0.0" in str(found.witness)
+    assert run(function, adapter, 20_000).lower_bound < 0.3
+
+
 def test_noise_that_lives_on_one_grid_is_not_accused_of_its_bits():
     def snapped(data, size, rng):
         return np.rint((rng.laplace(size=size) * 2 + 0.6 * data) * 2.0**20) / 2.0**20
