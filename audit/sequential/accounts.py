@@ -19,9 +19,6 @@ from audit.claims import Claim
 from audit.sequential import betting
 from audit.witnesses import Witness
 
-SLACK = 1e-9
-"""Log-wealth that rounding may make."""
-
 
 class Strategy(Protocol):
     """What a play and a plan have in common."""
@@ -64,7 +61,7 @@ class Accounts:
         self.claim, self.strategies = claim, strategies
         self.grid = betting.parameter_grid(claim)
         self.at_claim = int(np.flatnonzero(self.grid == claim.parameter)[0])
-        self.needed = -math.log1p(-confidence) - SLACK
+        self.needed = -math.log1p(-confidence)
         shape = (strategies, len(self.grid), len(betting.FRACTIONS))
         self.log_wealth, self.factors = np.zeros(shape), np.zeros((strategies, 3, *shape[1:]))
         self._ever = np.zeros(len(self.grid), bool)

@@ -33,8 +33,10 @@ SENTENCES: dict[Stopped, str] = {
     "seconds": "the time was spent",
 }
 
+SLACK = 1e-9
+"""Log-wealth that rounding may make when the accounts are kept again elsewhere."""
 
-LEARNING = 0.2
+LEARNING = 0.25
 """Share of the runs that learning is taken to cost, where an audit says what it would have caught."""
 
 
@@ -148,7 +150,7 @@ class SequentialResult:
     @property
     def violates_claim(self) -> bool:
         """Whether the evidence against the claim reached 1 / (1 - confidence)."""
-        return self.log_evidence >= self._kept[0].needed
+        return self.log_evidence >= self._kept[0].needed - SLACK
 
     @property
     def verdict(self) -> str:
