@@ -19,9 +19,10 @@ The program is started once a worker and speaks JSON lines (UTF-8, one value a l
 
 An output is a number, string, true, false, null (the refusal, None), or an array of outputs (a tuple). Objects stand
 for what JSON lacks: ``{"float": "nan"}``, ``"inf"`` or ``"-inf"`` (the bare words NaN, Infinity and -Infinity are
-understood, too), ``{"set": [...]}``, ``{"items": [[key, value], ...]}`` for a mapping, ``{"raises": "ValueError"}`` for
-a run that raised and ``{"timeout": true}`` for one that was stopped: both are outcomes. ``{"error": "..."}`` ends the
-audit with that sentence. What the program writes on standard error is quoted if it fails.
+understood, too), ``{"set": [...]}``, ``{"items": [[key, value], ...]}`` for a mapping, ``{"bytes": "00ff"}`` and others
+as `audit.witnesses.atoms.atom_to_json` writes them, ``{"raises": "ValueError"}`` for a run that raised and
+``{"timeout": true}`` for one that was stopped: both are outcomes. ``{"error": "..."}`` ends the audit with that
+sentence. What the program writes on standard error is quoted if it fails.
 
 A program in Python that audits nothing but itself:
 

@@ -186,9 +186,10 @@ def black_box(
     function : callable
         ``function(dataset, rng) -> output``, with rng a `numpy.random.Generator`; or ``function(dataset)`` if it
         owns its randomness, in which case results say that they are not reproducible from the seed. An output may
-        be a number, a string, None, an array of numbers, or a tuple, list, set or mapping of these. An exception is
-        an outcome, ``sys.exit`` included. A second argument with a default, unless that is None or a generator, is
-        left at it: it is no rng.
+        be a number (also complex, a Decimal or a Fraction), a string, bytes, a date or time, None, an array of
+        numbers, or a tuple, list, set or mapping of these; a member of an Enum counts as the string 'Class.NAME'.
+        `audit.witnesses.atoms` says which outputs count as one. An exception is an outcome, ``sys.exit`` included. A
+        second argument with a default, unless that is None or a generator, is left at it: it is no rng.
     claim, adjacency, pairs, name : optional
         As on `Mechanism`. ``adjacency=None`` means that the caller vouches for the pairs.
     time_limit : float, optional

@@ -22,41 +22,6 @@ WORTH_A_LOOK = 0.1
 
 @readable
 @dataclass(frozen=True)
-class Release:
-    """The first finite number of a vector, or the last; NaN where there is none.
-
-    Parameters
-    ----------
-    size : int
-        Number of coordinates.
-    last : bool
-        Whether the last one is meant.
-
-    Examples
-    --------
-    >>> rows = np.array([[-np.inf, 3.5, 1.0], [np.nan, np.nan, np.nan]])
-    >>> Release(3)(rows).tolist(), Release(3, last=True)(rows).tolist(), Release(3).label
-    ([3.5, nan], [1.0, nan], 'first number')
-    """
-
-    size: int
-    last: bool = False
-
-    @property
-    def label(self) -> str:
-        """See `Feature`."""
-        return f"{_which(self.last)} number"
-
-    def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`."""
-        columns = matrix(outputs, self.size)
-        places = _places(columns, self.last)
-        found = places < self.size
-        return np.where(found, columns[np.arange(len(columns)), np.where(found, places, 0)], np.nan)
-
-
-@readable
-@dataclass(frozen=True)
 class Place:
     """The place of the first finite number of a vector, or of the last; the size where there is none.
 
@@ -85,6 +50,31 @@ class Place:
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
         return _places(matrix(outputs, self.size), self.last).astype(float)
+
+
+@readable
+@dataclass(frozen=True)
+class Release(Place):
+    """The first finite number of a vector, or the last; NaN where there is none; its parameters are those of `Place`.
+
+    Examples
+    --------
+    >>> rows = np.array([[-np.inf, 3.5, 1.0], [np.nan, np.nan, np.nan]])
+    >>> Release(3)(rows).tolist(), Release(3, last=True)(rows).tolist(), Release(3).label
+    ([3.5, nan], [1.0, nan], 'first number')
+    """
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        return f"{_which(self.last)} number"
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """See `Feature`."""
+        columns = matrix(outputs, self.size)
+        places = _places(columns, self.last)
+        found = places < self.size
+        return np.where(found, columns[np.arange(len(columns)), np.where(found, places, 0)], np.nan)
 
 
 def releases_of(outputs: Outputs, outputs_prime: Outputs, size: int) -> list[Feature]:
