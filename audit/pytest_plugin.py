@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from numpy.random import Generator
 
 if TYPE_CHECKING:
     from audit.claims import Claim
@@ -348,6 +347,8 @@ def _mechanism(mechanism: Any, adjacency: Adjacency | None) -> Mechanism:
 
 def _takes_size(function: Callable[..., Any]) -> bool:
     """Whether this is function(dataset, size, rng), not function(dataset, rng) with further parameters of its own."""
+    from numpy.random import Generator
+
     try:
         signature = inspect.signature(function)
         bound = signature.bind(None, None, None)
