@@ -5,8 +5,8 @@ log(1 / alpha) / KL runs refute for whoever knows the best event and the best be
 twice as many. A fixed-size audit that need refute only half of the time may use fewer at 5 %: 1.35 / KL where the claim
 is nearly right, as the normal approximation has it, against 3.00 / KL.
 
-Run ``python -m experiments.sequential --out results/sequential``: about half an hour on an idle core; the same seed gives
-the same files.
+Run ``python -m experiments.sequential --out results/sequential``: about half an hour on an idle core; the same
+seed gives the same files.
 """
 
 from __future__ import annotations
