@@ -99,11 +99,6 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
     return plain(outputs)
 
 
-def in_turns(sides: Sides) -> bool:
-    """Say whether each run is a call of its own, on either dataset."""
-    return all(isinstance(side, TakesTurns) for side in sides)
-
-
 def draw_by_coins(
     sides: Sides, coins: NDArray[np.int8], rng: np.random.Generator
 ) -> tuple[Outputs | None, Outputs | None]:
@@ -123,7 +118,7 @@ def draw_by_coins(
     ([('a', 0), ('a', 3)], [('b', 1), ('b', 2)])
     """
     first, second = sides
-    if isinstance(first, TakesTurns) and in_turns(sides):
+    if isinstance(first, TakesTurns) and isinstance(second, TakesTurns):
         values = first.take_turns(second, coins, rng)
         on_x, on_x_prime = (plain(as_outputs(some)) if some else None for some in values)
     else:
@@ -270,7 +265,8 @@ def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> Tally:
 def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Outputs]]:
     """Draw a chunk: certification flips a coin a run, training gives each dataset as many; say which chunk failed."""
     rng = stream(seed, chunk.stage, *chunk.key[1:])
-    drawn = (_by_coins if in_turns(sides) else _side_by_side)(sides, chunk, rng)
+    in_turns = all(isinstance(side, TakesTurns) for side in sides)
+    drawn = (_by_coins if in_turns else _side_by_side)(sides, chunk, rng)
     while True:
         try:
             side, block = next(drawn)

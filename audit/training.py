@@ -115,13 +115,14 @@ def train(
         pair, choice = best.pair, best.choice
         if fresh:
             runs = trials - spent
+            hope, *hopes = (promise(look.contenders, claim, runs, confidence) for look in (best, *others))
             rivals = [
                 look
-                for look in others
-                if promise(look.contenders, claim, runs, confidence) > WORTH_A_REHEARSAL * choice.predicted
+                for look, promised in zip(others, hopes, strict=True)
+                if promised > WORTH_A_REHEARSAL * choice.predicted
             ]
-            hopeful = [shortlist(look.contenders, look.choice, claim, runs, confidence) for look in (best, *rivals)]
-            if rivals or hopeful[0].unsettled:
+            if rivals or choice.unsettled(hope):
+                hopeful = [shortlist(look.contenders, claim, runs, confidence) for look in (best, *rivals)]
                 each = fresh // (2 * len(hopeful))
                 spent += 2 * each * len(hopeful)
                 settled = []

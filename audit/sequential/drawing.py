@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import joblib
 import numpy as np
-from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 
 from audit.certificates import Counts
@@ -20,9 +18,6 @@ from audit.witnesses import Witness
 
 STREAM = 2
 """First spawn key of the game's streams; training and certification of a fixed-size audit have 0 and 1."""
-
-FEW_RUNS = 20_000
-"""Rounds up to this size are played in this process unless workers are asked for."""
 
 Codes = NDArray[np.int8]
 # code of a run: 2 * guess + side, guess 0 'x', 1 'x'', 2 none; side 0 for x, 1 for x'
@@ -47,14 +42,6 @@ def judged_chunk(
                 if event is not None:
                     codes[row, mine[event.contains(outputs)]] = 2 * guess + which
     return codes, drawn if keep else (None, None)
-
-
-def workers(n_jobs: int | None, size: int) -> int | None:
-    """Workers for a round: what was asked for, what joblib's context says, or else one a core where that pays."""
-    backend, active = get_active_backend()
-    if n_jobs is not None or active is not None or type(backend).__name__ != "LokyBackend":
-        return n_jobs
-    return 1 if size <= FEW_RUNS else int(joblib.cpu_count())
 
 
 def tallies_of(codes: NDArray[np.int64]) -> betting.Floats:

@@ -47,6 +47,15 @@ class Choice:
     by_counts: float = 0.0
     hoped: float = 0.0
 
+    def unsettled(self, hope: float) -> bool:
+        """Whether a rehearsal may gain more than the runs that it costs, if some contender promises ``hope``.
+
+        Learnt scores and rare events promise more than they keep, and where little is known a rarer event may be
+        better than it looks.
+        """
+        rare = self.predicted > WORTH_A_REHEARSAL * self.by_counts
+        return self.learnt or rare or hope > MORE_HOPE * self.predicted
+
 
 def choose(
     families: Sequence[Family],
@@ -74,9 +83,9 @@ def choose(
     return best_of(contenders_of(families, outputs, outputs_prime), claim, runs, confidence)
 
 
-def shortlist(contenders: Sequence[Contender], choice: Choice, claim: Claim, runs: int, confidence: float) -> Shortlist:
-    """Return the contenders that might do better than ``choice``, which is the best of them seen with all caution."""
-    alive, hope = list(range(len(contenders))), promise(contenders, claim, runs, confidence)
+def shortlist(contenders: Sequence[Contender], claim: Claim, runs: int, confidence: float) -> Shortlist:
+    """Return the contenders that promise most, with half of the caution or with all of it."""
+    alive = list(range(len(contenders)))
     chosen: set[int] = set()
     for doubt, places in PLACES:
         cuts = {place: best_way(contenders[place], claim, runs, confidence, doubt).merit for place in alive}
@@ -84,7 +93,7 @@ def shortlist(contenders: Sequence[Contender], choice: Choice, claim: Claim, run
         order = [different[merit] for merit in sorted(different, reverse=True)]
         chosen.update([place for place in order if place not in chosen][:places])
         alive = sorted(order[:STILL_ALIVE])
-    return Shortlist(choice, tuple(contenders[place].afresh() for place in sorted(chosen)), hope)
+    return Shortlist(tuple(contenders[place].afresh() for place in sorted(chosen)))
 
 
 def promise(contenders: Iterable[Contender], claim: Claim, runs: int, confidence: float) -> float:
@@ -94,31 +103,15 @@ def promise(contenders: Iterable[Contender], claim: Claim, runs: int, confidence
 
 @dataclass(frozen=True)
 class Shortlist:
-    """A choice, and the scores that deserve a rehearsal on fresh outputs before anybody settles on it.
+    """The scores that deserve a rehearsal on fresh outputs before anybody settles on one.
 
     Attributes
     ----------
-    choice : Choice
-        What training prefers, seen with caution.
     contenders : tuple of Contender
         The scores that promise most with less caution, simpler ones first; they have not seen the fresh outputs yet.
-    hope : float
-        The largest bound that one of them promises, seen with hardly any caution.
     """
 
-    choice: Choice
     contenders: tuple[Contender, ...]
-    hope: float
-
-    @property
-    def unsettled(self) -> bool:
-        """Whether a rehearsal may gain more than the runs that it costs.
-
-        Learnt scores and rare events promise more than they keep, and where little is known a rarer event may be
-        better than it looks.
-        """
-        predicted, by_counts = self.choice.predicted, self.choice.by_counts
-        return self.choice.learnt or self.hope > MORE_HOPE * predicted or predicted > WORTH_A_REHEARSAL * by_counts
 
     def watch(self, outputs: Outputs, outputs_prime: Outputs) -> Shortlist:
         """Let every contender see fresh outputs, equally many a side."""

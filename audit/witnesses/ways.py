@@ -103,8 +103,7 @@ def _best(
     lower: NDArray[np.int64],
 ) -> Way:
     """Evaluate one certificate on many cuts (index -1: no such event) and keep the best."""
-    counts = predict(cuts, upper, lower, runs)
-    worth = _undominated(counts)
+    worth = _undominated(predict(cuts, upper, lower, runs))
     upper, lower = upper[worth], lower[worth]
     counts = predict(cuts, upper, lower, runs)
     bounds = certificate.parameter(claim, counts, confidence)

@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from audit import AuditError, DatasetPair, PureDP, audit, vectorized
 from audit.certificates import Box
-from audit.witnesses import Choice, Oracle, Shortlist, Witness, choose, event_from_json
+from audit.witnesses import Choice, Oracle, Witness, choose, event_from_json
 from audit.witnesses.classifiers import Classifiers
 from audit.witnesses.events import Interval, Region
 from audit.witnesses.features import feature_from_json, feature_to_json
@@ -97,9 +97,9 @@ def test_a_curve_ends_flat_where_the_loss_is_bounded_and_goes_on_where_it_is_not
 def test_a_rare_event_that_was_lucky_is_rehearsed_and_a_common_one_is_not():
     lucky = Choice(Witness(Region(intervals=(Interval(),)), None), Box(), predicted=0.4, by_counts=0.0)
     common = replace(lucky, by_counts=0.38)
-    assert Shortlist(lucky, (), 0.4).unsettled
-    assert not Shortlist(common, (), 0.4).unsettled
-    assert Shortlist(common, (), 0.6).unsettled
+    assert lucky.unsettled(0.4)
+    assert not common.unsettled(0.4)
+    assert common.unsettled(0.6)
 
 
 def test_counts_alone_promise_little_for_lucky_outputs_and_much_for_thousands():
