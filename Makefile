@@ -18,12 +18,13 @@ lint: $(VENV)/installed
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/installed
+	@mkdir -p build/types && ln -sfn ../../audit build/types/epsaudit
 	$(BIN)/mypy
 
 check: test lint types
 
 benchmark: $(VENV)/installed
-	$(BIN)/python -m experiments.benchmark
+	$(BIN)/python -m epsaudit.experiments.benchmark
 
 $(VENV)/installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

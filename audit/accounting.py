@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-from audit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
-from audit.conversions import gaussian_to_zcdp, pure_to_zcdp
-from audit.errors import AuditError, fraction
+from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.conversions import gaussian_to_zcdp, pure_to_zcdp
+from epsaudit.errors import AuditError, fraction
 
 INTERVAL = 1e-4
 """Step in nats of the loss distributions' grid; rounding on it is pessimistic."""

@@ -11,21 +11,21 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from audit import exact
-from audit.checkpoint import Checkpoint, Identity
-from audit.claims import Claim
-from audit.errors import AuditError, fraction, whole_at_least
-from audit.failures import refusing
-from audit.fingerprint import digest
-from audit.mechanism import Mechanism
-from audit.neighbours import DatasetPair, shorten
-from audit.parallel import Workers, check_restart
-from audit.provenance import execution, provenance
-from audit.results import AuditResult
-from audit.sampling import Progress, ProgressCallback, Sides, certification_counts, entropy, training_outputs
-from audit.section import Section
-from audit.training import rehearsal_runs, train, training_runs
-from audit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, Family
+from epsaudit import exact
+from epsaudit.checkpoint import Checkpoint, Identity
+from epsaudit.claims import Claim
+from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.failures import refusing
+from epsaudit.fingerprint import digest
+from epsaudit.mechanism import Mechanism
+from epsaudit.neighbours import DatasetPair, shorten
+from epsaudit.parallel import Workers, check_restart
+from epsaudit.provenance import execution, provenance
+from epsaudit.results import AuditResult
+from epsaudit.sampling import Progress, ProgressCallback, Sides, certification_counts, entropy, training_outputs
+from epsaudit.section import Section
+from epsaudit.training import rehearsal_runs, train, training_runs
+from epsaudit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, Family
 
 LEAST_TRIALS = 100
 
@@ -70,10 +70,10 @@ def audit(
         Where candidate events come from: 'auto' takes floating-point numbers for the real numbers that proofs speak
         of; 'all' looks at their last bits too, where almost every sampler in double precision leaks.
     progress : callable, optional
-        Called with an `audit.sampling.Progress` as runs finish; `audit.reporting.progress` has some.
+        Called with an `epsaudit.sampling.Progress` as runs finish; `epsaudit.reporting.progress` has some.
     checkpoint : path, optional
         A file in which finished chunks are recorded. If it is there already, the audit goes on from it to the result
-        that it would have had: with the same arguments, or it is refused. See `audit.checkpoint`.
+        that it would have had: with the same arguments, or it is refused. See `epsaudit.checkpoint`.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def audit(
 
     Examples
     --------
-    >>> from audit import DatasetPair, PureDP, vectorized
+    >>> from epsaudit import DatasetPair, PureDP, vectorized
     >>> noisy_count = vectorized(
     ...     lambda data, size, rng: len(data) + rng.laplace(scale=0.5, size=size),  # half the noise it needs
     ...     claim=PureDP(1.0), name="noisy count", pairs=[DatasetPair(("ann",), ("ann", "bob"))],
@@ -244,8 +244,8 @@ def checked_claim(mechanism: Mechanism, claim: Claim | None) -> Claim:
     """Return the claim to audit, the mechanism's own for None; raise `AuditError` for what is no mechanism or claim."""
     if not isinstance(mechanism, Mechanism):
         raise AuditError(
-            f"{mechanism!r} is not a mechanism; wrap a function as audit.black_box(function, claim=...) or "
-            "audit.vectorized(function, claim=...)."
+            f"{mechanism!r} is not a mechanism; wrap a function as epsaudit.black_box(function, claim=...) or "
+            "epsaudit.vectorized(function, claim=...)."
         )
     claim = claim if claim is not None else mechanism.claim
     if not isinstance(claim, Claim):
@@ -275,7 +275,7 @@ def families_of(witnesses: str | Sequence[Family]) -> Sequence[Family]:
     families: Any = witnesses
     if isinstance(families, str) or not isinstance(families, Sequence) or len(families) == 0:
         raise AuditError(
-            f"witnesses is {witnesses!r}; it must be 'auto', 'all' or a list of families of audit.witnesses."
+            f"witnesses is {witnesses!r}; it must be 'auto', 'all' or a list of families of epsaudit.witnesses."
         )
     for family in families:
         if isinstance(family, type) or not callable(getattr(family, "fit", None)):

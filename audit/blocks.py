@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.mechanism import Outputs, as_outputs
+from epsaudit.mechanism import Outputs, as_outputs
 
 
 def plain(outputs: Outputs) -> Outputs:

@@ -1,6 +1,6 @@
 """Candidate pairs to search: patterns of query answers, datasets at the ends of their range, strategies of hypothesis.
 
-A few numbers or a strategy enter, a list of pairs leaves. Given to `audit.audit` as ``pairs``, more than four go
+A few numbers or a strategy enter, a list of pairs leaves. Given to `epsaudit.audit` as ``pairs``, more than four go
 through successive halving on training runs, and the best is certified alone: searching costs no confidence.
 """
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from audit.errors import AuditError, finite_at_least, whole_at_least
-from audit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
+from epsaudit.errors import AuditError, finite_at_least, whole_at_least
+from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 
 
 def patterns(size: int, bound: float = 1.0, base: float = 0.0) -> list[DatasetPair]:

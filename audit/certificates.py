@@ -1,7 +1,7 @@
 """From counts to a lower confidence bound: the membership game and the Clopper-Pearson box.
 
 What enters is how often each event was seen in fresh runs; what leaves is a bound that exceeds the truth with
-probability at most 1 - confidence. Events and certificates are fixed before the counts exist; see `audit.auditor`.
+probability at most 1 - confidence. Events and certificates are fixed before the counts exist; see `epsaudit.auditor`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv, logit
 
-from audit.claims import Claim
-from audit.errors import AuditError, fraction
+from epsaudit.claims import Claim
+from epsaudit.errors import AuditError, fraction
 
 Floats = NDArray[np.float64]
 
@@ -329,7 +329,7 @@ def reach(claim: Claim, runs: int, confidence: float) -> float:
 
     Examples
     --------
-    >>> from audit.claims import PureDP
+    >>> from epsaudit.claims import PureDP
     >>> round(reach(PureDP(1.0), 10_000, 0.95), 2)
     8.11
     """
@@ -346,7 +346,7 @@ def runs_to_reach(claim: Claim, confidence: float, limit: int = 10**15) -> int |
 
     Examples
     --------
-    >>> from audit.claims import PureDP
+    >>> from epsaudit.claims import PureDP
     >>> 2.9e4 < runs_to_reach(PureDP(9.2), 0.95) < 3.1e4
     True
     """

@@ -18,10 +18,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from audit.errors import AuditError
-from audit.results import write_whole
-from audit.sampling import entropy
-from audit.section import SENSELESS, Section
+from epsaudit.errors import AuditError
+from epsaudit.results import write_whole
+from epsaudit.sampling import entropy
+from epsaudit.section import SENSELESS, Section
 
 try:
     import fcntl

@@ -1,8 +1,8 @@
 """Child processes that are asked and answer: started once, spoken to over pipes, and never left behind.
 
 A command line and bytes enter; lines and blocks of bytes leave, or an `AuditError` that quotes the child's last words.
-What the bytes mean is the business of `audit.external`. POSIX only: each child leads a process group of its own, which
-a watchdog kills when this process is gone, however it went.
+What the bytes mean is the business of `epsaudit.external`. POSIX only: each child leads a process group of its own,
+which a watchdog kills when this process is gone, however it went.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Generic, NoReturn, TypeVar
 
-from audit.errors import AuditError
+from epsaudit.errors import AuditError
 
 PIECE = 1 << 18
 LONGEST_LINE = 1 << 24

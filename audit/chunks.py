@@ -12,8 +12,8 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from audit.mechanism import Outputs
-from audit.parallel import LEAST_CHUNK
+from epsaudit.mechanism import Outputs
+from epsaudit.parallel import LEAST_CHUNK
 
 BLOCK = 1 << 16
 """Most outputs in memory at once for each job: small enough for a core's cache, large enough to amortise calls."""
@@ -25,7 +25,7 @@ LARGEST_CHUNK = 1 << 20
 
 Stage = Literal["training", "certification", "rehearsal"]
 STAGES: dict[Stage, int] = {"training": 0, "certification": 1, "rehearsal": 3}
-"""First spawn key of a stage's streams; 2 belongs to `audit.sequential`, 4 to `audit.one_run`."""
+"""First spawn key of a stage's streams; 2 belongs to `epsaudit.sequential`, 4 to `epsaudit.one_run`."""
 
 Tally = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -48,7 +48,7 @@ class Chunk:
 
 
 class Record(Protocol):
-    """What remembers finished chunks; `audit.checkpoint.Section` is one."""
+    """What remembers finished chunks; `epsaudit.checkpoint.Section` is one."""
 
     def trained(self, chunk: Chunk) -> tuple[Outputs, Outputs] | None:
         """Return the recorded outputs of a training chunk, None if there are none."""

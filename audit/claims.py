@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, ndtri, rel_entr
 
-from audit.conversions import approximate_to_delta, approximate_to_gaussian, gaussian_to_delta
-from audit.errors import AuditError, finite_at_least, fraction
+from epsaudit.conversions import approximate_to_delta, approximate_to_gaussian, gaussian_to_delta
+from epsaudit.errors import AuditError, finite_at_least, fraction
 
 Floats = NDArray[np.float64]
 
@@ -287,7 +287,7 @@ class GaussianDP(Claim):
             return np.where(p == p_prime, 0.0, np.abs(ndtri(p) - ndtri(p_prime)))
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """See `Claim.least_at`; see `audit.conversions.approximate_to_gaussian`."""
+        """See `Claim.least_at`; see `epsaudit.conversions.approximate_to_gaussian`."""
         return approximate_to_gaussian(epsilon, delta)
 
     def profile(self, epsilon: float) -> float:

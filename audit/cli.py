@@ -16,12 +16,12 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from audit import compare, libraries, results, suite
-from audit.claims import Claim
-from audit.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED, auditing, experiment, report, verify
-from audit.errors import AuditError
-from audit.registry import Entry, chosen, registered
-from audit.sampling import entropy
+from epsaudit import compare, libraries, results, suite
+from epsaudit.claims import Claim
+from epsaudit.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED, auditing, experiment, report, verify
+from epsaudit.errors import AuditError
+from epsaudit.registry import Entry, chosen, registered
+from epsaudit.sampling import entropy
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

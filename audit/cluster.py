@@ -13,8 +13,8 @@ from typing import Any
 
 import joblib
 
-from audit.errors import AuditError
-from audit.provenance import provenance
+from epsaudit.errors import AuditError
+from epsaudit.provenance import provenance
 
 WAIT_SECONDS = 15
 COMPARED = ("epsaudit", "numpy", "scipy", "python")

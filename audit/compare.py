@@ -14,15 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import fisher_exact
 
-from audit.certificates import Box
-from audit.errors import AuditError, fraction
-from audit.mechanism import Mechanism
-from audit.neighbours import DatasetPair
-from audit.parallel import Workers
-from audit.provenance import execution, provenance
-from audit.reporting.numbers import lower
-from audit.results import AuditResult
-from audit.sampling import certification_counts
+from epsaudit.certificates import Box
+from epsaudit.errors import AuditError, fraction
+from epsaudit.mechanism import Mechanism
+from epsaudit.neighbours import DatasetPair
+from epsaudit.parallel import Workers
+from epsaudit.provenance import execution, provenance
+from epsaudit.reporting.numbers import lower
+from epsaudit.results import AuditResult
+from epsaudit.sampling import certification_counts
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def compare(old: Sequence[AuditResult], new: Sequence[AuditResult], error: float
 
     Examples
     --------
-    >>> from audit import DatasetPair, PureDP, audit, vectorized
+    >>> from epsaudit import DatasetPair, PureDP, audit, vectorized
     >>> def noisy(scale):
     ...     return vectorized(lambda data, size, rng: data + rng.laplace(scale=scale, size=size), name="noisy",
     ...                       claim=PureDP(1.0), pairs=[DatasetPair(0, 1)])

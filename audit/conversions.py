@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr, ndtri_exp
 
-from audit.errors import AuditError, finite_at_least, fraction
+from epsaudit.errors import AuditError, finite_at_least, fraction
 
 Floats = NDArray[np.float64]
 

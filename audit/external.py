@@ -1,6 +1,6 @@
 """A mechanism in another process or language: datasets go out as JSON lines, outputs come back as lines or blocks.
 
-A command line enters, a mechanism leaves that `audit.audit` runs like any other. A library in an environment of its
+A command line enters, a mechanism leaves that `epsaudit.audit` runs like any other. A library in an environment of its
 own, or one in R, Go, Java or Rust, is audited through a program of ten lines.
 
 The protocol, version 1
@@ -20,7 +20,7 @@ The program is started once a worker and speaks JSON lines (UTF-8, one value a l
 An output is a number, string, true, false, null (the refusal, None), or an array of outputs (a tuple). Objects stand
 for what JSON lacks: ``{"float": "nan"}``, ``"inf"`` or ``"-inf"`` (the bare words NaN, Infinity and -Infinity are
 understood, too), ``{"set": [...]}``, ``{"items": [[key, value], ...]}`` for a mapping, ``{"bytes": "00ff"}`` and others
-as `audit.witnesses.atoms.atom_to_json` writes them, ``{"raises": "ValueError"}`` for a run that raised and
+as `epsaudit.witnesses.atoms.atom_to_json` writes them, ``{"raises": "ValueError"}`` for a run that raised and
 ``{"timeout": true}`` for one that was stopped: both are outcomes. ``{"error": "..."}`` ends the audit with that
 sentence. What the program writes on standard error is quoted if it fails.
 
@@ -57,12 +57,12 @@ from typing import Any
 
 import numpy as np
 
-from audit.child import Child, Pool, Program
-from audit.claims import Claim
-from audit.errors import AuditError, finite_at_least
-from audit.mechanism import Outputs, as_outputs
-from audit.neighbours import Adjacency, DatasetPair, shorten
-from audit.witnesses.atoms import atom_from_json
+from epsaudit.child import Child, Pool, Program
+from epsaudit.claims import Claim
+from epsaudit.errors import AuditError, finite_at_least
+from epsaudit.mechanism import Outputs, as_outputs
+from epsaudit.neighbours import Adjacency, DatasetPair, shorten
+from epsaudit.witnesses.atoms import atom_from_json
 
 PROTOCOL = 1
 SEEDS = 1 << 53
@@ -89,7 +89,8 @@ def command(
     words : sequence of str, or str
         The program and its arguments; a string is split as a POSIX shell would, but no shell runs it.
     claim, adjacency, pairs, name : optional
-        As for `audit.black_box`. Datasets must be JSON values: numbers, strings, lists, tuples, sets, arrays, mappings.
+        As for `epsaudit.black_box`. Datasets must be JSON values: numbers, strings, lists, tuples, sets, arrays,
+        mappings.
     timeout : float
         Seconds of silence after which the program is given up.
     folder : path, optional
@@ -103,7 +104,7 @@ def command(
     Examples
     --------
     >>> import sys
-    >>> from audit import DatasetPair, PureDP, audit
+    >>> from epsaudit import DatasetPair, PureDP, audit
     >>> program = '''
     ... import json, random, sys
     ... print(json.dumps({"epsaudit": 1, "seeded": True}), flush=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from audit.errors import AuditError
-from audit.mechanism import Outputs, Raised, TimedOut
+from epsaudit.errors import AuditError
+from epsaudit.mechanism import Outputs, Raised, TimedOut
 
 
 def refuse_if_all_failed(name: str, blocks: Iterable[Outputs]) -> None:
@@ -26,13 +26,13 @@ def refuse_if_all_failed(name: str, blocks: Iterable[Outputs]) -> None:
     Examples
     --------
     >>> import numpy as np
-    >>> from audit import black_box
+    >>> from epsaudit import black_box
     >>> outputs = black_box(lambda data, rng: 1 / 0)(()).sample(7, np.random.default_rng(0))
     >>> refuse_if_all_failed("mine", [outputs, np.zeros(3)])
     >>> refuse_if_all_failed("mine", [outputs, outputs])
     Traceback (most recent call last):
     ...
-    audit.errors.AuditError: Nothing was tested: each of the first 14 runs of mine, on both datasets, raised \
+    epsaudit.errors.AuditError: Nothing was tested: each of the first 14 runs of mine, on both datasets, raised \
 ZeroDivisionError: division by zero.
     """
     first: Raised | TimedOut | None = None

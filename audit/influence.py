@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from audit.claims import Claim
-from audit.errors import AuditError
-from audit.exact import exact_parameter, knows_law
-from audit.mechanism import Mechanism
-from audit.neighbours import DatasetPair
+from epsaudit.claims import Claim
+from epsaudit.errors import AuditError
+from epsaudit.exact import exact_parameter, knows_law
+from epsaudit.mechanism import Mechanism
+from epsaudit.neighbours import DatasetPair
 
 _SAME = 1e-9  # parameters closer than this, relatively, are equal: quadrature promises no more
 
@@ -26,14 +26,14 @@ def most_influential(
 ) -> DatasetPair:
     """Return the candidate pair on which the exact parameter of the claim is greatest.
 
-    Candidates come from a generator such as `audit.neighbours.leave_one_out`; they are taken one at a time and
+    Candidates come from a generator such as `epsaudit.neighbours.leave_one_out`; they are taken one at a time and
     only the best is kept. Datasets that successive pairs share are prepared once, and a pair whose two laws were
     seen before is not computed again, so that a survey of thousands costs as many laws as it has distinct answers.
 
     Parameters
     ----------
     mechanism : Mechanism
-        Must know its output laws on every candidate, in a form that `audit.exact.knows_law` accepts.
+        Must know its output laws on every candidate, in a form that `epsaudit.exact.knows_law` accepts.
     candidates : iterable of DatasetPair
         At least one. Of equal ones, to nine digits, the first wins.
     claim : Claim, optional
@@ -52,9 +52,9 @@ def most_influential(
 
     Examples
     --------
-    >>> from audit.neighbours import leave_one_out
-    >>> from mechanisms.down_sensitivity import ShiftedInverseSensitivity
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.neighbours import leave_one_out
+    >>> from epsaudit.mechanisms.down_sensitivity import ShiftedInverseSensitivity
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = ShiftedInverseSensitivity(Maximum((0, 1, 2, 3)), epsilon=1.0)
     >>> print(most_influential(mechanism, leave_one_out((0,) * 20 + (1,) * 9 + (3,))))
     30 persons against all but one with 3

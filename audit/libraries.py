@@ -1,7 +1,7 @@
 """What `epsaudit audit --library` audits: mechanisms of released libraries, each version in an environment of its own.
 
 A package contributes libraries through the entry-point group ``epsaudit.libraries``; each entry point is a function
-without arguments that returns them. They are apart from `audit.registry`, because auditing them installs software.
+without arguments that returns them. They are apart from `epsaudit.registry`, because auditing them installs software.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from audit.claims import Claim
-from audit.errors import AuditError
-from audit.registry import Entry, Expected, collected
+from epsaudit.claims import Claim
+from epsaudit.errors import AuditError
+from epsaudit.registry import Entry, Expected, collected
 
 
 class Listed(Protocol):
@@ -68,7 +68,7 @@ class Library:
 
 
 def libraries() -> dict[str, Library]:
-    """Collect every library that installed packages register, by name; see `audit.registry.collected`."""
+    """Collect every library that installed packages register, by name; see `epsaudit.registry.collected`."""
     found: dict[str, Library] = collected("epsaudit.libraries", "libraries")
     return found
 

@@ -1,7 +1,7 @@
 """The two protocols that the harness runs, and adapters that make any function one of them.
 
 A mechanism is a function from datasets to output distributions. What enters here is a reference implementation, a
-plain function or a third-party call; what leaves is something that `audit.sampling` can draw from by the million.
+plain function or a third-party call; what leaves is something that `epsaudit.sampling` can draw from by the million.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.claims import Claim
-from audit.errors import AuditError, finite_at_least
-from audit.neighbours import Adjacency, DatasetPair
-from audit.randomness import carries_a_generator
+from epsaudit.claims import Claim
+from epsaudit.errors import AuditError, finite_at_least
+from epsaudit.neighbours import Adjacency, DatasetPair
+from epsaudit.randomness import carries_a_generator
 
 Outputs = NDArray[Any]
 
@@ -33,7 +33,7 @@ Outputs = NDArray[Any]
 class OutputDistribution(Protocol):
     """The law of a mechanism's output on one dataset, prepared so that sampling is cheap.
 
-    A distribution that knows its law says so by further members, which `audit.exact` reads; see there.
+    A distribution that knows its law says so by further members, which `epsaudit.exact` reads; see there.
     """
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
@@ -188,7 +188,7 @@ def black_box(
         owns its randomness, in which case results say that they are not reproducible from the seed. An output may
         be a number (also complex, a Decimal or a Fraction), a string, bytes, a date or time, None, an array of
         numbers, or a tuple, list, set or mapping of these; a member of an Enum counts as the string 'Class.NAME'.
-        `audit.witnesses.atoms` says which outputs count as one. An exception is an outcome, ``sys.exit`` included. A
+        `epsaudit.witnesses.atoms` says which outputs count as one. An exception is an outcome, ``sys.exit`` included. A
         second argument with a default, unless that is None or a generator, is left at it: it is no rng.
     claim, adjacency, pairs, name : optional
         As on `Mechanism`. ``adjacency=None`` means that the caller vouches for the pairs.
@@ -208,7 +208,7 @@ def black_box(
 
     Examples
     --------
-    >>> from audit import PureDP
+    >>> from epsaudit import PureDP
     >>> def noisy_count(dataset, rng):
     ...     return len(dataset) + rng.laplace(scale=1.0)
     >>> mechanism = black_box(noisy_count, claim=PureDP(1.0))
@@ -247,7 +247,7 @@ def vectorized(
 
     Examples
     --------
-    >>> from audit import PureDP
+    >>> from epsaudit import PureDP
     >>> counter = vectorized(lambda data, size, rng: len(data) + rng.laplace(size=size), claim=PureDP(1.0))
     >>> counter((7, 8)).sample(4, np.random.default_rng(0)).shape
     (4,)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.errors import AuditError, finite_at_least
+from epsaudit.errors import AuditError, finite_at_least
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from audit.mechanism import Items, Outputs, Raised, TimedOut
-from audit.witnesses.atoms import atom_from_json, atom_to_json
+from epsaudit.mechanism import Items, Outputs, Raised, TimedOut
+from epsaudit.witnesses.atoms import atom_from_json, atom_to_json
 
 PLAIN = (str, int, bool, type(None), float, Raised, TimedOut)
 

@@ -21,7 +21,7 @@ import cloudpickle
 import joblib
 from joblib.parallel import get_active_backend
 
-from audit.errors import AuditError
+from epsaudit.errors import AuditError
 
 FEW_RUNS = 20_000
 """Not worth a second worker, unless one is asked for."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 
-from audit.certificates import Counts
-from audit.errors import AuditError
-from audit.one_run import OneRunResult
-from audit.one_run.counts import check_method
-from audit.results import AuditResult
-from audit.sequential import SequentialResult
-from audit.sequential.record import Play
-from audit.witnesses import Witness
+from epsaudit.certificates import Counts
+from epsaudit.errors import AuditError
+from epsaudit.one_run import OneRunResult
+from epsaudit.one_run.counts import check_method
+from epsaudit.results import AuditResult
+from epsaudit.sequential import SequentialResult
+from epsaudit.sequential.record import Play
+from epsaudit.witnesses import Witness
 
 
 def impossible(result: AuditResult | SequentialResult | OneRunResult) -> list[str]:
@@ -24,7 +24,7 @@ def impossible(result: AuditResult | SequentialResult | OneRunResult) -> list[st
     Examples
     --------
     >>> import dataclasses
-    >>> from audit import PureDP, audit_scores
+    >>> from epsaudit import PureDP, audit_scores
     >>> result = audit_scores([True, False] * 10, range(20), claim=PureDP(1.0))
     >>> impossible(result), impossible(dataclasses.replace(result, confidence=0.2))
     ([], ['The confidence is 0.2; it must be at least 0.5 and below 1.'])

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from audit.claims import Claim
-    from audit.mechanism import Mechanism
-    from audit.neighbours import Adjacency, DatasetPair
-    from audit.sequential import SequentialResult
+    from epsaudit.claims import Claim
+    from epsaudit.mechanism import Mechanism
+    from epsaudit.neighbours import Adjacency, DatasetPair
+    from epsaudit.sequential import SequentialResult
 
 RUNS = 100_000
 FALSE_ALARM = 1e-6
@@ -219,7 +219,9 @@ class PrivacyAudit:
         seconds: float | None,
         false_alarm: float | None,
     ) -> tuple[SequentialResult, _Terms]:
-        from audit.sequential import audit_sequentially  # a second to import, which other people's tests need not pay
+        from epsaudit.sequential import (
+            audit_sequentially,  # a second to import, which other people's tests need not pay
+        )
 
         self._checks += 1
         terms = self._terms(runs, seconds, false_alarm)
@@ -238,7 +240,7 @@ class PrivacyAudit:
 
     def _terms(self, runs: int | None, seconds: float | None, false_alarm: float | None) -> _Terms:
         """The call's terms before the marker's before the command line's; the least false alarms of all."""
-        from audit.errors import AuditError
+        from epsaudit.errors import AuditError
 
         config, node = self._request.config, self._request.node
         marker = node.get_closest_marker("privacy_audit")
@@ -297,7 +299,7 @@ class PrivacyAudit:
         return f"{result.mechanism} leaks more than its claim of {result.claim}.\n{self._details(result, terms)}"
 
     def _details(self, result: SequentialResult, terms: _Terms) -> str:
-        from audit.reporting.numbers import lower
+        from epsaudit.reporting.numbers import lower
 
         symbol, alarm = result.claim.symbol, f"{terms.false_alarm:.2g}"
         above = ">" if result.violates_claim else ">="  # what is refuted is not attained either
@@ -337,7 +339,7 @@ def _entry(name: str, text: str) -> str:
 
 
 def _mechanism(mechanism: Any, adjacency: Adjacency | None) -> Mechanism:
-    from audit.mechanism import Mechanism, black_box, vectorized
+    from epsaudit.mechanism import Mechanism, black_box, vectorized
 
     if isinstance(mechanism, Mechanism) or not callable(mechanism):
         return mechanism  # type: ignore[no-any-return]  # what is no mechanism, the audit says
@@ -364,8 +366,8 @@ def _takes_size(function: Callable[..., Any]) -> bool:
 
 
 def _claim(claim: Claim | None, epsilon: float | None, delta: float) -> Claim | None:
-    from audit.claims import ApproxDP, PureDP
-    from audit.errors import AuditError
+    from epsaudit.claims import ApproxDP, PureDP
+    from epsaudit.errors import AuditError
 
     if epsilon is None:
         if delta:
@@ -377,8 +379,8 @@ def _claim(claim: Claim | None, epsilon: float | None, delta: float) -> Claim | 
 
 
 def _pairs(pairs: Any) -> Sequence[DatasetPair] | None:
-    from audit.errors import AuditError
-    from audit.neighbours import DatasetPair
+    from epsaudit.errors import AuditError
+    from epsaudit.neighbours import DatasetPair
 
     if pairs is None:
         return None
@@ -409,7 +411,7 @@ def _confidence(false_alarm: float) -> float:
 
 def _option(config: pytest.Config, name: str) -> Any:
     """The command line's value, or the ini file's, or None; a usage error for what it cannot be."""
-    from audit.errors import AuditError
+    from epsaudit.errors import AuditError
 
     key = f"privacy_{name.replace('-', '_')}"
     text, what = config.getoption(key), f"--privacy-{name}"
@@ -431,8 +433,8 @@ def _number(text: str) -> Any:
 
 def _read(name: str, value: Any, what: str) -> Any:
     """Return a number of runs or of seconds, a seed or a probability; raise `AuditError` for what is none."""
-    from audit.auditor import LEAST_TRIALS
-    from audit.errors import AuditError, finite_at_least, fraction, whole_at_least
+    from epsaudit.auditor import LEAST_TRIALS
+    from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
 
     if name == "runs":
         return whole_at_least(value, LEAST_TRIALS, what)

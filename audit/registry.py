@@ -17,10 +17,10 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import cloudpickle
 
-from audit.claims import Claim
-from audit.errors import AuditError
-from audit.mechanism import Mechanism
-from audit.neighbours import DatasetPair
+from epsaudit.claims import Claim
+from epsaudit.errors import AuditError
+from epsaudit.mechanism import Mechanism
+from epsaudit.neighbours import DatasetPair
 
 Expected = Literal["consistent", "violated"]
 
@@ -46,7 +46,7 @@ class Entry:
     reason : str
         For a broken twin: in one line, what is wrong.
     witnesses : 'auto' or 'all'
-        As for `audit.audit`: 'all' for a claim about an implementation to the last bit.
+        As for `epsaudit.audit`: 'all' for a claim about an implementation to the last bit.
     """
 
     name: str
@@ -145,8 +145,8 @@ def _own(name: str, by_value: bool) -> Entry:
         return found
     if not isinstance(found, Mechanism):
         raise AuditError(
-            f"{name!r} is a {type(found).__name__}, not a mechanism; wrap a function by audit.black_box or "
-            "audit.vectorized."
+            f"{name!r} is a {type(found).__name__}, not a mechanism; wrap a function by epsaudit.black_box or "
+            "epsaudit.vectorized."
         )
     if not isinstance(found.claim, Claim):
         raise AuditError(f"{name!r} has no claim to audit; give it one, for instance claim=PureDP(1.0).")

@@ -1,6 +1,6 @@
 """What an audit found: an immutable record that keeps its counts, recomputes its bounds, and goes to JSON and back.
 
-Counts and choices enter, sentences and files leave. Rendering many results is the business of `audit.reporting`.
+Counts and choices enter, sentences and files leave. Rendering many results is the business of `epsaudit.reporting`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from audit import claims
-from audit.certificates import Certificate, Counts, certificate_from_json, reach, runs_to_reach
-from audit.claims import Claim
-from audit.errors import AuditError
-from audit.provenance import execution
-from audit.registry import Expected
-from audit.reporting.numbers import lower, percent
-from audit.witnesses import Witness, witness_from_json
+from epsaudit import claims
+from epsaudit.certificates import Certificate, Counts, certificate_from_json, reach, runs_to_reach
+from epsaudit.claims import Claim
+from epsaudit.errors import AuditError
+from epsaudit.provenance import execution
+from epsaudit.registry import Expected
+from epsaudit.reporting.numbers import lower, percent
+from epsaudit.witnesses import Witness, witness_from_json
 
 SCHEMA = 1
 
@@ -61,7 +61,7 @@ class AuditResult:
     expected : 'consistent', 'violated' or None
         The verdict that theory expects, where somebody said.
     families : 'auto', 'all' or 'own'
-        Where candidate events came from: the argument ``witnesses`` of `audit.audit`, 'own' for a list of families.
+        Where candidate events came from: the argument ``witnesses`` of `epsaudit.audit`, 'own' for a list of families.
     provenance : dict
         Versions of what computed the result, and its commit.
     seconds : float

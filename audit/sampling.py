@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.blocks import joined, plain
-from audit.certificates import Counts
-from audit.chunks import BLOCK, Chunk, Record, Stage, Tally, certification_chunks, stream, training_chunks
-from audit.errors import AuditError, whole_at_least
-from audit.mechanism import Mechanism, OutputDistribution, Outputs, TakesTurns, as_outputs
-from audit.neighbours import DatasetPair
-from audit.parallel import Workers
-from audit.witnesses import Witness
+from epsaudit.blocks import joined, plain
+from epsaudit.certificates import Counts
+from epsaudit.chunks import BLOCK, Chunk, Record, Stage, Tally, certification_chunks, stream, training_chunks
+from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.mechanism import Mechanism, OutputDistribution, Outputs, TakesTurns, as_outputs
+from epsaudit.neighbours import DatasetPair
+from epsaudit.parallel import Workers
+from epsaudit.witnesses import Witness
 
 Sides = tuple[OutputDistribution, OutputDistribution]
 """M(x) and M(x')."""
@@ -88,7 +88,7 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
     except (Exception, SystemExit) as error:
         raise AuditError(
             f"The mechanism raised {type(error).__name__} ({error}) while drawing {size} outputs. Wrap a function that "
-            "makes one output a call in audit.black_box to have exceptions counted as outcomes."
+            "makes one output a call in epsaudit.black_box to have exceptions counted as outcomes."
         ) from error
     if not isinstance(outputs, np.ndarray) or outputs.ndim == 0 or len(outputs) != size:
         shape = getattr(outputs, "shape", None)
@@ -110,7 +110,7 @@ def draw_by_coins(
 
     Examples
     --------
-    >>> from audit import black_box
+    >>> from epsaudit import black_box
     >>> calls = iter(range(9))
     >>> sides = tuple(map(black_box(lambda data, rng: (data, next(calls))), "ab"))
     >>> on_a, on_b = draw_by_coins(sides, np.array([0, 1, 1, 0]), np.random.default_rng(0))
@@ -229,7 +229,7 @@ def replay(mechanism: Mechanism, pair: DatasetPair, seed: int, key: tuple[int, .
 
     Examples
     --------
-    >>> from audit import vectorized
+    >>> from epsaudit import vectorized
     >>> noise = vectorized(lambda data, size, rng: data + rng.laplace(size=size))
     >>> [len(block) for block in replay(noise, DatasetPair(0, 1), seed=7, key=(1, 3), size=4096)]
     [2051, 2045]
@@ -274,7 +274,7 @@ def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Output
             return
         except AuditError as error:
             raise AuditError(
-                f"{error} This was in {chunk.stage}; audit.sampling.replay(mechanism, pair, seed={seed}, "
+                f"{error} This was in {chunk.stage}; epsaudit.sampling.replay(mechanism, pair, seed={seed}, "
                 f"key={chunk.key}, size={chunk.size}) draws it again."
             ) from error
         yield side, block

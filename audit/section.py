@@ -14,14 +14,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from audit.certificates import certificate_from_json
-from audit.chunks import Chunk, Tally
-from audit.errors import AuditError
-from audit.mechanism import Outputs
-from audit.outputs import outputs_from_json, outputs_to_json
-from audit.results import AuditResult
-from audit.training import Training
-from audit.witnesses import Choice, witness_from_json
+from epsaudit.certificates import certificate_from_json
+from epsaudit.chunks import Chunk, Tally
+from epsaudit.errors import AuditError
+from epsaudit.mechanism import Outputs
+from epsaudit.outputs import outputs_from_json, outputs_to_json
+from epsaudit.results import AuditResult
+from epsaudit.training import Training
+from epsaudit.witnesses import Choice, witness_from_json
 
 SENSELESS = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, EOFError)
 """What reading a record raises that says nothing; `AuditError` is one, too."""
@@ -37,7 +37,7 @@ WORTH_WRITING = 50
 
 
 class File(Protocol):
-    """The file that a section is part of; see `audit.checkpoint.Checkpoint`."""
+    """The file that a section is part of; see `epsaudit.checkpoint.Checkpoint`."""
 
     path: Path
 
@@ -49,7 +49,7 @@ class File(Protocol):
 
 
 class Section:
-    """What a checkpoint holds of one audit, and where its finished chunks go; a `Record` of `audit.chunks`."""
+    """What a checkpoint holds of one audit, and where its finished chunks go; a `Record` of `epsaudit.chunks`."""
 
     def __init__(self, file: File, name: str) -> None:
         self.name = name

@@ -10,9 +10,9 @@ import importlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from audit.errors import AuditError
-from audit.registry import collected
-from audit.reporting.studies import run
+from epsaudit.errors import AuditError
+from epsaudit.registry import collected
+from epsaudit.reporting.studies import run
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Study:
     module : str
         Importable name of a module with ``main(out: Path, seed: int, quick: bool) -> None``, which writes data.csv,
         data.json, table.tex, figures as PNG and PDF into the folder ``out``: the same data for the same seed. See
-        `audit.reporting.studies` for what helps.
+        `epsaudit.reporting.studies` for what helps.
     summary : str
         In one line, what is measured.
     """
@@ -47,6 +47,6 @@ class Study:
 
 
 def studies() -> dict[str, Study]:
-    """Collect every installed study by name; see `audit.registry.collected`."""
+    """Collect every installed study by name; see `epsaudit.registry.collected`."""
     found: dict[str, Study] = collected("epsaudit.experiments", "studies")
     return found

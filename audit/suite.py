@@ -12,15 +12,15 @@ from collections.abc import Iterator, Sequence
 
 import joblib
 
-from audit.auditor import audit, checked_claim, checked_pairs, identity
-from audit.checkpoint import Checkpoint
-from audit.errors import fraction
-from audit.parallel import jobs_to_use
-from audit.provenance import command, provenance
-from audit.registry import Entry
-from audit.results import AuditResult
-from audit.sampling import ProgressCallback
-from audit.section import Section
+from epsaudit.auditor import audit, checked_claim, checked_pairs, identity
+from epsaudit.checkpoint import Checkpoint
+from epsaudit.errors import fraction
+from epsaudit.parallel import jobs_to_use
+from epsaudit.provenance import command, provenance
+from epsaudit.registry import Entry
+from epsaudit.results import AuditResult
+from epsaudit.sampling import ProgressCallback
+from epsaudit.section import Section
 
 
 def run(
@@ -44,13 +44,13 @@ def run(
     entries : sequence of Entry
         What to audit.
     trials, n_jobs
-        As for `audit.audit`, for each entry.
+        As for `epsaudit.audit`, for each entry.
     family_confidence : float
         Confidence of all bounds together.
     seed : int
         Seed of the suite; see `entry_seed`.
     progress : callable, optional
-        As for `audit.audit`; not called where entries run side by side.
+        As for `epsaudit.audit`; not called where entries run side by side.
     checkpoint : Checkpoint, optional
         What `checkpointed` opened, with these entries, trials and confidence; its seed takes the place of ``seed``.
     """

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from audit.blocks import numeric
-from audit.chunks import BLOCK, Stage
-from audit.claims import Claim
-from audit.errors import AuditError
-from audit.mechanism import Outputs
-from audit.sampling import Sides, training_outputs
-from audit.witnesses import (
+from epsaudit.blocks import numeric
+from epsaudit.chunks import BLOCK, Stage
+from epsaudit.claims import Claim
+from epsaudit.errors import AuditError
+from epsaudit.mechanism import Outputs
+from epsaudit.sampling import Sides, training_outputs
+from epsaudit.witnesses import (
     Choice,
     Contender,
     Family,
@@ -46,7 +46,7 @@ WORTH_A_REHEARSAL = 1.03
 """How much more than the best pair another must promise, seen with hardly any caution, to be rehearsed beside it."""
 
 Draw = Callable[..., tuple[Outputs, Outputs]]
-"""As `audit.sampling.training_outputs`, with what else that takes filled in."""
+"""As `epsaudit.sampling.training_outputs`, with what else that takes filled in."""
 
 
 @dataclass(frozen=True)

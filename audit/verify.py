@@ -11,14 +11,14 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from audit import compare
-from audit.auditor import audit
-from audit.errors import AuditError
-from audit.one_run import OneRunResult
-from audit.possible import impossible
-from audit.registry import Entry
-from audit.results import AuditResult
-from audit.sequential import SequentialResult
+from epsaudit import compare
+from epsaudit.auditor import audit
+from epsaudit.errors import AuditError
+from epsaudit.one_run import OneRunResult
+from epsaudit.possible import impossible
+from epsaudit.registry import Entry
+from epsaudit.results import AuditResult
+from epsaudit.sequential import SequentialResult
 
 TOLERANCE = 1e-9
 """Relative difference that another version of scipy may make."""
@@ -72,11 +72,11 @@ def recompute(stored: dict[str, Any]) -> Verification:
     Parameters
     ----------
     stored : dict
-        A result's JSON object, as `audit.results.read` returns them.
+        A result's JSON object, as `epsaudit.results.read` returns them.
 
     Examples
     --------
-    >>> from audit import DatasetPair, PureDP, vectorized
+    >>> from epsaudit import DatasetPair, PureDP, vectorized
     >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0),
     ...                    pairs=[DatasetPair(0, 1)])
     >>> stored = audit(noisy, trials=5000, seed=1).to_json()
@@ -108,11 +108,11 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
     entry : Entry
         Today's mechanism and its pairs.
     n_jobs : int, optional
-        Parallel workers, as for `audit.audit`.
+        Parallel workers, as for `epsaudit.audit`.
     """
     before = rebuild(stored)
     if not isinstance(before, AuditResult):
-        raise AuditError(f"{before.mechanism} was not audited by audit.audit; it can be recomputed, not run again.")
+        raise AuditError(f"{before.mechanism} was not audited by epsaudit.audit; it can be recomputed, not run again.")
     if not before.reproducible:
         return _recount(before, entry, n_jobs)
     if before.families == "own":

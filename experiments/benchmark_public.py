@@ -1,9 +1,9 @@
 """The public benchmark: our bounds beside the exact values, an oracle's, and the best that others have published.
 
-Run ``python -m experiments.benchmark_public``. What to expect: with a hundredth of DP-Sniper's runs, at 95 % confidence
-in place of 90 %, about the bound of an oracle that knows the best events and spends every run on certification.
-``--runs 43000000 --only 'sparse vector 3' --out ...`` gives rows that fall short a tenth. Shares of the oracle's bound
-on all mechanisms are in `experiments.sight`.
+Run ``python -m epsaudit.experiments.benchmark_public``. What to expect: with a hundredth of DP-Sniper's runs, at 95 %
+confidence in place of 90 %, about the bound of an oracle that knows the best events and spends every run on
+certification. ``--runs 43000000 --only 'sparse vector 3' --out ...`` gives rows that fall short a tenth. Shares of the
+oracle's bound on all mechanisms are in `epsaudit.experiments.sight`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from audit import audit
-from audit.reporting.columns import Column
-from audit.reporting.studies import print_table, run, write_data, write_figure, write_json, write_table
-from audit.reporting.style import BLUE, GREEN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
-from experiments.benchmark_rows import Row, rows
-from experiments.oracle import oracle_bound, tails_of
+from epsaudit import audit
+from epsaudit.experiments.benchmark_rows import Row, rows
+from epsaudit.experiments.oracle import oracle_bound, tails_of
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.studies import print_table, run, write_data, write_figure, write_json, write_table
+from epsaudit.reporting.style import BLUE, GREEN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 
 CONFIDENCE = 0.95
 RUNS = 4_300_000

@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from audit import Mechanism
-from audit.neighbours import DatasetPair
-from mechanisms.additive import Laplace
-from mechanisms.broken.sparse_vector import SparseVector3, SparseVector4, SparseVector5, SparseVector6
-from mechanisms.broken.vectors import NoisyHistogramUpsideDown, SideBySide, ValueOfMax
-from mechanisms.geometric import TruncatedGeometric
-from mechanisms.rappor import Rappor
-from mechanisms.sparse_vector import NumericalSparseVector, SparseVector1, SparseVector2
-from mechanisms.vectors import IndexOfMax, NoisyHistogram, ParallelLaplace, RunningSums
+from epsaudit import Mechanism
+from epsaudit.mechanisms.additive import Laplace
+from epsaudit.mechanisms.broken.sparse_vector import SparseVector3, SparseVector4, SparseVector5, SparseVector6
+from epsaudit.mechanisms.broken.vectors import NoisyHistogramUpsideDown, SideBySide, ValueOfMax
+from epsaudit.mechanisms.geometric import TruncatedGeometric
+from epsaudit.mechanisms.rappor import Rappor
+from epsaudit.mechanisms.sparse_vector import NumericalSparseVector, SparseVector1, SparseVector2
+from epsaudit.mechanisms.vectors import IndexOfMax, NoisyHistogram, ParallelLaplace, RunningSums
+from epsaudit.neighbours import DatasetPair
 
 EPSILON = 0.1
 LOW_HIGH = ((0,) * 5 + (1,) * 5, (1,) * 5 + (0,) * 5)

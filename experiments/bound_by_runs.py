@@ -5,7 +5,7 @@ does better on average. Expected: a bound that comes within a few per cent of th
 there is one good event to find (Laplace, randomised response), and later for (epsilon, delta), where the best event is
 rare; and a gap to the exact value that shrinks as one over the square root of the runs.
 
-Run ``python -m experiments.bound_by_runs``; the same seed gives the same data.
+Run ``python -m epsaudit.experiments.bound_by_runs``; the same seed gives the same data.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any
 import joblib
 import numpy as np
 
-from audit import ApproxDP, AuditResult, Claim, Mechanism, PureDP, audit
-from audit.reporting.columns import Column
-from audit.reporting.paths import bound_against_runs
-from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
-from audit.suite import entry_seed
-from experiments.benchmark import oracle
-from mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
-from mechanisms.response import RandomisedResponse
+from epsaudit import ApproxDP, AuditResult, Claim, Mechanism, PureDP, audit
+from epsaudit.experiments.benchmark import oracle
+from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
+from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.paths import bound_against_runs
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.suite import entry_seed
 
 CONFIDENCE = 0.95
 RUNS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)

@@ -9,7 +9,8 @@ optimal for pure DP, and that neither dominates: basic wins for few copies. The 
    those of the oracle, which is told the likelihood ratio of all 128 outputs.
 
 Exact values of randomised response are sums over a binomial law; those of Laplace noise are known to a relative 1e-6
-(`audit.exact.convolution`). Run ``python -m experiments.composition``; some minutes, a few seconds with ``--quick``.
+(`epsaudit.exact.convolution`). Run ``python -m epsaudit.experiments.composition``; some minutes, a few seconds with
+``--quick``.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from audit import ApproxDP, audit, exact
-from audit.conversions import zcdp_to_epsilon
-from audit.reporting.columns import Column
-from audit.reporting.numbers import count, percent
-from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
-from audit.reporting.style import BLUE, GREEN, MARKERS, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
-from audit.suite import entry_seed
-from audit.witnesses import Oracle
-from mechanisms.additive import Laplace
-from mechanisms.base import Reference
-from mechanisms.composition import Sequential
-from mechanisms.response import RandomisedResponse
+from epsaudit import ApproxDP, audit, exact
+from epsaudit.conversions import zcdp_to_epsilon
+from epsaudit.mechanisms.additive import Laplace
+from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.composition import Sequential
+from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.numbers import count, percent
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.reporting.style import BLUE, GREEN, MARKERS, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.suite import entry_seed
+from epsaudit.witnesses import Oracle
 
 EPSILON, DELTA, CONFIDENCE = 0.1, 1e-6, 0.95
 COPIES = (1, 2, 8, 32, 128)

@@ -8,7 +8,7 @@ conversions are tight, that randomised response attains them, and that Laplace n
    shuffling and groups.
 3. Two claims refuted in rho: the exponential mechanism's epsilon^2/8 made for permute-and-flip, and for Laplace noise.
 
-Run ``python -m experiments.conversions``; two minutes, seconds with ``--quick``.
+Run ``python -m epsaudit.experiments.conversions``; two minutes, seconds with ``--quick``.
 """
 
 from __future__ import annotations
@@ -20,25 +20,35 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from audit import ZCDP, GaussianDP, RenyiDP, audit
-from audit.claims import Claim
-from audit.conversions import laplace_renyi, pure_to_gaussian, pure_to_renyi, pure_to_zcdp
-from audit.reporting.columns import Column
-from audit.reporting.numbers import count, percent
-from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
-from audit.reporting.style import BLUE, GREEN, ONE_COLUMN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
-from audit.suite import entry_seed
-from mechanisms.additive import Gaussian, Laplace
-from mechanisms.analysts import Doubler
-from mechanisms.base import Reference
-from mechanisms.broken.additive import LaplaceAsBoundedRange
-from mechanisms.broken.selection import PermuteAndFlipAsBoundedRange
-from mechanisms.budgets import TotalFilter
-from mechanisms.composition import Sequential
-from mechanisms.groups import GroupCounts
-from mechanisms.interactive import Interaction
-from mechanisms.response import RandomisedResponse
-from mechanisms.shuffling import ShuffledResponse
+from epsaudit import ZCDP, GaussianDP, RenyiDP, audit
+from epsaudit.claims import Claim
+from epsaudit.conversions import laplace_renyi, pure_to_gaussian, pure_to_renyi, pure_to_zcdp
+from epsaudit.mechanisms.additive import Gaussian, Laplace
+from epsaudit.mechanisms.analysts import Doubler
+from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.broken.additive import LaplaceAsBoundedRange
+from epsaudit.mechanisms.broken.selection import PermuteAndFlipAsBoundedRange
+from epsaudit.mechanisms.budgets import TotalFilter
+from epsaudit.mechanisms.composition import Sequential
+from epsaudit.mechanisms.groups import GroupCounts
+from epsaudit.mechanisms.interactive import Interaction
+from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.mechanisms.shuffling import ShuffledResponse
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.numbers import count, percent
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.reporting.style import (
+    BLUE,
+    GREEN,
+    ONE_COLUMN,
+    PURPLE,
+    TWO_COLUMNS,
+    VERMILION,
+    blank,
+    legend_below,
+    styled,
+)
+from epsaudit.suite import entry_seed
 
 CONFIDENCE = 0.95
 EPSILONS = {0.5: VERMILION, 1.0: GREEN, 2.0: BLUE}

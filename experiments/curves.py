@@ -5,7 +5,7 @@ tangent of the privacy profile. Expected: for a mechanism that keeps its claim b
 with half the noise the claim's curve runs through the excluded region. One event says little about the rest of a
 curve: the excluded region of a Gaussian at (1, 1e-5) lies far from the claim's curve except at the tested point.
 
-Run ``python -m experiments.curves``; the same seed gives the same data.
+Run ``python -m epsaudit.experiments.curves``; the same seed gives the same data.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from audit import AuditResult, Claim, GaussianDP, Mechanism, audit
-from audit.exact import PrivacyProfile
-from audit.reporting.columns import Column
-from audit.reporting.curves import allowed_trade_off, certified_profile, privacy_profile, trade_off
-from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
-from audit.suite import entry_seed
-from mechanisms.additive import Gaussian, Laplace
-from mechanisms.broken.additive import LaplaceHalfNoise
+from epsaudit import AuditResult, Claim, GaussianDP, Mechanism, audit
+from epsaudit.exact import PrivacyProfile
+from epsaudit.mechanisms.additive import Gaussian, Laplace
+from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.curves import allowed_trade_off, certified_profile, privacy_profile, trade_off
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.suite import entry_seed
 
 CONFIDENCE = 0.95
 GAUSSIAN = Gaussian(1.0, 1e-5)

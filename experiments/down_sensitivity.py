@@ -11,7 +11,8 @@ The source claims, and this study expects:
    (Theorem 6). Expected: constants decide at every |Y| that fits into 64 bits; the crossovers are computed.
 4. Figure 1: the loss of the maximum on a dataset shaped as Binomial(5, 1/2).
 
-Run ``python -m experiments.down_sensitivity --out results/down-sensitivity``; the same seed gives the same files.
+Run ``python -m epsaudit.experiments.down_sensitivity --out results/down-sensitivity``; the same seed gives the same
+files.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv
 
-from audit import audit, exact
-from audit.reporting.columns import Column
-from audit.reporting.studies import run_as_script, write_json, write_table
-from audit.results import write_whole
-from experiments.down_sensitivity_figures import draw_loss, draw_tau
-from experiments.down_sensitivity_tau import BETA, crossovers, tau_rows
-from mechanisms.broken.down_sensitivity import (
+from epsaudit import audit, exact
+from epsaudit.experiments.down_sensitivity_figures import draw_loss, draw_tau
+from epsaudit.experiments.down_sensitivity_tau import BETA, crossovers, tau_rows
+from epsaudit.mechanisms.broken.down_sensitivity import (
     PublishedBinarySearch,
     PublishedConcentratedSearch,
     SearchOfStrictLoss,
     ShiftedInverseWithoutRepair,
 )
-from mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
-from mechanisms.interior_point import InteriorPoint
-from mechanisms.queries import Maximum, MonotoneQuery, Total
-from mechanisms.tolerant_search import TolerantSearch
+from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
+from epsaudit.mechanisms.interior_point import InteriorPoint
+from epsaudit.mechanisms.queries import Maximum, MonotoneQuery, Total
+from epsaudit.mechanisms.tolerant_search import TolerantSearch
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.studies import run_as_script, write_json, write_table
+from epsaudit.results import write_whole
 
 FIGURE_1 = (0,) + (1,) * 5 + (2,) * 10 + (3,) * 10 + (4,) * 5 + (5,)
 CONFIDENCE = 0.999

@@ -1,6 +1,6 @@
 """The two figures of the down sensitivity study: the loss of the source's Figure 1, and tau against |Y|.
 
-Rows as `experiments.down_sensitivity` writes them enter, PNG and PDF files leave.
+Rows as `epsaudit.experiments.down_sensitivity` writes them enter, PNG and PDF files leave.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from audit.reporting.studies import write_figure
-from audit.reporting.style import ONE_COLUMN, blank, legend_below, styled
+from epsaudit.reporting.studies import write_figure
+from epsaudit.reporting.style import ONE_COLUMN, blank, legend_below, styled
 
 Rows = list[dict[str, Any]]
 

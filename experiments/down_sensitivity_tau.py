@@ -14,9 +14,9 @@ from typing import Any
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from audit import GaussianDP
-from mechanisms.quasi_concave import best_plan, stage_over
-from mechanisms.tolerant_search import needed_rounds
+from epsaudit import GaussianDP
+from epsaudit.mechanisms.quasi_concave import best_plan, stage_over
+from epsaudit.mechanisms.tolerant_search import needed_rounds
 
 EPSILON, DELTA, BETA = 1.0, 1e-6, 0.05
 ERROR = 0.1

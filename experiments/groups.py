@@ -14,7 +14,7 @@ best Gaussian fit has mean 10,002.6 and standard deviation 2,995.1. What follows
 
 For 3, a rough calculation: an output y needs a noisy count of about sqrt(y sigma / r) once y is far out, so that the
 loss is that number over sigma^2 and -log density is y / (sigma r); the best y gives order^2 rho / 2.
-Run ``python -m experiments.groups``; some minutes.
+Run ``python -m epsaudit.experiments.groups``; some minutes.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from audit import ZCDP, RenyiDP, audit
-from audit.neighbours import DatasetPair
-from audit.reporting.columns import Column
-from audit.reporting.numbers import count, percent
-from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
-from audit.reporting.style import (
+from epsaudit import ZCDP, RenyiDP, audit
+from epsaudit.mechanisms.groups import GroupCounts, renyi_per_group
+from epsaudit.neighbours import DatasetPair
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.numbers import count, percent
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.reporting.style import (
     BLUE,
     GREEN,
     MARKERS,
@@ -43,8 +44,7 @@ from audit.reporting.style import (
     legend_below,
     styled,
 )
-from audit.suite import entry_seed
-from mechanisms.groups import GroupCounts, renyi_per_group
+from epsaudit.suite import entry_seed
 
 RHO, RELATIVE, SIZE, DRAWS, CONFIDENCE = 0.005, 0.3, 10_000, 1_000_000, 0.95
 COUNTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)

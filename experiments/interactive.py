@@ -10,7 +10,7 @@ they saw a leak. Transcripts are enumerated, so that the exact loss is known. Th
 3. An odometer for pure DP that no transcript's loss exceeds, and one for zCDP that is exceeded at any time with
    probability at most its delta.
 
-Run ``python -m experiments.interactive``; a minute or two.
+Run ``python -m epsaudit.experiments.interactive``; a minute or two.
 """
 
 from __future__ import annotations
@@ -22,16 +22,24 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from audit import ZCDP, PureDP, audit
-from audit.reporting.columns import Column
-from audit.reporting.numbers import count, percent
-from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
-from audit.reporting.style import BLUE, GREEN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
-from audit.suite import entry_seed
-from mechanisms.analysts import Doubler, Gambler, Interleaver, Repeater
-from mechanisms.broken.budgets import ForgetfulSubSessions, LateFilter
-from mechanisms.budgets import ConcentratedOdometer, Filter, Ledger, PureOdometer, SubSessions, TotalFilter, Unlimited
-from mechanisms.interactive import Analyst, Interaction
+from epsaudit import ZCDP, PureDP, audit
+from epsaudit.mechanisms.analysts import Doubler, Gambler, Interleaver, Repeater
+from epsaudit.mechanisms.broken.budgets import ForgetfulSubSessions, LateFilter
+from epsaudit.mechanisms.budgets import (
+    ConcentratedOdometer,
+    Filter,
+    Ledger,
+    PureOdometer,
+    SubSessions,
+    TotalFilter,
+    Unlimited,
+)
+from epsaudit.mechanisms.interactive import Analyst, Interaction
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.numbers import count, percent
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.reporting.style import BLUE, GREEN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.suite import entry_seed
 
 CONFIDENCE, ODOMETER_DELTA = 0.95, 0.05
 ANALYSTS: dict[str, Analyst] = {

@@ -5,7 +5,8 @@ The source ('Beyond Global Sensitivity via Inverse Sensitivity', differentialpri
 mechanism. Expected: it holds on every dataset, and by far, because few answers are as unlikely as the proof allows for;
 the other selectors, for which nothing is claimed here, do as well.
 
-Run ``python -m experiments.inverse_accuracy --out results/inverse-accuracy``; the same seed gives the same files.
+Run ``python -m epsaudit.experiments.inverse_accuracy --out results/inverse-accuracy``; the same seed gives the same
+files.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from audit.certificates import clopper_pearson_lower, clopper_pearson_upper
-from audit.reporting.columns import Column
-from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
-from audit.reporting.style import MARKERS, ONE_COLUMN, blank, legend_below, styled
-from experiments.data import anes96, answers
-from mechanisms.beyond import SELECTORS
-from mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
-from mechanisms.noisy_max import GapMax
+from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
+from epsaudit.experiments.data import anes96, answers
+from epsaudit.mechanisms.beyond import SELECTORS
+from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
+from epsaudit.mechanisms.noisy_max import GapMax
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.reporting.style import MARKERS, ONE_COLUMN, blank, legend_below, styled
 
 EPSILON = 1.0
 BETAS = (0.5, 0.1, 0.01)

@@ -1,7 +1,7 @@
 """Learning problems on real surveys, for DP-SGD: statsmodels' `fair` for a logistic model, `anes96` for a linear one.
 
-Records of `experiments.data` enter, features scaled by the questionnaire's own ranges leave: no constant is estimated
-from the data, so preparing them costs no privacy.
+Records of `epsaudit.experiments.data` enter, features scaled by the questionnaire's own ranges leave: no constant is
+estimated from the data, so preparing them costs no privacy.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from functools import cache
 
 import numpy as np
 
-from experiments.data import PARTIES, anes96, fair
-from mechanisms.dp_sgd import Records
+from epsaudit.experiments.data import PARTIES, anes96, fair
+from epsaudit.mechanisms.dp_sgd import Records
 
 
 @cache

@@ -1,10 +1,10 @@
 """Privacy bugs of released libraries, found again by audit: each affected version, each fixed one, each control.
 
-The table of reports is `experiments.libraries.corpus`. The study expects that every affected version is refuted and no
-other row is; all bounds hold together at 99.9 % (Bonferroni), so that a fixed version is refuted by chance with
-probability 1e-3 at most in the whole table. Every version runs in an environment of its own, which is built on demand
-from the package registry; a version that cannot be installed stands in the table with the reason, and the study ends
-with an error that names it.
+The table of reports is `epsaudit.experiments.libraries.corpus`. The study expects that every affected version is
+refuted and no other row is; all bounds hold together at 99.9 % (Bonferroni), so that a fixed version is refuted by
+chance with probability 1e-3 at most in the whole table. Every version runs in an environment of its own, which is built
+on demand from the package registry; a version that cannot be installed stands in the table with the reason, and the
+study ends with an error that names it.
 
 Libraries draw their own randomness: the same seed gives the same table up to chance, not the same counts. Every row
 has its result file ``audits/NAME.json``, which `epsaudit verify` recomputes. With ``quick`` nothing is installed or
@@ -21,17 +21,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from audit import AuditResult, audit
-from audit.errors import AuditError
-from audit.reporting.columns import Column
-from audit.reporting.escaping import markdown
-from audit.reporting.figure import certified_against_proven
-from audit.reporting.numbers import lower, percent, plain
-from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
-from audit.results import load, save, write_whole
-from audit.suite import entry_seed
-from experiments.libraries.corpus import Bug, Case, bugs
-from experiments.libraries.environments import NotInstalledError
+from epsaudit import AuditResult, audit
+from epsaudit.errors import AuditError
+from epsaudit.experiments.libraries.corpus import Bug, Case, bugs
+from epsaudit.experiments.libraries.environments import NotInstalledError
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.escaping import markdown
+from epsaudit.reporting.figure import certified_against_proven
+from epsaudit.reporting.numbers import lower, percent, plain
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.results import load, save, write_whole
+from epsaudit.suite import entry_seed
 
 STORED = Path(__file__).parents[1] / "results" / "library-bugs"
 TOGETHER = 0.999

@@ -8,7 +8,8 @@ the whole curve (f-DP, Mahloujifar, Melis and Chaudhuri 2025) certifies a mu who
 epsilon; that bounds epsilon only since the curve is known to be Gaussian. Many runs have no such gap, but train as
 often as there are canaries. All broken twins of DP-SGD are refuted in one run.
 
-Run ``python -m experiments.one_run --out results/one-run``, about two minutes; the same seed gives the same files.
+Run ``python -m epsaudit.experiments.one_run --out results/one-run``, about two minutes; the same seed gives the same
+files.
 """
 
 from __future__ import annotations
@@ -21,14 +22,8 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import track
 
-from audit import GaussianDP, PureDP, audit, audit_one_run
-from audit.one_run import Threshold
-from audit.one_run.planning import planned_guesses
-from audit.reporting.columns import Column
-from audit.reporting.studies import run_as_script, write_data, write_figure, write_json, write_table
-from audit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, styled
-from audit.results import SCHEMA
-from experiments.one_run_training import (
+from epsaudit import GaussianDP, PureDP, audit, audit_one_run
+from epsaudit.experiments.one_run_training import (
     CURVE,
     DELTA,
     EPSILONS,
@@ -39,9 +34,15 @@ from experiments.one_run_training import (
     median_row,
     training,
 )
-from mechanisms.additive import Gaussian
-from mechanisms.one_run import NoisyVectorSum, ResponsePerPerson
-from mechanisms.response import RandomisedResponse
+from epsaudit.mechanisms.additive import Gaussian
+from epsaudit.mechanisms.one_run import NoisyVectorSum, ResponsePerPerson
+from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.one_run import Threshold
+from epsaudit.one_run.planning import planned_guesses
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_json, write_table
+from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, styled
+from epsaudit.results import SCHEMA
 
 CONFIDENCE = 0.95
 MU = 1.0

@@ -16,20 +16,20 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from audit import ApproxDP, Claim, GaussianDP, audit, audit_one_run
-from audit.one_run import CanaryMechanism
-from audit.one_run.planning import planned_guesses
-from experiments.learning import affairs, leanings
-from mechanisms.broken.dp_sgd import (
+from epsaudit import ApproxDP, Claim, GaussianDP, audit, audit_one_run
+from epsaudit.experiments.learning import affairs, leanings
+from epsaudit.mechanisms.broken.dp_sgd import (
     ClippedAfterAveraging,
     NoiseDividedTwice,
     NoiseForgotten,
     SingleStratum,
     WithoutReplacement,
 )
-from mechanisms.canaries import ExampleCanaries, GradientCanaries, mislabelled
-from mechanisms.dp_sgd import DPSGD
-from mechanisms.dp_sgd_accounting import full_batch_mu
+from epsaudit.mechanisms.canaries import ExampleCanaries, GradientCanaries, mislabelled
+from epsaudit.mechanisms.dp_sgd import DPSGD
+from epsaudit.mechanisms.dp_sgd_accounting import full_batch_mu
+from epsaudit.one_run import CanaryMechanism
+from epsaudit.one_run.planning import planned_guesses
 
 FAIR = "fair, logistic"
 ANES96 = "anes96, linear"

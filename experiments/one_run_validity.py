@@ -1,8 +1,8 @@
 """Figures of merit of one-run audits: bounds above the truth, how sharp the formulas are, and the time of a large run.
 
-Run ``python -m experiments.one_run_validity [PART ...]``. Expected: at 95 % confidence at most 5 % of 2,000 seeded
-audits exceed the truth, and nearly 5 % where a mechanism attains its claim; no formula falls below the worst mechanism
-where a test rejects; DP-SGD with 10,000 canaries takes seconds.
+Run ``python -m epsaudit.experiments.one_run_validity [PART ...]``. Expected: at 95 % confidence at most 5 % of 2,000
+seeded audits exceed the truth, and nearly 5 % where a mechanism attains its claim; no formula falls below the worst
+mechanism where a test rejects; DP-SGD with 10,000 canaries takes seconds.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import joblib
 import numpy as np
 from scipy.stats import binom
 
-from audit import AuditError, GaussianDP, audit_one_run
-from audit.one_run import CanaryMechanism, Threshold, binomial, tradeoff
-from audit.one_run.worst_case import worst_case
-from experiments.learning import affairs
-from mechanisms.canaries import GradientCanaries
-from mechanisms.dp_sgd import DPSGD
-from mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerPerson, SpillingResponse
+from epsaudit import AuditError, GaussianDP, audit_one_run
+from epsaudit.experiments.learning import affairs
+from epsaudit.mechanisms.canaries import GradientCanaries
+from epsaudit.mechanisms.dp_sgd import DPSGD
+from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerPerson, SpillingResponse
+from epsaudit.one_run import CanaryMechanism, Threshold, binomial, tradeoff
+from epsaudit.one_run.worst_case import worst_case
 
 AUDITS = 2000
 CONFIDENCE = 0.95
@@ -59,7 +59,7 @@ def coverage() -> None:
 
 
 def _exceeds(mechanism: CanaryMechanism, rule: object, method: str, seed: int) -> bool:
-    result = audit_one_run(mechanism, guesses=rule, method=method, confidence=CONFIDENCE, seed=seed)  # type: ignore[arg-type]
+    result = audit_one_run(mechanism, guesses=rule, method=method, confidence=CONFIDENCE, seed=seed)
     return result.lower_bound > mechanism.claim.parameter + 1e-9
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from audit.certificates import Counts, MembershipGame
-from audit.claims import Claim
-from audit.witnesses.oracle import LogRatio
+from epsaudit.certificates import Counts, MembershipGame
+from epsaudit.claims import Claim
+from epsaudit.witnesses.oracle import LogRatio
 
 Floats = NDArray[np.float64]
 CUTS = 300
@@ -41,7 +41,7 @@ def oracle_bound(tails: Floats, claim: Claim, runs: int, confidence: float) -> f
     --------
     Randomised response at epsilon 1, where the threshold lies between two answers:
 
-    >>> from audit import ApproxDP, PureDP
+    >>> from epsaudit import ApproxDP, PureDP
     >>> tails = np.array([[0.731, 0.0], [0.269, 0.0], [0.269, 1.0], [0.731, 1.0]])
     >>> round(oracle_bound(tails, PureDP(1.0), 2_000_000, 0.95), 3)
     0.996

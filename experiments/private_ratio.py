@@ -11,7 +11,8 @@ expects:
    the counts for few, where the margin of about 290 persons at a tenth of epsilon makes the bound useless.
 
 A ratio of two noisy counts has no mean: that its denominator comes close to 0 is only as rare as e^(-b epsilon / 2). So
-data.csv has the median absolute error too. Run ``python -m experiments.private_ratio --out results/private-ratio``.
+data.csv has the median absolute error too. Run ``python -m epsaudit.experiments.private_ratio --out
+results/private-ratio``.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from audit import OutputDistribution
-from audit.reporting.columns import Column
-from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
-from audit.reporting.style import BLUE, GREEN, ONE_COLUMN, PURPLE, VERMILION, blank, legend_below, styled
-from mechanisms.broken.ratio import PublishedBoundedRatio
-from mechanisms.laws import LaplaceLaw
-from mechanisms.ratio import BoundedRatio, BoundedRatioLaw
-from mechanisms.ratio_laws import RatioLaw
+from epsaudit import OutputDistribution
+from epsaudit.mechanisms.broken.ratio import PublishedBoundedRatio
+from epsaudit.mechanisms.laws import LaplaceLaw
+from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw
+from epsaudit.mechanisms.ratio_laws import RatioLaw
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.reporting.style import BLUE, GREEN, ONE_COLUMN, PURPLE, VERMILION, blank, legend_below, styled
 
 EPSILON, DELTA, SHARE = 1.0, 1e-6, 0.1
 SWEEPS: dict[str, tuple[str, tuple[tuple[int, int, float], ...]]] = {

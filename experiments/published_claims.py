@@ -7,8 +7,8 @@ code is marked as not production-grade. The study expects:
 2. Every corrected twin is refuted in 1 of 100 audits at 99 % at most: of 200 seeded ones, more than 8 would happen by
    chance with probability 2e-4.
 
-Run ``python -m experiments.published_claims --out results/claims-that-do-not-survive``; the same seed gives the same
-files: the page README.md, data.json, data.csv and a figure. Some minutes; a few with ``--quick``.
+Run ``python -m epsaudit.experiments.published_claims --out results/claims-that-do-not-survive``; the same seed gives
+the same files: the page README.md, data.json, data.csv and a figure. Some minutes; a few with ``--quick``.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from audit import AuditResult, DatasetPair, audit, exact, vectorized
-from audit.claims import Claim
-from audit.reporting.columns import Column
-from audit.reporting.figure import certified_against_proven
-from audit.reporting.numbers import lower
-from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
-from audit.results import write_whole
-from audit.suite import entry_seed
-from mechanisms.base import Reference
-from mechanisms.broken.down_sensitivity import PublishedBinarySearch
-from mechanisms.broken.local_sensitivity import NOTES_PAIR, POST_PAIR, LaplaceAtLocalSensitivity
-from mechanisms.broken.noisy_max import NoisyMaxAsBoundedRange, NoisyMaxExponentialAsBoundedRange
-from mechanisms.broken.ratio import PublishedBoundedRatio, PublishedTail
-from mechanisms.broken.selection import PermuteAndFlipAsBoundedRange
-from mechanisms.broken.stability import PublishedMode
-from mechanisms.down_sensitivity import LaplaceBinarySearch
-from mechanisms.failed_bound import FailedBound
-from mechanisms.noisy_max import NoisyMaxExponential, NoisyMaxLaplace
-from mechanisms.queries import Maximum
-from mechanisms.ratio import BoundedRatio
-from mechanisms.selection import PermuteAndFlip
-from mechanisms.smooth_sensitivity import SmoothMedianCauchy
-from mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
+from epsaudit import AuditResult, DatasetPair, audit, exact, vectorized
+from epsaudit.claims import Claim
+from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.broken.down_sensitivity import PublishedBinarySearch
+from epsaudit.mechanisms.broken.local_sensitivity import NOTES_PAIR, POST_PAIR, LaplaceAtLocalSensitivity
+from epsaudit.mechanisms.broken.noisy_max import NoisyMaxAsBoundedRange, NoisyMaxExponentialAsBoundedRange
+from epsaudit.mechanisms.broken.ratio import PublishedBoundedRatio, PublishedTail
+from epsaudit.mechanisms.broken.selection import PermuteAndFlipAsBoundedRange
+from epsaudit.mechanisms.broken.stability import PublishedMode
+from epsaudit.mechanisms.down_sensitivity import LaplaceBinarySearch
+from epsaudit.mechanisms.failed_bound import FailedBound
+from epsaudit.mechanisms.noisy_max import NoisyMaxExponential, NoisyMaxLaplace
+from epsaudit.mechanisms.queries import Maximum
+from epsaudit.mechanisms.ratio import BoundedRatio
+from epsaudit.mechanisms.selection import PermuteAndFlip
+from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy
+from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.figure import certified_against_proven
+from epsaudit.reporting.numbers import lower
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.results import write_whole
+from epsaudit.suite import entry_seed
 
 AUDITS = 200
 ALLOWED = 8
@@ -300,7 +300,7 @@ def page(rows: Sequence[dict[str, Any]], results: Sequence[AuditResult], repeate
         "|---|---|---|",
         *(f"| {row['twin']} | {row['twin claim']} | {row['twin refuted']} of {row['twin audits']} |" for row in rows),
         "",
-        f"Made by `python -m experiments.published_claims --seed {seed}`; data in data.json and data.csv.",
+        f"Made by `python -m epsaudit.experiments.published_claims --seed {seed}`; data in data.json and data.csv.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -1,7 +1,7 @@
 """Questions that people ask of real surveys, each audited on the person who moves the answer most.
 
-Surveys of `experiments.data` enter; entries for the main table leave, one on the most influential real person and,
-where the reference rows do not have it already, one on the textbook's worst pair for the same mechanism.
+Surveys of `epsaudit.experiments.data` enter; entries for the main table leave, one on the most influential real person
+and, where the reference rows do not have it already, one on the textbook's worst pair for the same mechanism.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 
-from audit.claims import ApproxDP, Claim, PureDP
-from audit.influence import most_influential
-from audit.neighbours import DatasetPair, leave_one_out, replace_one
-from audit.registry import Entry
-from experiments.data import MODES, anes96, answers, fair, modechoice
-from mechanisms.additive import Gaussian, Laplace
-from mechanisms.base import Reference
-from mechanisms.beyond import INVERSE_SENSITIVITY, LOCAL_SENSITIVITY, SMOOTH, STABILITY_NOTES
-from mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
-from mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
-from mechanisms.queries import Maximum, NumericQuery, VoteCounts
-from mechanisms.ratio import BoundedRatio, CountsRatio, NaiveRatio
-from mechanisms.registry import BOUNDED_RANGE, DOWN_SENSITIVITY
-from mechanisms.selection import ExponentialMechanism, PermuteAndFlip
-from mechanisms.smooth_sensitivity import SmoothMedianCauchy
-from mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
+from epsaudit.claims import ApproxDP, Claim, PureDP
+from epsaudit.experiments.data import MODES, anes96, answers, fair, modechoice
+from epsaudit.influence import most_influential
+from epsaudit.mechanisms.additive import Gaussian, Laplace
+from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.beyond import INVERSE_SENSITIVITY, LOCAL_SENSITIVITY, SMOOTH, STABILITY_NOTES
+from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
+from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
+from epsaudit.mechanisms.queries import Maximum, NumericQuery, VoteCounts
+from epsaudit.mechanisms.ratio import BoundedRatio, CountsRatio, NaiveRatio
+from epsaudit.mechanisms.registry import BOUNDED_RANGE, DOWN_SENSITIVITY
+from epsaudit.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy
+from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
+from epsaudit.neighbours import DatasetPair, leave_one_out, replace_one
+from epsaudit.registry import Entry
 
 ANES96 = "American National Election Study 1996 (statsmodels anes96)"
 FAIR = "Redbook survey 1974, Fair 1978 (statsmodels fair)"

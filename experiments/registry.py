@@ -1,13 +1,13 @@
 """Every study of this repository, in the order in which `epsaudit experiment run all` runs them.
 
-Names leave; nothing is imported until a study is run. `experiments.benchmark` is not here: its figures of merit are
-times and counts of a machine, printed and not written. To add a study, write a module with
+Names leave; nothing is imported until a study is run. `epsaudit.experiments.benchmark` is not here: its figures of
+merit are times and counts of a machine, printed and not written. To add a study, write a module with
 ``main(out: Path, seed: int = 0, quick: bool = False) -> None`` and list it.
 """
 
 from __future__ import annotations
 
-from audit.studies import Study
+from epsaudit.studies import Study
 
 
 def studies() -> list[Study]:
@@ -21,87 +21,87 @@ def studies() -> list[Study]:
     return [
         Study(
             "claims-that-do-not-survive",
-            "experiments.published_claims",
+            "epsaudit.experiments.published_claims",
             "nine published claims, audited beside their corrected twins",
         ),
         Study(
             "private-ratio",
-            "experiments.private_ratio",
+            "epsaudit.experiments.private_ratio",
             "errors of private ratios, as published and corrected",
         ),
         Study(
             "inverse-accuracy",
-            "experiments.inverse_accuracy",
+            "epsaudit.experiments.inverse_accuracy",
             "the accuracy theorem of inverse sensitivity, as coverage",
         ),
         Study(
             "down-sensitivity",
-            "experiments.down_sensitivity",
+            "epsaudit.experiments.down_sensitivity",
             "accuracy theorems, step counts and figures of down sensitivity",
         ),
         Study(
             "bound-by-runs",
-            "experiments.bound_by_runs",
+            "epsaudit.experiments.bound_by_runs",
             "certified bounds against the number of runs, beside an oracle's limit",
         ),
         Study(
             "curves",
-            "experiments.curves",
+            "epsaudit.experiments.curves",
             "privacy profiles and trade-off curves with the regions that audits exclude",
         ),
         Study(
             "sequential",
-            "experiments.sequential",
+            "epsaudit.experiments.sequential",
             "how soon sequential audits refute wrong claims, beside the information limit",
         ),
         Study(
             "sequential-validity",
-            "experiments.sequential_validity",
+            "epsaudit.experiments.sequential_validity",
             "that sequential audits do not refute what is true, however often they look",
         ),
         Study(
             "one-run",
-            "experiments.one_run",
+            "epsaudit.experiments.one_run",
             "many canaries in one training run, beside many runs, and DP-SGD with its broken twins",
         ),
         Study(
             "public-benchmark",
-            "experiments.benchmark_public",
+            "epsaudit.experiments.benchmark_public",
             "certified bounds beside published ones, an oracle's and the exact values",
         ),
         Study(
             "sight",
-            "experiments.sight",
+            "epsaudit.experiments.sight",
             "shares of an oracle's bound on every known law, runs that refute broken mechanisms, false alarms",
         ),
         Study(
             "conversions",
-            "experiments.conversions",
+            "epsaudit.experiments.conversions",
             "pure DP as Renyi DP and zCDP: both figures of the source, with audits in rho and in Renyi orders",
         ),
         Study(
             "composition",
-            "experiments.composition",
+            "epsaudit.experiments.composition",
             "1 to 128 copies of a mechanism: every bound, the exact value, and audits of all outputs at once",
         ),
         Study(
             "interactive",
-            "experiments.interactive",
+            "epsaudit.experiments.interactive",
             "analysts who adapt and cheat against privacy filters, sound and broken, and two odometers",
         ),
         Study(
             "shuffling",
-            "experiments.shuffling",
+            "epsaudit.experiments.shuffling",
             "shuffled randomised response: closed forms, numeric bound, exact value, audits",
         ),
         Study(
             "groups",
-            "experiments.groups",
+            "epsaudit.experiments.groups",
             "the open problem of larger groups, measured: Renyi divergences by count and by order",
         ),
         Study(
             "library-bugs",
-            "experiments.library_bugs",
+            "epsaudit.experiments.library_bugs",
             "known privacy bugs of released libraries, each version audited in an environment of its own",
         ),
     ]

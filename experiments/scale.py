@@ -1,11 +1,11 @@
 """The figures of scale that the README quotes: throughput, efficiency of a second job, memory, checkpoints, kills.
 
-Run ``python -m experiments.scale [PART ...]``; about fifteen minutes in all on two cores, two with ``--quick``. What
-to expect: an audit of numpy code takes little longer than drawing as many variates, and a Python function costs at
-most a microsecond a run beside its own time; a second job is worth at least 0.85 of the first; memory does not depend
-on the number of runs; a checkpoint takes under 2 % of the time; a kill loses at most the chunk in hand of each worker.
-Every figure comes from a fresh process, which is warm (imports and one small audit are done) when its clock starts;
-times are the best of several. They are times of a machine: nothing is written.
+Run ``python -m epsaudit.experiments.scale [PART ...]``; about fifteen minutes in all on two cores, two with
+``--quick``. What to expect: an audit of numpy code takes little longer than drawing as many variates, and a Python
+function costs at most a microsecond a run beside its own time; a second job is worth at least 0.85 of the first; memory
+does not depend on the number of runs; a checkpoint takes under 2 % of the time; a kill loses at most the chunk in hand
+of each worker. Every figure comes from a fresh process, which is warm (imports and one small audit are done) when its
+clock starts; times are the best of several. They are times of a machine: nothing is written.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from typing import Any
 import joblib
 import numpy as np
 
-from audit import AuditError, DatasetPair, Mechanism, PureDP, audit, black_box, vectorized
-from audit.parallel import Workers
-from audit.sampling import certification_counts
-from audit.witnesses import Interval, Region, Tails, Witness
+from epsaudit import AuditError, DatasetPair, Mechanism, PureDP, audit, black_box, vectorized
+from epsaudit.parallel import Workers
+from epsaudit.sampling import certification_counts
+from epsaudit.witnesses import Interval, Region, Tails, Witness
 
 PAIR = DatasetPair(0.0, 1.0)
 HALVES = Witness(Region(intervals=(Interval(high=0.0),)), Region(intervals=(Interval(low=1.0),)))
@@ -179,7 +179,7 @@ def _peak(runs: int, jobs: int) -> None:
 
 
 def _recording(chunks: int) -> None:
-    from audit.checkpoint import Checkpoint
+    from epsaudit.checkpoint import Checkpoint
 
     with tempfile.TemporaryDirectory(dir=".") as folder, Checkpoint(Path(folder, "run.jsonl"), {"all": {}}, 1) as file:
         section, tally = file.section("all"), np.arange(6)

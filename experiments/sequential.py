@@ -5,7 +5,7 @@ log(1 / alpha) / KL runs refute for whoever knows the best event and the best be
 twice as many. A fixed-size audit that need refute only half of the time may use fewer at 5 %: 1.35 / KL where the claim
 is nearly right, as the normal approximation has it, against 3.00 / KL.
 
-Run ``python -m experiments.sequential --out results/sequential``: about half an hour on an idle core; the same
+Run ``python -m epsaudit.experiments.sequential --out results/sequential``: about half an hour on an idle core; the same
 seed gives the same files.
 """
 
@@ -22,16 +22,16 @@ import joblib
 import numpy as np
 from matplotlib.figure import Figure
 
-from audit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, SequentialResult, audit, audit_sequentially
-from audit.reporting.columns import Column
-from audit.reporting.paths import sequential_path
-from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
-from audit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
-from audit.sequential import betting
-from experiments.oracle import tails_of
-from mechanisms.additive import Laplace
-from mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
-from mechanisms.registry import entries
+from epsaudit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, SequentialResult, audit, audit_sequentially
+from epsaudit.experiments.oracle import tails_of
+from epsaudit.mechanisms.additive import Laplace
+from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
+from epsaudit.mechanisms.registry import entries
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.paths import sequential_path
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.sequential import betting
 
 LEVELS = {1e-6: 50, 0.05: 20}
 """Probability of a false alarm, and how many seeds."""

@@ -4,8 +4,8 @@ By Ville's inequality (1939) at most 1 in 20 audits at 95 % ever crosses a claim
 every run and relearns what to look for. Expected: fewer, on mechanisms that attain their claims exactly, both for the
 bets alone on the best event and for whole audits that learn.
 
-Run ``python -m experiments.sequential_validity --out results/sequential-validity``: 8,000 audits, about half an hour
-on one core; a few seconds with ``--quick``. The same seed gives the same files.
+Run ``python -m epsaudit.experiments.sequential_validity --out results/sequential-validity``: 8,000 audits, about half
+an hour on one core; a few seconds with ``--quick``. The same seed gives the same files.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import joblib
 import numpy as np
 from scipy.stats import binom
 
-from audit import Claim, Mechanism, PureDP, audit_sequentially
-from audit.reporting.columns import Column
-from audit.reporting.coverage import wrong_bounds
-from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
-from audit.sequential import betting
-from mechanisms.additive import Gaussian, Laplace
-from mechanisms.response import RandomisedResponse
+from epsaudit import Claim, Mechanism, PureDP, audit_sequentially
+from epsaudit.mechanisms.additive import Gaussian, Laplace
+from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.coverage import wrong_bounds
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.sequential import betting
 
 COLUMNS = (
     Column("mechanism", "mechanism"),

@@ -11,7 +11,7 @@ delta = 1e-6:
 3. The same for four answers, where users who hold a third answer hide less than users who hold one of the two.
 
 Exact values are for one user who differs among users who hold one of the two answers. Run
-``python -m experiments.shuffling``; about a minute.
+``python -m epsaudit.experiments.shuffling``; about a minute.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from audit import AuditError, audit, exact
-from audit.reporting.columns import Column
-from audit.reporting.numbers import count, percent
-from audit.reporting.studies import run_as_script, write_data, write_figure, write_table
-from audit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
-from audit.suite import entry_seed
-from mechanisms.amplification import closed_form, closed_form_2021, closed_form_2022
-from mechanisms.shuffling import ShuffledResponse
+from epsaudit import AuditError, audit, exact
+from epsaudit.mechanisms.amplification import closed_form, closed_form_2021, closed_form_2022
+from epsaudit.mechanisms.shuffling import ShuffledResponse
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.numbers import count, percent
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.suite import entry_seed
 
 DELTA, CONFIDENCE, LOCAL, USERS = 1e-6, 0.95, 1.0, 10_000
 MANY_USERS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)

@@ -4,7 +4,8 @@ Three tables: the share of an oracle's bound at a million runs, the runs that re
 alarms of sound ones. Expected: at least 0.95 of the oracle's bound on scalars and single outcomes, 0.90 on vectors of
 up to ten coordinates; no more false alarms than the confidence allows.
 
-Run ``python -m experiments.sight``, or some of its parts: shares, refute, alarms. The same seed gives the same files.
+Run ``python -m epsaudit.experiments.sight``, or some of its parts: shares, refute, alarms. The same seed gives the same
+files.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import binom
 
-from audit import Claim, DatasetPair, Mechanism, PureDP, audit, black_box, exact
-from audit.auditor import exact_parameter
-from audit.reporting.columns import Column
-from audit.reporting.studies import print_table, run, write_data, write_figure, write_json, write_table
-from audit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
-from experiments.oracle import oracle_bound, runs_to_refute, tails_of
-from mechanisms.registry import entries
+from epsaudit import Claim, DatasetPair, Mechanism, PureDP, audit, black_box, exact
+from epsaudit.auditor import exact_parameter
+from epsaudit.experiments.oracle import oracle_bound, runs_to_refute, tails_of
+from epsaudit.mechanisms.registry import entries
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.studies import print_table, run, write_data, write_figure, write_json, write_table
+from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 
 RUNS = 1_000_000
 CONFIDENCE, STRICT = 0.95, 0.99

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from audit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
-from audit.errors import AuditError, fraction
-from audit.neighbours import Adjacency, DatasetPair
-from mechanisms.base import Reference, concentrated, positive
-from mechanisms.laws import DiscreteLaplaceLaw, LaplaceLaw, NormalLaw
-from mechanisms.queries import HEAD_COUNT, NumericQuery
+from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.errors import AuditError, fraction
+from epsaudit.mechanisms.base import Reference, concentrated, positive
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, LaplaceLaw, NormalLaw
+from epsaudit.mechanisms.queries import HEAD_COUNT, NumericQuery
+from epsaudit.neighbours import Adjacency, DatasetPair
 
 
 class _Additive(Reference):

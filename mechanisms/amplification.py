@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-from audit.errors import AuditError, fraction, whole_at_least
-from mechanisms.base import positive
+from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.mechanisms.base import positive
 
 Floats = NDArray[np.float64]
 _TAIL = 1e-18

@@ -1,6 +1,6 @@
 """Strategies of analysts who ask for randomised responses, some of whom try to cheat a filter.
 
-Answers of many transcripts enter, the next request of each leaves; see `mechanisms.interactive.Analyst`.
+Answers of many transcripts enter, the next request of each leaves; see `epsaudit.mechanisms.interactive.Analyst`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.mechanism import Mechanism
-from mechanisms.budgets import Ledger, Request
-from mechanisms.laws import Floats
-from mechanisms.response import RandomisedResponse
+from epsaudit.mechanism import Mechanism
+from epsaudit.mechanisms.budgets import Ledger, Request
+from epsaudit.mechanisms.laws import Floats
+from epsaudit.mechanisms.response import RandomisedResponse
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Follower:
 
     Examples
     --------
-    >>> from mechanisms.additive import Gaussian
+    >>> from epsaudit.mechanisms.additive import Gaussian
     >>> strategy = Follower(*[Gaussian(epsilon, 1e-5) for epsilon in (0.5, 1.0, 0.2)], threshold=0.5)
     >>> strategy.choose(np.array([[0.7], [0.1]]), Ledger()).tolist()
     [1, 2]

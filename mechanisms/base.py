@@ -9,11 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from audit.claims import ZCDP, Claim
-from audit.conversions import pure_to_zcdp
-from audit.errors import AuditError, finite_at_least
-from audit.mechanism import OutputDistribution
-from audit.neighbours import Adjacency, DatasetPair
+from epsaudit.claims import ZCDP, Claim
+from epsaudit.conversions import pure_to_zcdp
+from epsaudit.errors import AuditError, finite_at_least
+from epsaudit.mechanism import OutputDistribution
+from epsaudit.neighbours import Adjacency, DatasetPair
 
 
 class Reference(ABC):
@@ -59,7 +59,7 @@ def positive(value: float, what: str) -> float:
 
 
 def concentrated(epsilon: float) -> ZCDP:
-    """Return the tightest zCDP that every epsilon-DP mechanism satisfies; see `audit.conversions.pure_to_zcdp`.
+    """Return the tightest zCDP that every epsilon-DP mechanism satisfies; see `epsaudit.conversions.pure_to_zcdp`.
 
     Examples
     --------

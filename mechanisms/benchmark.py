@@ -5,16 +5,16 @@ They are listed apart because their outputs are vectors; the parameters follow t
 
 from __future__ import annotations
 
-from audit.registry import Entry, Expected
-from mechanisms.base import Reference
-from mechanisms.broken.floating import LaplaceInDoubles
-from mechanisms.broken.sparse_vector import SparseVector3, SparseVector4, SparseVector5, SparseVector6
-from mechanisms.broken.vectors import NoisyHistogramUpsideDown, SideBySide, ValueOfMax
-from mechanisms.floating import SnappedLaplace
-from mechanisms.geometric import TruncatedGeometric
-from mechanisms.rappor import Rappor
-from mechanisms.sparse_vector import NumericalSparseVector, SparseVector1, SparseVector2
-from mechanisms.vectors import IndexOfMax, NoisyHistogram, ParallelLaplace, RunningSums
+from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.broken.floating import LaplaceInDoubles
+from epsaudit.mechanisms.broken.sparse_vector import SparseVector3, SparseVector4, SparseVector5, SparseVector6
+from epsaudit.mechanisms.broken.vectors import NoisyHistogramUpsideDown, SideBySide, ValueOfMax
+from epsaudit.mechanisms.floating import SnappedLaplace
+from epsaudit.mechanisms.geometric import TruncatedGeometric
+from epsaudit.mechanisms.rappor import Rappor
+from epsaudit.mechanisms.sparse_vector import NumericalSparseVector, SparseVector1, SparseVector2
+from epsaudit.mechanisms.vectors import IndexOfMax, NoisyHistogram, ParallelLaplace, RunningSums
+from epsaudit.registry import Entry, Expected
 
 STATDP = "Ding, Wang, Wang, Zhang and Kifer 2018"
 RAPPOR = "Erlingsson, Pihur and Korolova 2014, Theorem"

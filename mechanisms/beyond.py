@@ -1,6 +1,6 @@
 """Registry entries of the mechanisms beyond global sensitivity: inverse sensitivity, stability, smoothness, ratios.
 
-Parameters are chosen as in `mechanisms.registry`: claims nearly attained, or clearly broken, in common events.
+Parameters are chosen as in `epsaudit.mechanisms.registry`: claims nearly attained, or clearly broken, in common events.
 """
 
 from __future__ import annotations
@@ -8,32 +8,37 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from audit.claims import Claim, PureDP
-from audit.neighbours import DatasetPair
-from audit.registry import Entry
-from mechanisms.base import Reference, concentrated
-from mechanisms.broken.local_sensitivity import NOTES_PAIR, POST_PAIR, LaplaceAtLocalSensitivity
-from mechanisms.broken.noisy_max import (
+from epsaudit.claims import Claim, PureDP
+from epsaudit.mechanisms.base import Reference, concentrated
+from epsaudit.mechanisms.broken.local_sensitivity import NOTES_PAIR, POST_PAIR, LaplaceAtLocalSensitivity
+from epsaudit.mechanisms.broken.noisy_max import (
     NoisyMaxAsBoundedRange,
     NoisyMaxExponentialAsBoundedRange,
     NoisyMaxWithoutFactorTwo,
 )
-from mechanisms.broken.ratio import (
+from epsaudit.mechanisms.broken.ratio import (
     CountsRatioUnderSubstitution,
     NaiveRatioHalfNoise,
     PublishedBoundedRatio,
     PublishedTail,
 )
-from mechanisms.broken.selection import ExponentialWithoutFactorTwo
-from mechanisms.broken.stability import GapMaxAtTheGap, HistogramWithoutThreshold, PublishedMode, UntestedRelease
-from mechanisms.histogram import StableHistogram
-from mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses, Selector
-from mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace
-from mechanisms.queries import Utilities
-from mechanisms.ratio import BoundedRatio, CountsRatio, NaiveRatio, SubstitutedCountsRatio
-from mechanisms.selection import ExponentialMechanism, PermuteAndFlip
-from mechanisms.smooth_sensitivity import SmoothMedianCauchy, SmoothMedianLaplace
-from mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
+from epsaudit.mechanisms.broken.selection import ExponentialWithoutFactorTwo
+from epsaudit.mechanisms.broken.stability import (
+    GapMaxAtTheGap,
+    HistogramWithoutThreshold,
+    PublishedMode,
+    UntestedRelease,
+)
+from epsaudit.mechanisms.histogram import StableHistogram
+from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses, Selector
+from epsaudit.mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace
+from epsaudit.mechanisms.queries import Utilities
+from epsaudit.mechanisms.ratio import BoundedRatio, CountsRatio, NaiveRatio, SubstitutedCountsRatio
+from epsaudit.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy, SmoothMedianLaplace
+from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
+from epsaudit.neighbours import DatasetPair
+from epsaudit.registry import Entry
 
 INVERSE_SENSITIVITY = "differentialprivacy.org, 'Beyond global sensitivity via inverse sensitivity'"
 PURE_TO_ZCDP = "differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 5"

@@ -11,11 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from audit import accounting
-from audit.claims import ZCDP, Claim, PureDP
-from audit.errors import AuditError, fraction
-from audit.mechanism import Mechanism
-from mechanisms.base import positive
+from epsaudit import accounting
+from epsaudit.claims import ZCDP, Claim, PureDP
+from epsaudit.errors import AuditError, fraction
+from epsaudit.mechanism import Mechanism
+from epsaudit.mechanisms.base import positive
 
 Budget = PureDP | ZCDP
 _ROUNDING = 1 + 1e-12
@@ -35,7 +35,7 @@ class Ledger:
 
     Examples
     --------
-    >>> from mechanisms.response import RandomisedResponse
+    >>> from epsaudit.mechanisms.response import RandomisedResponse
     >>> ledger = Ledger().after(Request(RandomisedResponse(0.5)), True).after(Request(RandomisedResponse(1.0)), False)
     >>> print(ledger.spent(PureDP(0.0)), [request.session for request in ledger.granted])
     0.5-DP [0]
@@ -101,7 +101,7 @@ class TotalFilter(Filter):
 
     Examples
     --------
-    >>> from mechanisms.response import RandomisedResponse
+    >>> from epsaudit.mechanisms.response import RandomisedResponse
     >>> ask, guard = Request(RandomisedResponse(0.6)), TotalFilter(PureDP(1.0))
     >>> guard.admits(Ledger(), ask), guard.admits(Ledger().after(ask, True), ask)
     (True, False)
@@ -142,7 +142,7 @@ class SubSessions(Filter):
 
     Examples
     --------
-    >>> from mechanisms.response import RandomisedResponse
+    >>> from epsaudit.mechanisms.response import RandomisedResponse
     >>> guard = SubSessions(PureDP(1.0), (0.3, 0.3))
     >>> [guard.admits(Ledger(), Request(RandomisedResponse(0.35), session)) for session in (0, 1, 2)]
     [True, False, False]

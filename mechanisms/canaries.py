@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.claims import Claim
-from audit.errors import AuditError, whole_at_least
-from audit.one_run.play import StepCallback
-from mechanisms.base import positive
-from mechanisms.dp_sgd import DPSGD, Bools, Floats, Records
+from epsaudit.claims import Claim
+from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.mechanisms.base import positive
+from epsaudit.mechanisms.dp_sgd import DPSGD, Bools, Floats, Records
+from epsaudit.one_run.play import StepCallback
 
 LEAST_NOISE = 1e-3
 """Least measured noise, in units of the clipping norm: a step without noise tells everything all the same."""

@@ -5,19 +5,19 @@ Few and cheap: what they are made of is listed elsewhere, and experiments/intera
 
 from __future__ import annotations
 
-from audit.claims import PureDP
-from audit.registry import Entry
-from mechanisms.analysts import Gambler, Repeater
-from mechanisms.base import Reference
-from mechanisms.broken.additive import LaplaceAsBoundedRange
-from mechanisms.broken.budgets import LateFilter
-from mechanisms.broken.shuffling import ShuffledWithDropouts
-from mechanisms.budgets import TotalFilter
-from mechanisms.composition import Sequential
-from mechanisms.groups import GroupCounts
-from mechanisms.interactive import Interaction
-from mechanisms.response import RandomisedResponse
-from mechanisms.shuffling import ShuffledResponse
+from epsaudit.claims import PureDP
+from epsaudit.mechanisms.analysts import Gambler, Repeater
+from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.broken.additive import LaplaceAsBoundedRange
+from epsaudit.mechanisms.broken.budgets import LateFilter
+from epsaudit.mechanisms.broken.shuffling import ShuffledWithDropouts
+from epsaudit.mechanisms.budgets import TotalFilter
+from epsaudit.mechanisms.composition import Sequential
+from epsaudit.mechanisms.groups import GroupCounts
+from epsaudit.mechanisms.interactive import Interaction
+from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.mechanisms.shuffling import ShuffledResponse
+from epsaudit.registry import Entry
 
 BASICS = "differentialprivacy.org, 'Composition basics', Basic Composition"
 FILTERS = "Rogers, Roth, Ullman and Vadhan 2016"

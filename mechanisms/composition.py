@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit import accounting
-from audit.accounting import INTERVAL
-from audit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
-from audit.errors import AuditError, whole_at_least
-from audit.mechanism import Mechanism, OutputDistribution, Outputs, as_outputs
-from audit.neighbours import Adjacency, DatasetPair
-from mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
-from mechanisms.base import Reference
-from mechanisms.laws import Floats
-from mechanisms.response import RandomisedResponse
+from epsaudit import accounting
+from epsaudit.accounting import INTERVAL
+from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.mechanism import Mechanism, OutputDistribution, Outputs, as_outputs
+from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
+from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.laws import Floats
+from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.neighbours import Adjacency, DatasetPair
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class ProductLaw:
     Parameters
     ----------
     parts : tuple of OutputDistribution
-        The law of each output. `audit.exact` reads them.
+        The law of each output. `epsaudit.exact` reads them.
 
     Examples
     --------
-    >>> from mechanisms.laws import LaplaceLaw
+    >>> from epsaudit.mechanisms.laws import LaplaceLaw
     >>> law = ProductLaw((LaplaceLaw(0.0, 1.0), LaplaceLaw(1.0, 1.0)))
     >>> law.sample(5, np.random.default_rng(0)).shape, law.log_density(np.array([[0.0, 1.0]])).round(6).tolist()
     ((5, 2), [-1.386294])
@@ -79,7 +79,7 @@ class Sequential(Reference):
 
     Examples
     --------
-    >>> from mechanisms.additive import Laplace
+    >>> from epsaudit.mechanisms.additive import Laplace
     >>> both = Sequential(Laplace(0.5), Laplace(1.0))
     >>> print(both.claim, both.claims[1], both.advanced(1e-6))
     1.5-DP 0.584576-zCDP (6.50197, 1e-06)-DP
@@ -129,14 +129,14 @@ class Sequential(Reference):
         return tuple(found)
 
     def advanced(self, delta: float) -> ApproxDP:
-        """Claim by advanced composition; see `audit.accounting.advanced`."""
+        """Claim by advanced composition; see `epsaudit.accounting.advanced`."""
         points = self._of(PureDP, ApproxDP)
         if points is None:
             raise AuditError("Advanced composition needs parts with pure or approximate DP claims.")
         return accounting.advanced(points, delta)
 
     def numeric(self, delta: float) -> ApproxDP:
-        """Claim by numeric composition of the parts' privacy loss distributions; see `audit.accounting.numeric`."""
+        """Claim by numeric composition of the parts' privacy loss distributions; see `epsaudit.accounting.numeric`."""
         known = {one: loss_distribution(one) for one in dict.fromkeys(self.mechanisms)}
         return accounting.numeric([known[one] for one in self.mechanisms], delta)
 

@@ -15,14 +15,14 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from audit.claims import ZCDP, Claim, GaussianDP, PureDP
-from audit.errors import finite_at_least, fraction
-from audit.neighbours import AddRemove, Adjacency, DatasetPair
-from mechanisms.base import Reference, positive
-from mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
-from mechanisms.queries import MonotoneQuery
-from mechanisms.queries.monotone import made_strict
-from mechanisms.search import SearchLaw, TabulatedSearchLaw, comparisons, fits_a_table
+from epsaudit.claims import ZCDP, Claim, GaussianDP, PureDP
+from epsaudit.errors import finite_at_least, fraction
+from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
+from epsaudit.mechanisms.queries import MonotoneQuery
+from epsaudit.mechanisms.queries.monotone import made_strict
+from epsaudit.mechanisms.search import SearchLaw, TabulatedSearchLaw, comparisons, fits_a_table
+from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ShiftedInverseSensitivity(Reference):
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = ShiftedInverseSensitivity(Maximum((0, 1, 2)), epsilon=1.0, beta=0.5)
     >>> mechanism.tau, np.exp(mechanism((1,) * 8).log_probabilities).round(3).tolist()
     (4, [0.018, 0.965, 0.018])
@@ -167,7 +167,7 @@ class LaplaceBinarySearch(_NoisySearch):
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = LaplaceBinarySearch.calibrated(Maximum(range(1024)), epsilon=1.0, beta=0.05)
     >>> mechanism.steps, mechanism.sigma, str(mechanism.claim)
     (10, 10.0, '1-DP')
@@ -229,7 +229,7 @@ class GaussianBinarySearch(_NoisySearch):
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = GaussianBinarySearch.calibrated(Maximum(range(2**64)), rho=0.5, beta=0.05)
     >>> mechanism.steps, mechanism.sigma, round(mechanism.tau, 3), str(mechanism.claim)
     (64, 8.0, 25.303, '0.5-zCDP')
@@ -272,7 +272,7 @@ def crowds(query: MonotoneQuery, loss: int) -> DatasetPair:
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> crowds(Maximum((0, 1)), 1).x_prime
     (1, 1)
     """

@@ -1,25 +1,25 @@
 """Registry entries of the down sensitivity family beyond the first searches on the maximum.
 
-Parameters are chosen as in `mechanisms.registry`: claims nearly attained, or clearly broken, in common events. Where
-one output sums up many noisy answers a claim by composition is far from attained: the pairs are the best found.
+Parameters are chosen as in `epsaudit.mechanisms.registry`: claims nearly attained, or clearly broken, in common events.
+Where one output sums up many noisy answers a claim by composition is far from attained: the pairs are the best found.
 """
 
 from __future__ import annotations
 
-from audit.neighbours import DatasetPair
-from audit.registry import Entry
-from mechanisms.base import Reference
-from mechanisms.broken.down_sensitivity import (
+from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.broken.down_sensitivity import (
     PublishedBinarySearch,
     SearchOfStrictLoss,
     ShiftedInverseWithoutRepair,
     TolerantSearchCountedOnce,
 )
-from mechanisms.broken.interior_point import InteriorPointUntested
-from mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
-from mechanisms.interior_point import InteriorPoint
-from mechanisms.queries import DistinctValues, KthLargest, Maximum, MonotoneHull, Sum, Total
-from mechanisms.tolerant_search import TolerantSearch
+from epsaudit.mechanisms.broken.interior_point import InteriorPointUntested
+from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
+from epsaudit.mechanisms.interior_point import InteriorPoint
+from epsaudit.mechanisms.queries import DistinctValues, KthLargest, Maximum, MonotoneHull, Sum, Total
+from epsaudit.mechanisms.tolerant_search import TolerantSearch
+from epsaudit.neighbours import DatasetPair
+from epsaudit.registry import Entry
 
 POST = "differentialprivacy.org, 'Beyond local sensitivity via down sensitivity'"
 EIGHT = Maximum(tuple(range(8)))
@@ -69,8 +69,8 @@ def _sound() -> list[Entry]:
             "note 6, steps corrected",
         ),
     ]
-    karp = f"{POST}, note 7; Karp and Kleinberg 2007; proof in mechanisms.tolerant_search"
-    beimel = f"{POST}, Theorem 6; Beimel, Nissim and Stemmer 2013; proof in mechanisms.quasi_concave"
+    karp = f"{POST}, note 7; Karp and Kleinberg 2007; proof in epsaudit.mechanisms.tolerant_search"
+    beimel = f"{POST}, Theorem 6; Beimel, Nissim and Stemmer 2013; proof in epsaudit.mechanisms.quasi_concave"
     optimiser = InteriorPoint(EIGHT, epsilon=4.0, delta=0.01, beta=0.5)
     return [
         *(Entry(name, mechanism, mechanism.claim, source=f"{POST}, {where}") for name, mechanism, where in listed),

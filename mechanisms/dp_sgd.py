@@ -2,8 +2,8 @@
 
 Records with features and targets enter; the noisy sums of clipped gradients, and the weights that they lead to, leave.
 Every record may have a parameter of its own beside the shared ones, as a row of an embedding table would be: that is
-where canaries go (`mechanisms.canaries`). A record's gradient is its residual times its features, so norms, clipping
-and sums need no matrix of gradients, and a step costs a few passes over the batch and the parameters.
+where canaries go (`epsaudit.mechanisms.canaries`). A record's gradient is its residual times its features, so norms,
+clipping and sums need no matrix of gradients, and a step costs a few passes over the batch and the parameters.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from audit.claims import ApproxDP, Claim
-from audit.errors import AuditError, fraction, whole_at_least
-from mechanisms.base import positive
-from mechanisms.dp_sgd_accounting import poisson_claim
+from epsaudit.claims import ApproxDP, Claim
+from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.mechanisms.base import positive
+from epsaudit.mechanisms.dp_sgd_accounting import poisson_claim
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -163,7 +163,7 @@ class DPSGD:
         return self.account()
 
     def account(self) -> ApproxDP:
-        """See `mechanisms.dp_sgd_accounting.poisson_claim`."""
+        """See `epsaudit.mechanisms.dp_sgd_accounting.poisson_claim`."""
         return poisson_claim(self.rate, self.noise_multiplier, self.steps, self.delta)
 
     def train(

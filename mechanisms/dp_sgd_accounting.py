@@ -9,8 +9,8 @@ import functools
 import math
 from typing import Any
 
-from audit.accounting import INTERVAL, library
-from audit.claims import ApproxDP
+from epsaudit.accounting import INTERVAL, library
+from epsaudit.claims import ApproxDP
 
 
 @functools.lru_cache(maxsize=64)
@@ -39,7 +39,7 @@ def poisson_claim(rate: float, noise_multiplier: float, steps: int, delta: float
     --------
     Without sampling it is Gaussian DP of mu = sqrt(steps) / noise:
 
-    >>> from audit.claims import GaussianDP
+    >>> from epsaudit.claims import GaussianDP
     >>> ours, exact = poisson_claim(1.0, 4.0, 16, 1e-5).epsilon, GaussianDP(1.0).approximate(1e-5).epsilon
     >>> math.isclose(ours, exact, rel_tol=1e-3) and ours >= exact
     True

@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from audit.claims import ApproxDP, Claim
-from audit.errors import fraction
-from audit.neighbours import AddRemove, Adjacency, DatasetPair
-from mechanisms.base import Reference, positive
-from mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw
-from mechanisms.queries import Dataset
-from mechanisms.ratio import ones_and_persons
+from epsaudit.claims import ApproxDP, Claim
+from epsaudit.errors import fraction
+from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw
+from epsaudit.mechanisms.queries import Dataset
+from epsaudit.mechanisms.ratio import ones_and_persons
+from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """The Laplace mechanism in double precision, made safe: Mironov's snapping mechanism.
 
 A dataset enters, a multiple of a power of two leaves, the same ones for every dataset; the law is finite and exact but
-for the rounding that the claim allows for. The other remedy, discrete noise, is `mechanisms.additive.DiscreteLaplace`.
+for the rounding that the claim allows for. The other remedy, discrete noise, is
+`epsaudit.mechanisms.additive.DiscreteLaplace`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from audit.claims import Claim, PureDP
-from audit.errors import AuditError
-from mechanisms.additive import Laplace
-from mechanisms.laws import Floats, LaplaceLaw
+from epsaudit.claims import Claim, PureDP
+from epsaudit.errors import AuditError
+from epsaudit.mechanisms.additive import Laplace
+from epsaudit.mechanisms.laws import Floats, LaplaceLaw
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from audit.claims import Claim, PureDP
-from audit.errors import AuditError, whole_at_least
-from audit.neighbours import Adjacency, DatasetPair, MaxChange
-from mechanisms.base import Reference, positive
-from mechanisms.laws import FiniteLaw
+from epsaudit.claims import Claim, PureDP
+from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.laws import FiniteLaw
+from epsaudit.neighbours import Adjacency, DatasetPair, MaxChange
 
 
 @dataclass(frozen=True)

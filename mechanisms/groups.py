@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from audit.claims import ZCDP, Claim, GaussianDP
-from audit.errors import AuditError
-from audit.exact.divergences import log_excess
-from audit.exact.quadrature import Floats, log_integral
-from audit.neighbours import Adjacency, DatasetPair
-from mechanisms.base import Reference, positive
-from mechanisms.composition import ProductLaw
+from epsaudit.claims import ZCDP, Claim, GaussianDP
+from epsaudit.errors import AuditError
+from epsaudit.exact.divergences import log_excess
+from epsaudit.exact.quadrature import Floats, log_integral
+from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.composition import ProductLaw
+from epsaudit.neighbours import Adjacency, DatasetPair
 
 NEAR = 12.0
 """Standard deviations of the first noise: counts closer to 0 may be taken below it, and are integrated differently."""
@@ -56,7 +56,7 @@ class NoisyTwiceLaw:
 
     @property
     def knots(self) -> tuple[float, ...]:
-        """The count; none near 0, where `audit.exact` would need a minute and `renyi_per_group` needs seconds."""
+        """The count; none near 0, where `epsaudit.exact` would need a minute and `renyi_per_group` needs seconds."""
         return () if self.count < NEAR * self.sigma else (float(self.count),)
 
     @property

@@ -17,12 +17,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.claims import ApproxDP, Claim
-from audit.errors import fraction
-from audit.neighbours import AddRemove, Adjacency, DatasetPair
-from mechanisms.base import Reference, positive
-from mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
-from mechanisms.queries import Dataset
+from epsaudit.claims import ApproxDP, Claim
+from epsaudit.errors import fraction
+from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
+from epsaudit.mechanisms.queries import Dataset
+from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class ThresholdedLaw:
 class StableHistogramLaw:
     """Law of a mapping whose keys are independent of each other.
 
-    There is no density on the line for `audit.exact` to read, so an audit states no exact value. Neighbours differ in
-    one key's count, and all others are independent of it: the exact value for a pair is that of the two laws
+    There is no density on the line for `epsaudit.exact` to read, so an audit states no exact value. Neighbours differ
+    in one key's count, and all others are independent of it: the exact value for a pair is that of the two laws
     ``marginal(key)`` of that key. ``log_density`` gives the joint law.
 
     Parameters

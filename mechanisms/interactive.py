@@ -14,13 +14,13 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from audit import exact
-from audit.claims import Claim
-from audit.errors import AuditError
-from audit.neighbours import Adjacency, DatasetPair
-from mechanisms.base import Reference
-from mechanisms.budgets import Filter, Ledger, Request
-from mechanisms.laws import Floats
+from epsaudit import exact
+from epsaudit.claims import Claim
+from epsaudit.errors import AuditError
+from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.budgets import Filter, Ledger, Request
+from epsaudit.mechanisms.laws import Floats
+from epsaudit.neighbours import Adjacency, DatasetPair
 
 MOST_TRANSCRIPTS = 1 << 16
 Indices = NDArray[np.intp]
@@ -63,9 +63,9 @@ class TranscriptLaw:
 
     Examples
     --------
-    >>> from audit import PureDP
-    >>> from mechanisms.analysts import Gambler
-    >>> from mechanisms.budgets import TotalFilter
+    >>> from epsaudit import PureDP
+    >>> from epsaudit.mechanisms.analysts import Gambler
+    >>> from epsaudit.mechanisms.budgets import TotalFilter
     >>> law = Interaction(Gambler((0.2, 0.6), rounds=3), TotalFilter(PureDP(1.0)))((1,))
     >>> law.sample(2, np.random.default_rng(0)), len(law.support)
     (array([[0., 1., 0.],
@@ -231,9 +231,9 @@ class Interaction(Reference):
 
     Examples
     --------
-    >>> from audit import PureDP
-    >>> from mechanisms.analysts import Gambler
-    >>> from mechanisms.budgets import TotalFilter
+    >>> from epsaudit import PureDP
+    >>> from epsaudit.mechanisms.analysts import Gambler
+    >>> from epsaudit.mechanisms.budgets import TotalFilter
     >>> mechanism = Interaction(Gambler((0.2, 0.6), rounds=3), TotalFilter(PureDP(1.0)))
     >>> print(mechanism.claim, round(exact.exact_parameter(mechanism.claim, mechanism((0,)), mechanism((1,))), 6))
     1-DP 1.0

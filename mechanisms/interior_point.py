@@ -1,7 +1,7 @@
 """Approximate DP whose error hardly grows with |Y|: the recursion of RecConcave on the losses of a monotone query.
 
 A monotone query and a budget (epsilon, delta) enter; an underestimate of its answer, or None for a refusal, leaves.
-The optimiser itself, which knows nothing of queries, is `mechanisms.quasi_concave`.
+The optimiser itself, which knows nothing of queries, is `epsaudit.mechanisms.quasi_concave`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.claims import ApproxDP, Claim
-from audit.errors import AuditError, fraction
-from audit.neighbours import AddRemove, Adjacency, DatasetPair
-from mechanisms.base import Reference, positive
-from mechanisms.down_sensitivity import crowds
-from mechanisms.laws import FiniteLaw, Floats, outputs_array
-from mechanisms.quasi_concave import Chosen, Levels, Stage, best_plan, probabilities, run
-from mechanisms.queries import MonotoneQuery
+from epsaudit.claims import ApproxDP, Claim
+from epsaudit.errors import AuditError, fraction
+from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.down_sensitivity import crowds
+from epsaudit.mechanisms.laws import FiniteLaw, Floats, outputs_array
+from epsaudit.mechanisms.quasi_concave import Chosen, Levels, Stage, best_plan, probabilities, run
+from epsaudit.mechanisms.queries import MonotoneQuery
+from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair
 
 LISTED = 2**16
 
@@ -33,9 +33,9 @@ class InteriorPoint(Reference):
     The quality Q(x, y) = max(0, min(lbar(x, y), 2 tau - l(x, y), tau)) has sensitivity 1 (Proposition 3 of the
     source), is quasi-concave in y (lbar does not increase with y, -l does not decrease), and reaches its maximum tau at
     the least y with l(x, y) <= tau. Any y with Q >= 1 is accurate: lbar >= 1 means y <= f(x), and l < 2 tau means
-    y >= f(x) - DS^{2 tau}(x). Hence privacy and accuracy are those of `mechanisms.quasi_concave.Stage`, at the promise
-    tau: (epsilon, delta)-DP, and f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability at least 1 - beta. Source:
-    differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity', Theorem 6, which names the tools
+    y >= f(x) - DS^{2 tau}(x). Hence privacy and accuracy are those of `epsaudit.mechanisms.quasi_concave.Stage`, at the
+    promise tau: (epsilon, delta)-DP, and f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability at least 1 - beta.
+    Source: differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity', Theorem 6, which names the tools
     (generalised interior point, Bun, Dwork, Rothblum and Steinke 2018; quasi-concave optimisation, Cohen, Lyu, Nelson,
     Sarlos and Stemmer 2023) and leaves the constants in 2^O(log* |Y|); implemented is Beimel, Nissim and Stemmer
     (2013).
@@ -44,7 +44,7 @@ class InteriorPoint(Reference):
     the promise of the level below. At (1, 1e-6) and beta = 0.05 tau is 257 at |Y| = 2^64, where shifted inverse
     sensitivity, which is purely private, has 95 and the Gaussian search 107. It falls below shifted inverse sensitivity
     from |Y| = 2^189 on and below the Gaussian search from 2^326 on; a second level of recursion pays from about
-    2^(2^225) on (`experiments.down_sensitivity_tau`). At every practical |Y| this mechanism loses.
+    2^(2^225) on (`epsaudit.experiments.down_sensitivity_tau`). At every practical |Y| this mechanism loses.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class InteriorPoint(Reference):
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = InteriorPoint(Maximum(range(2**64)), epsilon=1.0, delta=1e-6)
     >>> law = mechanism((2**63,) * 1000)
     >>> law.sample(2, np.random.default_rng(0)).tolist()
@@ -138,7 +138,7 @@ class InteriorPointLaw:
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> law = InteriorPoint(Maximum(range(2**20)), epsilon=1.0, delta=1e-6)(())
     >>> law.sample(2, np.random.default_rng(0)).tolist()
     [0, 0]
@@ -167,7 +167,7 @@ class ListedInteriorPointLaw(InteriorPointLaw):
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> law = InteriorPoint(Maximum((0, 1)), epsilon=4.0, delta=1e-3)((1,) * 200)
     >>> dict(zip(law.support, np.exp(law.log_probabilities).round(3).tolist()))
     {0: 0.0, 1: 1.0, None: 0.0}

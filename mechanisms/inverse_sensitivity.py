@@ -18,18 +18,19 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.claims import ApproxDP, Claim
-from audit.errors import AuditError, fraction, whole_at_least
-from audit.mechanism import OutputDistribution
-from audit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
-from mechanisms.base import Reference, positive
-from mechanisms.laws import Floats
-from mechanisms.queries import Dataset, Utilities
-from mechanisms.selection import ExponentialMechanism
+from epsaudit.claims import ApproxDP, Claim
+from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.mechanism import OutputDistribution
+from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.laws import Floats
+from epsaudit.mechanisms.queries import Dataset, Utilities
+from epsaudit.mechanisms.selection import ExponentialMechanism
+from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 
 
 class Selector(Protocol):
-    """A prepared selection mechanism, as `mechanisms.selection` and `mechanisms.noisy_max` have them."""
+    """A prepared selection mechanism, as `epsaudit.mechanisms.selection` and `epsaudit.mechanisms.noisy_max` have
+    them."""
 
     @property
     def name(self) -> str:
@@ -84,7 +85,7 @@ class Losses:
 
     @abstractmethod
     def lead(self, gap: int) -> DatasetPair:
-        """See `mechanisms.queries.Utilities.lead`."""
+        """See `epsaudit.mechanisms.queries.Utilities.lead`."""
 
     def __call__(self, dataset: Any) -> Floats:
         """Return the utilities, shape (candidates,)."""
@@ -162,7 +163,8 @@ class MedianLosses(Losses):
         return max(high - self.candidates[int(ranks[middle])], self.candidates[int(ranks[middle])] - low)
 
     def lead(self, gap: int) -> DatasetPair:
-        """See `mechanisms.queries.Utilities.lead`: the second candidate's loss falls from ``gap`` to ``gap - 1``."""
+        """See `epsaudit.mechanisms.queries.Utilities.lead`: the second candidate's loss falls from ``gap`` to ``gap -
+        1``."""
         gap = whole_at_least(gap, 1, "gap between the candidates")
         first, second = self.candidates[:2]
         others = (first,) * (2 * gap - 2)
@@ -281,7 +283,7 @@ class EnumeratedLosses(Losses):
         return max(abs(float(value - here)) for value, near in zip(self.values, within, strict=True) if near)
 
     def lead(self, gap: int) -> DatasetPair:
-        """See `mechanisms.queries.Utilities.lead`; raises `AuditError` where no neighbours have that lead."""
+        """See `epsaudit.mechanisms.queries.Utilities.lead`; raises `AuditError` where no neighbours have that lead."""
         for pair in self.pairs:
             for found in (pair, pair.swapped()):
                 first, second = self.losses(found.x)[:2], self.losses(found.x_prime)[:2]

@@ -1,7 +1,7 @@
 """Output laws that know themselves: what a reference mechanism returns for one dataset.
 
-Parameters enter, a distribution leaves that samples by the million and answers what `audit.exact` asks: a discrete law
-has ``support`` and ``log_probabilities``; a continuous one has ``knots`` and ``scale``; all have ``log_density``.
+Parameters enter, a distribution leaves that samples by the million and answers what `epsaudit.exact` asks: a discrete
+law has ``support`` and ``log_probabilities``; a continuous one has ``knots`` and ``scale``; all have ``log_density``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, logsumexp
 
-from audit.errors import AuditError
+from epsaudit.errors import AuditError
 
 Floats = NDArray[np.float64]
 

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from audit.claims import ZCDP, ApproxDP, Claim, PureDP
-from audit.errors import fraction
-from audit.neighbours import DatasetPair
-from mechanisms.base import concentrated, positive
-from mechanisms.laws import FiniteLaw, Floats, LaplaceLaw, outputs_array
-from mechanisms.queries import MONOTONE_VOTES, VOTES, Utilities
-from mechanisms.selection import _Selection, log_choice
+from epsaudit.claims import ZCDP, ApproxDP, Claim, PureDP
+from epsaudit.errors import fraction
+from epsaudit.mechanisms.base import concentrated, positive
+from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw, outputs_array
+from epsaudit.mechanisms.queries import MONOTONE_VOTES, VOTES, Utilities
+from epsaudit.mechanisms.selection import _Selection, log_choice
+from epsaudit.neighbours import DatasetPair
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 from scipy.stats import binom
 
-from audit.claims import ApproxDP, Claim, GaussianDP, PureDP
-from audit.errors import AuditError, fraction, whole_at_least
-from audit.one_run.play import StepCallback
-from mechanisms.base import positive
+from epsaudit.claims import ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.mechanisms.base import positive
+from epsaudit.one_run.play import StepCallback
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -133,7 +133,7 @@ class ConspiringResponse:
     """Randomised response that now and then is drawn again until at least ``right`` persons have told the truth.
 
     The worst (epsilon, delta)-DP mechanism for guesses about everybody: ``right`` or more of them are right exactly as
-    often as the theorem in `audit.one_run.binomial` allows; the proof of its privacy is there.
+    often as the theorem in `epsaudit.one_run.binomial` allows; the proof of its privacy is there.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class ConspiringResponse:
 
     @property
     def claim(self) -> Claim:
-        """See the docstring of `audit.one_run.binomial`."""
+        """See the docstring of `epsaudit.one_run.binomial`."""
         return ApproxDP(self.epsilon, self.delta)
 
     def scores(self, included: Bools, rng: np.random.Generator, progress: StepCallback | None = None) -> Floats:

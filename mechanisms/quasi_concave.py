@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from audit.errors import AuditError
-from mechanisms.laws import Floats, LaplaceLaw
-from mechanisms.queries import Indices
+from epsaudit.errors import AuditError
+from epsaudit.mechanisms.laws import Floats, LaplaceLaw
+from epsaudit.mechanisms.queries import Indices
 
 ONE = np.uint64(1)
 Booleans = NDArray[np.bool_]

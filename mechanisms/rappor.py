@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.claims import Claim, PureDP
-from audit.errors import fraction, whole_at_least
-from audit.neighbours import Adjacency, DatasetPair
-from mechanisms.base import Reference
-from mechanisms.laws import Floats
+from epsaudit.claims import Claim, PureDP
+from epsaudit.errors import fraction, whole_at_least
+from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.laws import Floats
+from epsaudit.neighbours import Adjacency, DatasetPair
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.claims import ApproxDP, Claim, PureDP
-from audit.errors import AuditError, fraction
-from audit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
-from mechanisms.base import Reference, concentrated, positive
-from mechanisms.laws import DiscreteLaplaceLaw, Floats
-from mechanisms.queries import Dataset
-from mechanisms.ratio_laws import RatioLaw, ScaleMixture
+from epsaudit.claims import ApproxDP, Claim, PureDP
+from epsaudit.errors import AuditError, fraction
+from epsaudit.mechanisms.base import Reference, concentrated, positive
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, Floats
+from epsaudit.mechanisms.queries import Dataset
+from epsaudit.mechanisms.ratio_laws import RatioLaw, ScaleMixture
+from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 
 
 def ones_and_persons(dataset: Dataset) -> tuple[int, int]:

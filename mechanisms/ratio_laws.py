@@ -1,6 +1,6 @@
 """Laws of private ratios: a quotient of Laplace variates in closed form, and mixtures of Laplace laws of many scales.
 
-Counts and scales enter, laws leave that answer what `audit.exact` asks. It is a room of its own because the algebra
+Counts and scales enter, laws leave that answer what `epsaudit.exact` asks. It is a room of its own because the algebra
 has nothing to do with privacy.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from mechanisms.laws import Floats
+from epsaudit.mechanisms.laws import Floats
 
 _BIN = 0.02  # width of a bin of log-scales: moments up to the third are kept, so densities are good to 1e-9
 _CHUNK = 2_000_000

@@ -5,35 +5,35 @@ Parameters are chosen so that each claim is nearly attained, or clearly broken, 
 
 from __future__ import annotations
 
-from audit.registry import Entry
-from mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
-from mechanisms.base import Reference
-from mechanisms.benchmark import entries as benchmark_entries
-from mechanisms.beyond import entries as beyond_entries
-from mechanisms.broken.additive import (
+from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
+from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.benchmark import entries as benchmark_entries
+from epsaudit.mechanisms.beyond import entries as beyond_entries
+from epsaudit.mechanisms.broken.additive import (
     ClassicalGaussian,
     DiscreteLaplaceHalfNoise,
     GaussianSensitivityOffByTwo,
     LaplaceHalfNoise,
 )
-from mechanisms.broken.down_sensitivity import (
+from epsaudit.mechanisms.broken.down_sensitivity import (
     GaussianSearchHalfSigma,
     PublishedBinarySearch,
     ShiftedInverseWithoutFactorTwo,
 )
-from mechanisms.broken.response import ResponseForgettingAnswers, ResponseWithCoin
-from mechanisms.broken.selection import (
+from epsaudit.mechanisms.broken.response import ResponseForgettingAnswers, ResponseWithCoin
+from epsaudit.mechanisms.broken.selection import (
     ExponentialWithoutFactorTwo,
     MonotoneExponentialOnMovingVotes,
     PermuteAndFlipAsBoundedRange,
     PermuteAndFlipWithoutFactorTwo,
 )
-from mechanisms.composed import entries as composed_entries
-from mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
-from mechanisms.down_sensitivity_entries import entries as down_sensitivity_entries
-from mechanisms.queries import Maximum
-from mechanisms.response import RandomisedResponse
-from mechanisms.selection import ExponentialMechanism, MonotoneExponentialMechanism, PermuteAndFlip
+from epsaudit.mechanisms.composed import entries as composed_entries
+from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
+from epsaudit.mechanisms.down_sensitivity_entries import entries as down_sensitivity_entries
+from epsaudit.mechanisms.queries import Maximum
+from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.mechanisms.selection import ExponentialMechanism, MonotoneExponentialMechanism, PermuteAndFlip
+from epsaudit.registry import Entry
 
 PURE_TO_ZCDP = "differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 5"
 BOUNDED_RANGE = "differentialprivacy.org, 'A better privacy analysis of the exponential mechanism'"

@@ -12,10 +12,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.claims import Claim, PureDP
-from audit.errors import AuditError, whole_at_least
-from audit.neighbours import Adjacency, DatasetPair, Substitution
-from mechanisms.base import Reference, concentrated, positive
+from epsaudit.claims import Claim, PureDP
+from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.mechanisms.base import Reference, concentrated, positive
+from epsaudit.neighbours import Adjacency, DatasetPair, Substitution
 
 
 @dataclass(frozen=True)

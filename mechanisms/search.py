@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.errors import AuditError
-from mechanisms.laws import Floats, LaplaceLaw, NormalLaw
-from mechanisms.queries import Indices, LossCurve, MonotoneQuery
+from epsaudit.errors import AuditError
+from epsaudit.mechanisms.laws import Floats, LaplaceLaw, NormalLaw
+from epsaudit.mechanisms.queries import Indices, LossCurve, MonotoneQuery
 
 ONE = np.uint64(1)
 
@@ -62,7 +62,7 @@ class SearchLaw:
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> query = Maximum(range(2**64))
     >>> law = SearchLaw(query, query.loss((5,) * 100), query.size, tau=50.0, noise=NormalLaw(0.0, 1.0))
     >>> law.sample(2, np.random.default_rng(0)).tolist()
@@ -106,7 +106,7 @@ class TabulatedSearchLaw(SearchLaw):
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> query = Maximum((0, 1))
     >>> law = TabulatedSearchLaw(query, query.loss((1,)), candidates=2, tau=1.0, noise=LaplaceLaw(0.0, 1.0))
     >>> law.support, np.exp(law.log_probabilities).tolist()

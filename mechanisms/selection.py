@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.claims import ZCDP, Claim, PureDP
-from audit.errors import AuditError
-from audit.neighbours import Adjacency, DatasetPair
-from mechanisms.base import Reference, concentrated, positive
-from mechanisms.laws import FiniteLaw, outputs_array
-from mechanisms.queries import MONOTONE_VOTES, VOTES, Utilities
+from epsaudit.claims import ZCDP, Claim, PureDP
+from epsaudit.errors import AuditError
+from epsaudit.mechanisms.base import Reference, concentrated, positive
+from epsaudit.mechanisms.laws import FiniteLaw, outputs_array
+from epsaudit.mechanisms.queries import MONOTONE_VOTES, VOTES, Utilities
+from epsaudit.neighbours import Adjacency, DatasetPair
 
 Floats = NDArray[np.float64]
 

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
-from audit.claims import ApproxDP, Claim, PureDP
-from audit.errors import AuditError, fraction, whole_at_least
-from audit.exact.losses import LossPair, bracketed
-from audit.neighbours import Adjacency, DatasetPair, Substitution
-from mechanisms.amplification import numeric
-from mechanisms.base import Reference, positive
-from mechanisms.laws import Floats
+from epsaudit.claims import ApproxDP, Claim, PureDP
+from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.exact.losses import LossPair, bracketed
+from epsaudit.mechanisms.amplification import numeric
+from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.laws import Floats
+from epsaudit.neighbours import Adjacency, DatasetPair, Substitution
 
 WIDE = 20.0
 """Standard deviations to either side of its mean that a law lists; what is left out is below 1e-80."""
@@ -196,7 +196,7 @@ class HistogramLaw:
     def loss_against(self, other: HistogramLaw) -> LossPair | None:
         """Loss of this law against a neighbour's, from the joint law of two counts; None where that is not enough.
 
-        Read by `audit.exact`; the two counts are summed into 65,536 cells of the loss.
+        Read by `epsaudit.exact`; the two counts are summed into 65,536 cells of the loss.
         """
         users = sum(self.held)
         if sum(other.held) != users or (self.truth, len(self.held)) != (other.truth, len(other.held)):

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from audit.claims import ApproxDP, Claim, PureDP
-from audit.errors import AuditError, fraction
-from audit.neighbours import Adjacency, DatasetPair
-from mechanisms.base import Reference, concentrated, positive
-from mechanisms.laws import Floats, LaplaceLaw
-from mechanisms.queries import Dataset
-from mechanisms.stability import StableMedian
+from epsaudit.claims import ApproxDP, Claim, PureDP
+from epsaudit.errors import AuditError, fraction
+from epsaudit.mechanisms.base import Reference, concentrated, positive
+from epsaudit.mechanisms.laws import Floats, LaplaceLaw
+from epsaudit.mechanisms.queries import Dataset
+from epsaudit.mechanisms.stability import StableMedian
+from epsaudit.neighbours import Adjacency, DatasetPair
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from audit.claims import Claim, PureDP
-from audit.errors import AuditError, whole_at_least
-from audit.neighbours import Adjacency, DatasetPair, MaxChange
-from mechanisms.base import Reference, positive
-from mechanisms.laws import Floats, LaplaceLaw
+from epsaudit.claims import Claim, PureDP
+from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.laws import Floats, LaplaceLaw
+from epsaudit.neighbours import Adjacency, DatasetPair, MaxChange
 
 IMPOSSIBLE = -1e6
 """Stands for the logarithm of 0 in sums; a matrix product of -inf and 0 would be NaN."""

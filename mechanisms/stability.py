@@ -17,14 +17,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.claims import ApproxDP, Claim
-from audit.errors import AuditError, finite_at_least, fraction
-from audit.mechanism import OutputDistribution
-from audit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
-from mechanisms.base import Reference, positive
-from mechanisms.laws import Floats, LaplaceLaw
-from mechanisms.noisy_max import name_or_refusal
-from mechanisms.queries import Dataset
+from epsaudit.claims import ApproxDP, Claim
+from epsaudit.errors import AuditError, finite_at_least, fraction
+from epsaudit.mechanism import OutputDistribution
+from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.laws import Floats, LaplaceLaw
+from epsaudit.mechanisms.noisy_max import name_or_refusal
+from epsaudit.mechanisms.queries import Dataset
+from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 
 
 class StableQuery(ABC):

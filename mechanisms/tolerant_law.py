@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.laws import FiniteLaw, Floats, NormalLaw
-from mechanisms.queries import Indices, LossCurve, MonotoneQuery
+from epsaudit.mechanisms.laws import FiniteLaw, Floats, NormalLaw
+from epsaudit.mechanisms.queries import Indices, LossCurve, MonotoneQuery
 
 ONE = np.uint64(1)
 Booleans = NDArray[np.bool_]
@@ -30,7 +30,7 @@ def fits_a_list(size: int, rounds: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class TolerantLaw:
-    """Output of `mechanisms.tolerant_search.TolerantSearch` on one dataset.
+    """Output of `epsaudit.mechanisms.tolerant_search.TolerantSearch` on one dataset.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class TolerantLaw:
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> query = Maximum(range(2**64))
     >>> law = TolerantLaw(query, query.loss((5,) * 100), 50.0, NormalLaw(0.0, 1.0), rounds=400, doubt=0.3)
     >>> law.sample(2, np.random.default_rng(0)).tolist()
@@ -96,7 +96,7 @@ class ListedTolerantLaw(TolerantLaw):
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> query = Maximum((0, 1))
     >>> law = ListedTolerantLaw(query, query.loss((1,)), 1.0, NormalLaw(0.0, 1.0), rounds=1, doubt=0.3)
     >>> law.support, np.exp(law.log_probabilities).tolist()

@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 
 from scipy.special import ndtri
 
-from audit.claims import ZCDP, Claim, GaussianDP
-from audit.errors import AuditError, finite_at_least, fraction, whole_at_least
-from audit.neighbours import AddRemove, Adjacency, DatasetPair
-from mechanisms.base import Reference, positive
-from mechanisms.down_sensitivity import crowds
-from mechanisms.laws import NormalLaw
-from mechanisms.queries import MonotoneQuery
-from mechanisms.tolerant_law import ListedTolerantLaw, TolerantLaw, fits_a_list
+from epsaudit.claims import ZCDP, Claim, GaussianDP
+from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
+from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.down_sensitivity import crowds
+from epsaudit.mechanisms.laws import NormalLaw
+from epsaudit.mechanisms.queries import MonotoneQuery
+from epsaudit.mechanisms.tolerant_law import ListedTolerantLaw, TolerantLaw, fits_a_list
+from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class TolerantSearch(Reference):
     **Its constant.** tau / sigma is a fixed quantile and T = O(log(|Y| / beta)): tau = O(sqrt(log(|Y| / beta) / rho)),
     at error = 0.1 it is 5.9 sqrt(log(|Y| / beta) / (2 rho)). The plain search with Gaussian noise has tau = z sqrt(log2
     |Y| / (2 rho)), z the upper beta / log2 |Y| quantile of the normal law: at beta = 0.05 that is less for every |Y| up
-    to 2^16384, and at |Y| = 2^64 it is more from beta = 1e-7 down (`experiments.down_sensitivity_tau`).
+    to 2^16384, and at |Y| = 2^64 it is more from beta = 1e-7 down (`epsaudit.experiments.down_sensitivity_tau`).
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class TolerantSearch(Reference):
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = TolerantSearch.calibrated(Maximum(range(1024)), rho=0.5, beta=0.05)
     >>> mechanism.rounds, round(mechanism.sigma, 3), round(mechanism.tau, 3), str(mechanism.claim)
     (210, 14.491, 18.571, '0.5-zCDP')

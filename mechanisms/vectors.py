@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.claims import Claim, PureDP
-from audit.neighbours import Adjacency, DatasetPair, MaxChange
-from mechanisms.base import Reference, positive
-from mechanisms.laws import Floats, LaplaceLaw
-from mechanisms.noisy_max import NoisyMaxLaw, laplace_winner
-from mechanisms.selection import log_choice
+from epsaudit.claims import Claim, PureDP
+from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.laws import Floats, LaplaceLaw
+from epsaudit.mechanisms.noisy_max import NoisyMaxLaw, laplace_winner
+from epsaudit.mechanisms.selection import log_choice
+from epsaudit.neighbours import Adjacency, DatasetPair, MaxChange
 
 ONE_MORE = DatasetPair((0, 1, 1, 1, 1), (1, 1, 1, 1, 1), "one person more in the first of 5 groups")
 ONE_AHEAD = DatasetPair((1,) * 5, (0, 2, 2, 2, 2), "5 answers 1, against 0 and four answers 2")

@@ -8,8 +8,8 @@ and every broken version but those in `TOO_NEAR`.
 
 import pytest
 
-from audit.auditor import exact_parameter
-from mechanisms.registry import entries
+from epsaudit.auditor import exact_parameter
+from epsaudit.mechanisms.registry import entries
 
 ENTRIES = {entry.name: entry for entry in entries()}
 SOUND = [entry for entry in ENTRIES.values() if entry.expected == "consistent"]

@@ -18,19 +18,19 @@ from typing import Any
 
 from rich.console import Console
 
-from audit import results, suite
-from audit.auditor import LEAST_TRIALS
-from audit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
-from audit.cluster import cluster
-from audit.commands import AS_EXPECTED, INTERRUPTED, SURPRISED
-from audit.errors import AuditError, finite_at_least, fraction, whole_at_least
-from audit.external import command
-from audit.libraries import library, matching
-from audit.neighbours import DatasetPair
-from audit.registry import Entry, chosen
-from audit.reporting import figure, page, progress, style, table
-from audit.results import AuditResult
-from audit.sampling import entropy
+from epsaudit import results, suite
+from epsaudit.auditor import LEAST_TRIALS
+from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
+from epsaudit.cluster import cluster
+from epsaudit.commands import AS_EXPECTED, INTERRUPTED, SURPRISED
+from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
+from epsaudit.external import command
+from epsaudit.libraries import library, matching
+from epsaudit.neighbours import DatasetPair
+from epsaudit.registry import Entry, chosen
+from epsaudit.reporting import figure, page, progress, style, table
+from epsaudit.results import AuditResult
+from epsaudit.sampling import entropy
 
 
 def add(commands: Any) -> None:

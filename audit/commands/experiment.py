@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from audit.commands import AS_EXPECTED
-from audit.errors import AuditError
-from audit.studies import Study, studies
+from epsaudit.commands import AS_EXPECTED
+from epsaudit.errors import AuditError
+from epsaudit.studies import Study, studies
 
 
 def add(commands: Any) -> None:

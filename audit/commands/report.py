@@ -14,13 +14,13 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from audit import results
-from audit.commands import AS_EXPECTED
-from audit.errors import AuditError
-from audit.exact import PrivacyProfile, knows_law
-from audit.registry import registered
-from audit.reporting import curves, figure, methods, page, style, table
-from audit.results import AuditResult
+from epsaudit import results
+from epsaudit.commands import AS_EXPECTED
+from epsaudit.errors import AuditError
+from epsaudit.exact import PrivacyProfile, knows_law
+from epsaudit.registry import registered
+from epsaudit.reporting import curves, figure, methods, page, style, table
+from epsaudit.results import AuditResult
 
 FIGURES = ("bounds", "profile", "trade-off")
 TEXTS: dict[str, tuple[str, Callable[[Sequence[AuditResult], float], str]]] = {

@@ -9,13 +9,13 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from audit import results, verify
-from audit.commands import AS_EXPECTED, SURPRISED
-from audit.commands.report import matching
-from audit.libraries import entry_of
-from audit.registry import Entry, chosen
-from audit.reporting.escaping import visible
-from audit.reporting.numbers import lower
+from epsaudit import results, verify
+from epsaudit.commands import AS_EXPECTED, SURPRISED
+from epsaudit.commands.report import matching
+from epsaudit.libraries import entry_of
+from epsaudit.registry import Entry, chosen
+from epsaudit.reporting.escaping import visible
+from epsaudit.reporting.numbers import lower
 
 
 def add(commands: Any) -> None:

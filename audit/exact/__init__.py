@@ -4,10 +4,10 @@ Two distributions that know their laws enter; delta, epsilon, a divergence or a 
 here is random: finite laws are summed, densities on the line and mixtures integrated to 1e-9.
 """
 
-from audit.exact.laws import knows_law
-from audit.exact.losses import NotKnownError
-from audit.exact.parameters import exact_parameter
-from audit.exact.profile import PrivacyProfile, delta, epsilon, likelihood_ratio_events, renyi
+from epsaudit.exact.laws import knows_law
+from epsaudit.exact.losses import NotKnownError
+from epsaudit.exact.parameters import exact_parameter
+from epsaudit.exact.profile import PrivacyProfile, delta, epsilon, likelihood_ratio_events, renyi
 
 __all__ = [
     "NotKnownError",

@@ -3,7 +3,7 @@
 The `LossPair` of each part enters, one of the whole leaves. Parts of finitely many losses are convolved as they are.
 Densities are put on a grid twice, once rounded so that the pair is no harder to tell apart than in truth (connect the
 dots: Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022) and once so that it is no easier (outcomes merged): every
-value of the whole lies between the two, and `audit.exact.profile` says so where they differ.
+value of the whole lies between the two, and `epsaudit.exact.profile` says so where they differ.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from audit.errors import AuditError
-from audit.exact.losses import LossPair, merge_equal
-from audit.exact.quadrature import Floats, Panels
+from epsaudit.errors import AuditError
+from epsaudit.exact.losses import LossPair, merge_equal
+from epsaudit.exact.quadrature import Floats, Panels
 
 CELLS, CELLS_WITH_TAILS = 2000, 8000
 """Grid steps to the greatest loss of a part, at most: where losses have a bound, and where tails take most steps."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from audit.exact.losses import LossPair, difference
-from audit.exact.quadrature import Floats, log_integral, log_sum
+from epsaudit.exact.losses import LossPair, difference
+from epsaudit.exact.quadrature import Floats, log_integral, log_sum
 
 
 def renyi_divergences(pair: LossPair, orders: Floats) -> Floats:

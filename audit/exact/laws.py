@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.errors import AuditError
-from audit.exact.convolution import convolved
-from audit.exact.losses import LossPair, NotKnownError, difference, merge_equal
-from audit.exact.quadrature import Booleans, Floats, Integrands, Panels, initial_edges, log_sum, refine
-from audit.mechanism import as_outputs
+from epsaudit.errors import AuditError
+from epsaudit.exact.convolution import convolved
+from epsaudit.exact.losses import LossPair, NotKnownError, difference, merge_equal
+from epsaudit.exact.quadrature import Booleans, Floats, Integrands, Panels, initial_edges, log_sum, refine
+from epsaudit.mechanism import as_outputs
 
 _SMALLEST = -720.0  # log-masses below this are dropped: exp underflows soon after
 _TOTAL_ERROR = 1e-9
@@ -30,7 +30,7 @@ def knows_law(distribution: object) -> bool:
 
     Examples
     --------
-    >>> from mechanisms.laws import FiniteLaw
+    >>> from epsaudit.mechanisms.laws import FiniteLaw
     >>> knows_law(FiniteLaw(["yes", "no"], [0.0, 0.0])), knows_law(object())
     (True, False)
     """

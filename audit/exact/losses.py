@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.errors import AuditError
-from audit.exact.quadrature import Booleans, Floats, Integrands, Panels, log_sum
+from epsaudit.errors import AuditError
+from epsaudit.exact.quadrature import Booleans, Floats, Integrands, Panels, log_sum
 
 TIE = 1e-12
 """Losses this close, relative to max(1, |loss|), count as equal."""
@@ -53,7 +53,7 @@ class LossPair:
     knots, scale : tuple of float, float
         Where the densities are not smooth, atoms included, and a length over which they vary.
     parts : tuple of (LossPair, int)
-        Of a composition, its independent parts and how many there are of each; see `audit.exact.convolution`.
+        Of a composition, its independent parts and how many there are of each; see `epsaudit.exact.convolution`.
     lower : LossPair or None
         Of a composition on a grid, a pair that is no easier to tell apart than the true one, while this one is no
         harder; None where this one is exact.

@@ -14,12 +14,12 @@ from scipy.interpolate import PchipInterpolator
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtri_exp
 
-from audit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
-from audit.errors import AuditError
-from audit.exact.divergences import renyi_divergences
-from audit.exact.losses import LossPair, NotKnownError, difference
-from audit.exact.profile import PrivacyProfile, keeps_growing
-from audit.exact.quadrature import Floats
+from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
+from epsaudit.errors import AuditError
+from epsaudit.exact.divergences import renyi_divergences
+from epsaudit.exact.losses import LossPair, NotKnownError, difference
+from epsaudit.exact.profile import PrivacyProfile, keeps_growing
+from epsaudit.exact.quadrature import Floats
 
 _LARGEST_ORDER = 2.0**12  # for unbounded losses; beyond it double precision ends
 
@@ -47,7 +47,7 @@ def exact_parameter(claim: Claim, law: object, law_prime: object) -> float:
 
     Examples
     --------
-    >>> from mechanisms.laws import FiniteLaw
+    >>> from epsaudit.mechanisms.laws import FiniteLaw
     >>> law, law_prime = FiniteLaw("ab", np.log([0.75, 0.25])), FiniteLaw("ab", np.log([0.25, 0.75]))
     >>> round(exact_parameter(PureDP(1.0), law, law_prime), 6), round(exact_parameter(ZCDP(1.0), law, law_prime), 6)
     (1.098612, 0.549306)
@@ -58,7 +58,7 @@ def exact_parameter(claim: Claim, law: object, law_prime: object) -> float:
 @singledispatch
 def _exact(claim: Claim, profile: PrivacyProfile) -> float:
     raise AuditError(
-        f"Nothing exact is known about {type(claim).__name__}; the claim families are those of audit.claims."
+        f"Nothing exact is known about {type(claim).__name__}; the claim families are those of epsaudit.claims."
     )
 
 

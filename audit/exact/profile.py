@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from audit.errors import finite_at_least, fraction
-from audit.exact.convolution import LEAST_DELTA
-from audit.exact.divergences import renyi_divergences
-from audit.exact.laws import loss_pair
-from audit.exact.losses import LossPair, NotKnownError, difference
-from audit.exact.quadrature import Floats
+from epsaudit.errors import finite_at_least, fraction
+from epsaudit.exact.convolution import LEAST_DELTA
+from epsaudit.exact.divergences import renyi_divergences
+from epsaudit.exact.laws import loss_pair
+from epsaudit.exact.losses import LossPair, NotKnownError, difference
+from epsaudit.exact.quadrature import Floats
 
 AGREEMENT = 1e-6
 """How closely, relative to itself, a value that is known between two bounds must be known to count as exact."""
@@ -44,7 +44,7 @@ class PrivacyProfile:
 
     Examples
     --------
-    >>> from mechanisms.laws import FiniteLaw
+    >>> from epsaudit.mechanisms.laws import FiniteLaw
     >>> profile = PrivacyProfile(FiniteLaw([0, 1], np.log([0.75, 0.25])), FiniteLaw([0, 1], np.log([0.25, 0.75])))
     >>> round(profile.delta(0.0), 9), round(profile.epsilon(0.0), 9)
     (0.5, 1.098612289)
@@ -108,7 +108,7 @@ def delta(law: object, law_prime: object, epsilon: float) -> float:
 
     Examples
     --------
-    >>> from mechanisms.laws import FiniteLaw
+    >>> from epsaudit.mechanisms.laws import FiniteLaw
     >>> round(delta(FiniteLaw("ab", [0.0, 0.0]), FiniteLaw("ab", [0.0, -np.inf]), 3.0), 9)
     0.5
     """
@@ -128,7 +128,7 @@ def epsilon(law: object, law_prime: object, delta: float) -> float:
 
     Examples
     --------
-    >>> from mechanisms.laws import FiniteLaw
+    >>> from epsaudit.mechanisms.laws import FiniteLaw
     >>> epsilon(FiniteLaw("ab", [0.0, 0.0]), FiniteLaw("ab", [0.0, -np.inf]), 0.1)
     inf
     """
@@ -145,7 +145,7 @@ def renyi(law: object, law_prime: object, order: float) -> float:
 
     Examples
     --------
-    >>> from mechanisms.laws import FiniteLaw
+    >>> from epsaudit.mechanisms.laws import FiniteLaw
     >>> round(renyi(FiniteLaw("ab", np.log([0.5, 0.5])), FiniteLaw("ab", np.log([0.25, 0.75])), 2.0), 6)
     0.287682
     """
@@ -171,7 +171,7 @@ def likelihood_ratio_events(law: object, law_prime: object, thresholds: ArrayLik
 
     Examples
     --------
-    >>> from mechanisms.laws import FiniteLaw
+    >>> from epsaudit.mechanisms.laws import FiniteLaw
     >>> p, p_prime = likelihood_ratio_events(
     ...     FiniteLaw("ab", np.log([0.75, 0.25])), FiniteLaw("ab", np.log([0.25, 0.75])), [0.0, np.log(3.0)])
     >>> p.round(6).tolist(), p_prime.round(6).tolist()

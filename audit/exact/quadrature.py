@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from audit.errors import AuditError
+from epsaudit.errors import AuditError
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]

@@ -3,9 +3,9 @@
 Coins and scores of a single run enter, a certified lower bound leaves; the theorems are in `binomial` and `tradeoff`.
 """
 
-from audit.one_run.guesses import Bonferroni, Fixed, GuessRule, Planned, SeparateHalf, Threshold
-from audit.one_run.play import CanaryMechanism, audit_one_run, audit_scores
-from audit.one_run.result import OneRunResult
+from epsaudit.one_run.guesses import Bonferroni, Fixed, GuessRule, Planned, SeparateHalf, Threshold
+from epsaudit.one_run.play import CanaryMechanism, audit_one_run, audit_scores
+from epsaudit.one_run.result import OneRunResult
 
 __all__ = [
     "Bonferroni",

@@ -12,19 +12,19 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.claims import ApproxDP, Claim, GaussianDP, PureDP
-from audit.errors import AuditError, whole_at_least
-from audit.one_run import binomial, tradeoff
+from epsaudit.claims import ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.one_run import binomial, tradeoff
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Method = Literal["sharp", "binomial", "trade-off"]
 
 LEAK_SHARE = 0.15
-"""Share of the error kept for delta where the output decides how many are guessed (`audit.one_run.binomial`)."""
+"""Share of the error kept for delta where the output decides how many are guessed (`epsaudit.one_run.binomial`)."""
 
 METHODS: dict[Method, str] = {
-    "sharp": "the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (audit.one_run.binomial)",
+    "sharp": "the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.one_run.binomial)",
     "binomial": "guesses dominated by a binomial (Steinke, Nasr and Jagielski 2023)",
     "trade-off": "recursion on the trade-off curve (Mahloujifar, Melis and Chaudhuri 2025)",
 }
@@ -73,7 +73,7 @@ class GuessCounts:
 def extremes(included: Bools, scores: Floats, highest: int, lowest: int) -> GuessCounts:
     """Guess the ``highest`` scores in and the ``lowest`` out; ties are broken by place.
 
-    A coin may not have decided the place: `audit.one_run.play.places` sees to that.
+    A coin may not have decided the place: `epsaudit.one_run.play.places` sees to that.
     """
     order = np.argsort(scores, kind="stable")
     place = np.empty(len(scores), dtype=np.intp)

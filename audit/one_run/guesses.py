@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from audit.claims import Claim, GaussianDP
-from audit.errors import AuditError, whole_at_least
-from audit.one_run.counts import METHODS, Bools, Floats, GuessCounts, Method, bound, extremes, tally
-from audit.one_run.planning import FRACTIONS, planned_guesses, symmetric
+from epsaudit.claims import Claim, GaussianDP
+from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.one_run.counts import METHODS, Bools, Floats, GuessCounts, Method, bound, extremes, tally
+from epsaudit.one_run.planning import FRACTIONS, planned_guesses, symmetric
 
 PAID_FRACTIONS = (1.0, 0.25, 0.05, 0.01)
 """Shares that 'bonferroni' tries at once, each with a quarter of the error."""
@@ -26,7 +26,8 @@ PAID_FRACTIONS = (1.0, 0.25, 0.05, 0.01)
 class GuessRule(ABC):
     """How many canaries are guessed in and out; a frozen dataclass, fixed before the run.
 
-    Canaries come to `count` in an order that no coin decided (`audit.one_run.play.places`), so a rule may use places.
+    Canaries come to `count` in an order that no coin decided (`epsaudit.one_run.play.places`), so a rule may use
+    places.
     """
 
     name: ClassVar[str]
@@ -59,7 +60,7 @@ class Fixed(GuessRule):
 
     Examples
     --------
-    >>> from audit import GaussianDP
+    >>> from epsaudit import GaussianDP
     >>> included, scores = np.array([True, True, False, False]), np.array([3.0, 1.0, 2.0, 0.0])
     >>> Fixed(1, 1).count(included, scores, GaussianDP(1.0), "trade-off", 0.95)
     [GuessCounts(canaries=4, guessed_in=1, guessed_out=1, correct_in=1, correct_out=1)]
@@ -235,7 +236,7 @@ def rule_of(guesses: str | int | tuple[int, int] | GuessRule, canaries: int) -> 
     else:
         raise AuditError(
             f"guesses is {guesses!r}; it must be 'planned', 'half', 'bonferroni', how many to guess in all, how many "
-            "in and out as a pair, or a rule of audit.one_run."
+            "in and out as a pair, or a rule of epsaudit.one_run."
         )
     if isinstance(rule, Fixed) and not 0 < rule.highest + rule.lowest <= canaries:
         raise AuditError(f"{rule.highest + rule.lowest} guesses were asked for; give 1 to {canaries}, one a canary.")

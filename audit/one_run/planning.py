@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtr
 
-from audit.claims import Claim, GaussianDP
-from audit.one_run.counts import Floats, GuessCounts, Method, bound, delta_of
+from epsaudit.claims import Claim, GaussianDP
+from epsaudit.one_run.counts import Floats, GuessCounts, Method, bound, delta_of
 
 FRACTIONS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005)
 """Shares of the canaries that may be guessed, from which 'planned' and 'half' choose; half of them in, half out."""

@@ -13,13 +13,13 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from audit.claims import Claim, GaussianDP
-from audit.errors import AuditError, fraction, whole_at_least
-from audit.one_run.counts import METHODS, Bools, Floats, Method, check_method
-from audit.one_run.guesses import GuessRule, rule_of
-from audit.one_run.result import OneRunResult
-from audit.provenance import provenance
-from audit.sampling import entropy
+from epsaudit.claims import Claim, GaussianDP
+from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.one_run.counts import METHODS, Bools, Floats, Method, check_method
+from epsaudit.one_run.guesses import GuessRule, rule_of
+from epsaudit.one_run.result import OneRunResult
+from epsaudit.provenance import provenance
+from epsaudit.sampling import entropy
 
 Guesses = str | int | tuple[int, int] | GuessRule
 StepCallback = Callable[[int, int], None]
@@ -106,13 +106,13 @@ def audit_one_run(
 
     References
     ----------
-    `audit.one_run.binomial` and `audit.one_run.tradeoff` state the theorems.
+    `epsaudit.one_run.binomial` and `epsaudit.one_run.tradeoff` state the theorems.
 
     Examples
     --------
     A sum of vectors, one canary a coordinate, with noise for (1, 1e-5)-DP but for half of the sensitivity:
 
-    >>> from audit import ApproxDP
+    >>> from epsaudit import ApproxDP
     >>> def noisy_sum(included, rng):
     ...     return included + 0.5 * 3.7306 * rng.standard_normal(len(included))
     >>> result = audit_one_run(noisy_sum, canaries=100_000, claim=ApproxDP(1.0, 1e-5), seed=1)
@@ -181,7 +181,7 @@ def audit_scores(
 
     Examples
     --------
-    >>> from audit import PureDP
+    >>> from epsaudit import PureDP
     >>> coins = np.random.default_rng(0).random(500) < 0.5
     >>> print(audit_scores(coins, np.where(coins, 1.0, -1.0), claim=PureDP(1.0), guesses=60, name="no noise"))
     no noise: 1-DP claimed; certified lower bound epsilon >= 2.972 at 95% confidence, from one run: contradicts...
@@ -189,7 +189,7 @@ def audit_scores(
       guesses    the 30 highest scores in, the 30 lowest out, fixed beforehand
       counts     30 of 30 guessed in and 30 of 30 guessed out are right, of 500 canaries
       parameter  epsilon proven 1
-      method     the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (audit.one_run.binomial)
+      method     the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.one_run.binomial)
       seed       not known: the coins and scores were given
     """
     started = time.perf_counter()

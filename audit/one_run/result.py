@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from audit import claims
-from audit.claims import Claim, GaussianDP
-from audit.errors import AuditError
-from audit.one_run import binomial, tradeoff
-from audit.one_run.counts import LEAK_SHARE, METHODS, GuessCounts, Method, bound, check_method, delta_of, shown
-from audit.one_run.guesses import GuessRule, rule_from_json
-from audit.reporting.numbers import lower, percent
-from audit.results import SCHEMA, read, write_whole
+from epsaudit import claims
+from epsaudit.claims import Claim, GaussianDP
+from epsaudit.errors import AuditError
+from epsaudit.one_run import binomial, tradeoff
+from epsaudit.one_run.counts import LEAK_SHARE, METHODS, GuessCounts, Method, bound, check_method, delta_of, shown
+from epsaudit.one_run.guesses import GuessRule, rule_from_json
+from epsaudit.reporting.numbers import lower, percent
+from epsaudit.results import SCHEMA, read, write_whole
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class OneRunResult:
         Randomised response is 1-DP, and so (1, 1e-5)-DP, yet the mu that it breaks implies more:
 
         >>> import numpy as np
-        >>> from audit import audit_one_run
+        >>> from epsaudit import audit_one_run
         >>> def response(included, rng):
         ...     return np.where(rng.random(len(included)) < 0.731, included, ~included)
         >>> result = audit_one_run(response, 20_000, claim=GaussianDP(0.2), guesses=20_000, seed=0)

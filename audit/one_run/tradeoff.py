@@ -34,7 +34,8 @@ every constraint weaker, so rejected parameters form an interval from 0 and its 
 **What it cannot show.** The definition allows one rare event, common to all canaries, that gives many of them away: an
 event of probability alpha or more proves nothing, so only the part of the curve with probabilities below alpha counts,
 and even very many canaries with independent Gaussian noise certify less than their mu: 0.34 mu if everybody is
-guessed, 0.80 mu if the most extreme hundredth of 10^5 canaries is (``python -m experiments.one_run_validity gap``).
+guessed, 0.80 mu if the most extreme hundredth of 10^5 canaries is (``python -m epsaudit.experiments.one_run_validity
+gap``).
 
 The proof needs one c for all outputs, which is why a number of guesses chosen on a separate half of the canaries, and
 so by the same output, is refused here. Constraints in the other direction (wrong guesses bound right ones) are left
@@ -51,8 +52,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from audit.claims import ApproxDP, Claim, GaussianDP, PureDP
-from audit.errors import AuditError
+from epsaudit.claims import ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.errors import AuditError
 
 Floats = NDArray[np.float64]
 Inverse = Callable[[Floats, Floats], Floats]

@@ -23,7 +23,7 @@ from collections.abc import Collection, Mapping, Sequence
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
-from audit.errors import AuditError
+from epsaudit.errors import AuditError
 
 
 def worst_case(canaries: int, rejected: Mapping[int, Collection[int]], points: Sequence[tuple[float, float]]) -> float:

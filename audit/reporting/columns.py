@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from audit.reporting import escaping
-from audit.reporting.numbers import lower, plain, upper
+from epsaudit.reporting import escaping
+from epsaudit.reporting.numbers import lower, plain, upper
 
 Kind = Literal["text", "code", "formula", "lower", "upper", "number", "count"]
 Row = Mapping[str, Any]

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from audit.certificates import clopper_pearson_lower, clopper_pearson_upper
-from audit.reporting.numbers import percent
-from audit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
+from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
+from epsaudit.reporting.numbers import percent
+from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
 
 
 @styled()

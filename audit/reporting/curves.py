@@ -12,11 +12,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from audit.claims import Claim
-from audit.exact import PrivacyProfile
-from audit.reporting.numbers import count, percent
-from audit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
-from audit.results import AuditResult
+from epsaudit.claims import Claim
+from epsaudit.exact import PrivacyProfile
+from epsaudit.reporting.numbers import count, percent
+from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
+from epsaudit.results import AuditResult
 
 Floats = NDArray[np.float64]
 ERRORS = np.concatenate([[0.0], np.geomspace(1e-6, 1e-2, 17)[:-1], np.linspace(0.01, 1.0, 100)])
@@ -37,7 +37,7 @@ def allowed_trade_off(claim: Claim, errors: Floats) -> Floats:
 
     Examples
     --------
-    >>> from audit.claims import PureDP
+    >>> from epsaudit.claims import PureDP
     >>> allowed_trade_off(PureDP(math.log(3.0)), np.array([0.0, 0.1, 0.25, 1.0])).round(6).tolist()
     [1.0, 0.7, 0.25, 0.0]
     """
@@ -68,7 +68,7 @@ def certified_profile(result: AuditResult, epsilons: Floats) -> Floats:
 
     Examples
     --------
-    >>> from audit import DatasetPair, PureDP, audit, vectorized
+    >>> from epsaudit import DatasetPair, PureDP, audit, vectorized
     >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0),
     ...                    pairs=[DatasetPair(0, 1)])
     >>> certified_profile(audit(noisy, trials=100_000, seed=1), np.array([0.0, 2.0])).round(1).tolist()

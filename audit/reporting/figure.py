@@ -1,6 +1,6 @@
 """The main figure: certified bounds against proven ones, with the exact value of each pair.
 
-Results enter, a figure leaves; `audit.reporting.style.render` makes files of it, equal for equal results.
+Results enter, a figure leaves; `epsaudit.reporting.style.render` makes files of it, equal for equal results.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from audit.reporting.numbers import count, percent
-from audit.reporting.style import BLUE, ONE_COLUMN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
-from audit.results import AuditResult
+from epsaudit.reporting.numbers import count, percent
+from epsaudit.reporting.style import BLUE, ONE_COLUMN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.results import AuditResult
 
 STYLE = {"consistent": (BLUE, "o"), "violated": (VERMILION, "s")}
 ROWS = 54

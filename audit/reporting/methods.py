@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
 
-from audit.certificates import Box, MembershipGame
-from audit.claims import Claim
-from audit.errors import AuditError
-from audit.reporting.escaping import latex
-from audit.reporting.numbers import SYMBOLS, lower, percent
-from audit.reporting.page import kind_of
-from audit.results import AuditResult
-from audit.witnesses.models import Additive, Tree
+from epsaudit.certificates import Box, MembershipGame
+from epsaudit.claims import Claim
+from epsaudit.errors import AuditError
+from epsaudit.reporting.escaping import latex
+from epsaudit.reporting.numbers import SYMBOLS, lower, percent
+from epsaudit.reporting.page import kind_of
+from epsaudit.results import AuditResult
+from epsaudit.witnesses.models import Additive, Tree
 
 DEFINITIONS = {
     "PureDP": "dwork2006calibrating",
@@ -41,7 +41,7 @@ def methods(results: Sequence[AuditResult], family_confidence: float) -> str:
 
     Examples
     --------
-    >>> from audit import DatasetPair, PureDP, audit, vectorized
+    >>> from epsaudit import DatasetPair, PureDP, audit, vectorized
     >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0), name="noisy",
     ...                    pairs=[DatasetPair(0, 1)])
     >>> text = methods([audit(noisy, trials=5000, seed=1)], 0.95)
@@ -63,7 +63,7 @@ def references(keys: Sequence[str]) -> str:
     >>> print(references(["clopper1934use"]).splitlines()[0])
     @article{clopper1934use,
     """
-    text = files("audit.reporting").joinpath("references.bib").read_text(encoding="utf-8")
+    text = files("epsaudit.reporting").joinpath("references.bib").read_text(encoding="utf-8")
     known = {entry.partition("{")[2].partition(",")[0]: entry.strip() for entry in re.split(r"\n(?=@)", text)}
     known["epsaudit"] = (
         "@software{epsaudit,\n  author = {{The epsaudit founders}},\n"

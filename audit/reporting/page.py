@@ -18,11 +18,11 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from audit.reporting import sketches
-from audit.reporting.escaping import visible
-from audit.reporting.numbers import SYMBOLS, lower, percent, plain
-from audit.reporting.table import caption
-from audit.results import AuditResult
+from epsaudit.reporting import sketches
+from epsaudit.reporting.escaping import visible
+from epsaudit.reporting.numbers import SYMBOLS, lower, percent, plain
+from epsaudit.reporting.table import caption
+from epsaudit.results import AuditResult
 
 HEADINGS = (
     ("mechanism", False),
@@ -68,7 +68,7 @@ def render(results: Sequence[AuditResult], family_confidence: float, file: str =
     True
     """
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("audit.reporting"), autoescape=True, undefined=jinja2.StrictUndefined
+        loader=jinja2.PackageLoader("epsaudit.reporting"), autoescape=True, undefined=jinja2.StrictUndefined
     )
     # in these two no text of a result occurs, and escaping would break them
     css, js = (_source(environment, name) for name in ("report.css", "report.js"))
@@ -147,7 +147,7 @@ def event_in_words(result: AuditResult) -> list[Sentence]:
 
     Examples
     --------
-    >>> from audit import DatasetPair, PureDP, audit, vectorized
+    >>> from epsaudit import DatasetPair, PureDP, audit, vectorized
     >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0),
     ...                    pairs=[DatasetPair(0, 1)])
     >>> event_in_words(audit(noisy, trials=5000, seed=1))[0].before

@@ -11,10 +11,10 @@ from typing import Protocol
 import numpy as np
 from matplotlib.figure import Figure
 
-from audit.claims import Claim
-from audit.reporting.columns import Row
-from audit.reporting.numbers import SYMBOLS, percent
-from audit.reporting.style import (
+from epsaudit.claims import Claim
+from epsaudit.reporting.columns import Row
+from epsaudit.reporting.numbers import SYMBOLS, percent
+from epsaudit.reporting.style import (
     BLUE,
     GREEN,
     MARKERS,

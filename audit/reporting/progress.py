@@ -15,8 +15,8 @@ from typing import TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from audit.reporting.numbers import lower
-from audit.sampling import Progress as Step
+from epsaudit.reporting.numbers import lower
+from epsaudit.sampling import Progress as Step
 
 LOG_SECONDS = 30.0
 DRAW_SECONDS = 0.2
@@ -60,7 +60,7 @@ class Lines:
 
     Examples
     --------
-    >>> from audit import DatasetPair, PureDP, audit, vectorized
+    >>> from epsaudit import DatasetPair, PureDP, audit, vectorized
     >>> noise = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0))
     >>> result = audit(noise, DatasetPair(0, 1), trials=10_000, seed=0, progress=Lines(every=60.0))
     """

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.claims import Claim
-from audit.reporting.curves import allowed_trade_off, certified_polygon
-from audit.results import AuditResult
+from epsaudit.claims import Claim
+from epsaudit.reporting.curves import allowed_trade_off, certified_polygon
+from epsaudit.results import AuditResult
 
 WIDTH = 320.0
 SQUARE = 150.0
@@ -52,7 +52,7 @@ def claimed_curve(claim: Claim) -> str:
 
     Examples
     --------
-    >>> from audit.claims import PureDP
+    >>> from epsaudit.claims import PureDP
     >>> claimed_curve(PureDP(1.0)).split()[0], claimed_curve(PureDP(1.0)).split()[-1]
     ('0,0', '150,150')
     """

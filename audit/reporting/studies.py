@@ -18,11 +18,11 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from audit.errors import whole_at_least
-from audit.provenance import execution, provenance
-from audit.reporting.columns import Column, Row, to_csv, to_latex
-from audit.reporting.style import render
-from audit.results import write_whole
+from epsaudit.errors import whole_at_least
+from epsaudit.provenance import execution, provenance
+from epsaudit.reporting.columns import Column, Row, to_csv, to_latex
+from epsaudit.reporting.style import render
+from epsaudit.results import write_whole
 
 
 class Main(Protocol):
@@ -62,7 +62,7 @@ def write_figure(path: Path, figure: Figure) -> None:
 
 
 def write_table(out: Path, rows: Sequence[Row], columns: Sequence[Column], caption: str) -> None:
-    """Write table.tex; the caption is plain text and says confidence and runs. See `audit.reporting.columns`."""
+    """Write table.tex; the caption is plain text and says confidence and runs. See `epsaudit.reporting.columns`."""
     write_whole(out / "table.tex", to_latex(rows, columns, caption, label=f"tab:{out.name}"))
 
 

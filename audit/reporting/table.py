@@ -11,10 +11,10 @@ from typing import Any
 
 from rich.text import Text
 
-from audit.reporting import columns
-from audit.reporting.columns import Column
-from audit.reporting.numbers import SYMBOLS, count, lower, percent, plain
-from audit.results import AuditResult
+from epsaudit.reporting import columns
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.numbers import SYMBOLS, count, lower, percent, plain
+from epsaudit.results import AuditResult
 
 CSV_FIELDS = """mechanism claim parameter proven exact lower_bound epsilon_lower delta_lower confidence trials
     training_runs certificate witness pair verdict expected seed reproducible""".split()  # noqa: SIM905  # a table
@@ -105,7 +105,7 @@ def to_csv(results: Sequence[AuditResult]) -> str:
 
 
 def to_latex(results: Sequence[AuditResult], family: float) -> str:
-    """Return the table as LaTeX, certified bounds rounded down; see `audit.reporting.columns.to_latex`."""
+    """Return the table as LaTeX, certified bounds rounded down; see `epsaudit.reporting.columns.to_latex`."""
     return columns.to_latex(_rows(results), PAPER, caption(results, family), label="tab:audit")
 
 

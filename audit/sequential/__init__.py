@@ -4,7 +4,7 @@ A mechanism and a claim enter, a `SequentialResult` with its path leaves. `betti
 keeps the books, `learning` finds what to bet on from past runs only, `play` runs the game, `record` is the result.
 """
 
-from audit.sequential.play import audit_sequentially
-from audit.sequential.record import Play, Round, SequentialResult
+from epsaudit.sequential.play import audit_sequentially
+from epsaudit.sequential.record import Play, Round, SequentialResult
 
 __all__ = ["Play", "Round", "SequentialResult", "audit_sequentially"]

@@ -15,9 +15,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.claims import Claim
-from audit.sequential import betting
-from audit.witnesses import Witness
+from epsaudit.claims import Claim
+from epsaudit.sequential import betting
+from epsaudit.witnesses import Witness
 
 
 class Strategy(Protocol):

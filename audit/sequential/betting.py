@@ -51,7 +51,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from audit.claims import Claim
+from epsaudit.claims import Claim
 
 Floats = NDArray[np.float64]
 FRACTIONS: Floats = np.geomspace(2e-3, 0.95, 60)
@@ -226,7 +226,7 @@ def parameter_grid(claim: Claim) -> Floats:
 
     Examples
     --------
-    >>> from audit.claims import PureDP
+    >>> from epsaudit.claims import PureDP
     >>> grid = parameter_grid(PureDP(1.0))
     >>> len(grid), grid[:2].round(3).tolist(), bool(1.0 in grid)
     (170, [0.01, 0.02], True)
@@ -248,7 +248,7 @@ def tangents(claim: Claim) -> tuple[tuple[float, float], ...]:
 
     Examples
     --------
-    >>> from audit.claims import ApproxDP, GaussianDP
+    >>> from epsaudit.claims import ApproxDP, GaussianDP
     >>> tangents(ApproxDP(1.0, 1e-5)), len(tangents(GaussianDP(1.0)))
     (((1.0, 1e-05),), 12)
     """

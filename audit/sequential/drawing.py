@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.certificates import Counts
-from audit.mechanism import Outputs
-from audit.sampling import Sides, draw_by_coins
-from audit.sequential import betting
-from audit.witnesses import Witness
+from epsaudit.certificates import Counts
+from epsaudit.mechanism import Outputs
+from epsaudit.sampling import Sides, draw_by_coins
+from epsaudit.sequential import betting
+from epsaudit.witnesses import Witness
 
 STREAM = 2
 """First spawn key of the game's streams; training and certification of a fixed-size audit have 0 and 1."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.claims import ApproxDP, Claim
-from audit.mechanism import Outputs
-from audit.sequential import betting
-from audit.witnesses import (
+from epsaudit.claims import ApproxDP, Claim
+from epsaudit.mechanism import Outputs
+from epsaudit.sequential import betting
+from epsaudit.witnesses import (
     AlongCoordinates,
     Contender,
     Family,

@@ -18,22 +18,22 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.auditor import LEAST_TRIALS, checked_claim, checked_pairs, exact_parameter, families_of
-from audit.blocks import joined
-from audit.claims import Claim
-from audit.errors import AuditError, finite_at_least, fraction, whole_at_least
-from audit.failures import refuse_if_all_failed
-from audit.mechanism import Mechanism, Outputs
-from audit.neighbours import DatasetPair, shorten
-from audit.parallel import jobs_allowed, jobs_to_use
-from audit.provenance import provenance
-from audit.sampling import Progress, ProgressCallback, Sides, entropy
-from audit.sequential import betting
-from audit.sequential.accounts import Accounts
-from audit.sequential.drawing import STREAM, TALLY_OF_CODE, Codes, counts_of, judged_chunk, tallies_of
-from audit.sequential.learning import Plans, nothing, plans
-from audit.sequential.record import Play, Round, SequentialResult, Stopped
-from audit.witnesses import Family, Witness
+from epsaudit.auditor import LEAST_TRIALS, checked_claim, checked_pairs, exact_parameter, families_of
+from epsaudit.blocks import joined
+from epsaudit.claims import Claim
+from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
+from epsaudit.failures import refuse_if_all_failed
+from epsaudit.mechanism import Mechanism, Outputs
+from epsaudit.neighbours import DatasetPair, shorten
+from epsaudit.parallel import jobs_allowed, jobs_to_use
+from epsaudit.provenance import provenance
+from epsaudit.sampling import Progress, ProgressCallback, Sides, entropy
+from epsaudit.sequential import betting
+from epsaudit.sequential.accounts import Accounts
+from epsaudit.sequential.drawing import STREAM, TALLY_OF_CODE, Codes, counts_of, judged_chunk, tallies_of
+from epsaudit.sequential.learning import Plans, nothing, plans
+from epsaudit.sequential.record import Play, Round, SequentialResult, Stopped
+from epsaudit.witnesses import Family, Witness
 
 STRATEGIES = 2
 ENOUGH_FAILURES = 1_000
@@ -60,13 +60,13 @@ def audit_sequentially(
     """Audit until the claim is refuted or the budget is spent; the bound holds at every moment of the way.
 
     Every run is a round of a guessing game on which sixty bettors stake money against the claim; see
-    `audit.sequential.betting` for why the claim's being true keeps them poor. Witnesses, tangents and bets are
+    `epsaudit.sequential.betting` for why the claim's being true keeps them poor. Witnesses, tangents and bets are
     relearned from all runs so far as they come in.
 
     Parameters
     ----------
     mechanism, pairs, claim, seed, n_jobs, witnesses, progress
-        As for `audit.audit`. Several pairs compete: each round bets on the one that looks worst, and spends a fifth
+        As for `epsaudit.audit`. Several pairs compete: each round bets on the one that looks worst, and spends a fifth
         of its runs on looking at the others.
     trials : int
         The most runs, on both datasets together; at least 100.
@@ -85,12 +85,12 @@ def audit_sequentially(
     Raises
     ------
     AuditError
-        As for `audit.audit`; and before any run for a claim that no number of runs could refute, after a thousand if
+        As for `epsaudit.audit`; and before any run for a claim that no number of runs could refute, after a thousand if
         all of them raised the same exception.
 
     Examples
     --------
-    >>> from audit import DatasetPair, PureDP, vectorized
+    >>> from epsaudit import DatasetPair, PureDP, vectorized
     >>> noisy_count = vectorized(
     ...     lambda data, size, rng: len(data) + rng.laplace(scale=0.5, size=size),  # half the noise it needs
     ...     claim=PureDP(1.0), name="noisy count", pairs=[DatasetPair(("ann",), ("ann", "bob"))],

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from audit import claims
-from audit.certificates import Counts
-from audit.claims import Claim
-from audit.errors import AuditError
-from audit.reporting.numbers import lower, percent
-from audit.sequential import betting
-from audit.sequential.accounts import Accounts, point, tally_of
-from audit.witnesses import Witness, witness_from_json
+from epsaudit import claims
+from epsaudit.certificates import Counts
+from epsaudit.claims import Claim
+from epsaudit.errors import AuditError
+from epsaudit.reporting.numbers import lower, percent
+from epsaudit.sequential import betting
+from epsaudit.sequential.accounts import Accounts, point, tally_of
+from epsaudit.witnesses import Witness, witness_from_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,7 +94,7 @@ class SequentialResult:
     Attributes
     ----------
     mechanism, claim, pair, x, x_prime, exact, reproducible, provenance, seconds
-        As on `audit.AuditResult`; the pair is the last one that was bet on.
+        As on `epsaudit.AuditResult`; the pair is the last one that was bet on.
     trials : int
         The most runs allowed.
     confidence : float
@@ -222,7 +222,7 @@ class SequentialResult:
 
     def plot(self) -> Figure:
         """Draw the running bound against runs, beside the claim; a matplotlib figure, with ``savefig``."""
-        from audit.reporting.paths import sequential_path  # matplotlib takes a second to import
+        from epsaudit.reporting.paths import sequential_path  # matplotlib takes a second to import
 
         return sequential_path({self.mechanism: self})
 

@@ -3,14 +3,14 @@
 Training outputs enter; one witness leaves, with the certificate that is predicted to get most out of it.
 """
 
-from audit.witnesses.along import AlongCoordinates
-from audit.witnesses.classifiers import Classifiers
-from audit.witnesses.contenders import Contender, contenders_of, fitted
-from audit.witnesses.events import Event, Interval, Region, Witness, event_from_json, witness_from_json
-from audit.witnesses.families import Combinations, FloatBits, Residues, Structure
-from audit.witnesses.oracle import Oracle
-from audit.witnesses.scores import Family, LikelihoodRatio, Score, Tails
-from audit.witnesses.selection import Choice, Shortlist, best_of, choose, promise, shortlist
+from epsaudit.witnesses.along import AlongCoordinates
+from epsaudit.witnesses.classifiers import Classifiers
+from epsaudit.witnesses.contenders import Contender, contenders_of, fitted
+from epsaudit.witnesses.events import Event, Interval, Region, Witness, event_from_json, witness_from_json
+from epsaudit.witnesses.families import Combinations, FloatBits, Residues, Structure
+from epsaudit.witnesses.oracle import Oracle
+from epsaudit.witnesses.scores import Family, LikelihoodRatio, Score, Tails
+from epsaudit.witnesses.selection import Choice, Shortlist, best_of, choose, promise, shortlist
 
 DEFAULT_FAMILIES: tuple[Family, ...] = (
     Tails(),

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.mechanism import Outputs
-from audit.witnesses.combinations import matrix
-from audit.witnesses.features import Coordinate
-from audit.witnesses.models import Additive, Term
-from audit.witnesses.regression import regress
-from audit.witnesses.scores import Monotone, Score
-from audit.witnesses.screening import size_of
+from epsaudit.mechanism import Outputs
+from epsaudit.witnesses.combinations import matrix
+from epsaudit.witnesses.features import Coordinate
+from epsaudit.witnesses.models import Additive, Term
+from epsaudit.witnesses.regression import regress
+from epsaudit.witnesses.scores import Monotone, Score
+from epsaudit.witnesses.screening import size_of
 
 Floats = NDArray[np.float64]
 RANKS = (0.03, 0.265, 0.5, 0.735, 0.97)

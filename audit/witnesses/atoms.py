@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.errors import AuditError
-from audit.mechanism import Items, Outputs, Raised, TimedOut
+from epsaudit.errors import AuditError
+from epsaudit.mechanism import Items, Outputs, Raised, TimedOut
 
 Mask = NDArray[np.bool_]
 FEW_ATOMS = 6

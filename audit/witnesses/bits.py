@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.errors import whole_at_least
-from audit.mechanism import Outputs
-from audit.witnesses.features import Feature, readable
+from epsaudit.errors import whole_at_least
+from epsaudit.mechanism import Outputs
+from epsaudit.witnesses.features import Feature, readable
 
 MANTISSA = 52
 
@@ -26,7 +26,7 @@ class TrailingZeros:
 
     Examples
     --------
-    >>> from audit.witnesses.features import Value
+    >>> from epsaudit.witnesses.features import Value
     >>> TrailingZeros(Value())(np.array([1.0, 1.5, 1.0 + 2**-52])).tolist()
     [52.0, 51.0, 0.0]
     """
@@ -53,7 +53,7 @@ class Exponent:
 
     Examples
     --------
-    >>> from audit.witnesses.features import Value
+    >>> from epsaudit.witnesses.features import Value
     >>> Exponent(Value())(np.array([1.0, -0.4])).tolist()
     [0.0, -2.0]
     """
@@ -82,7 +82,7 @@ class LowestBit:
 
     Examples
     --------
-    >>> from audit.witnesses.features import Value
+    >>> from epsaudit.witnesses.features import Value
     >>> LowestBit(Value())(np.array([1.0, 0.75, 1.0 + 2**-52])).tolist()
     [0.0, -2.0, -52.0]
     """
@@ -107,7 +107,7 @@ class NegativeZero:
 
     Examples
     --------
-    >>> from audit.witnesses.features import Value
+    >>> from epsaudit.witnesses.features import Value
     >>> NegativeZero(Value())(np.array([0.0, -0.0, -1.0])).tolist()
     [0.0, 1.0, 0.0]
     """
@@ -137,7 +137,7 @@ class Residue:
 
     Examples
     --------
-    >>> from audit.witnesses.features import Value
+    >>> from epsaudit.witnesses.features import Value
     >>> Residue(Value(), 2)(np.array([4, 7])).tolist(), Residue(Value(), 2).label
     ([0.0, 1.0], 'y mod 2')
     """

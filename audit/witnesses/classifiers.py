@@ -1,7 +1,7 @@
 """Learn scores of many features at once: naive Bayes, logistic regression, and gradient boosting distilled to a tree.
 
-Training outputs of both sides enter; scores made of plain numbers leave (`audit.witnesses.models`), so that a witness
-is saved without pickles. scikit-learn grows the trees.
+Training outputs of both sides enter; scores made of plain numbers leave (`epsaudit.witnesses.models`), so that a
+witness is saved without pickles. scikit-learn grows the trees.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.mechanism import Outputs
-from audit.witnesses.atoms import row_codes
-from audit.witnesses.features import Feature
-from audit.witnesses.models import Additive, Filled, Term, Tree
-from audit.witnesses.regression import log_ratios, loss_of, regress
-from audit.witnesses.scores import Monotone, Score
-from audit.witnesses.screening import described, screen
+from epsaudit.mechanism import Outputs
+from epsaudit.witnesses.atoms import row_codes
+from epsaudit.witnesses.features import Feature
+from epsaudit.witnesses.models import Additive, Filled, Term, Tree
+from epsaudit.witnesses.regression import log_ratios, loss_of, regress
+from epsaudit.witnesses.scores import Monotone, Score
+from epsaudit.witnesses.screening import described, screen
 
 Floats = NDArray[np.float64]
 QUANTILES = (0.05, 0.275, 0.5, 0.725, 0.95)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.errors import AuditError
-from audit.mechanism import Outputs
-from audit.witnesses.features import Coordinate, Feature, readable
+from epsaudit.errors import AuditError
+from epsaudit.mechanism import Outputs
+from epsaudit.witnesses.features import Coordinate, Feature, readable
 
 Floats = NDArray[np.float64]
 OPERATIONS = ("+", "-", "max", "min", "==")

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.certificates import Counts
-from audit.mechanism import Outputs
-from audit.witnesses.cuts import (
+from epsaudit.certificates import Counts
+from epsaudit.mechanism import Outputs
+from epsaudit.witnesses.cuts import (
     Cuts,
     binned,
     centres_of,
@@ -27,9 +27,9 @@ from audit.witnesses.cuts import (
     predict,
     tails,
 )
-from audit.witnesses.events import Witness
-from audit.witnesses.scores import Family, Score
-from audit.witnesses.smoothing import Binned, Curve, smooth
+from epsaudit.witnesses.events import Witness
+from epsaudit.witnesses.scores import Family, Score
+from epsaudit.witnesses.smoothing import Binned, Curve, smooth
 
 FEW_VALUES = 8
 NEAR, NEAR_IF_LEARNT = 2.0, 1.0

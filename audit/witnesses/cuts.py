@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit, ndtr
 
-from audit.certificates import Counts, clopper_pearson_lower
-from audit.witnesses.smoothing import Binned, Curve, keep_near
+from epsaudit.certificates import Counts, clopper_pearson_lower
+from epsaudit.witnesses.smoothing import Binned, Curve, keep_near
 
 Floats = NDArray[np.float64]
 LEVELS = 72

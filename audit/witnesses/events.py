@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.errors import AuditError
-from audit.mechanism import Outputs
-from audit.witnesses.atoms import WHOLE_IN_FLOATS, atom_from_json, atom_to_json, describe_atoms, is_atom
-from audit.witnesses.features import Feature, Value, feature_from_json, feature_to_json
+from epsaudit.errors import AuditError
+from epsaudit.mechanism import Outputs
+from epsaudit.witnesses.atoms import WHOLE_IN_FLOATS, atom_from_json, atom_to_json, describe_atoms, is_atom
+from epsaudit.witnesses.features import Feature, Value, feature_from_json, feature_to_json
 
 if TYPE_CHECKING:
-    from audit.certificates import Counts
+    from epsaudit.certificates import Counts
 
 Mask = NDArray[np.bool_]
 VALUE = Value()

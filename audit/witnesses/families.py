@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from audit.mechanism import Outputs
-from audit.witnesses.bits import Exponent, LowestBit, NegativeZero, Residue, TrailingZeros
-from audit.witnesses.classifiers import boosted_tree
-from audit.witnesses.combinations import Reduced, SignedCount
-from audit.witnesses.features import Coordinate, Feature, Value
-from audit.witnesses.scores import LikelihoodRatio, Monotone, Score, Tails
-from audit.witnesses.screening import cells, described, deviance, screen, size_of, standardised
-from audit.witnesses.structure import structure_of
+from epsaudit.mechanism import Outputs
+from epsaudit.witnesses.bits import Exponent, LowestBit, NegativeZero, Residue, TrailingZeros
+from epsaudit.witnesses.classifiers import boosted_tree
+from epsaudit.witnesses.combinations import Reduced, SignedCount
+from epsaudit.witnesses.features import Coordinate, Feature, Value
+from epsaudit.witnesses.scores import LikelihoodRatio, Monotone, Score, Tails
+from epsaudit.witnesses.screening import cells, described, deviance, screen, size_of, standardised
+from epsaudit.witnesses.structure import structure_of
 
 SURE = 6.0
 """Standard deviations of chance beyond which a feature is taken to tell something."""

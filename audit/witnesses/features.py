@@ -14,9 +14,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.errors import AuditError
-from audit.mechanism import Outputs
-from audit.witnesses.atoms import atom_from_json, atom_to_json
+from epsaudit.errors import AuditError
+from epsaudit.mechanism import Outputs
+from epsaudit.witnesses.atoms import atom_from_json, atom_to_json
 
 
 class Feature(Protocol):
@@ -125,7 +125,7 @@ class Presence:
 
     Examples
     --------
-    >>> from audit.mechanism import as_outputs
+    >>> from epsaudit.mechanism import as_outputs
     >>> Presence("b")(as_outputs([(("a", 2.0), ("b", 5.0)), (), None])), Presence("b").label
     (array([ 1.,  0., nan]), "1['b' in y]")
     """
@@ -149,7 +149,7 @@ class Entry:
 
     Examples
     --------
-    >>> from audit.mechanism import as_outputs
+    >>> from epsaudit.mechanism import as_outputs
     >>> Entry("b")(as_outputs([(("a", 2.0), ("b", 5.0)), (), None])), Entry("b").label
     (array([ 5., nan, nan]), "y['b']")
     """

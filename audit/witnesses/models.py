@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.mechanism import Outputs
-from audit.witnesses.features import Feature, readable
+from epsaudit.mechanism import Outputs
+from epsaudit.witnesses.features import Feature, readable
 
 Floats = NDArray[np.float64]
 SHOWN = 5
@@ -35,7 +35,7 @@ class Term:
 
     Examples
     --------
-    >>> from audit.witnesses.features import Value
+    >>> from epsaudit.witnesses.features import Value
     >>> term = Term(Value(), (0.0, 1.0), (0.0, 2.0), missing=-5.0)
     >>> term(np.array([0.25, 9.0, np.nan])).tolist()
     [0.5, 2.0, -5.0]
@@ -79,7 +79,7 @@ class Additive:
 
     Examples
     --------
-    >>> from audit.witnesses.features import Coordinate
+    >>> from epsaudit.witnesses.features import Coordinate
     >>> score = Additive(tuple(Term(Coordinate(i), (0.0, 1.0), (0.0, 1.0 + i)) for i in range(2)))
     >>> score(np.array([[1.0, 1.0]])).tolist(), score.label
     ([3.0], 'score of (y[1], y[0])')
@@ -111,7 +111,7 @@ class Tree:
 
     Examples
     --------
-    >>> from audit.witnesses.features import Coordinate
+    >>> from epsaudit.witnesses.features import Coordinate
     >>> tree = Tree((Coordinate(0),), (0, -1, -1), (0.5, 0.0, 0.0), (1, 0, 0), (2, 0, 0), (0.0, -1.0, 1.0))
     >>> tree(np.array([[0.2], [0.7]])).tolist(), tree.label
     ([-1.0, 1.0], 'score of (y[0])')
@@ -155,7 +155,7 @@ class Filled:
 
     Examples
     --------
-    >>> from audit.witnesses.features import Value
+    >>> from epsaudit.witnesses.features import Value
     >>> Filled(Value())(np.array([1.0, np.inf, np.nan])).tolist()
     [1.0, 1e+30, -2e+30]
     """

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.errors import AuditError
-from audit.mechanism import Outputs
-from audit.witnesses.scores import Monotone, Score
+from epsaudit.errors import AuditError
+from epsaudit.mechanism import Outputs
+from epsaudit.witnesses.scores import Monotone, Score
 
 
 class Density(Protocol):
@@ -32,7 +32,7 @@ class LogRatio:
 
     Examples
     --------
-    >>> from mechanisms.laws import LaplaceLaw
+    >>> from epsaudit.mechanisms.laws import LaplaceLaw
     >>> LogRatio(LaplaceLaw(1.0, 1.0), LaplaceLaw(0.0, 1.0))(np.array([-3.0, 0.5, 4.0])).tolist()
     [-1.0, 0.0, 1.0]
     """

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.mechanism import Outputs
-from audit.witnesses.combinations import matrix
-from audit.witnesses.features import Feature, readable
+from epsaudit.mechanism import Outputs
+from epsaudit.witnesses.combinations import matrix
+from epsaudit.witnesses.features import Feature, readable
 
 Floats = NDArray[np.float64]
 WORTH_A_LOOK = 0.1

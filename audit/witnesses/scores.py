@@ -1,6 +1,6 @@
 """Scores: one number an output, larger where x is likelier; the candidates from which events are cut.
 
-A family is fitted on training outputs of both datasets and gives scores; `audit.witnesses.selection` cuts them at
+A family is fitted on training outputs of both datasets and gives scores; `epsaudit.witnesses.selection` cuts them at
 thresholds. A new kind of witness is a new family here: nothing else needs to know it.
 """
 
@@ -14,13 +14,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.mechanism import Outputs
-from audit.witnesses.atoms import canonical, find_atoms, repeated
-from audit.witnesses.events import Event, Interval, Region
-from audit.witnesses.features import Coordinate, Deviation, Entry, Feature, Presence, Value, is_mapping
-from audit.witnesses.models import Tree
-from audit.witnesses.screening import screen
-from audit.witnesses.smoothing import Binned, smooth
+from epsaudit.mechanism import Outputs
+from epsaudit.witnesses.atoms import canonical, find_atoms, repeated
+from epsaudit.witnesses.events import Event, Interval, Region
+from epsaudit.witnesses.features import Coordinate, Deviation, Entry, Feature, Presence, Value, is_mapping
+from epsaudit.witnesses.models import Tree
+from epsaudit.witnesses.screening import screen
+from epsaudit.witnesses.smoothing import Binned, smooth
 
 Floats = NDArray[np.float64]
 BITS_PER_SPLIT = 8.0

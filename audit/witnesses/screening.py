@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.mechanism import Outputs
-from audit.witnesses.combinations import combinations_of, increments
-from audit.witnesses.features import Coordinate, Feature, Value
-from audit.witnesses.releases import releases_of
-from audit.witnesses.structure import numbers_inside, structure_of
+from epsaudit.mechanism import Outputs
+from epsaudit.witnesses.combinations import combinations_of, increments
+from epsaudit.witnesses.features import Coordinate, Feature, Value
+from epsaudit.witnesses.releases import releases_of
+from epsaudit.witnesses.structure import numbers_inside, structure_of
 
 Floats = NDArray[np.float64]
 LOOK = 16_000

@@ -11,13 +11,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from audit.certificates import Box, Certificate, MembershipGame
-from audit.claims import Claim
-from audit.mechanism import Outputs
-from audit.witnesses.contenders import Contender, contenders_of
-from audit.witnesses.events import Interval, Region, Witness
-from audit.witnesses.scores import Family
-from audit.witnesses.ways import Way, best_way, ways_to_certify
+from epsaudit.certificates import Box, Certificate, MembershipGame
+from epsaudit.claims import Claim
+from epsaudit.mechanism import Outputs
+from epsaudit.witnesses.contenders import Contender, contenders_of
+from epsaudit.witnesses.events import Interval, Region, Witness
+from epsaudit.witnesses.scores import Family
+from epsaudit.witnesses.ways import Way, best_way, ways_to_certify
 
 PLACES = ((0.5, 8), (1.0, 4))
 """How many scores are rehearsed: so many by the bound predicted with half the caution, more by that with all of it."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logit, ndtri
 
-from audit.witnesses.regression import regress
+from epsaudit.witnesses.regression import regress
 
 Floats = NDArray[np.float64]
 PENALTY = 1.0

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.mechanism import Items, Outputs, Raised, TimedOut
-from audit.witnesses.features import Feature, _number, readable
+from epsaudit.mechanism import Items, Outputs, Raised, TimedOut
+from epsaudit.witnesses.features import Feature, _number, readable
 
 Floats = NDArray[np.float64]
 Path = tuple[Hashable, ...]

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.certificates import Box, Certificate, Counts, MembershipGame
-from audit.claims import Claim
-from audit.witnesses.contenders import Contender
-from audit.witnesses.cuts import Cuts, predict
+from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
+from epsaudit.claims import Claim
+from epsaudit.witnesses.contenders import Contender
+from epsaudit.witnesses.cuts import Cuts, predict
 
 Floats = NDArray[np.float64]
 TANGENTS = 24

@@ -6,8 +6,8 @@ other noise than it documents, does not keep it. Needs the extra ``accounting``.
 
 from __future__ import annotations
 
-from audit import accounting
-from audit.claims import ApproxDP
+from epsaudit import accounting
+from epsaudit.claims import ApproxDP
 
 
 def gaussian(scale: float, delta: float) -> ApproxDP:

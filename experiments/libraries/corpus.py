@@ -2,7 +2,7 @@
 
 Nothing enters; bugs leave, each with the mechanisms to audit: of affected versions, which must be refuted, and of fixed
 ones or controls, which must not. What was seen of each stands in ``results/library-bugs``, and nowhere here. To add a
-bug, write its adapter and rows, and list it; `experiments.library_bugs` does the rest.
+bug, write its adapter and rows, and list it; `epsaudit.experiments.library_bugs` does the rest.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from audit.claims import ZCDP, ApproxDP, Claim, PureDP
-from audit.neighbours import DatasetPair
-from experiments.libraries import calculator
-from experiments.libraries.catalogue import (
+from epsaudit.claims import ZCDP, ApproxDP, Claim, PureDP
+from epsaudit.experiments.libraries import calculator
+from epsaudit.experiments.libraries.catalogue import (
     BITS,
     SCORES,
     ZERO_OR_ONE,
@@ -27,7 +26,8 @@ from experiments.libraries.catalogue import (
     regression,
     smartnoise_rows,
 )
-from experiments.libraries.rows import Row
+from epsaudit.experiments.libraries.rows import Row
+from epsaudit.neighbours import DatasetPair
 
 Role = Literal["affected", "fixed", "control", "not reproduced"]
 MANY, SOME, FEW = 200_000, 100_000, 40_000

@@ -21,10 +21,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from audit.errors import AuditError
-from audit.results import write_whole
-from experiments.libraries import interpreters
-from experiments.libraries.interpreters import Interpreter
+from epsaudit.errors import AuditError
+from epsaudit.experiments.libraries import interpreters
+from epsaudit.experiments.libraries.interpreters import Interpreter
+from epsaudit.results import write_whole
 
 REQUIREMENTS = Path(__file__).parent / "requirements"
 SECONDS = 1200.0

@@ -5,11 +5,11 @@ Nothing enters; libraries leave, each with the rows of `catalogue` and `corpus` 
 
 from __future__ import annotations
 
-from audit.libraries import Library
-from experiments.libraries.catalogue import diffprivlib_rows, opacus_rows, opendp_rows, smartnoise_rows
-from experiments.libraries.corpus import bugs
-from experiments.libraries.rows import Row, entries
-from experiments.libraries.versions import ENVIRONMENTS
+from epsaudit.experiments.libraries.catalogue import diffprivlib_rows, opacus_rows, opendp_rows, smartnoise_rows
+from epsaudit.experiments.libraries.corpus import bugs
+from epsaudit.experiments.libraries.rows import Row, entries
+from epsaudit.experiments.libraries.versions import ENVIRONMENTS
+from epsaudit.libraries import Library
 
 
 def libraries() -> list[Library]:

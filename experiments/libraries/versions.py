@@ -6,7 +6,7 @@ file of requirements (``pip list --format=freeze`` in an environment where it wo
 
 from __future__ import annotations
 
-from experiments.libraries.environments import Environment
+from epsaudit.experiments.libraries.environments import Environment
 
 ANY = ("3.11", "3.12", "3.13", "3.10")
 OPENDP = ("0.2.4", "0.4.0", "0.6.2", "0.14.0", "0.14.1", "0.14.2", "0.15.0", "0.15.1", "0.16.0")

@@ -1,6 +1,6 @@
 """Additive noise that is too small for the claim: scales halved, sensitivities halved, a formula beyond its range.
 
-The claims are those of `mechanisms.additive`; the laws are what the mistake makes of them.
+The claims are those of `epsaudit.mechanisms.additive`; the laws are what the mistake makes of them.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from audit.claims import ZCDP, ApproxDP, Claim
-from audit.neighbours import DatasetPair, Substitution
-from mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
-from mechanisms.queries import NumericQuery
+from epsaudit.claims import ZCDP, ApproxDP, Claim
+from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
+from epsaudit.mechanisms.queries import NumericQuery
+from epsaudit.neighbours import DatasetPair, Substitution
 
 SIGNED_SUM = NumericQuery(sum, 1.0, Substitution(), (DatasetPair((-1,), (1,)),))
 """Sum of records -1 and +1 under substitution, with sensitivity given as 1: the size of a record, not of a change."""

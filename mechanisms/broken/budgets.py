@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mechanisms.budgets import Ledger, Request, SubSessions, TotalFilter
+from epsaudit.mechanisms.budgets import Ledger, Request, SubSessions, TotalFilter
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,8 @@ class LateFilter(TotalFilter):
 
     Examples
     --------
-    >>> from audit import PureDP
-    >>> from mechanisms.response import RandomisedResponse
+    >>> from epsaudit import PureDP
+    >>> from epsaudit.mechanisms.response import RandomisedResponse
     >>> ask = Request(RandomisedResponse(0.6))
     >>> LateFilter(PureDP(1.0)).admits(Ledger().after(ask, True), ask)
     True
@@ -34,7 +34,7 @@ class ForgetfulSubSessions(SubSessions):
 
     Examples
     --------
-    >>> from audit import PureDP
+    >>> from epsaudit import PureDP
     >>> round(ForgetfulSubSessions(PureDP(1.0), (0.3, 0.3)).rest, 6)
     0.7
     """

@@ -1,7 +1,7 @@
 """Monotone queries answered with too little noise for the claim, or with a loss that is not the one of the proof.
 
 The claims are as published or as wrongly made; the laws are what the mistake makes of them. Two twins keep their
-privacy and lose their accuracy: a privacy audit cannot refute them, `experiments.down_sensitivity` does.
+privacy and lose their accuracy: a privacy audit cannot refute them, `epsaudit.experiments.down_sensitivity` does.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.claims import ZCDP, Claim, GaussianDP, PureDP
-from audit.errors import fraction
-from mechanisms.base import positive
-from mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
-from mechanisms.laws import FiniteLaw, NormalLaw
-from mechanisms.queries import Indices, LossCurve, MonotoneQuery
-from mechanisms.search import SearchLaw, comparisons
-from mechanisms.tolerant_search import TolerantSearch
+from epsaudit.claims import ZCDP, Claim, GaussianDP, PureDP
+from epsaudit.errors import fraction
+from epsaudit.mechanisms.base import positive
+from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
+from epsaudit.mechanisms.laws import FiniteLaw, NormalLaw
+from epsaudit.mechanisms.queries import Indices, LossCurve, MonotoneQuery
+from epsaudit.mechanisms.search import SearchLaw, comparisons
+from epsaudit.mechanisms.tolerant_search import TolerantSearch
 
 NO_REMOVAL = 2**62
 
@@ -33,7 +33,7 @@ class ShiftedInverseWithoutFactorTwo(ShiftedInverseSensitivity):
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> query = Maximum((0, 1, 2, 3))
     >>> ShiftedInverseWithoutFactorTwo(query, 1.0).rate, ShiftedInverseSensitivity(query, 1.0).rate
     (1.0, 0.5)
@@ -57,7 +57,7 @@ class PublishedBinarySearch(LaplaceBinarySearch):
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = PublishedBinarySearch.calibrated(Maximum(range(6)), epsilon=3.0, beta=0.5)
     >>> str(mechanism.claim), round(mechanism.steps / mechanism.sigma, 3)
     ('3-DP', 3.482)
@@ -89,7 +89,7 @@ class GaussianSearchHalfSigma(GaussianBinarySearch):
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> GaussianSearchHalfSigma(Maximum((0, 1, 2, 3)), sigma=1.0, tau=0.5).noise
     NormalLaw(centre=0.0, scale=0.5)
     """
@@ -112,7 +112,7 @@ class PublishedConcentratedSearch(LaplaceBinarySearch):
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = PublishedConcentratedSearch.calibrated(Maximum(range(6)), rho=0.5)
     >>> str(mechanism.claim), round(mechanism.sigma, 3), round(mechanism.tau, 3)
     ('0.5-zCDP', 1.608, 6.343)
@@ -144,7 +144,7 @@ class TolerantSearchCountedOnce(TolerantSearch):
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = TolerantSearchCountedOnce.calibrated(Maximum((0, 1, 2)), rho=0.5, beta=0.5, error=0.02)
     >>> str(mechanism.claim), round(mechanism.rounds / (2 * mechanism.sigma**2), 6)
     ('0.5-zCDP', 6.0)
@@ -177,7 +177,7 @@ class SearchOfStrictLoss(LaplaceBinarySearch):
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> SearchOfStrictLoss(Maximum((0, 1, 2, 3)), 0.1, 5.0)((1,) * 20).sample(3, np.random.default_rng(0)).tolist()
     [2, 2, 2]
     """
@@ -199,7 +199,7 @@ class ShiftedInverseWithoutRepair(ShiftedInverseSensitivity):
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> law = ShiftedInverseWithoutRepair(Maximum((0, 1, 2, 3)), epsilon=1.0, beta=0.5)((1,) * 50)
     >>> np.exp(law.log_probabilities).round(3).tolist()
     [0.0, 0.333, 0.333, 0.333]

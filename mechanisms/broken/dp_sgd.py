@@ -1,6 +1,6 @@
 """DP-SGD gone wrong: noise forgotten, clipping too late, noise too small, batches that are not Poisson.
 
-Each twin changes one method of `mechanisms.dp_sgd.DPSGD` and keeps its claim.
+Each twin changes one method of `epsaudit.mechanisms.dp_sgd.DPSGD` and keeps its claim.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from audit.claims import Claim
-from audit.errors import whole_at_least
-from audit.neighbours import DatasetPair
-from mechanisms.dp_sgd import DPSGD, Floats, Ints, Records
+from epsaudit.claims import Claim
+from epsaudit.errors import whole_at_least
+from epsaudit.mechanisms.dp_sgd import DPSGD, Floats, Ints, Records
+from epsaudit.neighbours import DatasetPair
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
 """Laplace noise by the inverse distribution function, in double precision: the leak that Mironov (2012) found.
 
-The claim is that of `mechanisms.additive.Laplace`; the low bits of the output say which answers were impossible.
+The claim is that of `epsaudit.mechanisms.additive.Laplace`; the low bits of the output say which answers were
+impossible.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mechanisms.additive import Laplace
-from mechanisms.laws import Floats
+from epsaudit.mechanisms.additive import Laplace
+from epsaudit.mechanisms.laws import Floats
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class LaplaceInDoubles(Laplace):
     """The Laplace mechanism as textbooks print it, run in double precision.
 
     No finite epsilon: noise near zero has finer bits than any sum with 1 can keep, so an output with such bits shows
-    that the answer was 0. About 40 % of the outputs on the answer 0 at epsilon = 1 do. `audit.witnesses.FloatBits`
+    that the answer was 0. About 40 % of the outputs on the answer 0 at epsilon = 1 do. `epsaudit.witnesses.FloatBits`
     sees it; families that take doubles for real numbers do not.
 
     Examples

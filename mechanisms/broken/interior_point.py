@@ -12,14 +12,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.interior_point import InteriorPoint
-from mechanisms.laws import Floats
-from mechanisms.quasi_concave import Stage
+from epsaudit.mechanisms.interior_point import InteriorPoint
+from epsaudit.mechanisms.laws import Floats
+from epsaudit.mechanisms.quasi_concave import Stage
 
 
 @dataclass(frozen=True)
 class UntestedStage(Stage):
-    """A `mechanisms.quasi_concave.Stage` that takes the best block however small its lead is."""
+    """A `epsaudit.mechanisms.quasi_concave.Stage` that takes the best block however small its lead is."""
 
     def log_pass(self, gap: NDArray[np.int64]) -> Floats:
         """Every gap passes."""
@@ -32,7 +32,7 @@ class InteriorPointUntested(InteriorPoint):
 
     Examples
     --------
-    >>> from mechanisms.queries import Maximum
+    >>> from epsaudit.mechanisms.queries import Maximum
     >>> type(InteriorPointUntested(Maximum(range(64)), 1.0, 1e-3).stage).__name__
     'UntestedStage'
     """

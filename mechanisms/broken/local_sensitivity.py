@@ -10,12 +10,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from audit.claims import Claim, PureDP
-from audit.errors import AuditError
-from audit.neighbours import Adjacency, DatasetPair, Substitution
-from mechanisms.base import Reference, positive
-from mechanisms.laws import FiniteLaw, LaplaceLaw
-from mechanisms.queries import Dataset
+from epsaudit.claims import Claim, PureDP
+from epsaudit.errors import AuditError
+from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw
+from epsaudit.mechanisms.queries import Dataset
+from epsaudit.neighbours import Adjacency, DatasetPair, Substitution
 
 POST_PAIR = DatasetPair((1, 2, 2), (2, 2, 2))
 """differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity': local sensitivities 1 and 0."""

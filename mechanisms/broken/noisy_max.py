@@ -11,12 +11,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from audit.claims import ZCDP, Claim
-from audit.errors import whole_at_least
-from audit.neighbours import DatasetPair
-from mechanisms.laws import Floats
-from mechanisms.noisy_max import NoisyMaxExponential, NoisyMaxLaplace
-from mechanisms.queries import Dataset, Utilities, VoteCounts
+from epsaudit.claims import ZCDP, Claim
+from epsaudit.errors import whole_at_least
+from epsaudit.mechanisms.laws import Floats
+from epsaudit.mechanisms.noisy_max import NoisyMaxExponential, NoisyMaxLaplace
+from epsaudit.mechanisms.queries import Dataset, Utilities, VoteCounts
+from epsaudit.neighbours import DatasetPair
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class Approvals(VoteCounts):
         return np.array([votes[candidate] for candidate in self.candidates], float)
 
     def lead(self, gap: int) -> DatasetPair:
-        """See `mechanisms.queries.Utilities.lead`: the first leads all others, and one person turns from it to them."""
+        """See `epsaudit.mechanisms.queries.Utilities.lead`: the first leads all others, and one person turns from it to
+        them."""
         gap = whole_at_least(gap, 1, "gap between the candidates")
         first, *rest = self.candidates
         x = ((first,),) * gap

@@ -11,10 +11,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from audit.neighbours import DatasetPair
-from mechanisms.failed_bound import FailedBound
-from mechanisms.laws import Floats
-from mechanisms.ratio import BoundedRatio, NaiveRatio, SubstitutedCountsRatio, answers, greatest_gap, pairs
+from epsaudit.mechanisms.failed_bound import FailedBound
+from epsaudit.mechanisms.laws import Floats
+from epsaudit.mechanisms.ratio import BoundedRatio, NaiveRatio, SubstitutedCountsRatio, answers, greatest_gap, pairs
+from epsaudit.neighbours import DatasetPair
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Randomised response that is truthful too often for its claim.
 
-The claims are those of `mechanisms.response`; the laws are what the mistake makes of them.
+The claims are those of `epsaudit.mechanisms.response`; the laws are what the mistake makes of them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mechanisms.response import RandomisedResponse
+from epsaudit.mechanisms.response import RandomisedResponse
 
 
 @dataclass(frozen=True)

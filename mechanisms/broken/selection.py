@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from audit.claims import ZCDP, Claim
-from audit.neighbours import DatasetPair
-from mechanisms.queries import VOTES, Utilities
-from mechanisms.selection import ExponentialMechanism, MonotoneExponentialMechanism, PermuteAndFlip
+from epsaudit.claims import ZCDP, Claim
+from epsaudit.mechanisms.queries import VOTES, Utilities
+from epsaudit.mechanisms.selection import ExponentialMechanism, MonotoneExponentialMechanism, PermuteAndFlip
+from epsaudit.neighbours import DatasetPair
 
 
 @dataclass(frozen=True)

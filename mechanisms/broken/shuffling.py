@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from audit.neighbours import DatasetPair
-from mechanisms.shuffling import ShuffledResponse, TwoBinomials
+from epsaudit.mechanisms.shuffling import ShuffledResponse, TwoBinomials
+from epsaudit.neighbours import DatasetPair
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from audit.mechanism import OutputDistribution
-from audit.neighbours import DatasetPair
-from mechanisms.histogram import StableHistogram
-from mechanisms.laws import FiniteLaw, LaplaceLaw
-from mechanisms.noisy_max import GapMax
-from mechanisms.stability import ProposeTestRelease, StableMode
+from epsaudit.mechanism import OutputDistribution
+from epsaudit.mechanisms.histogram import StableHistogram
+from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw
+from epsaudit.mechanisms.noisy_max import GapMax
+from epsaudit.mechanisms.stability import ProposeTestRelease, StableMode
+from epsaudit.neighbours import DatasetPair
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class UntestedRelease(ProposeTestRelease):
 
     Examples
     --------
-    >>> from mechanisms.stability import StableMedian
+    >>> from epsaudit.mechanisms.stability import StableMedian
     >>> mechanism = UntestedRelease(StableMedian(0.0, 10.0), 1.0, 0.001, bound=1.0)
     >>> mechanism((5.0,) * 5).support, mechanism((5.0,) * 25)
     ((None,), LaplaceLaw(centre=5.0, scale=1.0))

@@ -1,6 +1,6 @@
 """Vectors of noisy answers gone wrong: the scale turned upside down, the value released beside its index, two in one.
 
-The claims are those of `mechanisms.vectors`; the laws are what the mistake makes of them.
+The claims are those of `epsaudit.mechanisms.vectors`; the laws are what the mistake makes of them.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.claims import Claim, PureDP
-from audit.neighbours import Adjacency, DatasetPair, MaxChange
-from mechanisms.base import Reference, positive
-from mechanisms.broken.sparse_vector import UP_AND_DOWN, ReusedNoiseLaw, SparseVector3, SparseVector4
-from mechanisms.laws import Floats
-from mechanisms.sparse_vector import SparseVectorLaw
-from mechanisms.vectors import GreatestLaw, NoisyHistogram, _Vector
+from epsaudit.claims import Claim, PureDP
+from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.broken.sparse_vector import UP_AND_DOWN, ReusedNoiseLaw, SparseVector3, SparseVector4
+from epsaudit.mechanisms.laws import Floats
+from epsaudit.mechanisms.sparse_vector import SparseVectorLaw
+from epsaudit.mechanisms.vectors import GreatestLaw, NoisyHistogram, _Vector
+from epsaudit.neighbours import Adjacency, DatasetPair, MaxChange
 
 
 @dataclass(frozen=True)

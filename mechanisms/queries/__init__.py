@@ -4,13 +4,13 @@ A dataset of persons enters, a number or a vector of utilities or losses leaves.
 datasets that move the answer most belong to the query, so that a mechanism has nothing to guess.
 """
 
-from mechanisms.queries.distinct import DistinctValues
-from mechanisms.queries.grid import Indices
-from mechanisms.queries.hull import MonotoneHull
-from mechanisms.queries.monotone import Dataset, LossCurve, MonotoneQuery
-from mechanisms.queries.order import KthLargest, Maximum
-from mechanisms.queries.totals import Sum, Total
-from mechanisms.queries.votes import (
+from epsaudit.mechanisms.queries.distinct import DistinctValues
+from epsaudit.mechanisms.queries.grid import Indices
+from epsaudit.mechanisms.queries.hull import MonotoneHull
+from epsaudit.mechanisms.queries.monotone import Dataset, LossCurve, MonotoneQuery
+from epsaudit.mechanisms.queries.order import KthLargest, Maximum
+from epsaudit.mechanisms.queries.totals import Sum, Total
+from epsaudit.mechanisms.queries.votes import (
     HEAD_COUNT,
     MONOTONE_VOTES,
     VOTES,

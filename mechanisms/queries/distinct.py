@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.errors import AuditError
-from mechanisms.queries import grid as grids
-from mechanisms.queries.grid import Indices
-from mechanisms.queries.monotone import Dataset, MonotoneQuery, records
+from epsaudit.errors import AuditError
+from epsaudit.mechanisms.queries import grid as grids
+from epsaudit.mechanisms.queries.grid import Indices
+from epsaudit.mechanisms.queries.monotone import Dataset, MonotoneQuery, records
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.errors import AuditError
+from epsaudit.errors import AuditError
 
 Grid = tuple[float, ...] | range
 Indices = NDArray[np.uint64]

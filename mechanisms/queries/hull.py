@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.errors import AuditError
-from mechanisms.queries import grid as grids
-from mechanisms.queries.grid import Indices
-from mechanisms.queries.monotone import Dataset, MonotoneQuery, records
+from epsaudit.errors import AuditError
+from epsaudit.mechanisms.queries import grid as grids
+from epsaudit.mechanisms.queries.grid import Indices
+from epsaudit.mechanisms.queries.monotone import Dataset, MonotoneQuery, records
 
 MOST_PARTS = 2**16
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.errors import AuditError, whole_at_least
-from mechanisms.queries import grid as grids
-from mechanisms.queries.grid import Grid, Indices
+from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.mechanisms.queries import grid as grids
+from epsaudit.mechanisms.queries.grid import Grid, Indices
 
 Dataset = Sequence[Hashable]
 LossCurve = Callable[[Indices], NDArray[np.int64]]

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from audit.errors import AuditError, whole_at_least
-from mechanisms.queries import grid as grids
-from mechanisms.queries.grid import Indices
-from mechanisms.queries.monotone import Dataset, MonotoneQuery, records
+from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.mechanisms.queries import grid as grids
+from epsaudit.mechanisms.queries.grid import Indices
+from epsaudit.mechanisms.queries.monotone import Dataset, MonotoneQuery, records
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from audit import PureDP
-from audit.sequential import betting
-from audit.sequential.learning import fastest
-from audit.witnesses import DEFAULT_FAMILIES, AlongCoordinates, contenders_of, witness_from_json
-from mechanisms.broken.sparse_vector import SparseVector3, SparseVector5, SparseVector6
-from mechanisms.broken.vectors import SideBySide
+from epsaudit import PureDP
+from epsaudit.mechanisms.broken.sparse_vector import SparseVector3, SparseVector5, SparseVector6
+from epsaudit.mechanisms.broken.vectors import SideBySide
+from epsaudit.sequential import betting
+from epsaudit.sequential.learning import fastest
+from epsaudit.witnesses import DEFAULT_FAMILIES, AlongCoordinates, contenders_of, witness_from_json
 
 
 def fastest_growth(scores, scores_prime, epsilon):

@@ -14,13 +14,13 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from audit import AuditResult, DatasetPair, PureDP, audit, black_box
-from audit.blocks import as_tuples, plain
-from audit.errors import AuditError
-from audit.mechanism import Items, Raised, TimedOut, as_outputs
-from audit.verify import recompute
-from audit.witnesses import Interval, Region, event_from_json
-from audit.witnesses.atoms import atom_from_json, atom_to_json, canonical, describe_atoms, find_atoms, is_atom
+from epsaudit import AuditResult, DatasetPair, PureDP, audit, black_box
+from epsaudit.blocks import as_tuples, plain
+from epsaudit.errors import AuditError
+from epsaudit.mechanism import Items, Raised, TimedOut, as_outputs
+from epsaudit.verify import recompute
+from epsaudit.witnesses import Interval, Region, event_from_json
+from epsaudit.witnesses.atoms import atom_from_json, atom_to_json, canonical, describe_atoms, find_atoms, is_atom
 
 DAY = datetime.date(2020, 1, 1)
 NOON = datetime.datetime(2020, 1, 1, 12, 0, 0, 7)
@@ -132,7 +132,8 @@ def test_an_object_of_ones_own_is_refused_even_where_it_can_be_compared():
 
 def test_sets_are_written_alike_in_every_process():
     code = (
-        "import json; from audit.witnesses.atoms import *; sets = frozenset('abcdef'), frozenset([frozenset('ab')])\n"
+        "import json; from epsaudit.witnesses.atoms import *\n"
+        "sets = frozenset('abcdef'), frozenset([frozenset('ab')])\n"
         "print(describe_atoms('', sets), json.dumps(list(map(atom_to_json, sets))))"
     )
     hashes = [{**os.environ, "PYTHONHASHSEED": seed} for seed in "12"]

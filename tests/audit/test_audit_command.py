@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from audit import suite
-from audit.cli import main
-from audit.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED
-from audit.results import comparable
+from epsaudit import suite
+from epsaudit.cli import main
+from epsaudit.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED
+from epsaudit.results import comparable
 
 PROGRAM = """
 import json, random, sys
@@ -81,7 +81,7 @@ class TestPrograms:
     )
     def test_one_sentence_and_status_two(self, arguments, sentence, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr("audit.cluster.WAIT_SECONDS", 1)
+        monkeypatch.setattr("epsaudit.cluster.WAIT_SECONDS", 1)
         assert main(["audit", *QUICK, *arguments]) == BAD_INPUT
         said = capsys.readouterr().err
         assert sentence in said

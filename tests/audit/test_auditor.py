@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-import audit as package
-from audit import (
+import epsaudit as package
+from epsaudit import (
     ZCDP,
     AddRemove,
     ApproxDP,
@@ -19,11 +19,11 @@ from audit import (
     black_box,
     vectorized,
 )
-from audit.exact import exact_parameter
-from audit.witnesses import Tails
-from mechanisms.additive import Gaussian, Laplace
-from mechanisms.laws import FiniteLaw
-from mechanisms.response import RandomisedResponse
+from epsaudit.exact import exact_parameter
+from epsaudit.mechanisms.additive import Gaussian, Laplace
+from epsaudit.mechanisms.laws import FiniteLaw
+from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.witnesses import Tails
 
 PAIR = DatasetPair(0.0, 1.0)
 
@@ -128,8 +128,8 @@ AUDITS = 120
     ],
 )
 def test_coverage_of_the_whole_audit(mechanism, claim, tight):
-    # the small version of experiments.benchmark's validity: at most 5 % of bounds above the exact value, with the
-    # 1 - 1e-4 quantile of Binomial(120, 0.05) as tolerance
+    # the small version of epsaudit.experiments.benchmark's validity: at most 5 % of bounds above the exact value, with
+    # the 1 - 1e-4 quantile of Binomial(120, 0.05) as tolerance
     pair = mechanism.worst_pairs()[0]
     truth = exact_parameter(claim, mechanism(pair.x), mechanism(pair.x_prime))
     results = [audit(mechanism, pair, claim=claim, trials=3000, seed=s, n_jobs=1) for s in range(AUDITS)]

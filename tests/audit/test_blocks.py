@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from audit import DatasetPair, PureDP, audit, black_box, vectorized
-from audit.blocks import joined, plain
+from epsaudit import DatasetPair, PureDP, audit, black_box, vectorized
+from epsaudit.blocks import joined, plain
 
 PAIR = DatasetPair(0, 1)
 RECORD = np.dtype([("count", "f8"), ("cell", "i4")])

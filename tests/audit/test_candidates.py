@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from audit import AuditError, DatasetPair, PureDP, audit, vectorized
-from audit.candidates import boundary, drawn, patterns
-from audit.neighbours import AddRemove, MaxChange, Substitution
-from mechanisms.broken.sparse_vector import SparseVector6
+from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
+from epsaudit.candidates import boundary, drawn, patterns
+from epsaudit.mechanisms.broken.sparse_vector import SparseVector6
+from epsaudit.neighbours import AddRemove, MaxChange, Substitution
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 10])

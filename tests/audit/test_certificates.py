@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binom, binomtest, norm
 
-from audit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP
-from audit.certificates import (
+from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP
+from epsaudit.certificates import (
     Box,
     Counts,
     MembershipGame,
@@ -19,7 +19,7 @@ from audit.certificates import (
     reach,
     runs_to_reach,
 )
-from audit.claims import bernoulli_renyi
+from epsaudit.claims import bernoulli_renyi
 
 CONFIDENCE = 0.95
 

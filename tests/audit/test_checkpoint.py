@@ -17,15 +17,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit import AuditError, DatasetPair, PureDP, audit, black_box, suite, vectorized
-from audit.checkpoint import Checkpoint
-from audit.chunks import Chunk
-from audit.fingerprint import digest
-from audit.mechanism import Items, Raised, TimedOut, as_outputs
-from audit.outputs import outputs_from_json, outputs_to_json
-from audit.registry import Entry
-from audit.witnesses import Tails
-from audit.witnesses.atoms import canonical
+from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box, suite, vectorized
+from epsaudit.checkpoint import Checkpoint
+from epsaudit.chunks import Chunk
+from epsaudit.fingerprint import digest
+from epsaudit.mechanism import Items, Raised, TimedOut, as_outputs
+from epsaudit.outputs import outputs_from_json, outputs_to_json
+from epsaudit.registry import Entry
+from epsaudit.witnesses import Tails
+from epsaudit.witnesses.atoms import canonical
 
 PAIR = DatasetPair((1,), (1, 2))
 OPTIONS = {"trials": 20_000, "seed": 5, "witnesses": [Tails()], "n_jobs": 1}
@@ -114,7 +114,7 @@ class TestResume:
             keys.append(rng.bit_generator.seed_seq.spawn_key)
             return len(data) + rng.laplace()
 
-        monkeypatch.setattr("audit.section.WORTH_WRITING", 0)
+        monkeypatch.setattr("epsaudit.section.WORTH_WRITING", 0)
         mechanism = count(function=noted)
         whole = audit(mechanism, **OPTIONS, checkpoint=path)
         lines = path.read_bytes().splitlines(keepends=True)
@@ -144,7 +144,7 @@ class TestResume:
 
 
 RED, BLUE = Decimal("0.7"), Decimal("0.1")
-"""Outputs that training does not keep: see `audit.outputs`."""
+"""Outputs that training does not keep: see `epsaudit.outputs`."""
 
 
 class TestOutputsThatAreNotKept:
@@ -183,8 +183,8 @@ class TestOutputsThatAreNotKept:
 KILLED = """
 import json, os, random, signal, sys, time
 import numpy as np
-from audit import DatasetPair, PureDP, audit, vectorized
-from audit.witnesses import Tails
+from epsaudit import DatasetPair, PureDP, audit, vectorized
+from epsaudit.witnesses import Tails
 
 log = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
@@ -483,8 +483,8 @@ class TestFingerprints:
         program = textwrap.dedent(
             """
             import numpy as np
-            from audit import PureDP, DatasetPair, vectorized
-            from audit.fingerprint import digest
+            from epsaudit import PureDP, DatasetPair, vectorized
+            from epsaudit.fingerprint import digest
             def make(shift):
                 return lambda data, size, rng: data + shift + rng.laplace(size=size)
             law = vectorized(make(2.0), claim=PureDP(1.0), pairs=[DatasetPair({"a", "b"}, np.arange(3))])

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from audit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP
-from audit.claims import bernoulli_relative_entropy, bernoulli_renyi, from_json
+from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP
+from epsaudit.claims import bernoulli_relative_entropy, bernoulli_renyi, from_json
 
 CLAIMS = [PureDP(1.0), ApproxDP(1.0, 0.001234567890123), ZCDP(0.5), RenyiDP(3.0, 0.7), GaussianDP(1.0)]
 DECADES = [1e-3, 1e-2, 0.1, 1.0, 10.0]

@@ -9,16 +9,16 @@ import sys
 
 import pytest
 
-from audit.cli import main
-from audit.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED
-from audit.registry import registered
-from audit.results import comparable, load
+from epsaudit.cli import main
+from epsaudit.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED
+from epsaudit.registry import registered
+from epsaudit.results import comparable, load
 
 QUICK = ["--trials", "20000", "--seed", "1", "--jobs", "1"]
 
 OWN = """
 import numpy as np
-from audit import DatasetPair, PureDP, ApproxDP, vectorized
+from epsaudit import DatasetPair, PureDP, ApproxDP, vectorized
 
 pairs = [DatasetPair(0, 1)]
 sound = vectorized(lambda d, n, rng: d + rng.laplace(size=n), claim=PureDP(1.0), pairs=pairs)
@@ -140,7 +140,7 @@ class TestBadInput:
 
 class TestInterruption:
     def test_finished_audits_are_kept(self, tmp_path, capsys, monkeypatch):
-        from audit import suite
+        from epsaudit import suite
 
         def interrupted(entries, **options):
             yield from original(entries[:1], **options)
@@ -154,7 +154,7 @@ class TestInterruption:
 
 
 class TestProgress:
-    command = [sys.executable, "-m", "audit.cli", "audit", "laplace", "--trials", "300000", "--seed", "1"]
+    command = [sys.executable, "-m", "epsaudit.cli", "audit", "laplace", "--trials", "300000", "--seed", "1"]
 
     def test_none_in_a_pipe(self):
         done = subprocess.run(self.command, capture_output=True, text=True, check=True)

@@ -11,9 +11,9 @@ import threading
 import joblib
 import pytest
 
-from audit import AuditError, DatasetPair, PureDP, audit, black_box
-from audit.cluster import cluster
-from audit.witnesses import Tails
+from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box
+from epsaudit.cluster import cluster
+from epsaudit.witnesses import Tails
 
 distributed = pytest.importorskip("distributed")
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit import AuditError, PureDP
-from audit.registry import Entry
-from audit.reporting import table
-from audit.reporting.columns import LONGEST, Column, to_csv, to_latex, to_markdown
-from audit.reporting.methods import methods
-from audit.suite import run
-from mechanisms.additive import Gaussian, Laplace
+from epsaudit import AuditError, PureDP
+from epsaudit.mechanisms.additive import Gaussian, Laplace
+from epsaudit.registry import Entry
+from epsaudit.reporting import table
+from epsaudit.reporting.columns import LONGEST, Column, to_csv, to_latex, to_markdown
+from epsaudit.reporting.methods import methods
+from epsaudit.suite import run
 
 STRANGE = "50%_&#{}~^\\ \"'<script>|中\u202e--$é"
 DOCUMENT = (

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from audit import AuditError, DatasetPair, PureDP, audit, vectorized
-from audit.certificates import Box, Counts, MembershipGame
-from audit.cli import main
-from audit.compare import compare, p_value, recount
-from audit.results import save
+from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
+from epsaudit.certificates import Box, Counts, MembershipGame
+from epsaudit.cli import main
+from epsaudit.compare import compare, p_value, recount
+from epsaudit.results import save
 
 
 def noisy(scale, claim=None):

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from audit import ZCDP, PureDP
-from audit.certificates import Box
-from audit.witnesses import Contender, choose
-from audit.witnesses.cuts import Cuts, predict
-from audit.witnesses.cuts import Tails as Side
-from audit.witnesses.features import Value
-from audit.witnesses.scores import Monotone, Tails
+from epsaudit import ZCDP, PureDP
+from epsaudit.certificates import Box
+from epsaudit.witnesses import Contender, choose
+from epsaudit.witnesses.cuts import Cuts, predict
+from epsaudit.witnesses.cuts import Tails as Side
+from epsaudit.witnesses.features import Value
+from epsaudit.witnesses.scores import Monotone, Tails
 
 MANY = 5_000
 

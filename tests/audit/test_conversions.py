@@ -9,8 +9,8 @@ from dp_accounting.rdp import rdp_privacy_accountant
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP, exact
-from audit.conversions import (
+from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP, exact
+from epsaudit.conversions import (
     approximate_to_gaussian,
     approximate_to_zcdp,
     gaussian_to_delta,
@@ -26,8 +26,8 @@ from audit.conversions import (
     zcdp_to_epsilon,
     zcdp_to_epsilon_closed,
 )
-from mechanisms.laws import LaplaceLaw, NormalLaw
-from mechanisms.response import RandomisedResponse
+from epsaudit.mechanisms.laws import LaplaceLaw, NormalLaw
+from epsaudit.mechanisms.response import RandomisedResponse
 
 EPSILONS = st.floats(1e-3, 20.0)
 ORDERS = st.floats(1.0001, 200.0)

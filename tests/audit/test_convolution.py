@@ -10,13 +10,13 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from scipy import stats
 
-from audit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP, exact
-from audit.conversions import gaussian_to_epsilon, laplace_renyi
-from audit.exact.laws import loss_pair
-from audit.exact.profile import _least_epsilon
-from mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
-from mechanisms.response import RandomisedResponse
-from mechanisms.shuffling import HistogramLaw
+from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP, exact
+from epsaudit.conversions import gaussian_to_epsilon, laplace_renyi
+from epsaudit.exact.laws import loss_pair
+from epsaudit.exact.profile import _least_epsilon
+from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
+from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.mechanisms.shuffling import HistogramLaw
 
 LAPLACE = LaplaceLaw(0.0, 10.0), LaplaceLaw(1.0, 10.0)
 NORMAL = NormalLaw(0.0, 10.0), NormalLaw(1.0, 10.0)

@@ -9,12 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from audit import ZCDP, ApproxDP, AuditResult, GaussianDP, PureDP, RenyiDP, audit, audit_sequentially
-from audit.exact import PrivacyProfile
-from audit.reporting import coverage, paths, style
-from audit.reporting.curves import allowed_trade_off, certified_polygon, certified_profile, privacy_profile, trade_off
-from mechanisms.additive import Gaussian, Laplace
-from mechanisms.broken.additive import LaplaceHalfNoise
+from epsaudit import ZCDP, ApproxDP, AuditResult, GaussianDP, PureDP, RenyiDP, audit, audit_sequentially
+from epsaudit.exact import PrivacyProfile
+from epsaudit.mechanisms.additive import Gaussian, Laplace
+from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
+from epsaudit.reporting import coverage, paths, style
+from epsaudit.reporting.curves import (
+    allowed_trade_off,
+    certified_polygon,
+    certified_profile,
+    privacy_profile,
+    trade_off,
+)
 
 ERRORS = np.array([0.0, 1e-5, 0.01, 0.2, 0.5, 0.9, 1.0])
 CLAIMS = [PureDP(1.0), ApproxDP(0.5, 0.01), GaussianDP(1.0), ZCDP(0.5), RenyiDP(2.0, 1.0)]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.reporting.columns import Column, to_csv, to_latex, to_markdown
-from audit.reporting.escaping import csv_cell, latex, markdown, visible
+from epsaudit.reporting.columns import Column, to_csv, to_latex, to_markdown
+from epsaudit.reporting.escaping import csv_cell, latex, markdown, visible
 
 HOSTILE = [
     "<script>alert(1)</script>",

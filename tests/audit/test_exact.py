@@ -13,9 +13,9 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.special import logsumexp
 
-from audit import ZCDP, ApproxDP, AuditError, Claim, GaussianDP, PureDP, RenyiDP
-from audit.exact import PrivacyProfile, delta, epsilon, exact_parameter, knows_law, likelihood_ratio_events, renyi
-from mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw, NormalLaw
+from epsaudit import ZCDP, ApproxDP, AuditError, Claim, GaussianDP, PureDP, RenyiDP
+from epsaudit.exact import PrivacyProfile, delta, epsilon, exact_parameter, knows_law, likelihood_ratio_events, renyi
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw, NormalLaw
 
 EPSILONS = [0.01, 0.5, 1.0, 5.0]
 FAMILIES = [PureDP(1.0), ApproxDP(1.0, 0.01), ZCDP(1.0), RenyiDP(3.0, 1.0), GaussianDP(1.0)]

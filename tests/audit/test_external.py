@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit import AuditError, DatasetPair, PureDP, audit, command
-from audit.external import CHILDREN, dataset_to_json
-from audit.mechanism import Items, Raised, TimedOut
-from audit.witnesses.atoms import atom_to_json, canonical
+from epsaudit import AuditError, DatasetPair, PureDP, audit, command
+from epsaudit.external import CHILDREN, dataset_to_json
+from epsaudit.mechanism import Items, Raised, TimedOut
+from epsaudit.witnesses.atoms import atom_to_json, canonical
 
 PAIR = DatasetPair((1,), (1, 2))
 PYTHON = """
@@ -264,7 +264,7 @@ class TestFaults:
         program = HELLO + f"open({str(tmp_path / 'asked')!r}, 'w')\n'{marker}'\nwhile True: time.sleep(60)"
         parent = f"""
 import sys
-from audit import command
+from epsaudit import command
 import numpy as np
 command([sys.executable, "-c", {program!r}])((1,)).sample(2, np.random.default_rng(0))
 """

@@ -5,9 +5,9 @@ import time
 import numpy as np
 import pytest
 
-from audit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
-from audit.failures import refuse_if_all_failed
-from audit.mechanism import Raised
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
+from epsaudit.failures import refuse_if_all_failed
+from epsaudit.mechanism import Raised
 
 PAIR = DatasetPair(0, 1)
 pytest_plugins = ["pytester"]

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit import AddRemove, ApproxDP, AuditError, DatasetPair, PureDP, vectorized
-from audit.exact import exact_parameter
-from audit.influence import most_influential
-from audit.neighbours import leave_one_out
-from mechanisms.additive import Laplace
-from mechanisms.laws import FiniteLaw
-from mechanisms.queries import NumericQuery
+from epsaudit import AddRemove, ApproxDP, AuditError, DatasetPair, PureDP, vectorized
+from epsaudit.exact import exact_parameter
+from epsaudit.influence import most_influential
+from epsaudit.mechanisms.additive import Laplace
+from epsaudit.mechanisms.laws import FiniteLaw
+from epsaudit.mechanisms.queries import NumericQuery
+from epsaudit.neighbours import leave_one_out
 
 
 class Biased:
@@ -78,7 +78,7 @@ def test_a_dataset_that_pairs_share_is_prepared_once(monkeypatch):
         computed.append(arguments)
         return exact_parameter(*arguments)
 
-    monkeypatch.setattr("audit.influence.exact_parameter", counted)
+    monkeypatch.setattr("epsaudit.influence.exact_parameter", counted)
     mechanism, persons = Biased(AddRemove()), tuple("abcde")
     most_influential(mechanism, leave_one_out(persons))
     assert mechanism.asked.count(persons) == 1

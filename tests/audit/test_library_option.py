@@ -2,12 +2,12 @@
 
 import pytest
 
-from audit import AuditError, DatasetPair, PureDP, libraries, vectorized
-from audit.cli import main
-from audit.commands import AS_EXPECTED, BAD_INPUT, SURPRISED
-from audit.libraries import Library, matching
-from audit.registry import Entry
-from audit.results import load, save
+from epsaudit import AuditError, DatasetPair, PureDP, libraries, vectorized
+from epsaudit.cli import main
+from epsaudit.commands import AS_EXPECTED, BAD_INPUT, SURPRISED
+from epsaudit.libraries import Library, matching
+from epsaudit.registry import Entry
+from epsaudit.results import load, save
 
 QUICK = ["--trials", "20000", "--seed", "1", "--jobs", "1"]
 GONE = "gone-2.0 is not installed: pip says: no such thing."

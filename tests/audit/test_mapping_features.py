@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from audit.witnesses.features import Coordinate, Entry, Presence, feature_from_json, feature_to_json
-from audit.witnesses.scores import features_of
+from epsaudit.witnesses.features import Coordinate, Entry, Presence, feature_from_json, feature_to_json
+from epsaudit.witnesses.scores import features_of
 
 
 def outputs(*values):

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit import AddRemove, AuditError, DatasetPair, Mechanism, OutputDistribution, PureDP, black_box, vectorized
-from audit.mechanism import Raised, as_outputs
-from audit.sampling import draw
+from epsaudit import AddRemove, AuditError, DatasetPair, Mechanism, OutputDistribution, PureDP, black_box, vectorized
+from epsaudit.mechanism import Raised, as_outputs
+from epsaudit.sampling import draw
 
 SEED = 11
 

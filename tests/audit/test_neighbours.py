@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit import AddRemove, AuditError, DatasetPair, MaxChange, Substitution
-from audit.neighbours import leave_one_out, replace_one
+from epsaudit import AddRemove, AuditError, DatasetPair, MaxChange, Substitution
+from epsaudit.neighbours import leave_one_out, replace_one
 
 records = st.one_of(st.integers(0, 3), st.sampled_from(["ann", "bob"]), st.tuples(st.integers(0, 1), st.integers(0, 1)))
 datasets = st.lists(records, max_size=6)

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from audit import ZCDP, ApproxDP, AuditError, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
-from audit.chunks import STAGES
-from audit.one_run import Bonferroni, CanaryMechanism, Fixed, SeparateHalf, Threshold, binomial
-from audit.one_run.counts import LEAK_SHARE, GuessCounts
-from audit.one_run.guesses import rule_from_json
-from audit.one_run.planning import expected_accuracy, planned_guesses, predicted
-from audit.one_run.play import places
-from audit.sequential.drawing import STREAM
-from mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerPerson, SpillingResponse
+from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
+from epsaudit.chunks import STAGES
+from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerPerson, SpillingResponse
+from epsaudit.one_run import Bonferroni, CanaryMechanism, Fixed, SeparateHalf, Threshold, binomial
+from epsaudit.one_run.counts import LEAK_SHARE, GuessCounts
+from epsaudit.one_run.guesses import rule_from_json
+from epsaudit.one_run.planning import expected_accuracy, planned_guesses, predicted
+from epsaudit.one_run.play import places
+from epsaudit.sequential.drawing import STREAM
 
 AUDITS = 2000
 ALLOWED = int(binom.ppf(0.999, AUDITS, 0.05))  # false alarm of one test: 0.1 %

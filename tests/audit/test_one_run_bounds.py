@@ -11,11 +11,11 @@ from scipy.optimize import linprog
 from scipy.special import expit, gammaln, log_expit, logsumexp, ndtr, ndtri
 from scipy.stats import binom, norm
 
-from audit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP
-from audit.certificates import Counts, MembershipGame
-from audit.one_run import binomial, tradeoff
-from audit.one_run.counts import LEAK_SHARE
-from audit.one_run.worst_case import worst_case
+from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP
+from epsaudit.certificates import Counts, MembershipGame
+from epsaudit.one_run import binomial, tradeoff
+from epsaudit.one_run.counts import LEAK_SHARE
+from epsaudit.one_run.worst_case import worst_case
 
 
 def published_p_value(m, r, v, epsilon, delta):

@@ -10,7 +10,7 @@ import random
 import numpy as np
 import pytest
 
-from audit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
 
 PAIRS = [DatasetPair(0, 1)]
 

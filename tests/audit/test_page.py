@@ -9,16 +9,16 @@ from html.parser import HTMLParser
 
 import pytest
 
-from audit import ApproxDP, GaussianDP, PureDP
-from audit.cli import main
-from audit.registry import Entry
-from audit.reporting import page
-from audit.reporting.numbers import lower
-from audit.results import save
-from audit.suite import run
-from audit.witnesses import Region, Witness
-from mechanisms.additive import Gaussian, Laplace
-from mechanisms.broken.additive import LaplaceHalfNoise
+from epsaudit import ApproxDP, GaussianDP, PureDP
+from epsaudit.cli import main
+from epsaudit.mechanisms.additive import Gaussian, Laplace
+from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
+from epsaudit.registry import Entry
+from epsaudit.reporting import page
+from epsaudit.reporting.numbers import lower
+from epsaudit.results import save
+from epsaudit.suite import run
+from epsaudit.witnesses import Region, Witness
 
 SWITCHES = [
     "--headless",

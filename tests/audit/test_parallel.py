@@ -14,12 +14,12 @@ import joblib
 import numpy as np
 import pytest
 
-from audit import AuditError, DatasetPair, PureDP, audit, black_box, sampling, vectorized
-from audit.chunks import Chunk, certification_chunks, training_chunks
-from audit.parallel import Job, Workers
-from audit.results import comparable, save
-from audit.sampling import replay
-from audit.witnesses import Tails
+from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box, sampling, vectorized
+from epsaudit.chunks import Chunk, certification_chunks, training_chunks
+from epsaudit.parallel import Job, Workers
+from epsaudit.results import comparable, save
+from epsaudit.sampling import replay
+from epsaudit.witnesses import Tails
 
 PAIR = DatasetPair((1,), (1, 2))
 OPTIONS = {"trials": 60_000, "seed": 5, "witnesses": [Tails()]}
@@ -200,7 +200,7 @@ class TestMisbehaviour:
 
 
 OWN = """
-from audit import DatasetPair, PureDP, black_box
+from epsaudit import DatasetPair, PureDP, black_box
 
 def count(data, rng):
     return len(data) + min(rng.laplace() for _ in range(100))
@@ -229,7 +229,7 @@ def test_stopped_from_outside(how, tmp_path):
         ".",
     ]
     with subprocess.Popen(
-        [sys.executable, "-m", "audit.cli", *words],
+        [sys.executable, "-m", "epsaudit.cli", *words],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,

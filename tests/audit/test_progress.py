@@ -4,10 +4,10 @@ import io
 
 import pytest
 
-from audit import DatasetPair, PureDP, audit, vectorized
-from audit.certificates import Counts
-from audit.reporting.progress import Lines, Pace
-from audit.sampling import Progress
+from epsaudit import DatasetPair, PureDP, audit, vectorized
+from epsaudit.certificates import Counts
+from epsaudit.reporting.progress import Lines, Pace
+from epsaudit.sampling import Progress
 
 NOISE = vectorized(
     lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0), pairs=[DatasetPair(0, 1)], name="noise"

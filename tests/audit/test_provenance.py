@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from audit import AuditError, DatasetPair, PureDP, audit, suite, vectorized
-from audit.provenance import command, execution, provenance
-from audit.registry import Entry
-from audit.results import comparable, load, save
-from mechanisms.additive import Laplace
+from epsaudit import AuditError, DatasetPair, PureDP, audit, suite, vectorized
+from epsaudit.mechanisms.additive import Laplace
+from epsaudit.provenance import command, execution, provenance
+from epsaudit.registry import Entry
+from epsaudit.results import comparable, load, save
 
 
 @pytest.fixture
@@ -69,7 +69,11 @@ def test_neither_host_nor_user_nor_folders_are_given_away():
 @pytest.mark.parametrize(
     ("given", "argv", "written"),
     [
-        (["/x/python3", "-m", "experiments.a", "--seed", "3"], ["/y/experiments/a.py", "--seed", "3"], "python -m "),
+        (
+            ["/x/python3", "-m", "epsaudit.experiments.a", "--seed", "3"],
+            ["/y/experiments/a.py", "--seed", "3"],
+            "python -m ",
+        ),
         (["/x/python3", "/y/bin/epsaudit", "audit", "broken/*"], ["/y/bin/epsaudit", "audit", "broken/*"], "epsaudit "),
     ],
 )

@@ -8,13 +8,13 @@ import textwrap
 
 import pytest
 
-from audit.pytest_plugin import _confidence, _plain, _seed
+from epsaudit.pytest_plugin import _confidence, _plain, _seed
 
 pytest_plugins = ["pytester"]
 
 NOISY = """
     import pytest
-    from audit import AuditError, DatasetPair, PureDP, black_box
+    from epsaudit import AuditError, DatasetPair, PureDP, black_box
 
     def noisy(scale):
         def count(people, size, rng):

@@ -4,11 +4,11 @@ import csv
 
 import pytest
 
-from audit.cli import main
-from audit.registry import registered
-from audit.reporting.table import family_confidence
-from audit.results import load, save
-from audit.suite import run
+from epsaudit.cli import main
+from epsaudit.registry import registered
+from epsaudit.reporting.table import family_confidence
+from epsaudit.results import load, save
+from epsaudit.suite import run
 
 NAMES = ("laplace", "gaussian-gdp", "broken/laplace-half-noise")
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit import PureDP, suite
-from audit.registry import Entry
-from audit.reporting import figure, style, table
-from audit.reporting.numbers import count, lower, percent, plain, upper
-from mechanisms.additive import Laplace
-from mechanisms.broken.additive import LaplaceHalfNoise
+from epsaudit import PureDP, suite
+from epsaudit.mechanisms.additive import Laplace
+from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
+from epsaudit.registry import Entry
+from epsaudit.reporting import figure, style, table
+from epsaudit.reporting.numbers import count, lower, percent, plain, upper
 
 POSITIVE = st.floats(1e-12, 1e12)
 

@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from audit import ZCDP, ApproxDP, AuditError, AuditResult, DatasetPair, GaussianDP, PureDP, audit, vectorized
-from audit.certificates import Box, Counts, MembershipGame
-from audit.results import load, save, write_whole
-from audit.witnesses import Interval, Region, Witness
+from epsaudit import ZCDP, ApproxDP, AuditError, AuditResult, DatasetPair, GaussianDP, PureDP, audit, vectorized
+from epsaudit.certificates import Box, Counts, MembershipGame
+from epsaudit.results import load, save, write_whole
+from epsaudit.witnesses import Interval, Region, Witness
 
 
 def result(claim=None, **changes):

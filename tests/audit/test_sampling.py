@@ -7,11 +7,11 @@ import pytest
 from joblib import parallel_config
 from scipy.stats import binom
 
-from audit import AuditError, vectorized
-from audit.chunks import stream
-from audit.parallel import Workers
-from audit.sampling import Progress, certification_counts, draw, entropy, training_outputs
-from audit.witnesses import Interval, Region, Witness
+from epsaudit import AuditError, vectorized
+from epsaudit.chunks import stream
+from epsaudit.parallel import Workers
+from epsaudit.sampling import Progress, certification_counts, draw, entropy, training_outputs
+from epsaudit.witnesses import Interval, Region, Witness
 
 HALVES = Witness(Region(intervals=(Interval(high=0.0),)), Region(intervals=(Interval(low=1.0),)))
 

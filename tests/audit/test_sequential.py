@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from audit import (
+from epsaudit import (
     ZCDP,
     ApproxDP,
     AuditError,
@@ -23,13 +23,13 @@ from audit import (
     black_box,
     vectorized,
 )
-from audit.sequential import betting
-from audit.sequential.accounts import Accounts, point
-from audit.sequential.learning import Plan, fastest
-from audit.witnesses import DEFAULT_FAMILIES, Interval, Region, Witness, contenders_of
-from mechanisms.additive import Gaussian, Laplace
-from mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
-from mechanisms.response import RandomisedResponse
+from epsaudit.mechanisms.additive import Gaussian, Laplace
+from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
+from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.sequential import betting
+from epsaudit.sequential.accounts import Accounts, point
+from epsaudit.sequential.learning import Plan, fastest
+from epsaudit.witnesses import DEFAULT_FAMILIES, Interval, Region, Witness, contenders_of
 
 CURVES = [ZCDP(0.3), GaussianDP(0.7), RenyiDP(2.0, 0.4)]
 CLAIMS = [PureDP(1.0), ApproxDP(1.0, 0.05), *CURVES]

@@ -8,7 +8,7 @@ import pytest
 HEAVY = ("numpy", "scipy", "sklearn", "matplotlib", "joblib")
 
 
-@pytest.mark.parametrize("module", ["audit", "audit.pytest_plugin"])
+@pytest.mark.parametrize("module", ["audit", "epsaudit.pytest_plugin"])
 def test_nothing_heavy_is_imported(module):
     # pytest loads the plugin wherever the package is installed, also for tests that never ask for the fixture
     told = f"import {module}, sys; print([name for name in {HEAVY} if name in sys.modules])"
@@ -17,7 +17,7 @@ def test_nothing_heavy_is_imported(module):
 
 
 def test_every_public_name_can_be_imported():
-    import audit
+    import epsaudit
 
-    assert {name for name in audit.__all__ if getattr(audit, name, None) is None} == set()
-    assert set(audit.__all__) <= set(dir(audit))
+    assert {name for name in epsaudit.__all__ if getattr(epsaudit, name, None) is None} == set()
+    assert set(epsaudit.__all__) <= set(dir(epsaudit))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from audit import AuditError, suite
-from audit.registry import Entry, registered
-from mechanisms.additive import Laplace
+from epsaudit import AuditError, suite
+from epsaudit.mechanisms.additive import Laplace
+from epsaudit.registry import Entry, registered
 
 ENTRIES = [Entry(name, Laplace(1.0), Laplace(1.0).claim) for name in ("a", "b", "c", "d")]
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from audit import DatasetPair, PureDP, audit, vectorized
-from audit.blocks import joined
-from audit.sampling import training_outputs
-from audit.training import train
-from audit.witnesses import DEFAULT_FAMILIES, Classifiers, Interval, LikelihoodRatio, Region
+from epsaudit import DatasetPair, PureDP, audit, vectorized
+from epsaudit.blocks import joined
+from epsaudit.sampling import training_outputs
+from epsaudit.training import train
+from epsaudit.witnesses import DEFAULT_FAMILIES, Classifiers, Interval, LikelihoodRatio, Region
 
 TRIALS = 1_000_000
 CHANCE = {"plain": 0.354, "plain'": 0.646, "rare": 0.0065, "rare'": 0.0025, "loud": 0.1, "loud'": 0.9}

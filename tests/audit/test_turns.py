@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from audit import DatasetPair, PureDP, audit, audit_sequentially, black_box
+from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, black_box
 
 PAIRS = [DatasetPair(0, 1)]
 

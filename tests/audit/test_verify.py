@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from audit import (
+from epsaudit import (
     ZCDP,
     ApproxDP,
     AuditError,
@@ -19,14 +19,14 @@ from audit import (
     black_box,
     vectorized,
 )
-from audit.cli import main
-from audit.one_run import Threshold, audit_scores
-from audit.registry import Entry, registered
-from audit.results import save
-from audit.sequential import betting
-from audit.suite import run
-from audit.verify import recompute, rerun
-from mechanisms.additive import Gaussian, Laplace
+from epsaudit.cli import main
+from epsaudit.mechanisms.additive import Gaussian, Laplace
+from epsaudit.one_run import Threshold, audit_scores
+from epsaudit.registry import Entry, registered
+from epsaudit.results import save
+from epsaudit.sequential import betting
+from epsaudit.suite import run
+from epsaudit.verify import recompute, rerun
 
 PAIRS = [DatasetPair(0, 1)]
 
@@ -166,7 +166,7 @@ class TestCommand:
         data = json.loads(file.read_text())
         counts = data["results"][0]["counts"]
         counts["guess_x_on_x"] -= 5
-        from audit import AuditResult
+        from epsaudit import AuditResult
 
         data["results"][0] = {**data["results"][0], **AuditResult.from_json(data["results"][0]).to_json()}
         file.write_text(json.dumps(data))

@@ -9,8 +9,8 @@ import time
 import numpy as np
 import pytest
 
-from audit import DatasetPair, PureDP, audit, black_box, vectorized
-from audit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, witness_from_json
+from epsaudit import DatasetPair, PureDP, audit, black_box, vectorized
+from epsaudit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, witness_from_json
 
 PAIR = DatasetPair(0, 1)
 

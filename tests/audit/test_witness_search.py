@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from audit import AuditError, DatasetPair, PureDP, audit, vectorized
-from audit.certificates import Box
-from audit.witnesses import Choice, Oracle, Witness, choose, event_from_json
-from audit.witnesses.classifiers import Classifiers
-from audit.witnesses.events import Interval, Region
-from audit.witnesses.features import feature_from_json, feature_to_json
-from audit.witnesses.releases import releases_of
-from audit.witnesses.scores import Tails
-from audit.witnesses.smoothing import Binned, smooth
-from mechanisms.additive import Laplace
-from mechanisms.broken.floating import LaplaceInDoubles
+from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
+from epsaudit.certificates import Box
+from epsaudit.mechanisms.additive import Laplace
+from epsaudit.mechanisms.broken.floating import LaplaceInDoubles
+from epsaudit.witnesses import Choice, Oracle, Witness, choose, event_from_json
+from epsaudit.witnesses.classifiers import Classifiers
+from epsaudit.witnesses.events import Interval, Region
+from epsaudit.witnesses.features import feature_from_json, feature_to_json
+from epsaudit.witnesses.releases import releases_of
+from epsaudit.witnesses.scores import Tails
+from epsaudit.witnesses.smoothing import Binned, smooth
 
 
 def one_leaky_pair(data, size, rng):

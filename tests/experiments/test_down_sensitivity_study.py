@@ -5,13 +5,21 @@ import math
 
 import pytest
 
-from audit import GaussianDP
-from experiments.down_sensitivity import CASES, FIGURE_1, clopper_pearson, coverage, main, mechanisms_for, steps
-from experiments.down_sensitivity_tau import BETA, DELTA, EPSILON, ROUTES, crossing, gaussian_budget
-from mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
-from mechanisms.interior_point import InteriorPoint
-from mechanisms.queries import Maximum
-from mechanisms.tolerant_search import TolerantSearch
+from epsaudit import GaussianDP
+from epsaudit.experiments.down_sensitivity import (
+    CASES,
+    FIGURE_1,
+    clopper_pearson,
+    coverage,
+    main,
+    mechanisms_for,
+    steps,
+)
+from epsaudit.experiments.down_sensitivity_tau import BETA, DELTA, EPSILON, ROUTES, crossing, gaussian_budget
+from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
+from epsaudit.mechanisms.interior_point import InteriorPoint
+from epsaudit.mechanisms.queries import Maximum
+from epsaudit.mechanisms.tolerant_search import TolerantSearch
 
 
 @pytest.mark.parametrize("bits", [1, 2, 5, 16, 40, 64])
@@ -63,8 +71,8 @@ def test_limits_at_the_ends():
 
 
 def test_one_seed_gives_the_same_files(tmp_path, monkeypatch):
-    monkeypatch.setattr("experiments.down_sensitivity.coverage", lambda runs, seed: coverage(50, seed))
-    monkeypatch.setattr("experiments.down_sensitivity.steps", lambda trials, seed: steps(400, seed))
+    monkeypatch.setattr("epsaudit.experiments.down_sensitivity.coverage", lambda runs, seed: coverage(50, seed))
+    monkeypatch.setattr("epsaudit.experiments.down_sensitivity.steps", lambda trials, seed: steps(400, seed))
     for name in ("first", "second"):
         main(tmp_path / name, seed=3, quick=True)
     for file in ("data.json", "data.csv", "tau.png", "tau.pdf", "figure-1-loss.png", "figure-1-loss.pdf"):

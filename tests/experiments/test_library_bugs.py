@@ -5,15 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from audit import audit, exact, vectorized, verify
-from audit.cli import main
-from audit.commands import AS_EXPECTED
-from audit.results import load, read
-from experiments import library_bugs
-from experiments.libraries.corpus import bugs
-from experiments.libraries.registry import libraries
-from experiments.libraries.versions import ENVIRONMENTS
-from mechanisms.selection import PermuteAndFlipLaw
+from epsaudit import audit, exact, vectorized, verify
+from epsaudit.cli import main
+from epsaudit.commands import AS_EXPECTED
+from epsaudit.experiments import library_bugs
+from epsaudit.experiments.libraries.corpus import bugs
+from epsaudit.experiments.libraries.registry import libraries
+from epsaudit.experiments.libraries.versions import ENVIRONMENTS
+from epsaudit.mechanisms.selection import PermuteAndFlipLaw
+from epsaudit.results import load, read
 
 CASES = [case for bug in bugs() for case in bug.cases]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.row.name)

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit import AuditError, DatasetPair, audit, claims, command
-from experiments.libraries import environments, interpreters
-from experiments.libraries.environments import Environment, NotInstalledError, cache
-from experiments.libraries.interpreters import Interpreter
-from experiments.libraries.rows import ADAPTERS, Row
-from experiments.libraries.versions import ENVIRONMENTS
+from epsaudit import AuditError, DatasetPair, audit, claims, command
+from epsaudit.experiments.libraries import environments, interpreters
+from epsaudit.experiments.libraries.environments import Environment, NotInstalledError, cache
+from epsaudit.experiments.libraries.interpreters import Interpreter
+from epsaudit.experiments.libraries.rows import ADAPTERS, Row
+from epsaudit.experiments.libraries.versions import ENVIRONMENTS
 
 RNG = np.random.default_rng(0)  # which picks seeds that these programs have no use for
 HERE = ".".join(map(str, sys.version_info[:2]))
@@ -147,7 +147,7 @@ class TestBuilding:
 
         (tmp_path / "serving.py").write_text((ADAPTERS / "serving.py").read_text())
         (tmp_path / "toy.py").write_text(ADAPTER)
-        monkeypatch.setattr("experiments.libraries.rows.ADAPTERS", tmp_path)
+        monkeypatch.setattr("epsaudit.experiments.libraries.rows.ADAPTERS", tmp_path)
         monkeypatch.setitem(ENVIRONMENTS, "toynoise-1.0", environment)
         given = ("toynoise-1.0", "noisy", "toy", "noisy", {"epsilon": 1.0})
         row = Row(*given, claims.PureDP(1.0), DatasetPair(0.0, 1.0), expected="violated")

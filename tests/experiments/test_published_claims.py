@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from audit import audit, exact, vectorized
-from experiments.published_claims import findings
+from epsaudit import audit, exact, vectorized
+from epsaudit.experiments.published_claims import findings
 
 FINDINGS = findings()
 CHEAP = [finding for finding in FINDINGS if "ratio" not in finding.name]

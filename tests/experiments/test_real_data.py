@@ -5,16 +5,16 @@ from collections import Counter
 
 import pytest
 
-from audit import ApproxDP, DatasetPair, PureDP, audit
-from audit.exact import exact_parameter
-from audit.influence import most_influential
-from audit.neighbours import leave_one_out, replace_one
-from experiments import real_data
-from experiments.data import MODES, PARTIES, Traveller, Voter, Wife, anes96, answers, fair, modechoice
-from experiments.real_data import AFFAIRS, AGES, CHOSEN_MODE, entries, ranking
-from mechanisms.additive import Laplace
-from mechanisms.down_sensitivity import ShiftedInverseSensitivity
-from mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+from epsaudit import ApproxDP, DatasetPair, PureDP, audit
+from epsaudit.exact import exact_parameter
+from epsaudit.experiments import real_data
+from epsaudit.experiments.data import MODES, PARTIES, Traveller, Voter, Wife, anes96, answers, fair, modechoice
+from epsaudit.experiments.real_data import AFFAIRS, AGES, CHOSEN_MODE, entries, ranking
+from epsaudit.influence import most_influential
+from epsaudit.mechanisms.additive import Laplace
+from epsaudit.mechanisms.down_sensitivity import ShiftedInverseSensitivity
+from epsaudit.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+from epsaudit.neighbours import leave_one_out, replace_one
 
 REAL = [entry for entry in entries() if not entry.name.endswith("/textbook")]
 

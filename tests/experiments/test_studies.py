@@ -7,9 +7,9 @@ from multiprocessing import get_context
 
 import pytest
 
-from audit import AuditError
-from audit.cli import main
-from audit.studies import Study, studies
+from epsaudit import AuditError
+from epsaudit.cli import main
+from epsaudit.studies import Study, studies
 
 STUDIES = studies()
 
@@ -71,7 +71,7 @@ def test_errors_are_sentences_before_any_work(tmp_path, capsys):
     assert main(["experiment", "run", "curves", "--quick", "--out", str(tmp_path / "file")]) == 2
     assert "cannot be written" in capsys.readouterr().err
     with pytest.raises(AuditError, match="cannot be imported"):
-        Study("gone", "experiments.gone", "no longer there").run(tmp_path)
+        Study("gone", "epsaudit.experiments.gone", "no longer there").run(tmp_path)
 
 
 def test_all_runs_every_study_into_its_own_folder(tmp_path, monkeypatch, capsys):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mechanisms.laws import FiniteLaw
+from epsaudit.mechanisms.laws import FiniteLaw
 
 
 @pytest.fixture

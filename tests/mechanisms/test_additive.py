@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from audit import AuditError, exact
-from audit.neighbours import AddRemove, DatasetPair
-from mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
-from mechanisms.queries import NumericQuery
+from epsaudit import AuditError, exact
+from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
+from epsaudit.mechanisms.queries import NumericQuery
+from epsaudit.neighbours import AddRemove, DatasetPair
 
 EPSILONS = st.floats(0.01, 10.0)
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from audit import exact
-from experiments.benchmark_rows import rows
-from mechanisms.broken.floating import LaplaceInDoubles
-from mechanisms.broken.sparse_vector import SparseVector4, SparseVector5, SparseVector6
-from mechanisms.floating import SnappedLaplace
-from mechanisms.rappor import Rappor
-from mechanisms.sparse_vector import SparseVector1, SparseVector2
+from epsaudit import exact
+from epsaudit.experiments.benchmark_rows import rows
+from epsaudit.mechanisms.broken.floating import LaplaceInDoubles
+from epsaudit.mechanisms.broken.sparse_vector import SparseVector4, SparseVector5, SparseVector6
+from epsaudit.mechanisms.floating import SnappedLaplace
+from epsaudit.mechanisms.rappor import Rappor
+from epsaudit.mechanisms.sparse_vector import SparseVector1, SparseVector2
 
 ROWS = {row.name: row for row in rows()}
 

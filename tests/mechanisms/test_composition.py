@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from audit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, audit, exact, vectorized
-from audit.accounting import advanced, basic, concentrated, gaussian, loss_distribution, numeric
-from audit.conversions import zcdp_to_epsilon
-from audit.witnesses import Oracle
-from mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
-from mechanisms.composition import ProductLaw, Sequential
-from mechanisms.response import RandomisedResponse
-from mechanisms.selection import ExponentialMechanism
+from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, audit, exact, vectorized
+from epsaudit.accounting import advanced, basic, concentrated, gaussian, loss_distribution, numeric
+from epsaudit.conversions import zcdp_to_epsilon
+from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
+from epsaudit.mechanisms.composition import ProductLaw, Sequential
+from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.mechanisms.selection import ExponentialMechanism
+from epsaudit.witnesses import Oracle
 
 DELTA = 1e-6
 

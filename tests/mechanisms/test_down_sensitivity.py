@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit import AuditError, exact
-from mechanisms.broken.down_sensitivity import PublishedBinarySearch
-from mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
-from mechanisms.laws import FiniteLaw
-from mechanisms.queries import Maximum
-from mechanisms.search import comparisons
+from epsaudit import AuditError, exact
+from epsaudit.mechanisms.broken.down_sensitivity import PublishedBinarySearch
+from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
+from epsaudit.mechanisms.laws import FiniteLaw
+from epsaudit.mechanisms.queries import Maximum
+from epsaudit.mechanisms.search import comparisons
 
 SEARCHES = [LaplaceBinarySearch, GaussianBinarySearch, PublishedBinarySearch]
 DATA = st.lists(st.integers(0, 20), max_size=12).map(tuple)

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, norm
 
-from audit import AuditError, GaussianDP, audit, audit_one_run
-from experiments.learning import affairs, leanings
-from mechanisms.broken.dp_sgd import (
+from epsaudit import AuditError, GaussianDP, audit, audit_one_run
+from epsaudit.experiments.learning import affairs, leanings
+from epsaudit.mechanisms.broken.dp_sgd import (
     ClippedAfterAveraging,
     NoiseDividedTwice,
     NoiseForgotten,
     SingleStratum,
     WithoutReplacement,
 )
-from mechanisms.canaries import ExampleCanaries, GradientCanaries, mislabelled
-from mechanisms.dp_sgd import DPSGD, Records
-from mechanisms.dp_sgd_accounting import full_batch_mu, poisson_claim
+from epsaudit.mechanisms.canaries import ExampleCanaries, GradientCanaries, mislabelled
+from epsaudit.mechanisms.dp_sgd import DPSGD, Records
+from epsaudit.mechanisms.dp_sgd_accounting import full_batch_mu, poisson_claim
 
 CANARIES = 10_000
 

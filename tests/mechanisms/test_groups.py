@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from audit import ZCDP, AuditError, DatasetPair, GaussianDP, RenyiDP, audit, exact
-from audit.conversions import gaussian_to_zcdp
-from mechanisms import groups
-from mechanisms.groups import GroupChange, GroupCounts, NoisyTwiceLaw, renyi_per_group
+from epsaudit import ZCDP, AuditError, DatasetPair, GaussianDP, RenyiDP, audit, exact
+from epsaudit.conversions import gaussian_to_zcdp
+from epsaudit.mechanisms import groups
+from epsaudit.mechanisms.groups import GroupChange, GroupCounts, NoisyTwiceLaw, renyi_per_group
 
 SIGMA, RELATIVE, RHO = 10.0, 0.3, 0.005
 COUNTS = [0.0, 5.0, 50.0, 119.0, 121.0, 1000.0]

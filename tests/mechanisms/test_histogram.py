@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from audit import AuditError, audit, exact
-from mechanisms.broken.stability import HistogramWithoutThreshold
-from mechanisms.histogram import StableHistogram
+from epsaudit import AuditError, audit, exact
+from epsaudit.mechanisms.broken.stability import HistogramWithoutThreshold
+from epsaudit.mechanisms.histogram import StableHistogram
 
 
 def test_a_new_key_shows_with_half_of_delta():

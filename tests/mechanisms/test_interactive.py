@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit import ZCDP, AuditError, PureDP, RenyiDP, audit, exact
-from audit.witnesses import Oracle
-from mechanisms.additive import Gaussian, Laplace
-from mechanisms.analysts import Doubler, Follower, Gambler, Interleaver, Repeater
-from mechanisms.broken.budgets import ForgetfulSubSessions, LateFilter
-from mechanisms.budgets import (
+from epsaudit import ZCDP, AuditError, PureDP, RenyiDP, audit, exact
+from epsaudit.mechanisms.additive import Gaussian, Laplace
+from epsaudit.mechanisms.analysts import Doubler, Follower, Gambler, Interleaver, Repeater
+from epsaudit.mechanisms.broken.budgets import ForgetfulSubSessions, LateFilter
+from epsaudit.mechanisms.budgets import (
     ConcentratedOdometer,
     Ledger,
     PureOdometer,
@@ -23,8 +22,9 @@ from mechanisms.budgets import (
     TotalFilter,
     Unlimited,
 )
-from mechanisms.interactive import Interaction
-from mechanisms.response import RandomisedResponse
+from epsaudit.mechanisms.interactive import Interaction
+from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.witnesses import Oracle
 
 ANALYSTS = [
     Repeater((0.3,)),

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betaincinv
 
-from audit import AddRemove, AuditError, Substitution, audit, exact
-from mechanisms.broken.selection import ExponentialWithoutFactorTwo
-from mechanisms.inverse_sensitivity import EnumeratedLosses, InverseSensitivity, MedianLosses
-from mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace
-from mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+from epsaudit import AddRemove, AuditError, Substitution, audit, exact
+from epsaudit.mechanisms.broken.selection import ExponentialWithoutFactorTwo
+from epsaudit.mechanisms.inverse_sensitivity import EnumeratedLosses, InverseSensitivity, MedianLosses
+from epsaudit.mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace
+from epsaudit.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
 
 SELECTORS = [ExponentialMechanism, PermuteAndFlip, NoisyMaxLaplace, NoisyMaxExponential, NoisyMaxGumbel, GapMax]
 GRID = (0, 1, 2, 5)

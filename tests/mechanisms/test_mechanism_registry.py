@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import betaincinv
 
-from audit import Mechanism, OutputDistribution, exact
-from mechanisms.registry import PURE_TO_ZCDP, entries
+from epsaudit import Mechanism, OutputDistribution, exact
+from epsaudit.mechanisms.registry import PURE_TO_ZCDP, entries
 
 ENTRIES = entries()
 SOUND = [entry for entry in ENTRIES if entry.expected == "consistent"]

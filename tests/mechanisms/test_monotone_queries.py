@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit import AuditError, exact
-from mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
-from mechanisms.queries import DistinctValues, KthLargest, Maximum, MonotoneHull, Sum, Total
-from mechanisms.queries.grid import greatest_rise, rank
+from epsaudit import AuditError, exact
+from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
+from epsaudit.mechanisms.queries import DistinctValues, KthLargest, Maximum, MonotoneHull, Sum, Total
+from epsaudit.mechanisms.queries.grid import greatest_rise, rank
 
 
 def hull_of(g):

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from audit import AuditError, exact
-from mechanisms.broken.noisy_max import Approvals, NoisyMaxAsBoundedRange, NoisyMaxExponentialAsBoundedRange
-from mechanisms.broken.stability import GapMaxAtTheGap
-from mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace, laplace_winner
-from mechanisms.queries import MonotoneVoteCounts, VoteCounts
-from mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+from epsaudit import AuditError, exact
+from epsaudit.mechanisms.broken.noisy_max import Approvals, NoisyMaxAsBoundedRange, NoisyMaxExponentialAsBoundedRange
+from epsaudit.mechanisms.broken.stability import GapMaxAtTheGap
+from epsaudit.mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace, laplace_winner
+from epsaudit.mechanisms.queries import MonotoneVoteCounts, VoteCounts
+from epsaudit.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
 
 CANDIDATES = ("red", "blue", "green")
 

@@ -9,11 +9,11 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.special import logsumexp
 
-from audit import AuditError, exact
-from mechanisms.broken.ratio import PublishedBoundedRatio, PublishedTail
-from mechanisms.failed_bound import FailedBound
-from mechanisms.laws import DiscreteLaplaceLaw
-from mechanisms.ratio import (
+from epsaudit import AuditError, exact
+from epsaudit.mechanisms.broken.ratio import PublishedBoundedRatio, PublishedTail
+from epsaudit.mechanisms.failed_bound import FailedBound
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw
+from epsaudit.mechanisms.ratio import (
     BoundedRatio,
     BoundedRatioLaw,
     CountsRatio,
@@ -22,7 +22,7 @@ from mechanisms.ratio import (
     answers,
     greatest_gap,
 )
-from mechanisms.ratio_laws import RatioLaw
+from epsaudit.mechanisms.ratio_laws import RatioLaw
 
 SMALL = BoundedRatio(2.0, 0.05, 0.5)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit import AddRemove, AuditError
-from mechanisms.queries import Maximum
+from epsaudit import AddRemove, AuditError
+from epsaudit.mechanisms.queries import Maximum
 
 GRIDS = st.sampled_from([(0, 1, 2, 3, 4), (-1.5, 0.0, 0.25, 7.0), range(5), range(-3, 12, 2), range(2)])
 DATA = st.lists(st.integers(-3, 8), max_size=6).map(tuple)

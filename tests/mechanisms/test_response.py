@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit import AuditError, exact
-from mechanisms.response import RandomisedResponse, ResponseLaw
+from epsaudit import AuditError, exact
+from epsaudit.mechanisms.response import RandomisedResponse, ResponseLaw
 
 
 @given(st.floats(0.01, 8.0), st.integers(2, 9))

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from audit import AuditError, exact
-from mechanisms.queries import MonotoneVoteCounts, VoteCounts
-from mechanisms.selection import (
+from epsaudit import AuditError, exact
+from epsaudit.mechanisms.queries import MonotoneVoteCounts, VoteCounts
+from epsaudit.mechanisms.selection import (
     ExponentialMechanism,
     MonotoneExponentialMechanism,
     PermuteAndFlip,

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from audit import ApproxDP, AuditError, DatasetPair, PureDP, audit, exact
-from audit.witnesses import Oracle
-from mechanisms.amplification import clones_delta, closed_form, closed_form_2021, closed_form_2022, numeric
-from mechanisms.broken.shuffling import ShuffledWithDropouts
-from mechanisms.laws import FiniteLaw
-from mechanisms.shuffling import HistogramLaw, OneHolds, ShuffledResponse, TwoBinomials
+from epsaudit import ApproxDP, AuditError, DatasetPair, PureDP, audit, exact
+from epsaudit.mechanisms.amplification import clones_delta, closed_form, closed_form_2021, closed_form_2022, numeric
+from epsaudit.mechanisms.broken.shuffling import ShuffledWithDropouts
+from epsaudit.mechanisms.laws import FiniteLaw
+from epsaudit.mechanisms.shuffling import HistogramLaw, OneHolds, ShuffledResponse, TwoBinomials
+from epsaudit.witnesses import Oracle
 
 
 @pytest.mark.parametrize(("ones", "zeros"), [(0, 7), (7, 0), (3, 4), (1, 30)])

@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from audit import AuditError, exact
-from mechanisms.broken.local_sensitivity import NOTES_PAIR, POST_PAIR, LaplaceAtLocalSensitivity
-from mechanisms.smooth_sensitivity import CauchyLaw, SmoothMedianCauchy, SmoothMedianLaplace, smooth_sensitivity
-from mechanisms.stability import StableMedian
+from epsaudit import AuditError, exact
+from epsaudit.mechanisms.broken.local_sensitivity import NOTES_PAIR, POST_PAIR, LaplaceAtLocalSensitivity
+from epsaudit.mechanisms.smooth_sensitivity import (
+    CauchyLaw,
+    SmoothMedianCauchy,
+    SmoothMedianLaplace,
+    smooth_sensitivity,
+)
+from epsaudit.mechanisms.stability import StableMedian
 
 UNIT = StableMedian(0.0, 1.0)
 GRID = (0.0, 0.05, 0.2, 0.7, 1.0)

@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from audit import AuditError, exact
-from mechanisms.broken.stability import PublishedMode, UntestedRelease
-from mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
+from epsaudit import AuditError, exact
+from epsaudit.mechanisms.broken.stability import PublishedMode, UntestedRelease
+from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
 
 GRID = (0, 1, 2, 4, 5)
 

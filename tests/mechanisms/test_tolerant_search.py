@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betaincinv
 
-from audit import AuditError, exact
-from mechanisms.broken.down_sensitivity import TolerantSearchCountedOnce
-from mechanisms.queries import Maximum, Sum
-from mechanisms.tolerant_law import ListedTolerantLaw, _Beliefs
-from mechanisms.tolerant_search import TolerantSearch, best_doubt, needed_rounds
+from epsaudit import AuditError, exact
+from epsaudit.mechanisms.broken.down_sensitivity import TolerantSearchCountedOnce
+from epsaudit.mechanisms.queries import Maximum, Sum
+from epsaudit.mechanisms.tolerant_law import ListedTolerantLaw, _Beliefs
+from epsaudit.mechanisms.tolerant_search import TolerantSearch, best_doubt, needed_rounds
 
 THREE = Maximum((0, 1, 2))
 ERRORS = st.floats(0.001, 0.45)
