@@ -21,6 +21,7 @@ from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
 from epsaudit.provenance import execution
 from epsaudit.registry import Expected
+from epsaudit.reporting import notebook
 from epsaudit.reporting.numbers import lower, percent
 from epsaudit.witnesses import Witness, witness_from_json
 
@@ -162,6 +163,10 @@ class AuditResult:
             f"  seed       {self.seed}" + ("" if self.reproducible else " (not reproducible from the seed)"),
         ]
         return "\n".join(lines + ([f"  note       {self.limits}"] if self.limits else []))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the same as ``print``, as a table."""
+        return notebook.render(str(self), self.verdict)
 
     def describe_counts(self) -> str:
         """Write the counts as a person would check them."""

@@ -1,7 +1,8 @@
 """Which code a stored result depends on: the name of a module enters, what it imports of epsaudit and a digest leave.
 
 Imports are read from the source, wherever in a module they stand, and followed. What only renders, stores or watches
-is left out (`OUTSIDE`), and so are docstrings, comments and layout: none of them moves a number.
+is left out (`OUTSIDE`), and so are docstrings, comments and layout: none of them moves a number. Adapters of released
+libraries run under another Python, are files to the module that starts them, and are not followed.
 """
 
 from __future__ import annotations
@@ -13,11 +14,18 @@ import importlib.util
 from pathlib import Path
 
 PACKAGE = "epsaudit"
-OUTSIDE = ("epsaudit.reporting", "epsaudit.provenance", "epsaudit.sources", "epsaudit.stored", "epsaudit.extras")
+OUTSIDE = (
+    "epsaudit.reporting",
+    "epsaudit.provenance",
+    "epsaudit.sources",
+    "epsaudit.stored",
+    "epsaudit.extras",
+    "epsaudit.studies",
+)
 
 
-def digest(module: str) -> str:
-    """Return a digest of the code that ``module`` runs; it stays where only docstrings, comments or layout change.
+def digest(*modules: str) -> str:
+    """Return a digest of the code that the modules run; it stays where only docstrings, comments or layout change.
 
     Raises
     ------
@@ -29,7 +37,7 @@ def digest(module: str) -> str:
     >>> digest("epsaudit.claims") == digest("epsaudit.claims") != digest("epsaudit.certificates")
     True
     """
-    parts = (f"{name} {_digest(name)}\n" for name in imported(module))
+    parts = (f"{name} {_digest(name)}\n" for name in sorted(set().union(*map(imported, modules))))
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
 
@@ -145,9 +153,14 @@ def _path(name: str) -> Path:
 
 @functools.cache
 def _file(name: str) -> Path | None:
-    """Find a module's source; only packages are imported for that."""
-    try:
-        found = importlib.util.find_spec(name)
-    except ModuleNotFoundError:  # what is looked into is no package
+    """Find a module's source without importing it: mechanisms/ stands beside audit/, or within once installed."""
+    first, *rest = name.split(".")
+    spec = importlib.util.find_spec(".".join([first, *rest[:1]])) if first == PACKAGE else None
+    if spec is None or spec.origin is None:
         return None
-    return None if found is None or found.origin is None else Path(found.origin)
+    if len(rest) < 2:
+        return Path(spec.origin)
+    if not spec.submodule_search_locations:
+        return None
+    stem = Path(spec.origin).parent.joinpath(*rest[1:])
+    return next((file for file in (stem.with_suffix(".py"), stem / "__init__.py") if file.is_file()), None)

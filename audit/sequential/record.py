@@ -17,6 +17,8 @@ from epsaudit import claims
 from epsaudit.certificates import Counts
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
+from epsaudit.extras import needs
+from epsaudit.reporting import notebook
 from epsaudit.reporting.numbers import lower, percent
 from epsaudit.sequential import betting
 from epsaudit.sequential.accounts import Accounts, point, tally_of
@@ -222,7 +224,8 @@ class SequentialResult:
 
     def plot(self) -> Figure:
         """Draw the running bound against runs, beside the claim; a matplotlib figure, with ``savefig``."""
-        from epsaudit.reporting.paths import sequential_path  # matplotlib takes a second to import
+        with needs("report"):
+            from epsaudit.reporting.paths import sequential_path  # matplotlib takes a second to import
 
         return sequential_path({self.mechanism: self})
 
@@ -241,6 +244,10 @@ class SequentialResult:
             f"  seed       {self.seed}" + ("" if self.reproducible else " (not reproducible from the seed)"),
         ]
         return "\n".join(lines + ([] if self.violates_claim else [f"  reach      {self.describe_detectable()}"]))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the same as ``print``, as a table."""
+        return notebook.render(str(self), self.verdict)
 
     def describe_counts(self) -> str:
         """Write the counts of the last witness as a person would check them."""

@@ -14,7 +14,9 @@ def of(text):
 
 def test_words_do_not_count_and_statements_do():
     plain = "X = 1\ndef f(x, y=None):\n    return x\n"
-    assert of(plain) == of('"""Module."""\nX = 1  # one\n"""Of X."""\ndef f(x,\n  y=None):\n    """Doc."""\n    return x')
+    assert of(plain) == of(
+        '"""Module."""\nX = 1  # one\n"""Of X."""\ndef f(x,\n  y=None):\n    """Doc."""\n    return x'
+    )
     changed = ["X = 2", "X = 1.0", "X = '1'", "X = True", "X = None", "X: int = 1", "Y = 1"]
     assert len({of("X = 1"), *map(of, changed)}) == 1 + len(changed)
     assert of(plain) != of(plain.replace("None", "0"))
