@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.certificates import Counts
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs
 from epsaudit.witnesses.cuts import (
     Cuts,
     binned,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from epsaudit.certificates import Box, Certificate, MembershipGame
 from epsaudit.claims import Claim
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs
 from epsaudit.witnesses.contenders import Contender, contenders_of
 from epsaudit.witnesses.events import Interval, Region, Witness
 from epsaudit.witnesses.scores import Family
