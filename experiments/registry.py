@@ -70,8 +70,8 @@ def studies() -> list[Study]:
             "certified bounds beside published ones, an oracle's and the exact values",
         ),
         Study(
-            "sight",
-            "epsaudit.experiments.sight",
+            "power",
+            "epsaudit.experiments.power",
             "shares of an oracle's bound on every known law, runs that refute broken mechanisms, false alarms",
         ),
         Study(

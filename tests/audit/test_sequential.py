@@ -29,7 +29,7 @@ from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.sequential import betting
 from epsaudit.sequential.accounts import Accounts, point
 from epsaudit.sequential.learning import Plan, fastest
-from epsaudit.witnesses import DEFAULT_FAMILIES, Interval, Region, Witness, contenders_of
+from epsaudit.witnesses import DEFAULT_FAMILIES, Interval, Region, Witness, candidate_scores
 
 CURVES = [ZCDP(0.3), GaussianDP(0.7), RenyiDP(2.0, 0.4)]
 CLAIMS = [PureDP(1.0), ApproxDP(1.0, 0.05), *CURVES]
@@ -151,7 +151,7 @@ def test_the_witness_is_nearly_the_one_against_which_the_claim_loses_fastest(mec
     rng = np.random.default_rng(0)
     pair = mechanism.worst_pairs()[0]
     laws = [mechanism(pair.x), mechanism(pair.x_prime)]
-    witness = fastest(list(contenders_of(DEFAULT_FAMILIES, *(law.sample(size, rng) for law in laws))), claim)
+    witness = fastest(list(candidate_scores(DEFAULT_FAMILIES, *(law.sample(size, rng) for law in laws))), claim)
     fresh = [law.sample(200_000, rng) for law in laws]
 
     def grows(witness):
@@ -169,7 +169,7 @@ def test_the_witness_is_nearly_the_one_against_which_the_claim_loses_fastest(mec
             best = max(best, grows(Witness(down, up) if toward_x else Witness(up, down)))
     assert grows(witness) >= share * best > 0.0
     same = [laws[0].sample(size, rng) for _ in range(2)]
-    assert fastest(list(contenders_of(DEFAULT_FAMILIES, *same)), claim) is None
+    assert fastest(list(candidate_scores(DEFAULT_FAMILIES, *same)), claim) is None
 
 
 def test_evidence_agrees_with_the_verdict():
