@@ -1,6 +1,7 @@
 """The stages put together: choose a witness on training runs, certify it on fresh ones, report.
 
-A mechanism and a claim enter, an `AuditResult` leaves. The order of the steps is what makes the bound valid.
+`audit` takes a mechanism and a claim and returns an `AuditResult`. The order of the steps is what makes the bound
+valid.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The part of the one-run study that trains: DP-SGD on two surveys, sound and broken, white box and black box.
 
-A seed enters, rows leave. Many-run audits of the same procedure draw as many noisy sums for the canary's coordinate as
-one run draws for all canaries: the cost of the noise is the same, that of learning from the data m times as much.
+From a seed it computes the rows of that part. Many-run audits of the same procedure draw as many noisy sums for the
+canary's coordinate as one run draws for all canaries: the cost of the noise is the same, that of learning from the data
+m times as much.
 """
 
 from __future__ import annotations
