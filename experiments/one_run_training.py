@@ -68,12 +68,12 @@ def training(seed: int, quick: bool) -> Iterator[dict[str, Any]]:
         yield _one(FAIR, name, GradientCanaries(full, data, m, norm=10.0), seed, claim)
     for own, name in ((0.0, "sound, mislabelled examples"), (OWN, "sound, mislabelled, a word of their own")):
         yield _one(FAIR, name, ExampleCanaries(full, data, mislabelled(data, m, own, rng)), seed)
-    for twin, name in (
+    for variant, name in (
         (NoiseForgotten, "noise forgotten at every 10th step"),
         (ClippedAfterAveraging, "clipped after averaging"),
         (NoiseDividedTwice, "noise divided by the batch size twice"),
     ):
-        broken = twin("logistic", steps, rate=0.05, noise_multiplier=4.0, learning_rate=4.0)
+        broken = variant("logistic", steps, rate=0.05, noise_multiplier=4.0, learning_rate=4.0)
         yield _one(FAIR, name, GradientCanaries(broken, data, m, norm=10.0), seed)
     for learner, name in (
         (DPSGD, "sound, canaries with companions"),

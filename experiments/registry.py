@@ -22,7 +22,7 @@ def studies() -> list[Study]:
         Study(
             "claims-that-do-not-survive",
             "epsaudit.experiments.published_claims",
-            "nine published claims, audited beside their corrected twins",
+            "nine published claims, audited beside their corrected variants",
         ),
         Study(
             "private-ratio",
@@ -62,7 +62,7 @@ def studies() -> list[Study]:
         Study(
             "one-run",
             "epsaudit.experiments.one_run",
-            "many canaries in one training run, beside many runs, and DP-SGD with its broken twins",
+            "many canaries in one training run, beside many runs, and DP-SGD with its incorrect variants",
         ),
         Study(
             "public-benchmark",

@@ -1,4 +1,4 @@
-"""Sequential audits: the bets are fair under the claim, true claims survive peeking, broken twins are caught soon."""
+"""Sequential audits: the bets are fair under the claim, true claims survive peeking, incorrect variants are refuted."""
 
 import dataclasses
 import json
@@ -115,7 +115,7 @@ def test_wealth_goes_to_bets_by_what_the_past_would_have_made_of_them(guessing, 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=str)
 def test_no_wealth_grows_on_average_if_the_claim_holds_whatever_the_past_made_of_the_bets(claim):
-    """Against the claim and all above it, over rounds whose plans are anything at all; a twin that breaks it wins."""
+    """Against the claim and all above it, over rounds whose plans are anything at all; a variant that breaks it wins."""
     rng = np.random.default_rng(3)
     accounts = Accounts(claim, 0.95, 2)
     at, tangent = accounts.at_claim, None if claim.claimed_point else betting.tangents(claim)[1][0]
@@ -184,7 +184,7 @@ def test_evidence_agrees_with_the_verdict():
 def test_true_claims_survive_continuous_peeking():
     """20 audits a mechanism at 95 %, as many refuted as 20 at 5 % exceed with probability 1e-4 at most.
 
-    The twins, with half the noise, must be refuted, almost always.
+    The incorrect variants, with half the noise, must be refuted, almost always.
     """
     gaussian, half = Gaussian(1.0, 0.05), GaussianSensitivityOffByTwo(1.0, 0.05)
     allowed = int(binom.isf(1e-4, 20, 0.05))
