@@ -205,13 +205,13 @@ def normal_array(outputs: Any) -> Outputs:
         masked = np.ma.getmaskarray(outputs)
         outputs = outputs.data.astype(object)
         outputs[masked] = None
-    outputs = np.asarray(outputs)  # a matrix is an array
-    kind = outputs.dtype.kind
-    if kind == "U" and outputs.ndim == 1:
-        return outputs
-    if kind in "bf" or (kind in "iu" and _exact(outputs)):
-        return np.ascontiguousarray(outputs, dtype=np.float64)
-    return _objects(list(map(normal, outputs.tolist() if outputs.ndim == 1 else outputs)))
+    array: Outputs = np.asarray(outputs)  # a matrix is an array
+    kind = array.dtype.kind
+    if kind == "U" and array.ndim == 1:
+        return array
+    if kind in "bf" or (kind in "iu" and _exact(array)):
+        return np.ascontiguousarray(array, dtype=np.float64)
+    return _objects(list(map(normal, array.tolist() if array.ndim == 1 else array)))
 
 
 def join(blocks: Sequence[Outputs]) -> Outputs:

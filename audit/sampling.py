@@ -34,7 +34,7 @@ class Progress:
 
     Attributes
     ----------
-    stage : 'training', 'rehearsal' or 'certification'
+    stage : 'training', 'validation' or 'certification'
     runs_done, runs_total : int
         Runs of the stage on both datasets.
     runs_before : int

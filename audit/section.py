@@ -1,7 +1,7 @@
-"""What a checkpoint holds of one audit: its training, its choice, its counts, its result.
+"""The part of a checkpoint that belongs to one audit: its training, its choice, its counts, its result.
 
-Records of a file enter as they are read; finished chunks, and objects that an audit goes on from, leave. Nothing that
-a file says is trusted to make sense.
+It reads records of a file one by one and returns finished chunks, and the objects that an audit continues from.
+Everything read is checked: a file may hold anything.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sequential composition: several mechanisms, fixed in advance, run on the same data with noise of their own.
 
-Mechanisms enter, one mechanism leaves whose output is all of theirs and whose privacy loss is the sum of theirs.
+The composed mechanism's output is the tuple of all outputs, and its privacy loss is the sum of the parts' losses.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Which of many features are worth a closer look: a quick two-sample test of each, on a part of the training outputs.
 
-Features and outputs enter, the few features that tell the sides apart best leave. Nothing is certified here.
+From features and training outputs it returns the few features on which the sides differ most. Nothing is certified
+here.
 """
 
 from __future__ import annotations
