@@ -123,7 +123,9 @@ def draw_by_coins(
         on_x, on_x_prime = (pack_frozen(some) if some else None for some in values)
     else:
         sizes = np.bincount(coins, minlength=2).tolist()
-        on_x, on_x_prime = (draw(side, size, rng) if size else None for side, size in zip(sides, sizes, strict=True))
+        on_x, on_x_prime = (
+            draw(side, size, rng).copy() if size else None for side, size in zip(sides, sizes, strict=True)
+        )
     return on_x, on_x_prime
 
 

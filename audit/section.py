@@ -17,7 +17,8 @@ import numpy as np
 from epsaudit.certificates import certificate_from_json
 from epsaudit.chunks import Chunk, Tally
 from epsaudit.errors import AuditError
-from epsaudit.outputs import Outputs, are_objects, block_from_json, block_to_json
+from epsaudit.output_json import block_from_json, block_to_json
+from epsaudit.outputs import Outputs, are_objects
 from epsaudit.results import AuditResult
 from epsaudit.training import Training
 from epsaudit.witnesses import Choice, witness_from_json
