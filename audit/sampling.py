@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +19,7 @@ from epsaudit.blocks import joined, plain
 from epsaudit.certificates import Counts
 from epsaudit.chunks import BLOCK, Chunk, Record, Stage, Tally, certification_chunks, stream, training_chunks
 from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.global_generators import Habits, draw_reproducibly
 from epsaudit.mechanism import Mechanism, OutputDistribution, Outputs, TakesTurns, as_outputs
 from epsaudit.neighbours import DatasetPair
 from epsaudit.parallel import Workers
@@ -82,7 +83,7 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
         If the answer is not an array of ``size`` outputs, or a vectorised mechanism raises.
     """
     try:
-        outputs = distribution.sample(size, rng)
+        outputs = draw_reproducibly(lambda: distribution.sample(size, rng), rng, _habits(distribution))
     except (AuditError, MemoryError):
         raise
     except (Exception, SystemExit) as error:
@@ -105,8 +106,9 @@ def draw_by_coins(
     """Draw an output on x for every coin that is 0 and one on x' for every 1; None for a side without coins.
 
     Where each run is a call of its own, runs have the order of their coins: what lasts from one run to the next, such
-    as a cache, a pool of noise or a busy machine, then tells nothing of the coins. Other distributions promise
-    independent outputs, and make those on x first.
+    as a cache, a pool of noise or a busy machine, then tells nothing of the coins. Functions and programs that make
+    many outputs a call are asked in an order that is tossed; other distributions promise independent outputs, and make
+    those on x first.
 
     Examples
     --------
@@ -119,12 +121,40 @@ def draw_by_coins(
     """
     first, second = sides
     if isinstance(first, TakesTurns) and isinstance(second, TakesTurns):
-        values = first.take_turns(second, coins, rng)
+        values = draw_reproducibly(lambda: first.take_turns(second, coins, rng), rng, _habits(first))
         on_x, on_x_prime = (plain(as_outputs(some)) if some else None for some in values)
     else:
-        sizes = np.bincount(coins, minlength=2).tolist()
-        on_x, on_x_prime = (draw(side, size, rng) if size else None for side, size in zip(sides, sizes, strict=True))
+        found: list[Outputs | None] = [None, None]
+        for side, size in _in_order(sides, np.bincount(coins, minlength=2).tolist(), rng):
+            found[side] = draw(sides[side], size, rng)
+        on_x, on_x_prime = found
     return on_x, on_x_prime
+
+
+def _in_order(sides: Sides, sizes: Sequence[int], rng: np.random.Generator) -> list[tuple[int, int]]:
+    """Sides to be asked for outputs, with their number, in the order of the calls: tossed unless both promise."""
+    calls = [(side, size) for side, size in enumerate(sizes) if size]
+    if any(getattr(side, "tossed", False) for side in sides) and rng.integers(2):
+        calls.reverse()
+    return calls
+
+
+def _habits(distribution: object) -> Habits:
+    """What is known of a function's randomness; other distributions promise to draw from the rng alone."""
+    found = getattr(distribution, "habits", None)
+    return found if isinstance(found, Habits) else Habits(draws_globally=False)
+
+
+def changed(sides: Sides) -> tuple[bool, ...]:
+    """Say of both sides whether a run was seen to change its dataset."""
+    return tuple(bool(getattr(getattr(side, "dataset", None), "changes", False)) for side in sides)
+
+
+def learn(sides: Sides, seen: Sequence[bool]) -> None:
+    """Take over what a worker has seen of the datasets, so that others need not find out."""
+    for side, one in zip(sides, seen, strict=True):
+        if one:
+            side.dataset.changes = True  # type: ignore[attr-defined]  # `changed` saw it there
 
 
 def training_outputs(
@@ -292,6 +322,9 @@ def _by_coins(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[
 
 
 def _side_by_side(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:
+    if any(getattr(side, "tossed", False) for side in sides):
+        yield from _call_by_call(sides, chunk, rng)
+        return
     totals = (chunk.size, chunk.size)
     if chunk.stage == "certification":
         on_x = int(rng.binomial(chunk.size, 0.5))
@@ -299,6 +332,20 @@ def _side_by_side(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Itera
     for side, total in enumerate(totals):
         for start in range(0, total, BLOCK):
             yield side, draw(sides[side], min(BLOCK, total - start), rng)
+
+
+def _call_by_call(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:
+    """Ask functions and programs that make many outputs a call: both sides in turn, in an order tossed each time.
+
+    Training asks each side at least twice, so that what calls have in common shows; see `epsaudit.dependence`.
+    """
+    most = min(BLOCK, -(-chunk.size // 2)) if chunk.stage != "certification" else BLOCK
+    for start in range(0, chunk.size, most):
+        size = min(most, chunk.size - start)
+        on_x = int(rng.binomial(size, 0.5)) if chunk.stage == "certification" else size
+        sizes = (on_x, size - on_x) if chunk.stage == "certification" else (size, size)
+        for side, count in _in_order(sides, sizes, rng):
+            yield side, draw(sides[side], count, rng)
 
 
 def _joined(blocks: list[Outputs]) -> Outputs:
