@@ -17,12 +17,21 @@ from epsaudit.claims import Claim
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.failures import refusing
 from epsaudit.fingerprint import digest
+from epsaudit.fresh import refuse_if_consumed
 from epsaudit.mechanism import Mechanism
 from epsaudit.neighbours import DatasetPair, shorten
 from epsaudit.parallel import Workers, check_restart
 from epsaudit.provenance import execution, provenance
 from epsaudit.results import AuditResult
-from epsaudit.sampling import Progress, ProgressCallback, Sides, certification_counts, entropy, training_outputs
+from epsaudit.sampling import (
+    Progress,
+    ProgressCallback,
+    Sides,
+    certification_counts,
+    entropy,
+    notes_on,
+    training_outputs,
+)
 from epsaudit.section import Section
 from epsaudit.training import rehearsal_runs, train, training_runs
 from epsaudit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, Family
@@ -167,6 +176,7 @@ def audit(
         seed=seed,
         reproducible=bool(getattr(mechanism, "reproducible", True)),
         families=witnesses if isinstance(witnesses, str) else "own",
+        notes=notes_on(sides[training.pair]),
         provenance=provenance(),
         seconds=(seconds := time.perf_counter() - started),
         execution=execution(seconds),
@@ -261,6 +271,8 @@ def checked_pairs(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
     for pair in given:
         if not isinstance(pair, DatasetPair):
             raise AuditError(f"{pair!r} is not a pair of datasets; write DatasetPair(x, x_prime).")
+        for dataset in (pair.x, pair.x_prime):
+            refuse_if_consumed(dataset)
         if mechanism.adjacency is not None:
             mechanism.adjacency.check(pair)
     return list(given)

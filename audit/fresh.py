@@ -37,7 +37,7 @@ OTHER_CONSTANTS = (
     enum.Enum,
 )
 
-HOW = "Give what every run can read anew: a list, an array, a frame, or the path or text from which the function reads."
+HOW = "Give what every run can read anew: a list, an array, a frame, or a path from which the function reads."
 
 
 class Dataset:
@@ -144,7 +144,7 @@ def refuse_if_consumed(dataset: Any, inside: str = "") -> None:
     Traceback (most recent call last):
     ...
     epsaudit.errors.AuditError: The dataset holds a map: the first run would use it up, and later ones see another \
-dataset. Give what every run can read anew: a list, an array, a frame, or the path or text from which the function reads.
+dataset. Give what every run can read anew: a list, an array, a frame, or a path from which the function reads.
     """
     kind = type(dataset)
     stream = isinstance(dataset, io.IOBase) or hasattr(dataset, "fileno")

@@ -121,17 +121,17 @@ def seeded(rng: np.random.Generator) -> Iterator[Any]:
     Yields what `used` compares.
     """
     words = _words(rng)
-    theirs, python = np.random.get_state(legacy=False), random.getstate()
+    theirs, python = np.random.get_state(legacy=False), random.getstate()  # noqa: NPY002
     generator = np.random.get_bit_generator()
     try:
         if not isinstance(generator, np.random.MT19937):  # somebody's choice, which np.random.seed cannot seed
             np.random.set_bit_generator(np.random.MT19937())
-        np.random.seed(words[:4])
+        np.random.seed(words[:4])  # noqa: NPY002
         random.seed(int.from_bytes(words[4:].tobytes(), "little"))
         yield _states()
     finally:
         np.random.set_bit_generator(generator)
-        np.random.set_state(theirs)
+        np.random.set_state(theirs)  # noqa: NPY002
         random.setstate(python)
 
 

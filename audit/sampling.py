@@ -25,6 +25,8 @@ from epsaudit.neighbours import DatasetPair
 from epsaudit.parallel import Workers
 from epsaudit.witnesses import Witness
 
+COPIED = "the function changes its dataset: every run was given a copy"
+
 Sides = tuple[OutputDistribution, OutputDistribution]
 """M(x) and M(x')."""
 
@@ -150,6 +152,11 @@ def changed(sides: Sides) -> tuple[bool, ...]:
     return tuple(bool(getattr(getattr(side, "dataset", None), "changes", False)) for side in sides)
 
 
+def notes_on(sides: Sides) -> tuple[str, ...]:
+    """Return what a result is to say of how its runs were made."""
+    return (COPIED,) if any(changed(sides)) else ()
+
+
 def learn(sides: Sides, seen: Sequence[bool]) -> None:
     """Take over what a worker has seen of the datasets, so that others need not find out."""
     for side, one in zip(sides, seen, strict=True):
@@ -184,7 +191,8 @@ def training_outputs(
         found = {chunk: kept for chunk in chunks if (kept := record.trained(chunk)) is not None}
     before = done = 2 * sum(chunk.size for chunk in found)
     missing = [chunk for chunk in chunks if chunk not in found]
-    for chunk, (drawn, seconds) in workers.each(_train_chunk, (sides, seed), missing, 2 * size):
+    for chunk, (drawn, seconds, seen) in workers.each(_train_chunk, (sides, seed), missing, 2 * size):
+        learn(sides, seen)
         if record is not None:
             record.record_training(chunk, drawn, seconds)
         found[chunk] = drawn
@@ -244,7 +252,8 @@ def certification_counts(
         if before != held:
             raise AuditError(f"The checkpoint holds {before:,} runs for chunks of {held:,}; give another file.")
         missing = (chunk for chunk in missing if not record.counted(chunk.key[1]))
-    for chunk, tally in workers.each(_count_chunk, (sides, witness, seed), missing, runs):
+    for chunk, (tally, seen) in workers.each(_count_chunk, (sides, witness, seed), missing, runs):
+        learn(sides, seen)
         if record is not None:
             record.record_count(chunk.key[1], tally)
         total += tally
@@ -270,18 +279,18 @@ def replay(mechanism: Mechanism, pair: DatasetPair, seed: int, key: tuple[int, .
         yield block
 
 
-def _train_chunk(shared: tuple[Sides, int], chunk: Chunk) -> tuple[tuple[Outputs, Outputs], float]:
-    """Outputs of one chunk on x and on x', and the seconds that they took."""
+def _train_chunk(shared: tuple[Sides, int], chunk: Chunk) -> tuple[tuple[Outputs, Outputs], float, tuple[bool, ...]]:
+    """Outputs of one chunk on x and on x', the seconds that they took, and whose dataset was changed."""
     sides, seed = shared
     started = time.perf_counter()
     found: tuple[list[Outputs], list[Outputs]] = ([], [])
     for side, block in _blocks(sides, chunk, seed):
         found[side].append(block)
-    return (_joined(found[0]), _joined(found[1])), time.perf_counter() - started
+    return (_joined(found[0]), _joined(found[1])), time.perf_counter() - started, changed(sides)
 
 
-def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> Tally:
-    """Tally of one chunk in the order of the fields of `Counts`."""
+def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> tuple[Tally, tuple[bool, ...]]:
+    """Tally of one chunk in the order of the fields of `Counts`, and whose dataset was changed."""
     sides, witness, seed = shared
     tally = np.zeros(6, dtype=np.int64)
     for side, block in _blocks(sides, chunk, seed):
@@ -289,7 +298,7 @@ def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> Tally:
         guesses = witness.count(block)
         tally[2 + side] += guesses[0]
         tally[4 + side] += guesses[1]
-    return tally
+    return tally, changed(sides)
 
 
 def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Outputs]]:

@@ -27,7 +27,7 @@ from epsaudit.mechanism import Mechanism, Outputs
 from epsaudit.neighbours import DatasetPair, shorten
 from epsaudit.parallel import jobs_allowed, jobs_to_use
 from epsaudit.provenance import provenance
-from epsaudit.sampling import Progress, ProgressCallback, Sides, entropy
+from epsaudit.sampling import Progress, ProgressCallback, Sides, entropy, learn, notes_on
 from epsaudit.sequential import betting
 from epsaudit.sequential.accounts import Accounts
 from epsaudit.sequential.drawing import STREAM, TALLY_OF_CODE, Codes, counts_of, judged_chunk, tallies_of
@@ -138,6 +138,7 @@ def audit_sequentially(
         exact=exact_parameter(claim, table.sides),
         seed=seed,
         reproducible=bool(getattr(mechanism, "reproducible", True)),
+        notes=notes_on(table.sides),
         provenance=provenance(),
         seconds=time.perf_counter() - started,
     )
@@ -307,12 +308,14 @@ class _Game:
         with joblib.Parallel(n_jobs=jobs, prefer=self.prefer) as parallel:
             for first in range(0, len(sizes), group):
                 keep = table.remembered < MOST_REMEMBERED
-                yield from parallel(
+                for codes, outputs, seen in parallel(
                     joblib.delayed(judged_chunk)(
                         table.sides, witnesses, sizes[i], self.seed, (STREAM, index, number, i), keep
                     )
                     for i in range(first, min(first + group, len(sizes)))
-                )
+                ):
+                    learn(table.sides, seen)
+                    yield codes, outputs
 
 
 def _marks(tallies: betting.Floats) -> tuple[tuple[int, int, int], ...]:
