@@ -17,7 +17,18 @@ from numpy.typing import NDArray
 
 from epsaudit.blocks import joined, plain
 from epsaudit.certificates import Counts
-from epsaudit.chunks import BLOCK, Chunk, Record, Stage, Tally, certification_chunks, stream, training_chunks
+from epsaudit.chunks import (
+    BLOCK,
+    Chunk,
+    Record,
+    Stage,
+    Tallies,
+    Tally,
+    certification_chunks,
+    stream,
+    training_chunks,
+)
+from epsaudit.dependence import LEVEL, dependence_of_outputs, dependence_of_tallies, refuse
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.global_generators import Habits, draw_reproducibly
 from epsaudit.mechanism import Mechanism, OutputDistribution, Outputs, TakesTurns, as_outputs
@@ -182,7 +193,7 @@ def training_outputs(
     Raises
     ------
     AuditError
-        If the two datasets' outputs have different shapes.
+        If the two datasets' outputs have different shapes, or show that runs depend on one another.
     """
     workers = workers or Workers(n_jobs=1)
     chunks = list(training_chunks(size, stage, index, workers.least))
@@ -200,6 +211,8 @@ def training_outputs(
         if progress is not None:
             progress(Progress(stage, done, 2 * size, before))
     outputs, outputs_prime = (_joined([found[chunk][side] for chunk in chunks]) for side in (0, 1))
+    for name, drawn_there in (("x", outputs), ("x'", outputs_prime)):
+        _refuse_dependent_outputs(drawn_there, [chunk.size for chunk in chunks], index, name)
     if outputs.dtype != outputs_prime.dtype and object in (outputs.dtype, outputs_prime.dtype):
         both = joined([outputs, outputs_prime])
         return both[: len(outputs)], both[len(outputs) :]
@@ -242,6 +255,11 @@ def certification_counts(
         Called in this process with a `Progress` after every chunk.
     bound : callable, optional
         What `Progress.lower_bound` makes of the counts so far.
+
+    Raises
+    ------
+    AuditError
+        If the tallies show that runs depend on one another.
     """
     workers = workers or Workers()
     total = np.zeros(6, dtype=np.int64) if record is None else record.tally()
@@ -252,15 +270,33 @@ def certification_counts(
         if before != held:
             raise AuditError(f"The checkpoint holds {before:,} runs for chunks of {held:,}; give another file.")
         missing = (chunk for chunk in missing if not record.counted(chunk.key[1]))
+    tallies = Tallies()
     for chunk, (tally, seen) in workers.each(_count_chunk, (sides, witness, seed), missing, runs):
         learn(sides, seen)
         if record is not None:
             record.record_count(chunk.key[1], tally)
+        else:
+            tallies.add(chunk.key[1], tally)
         total += tally
         if progress is not None:
             done = int(total[0] + total[1])
             progress(Progress("certification", done, runs, before, _counts(total, witness), bound))
+    _refuse_dependent_tallies(tallies.rows() if record is None else record.tallies().rows())
     return _counts(total, witness)
+
+
+def _refuse_dependent_outputs(outputs: Outputs, sizes: Sequence[int], look: int, side: str) -> None:
+    """Refuse outputs that show that runs depend on one another; the ``look``-th of a stage has its own share."""
+    calls = [half for size in sizes for half in (-(-size // 2), size // 2)]
+    level = LEVEL / 8 / ((look + 1) * (look + 2))  # two stages and two sides take at most half of it in all
+    refuse(dependence_of_outputs(outputs, (calls, sizes), level), side)
+
+
+def _refuse_dependent_tallies(rows: Tally) -> None:
+    """Refuse tallies of certification that show that runs depend on one another: two events on two sides."""
+    for side, name in enumerate(("x", "x'")):
+        for event in (2 + side, 4 + side):
+            refuse(dependence_of_tallies(rows[:, side], rows[:, event], LEVEL / 16), name)
 
 
 def replay(mechanism: Mechanism, pair: DatasetPair, seed: int, key: tuple[int, ...], size: int) -> Iterator[Outputs]:

@@ -18,9 +18,18 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.auditor import LEAST_TRIALS, checked_claim, checked_pairs, exact_parameter, families_of
+from epsaudit.auditor import (
+    LEAST_TRIALS,
+    checked_claim,
+    checked_pairs,
+    exact_parameter,
+    families_of,
+    prepared,
+)
 from epsaudit.blocks import joined
 from epsaudit.claims import Claim
+from epsaudit.dependence import LEVEL, dependence_of_outputs, refuse
+from epsaudit.determinism import Constants, with_known_randomness
 from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
 from epsaudit.failures import refuse_if_all_failed
 from epsaudit.mechanism import Mechanism, Outputs
@@ -108,12 +117,13 @@ def audit_sequentially(
     distance = finite_at_least(near, 0.0, "near") if near is not None else None
     seed = entropy(seed)
     candidates = checked_pairs(mechanism, pairs)
+    mechanism = with_known_randomness(mechanism, candidates[0], seed)
     prefer: Literal["threads", "processes"] = (
         "threads" if getattr(mechanism, "releases_the_interpreter", True) else "processes"
     )
     game = _Game(
         claim,
-        [_Table(pair, (mechanism(pair.x), mechanism(pair.x_prime))) for pair in candidates],
+        [_Table(pair, prepared(mechanism, pair)) for pair in candidates],
         families_of(witnesses),
         1.0 - confidence,
         distance,
@@ -122,8 +132,11 @@ def audit_sequentially(
         jobs_allowed(mechanism, n_jobs),
         prefer,
     )
+    constants = Constants(mechanism, seed)
     stopped = game.play(until, progress, mechanism.name)
     refuse_if_all_failed(mechanism.name, game.remembered())
+    for table in game.tables:
+        table.refuse_if_dependent(constants)
     table = game.last
     return SequentialResult(
         mechanism=mechanism.name,
@@ -138,7 +151,7 @@ def audit_sequentially(
         exact=exact_parameter(claim, table.sides),
         seed=seed,
         reproducible=bool(getattr(mechanism, "reproducible", True)),
-        notes=notes_on(table.sides),
+        notes=(*notes_on(table.sides), *constants.notes(table.sides)),
         provenance=provenance(),
         seconds=time.perf_counter() - started,
     )
@@ -169,6 +182,19 @@ class _Table:
             if some is not None:
                 memory.append(some)
                 self.remembered += len(some)
+
+    def refuse_if_dependent(self, constants: Constants) -> None:
+        """Raise `AuditError` if what is remembered shows that runs depend on one another.
+
+        The audit may stop after any chunk, depending on what it saw: that after the k-th has a share 1 / (k (k + 1)).
+        """
+        if not all(self.outputs):
+            return
+        for memory, side in zip(self.outputs, ("x", "x'"), strict=True):
+            chunks = len(memory)
+            level = LEVEL / (4 * chunks * (chunks + 1))
+            refuse(dependence_of_outputs(joined(memory), ([len(block) for block in memory],), level), side)
+        constants.look(self.sides, (joined(self.outputs[0]), joined(self.outputs[1])))
 
     def learn(self, families: Sequence[Family], claim: Claim, alpha: float) -> None:
         """Plan the next round from everything remembered, if there is anything new."""
