@@ -175,6 +175,7 @@ class CommandDistribution:
 
     program: Program
     dataset: str
+    tossed = True
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Ask a child of this process for ``size`` outputs with a seed drawn from ``rng``."""
