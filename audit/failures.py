@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from epsaudit.errors import AuditError
-from epsaudit.mechanism import Outputs, Raised, TimedOut
+from epsaudit.outputs import Outputs, Raised, TimedOut
 
 
 def refuse_if_all_failed(name: str, blocks: Iterable[Outputs]) -> None:

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from epsaudit.blocks import numeric
 from epsaudit.chunks import BLOCK, Stage
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs, are_numbers, are_objects, like
 from epsaudit.sampling import Sides, training_outputs
 from epsaudit.witnesses import (
     CandidateScore,
@@ -165,7 +164,7 @@ def _compared(
         found: list[_Trained] = []
         for index in remaining:
             outputs = draw(sides[index], each, seed, index + number * len(sides))
-            if outputs[0].dtype == object:
+            if are_objects(outputs[0]):
                 outputs = outputs[0][:MOST_OBJECTS], outputs[1][:MOST_OBJECTS]
             candidates = list(candidate_scores(families, *outputs))
             found.append(_Trained(index, candidates, best_of(candidates, claim, runs, confidence), outputs))
@@ -193,7 +192,7 @@ def _validate(
     of which refusals and other outputs that training has not seen are left out.
     """
     again = [family.again for family in families if hasattr(family, "again")]
-    learning, numbers = 0, outputs[0].dtype.kind in "biuf"
+    learning, numbers = 0, are_numbers(outputs[0])
     if not (numbers and (candidates.learnt or outputs[0].ndim == 1)):
         again = []
     if candidates.learnt and again:
@@ -216,4 +215,4 @@ def _validate(
 
 def _numeric(blocks: Sequence[tuple[Outputs, Outputs]], side: int) -> Outputs:
     """Put blocks of one side together; what is no number or array like those of the first block is left out."""
-    return np.concatenate([numeric(block[side], like=blocks[0][side]) for block in blocks])
+    return np.concatenate([like(block[side], blocks[0][side]) for block in blocks])

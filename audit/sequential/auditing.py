@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.auditor import LEAST_TRIALS, checked_claim, checked_pairs, exact_parameter, families_of
-from epsaudit.blocks import joined
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
 from epsaudit.failures import refuse_if_all_failed
-from epsaudit.mechanism import Mechanism, Outputs
+from epsaudit.mechanism import Mechanism
 from epsaudit.neighbours import DatasetPair, shorten
+from epsaudit.outputs import Outputs, alike, join
 from epsaudit.parallel import jobs_allowed, jobs_to_use
 from epsaudit.provenance import provenance
 from epsaudit.sampling import Progress, ProgressCallback, Sides, entropy
@@ -174,10 +174,7 @@ class _PairState:
         """Plan the next round from everything remembered, if there is anything new."""
         if self.planned_at == self.remembered or not all(self.outputs):
             return
-        blocks = [joined(memory) for memory in self.outputs]
-        if blocks[0].dtype != blocks[1].dtype or blocks[0].shape[1:] != blocks[1].shape[1:]:
-            both = joined(blocks)
-            blocks = [both[: len(blocks[0])], both[len(blocks[0]) :]]
+        blocks = alike(*(join(memory) for memory in self.outputs))
         # more threads slow such small fits, and fits may end early: a worse witness costs power, not validity
         with _thread_pools().limit(limits=1), warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.certificates import Counts
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs
 from epsaudit.sampling import Sides, draw_by_coins
 from epsaudit.sequential import betting
 from epsaudit.witnesses import Witness
@@ -38,9 +38,9 @@ def guessed_chunk(
             continue
         mine = np.flatnonzero(side == which)
         for row, witness in enumerate(witnesses):
-            for guess, event in enumerate((witness.guess_x, witness.guess_x_prime)):
-                if event is not None:
-                    codes[row, mine[event.contains(outputs)]] = 2 * guess + which
+            for guess, mask in enumerate(witness.guesses(outputs)):
+                if mask is not None:
+                    codes[row, mine[mask]] = 2 * guess + which
     return codes, drawn if keep else (None, None)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.claims import ApproxDP, Claim
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs
 from epsaudit.sequential import betting
 from epsaudit.witnesses import (
     CandidateScore,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.certificates import Counts
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs
 from epsaudit.witnesses.events import Witness
 from epsaudit.witnesses.scores import Family, Score
 from epsaudit.witnesses.smoothing import Binned, Curve, smooth

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs
 from epsaudit.witnesses.atoms import row_codes
 from epsaudit.witnesses.features import Feature
 from epsaudit.witnesses.models import Additive, Filled, Term, Tree

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from epsaudit.certificates import Box, Certificate, MembershipGame
 from epsaudit.claims import Claim
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs
 from epsaudit.witnesses.candidate_scores import CandidateScore, candidate_scores
 from epsaudit.witnesses.decision_rules import DecisionRule, best_rule, best_rules
 from epsaudit.witnesses.events import Interval, Region, Witness

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from epsaudit import DatasetPair, PureDP, audit, vectorized
-from epsaudit.blocks import joined
+from epsaudit.outputs import join
 from epsaudit.sampling import training_outputs
 from epsaudit.training import train
 from epsaudit.witnesses import DEFAULT_FAMILIES, Classifiers, Interval, LikelihoodRatio, Region
@@ -90,8 +90,8 @@ class TestRareOutputs:
                 return outputs
             odd = np.empty(1, object)
             odd[0] = stray
-            with_stray = [joined([odd, one[1:-1], odd]) if side in on else one for side, one in enumerate(outputs)]
-            both = joined(with_stray)  # as `training_outputs` keeps both sides of one kind
+            with_stray = [join([odd, one[1:-1], odd]) if side in on else one for side, one in enumerate(outputs)]
+            both = join(with_stray)  # as `training_outputs` keeps both sides of one kind
             return both[:size], both[size:]
 
         law = vectorized(lambda data, size, rng: rng.normal(size=(size, *np.shape(shift))) + data * np.array(shift))
