@@ -149,7 +149,7 @@ def coverage(runs: int, seed: int) -> Iterator[Row]:
                 "inside": inside,
                 "lower limit": low,
                 "upper limit": high,
-                "promised": 1.0 - BETA,
+                "guaranteed": 1.0 - BETA,
                 "verdict": "refuted" if high < 1.0 - BETA else "holds" if low >= 1.0 - BETA else "not refuted",
             }
 
