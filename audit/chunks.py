@@ -112,7 +112,7 @@ def training_chunks(size: int, stage: Stage, index: int, least: int) -> Iterator
 
 
 def certification_chunks(runs: int, least: int) -> Iterator[Chunk]:
-    """Split the runs into about 256 chunks of ``least`` to 1,048,576, whoever computes them."""
+    """Split the runs into about 256 chunks of ``least`` to 1,048,576, whatever computes them."""
     step = min(max(-(-runs // CHUNKS), least), LARGEST_CHUNK)
     for index, start in enumerate(range(0, runs, step)):
         yield Chunk((STAGES["certification"], index), min(step, runs - start))

@@ -1,6 +1,7 @@
-"""What an audit found: an immutable record that keeps its counts, recomputes its bounds, and goes to JSON and back.
+"""The result of an audit: an immutable record that keeps its counts, recomputes its bounds, and goes to JSON and back.
 
-Counts and choices enter, sentences and files leave. Rendering many results is the business of `epsaudit.reporting`.
+It holds counts and choices and prints them as sentences. Rendering many results is the business of
+`epsaudit.reporting`.
 """
 
 from __future__ import annotations
