@@ -25,7 +25,7 @@ def impossible(result: AuditResult | SequentialResult | OneRunResult) -> list[st
     --------
     >>> import dataclasses
     >>> from epsaudit import PureDP, audit_scores
-    >>> result = audit_scores([True, False] * 10, range(20), claim=PureDP(1.0))
+    >>> result = audit_scores([True, False] * 10, range(20), claim=PureDP(1.0), seed=1)
     >>> impossible(result), impossible(dataclasses.replace(result, confidence=0.2))
     ([], ['The confidence is 0.2; it must be at least 0.5 and below 1.'])
     """
@@ -45,8 +45,8 @@ def _one_run(result: OneRunResult) -> list[str]:
     said = []
     if not 0.5 <= result.confidence < 1.0:
         said.append(f"The confidence is {result.confidence}; it must be at least 0.5 and below 1.")
-    if result.seed is None and result.reproducible:
-        said.append("Without a seed nothing is reproducible.")
+    if result.given and result.reproducible:
+        said.append("The coins and scores are said to have been given, and to follow from the seed.")
     try:
         check_method(result.claim, result.method, decided_by_output=result.rule.decided_by_output)
     except AuditError as error:

@@ -175,7 +175,7 @@ class TestCommand:
 
     def test_ones_own_mechanism_is_named(self, tmp_path, monkeypatch, capsys):
         source = (
-            "from audit import DatasetPair, PureDP, vectorized\n"
+            "from epsaudit import DatasetPair, PureDP, vectorized\n"
             "def draw(d, n, rng):\n    return d + rng.laplace(size=n)\n"
             "mine = vectorized(draw, claim=PureDP(1.0), pairs=[DatasetPair(0, 1)], name='mine')\n"
         )
