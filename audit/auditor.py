@@ -14,7 +14,7 @@ from typing import Any
 from epsaudit import exact
 from epsaudit.checkpoint import Checkpoint, Identity
 from epsaudit.claims import Claim
-from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.failures import refusing
 from epsaudit.fingerprint import digest
 from epsaudit.mechanism import Mechanism
@@ -61,7 +61,7 @@ def audit(
     trials : int
         All runs of the mechanism, on both datasets, training included; at least 100.
     confidence : float
-        One-sided confidence of the bound, in (0, 1).
+        One-sided confidence of the bound, in [0.5, 1).
     seed : int, optional
         Root of all random streams; a fresh one by default. The result depends on nothing else.
     n_jobs : int, optional
@@ -104,7 +104,7 @@ def audit(
     started = time.perf_counter()
     claim = checked_claim(mechanism, claim)
     trials = whole_at_least(trials, LEAST_TRIALS, "trials")
-    confidence = fraction(confidence, "confidence", open_below=True)
+    confidence = confidence_of(confidence)
     families = families_of(witnesses)
     candidates = checked_pairs(mechanism, pairs)
     workers = Workers.suited_to(mechanism, n_jobs, one_by_one=checkpoint is not None)

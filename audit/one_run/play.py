@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.claims import Claim, GaussianDP
-from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.one_run.counts import METHODS, Bools, Floats, Method, check_method
 from epsaudit.one_run.guesses import GuessRule, rule_of
 from epsaudit.one_run.result import OneRunResult
@@ -233,9 +233,7 @@ def _checked(
     claim: Claim | None, guesses: Guesses, method: str, confidence: float, canaries: int
 ) -> tuple[Claim, GuessRule, Method, float]:
     """Check everything before the run, so that nothing is trained in vain."""
-    confidence = fraction(confidence, "confidence", open_below=True)
-    if confidence < 0.5:
-        raise AuditError(f"confidence is {confidence!r}; the theorem behind the bound is used at 0.5 or above only.")
+    confidence = confidence_of(confidence)
     rule = rule_of(guesses, canaries)
     chosen: Method
     if method == "auto":

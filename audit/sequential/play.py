@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from epsaudit.auditor import LEAST_TRIALS, checked_claim, checked_pairs, exact_parameter, families_of
 from epsaudit.blocks import joined
 from epsaudit.claims import Claim
-from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, finite_at_least, whole_at_least
 from epsaudit.failures import refuse_if_all_failed
 from epsaudit.mechanism import Mechanism, Outputs
 from epsaudit.neighbours import DatasetPair, shorten
@@ -76,7 +76,7 @@ def audit_sequentially(
         Stop, too, when the running bound is within this distance of the claim: the claim is nearly attained, and
         more runs would show little.
     confidence : float
-        Probability that the running bound never exceeds the truth, in (0, 1); 1 - 1e-6 for a regression test.
+        Probability that the running bound never exceeds the truth, in [0.5, 1); 1 - 1e-6 for a regression test.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def audit_sequentially(
     claim = checked_claim(mechanism, claim)
     _refuse_if_irrefutable(claim)
     trials = whole_at_least(trials, LEAST_TRIALS, "trials")
-    confidence = fraction(confidence, "confidence", open_below=True)
+    confidence = confidence_of(confidence)
     until = started + finite_at_least(seconds, 0.0, "seconds") if seconds is not None else math.inf
     distance = finite_at_least(near, 0.0, "near") if near is not None else None
     seed = entropy(seed)

@@ -440,7 +440,7 @@ class TestErrors:
             ({"guesses": (-1, 5)}, "number of canaries to guess in"),
             ({"method": "f-dp"}, "method is 'f-dp'"),
             ({"confidence": 1.0}, "confidence"),
-            ({"confidence": 0.3}, "0.5 or above"),
+            ({"confidence": 0.3}, "confidence is 0.3; it must be at least 0.5"),
             ({"claim": GaussianDP(1.0), "method": "sharp"}, "whole curve"),
             ({"claim": GaussianDP(1.0), "guesses": "half"}, "whole curve"),
             ({"method": "trade-off", "guesses": "half"}, "cannot use a separate half"),

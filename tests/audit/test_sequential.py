@@ -352,6 +352,7 @@ def test_of_many_pairs_the_worst_is_bet_on():
     [
         ({"trials": 10}, "trials is 10"),
         ({"confidence": 1.0}, "confidence is 1.0"),
+        ({"confidence": 0.4}, "confidence is 0.4"),
         ({"near": -1.0}, "near is -1.0"),
         ({"seconds": "soon"}, "seconds is 'soon'"),
         ({"claim": "private"}, "claim of Laplace is 'private'"),
