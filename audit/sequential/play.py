@@ -33,14 +33,11 @@ from epsaudit.sequential.accounts import Accounts
 from epsaudit.sequential.drawing import STREAM, TALLY_OF_CODE, Codes, counts_of, judged_chunk, tallies_of
 from epsaudit.sequential.learning import Plans, nothing, plans
 from epsaudit.sequential.record import Play, Round, SequentialResult, Stopped
+from epsaudit.sequential.schedule import STRATEGIES, chunk_sizes, looked_at_each, looks, remembered, round_sizes
 from epsaudit.witnesses import Family, Witness
 
-STRATEGIES = 2
 ENOUGH_FAILURES = 1_000
 """Runs after which a mechanism that only ever raised the same exception is given up."""
-FIRST_ROUND = 24
-MOST_REMEMBERED = 100_000
-"""Runs of a pair whose outputs are kept to learn from."""
 
 
 def audit_sequentially(
@@ -219,7 +216,7 @@ class _Game:
         """Play rounds until there is a reason to stop."""
         pace = 0.0
         stopped: Stopped | None = None
-        for number, size in enumerate(_round_sizes(self.trials, len(self.tables))):
+        for number, size in enumerate(round_sizes(self.trials, len(self.tables))):
             begun = time.perf_counter()
             if self.rounds and begun + pace * size > until:
                 stopped = "seconds"
@@ -247,10 +244,10 @@ class _Game:
             key=lambda i: -max((plan.growth for plan in self.tables[i].plans or ()), default=math.inf),
         )
         others, looked = ranked[1:], 0
-        each = size // (5 * len(others)) if others and number else size // len(self.tables) if others else 0
+        each = looked_at_each(size, len(self.tables), first=number == 0)
         for index in others:
             table = self.tables[index]
-            if each and table.remembered < MOST_REMEMBERED:
+            if each and any(remembered([each], table.remembered)):
                 for _, outputs in self._draw(table, index, number, each, []):
                     table.remember(outputs)
                 looked += each
@@ -288,28 +285,26 @@ class _Game:
     def _look(self, codes: Codes, seen: NDArray[np.int64]) -> tuple[int, bool]:
         """Look after every run, or every thousandth of all runs; return where to stop, and whether that refutes."""
         size = codes.shape[1]
-        looks = np.unique(np.append(np.arange(0, size, max(1, self.runs // 1000)), size - 1))
-        steps = TALLY_OF_CODE[codes]
-        tallies = np.stack([np.cumsum(steps == outcome, axis=1).T[looks] for outcome in range(3)], axis=-1) + np.array(
-            [tallies_of(row) for row in seen]
-        )  # (looks, strategies, 3)
+        moments, steps = looks(size, self.runs), TALLY_OF_CODE[codes]
+        tallies = np.stack(
+            [np.cumsum(steps == outcome, axis=1).T[moments - 1] for outcome in range(3)], axis=-1
+        ) + np.array([tallies_of(row) for row in seen])  # (looks, strategies, 3)
         crossed = np.flatnonzero(self.accounts.against_claim(tallies) >= self.accounts.needed)
-        return (int(looks[crossed[0]]) + 1, True) if len(crossed) else (size, False)
+        return (int(moments[crossed[0]]), True) if len(crossed) else (size, False)
 
     def _draw(
         self, table: _Table, index: int, number: int, size: int, witnesses: Sequence[Witness]
     ) -> Iterator[tuple[Codes, tuple[Outputs | None, Outputs | None]]]:
         """Draw a round chunk by chunk, in order; chunks that nobody asks for any more are lost."""
-        chunk = min(max(-(-size // 16), 16), 1 << 16)
-        sizes = [min(chunk, size - done) for done in range(0, size, chunk)]
+        sizes = chunk_sizes(size)
+        keep = remembered(sizes, table.remembered)
         jobs = jobs_to_use(self.n_jobs, size)
         group = len(sizes) if jobs is None else 1 if jobs == 1 else 8
         with joblib.Parallel(n_jobs=jobs, prefer=self.prefer) as parallel:
             for first in range(0, len(sizes), group):
-                keep = table.remembered < MOST_REMEMBERED
                 yield from parallel(
                     joblib.delayed(judged_chunk)(
-                        table.sides, witnesses, sizes[i], self.seed, (STREAM, index, number, i), keep
+                        table.sides, witnesses, sizes[i], self.seed, (STREAM, index, number, i), keep[i]
                     )
                     for i in range(first, min(first + group, len(sizes)))
                 )
@@ -318,15 +313,3 @@ class _Game:
 def _marks(tallies: betting.Floats) -> tuple[tuple[int, int, int], ...]:
     """Runs, correct and wrong guesses of tallies, shape (marks, 3)."""
     return tuple((int(tally.sum()), int(tally[betting.CORRECT]), int(tally[betting.WRONG])) for tally in tallies)
-
-
-def _round_sizes(trials: int, pairs: int) -> Iterator[int]:
-    """Sizes of rounds: a few runs to begin with, then half as many again as all before."""
-    done = 0
-    while done < trials:
-        size = FIRST_ROUND * pairs if done == 0 else max(done // 2, 8)
-        size = min(size, trials - done)
-        if trials - done - size < 16:  # no crumbs
-            size = trials - done
-        yield size
-        done += size

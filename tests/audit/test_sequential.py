@@ -29,6 +29,7 @@ from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.sequential import betting
 from epsaudit.sequential.accounts import Accounts, point
 from epsaudit.sequential.learning import Plan, fastest
+from epsaudit.sequential.schedule import MOST_REMEMBERED
 from epsaudit.witnesses import DEFAULT_FAMILIES, Interval, Region, Witness, contenders_of
 
 CURVES = [ZCDP(0.3), GaussianDP(0.7), RenyiDP(2.0, 0.4)]
@@ -249,6 +250,13 @@ def test_the_result_depends_on_the_seed_and_not_on_who_computed_it():
     )
     assert first == second == parallel
     assert first.rounds != audit_sequentially(Laplace(1.0), trials=21_000, seed=4, n_jobs=1).rounds
+
+
+def test_what_is_remembered_of_a_long_audit_does_not_depend_on_the_workers():
+    """100,000 runs are kept to learn from: a round in which they are reached, and one after it."""
+    one, several = (audit_sequentially(Laplace(1.02), trials=200_000, seed=3, n_jobs=jobs) for jobs in (1, 2))
+    assert one == several
+    assert one.rounds[-1].plays[0].past == pytest.approx(MOST_REMEMBERED, rel=0.05)
 
 
 def test_the_path_rises_and_the_record_recomputes_its_evidence():
