@@ -34,6 +34,8 @@ Floats = NDArray[np.float64]
 ANYTHING = Witness(Region(intervals=(Interval(),)), None)
 CUTS = 16
 LEAST_TO_CHOOSE = 64
+MOST_TO_DARE = 5_000
+"""Past runs on each dataset that the daring bettor looks at."""
 TOGETHER = AlongCoordinates(least=4)
 
 
@@ -70,7 +72,7 @@ class Daring:
 
     def plan(self, outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Plan:
         """Plan from any number of past runs."""
-        size = min(len(outputs), len(outputs_prime), 5_000)
+        size = min(len(outputs), len(outputs_prime), MOST_TO_DARE)
         if size < 4:
             return nothing(claim)
         both = (outputs[:size], outputs_prime[:size])

@@ -98,7 +98,7 @@ def audit_sequentially(
     """
     started = time.perf_counter()
     claim = checked_claim(mechanism, claim)
-    _refuse_if_irrefutable(claim)
+    refuse_if_irrefutable(claim)
     trials = whole_at_least(trials, LEAST_TRIALS, "trials")
     confidence = confidence_of(confidence)
     until = started + finite_at_least(seconds, 0.0, "seconds") if seconds is not None else math.inf
@@ -140,7 +140,8 @@ def audit_sequentially(
     )
 
 
-def _refuse_if_irrefutable(claim: Claim) -> None:
+def refuse_if_irrefutable(claim: Claim) -> None:
+    """Raise `AuditError` for a claim that no bet can refute."""
     epsilon, delta = claim.claimed_point or (0.0, claim.profile(0.0))
     if epsilon > betting.LARGEST_EPSILON or delta > betting.LARGEST_DELTA:
         raise AuditError(
