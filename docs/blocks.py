@@ -78,17 +78,18 @@ def rewrite(page: Path) -> int:
     """Write what the blocks print into the page and return how many outputs changed."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         found = list(failures(page))
-    changed = [one for one in found if isinstance(one, OtherOutput) and "..." not in one.example.parsed]
+    others = [one for one in found if not isinstance(one, OtherOutput) or "..." in one.example.parsed]
+    for one in others:
+        print(one)
+    if others:  # what the other blocks print may follow from it
+        return 0
     text = page.read_text(encoding="utf-8")
-    for one in sorted(changed, key=lambda one: one.example.region.start, reverse=True):
-        start, end = one.example.region.start, one.example.region.end
+    for one in reversed(found):  # from the end, so that places before it stay
         body = "\n".join(line.rstrip() for line in one.printed.strip("\n").splitlines())
-        text = f"{text[:start]}{text[start:end].replace(one.example.parsed, body + chr(10), 1)}{text[end:]}"
+        start, end = one.example.region.start, one.example.region.end
+        text = f"{text[:start]}```text\n{body}\n```{text[end:]}"
     page.write_text(text, encoding="utf-8")
-    for one in found:
-        if one not in changed:
-            print(one)
-    return len(changed)
+    return len(found)
 
 
 def _run_python(example: Example) -> None:
