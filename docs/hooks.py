@@ -48,4 +48,7 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
 
 
 def _mathml(match: re.Match[str]) -> str:
-    return convert(html.unescape(match[2]), display="block" if match[1] == "div" else "inline")
+    """A prime is raised already; as a superscript, too, it flies away in fonts that are not made for formulas."""
+    source = re.sub(r"(\\[A-Za-z]+|[A-Za-z])'", r"{\1′}", html.unescape(match[2]))
+    formula = convert(source, display="block" if match[1] == "div" else "inline")
+    return re.sub(r"<mi>(&#x02032;|′)</mi>|<mo>(&#x02032;|′)</mo>", '<mo lspace="0" rspace="0">′</mo>', formula)
