@@ -1,7 +1,7 @@
-"""Composition theorems: what several mechanisms, run on the same data, promise together.
+"""Composition theorems: the claim that several mechanisms run on the same data satisfy together.
 
-The claims of the parts enter, one claim for the whole leaves. The numeric bound is the dp-accounting library's, an
-optional extra that is imported when it is asked for.
+Each function takes the claims of the parts and returns one claim for the whole. The numeric bound is the dp-accounting
+library's, an optional extra that is imported when it is asked for.
 """
 
 from __future__ import annotations

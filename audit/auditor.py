@@ -1,6 +1,7 @@
 """The stages put together: choose a witness on training runs, certify it on fresh ones, report.
 
-A mechanism and a claim enter, an `AuditResult` leaves. The order of the steps is what makes the bound valid.
+`audit` takes a mechanism and a claim and returns an `AuditResult`. The order of the steps is what makes the bound
+valid.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from epsaudit.provenance import execution, provenance
 from epsaudit.results import AuditResult
 from epsaudit.sampling import Progress, ProgressCallback, Sides, certification_counts, entropy, training_outputs
 from epsaudit.section import Section
-from epsaudit.training import rehearsal_runs, train, training_runs
+from epsaudit.training import train, training_runs, validation_runs
 from epsaudit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, Family
 
 LEAST_TRIALS = 100
@@ -223,7 +224,7 @@ def _added_up(progress: ProgressCallback | None, trials: int) -> ProgressCallbac
 
     def step(part: Progress) -> None:
         nonlocal ended
-        most = training_runs(trials) + rehearsal_runs(trials)
+        most = training_runs(trials) + validation_runs(trials)
         tell(Progress("training", ended + part.runs_done, most, ended + part.runs_before))
         ended += part.runs_total if part.runs_done == part.runs_total else 0
 

@@ -1,7 +1,8 @@
 """Candidate pairs to search: patterns of query answers, datasets at the ends of their range, strategies of hypothesis.
 
-A few numbers or a strategy enter, a list of pairs leaves. Given to `epsaudit.audit` as ``pairs``, more than four go
-through successive halving on training runs, and the best is certified alone: searching costs no confidence.
+Each function returns a list of pairs, from a few numbers or a hypothesis strategy. Given to `epsaudit.audit` as
+``pairs``, more than four go through successive halving on training runs, and the best is certified alone: searching
+costs no confidence.
 """
 
 from __future__ import annotations

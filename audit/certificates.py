@@ -1,7 +1,7 @@
 """From counts to a lower confidence bound: the membership game and the Clopper-Pearson box.
 
-What enters is how often each event was seen in fresh runs; what leaves is a bound that exceeds the truth with
-probability at most 1 - confidence. Events and certificates are fixed before the counts exist; see `epsaudit.auditor`.
+From how often each event was seen in fresh runs, a certificate computes a bound that exceeds the truth with probability
+at most 1 - confidence. Events and certificates are fixed before the counts exist; see `epsaudit.auditor`.
 """
 
 from __future__ import annotations

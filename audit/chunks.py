@@ -1,7 +1,7 @@
 """Chunks: the pieces in which runs are done, the random stream of each, and what remembers those that are finished.
 
-A number of runs enters; keys and sizes leave. They depend on the number of runs and on the kind of mechanism alone, so
-that a result does not depend on who computes which chunk.
+From a number of runs this makes chunks, each with its key and size. They depend on the number of runs and on the kind
+of mechanism alone, so that a result does not depend on which worker computes which chunk.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs
 from epsaudit.parallel import LEAST_CHUNK
 
 BLOCK = 1 << 16
@@ -23,8 +23,8 @@ CHUNKS = 256
 
 LARGEST_CHUNK = 1 << 20
 
-Stage = Literal["training", "certification", "rehearsal"]
-STAGES: dict[Stage, int] = {"training": 0, "certification": 1, "rehearsal": 3}
+Stage = Literal["training", "certification", "validation"]
+STAGES: dict[Stage, int] = {"training": 0, "certification": 1, "validation": 3}
 """First spawn key of a stage's streams; 2 belongs to `epsaudit.sequential`, 4 to `epsaudit.one_run`."""
 
 Tally = np.ndarray[Any, np.dtype[np.int64]]
@@ -35,7 +35,7 @@ class Chunk:
     """Some runs that one worker does in one go: ``key`` names their stream, ``size`` is their number.
 
     The key is (stage, index), with a third number if training splits further. Certification does ``size`` runs on both
-    datasets together, training and rehearsal do as many on each.
+    datasets together, training and validation do as many on each.
     """
 
     key: tuple[int, ...]

@@ -1,7 +1,7 @@
 """The ``epsaudit`` command: list what is registered, audit it or one's own mechanism, write results.
 
-Words from the command line enter; a table, files and an exit status leave: 0 if every verdict is as expected, 1 if
-one is not, 2 if the input was wrong, 130 after Ctrl-C.
+It parses the command line and prints a table, writes files and sets the exit status: 0 if every verdict is as expected,
+1 if one is not, 2 if the input was wrong, 130 after Ctrl-C.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Run audits on a dask cluster: an address enters, a context leaves in which joblib's work goes there.
+"""Run audits on a dask cluster: a context manager that sends joblib's work to the cluster at an address.
 
-`joblib.parallel_config(backend="dask")` does the same for who has a dask client already. Here the cluster is looked at
+`joblib.parallel_config(backend="dask")` does the same for those who have a dask client. Here the cluster is checked
 first: that it answers, has workers, and computes the same numbers as this machine.
 """
 

@@ -1,7 +1,7 @@
 """Tell whether two things are the same audit: mechanisms, parameters and datasets as text, and digests of it.
 
-Any Python object enters; what leaves is equal in every process that holds an equal object, and differs where its data,
-its parameters or its own code differ. Memory addresses never show, and nothing is called or imported.
+The fingerprint of a Python object is equal in every process that holds an equal object, and differs where its data, its
+parameters or its own code differ. Memory addresses never show, and nothing is called or imported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which datasets count as neighbours: adjacency relations, pairs of datasets, and generators of candidate pairs.
 
-Datasets enter as the mechanism's author writes them; what leaves is a checked, printable pair. A dataset of persons
-is any sequence with one hashable record a person; order never matters. Query answers are vectors of numbers.
+It checks datasets as the mechanism's author writes them and makes printable pairs. A dataset is any sequence of
+hashable records; order never matters. Query answers are vectors of numbers.
 """
 
 from __future__ import annotations

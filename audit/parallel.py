@@ -1,7 +1,7 @@
 """Run chunks side by side: on this machine's cores, or on whatever joblib backend is in force, a cluster included.
 
-A function, what all its chunks share, and the chunks enter; their results leave in the order in which they are ready.
-A worker that dies, or a cluster that is lost, becomes a sentence.
+It takes a function, what all chunks share, and the chunks, and yields their results in the order in which they are
+ready. A worker that dies, or a cluster that is lost, is reported in a sentence.
 """
 
 from __future__ import annotations

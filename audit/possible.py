@@ -14,7 +14,7 @@ from epsaudit.one_run import OneRunResult
 from epsaudit.one_run.counts import check_method
 from epsaudit.results import AuditResult
 from epsaudit.sequential import SequentialResult
-from epsaudit.sequential.record import Play
+from epsaudit.sequential.record import StrategyRecord
 from epsaudit.witnesses import Witness
 
 
@@ -61,16 +61,16 @@ def _one_run(result: OneRunResult) -> list[str]:
 
 def _sequential(result: SequentialResult) -> list[str]:
     said = _confidence(result.confidence)
-    if not result.rounds or len({len(round_.plays) for round_ in result.rounds} - {0}) != 1:
-        return [*said, "There must be rounds, and as many plays in each."]
+    if not result.rounds or len({len(round_.strategies) for round_ in result.rounds} - {0}) != 1:
+        return [*said, "There must be rounds, and as many strategies in each."]
     for round_ in result.rounds:
-        if len({(play.counts.runs_x, play.counts.runs_x_prime) for play in round_.plays}) != 1:
-            said.append("The plays of a round are said to have judged different runs.")
-        if len({tuple(mark[0] for mark in play.marks) for play in round_.plays}) != 1:
-            said.append("The plays of a round are said to have been looked at after different runs.")
-        for play in round_.plays:
-            said += _counts(play.counts, play.witness) + _play(play)
-    if not result.runs <= result.trials or min(round_.looked for round_ in result.rounds) < 0:
+        if len({(strategy.counts.runs_x, strategy.counts.runs_x_prime) for strategy in round_.strategies}) != 1:
+            said.append("The strategies of a round are said to have guessed in different runs.")
+        if len({tuple(look[0] for look in strategy.looks) for strategy in round_.strategies}) != 1:
+            said.append("The strategies of a round are said to have been looked at after different runs.")
+        for strategy in round_.strategies:
+            said += _counts(strategy.counts, strategy.witness) + _strategy(strategy)
+    if not result.runs <= result.trials or min(round_.explored for round_ in result.rounds) < 0:
         said.append(f"The rounds have {result.runs:,} runs, of at most {result.trials:,} in all.")
     if result.rounds[-1].pair != result.pair:
         said.append(f"The pair is {result.pair}; the last round was on {result.rounds[-1].pair}.")
@@ -88,20 +88,24 @@ def _sequential(result: SequentialResult) -> list[str]:
     return said
 
 
-def _play(play: Play) -> list[str]:
-    """Say which marks and rates of a play cannot be; its counts are looked at elsewhere."""
+def _strategy(strategy: StrategyRecord) -> list[str]:
+    """Say which interim looks and rates of a strategy cannot be; its counts are checked elsewhere."""
     said = []
-    seen = [(0, 0, 0), *play.marks]
+    seen = [(0, 0, 0), *strategy.looks]
     rises = [[b - a for a, b in zip(*step, strict=True)] for step in itertools.pairwise(seen)]
     if any(min(rise) < 0 or rise[1] + rise[2] > rise[0] for rise in rises):
-        said.append("The marks of a play go back, or have more guesses than runs.")
-    counts = (int(play.counts.runs), int(play.counts.correct), int(play.counts.wrong))
+        said.append("The interim looks of a strategy go back, or have more guesses than runs.")
+    counts = (int(strategy.counts.runs), int(strategy.counts.correct), int(strategy.counts.wrong))
     if seen[-1] != counts:
-        said.append(f"The marks of a play end with {seen[-1]}, and its counts are {counts}: runs, correct and wrong.")
-    if play.past < 0:
-        said.append(f"The rates that a play bet on are said to come from {play.past} runs.")
-    if not (0.0 <= play.correct <= 1.0 and 0.0 <= play.wrong <= 1.0):
-        said.append(f"The rates that a play bet on are {play.correct} and {play.wrong}; they must be probabilities.")
+        said.append(
+            f"The interim looks of a strategy end with {seen[-1]}, its counts are {counts}: runs, correct and wrong."
+        )
+    if strategy.past < 0:
+        said.append(f"The rates that a strategy bet on are said to come from {strategy.past} runs.")
+    if not (0.0 <= strategy.correct <= 1.0 and 0.0 <= strategy.wrong <= 1.0):
+        said.append(
+            f"The rates that a strategy bet on are {strategy.correct} and {strategy.wrong}; they must be probabilities."
+        )
     return said
 
 

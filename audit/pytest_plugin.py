@@ -1,7 +1,7 @@
 """Privacy as a regression test: the ``privacy_audit`` fixture, with positive controls.
 
-A mechanism and a claim enter a test, a failure that a person can act on leaves, or a line that says what would have
-been caught. Installing the package is enough; the options are under 'privacy' in ``pytest --help``.
+A test passes a mechanism and a claim to the fixture, which fails the test with an explanation, or prints what it would
+have caught. Installing the package is enough; the options are under 'privacy' in ``pytest --help``.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Entry:
     source : str
         Where the mechanism and the claim come from, with theorem numbers.
     reason : str
-        For a broken twin: in one line, what is wrong.
+        For a incorrect variant: in one line, what is wrong.
     witnesses : 'auto' or 'all'
         As for `epsaudit.audit`: 'all' for a claim about an implementation to the last bit.
     """

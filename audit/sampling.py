@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.blocks import joined, plain
 from epsaudit.certificates import Counts
 from epsaudit.chunks import BLOCK, Chunk, Record, Stage, Tally, certification_chunks, stream, training_chunks
 from epsaudit.errors import AuditError, whole_at_least
-from epsaudit.mechanism import Mechanism, OutputDistribution, Outputs, TakesTurns, as_outputs
+from epsaudit.mechanism import Mechanism, OutputDistribution, TakesTurns
 from epsaudit.neighbours import DatasetPair
+from epsaudit.outputs import Outputs, alike, join, normal_array, pack_frozen
 from epsaudit.parallel import Workers
 from epsaudit.witnesses import Witness
 
@@ -34,7 +34,7 @@ class Progress:
 
     Attributes
     ----------
-    stage : 'training', 'rehearsal' or 'certification'
+    stage : 'training', 'validation' or 'certification'
     runs_done, runs_total : int
         Runs of the stage on both datasets.
     runs_before : int
@@ -96,7 +96,7 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
             f"The mechanism returned {type(outputs).__name__}{'' if shape is None else f' of shape {shape}'} for "
             f"{size} outputs; sample(size, rng) must return an array of shape (size, ...)."
         )
-    return plain(outputs)
+    return normal_array(outputs)
 
 
 def draw_by_coins(
@@ -120,7 +120,7 @@ def draw_by_coins(
     first, second = sides
     if isinstance(first, TakesTurns) and isinstance(second, TakesTurns):
         values = first.take_turns(second, coins, rng)
-        on_x, on_x_prime = (plain(as_outputs(some)) if some else None for some in values)
+        on_x, on_x_prime = (pack_frozen(some) if some else None for some in values)
     else:
         sizes = np.bincount(coins, minlength=2).tolist()
         on_x, on_x_prime = (draw(side, size, rng) if size else None for side, size in zip(sides, sizes, strict=True))
@@ -141,11 +141,6 @@ def training_outputs(
     """Draw ``size`` outputs on each dataset of a pair, from the stage's streams with this index.
 
     Workers, record and progress are as for `certification_counts`; without workers, this process draws.
-
-    Raises
-    ------
-    AuditError
-        If the two datasets' outputs have different shapes.
     """
     workers = workers or Workers(n_jobs=1)
     chunks = list(training_chunks(size, stage, index, workers.least))
@@ -161,16 +156,8 @@ def training_outputs(
         done += 2 * chunk.size
         if progress is not None:
             progress(Progress(stage, done, 2 * size, before))
-    outputs, outputs_prime = (_joined([found[chunk][side] for chunk in chunks]) for side in (0, 1))
-    if outputs.dtype != outputs_prime.dtype and object in (outputs.dtype, outputs_prime.dtype):
-        both = joined([outputs, outputs_prime])
-        return both[: len(outputs)], both[len(outputs) :]
-    if outputs.shape[1:] != outputs_prime.shape[1:]:
-        raise AuditError(
-            f"The mechanism returned outputs of different shapes: {outputs.shape[1:]} on x and "
-            f"{outputs_prime.shape[1:]} on x'. Arrays must have one shape; return a tuple or list where it varies."
-        )
-    return outputs, outputs_prime
+    outputs, outputs_prime = (join([found[chunk][side] for chunk in chunks]) for side in (0, 1))
+    return alike(outputs, outputs_prime)
 
 
 def certification_counts(
@@ -246,8 +233,8 @@ def _train_chunk(shared: tuple[Sides, int], chunk: Chunk) -> tuple[tuple[Outputs
     started = time.perf_counter()
     found: tuple[list[Outputs], list[Outputs]] = ([], [])
     for side, block in _blocks(sides, chunk, seed):
-        found[side].append(block)
-    return (_joined(found[0]), _joined(found[1])), time.perf_counter() - started
+        found[side].append(block.copy())  # a mechanism may use its memory again
+    return (join(found[0]), join(found[1])), time.perf_counter() - started
 
 
 def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> Tally:
@@ -299,13 +286,6 @@ def _side_by_side(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Itera
     for side, total in enumerate(totals):
         for start in range(0, total, BLOCK):
             yield side, draw(sides[side], min(BLOCK, total - start), rng)
-
-
-def _joined(blocks: list[Outputs]) -> Outputs:
-    shapes = {block.shape[1:] for block in blocks if block.dtype != object}
-    if len(shapes) > 1:
-        raise AuditError(f"The mechanism returned outputs of different shapes: {', '.join(map(str, sorted(shapes)))}.")
-    return joined(blocks)
 
 
 def _counts(tally: Tally, witness: Witness) -> Counts:

@@ -214,7 +214,7 @@ def speed(runs: Sequence[int] = (10**8, 10**9)) -> list[dict[str, object]]:
 
 
 def _measure(call: str) -> str:
-    code = f"from experiments import benchmark; benchmark.{call}"
+    code = f"from epsaudit.experiments import benchmark; benchmark.{call}"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 

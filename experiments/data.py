@@ -1,4 +1,8 @@
-"""Real surveys as datasets of persons: what ships inside statsmodels enters, one hashable record a person leaves.
+"""Real surveys as datasets, from statsmodels: one hashable record a respondent.
+
+Nothing is downloaded, nothing is loaded at import, and each survey is read once. Left out on purpose: statsmodels'
+randhie, whose 20,190 rows are years of some 6,000 people without a person's number (Cameron and Trivedi 2005), so that
+removing a row would not remove a person.
 
 Nothing is downloaded, nothing is loaded at import, and each survey is read once. Left out on purpose: statsmodels'
 randhie, whose 20,190 rows are years of some 6,000 persons without a person's number (Cameron and Trivedi 2005), so

@@ -1,6 +1,6 @@
 """The two figures of the down sensitivity study: the loss of the source's Figure 1, and tau against |Y|.
 
-Rows as `epsaudit.experiments.down_sensitivity` writes them enter, PNG and PDF files leave.
+They are drawn from rows as `epsaudit.experiments.down_sensitivity` writes them, as PNG and PDF files.
 """
 
 from __future__ import annotations

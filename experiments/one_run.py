@@ -6,7 +6,7 @@ leak as randomised response does. For Gaussian noise one run certifies about a h
 many canaries there are: a bound must allow for mechanisms that now and then give many canaries away together. Claiming
 the whole curve (f-DP, Mahloujifar, Melis and Chaudhuri 2025) certifies a mu whose Gaussian curve has three quarters of
 epsilon; that bounds epsilon only since the curve is known to be Gaussian. Many runs have no such gap, but train as
-often as there are canaries. All broken twins of DP-SGD are refuted in one run.
+often as there are canaries. All incorrect variants of DP-SGD are refuted in one run.
 
 Run ``python -m epsaudit.experiments.one_run --out results/one-run``, about two minutes; the same seed gives the same
 files.
@@ -108,7 +108,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     write_figure(out / "by-epsilon", draw_by_epsilon(by_epsilon, trained, most))
     caption = (
         f"Audits of DP-SGD, each of one training run unless it says so, at {CONFIDENCE:.0%} confidence and "
-        f"δ = {DELTA:g}: the sound procedure and its broken twins. The parameter is ε, or μ where "
+        f"δ = {DELTA:g}: the sound procedure and its incorrect variants. The parameter is ε, or μ where "
         "the whole curve of μ-GDP is claimed."
     )
     write_table(out, [row for row in trained if row["table"]], COLUMNS, caption)

@@ -1,6 +1,6 @@
 """Noise added to a numeric query: Laplace, Gaussian and discrete Laplace, each scaled to the query's sensitivity.
 
-A query and a privacy parameter enter, a mechanism leaves whose output law is known in closed form.
+Each is built from a query and a privacy parameter; its output law is known in closed form.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def _ratios() -> list[Entry]:
 
 
 def _broken() -> list[Entry]:
-    twins: list[tuple[str, Reference, str, str]] = [
+    variants: list[tuple[str, Reference, str, str]] = [
         (
             "inverse-median-factor-two",
             InverseSensitivity(1.0, MEDIAN, ExponentialWithoutFactorTwo),
@@ -203,7 +203,7 @@ def _broken() -> list[Entry]:
     ]
     return [
         Entry(f"broken/{name}", mechanism, mechanism.claim, expected="violated", source=source, reason=reason)
-        for name, mechanism, source, reason in twins
+        for name, mechanism, source, reason in variants
     ]
 
 

@@ -1,8 +1,8 @@
 """Canaries for DP-SGD: records that are put in by a coin each, and scored from what training releases.
 
-A training procedure and a dataset enter; what `audit_one_run` plays with leaves. White-box canaries are made in the
-space of gradients and scored from every step's noisy sum; black-box canaries are mislabelled examples, scored by their
-loss.
+From a training procedure and a dataset it makes a mechanism for `epsaudit.audit_one_run`. White-box canaries are made
+in the space of gradients and scored from every step's noisy sum; black-box canaries are mislabelled examples, scored by
+their loss.
 
 Why each canary has a parameter of its own: with m canaries in a model of d < m shared parameters, their gradients
 overlap, and what the others add is noise of m / d times a canary's square on top of the mechanism's own. The auditor

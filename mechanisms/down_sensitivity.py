@@ -1,7 +1,7 @@
 """Monotone queries of unbounded sensitivity, answered through losses: shifted inverse sensitivity and noisy search.
 
-A query with a loss that is cheap to evaluate enters; what leaves is an underestimate of its answer, off by no more than
-removing a few persons would move it. Both are due to the same observation: losses have sensitivity 1.
+For a query with a loss that is cheap to evaluate, the output is an underestimate of its answer, off by no more than
+removing a few records would move it. Both mechanisms use that losses have sensitivity 1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a bound that may fail costs: the worst that can happen to a mechanism whose noisy bound misses its count.
+"""A bound that may fail: the worst case of a mechanism whose noisy bound is below its count.
 
-A count and a failure probability enter; what gets out is nothing, or all. It isolates one step of the proof for noise
-that is scaled to a private bound on the local sensitivity.
+From a count and a failure probability, the output is the count where the bound fails and else nothing. It isolates one
+step of the proof for noise that is scaled to a private bound on the local sensitivity.
 """
 
 from __future__ import annotations

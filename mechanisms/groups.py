@@ -1,7 +1,7 @@
 """Counts of groups with noise in proportion to their size: Algorithm 1 of an open problem about larger groups.
 
-Counts enter, noisy counts leave: Gaussian noise first, then Gaussian noise scaled by the noisy count. The output law is
-an integral over the first noise, and so is its privacy loss, which is computed here without loss of digits.
+Counts are released with Gaussian noise first, then Gaussian noise scaled by the noisy count. The output law is an
+integral over the first noise, and so is its privacy loss, which is computed here without loss of digits.
 """
 
 from __future__ import annotations

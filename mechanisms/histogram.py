@@ -1,7 +1,7 @@
-"""Stable histograms: noisy counts of whatever records there are, released only where they are safely large.
+"""Stable histograms: noisy counts of the records that occur, released only where they exceed a threshold.
 
-A dataset of records of any hashable kind enters, a mapping from keys to noisy counts leaves, written as a tuple of
-(key, count) pairs in the order of ``repr``. That a key is there at all is what can leak.
+The dataset has records of any hashable kind; the output is a mapping from keys to noisy counts, written as a tuple of
+(key, count) pairs in the order of ``repr``. That a key is present at all is what can leak.
 """
 
 from __future__ import annotations

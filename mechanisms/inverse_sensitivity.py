@@ -1,7 +1,7 @@
-"""The inverse sensitivity mechanism: choose an answer by how few persons would have to change to make it the true one.
+"""The inverse sensitivity mechanism: choose an answer by how few records must change to make it the true one.
 
-A query with finitely many answers enters; its losses, which have sensitivity 1 whatever the query, go to any
-selection mechanism. The median has a formula for its losses; any other function is enumerated on small data.
+For a query with finitely many answers, its losses, which have sensitivity 1 whatever the query, go to any selection
+mechanism. The median has a formula for its losses; any other function is enumerated on small data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Simple mechanisms with many canaries, one a person; their leak is known exactly, to test one-run audits on.
+"""Simple mechanisms with many canaries, one a record; their leak is known exactly, to test one-run audits on.
 
-Who is included enters, scores leave; nothing is trained. Persons leak independently of each other, the best case for
-an audit in one run, except in `SpillingResponse` and `ConspiringResponse`, which spend their delta on many at once.
+From who is included they release scores; nothing is trained. Records leak independently of each other, the best case
+for an audit in one run, except in `SpillingResponse` and `ConspiringResponse`, which spend their delta on many at once.
 """
 
 from __future__ import annotations

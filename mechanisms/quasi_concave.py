@@ -1,7 +1,7 @@
 """Private maximisation of a quasi-concave quality over a long interval of indices, by recursion on its logarithm.
 
-A quality enters as its level sets, which are nested intervals; an index where it is positive leaves, or a refusal. How
-often the logarithm is taken is decided by `best_plan`, which spends the budget.
+The quality is given by its level sets, which are nested intervals; the output is an index where it is positive, or a
+refusal. How often the logarithm is taken is decided by `best_plan`, which spends the budget.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """RAPPOR: hash a value into a Bloom filter and randomise its bits, once for good and once more for each report.
 
-A value enters, a row of 20 noisy bits leaves. Erlingsson, Pihur and Korolova (2014).
+A value is released as a row of 20 noisy bits. Erlingsson, Pihur and Korolova (2014).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Private ratios: the share a / b of persons who say 1, three ways, each with its exact output law.
+"""Private ratios: the share a / b of records that are 1, three ways, each with its exact output law.
 
-A dataset of zeros and ones enters, a noisy share leaves: two noisy counts divided, noise scaled to a private bound on
+A dataset of zeros and ones is released as a noisy share: two noisy counts divided, noise scaled to a private bound on
 the local sensitivity, or noisy counts of ones and zeros. Source: 'Privately bounding local sensitivity' (2024).
 """
 

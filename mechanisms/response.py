@@ -1,6 +1,6 @@
-"""Randomised response: every person answers truthfully with some probability, and otherwise lies at random.
+"""Randomised response: every user answers truthfully with some probability, and otherwise at random.
 
-One person's answer enters, a noisy one leaves; the mechanisms attain their claims in every event.
+One user's answer is released as a noisy one; the mechanisms attain their claims in every event.
 """
 
 from __future__ import annotations

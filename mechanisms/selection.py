@@ -1,7 +1,7 @@
 """Private selection: choose a candidate of high utility, by the exponential mechanism or by permute-and-flip.
 
-Utilities with a known sensitivity enter, one candidate leaves. Where utilities only ever move in one direction
-between neighbours the exponential mechanism may be twice as sharp: a mechanism of its own.
+From a vector of utilities with a known sensitivity they release one candidate. Where utilities only ever move in one
+direction between neighbours the exponential mechanism may be twice as sharp: a mechanism of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Propose-test-release: answer with little noise where the dataset is far from any that is sensitive, else refuse.
 
-A query that can say how far it is from instability enters; an answer leaves, or None. The median says so in
-O(n log n), the mode in O(n); with a proposed bound of 0 the answer needs no noise at all.
+For a query with a known distance to instability the output is an answer, or None. The median's distance takes O(n log
+n), the mode's O(n); with a proposed bound of 0 the answer needs no noise at all.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The noise-tolerant search as an output distribution: run for many lanes at once, and known exactly for a tiny Y.
 
-A prepared loss, a threshold and a noise law enter; outputs leave. Beliefs are constant between places compared at, so
+From a prepared loss, a threshold and a noise law it draws outputs. Beliefs are constant between compared indices, so
 that Y is never listed: a lane keeps one piece more with every round.
 """
 

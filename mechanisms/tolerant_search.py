@@ -1,7 +1,7 @@
 """Binary search that tolerates wrong comparisons, so that its noise need not cover all of them at once.
 
-A monotone query and a noise budget enter; an underestimate of its answer leaves, as from the other searches, without
-their factor sqrt(log log |Y|). The price is a constant: see `TolerantSearch`.
+For a monotone query and a noise budget the output is an underestimate of the answer, as from the other searches,
+without their factor sqrt(log log |Y|). The price is a constant: see `TolerantSearch`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Vectors of noisy answers: noisy histograms, running sums, many copies in parallel, and the greatest noisy answer.
 
-A vector of query answers (or one number) enters, a vector or number leaves; the laws are products or changes of
+A vector of query answers (or one number) is released as a vector or a number; the laws are products or changes of
 variables of Laplace laws.
 """
 

@@ -1,7 +1,7 @@
-"""The harness's own privacy tests: sound mechanisms pass a check, and their broken twins show that checks can fail.
+"""The harness's own privacy tests: sound mechanisms pass a check, and their incorrect variants show that checks can fail.
 
-A right mechanism fails with probability 1e-6 at most. Every right mechanism has two kinds of twin: itself, promising a
-quarter of what it loses, which shows that its own audit can fail; and, where somebody could write it, a broken version.
+A right mechanism fails with probability 1e-6 at most. Every right mechanism has two incorrect variants: itself, claiming a
+quarter of its loss, which shows that its own audit can fail; and, where somebody could write it, a broken version.
 `pytest tests/test_registry_audits.py --privacy-runs=1000000 -n auto` is the nightly version, with more runs for each
 and every broken version but those in `TOO_NEAR`.
 """
@@ -18,7 +18,7 @@ BROKEN = [entry for entry in ENTRIES.values() if entry.expected == "violated"]
 BUDGET = 150_000
 """Runs in which what can be caught here is caught: about three times the median of the slowest."""
 
-SOON = {  # twins refuted within the budget, in a second or two each, beside the sound mechanism they were made from
+SOON = {  # variants refuted within the budget, in a second or two each, beside the sound mechanism they were made from
     "broken/laplace-half-noise": "laplace",
     "broken/discrete-laplace-half-noise": "discrete-laplace",
     "broken/gaussian-sensitivity": "gaussian",

@@ -1,6 +1,6 @@
 """``epsaudit audit``: audit what is registered, one's own object, or a program in any language.
 
-Words from the command line enter; a table and files leave. Ctrl-C and SIGTERM keep what is finished.
+It parses the command line, prints a table and writes files. Ctrl-C and SIGTERM keep what is finished.
 """
 
 from __future__ import annotations

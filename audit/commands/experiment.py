@@ -1,6 +1,6 @@
 """``epsaudit experiment``: list the studies that packages register, run one of them or all.
 
-Words from the command line enter; folders of data, figures and tables leave.
+It parses the command line and writes folders of data, figures and tables.
 """
 
 from __future__ import annotations

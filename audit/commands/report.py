@@ -1,6 +1,6 @@
 """``epsaudit report``: turn a result file into what a paper or a reader needs.
 
-A result file enters, runs no mechanism; tables, figures, a page and the methods paragraphs leave.
+It reads a result file, runs no mechanism, and writes tables, figures, a page and the methods paragraphs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Test supermartingales: money won by betting that guesses are correct more often than a claim allows.
 
-A claim's points and tallies of guesses enter; the wealth of sixty bettors leaves. Nothing here is random, and
-nothing knows where the guesses come from.
+From a claim's points and tallies of guesses it computes the wealth of sixty bettors. Nothing here is random or
+depends on where the guesses come from.
 
 Why it is valid
 ---------------
@@ -17,7 +17,7 @@ start at 1. By Ville's inequality one ever reaches 1 / alpha with probability at
 at once, so one may look after every run, relearn the witness and the tangent from the past, and stop for any reason.
 
 Before each round half of the wealth is put together and divided anew (Herbster and Warmuth 1998) by the advice of the
-past: between the two strategies by the growth that each promises, and between the bets of a strategy by what each
+past: between the two strategies by the estimated growth of each, and between the bets of a strategy by what each
 would have made of the past runs, if these were as the estimated rates say (Cover 1991). The past decides the shares,
 and the sum stays as it was, so this, too, is fair: what follows is a mixture of bets whose weights are known before
 the round. A tenth of what is divided goes evenly to all bets, and half of the wealth stays where it is, so that a bet
@@ -69,7 +69,7 @@ DIVIDED, RECOMMENDED = 0.5, 0.9
 """Share of the wealth that is divided anew before each round, and the share of that which goes by the past's advice."""
 
 LEAST = 0.1
-"""Least share of either strategy in what is divided, where one promises less growth than the other."""
+"""Least share of either strategy in what is divided, where one has a smaller estimated growth than the other."""
 
 
 def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int) -> Floats:
@@ -110,7 +110,7 @@ def average(log_wealth: Floats, axis: int | tuple[int, ...] = -1) -> Floats:
 
 
 def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tuple[Floats, Floats]:
-    """Shares in which a strategy's bets should part wealth, and the growth that the best of them promises.
+    """Shares in which a strategy's bets should part wealth, and the estimated growth of the best of them.
 
     Each bet gets what it would have made of one coin in the past runs, if they were as the rates say.
 
@@ -148,7 +148,7 @@ def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tupl
 
 
 def parts(growth: Floats) -> Floats:
-    """Shares of the strategies, by the growth that each promises; shape (strategies, parameters), as ``growth`` has.
+    """Shares of the strategies, by the estimated growth of each; shape (strategies, parameters), as ``growth`` has.
 
     Examples
     --------

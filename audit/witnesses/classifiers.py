@@ -1,6 +1,6 @@
 """Learn scores of many features at once: naive Bayes, logistic regression, and gradient boosting distilled to a tree.
 
-Training outputs of both sides enter; scores made of plain numbers leave (`epsaudit.witnesses.models`), so that a
+They are fitted on training outputs of both sides and written as plain numbers (`epsaudit.witnesses.models`), so that a
 witness is saved without pickles. scikit-learn grows the trees.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs
 from epsaudit.witnesses.atoms import row_codes
 from epsaudit.witnesses.features import Feature
 from epsaudit.witnesses.models import Additive, Filled, Term, Tree

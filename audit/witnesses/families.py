@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs, are_objects
 from epsaudit.witnesses.bits import Exponent, LowestBit, NegativeZero, Residue, TrailingZeros
 from epsaudit.witnesses.classifiers import boosted_tree
 from epsaudit.witnesses.combinations import Reduced, SignedCount
@@ -64,7 +64,7 @@ class Structure:
 
     def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
         """See `Family`."""
-        if outputs.dtype != object or outputs.ndim > 1:
+        if not are_objects(outputs):
             return []
         features = structure_of(outputs, outputs_prime)
         return _cut(screen(features, outputs, outputs_prime, self.most), outputs, outputs_prime)
@@ -120,7 +120,7 @@ class FloatBits:
         scores = _cut(screen(zeros, outputs, outputs_prime, self.most, SURE), outputs, outputs_prime)
         for feature in screen(sources, outputs, outputs_prime, self.most):
             numbers = [np.asarray(feature(side)) for side in (outputs, outputs_prime)]
-            if numbers[0].dtype.kind != "f" or _whole(numbers[0]) or not _bits_tell(feature, outputs, outputs_prime):
+            if _whole(numbers[0]) or not _bits_tell(feature, outputs, outputs_prime):
                 continue
             bits: list[Feature] = [LowestBit(feature), TrailingZeros(feature)]
             tree = boosted_tree([*bits, Exponent(feature), feature], outputs, outputs_prime, leaves=32)
@@ -166,9 +166,7 @@ def _bits_tell(feature: Feature, outputs: Outputs, outputs_prime: Outputs) -> bo
 
 def _whole(numbers: Any) -> bool:
     """Whether all numbers are whole, and there are more than two different ones."""
-    if numbers.dtype.kind == "f":
-        known = numbers[np.isfinite(numbers)]
-        if len(known) == 0 or not np.array_equal(known[:64], np.floor(known[:64])):
-            return False
-        return bool(np.all(known == np.floor(known)) and known.max() - known.min() > 2)
-    return numbers.dtype.kind in "iu" and len(numbers) > 0 and int(numbers.max()) - int(numbers.min()) > 2
+    known = numbers[np.isfinite(numbers)]
+    if len(known) == 0 or not np.array_equal(known[:64], np.floor(known[:64])):
+        return False
+    return bool(np.all(known == np.floor(known)) and known.max() - known.min() > 2)

@@ -1,7 +1,8 @@
 """Ridge logistic regression of the side that an output came from: what smooth curves and classifiers are fitted by.
 
-A matrix of regressors and the counts of both sides in its rows enter, coefficients leave. Newton's method with halved
-steps, row block by row block, takes a tenth of the time that scikit-learn does where rows are many and tell little.
+From a matrix of regressors and the counts of both sides in its rows it computes coefficients. Newton's method with
+halved steps, row block by row block, takes a tenth of the time that scikit-learn does where rows are many and tell
+little.
 """
 
 from __future__ import annotations

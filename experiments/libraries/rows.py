@@ -1,7 +1,7 @@
 """Rows of tables: a mechanism of a library version with its claim, and how to run it in its environment.
 
-Rows enter as they are declared; registry entries leave whose mechanism is a program in the library's environment.
-Before that the environment is built, and the library's own statement of its claim is compared with the declared one.
+A declared row becomes a registry entry whose mechanism is a program in the library's environment. Before that the
+environment is built, and the library's own statement of its claim is compared with the declared one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Monotone queries answered with too little noise for the claim, or with a loss that is not the one of the proof.
 
-The claims are as published or as wrongly made; the laws are what the mistake makes of them. Two twins keep their
+The claims are as published or as wrongly made; the laws are what the mistake makes of them. Two incorrect variants keep their
 privacy and lose their accuracy: a privacy audit cannot refute them, `epsaudit.experiments.down_sensitivity` does.
 """
 

@@ -1,6 +1,6 @@
-"""The number of distinct values, where each person holds one: few persons may carry many of them, or none.
+"""The number of distinct values, where each record holds one: few records may carry many of them, or none.
 
-Hashable records enter; only how often each occurs matters.
+Records are hashable; only how often each occurs matters.
 """
 
 from __future__ import annotations

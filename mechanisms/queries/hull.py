@@ -1,6 +1,6 @@
 """The monotone hull of any function of a small dataset, by enumeration of its sub-multisets.
 
-What enters need not be monotone: the greatest value that any part of the dataset has always is.
+The function need not be monotone: the greatest value on any part of the dataset always is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Monotone queries: what every query that persons can only raise knows about its losses and its sensitivities.
+"""Monotone queries, which adding records can only raise: their losses and their sensitivities.
 
-A dataset enters; what leaves is the staircase of least answers, from which the answer, both losses and the down
-sensitivity are read off. A query of this kind says little more than how to compute that staircase.
+From a dataset a query computes the staircase of least answers, from which the answer, both losses and the down
+sensitivity are read off. A query of this kind defines little more than how to compute that staircase.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Order statistics counted from above: the maximum, whose local sensitivity is unbounded, and the k-th largest record.
 
-Records that can be ordered enter, their ranks in Y leave, sorted.
+Records are of any ordered type; the queries work on their sorted ranks in Y.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Totals: the sum of non-negative numbers, and what is counted where each person holds many items.
+"""Totals: the sum of non-negative numbers, and counts where each record holds many items.
 
-Amounts enter, one a person; they are added exactly, because a rounding error in a sum could move a loss by more than
-the one person that privacy proofs allow for.
+Each record is one amount; amounts are added exactly, because a rounding error in a sum could move a loss by more than
+the one record that privacy proofs allow for.
 """
 
 from __future__ import annotations

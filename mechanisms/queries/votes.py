@@ -1,6 +1,6 @@
 """Queries of bounded sensitivity: a number for additive noise, and votes for the mechanisms that select.
 
-A dataset of persons enters, a number or a vector of utilities leaves.
+They map a dataset to a number or a vector of utilities.
 """
 
 from __future__ import annotations

@@ -107,12 +107,12 @@ class TestCoverage:
         assert ConspiringResponse(0.1, 0.04, 2000, 2000).reached == pytest.approx(0.04)
 
     def test_forgetting_delta_is_seen(self):
-        # the twin that must fail: the same mechanism audited as if delta were 0
+        # the incorrect variant that must fail: the same mechanism audited as if delta were 0
         # 6.8 % are above, so it takes 6,000 to see it
         assert wrong(CONSPIRING, EVERYBODY, claim=PureDP(1.0), audits=6000) > binom.ppf(0.999, 6000, 0.05)
 
     def test_choosing_among_numbers_of_guesses_without_paying_is_seen(self):
-        # the twin that must fail: the best of 60 numbers of guesses, each at 95 %, on scores without ties
+        # the incorrect variant that must fail: the best of 60 numbers of guesses, each at 95 %, on scores without ties
         rng = np.random.default_rng(0)
         above = 0
         for _ in range(500):
@@ -152,7 +152,7 @@ class TestCoverage:
         assert above <= binom.ppf(0.999, len(sizes), 0.05)
 
     def test_coins_that_are_not_fair_are_not_covered(self):
-        # the twin that must fail: guesses 'in' are right nine times in ten without a mechanism
+        # the incorrect variant that must fail: guesses 'in' are right nine times in ten without a mechanism
         rng = np.random.default_rng(1)
         bounds = [
             audit_scores(rng.random(200) < 0.9, rng.random(200), claim=PureDP(0.0), guesses=(50, 0)).lower_bound

@@ -175,7 +175,7 @@ class TestCommand:
 
     def test_ones_own_mechanism_is_named(self, tmp_path, monkeypatch, capsys):
         source = (
-            "from audit import DatasetPair, PureDP, vectorized\n"
+            "from epsaudit import DatasetPair, PureDP, vectorized\n"
             "def draw(d, n, rng):\n    return d + rng.laplace(size=n)\n"
             "mine = vectorized(draw, claim=PureDP(1.0), pairs=[DatasetPair(0, 1)], name='mine')\n"
         )
@@ -205,8 +205,8 @@ class TestOtherKinds:
         assert main(["verify", str(tmp_path / "result.json")]) == 0
         stored = json.loads((tmp_path / "result.json").read_text())["results"][0]
         assert {"started", "machine", "command", "seconds"} == set(stored["execution"])
-        for play in stored["rounds"][-1]["plays"]:
-            play["counts"]["guess_x_on_x"] += 50
+        for strategy in stored["rounds"][-1]["strategies"]:
+            strategy["counts"]["guess_x_on_x"] += 50
         assert "seen 81 and 2 times in 33 runs" in recompute(stored).differences[0]
 
     def test_one_run_results(self, tmp_path, capsys):
@@ -286,33 +286,33 @@ class TestWhatNoSequentialAuditCanHaveGiven:
     @pytest.mark.parametrize("name", ["correct", "wrong", "past"])
     def test_other_bets_than_the_evidence_came_from(self, refuted, name):
         changed = copy.deepcopy(refuted)
-        for play in changed["rounds"][-2]["plays"]:
-            play[name] = play[name] // 2 if name == "past" else play[name] / 2
+        for strategy in changed["rounds"][-2]["strategies"]:
+            strategy[name] = strategy[name] // 2 if name == "past" else strategy[name] / 2
         said = " ".join(recompute(changed).differences)
         assert "log_evidence is stored" in said or "evidence says otherwise" in said
 
     def test_a_file_of_before_bets_were_stored(self, refuted):
         old = copy.deepcopy(refuted)
         for round_ in old["rounds"]:
-            for play in round_["plays"]:
-                del play["marks"]
-        with pytest.raises(AuditError, match="field 'marks' is missing"):
+            for strategy in round_["strategies"]:
+                del strategy["looks"]
+        with pytest.raises(AuditError, match="field 'looks' is missing"):
             recompute(old)
 
     @pytest.mark.parametrize(
         ("change", "sentence"),
         [
-            (lambda s: s["rounds"][-1]["plays"][0]["counts"].update(guess_x_on_x=10**6), "were seen"),
-            (lambda s: s["rounds"][-1]["plays"][0]["counts"].update(guess_x_on_x=-1), "were seen"),
-            (lambda s: s["rounds"][-1]["plays"][0]["counts"].update(events=1), "events"),
-            (lambda s: s["rounds"][0]["plays"][0]["counts"].update(runs_x=10**6), "different runs"),
+            (lambda s: s["rounds"][-1]["strategies"][0]["counts"].update(guess_x_on_x=10**6), "were seen"),
+            (lambda s: s["rounds"][-1]["strategies"][0]["counts"].update(guess_x_on_x=-1), "were seen"),
+            (lambda s: s["rounds"][-1]["strategies"][0]["counts"].update(events=1), "events"),
+            (lambda s: s["rounds"][0]["strategies"][0]["counts"].update(runs_x=10**6), "different runs"),
             (lambda s: s["rounds"].append(s["rounds"][-1]), "The rounds have"),
-            (lambda s: s["rounds"][0].update(looked=-1), "The rounds have"),
-            (lambda s: s["rounds"][-1]["plays"][0]["marks"].pop(), "looked at after different runs"),
-            (lambda s: [play["marks"].pop() for play in s["rounds"][-1]["plays"]], "its counts are"),
-            (lambda s: s["rounds"][-1]["plays"][0]["marks"][0].__setitem__(1, 10**6), "go back"),
-            (lambda s: s["rounds"][-1]["plays"][0].update(wrong=-0.5), "must be probabilities"),
-            (lambda s: s["rounds"][-1]["plays"][0].update(past=-1), "come from -1 runs"),
+            (lambda s: s["rounds"][0].update(explored=-1), "The rounds have"),
+            (lambda s: s["rounds"][-1]["strategies"][0]["looks"].pop(), "looked at after different runs"),
+            (lambda s: [strategy["looks"].pop() for strategy in s["rounds"][-1]["strategies"]], "its counts are"),
+            (lambda s: s["rounds"][-1]["strategies"][0]["looks"][0].__setitem__(1, 10**6), "go back"),
+            (lambda s: s["rounds"][-1]["strategies"][0].update(wrong=-0.5), "must be probabilities"),
+            (lambda s: s["rounds"][-1]["strategies"][0].update(past=-1), "come from -1 runs"),
             (lambda s: s["rounds"][-1].update(pair="another"), "last round was on"),
             (lambda s: s["rounds"].clear(), "must be rounds"),
             (lambda s: s.update(runs=s["trials"] + 1), "runs is stored as"),

@@ -35,7 +35,7 @@ def test_two_answers_attain_the_tight_conversions(epsilon):
     assert exact.exact_parameter(concentrated, *laws) == pytest.approx(epsilon * math.tanh(epsilon / 2), rel=1e-6)
 
 
-def test_draws_follow_the_law_and_not_its_twin(fit):
+def test_draws_follow_the_law_and_not_its_variant(fit):
     # p-values below 1e-6 fail: the false-alarm chance
     draws = RandomisedResponse(1.0, 5)((2,)).sample(200_000, np.random.default_rng(4))
     assert fit(RandomisedResponse(1.0, 5)((2,)), draws) > 1e-6

@@ -19,7 +19,7 @@ ERRORS = st.floats(0.001, 0.45)
 
 
 @pytest.mark.parametrize(("grid", "rounds"), [((0, 1, 2), 9), ((0, 1, 2), 2), ((0, 1), 8)])
-def test_draws_follow_the_enumerated_law_and_not_its_twin(grid, rounds, fit):
+def test_draws_follow_the_enumerated_law_and_not_its_variant(grid, rounds, fit):
     # p-values below 1e-6 fail: the false-alarm chance. Fewer rounds than outputs split pieces, more list them
     def law(sigma):
         return TolerantSearch(Maximum(grid), sigma, 2.5, rounds, 0.3)((1, 1, 2))
@@ -53,10 +53,10 @@ def test_neighbours_respect_every_claim(dataset, joining):
 
 
 def test_the_twin_that_counts_once_breaks_both_claims():
-    twin = TolerantSearchCountedOnce.calibrated(THREE, 0.5, beta=0.5, error=0.02)
-    (pair,) = twin.worst_pairs()
-    for claim in twin.claims:
-        assert exact.exact_parameter(claim, twin(pair.x), twin(pair.x_prime)) > 1.5 * claim.parameter
+    variant = TolerantSearchCountedOnce.calibrated(THREE, 0.5, beta=0.5, error=0.02)
+    (pair,) = variant.worst_pairs()
+    for claim in variant.claims:
+        assert exact.exact_parameter(claim, variant(pair.x), variant(pair.x_prime)) > 1.5 * claim.parameter
 
 
 @given(ERRORS)
@@ -106,7 +106,7 @@ def test_accuracy_on_a_long_grid(query, persons):
     draws = mechanism(dataset).sample(runs, rng).tolist()
     inside = sum(least <= draw <= answer for draw in draws)
     assert inside == runs or betaincinv(inside + 1, runs - inside, 1 - 1e-6) >= 0.9
-    # the twin answers one place too far up, and is caught where persons are few and f(x) certain
+    # the incorrect variant answers one place too far up, and is caught where persons are few and f(x) certain
     if persons == 0:
         assert not any(least <= draw + 1 <= answer for draw in draws)
 

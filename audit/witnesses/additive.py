@@ -1,10 +1,10 @@
-"""Learn what coordinates tell together from few outputs: each tells what its neighbours do, a little more or less.
+"""Additive models whose coordinates share coefficients, for learning a score of a whole vector from few outputs.
 
-Training outputs of both sides enter, sums of one term a coordinate leave. The terms of classifiers are free of each
-other and want many outputs; here a coordinate's coefficients are a polynomial in its place, or the same for half or a
-quarter of the coordinates, so that ten are learnt from as few outputs as two. That is how mechanisms answer rows of
-queries: with each refusal, the value that a sparse vector then releases tells a little more; and where half of the
-answers rise and half fall, or two outputs lie side by side, all within each part tell alike.
+From training outputs of both sides this fits sums of one term a coordinate. The terms of `Classifiers` have free
+coefficients and need many outputs; here a coordinate's coefficients are a polynomial in its index, or constant on each
+half or quarter of the coordinates, so that ten coordinates need as few outputs as two. Vectors of answers are often of
+this kind: in sparse vector, the later a value is released the more it tells; and where half of the answers rise and
+half fall, or two outputs are concatenated, the coordinates of each part are alike.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs
 from epsaudit.witnesses.combinations import matrix
 from epsaudit.witnesses.features import Coordinate
 from epsaudit.witnesses.models import Additive, Term
@@ -34,8 +34,8 @@ ENOUGH = 20_000
 
 
 @dataclass(frozen=True)
-class AlongCoordinates:
-    """Sums of terms, one a coordinate, whose coefficients are polynomials in its place: logistic regression.
+class SharedAdditive:
+    """Sums of terms, one a coordinate, whose coefficients are polynomials in its index: logistic regression.
 
     A term is piecewise linear between a few knots, which all coordinates share, with values of its own for infinities
     and NaN.
@@ -55,7 +55,7 @@ class AlongCoordinates:
 
     >>> rng = np.random.default_rng(0)
     >>> x, x_prime, fresh = (rng.normal(mean, 1.0, (size, 10)) for mean, size in ((1.0, 100), (0.0, 100), (0.5, 1000)))
-    >>> score = AlongCoordinates(shapes=((1, 0),)).fit(x, x_prime)[0]
+    >>> score = SharedAdditive(shapes=((1, 0),)).fit(x, x_prime)[0]
     >>> bool(np.corrcoef(score(fresh), fresh.sum(axis=1))[0, 1] > 0.95)
     True
     """
@@ -79,10 +79,10 @@ class AlongCoordinates:
 
 
 def _powers(size: int, parts: int, degree: int) -> Floats:
-    """Powers of every coordinate's place in its part, from -1 to 1, and 0 in other parts; shape (size, columns)."""
+    """Powers of every coordinate's position in its part, from -1 to 1, and 0 in other parts; shape (size, columns)."""
     part = np.arange(size) * parts // size
-    place = np.concatenate([np.linspace(-1.0, 1.0, int(np.sum(part == one))) for one in range(parts)])
-    return np.concatenate([(part == one)[:, None] * place[:, None] ** np.arange(degree + 1) for one in range(parts)], 1)
+    x = np.concatenate([np.linspace(-1.0, 1.0, int(np.sum(part == one))) for one in range(parts)])
+    return np.concatenate([(part == one)[:, None] * x[:, None] ** np.arange(degree + 1) for one in range(parts)], 1)
 
 
 def _columns(numbers: Floats, knots: Floats) -> NDArray[np.float32]:
@@ -93,14 +93,14 @@ def _columns(numbers: Floats, knots: Floats) -> NDArray[np.float32]:
 
 
 def _fitted(columns: Sequence[NDArray[np.float32]], powers: Floats, side: Floats, knots: Floats) -> Additive:
-    """Regress the side on sums of the coordinates' columns, and write the coefficients of every coordinate out."""
+    """Regress the side on sums of the coordinates' columns, and return the sum of terms."""
     design = np.zeros((powers.shape[1], *columns[0].shape), np.float32)
     for weights, column in zip(powers.astype(np.float32), columns, strict=True):
         for which in np.flatnonzero(weights):
             design[which] += weights[which] * column
     coefficients = regress(np.concatenate(design, axis=1), side, 1.0 - side, PENALTY, None, CONVERGED)
     terms = []
-    for place, values in enumerate((powers @ coefficients.reshape(len(design), -1)).tolist()):
+    for index, values in enumerate((powers @ coefficients.reshape(len(design), -1)).tolist()):
         *heights, below, above, missing = values
-        terms.append(Term(Coordinate(place), tuple(knots.tolist()), tuple(heights), below, above, missing))
+        terms.append(Term(Coordinate(index), tuple(knots.tolist()), tuple(heights), below, above, missing))
     return Additive(tuple(terms))

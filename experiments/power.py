@@ -1,10 +1,10 @@
-"""How much of what an oracle could certify is certified, on every registered mechanism whose law is known.
+"""Power study: certified bounds as shares of an oracle's, on every registered mechanism whose law is known.
 
 Three tables: the share of an oracle's bound at a million runs, the runs that refute each broken mechanism, and false
 alarms of sound ones. Expected: at least 0.95 of the oracle's bound on scalars and single outcomes, 0.90 on vectors of
 up to ten coordinates; no more false alarms than the confidence allows.
 
-Run ``python -m epsaudit.experiments.sight``, or some of its parts: shares, refute, alarms. The same seed gives the same
+Run ``python -m epsaudit.experiments.power``, or some of its parts: shares, refute, alarms. The same seed gives the same
 files.
 """
 
@@ -238,7 +238,7 @@ def _objects() -> Any:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", help="some of: " + ", ".join(COLUMNS))
-    parser.add_argument("--out", type=Path, default=Path("results/sight"))
+    parser.add_argument("--out", type=Path, default=Path("results/power"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()

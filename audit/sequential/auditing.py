@@ -1,7 +1,8 @@
-"""The game itself: rounds of runs, each judged by witnesses that only the rounds before it could choose.
+"""The sequential audit: rounds of the membership game with witnesses chosen from earlier rounds only.
 
-A mechanism, a budget and a seed enter, a `SequentialResult` leaves. Chunks of a round draw from their own streams, so
-the result depends on the seed and the budget only, not on who computed which chunk or how many were drawn in vain.
+`audit_sequentially` takes a mechanism, a budget and a seed and returns a `SequentialResult`. Chunks of a round draw
+from their own streams, so the result depends on the seed and the budget only, not on which worker computed which chunk
+or how many were drawn beyond the stopping time.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.auditor import LEAST_TRIALS, checked_claim, checked_pairs, exact_parameter, families_of
-from epsaudit.blocks import joined
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
 from epsaudit.failures import refuse_if_all_failed
-from epsaudit.mechanism import Mechanism, Outputs
+from epsaudit.mechanism import Mechanism
 from epsaudit.neighbours import DatasetPair, shorten
+from epsaudit.outputs import Outputs, alike, join
 from epsaudit.parallel import jobs_allowed, jobs_to_use
 from epsaudit.provenance import provenance
 from epsaudit.sampling import Progress, ProgressCallback, Sides, entropy
 from epsaudit.sequential import betting
 from epsaudit.sequential.accounts import Accounts
-from epsaudit.sequential.drawing import STREAM, TALLY_OF_CODE, Codes, counts_of, judged_chunk, tallies_of
-from epsaudit.sequential.learning import Plans, nothing, plans
-from epsaudit.sequential.record import Play, Round, SequentialResult, Stopped
+from epsaudit.sequential.drawing import STREAM, TALLY_OF_CODE, Codes, counts_of, guessed_chunk, tallies_of
+from epsaudit.sequential.learning import Plans, no_bet, plans
+from epsaudit.sequential.record import Round, SequentialResult, Stopped, StrategyRecord
 from epsaudit.witnesses import Family, Witness
 
 STRATEGIES = 2
@@ -57,17 +58,17 @@ def audit_sequentially(
     witnesses: str | Sequence[Family] = "auto",
     progress: ProgressCallback | None = None,
 ) -> SequentialResult:
-    """Audit until the claim is refuted or the budget is spent; the bound holds at every moment of the way.
+    """Audit until the claim is refuted or the budget is spent; the bound holds at every stopping time.
 
-    Every run is a round of a guessing game on which sixty bettors stake money against the claim; see
-    `epsaudit.sequential.betting` for why the claim's being true keeps them poor. Witnesses, tangents and bets are
+    Every run is a round of the membership game on which strategies bet against the claim; if the claim is true, their
+    wealth is a supermartingale and stays small (`epsaudit.sequential.betting`). Witnesses, tangents and bets are
     relearned from all runs so far as they come in.
 
     Parameters
     ----------
     mechanism, pairs, claim, seed, n_jobs, witnesses, progress
-        As for `epsaudit.audit`. Several pairs compete: each round bets on the one that looks worst, and spends a fifth
-        of its runs on looking at the others.
+        As for `epsaudit.audit`. Of several pairs, each round bets on the one with the greatest estimated growth and
+        spends a fifth of its runs on the others.
     trials : int
         The most runs, on both datasets together; at least 100.
     seconds : float, optional
@@ -111,9 +112,9 @@ def audit_sequentially(
     prefer: Literal["threads", "processes"] = (
         "threads" if getattr(mechanism, "releases_the_interpreter", True) else "processes"
     )
-    game = _Game(
+    sequential = _SequentialAudit(
         claim,
-        [_Table(pair, (mechanism(pair.x), mechanism(pair.x_prime))) for pair in candidates],
+        [_PairState(pair, (mechanism(pair.x), mechanism(pair.x_prime))) for pair in candidates],
         families_of(witnesses),
         1.0 - confidence,
         distance,
@@ -122,20 +123,20 @@ def audit_sequentially(
         jobs_allowed(mechanism, n_jobs),
         prefer,
     )
-    stopped = game.play(until, progress, mechanism.name)
-    refuse_if_all_failed(mechanism.name, game.remembered())
-    table = game.last
+    stopped = sequential.run(until, progress, mechanism.name)
+    refuse_if_all_failed(mechanism.name, sequential.remembered())
+    state = sequential.last
     return SequentialResult(
         mechanism=mechanism.name,
         claim=claim,
-        pair=str(table.pair),
-        x=shorten(table.pair.x),
-        x_prime=shorten(table.pair.x_prime),
+        pair=str(state.pair),
+        x=shorten(state.pair.x),
+        x_prime=shorten(state.pair.x_prime),
         trials=trials,
         confidence=confidence,
         stopped=stopped,
-        rounds=tuple(game.rounds),
-        exact=exact_parameter(claim, table.sides),
+        rounds=tuple(sequential.rounds),
+        exact=exact_parameter(claim, state.sides),
         seed=seed,
         reproducible=bool(getattr(mechanism, "reproducible", True)),
         provenance=provenance(),
@@ -153,7 +154,7 @@ def _refuse_if_irrefutable(claim: Claim) -> None:
 
 
 @dataclass
-class _Table:
+class _PairState:
     """A pair, its two output distributions, and the outputs remembered of each."""
 
     pair: DatasetPair
@@ -173,11 +174,8 @@ class _Table:
         """Plan the next round from everything remembered, if there is anything new."""
         if self.planned_at == self.remembered or not all(self.outputs):
             return
-        blocks = [joined(memory) for memory in self.outputs]
-        if blocks[0].dtype != blocks[1].dtype or blocks[0].shape[1:] != blocks[1].shape[1:]:
-            both = joined(blocks)
-            blocks = [both[: len(blocks[0])], both[len(blocks[0]) :]]
-        # fits this small only suffer from more threads, and may end early: a poorer witness costs power, not validity
+        blocks = alike(*(join(memory) for memory in self.outputs))
+        # more threads slow such small fits, and fits may end early: a worse witness costs power, not validity
         with _thread_pools().limit(limits=1), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.plans = plans(families, blocks[0], blocks[1], claim, alpha)
@@ -193,13 +191,13 @@ def _thread_pools() -> Any:
     return ThreadpoolController()
 
 
-class _Game:
+class _SequentialAudit:
     """Accounts and rounds as the audit goes on."""
 
     def __init__(
         self,
         claim: Claim,
-        tables: Sequence[_Table],
+        states: Sequence[_PairState],
         families: Sequence[Family],
         alpha: float,
         near: float | None,
@@ -208,24 +206,24 @@ class _Game:
         n_jobs: int | None,
         prefer: Literal["threads", "processes"],
     ) -> None:
-        self.claim, self.tables, self.families, self.alpha, self.near = claim, tables, families, alpha, near
+        self.claim, self.states, self.families, self.alpha, self.near = claim, states, families, alpha, near
         self.trials, self.seed, self.n_jobs, self.prefer = trials, seed, n_jobs, prefer
         self.accounts = Accounts(claim, 1.0 - alpha, STRATEGIES)
         self.runs = 0
         self.rounds: list[Round] = []
-        self.last = tables[0]
+        self.last = states[0]
 
-    def play(self, until: float, progress: ProgressCallback | None, name: str) -> Stopped:
-        """Play rounds until there is a reason to stop."""
+    def run(self, until: float, progress: ProgressCallback | None, name: str) -> Stopped:
+        """Run rounds until there is a reason to stop."""
         pace = 0.0
         stopped: Stopped | None = None
-        for number, size in enumerate(_round_sizes(self.trials, len(self.tables))):
+        for number, size in enumerate(_round_sizes(self.trials, len(self.states))):
             begun = time.perf_counter()
             if self.rounds and begun + pace * size > until:
                 stopped = "seconds"
                 break
-            for table in self.tables:
-                table.learn(self.families, self.claim, self.alpha)
+            for state in self.states:
+                state.learn(self.families, self.claim, self.alpha)
             stopped = self._round(number, size)
             if self.runs >= ENOUGH_FAILURES:
                 refuse_if_all_failed(name, self.remembered())
@@ -238,85 +236,87 @@ class _Game:
 
     def remembered(self) -> Iterator[Outputs]:
         """Yield all blocks of outputs that are remembered, on both datasets of every pair."""
-        return (block for table in self.tables for side in table.outputs for block in side)
+        return (block for state in self.states for side in state.outputs for block in side)
 
     def _round(self, number: int, size: int) -> Stopped | None:
-        """Look at the other pairs without betting, then bet on the one that looks worst."""
+        """Draw from the other pairs without betting, then bet on the one with the greatest estimated growth."""
         ranked = sorted(
-            range(len(self.tables)),
-            key=lambda i: -max((plan.growth for plan in self.tables[i].plans or ()), default=math.inf),
+            range(len(self.states)),
+            key=lambda i: -max((plan.growth for plan in self.states[i].plans or ()), default=math.inf),
         )
-        others, looked = ranked[1:], 0
-        each = size // (5 * len(others)) if others and number else size // len(self.tables) if others else 0
+        others, explored = ranked[1:], 0
+        each = size // (5 * len(others)) if others and number else size // len(self.states) if others else 0
         for index in others:
-            table = self.tables[index]
-            if each and table.remembered < MOST_REMEMBERED:
-                for _, outputs in self._draw(table, index, number, each, []):
-                    table.remember(outputs)
-                looked += each
-        self.last = self.tables[ranked[0]]
-        return self._bet(self.last, ranked[0], number, size - looked, looked)
+            state = self.states[index]
+            if each and state.remembered < MOST_REMEMBERED:
+                for _, outputs in self._draw(state, index, number, each, []):
+                    state.remember(outputs)
+                explored += each
+        self.last = self.states[ranked[0]]
+        return self._bet(self.last, ranked[0], number, size - explored, explored)
 
-    def _bet(self, table: _Table, index: int, number: int, size: int, looked: int) -> Stopped | None:
-        planned = table.plans or (nothing(self.claim),) * STRATEGIES
+    def _bet(self, state: _PairState, index: int, number: int, size: int, explored: int) -> Stopped | None:
+        planned = state.plans or (no_bet(self.claim),) * STRATEGIES
         self.accounts.open(planned)
-        self.runs += looked
+        self.runs += explored
         seen = np.zeros((STRATEGIES, 6), dtype=np.int64)
-        marks: list[betting.Floats] = []
+        looks: list[betting.Floats] = []
         stopped: Stopped | None = None
-        for codes, outputs in self._draw(table, index, number, size, [plan.witness for plan in planned]):
-            length, refuted = self._look(codes, seen)
+        for codes, outputs in self._draw(state, index, number, size, [plan.witness for plan in planned]):
+            length, refuted = self._stopping(codes, seen)
             seen += np.array([np.bincount(row[:length], minlength=6) for row in codes])
             self.runs += length
-            table.remember(outputs)
-            marks.append(np.array([tallies_of(row) for row in seen]))
-            self.accounts.look(marks[-1])
+            state.remember(outputs)
+            looks.append(np.array([tallies_of(row) for row in seen]))
+            self.accounts.look(looks[-1])
             if refuted:
                 stopped = "refuted"
             elif self.near is not None and self.accounts.bound >= self.claim.parameter - self.near:
                 stopped = "near"
             if stopped is not None:
                 break
-        self.accounts.close(marks[-1])
-        plays = (
-            Play(plan.witness, plan.tangent, plan.correct, plan.wrong, plan.past, counts_of(row, plan.witness), marked)
-            for plan, row, marked in zip(planned, seen, map(_marks, np.swapaxes(marks, 0, 1)), strict=True)
+        self.accounts.close(looks[-1])
+        strategies = (
+            StrategyRecord(
+                plan.witness, plan.tangent, plan.correct, plan.wrong, plan.past, counts_of(row, plan.witness), interim
+            )
+            for plan, row, interim in zip(planned, seen, map(_interim, np.swapaxes(looks, 0, 1)), strict=True)
         )
-        self.rounds.append(Round(str(table.pair), looked, tuple(plays)))
+        self.rounds.append(Round(str(state.pair), explored, tuple(strategies)))
         return stopped
 
-    def _look(self, codes: Codes, seen: NDArray[np.int64]) -> tuple[int, bool]:
-        """Look after every run, or every thousandth of all runs; return where to stop, and whether that refutes."""
+    def _stopping(self, codes: Codes, seen: NDArray[np.int64]) -> tuple[int, bool]:
+        """Test after every run, or every thousandth of all runs; return where to stop, and whether that refutes."""
         size = codes.shape[1]
-        looks = np.unique(np.append(np.arange(0, size, max(1, self.runs // 1000)), size - 1))
+        tested = np.unique(np.append(np.arange(0, size, max(1, self.runs // 1000)), size - 1))
         steps = TALLY_OF_CODE[codes]
-        tallies = np.stack([np.cumsum(steps == outcome, axis=1).T[looks] for outcome in range(3)], axis=-1) + np.array(
+        tallies = np.stack([np.cumsum(steps == outcome, axis=1).T[tested] for outcome in range(3)], axis=-1) + np.array(
             [tallies_of(row) for row in seen]
-        )  # (looks, strategies, 3)
+        )  # (tested, strategies, 3)
         crossed = np.flatnonzero(self.accounts.against_claim(tallies) >= self.accounts.needed)
-        return (int(looks[crossed[0]]) + 1, True) if len(crossed) else (size, False)
+        return (int(tested[crossed[0]]) + 1, True) if len(crossed) else (size, False)
 
     def _draw(
-        self, table: _Table, index: int, number: int, size: int, witnesses: Sequence[Witness]
+        self, state: _PairState, index: int, number: int, size: int, witnesses: Sequence[Witness]
     ) -> Iterator[tuple[Codes, tuple[Outputs | None, Outputs | None]]]:
-        """Draw a round chunk by chunk, in order; chunks that nobody asks for any more are lost."""
+        """Draw a round chunk by chunk, in order; chunks beyond the stopping time are discarded."""
         chunk = min(max(-(-size // 16), 16), 1 << 16)
         sizes = [min(chunk, size - done) for done in range(0, size, chunk)]
         jobs = jobs_to_use(self.n_jobs, size)
         group = len(sizes) if jobs is None else 1 if jobs == 1 else 8
         with joblib.Parallel(n_jobs=jobs, prefer=self.prefer) as parallel:
             for first in range(0, len(sizes), group):
-                keep = table.remembered < MOST_REMEMBERED
+                keep = state.remembered < MOST_REMEMBERED
                 yield from parallel(
-                    joblib.delayed(judged_chunk)(
-                        table.sides, witnesses, sizes[i], self.seed, (STREAM, index, number, i), keep
+                    joblib.delayed(guessed_chunk)(
+                        state.sides, witnesses, sizes[i], self.seed, (STREAM, index, number, i), keep
                     )
                     for i in range(first, min(first + group, len(sizes)))
                 )
 
 
-def _marks(tallies: betting.Floats) -> tuple[tuple[int, int, int], ...]:
-    """Runs, correct and wrong guesses of tallies, shape (marks, 3)."""
+def _interim(tallies: betting.Floats) -> tuple[tuple[int, int, int], ...]:
+    """Runs, correct and wrong guesses of tallies, shape (looks, 3)."""
     return tuple((int(tally.sum()), int(tally[betting.CORRECT]), int(tally[betting.WRONG])) for tally in tallies)
 
 
@@ -326,7 +326,7 @@ def _round_sizes(trials: int, pairs: int) -> Iterator[int]:
     while done < trials:
         size = FIRST_ROUND * pairs if done == 0 else max(done // 2, 8)
         size = min(size, trials - done)
-        if trials - done - size < 16:  # no crumbs
+        if trials - done - size < 16:  # no round of a few runs at the end
             size = trials - done
         yield size
         done += size
