@@ -64,7 +64,9 @@ def test_links_between_pages_and_to_files_of_the_repository_lead_somewhere():
         for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
             path = (page.parent / target.split("#")[0]).resolve()
             elsewhere = re.match(r"[a-z]+:|#", target)
-            if not elsewhere and not path.exists() and path != ROOT / "docs/reference/constants.md":  # made by the build
+            if (
+                not elsewhere and not path.exists() and path != ROOT / "docs/reference/constants.md"
+            ):  # made by the build
                 broken.append(f"{page.relative_to(ROOT)}: {target}")
     assert not broken
 
@@ -79,7 +81,9 @@ def test_pages_that_the_code_refers_to_exist():
 
 
 def test_every_constant_has_a_reason():
-    without = [f"{one.module}.{', '.join(one.names)} (line {one.line})" for one in constants.constants() if not one.reason]
+    without = [
+        f"{one.module}.{', '.join(one.names)} (line {one.line})" for one in constants.constants() if not one.reason
+    ]
     assert not without
 
 

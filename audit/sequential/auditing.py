@@ -37,9 +37,12 @@ from epsaudit.sequential.record import Round, SequentialResult, Stopped, Strateg
 from epsaudit.witnesses import Family, Witness
 
 STRATEGIES = 2
+"""One that is aggressive after few runs, and one that chooses as an audit of fixed size does."""
 ENOUGH_FAILURES = 1_000
 """Runs after which a mechanism that only ever raised the same exception is given up."""
 FIRST_ROUND = 24
+"""Runs of the first round for each pair, on which nothing is bet. Set by hand in the first round; no measurement is
+recorded."""
 MOST_REMEMBERED = 100_000
 """Runs of a pair whose outputs are kept to learn from."""
 
