@@ -2,12 +2,12 @@
 
 A page is one script, run in the current folder:
 
-- ```` ```python ```` runs in one namespace a page; one whose first line is ``# NAME.py`` is written to that file instead.
-- ```` ```bash ```` runs with this environment's programs first on the path. Exit status 1 is a verdict, no failure.
-- ```` ```text ```` is what the block before it printed, up to white space, with ``...`` for what is left out.
-- ```` ```json ````, ```` ```yaml ```` and ```` ```toml ```` must be well formed.
+- A block of python runs in one namespace a page; one whose first line is ``# NAME.py`` is written to that file.
+- A block of bash runs with this environment's programs first on the path. Exit status 1 is a verdict, no failure.
+- A block of text is what the block before it printed, up to white space, with ``...`` for what is left out.
+- Blocks of json, yaml and toml must be well formed.
 
-What cannot run stands under ``<!-- skip: next "reason" -->``. After a change of what is printed, ``python docs/blocks.py``
+- A block of bash runs with this environment's programs first on the path; exit status 1 is a verdict, no failure.
 writes what the blocks print now into the pages, but for outputs with ``...`` in them, which a person has to mend.
 """
 

@@ -1,4 +1,4 @@
-"""List the numeric constants of audit/ with the reason that the code gives for each: the page docs/reference/constants.md.
+"""List the numeric constants of audit/ with the reason that the code gives for each: docs/reference/constants.md.
 
 Reads the sources, so that the page cannot differ from the code. A reason is a string right after the assignment, a
 comment at the end of its line, or comment lines right above it.

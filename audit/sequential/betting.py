@@ -4,12 +4,15 @@ From a claim's points and tallies of guesses it computes the wealth of sixty bet
 depends on where the guesses come from.
 
 A run is guessed correctly with probability c and wrongly with probability u, by a witness that the past decides. Under
-(epsilon, delta)-DP c <= e^epsilon u + m delta / 2 for m events, so 1 + bet (1[correct] - e^epsilon 1[wrong] - m delta / 2)
+(epsilon, delta)-DP c <= e^epsilon u + m delta / 2 for m events, so the factor
+
+    1 + bet (1[correct] - e^epsilon 1[wrong] - m delta / 2)
+
 is nonnegative, with mean at most 1 given the past, for every bet in [0, 1 / (e^epsilon + m delta / 2)] that the past
 decides. Products and averages of such factors are supermartingales that start at 1, and one ever reaches 1 / alpha with
-probability at most alpha (Ville 1939). For each parameter theta of a fixed grid W_theta is one; E = (1 - w) W_theta +
-w W_claim below the claim, w W_claim at it, and W_theta above it. The bound is the largest parameter up to which every E
-has reached 1 / alpha, and it never exceeds the truth with probability 1 - alpha.
+probability at most alpha (Ville 1939). For each parameter theta of a fixed grid W_theta is one. Let E be
+(1 - w) W_theta + w W_claim below the claim, w W_claim at it, and W_theta above it. The bound is the largest parameter
+up to which every E has reached 1 / alpha; with probability 1 - alpha it never exceeds the truth.
 
 Proofs, the division of wealth among bets (Herbster and Warmuth 1998; Cover 1991) and references:
 docs/explanation/theory.md#testing-by-betting.
