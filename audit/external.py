@@ -20,7 +20,7 @@ The program is started once a worker and speaks JSON lines (UTF-8, one value a l
 An output is a number, string, true, false, null (the refusal, None), or an array of outputs (a tuple). Objects stand
 for what JSON lacks: ``{"float": "nan"}``, ``"inf"`` or ``"-inf"`` (the bare words NaN, Infinity and -Infinity are
 understood, too), ``{"set": [...]}``, ``{"items": [[key, value], ...]}`` for a mapping, ``{"bytes": "00ff"}`` and others
-as `epsaudit.outputs.to_json` writes them, ``{"raises": "ValueError"}`` for a run that raised and
+as `epsaudit.output_json.to_json` writes them, ``{"raises": "ValueError"}`` for a run that raised and
 ``{"timeout": true}`` for one that was stopped: both are outcomes. ``{"error": "..."}`` ends the audit with that
 sentence. What the program writes on standard error is quoted if it fails.
 
@@ -61,7 +61,8 @@ from epsaudit.child import Child, Pool, Program
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError, finite_at_least
 from epsaudit.neighbours import Adjacency, DatasetPair, shorten
-from epsaudit.outputs import Outputs, from_json, pack_frozen
+from epsaudit.output_json import from_json
+from epsaudit.outputs import Outputs, pack_frozen
 
 PROTOCOL = 1
 """Version of the protocol, which the program's first line names."""
@@ -176,6 +177,7 @@ class CommandDistribution:
 
     program: Program
     dataset: str
+    tossed = True
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Ask a child of this process for ``size`` outputs with a seed drawn from ``rng``."""

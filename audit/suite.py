@@ -120,7 +120,7 @@ def _audit(
 
 
 def entry_seed(seed: int, name: str) -> int:
-    """Seed of one entry: a hash of the suite's seed and the entry's name, so that no two rows share luck.
+    """Seed of one entry: a hash of the suite's seed and the entry's name, so that no two rows share random streams.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Independent parts run on the same data: their privacy losses add up, so the law of the loss is a convolution.
 
-The `LossPair` of each part enters, one of the whole leaves. Parts of finitely many losses are convolved as they are.
+It makes the `LossPair` of the whole from those of the parts. Parts of finitely many losses are convolved as they are.
 Densities are put on a grid twice, once rounded so that the pair is no harder to tell apart than in truth (connect the
 dots: Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022) and once so that it is no easier (outcomes merged): every
 value of the whole lies between the two, and `epsaudit.exact.profile` says so where they differ.

@@ -1,7 +1,7 @@
 """Adaptive Gauss-Legendre quadrature on the line, in log space and for many integrands at once.
 
-Log-integrands enter with the places where they are not smooth; panels leave, each so small that its rule is exact to
-ten digits. It is a room of its own because densities, tails of 1e-300 and Renyi integrals all need it.
+From log-integrands and the places where they are not smooth it makes panels, each so small that its rule is exact to
+ten digits. It is a module of its own because densities, tails of 1e-300 and Renyi integrals all use it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a one-run audit found: an immutable record of guesses and right ones, its bound, and JSON in and out.
+"""The result of a one-run audit: an immutable record of guesses and correct ones, its bound, and JSON in and out.
 
-Counts enter, sentences and files leave; the bound is recomputed from the counts whenever it is asked for.
+It holds the counts; the bound is recomputed from them whenever it is asked for.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How far an audit has come: a bar on a terminal, a line now and then in a log, a callback anywhere else.
+"""Progress of an audit: a bar on a terminal, a line now and then in a log, a callback anywhere else.
 
-Progress callbacks enter; rich draws, or lines are printed. A bound on the way is called 'so far': only that of the last
+Progress callbacks are drawn by rich, or printed as lines. A bound on the way is called 'so far': only that of the last
 run is certified.
 """
 

@@ -1,6 +1,6 @@
 """Coordinates of the two small drawings on a card of the HTML page; the template turns them into SVG.
 
-A result enters, numbers in pixels leave: 146 cards then weigh less than one drawn by matplotlib.
+They are numbers in pixels, computed from a result: 146 cards then weigh less than one drawn by matplotlib.
 """
 
 from __future__ import annotations

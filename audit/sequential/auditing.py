@@ -19,8 +19,17 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.auditor import LEAST_TRIALS, checked_claim, checked_pairs, exact_parameter, families_of
+from epsaudit.auditor import (
+    LEAST_TRIALS,
+    checked_claim,
+    checked_pairs,
+    exact_parameter,
+    families_of,
+    prepared,
+)
 from epsaudit.claims import Claim
+from epsaudit.dependence import LEVEL, dependence_of_outputs, refuse
+from epsaudit.determinism import Constants, with_known_randomness
 from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
 from epsaudit.failures import refuse_if_all_failed
 from epsaudit.mechanism import Mechanism
@@ -28,7 +37,7 @@ from epsaudit.neighbours import DatasetPair, shorten
 from epsaudit.outputs import Outputs, alike, join
 from epsaudit.parallel import jobs_allowed, jobs_to_use
 from epsaudit.provenance import provenance
-from epsaudit.sampling import Progress, ProgressCallback, Sides, entropy
+from epsaudit.sampling import Progress, ProgressCallback, Sides, entropy, learn, notes_on
 from epsaudit.sequential import betting
 from epsaudit.sequential.accounts import Accounts
 from epsaudit.sequential.drawing import STREAM, TALLY_OF_CODE, Codes, counts_of, guessed_chunk, tallies_of
@@ -112,12 +121,13 @@ def audit_sequentially(
     distance = finite_at_least(near, 0.0, "near") if near is not None else None
     seed = entropy(seed)
     candidates = checked_pairs(mechanism, pairs)
+    mechanism = with_known_randomness(mechanism, candidates[0], seed)
     prefer: Literal["threads", "processes"] = (
         "threads" if getattr(mechanism, "releases_the_interpreter", True) else "processes"
     )
     sequential = _SequentialAudit(
         claim,
-        [_PairState(pair, (mechanism(pair.x), mechanism(pair.x_prime))) for pair in candidates],
+        [_PairState(pair, prepared(mechanism, pair)) for pair in candidates],
         families_of(witnesses),
         1.0 - confidence,
         distance,
@@ -126,8 +136,11 @@ def audit_sequentially(
         jobs_allowed(mechanism, n_jobs),
         prefer,
     )
+    constants = Constants(mechanism, seed)
     stopped = sequential.run(until, progress, mechanism.name)
     refuse_if_all_failed(mechanism.name, sequential.remembered())
+    for state in sequential.states:
+        state.refuse_if_dependent(constants)
     state = sequential.last
     return SequentialResult(
         mechanism=mechanism.name,
@@ -142,6 +155,7 @@ def audit_sequentially(
         exact=exact_parameter(claim, state.sides),
         seed=seed,
         reproducible=bool(getattr(mechanism, "reproducible", True)),
+        notes=(*notes_on(state.sides), *constants.notes(state.sides)),
         provenance=provenance(),
         seconds=time.perf_counter() - started,
     )
@@ -172,6 +186,19 @@ class _PairState:
             if some is not None:
                 memory.append(some)
                 self.remembered += len(some)
+
+    def refuse_if_dependent(self, constants: Constants) -> None:
+        """Raise `AuditError` if what is remembered shows that runs depend on one another.
+
+        The audit may stop after any chunk, depending on what it saw: that after the k-th has a share 1 / (k (k + 1)).
+        """
+        if not all(self.outputs):
+            return
+        for memory, side in zip(self.outputs, ("x", "x'"), strict=True):
+            chunks = len(memory)
+            level = LEVEL / (4 * chunks * (chunks + 1))
+            refuse(dependence_of_outputs(join(memory), ([len(block) for block in memory],), level), side)
+        constants.look(self.sides, (join(self.outputs[0]), join(self.outputs[1])))
 
     def learn(self, families: Sequence[Family], claim: Claim, alpha: float) -> None:
         """Plan the next round from everything remembered, if there is anything new."""
@@ -310,12 +337,14 @@ class _SequentialAudit:
         with joblib.Parallel(n_jobs=jobs, prefer=self.prefer) as parallel:
             for first in range(0, len(sizes), group):
                 keep = state.remembered < MOST_REMEMBERED
-                yield from parallel(
+                for codes, outputs, seen in parallel(
                     joblib.delayed(guessed_chunk)(
                         state.sides, witnesses, sizes[i], self.seed, (STREAM, index, number, i), keep
                     )
                     for i in range(first, min(first + group, len(sizes)))
-                )
+                ):
+                    learn(state.sides, seen)
+                    yield codes, outputs
 
 
 def _interim(tallies: betting.Floats) -> tuple[tuple[int, int, int], ...]:

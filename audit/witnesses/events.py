@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs import Outputs, from_json, normal_array, to_json, values_of, written
+from epsaudit.output_json import from_json, to_json
+from epsaudit.outputs import Outputs, normal_array, values_of, written
 from epsaudit.witnesses.atoms import describe_atoms, is_atom
 from epsaudit.witnesses.features import Feature, Value, feature_from_json, feature_to_json
 

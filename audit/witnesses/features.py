@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs import Outputs, are_objects, from_json, number, numbers_of, rows_of, to_json
+from epsaudit.output_json import from_json, to_json
+from epsaudit.outputs import Outputs, are_objects, number, numbers_of, rows_of
 
 
 class Feature(Protocol):
@@ -135,7 +136,7 @@ def feature_from_json(data: dict[str, Any]) -> Feature:
 def _encode(value: Any) -> Any:
     if type(value).__name__ in KINDS:
         return feature_to_json(value)
-    if isinstance(value, tuple):
+    if type(value) is tuple:
         return [_encode(part) for part in value]
     if isinstance(value, float) and np.isfinite(value):
         return value

@@ -172,7 +172,7 @@ class TestBadInput:
             raise AssertionError("ran")
 
         mechanism = vectorized(never, claim=PureDP(1.0), adjacency=AddRemove())
-        with pytest.raises(AuditError, match="not adjacent: under add or remove one person"):
+        with pytest.raises(AuditError, match="not adjacent: under add or remove one record"):
             audit(mechanism, DatasetPair(("ann",), ("ann", "bob", "eve")))
 
     def test_a_mechanism_without_a_claim(self):

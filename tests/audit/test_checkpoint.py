@@ -21,7 +21,8 @@ from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box, suite, v
 from epsaudit.checkpoint import Checkpoint
 from epsaudit.chunks import Chunk
 from epsaudit.fingerprint import digest
-from epsaudit.outputs import Items, Raised, TimedOut, block_from_json, block_to_json, normal_array, pack
+from epsaudit.output_json import block_from_json, block_to_json
+from epsaudit.outputs import Items, Raised, TimedOut, normal_array, pack
 from epsaudit.registry import Entry
 from epsaudit.witnesses import Tails
 

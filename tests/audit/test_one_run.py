@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
 from epsaudit.chunks import STAGES
-from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerPerson, SpillingResponse
+from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
 from epsaudit.one_run import Bonferroni, CanaryMechanism, Fixed, SeparateHalf, Threshold, binomial
 from epsaudit.one_run.counts import LEAK_SHARE, GuessCounts
 from epsaudit.one_run.guesses import rule_from_json
@@ -22,7 +22,7 @@ AUDITS = 2000
 ALLOWED = int(binom.ppf(0.999, AUDITS, 0.05))  # false alarm of one test: 0.1 %
 EVERYBODY = Threshold(0.0)
 
-RESPONSE = ResponsePerPerson(1.0, 500)
+RESPONSE = ResponsePerRecord(1.0, 500)
 SPILLING = SpillingResponse(1.0, 1e-3, 200, 10)
 # delta lifts the probability of 235 or more right answers among 300 from 2.2 % to just below 5 %
 CONSPIRING = ConspiringResponse(1.0, 0.999 * binomial.delta_bound(300, 300, 235, 1.0, 0.95), 300, 235)
@@ -161,7 +161,7 @@ class TestCoverage:
         assert min(bounds) > 0.5
 
 
-RESPONSE_400 = ResponsePerPerson(1.0, 400)
+RESPONSE_400 = ResponsePerRecord(1.0, 400)
 
 
 class TestSees:
@@ -170,7 +170,7 @@ class TestSees:
         assert audit_one_run(NoisyVectorSum(2.0, 20_000), claim=claim, seed=0).violates_claim
 
     def test_nearly_everything_is_certified_of_randomised_response(self):
-        result = audit_one_run(ResponsePerPerson(2.0, 100_000), guesses=EVERYBODY, seed=0)
+        result = audit_one_run(ResponsePerRecord(2.0, 100_000), guesses=EVERYBODY, seed=0)
         assert 1.96 < result.lower_bound < 2.03
 
     @pytest.mark.parametrize("mu", [0.5, 1.0, 2.0])
@@ -328,9 +328,9 @@ class TestResult:
         assert "best of 3 sets of guesses, each at 98.3%" in text
 
     def test_too_few_guesses_say_so(self):
-        result = audit_one_run(ResponsePerPerson(5.0, 100), guesses=50, seed=0)
+        result = audit_one_run(ResponsePerRecord(5.0, 100), guesses=50, seed=0)
         assert "could not have refuted the claim" in str(result)
-        assert audit_one_run(ResponsePerPerson(1.0, 100), guesses=50, seed=0).limits is None
+        assert audit_one_run(ResponsePerRecord(1.0, 100), guesses=50, seed=0).limits is None
 
     def test_delta_is_bounded_at_the_claimed_epsilon(self):
         included = np.random.default_rng(0).random(1000) < 0.5
@@ -450,7 +450,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         "make",
         [
-            lambda: ResponsePerPerson(0.0, 10),
+            lambda: ResponsePerRecord(0.0, 10),
             lambda: SpillingResponse(1.0, 0.1, 100, 5),
             lambda: ConspiringResponse(1.0, 0.5, 100, 50),
             lambda: NoisyVectorSum(1.0, 0),

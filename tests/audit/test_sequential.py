@@ -115,7 +115,7 @@ def test_wealth_goes_to_bets_by_what_the_past_would_have_made_of_them(guessing, 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=str)
 def test_no_wealth_grows_on_average_if_the_claim_holds_whatever_the_past_made_of_the_bets(claim):
-    """Against the claim and all above it, over rounds whose plans are anything at all; a variant that breaks it wins."""
+    """Against the claim and all above it, over rounds whose plans are arbitrary; an incorrect variant wins."""
     rng = np.random.default_rng(3)
     accounts = Accounts(claim, 0.95, 2)
     at, tangent = accounts.at_claim, None if claim.claimed_point else betting.tangents(claim)[1][0]

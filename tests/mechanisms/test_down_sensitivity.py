@@ -91,8 +91,8 @@ def test_the_published_search_exceeds_its_claim():
 def test_all_small_neighbours_respect_every_claim(mechanism):
     for n in range(5):
         for dataset in itertools.combinations_with_replacement((0, 1, 2), n):
-            for person in (0, 1, 2):
-                law, law_prime = mechanism(dataset), mechanism((*dataset, person))
+            for record in (0, 1, 2):
+                law, law_prime = mechanism(dataset), mechanism((*dataset, record))
                 for claim in mechanism.claims:
                     assert exact.exact_parameter(claim, law, law_prime) <= claim.parameter * (1 + 1e-9)
 
