@@ -22,6 +22,7 @@ CHUNKS = 256
 """About so many chunks a stage, unless they would be too small or too large."""
 
 LARGEST_CHUNK = 1 << 20
+"""Runs of one chunk at most: a million doubles are 8 MiB, which bounds the memory of a worker."""
 
 Stage = Literal["training", "certification", "validation"]
 STAGES: dict[Stage, int] = {"training": 0, "certification": 1, "validation": 3}

@@ -27,6 +27,7 @@ from epsaudit.reporting.numbers import lower, percent
 from epsaudit.witnesses import Witness, witness_from_json
 
 SCHEMA = 1
+"""Version of the result file's format."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,11 @@ from epsaudit.witnesses import (
 Floats = NDArray[np.float64]
 ANYTHING = Witness(Region(intervals=(Interval(),)), None)
 MOST_THRESHOLDS = 16
+"""Thresholds of a score that the aggressive strategy compares. Set by hand in the first round; no measurement is
+recorded."""
 LEAST_TO_CHOOSE = 64
+"""Past runs from which the conservative strategy begins to choose. Set by hand in the first round; no measurement
+is recorded."""
 MOST_FOR_AGGRESSIVE = 5_000
 """Past runs on each dataset that the aggressive strategy learns from."""
 JOINT = SharedAdditive(least=4)

@@ -15,7 +15,8 @@ STRATEGIES = 2
 """A conservative strategy and an aggressive one; see `epsaudit.sequential.learning`."""
 
 FIRST_ROUND = 24
-"""Runs of the first round for each pair."""
+"""Runs of the first round for each pair, on which nothing is bet. Set by hand in the first round; no measurement is
+recorded."""
 
 MOST_REMEMBERED = 100_000
 """Runs of a pair after which the outputs of no further chunk are kept to learn from."""
