@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEED ?= 0
 
-.PHONY: audit test results status lint types check benchmark clean
+.PHONY: audit test results status lint types docs check benchmark clean
 
 audit: $(VENV)/installed
 	$(BIN)/epsaudit audit --seed $(SEED) --out results
@@ -33,7 +33,11 @@ types: $(VENV)/installed
 	@mkdir -p build/types && ln -sfn ../../audit build/types/epsaudit
 	$(BIN)/mypy
 
-check: test lint types
+docs: $(VENV)/installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
+check: test lint types docs
 
 benchmark: $(VENV)/installed
 	$(BIN)/python -m epsaudit.experiments.benchmark

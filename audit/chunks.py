@@ -22,6 +22,7 @@ CHUNKS = 256
 """About so many chunks a stage, unless they would be too small or too large."""
 
 LARGEST_CHUNK = 1 << 20
+"""Runs of one chunk at most: a million doubles are 8 MiB, which bounds the memory of a worker."""
 
 Stage = Literal["training", "certification", "validation"]
 STAGES: dict[Stage, int] = {"training": 0, "certification": 1, "validation": 3}
@@ -47,6 +48,35 @@ class Chunk:
         return next(stage for stage, number in STAGES.items() if number == self.key[0])
 
 
+class Tallies:
+    """Tallies of certification chunks in their order, of neighbours together where there are more than 512.
+
+    Examples
+    --------
+    >>> tallies = Tallies()
+    >>> tallies.add(1, np.array([9, 7, 1, 2, 3, 4]))
+    >>> tallies.rows().tolist()
+    [[9, 7, 1, 2, 3, 4]]
+    """
+
+    def __init__(self) -> None:
+        self._rows = np.zeros((512, 6), dtype=np.int64)
+        self._together = 1
+
+    def add(self, index: int, tally: Tally) -> None:
+        """Remember the tally of a chunk; which are put together depends on the largest index alone."""
+        while index >= len(self._rows) * self._together:
+            half = len(self._rows) // 2
+            self._rows[:half] = self._rows[0::2] + self._rows[1::2]
+            self._rows[half:] = 0
+            self._together *= 2
+        self._rows[index // self._together] += tally
+
+    def rows(self) -> Tally:
+        """Return the tallies of all that have runs, in their order, shape (at most 512, 6)."""
+        return self._rows[self._rows[:, :2].sum(axis=1) > 0]
+
+
 class Record(Protocol):
     """What remembers finished chunks; `epsaudit.checkpoint.Section` is one."""
 
@@ -61,6 +91,9 @@ class Record(Protocol):
 
     def tally(self) -> Tally:
         """Return the sum of all recorded tallies."""
+
+    def tallies(self) -> Tallies:
+        """Return all recorded tallies by chunk."""
 
     def record_count(self, index: int, tally: Tally) -> None:
         """Remember the tally of a certification chunk."""
@@ -80,7 +113,7 @@ def training_chunks(size: int, stage: Stage, index: int, least: int) -> Iterator
 
 
 def certification_chunks(runs: int, least: int) -> Iterator[Chunk]:
-    """Split the runs into about 256 chunks of ``least`` to 1,048,576, whoever computes them."""
+    """Split the runs into about 256 chunks of ``least`` to 1,048,576, whatever computes them."""
     step = min(max(-(-runs // CHUNKS), least), LARGEST_CHUNK)
     for index, start in enumerate(range(0, runs, step)):
         yield Chunk((STAGES["certification"], index), min(step, runs - start))

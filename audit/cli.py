@@ -99,14 +99,14 @@ def _list(options: argparse.Namespace) -> int:
     for one in [libraries.library(options.library)] if options.library else libraries.libraries().values():
         there = one.built() or "not installed yet: the first audit does that"
         console.print(f"--library {one.name}: {one.version}, {there}", highlight=False, soft_wrap=True)
-        _print_entries(console, [(row, _promise(row)) for row in one.rows])
+        _print_entries(console, [(row, _stated_claim(row)) for row in one.rows])
     return AS_EXPECTED
 
 
-def _promise(row: libraries.Listed) -> Claim | str:
+def _stated_claim(row: libraries.Listed) -> Claim | str:
     """The claim, or why it cannot be calculated here."""
     try:
-        return row.promise
+        return row.stated_claim
     except AuditError as error:
         return f"({error})"
 

@@ -18,6 +18,8 @@ from epsaudit.extras import needs
 from epsaudit.provenance import provenance
 
 WAIT_SECONDS = 15
+"""Seconds to wait for a scheduler and its first worker before saying that there is none. Set by hand in the first
+round; no measurement is recorded."""
 COMPARED = ("epsaudit", "numpy", "scipy", "python")
 """Versions on which random streams, events or the pickled mechanism may depend."""
 

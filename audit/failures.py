@@ -51,9 +51,12 @@ ZeroDivisionError: division by zero.
 
 
 def refusing(
-    draw: Callable[..., tuple[Outputs, Outputs]], name: str, pairs: int
+    draw: Callable[..., tuple[Outputs, Outputs]], name: str, pairs: int, look: Callable[..., None]
 ) -> Callable[..., tuple[Outputs, Outputs]]:
-    """Let the first draws, one for each pair of datasets, pass only if something in them is no failure."""
+    """Let the first draws, one for each pair of datasets, pass only if something in them is no failure.
+
+    Everything drawn is shown to ``look``, with the pair of distributions that it was drawn from.
+    """
     first: list[Outputs] = []
 
     def drawn(*arguments: Any, **options: Any) -> tuple[Outputs, Outputs]:
@@ -62,6 +65,7 @@ def refusing(
             first.extend(outputs)
             if len(first) == 2 * pairs:
                 refuse_if_all_failed(name, first)
+        look(arguments[0], outputs)
         return outputs
 
     return drawn

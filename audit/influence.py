@@ -57,7 +57,7 @@ def most_influential(
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = ShiftedInverseSensitivity(Maximum((0, 1, 2, 3)), epsilon=1.0)
     >>> print(most_influential(mechanism, leave_one_out((0,) * 20 + (1,) * 9 + (3,))))
-    30 persons against all but one with 3
+    30 records against all but one with 3
     """
     claim = claim if claim is not None else mechanism.claim
     best: DatasetPair | None = None

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError, finite_at_least
+from epsaudit.fresh import Dataset
+from epsaudit.global_generators import DatasetChangedError, Habits
 from epsaudit.neighbours import Adjacency, DatasetPair
 from epsaudit.outputs import Outputs, Raised, TimedOut, frozen, pack, pack_frozen
 from epsaudit.randomness import carries_a_generator
@@ -82,11 +84,13 @@ class FunctionMechanism:
     uses_rng: bool = True
     time_limit: float | None = None
     fresh_randomness: bool = False
+    draws_globally: bool = False
 
     @property
     def owns_randomness(self) -> bool:
-        """Whether it takes no rng, or carries a generator of its own beside it."""
-        return not self.uses_rng or carries_a_generator(self.function, 2 if self.one_by_one else 3)
+        """Whether it takes no rng and was not seen to do with the global generators, or carries one of its own."""
+        seen = self.uses_rng or self.draws_globally
+        return not seen or carries_a_generator(self.function, 2 if self.one_by_one else 3)
 
     @property
     def copies_repeat(self) -> bool:
@@ -105,12 +109,13 @@ class FunctionMechanism:
 
     @property
     def releases_the_interpreter(self) -> bool:
-        """Whether threads run it in parallel; false for a Python function called once a run."""
-        return not self.one_by_one
+        """Whether threads run it in parallel; false for a Python function called once a run, or global generators."""
+        return not self.one_by_one and not self.draws_globally
 
     def __call__(self, dataset: Any) -> OutputDistribution:
-        """Bind the function to a dataset."""
-        return self.distribution(self.function, dataset, self.uses_rng, self.time_limit)
+        """Bind the function to a dataset, of which every run sees what is given here; see `epsaudit.fresh`."""
+        habits = Habits(repeatable=self.reproducible)
+        return self.distribution(self.function, Dataset(dataset), self.uses_rng, self.time_limit, habits)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """Return the pairs given when the function was wrapped."""
@@ -207,9 +212,10 @@ def vectorized(
 @dataclass(frozen=True)
 class _FunctionDistribution:
     function: Callable[..., Any]
-    dataset: Any
+    dataset: Dataset
     uses_rng: bool
     time_limit: float | None = None
+    habits: Habits = field(default_factory=Habits, compare=False, repr=False)
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         raise AssertionError("a subclass samples")
@@ -223,22 +229,57 @@ class _OneByOne(_FunctionDistribution):
     def take_turns(
         self, other: _OneByOne, side: NDArray[np.int8], rng: np.random.Generator
     ) -> tuple[list[Any], list[Any]]:
-        """Call the function once for each coin, in their order: on this dataset for 0, on the other's for 1."""
-        calls = (self._call(rng), other._call(rng))
+        """Call the function once for each coin, in their order: on this dataset for 0, on the other's for 1.
+
+        Runs share a dataset for as long as they leave it alone, which is looked at after the first run, the second,
+        the next two, the next four and so on, and later at the end of every block.
+        """
         values: tuple[list[Any], list[Any]] = ([], [])
-        raised = False
+        coins, start = side.tolist(), 0
+        new = self.habits.draws_globally is None and not (self.dataset.constant and other.dataset.constant)
         with _alarm(self.time_limit):
-            for which in side.tolist():
-                try:
-                    value = calls[which]()
-                except (Exception, SystemExit) as error:
-                    value = Raised(type(error).__name__, "" if raised else _message(error))
-                    raised = True
-                values[which].append(value if type(value) is float else frozen(value))
+            while start < len(coins):
+                part = coins[start : 2 * start or 1] if new else coins
+                self._take_part(other, part, rng, values)
+                start += len(part)
         return values
 
-    def _call(self, rng: np.random.Generator) -> Callable[[], Any]:
-        arguments = (self.dataset, rng) if self.uses_rng else (self.dataset,)
+    def _take_part(
+        self, other: _OneByOne, coins: list[int], rng: np.random.Generator, values: tuple[list[Any], list[Any]]
+    ) -> None:
+        """Make runs between two looks at the datasets, or one with copies of its own for each run."""
+        sides = (self, other)
+        shared = [None if side.dataset.changes else side.dataset.shared() for side in sides]
+        calls = tuple(side._call(rng, data) for side, data in zip(sides, shared, strict=True))
+        raised = False
+        for which in coins:
+            try:
+                value = calls[which]()
+            except (Exception, SystemExit) as error:
+                value = Raised(type(error).__name__, "" if raised else _message(error))
+                raised = True
+            values[which].append(value if type(value) is float else frozen(value))
+        for which, (side, data) in enumerate(zip(sides, shared, strict=True)):
+            if data is not None and not side.dataset.intact(data) and coins.count(which) > 1:
+                side._refuse_if_late()
+                raise DatasetChangedError
+
+    def _refuse_if_late(self) -> None:
+        """A block that others have read from a changed dataset can be drawn again only if that repeats its noise."""
+        if not self.habits.repeatable:
+            raise AuditError(
+                "The function changed its dataset in some runs only, after others had left it alone, and owns its "
+                "randomness, so that those runs cannot be made again. Let it work on a copy of its dataset."
+            )
+
+    def _call(self, rng: np.random.Generator, data: Any) -> Callable[[], Any]:
+        """One run on ``data``, or on a copy of its own where runs change their dataset."""
+        if self.dataset.changes:
+            return lambda: self._with(self.dataset.copy(), rng)()
+        return self._with(data, rng)
+
+    def _with(self, data: Any, rng: np.random.Generator) -> Callable[[], Any]:
+        arguments = (data, rng) if self.uses_rng else (data,)
         if self.time_limit is None:
             return functools.partial(self.function, *arguments)
         return functools.partial(self._timed, arguments)
@@ -291,10 +332,14 @@ def _alarm(time_limit: float | None) -> Iterator[None]:
 
 
 class _Vectorized(_FunctionDistribution):
+    tossed = True
+
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Call the function once; a list or an array of objects is packed like single outputs."""
-        arguments = (self.dataset, size, rng) if self.uses_rng else (self.dataset, size)
-        outputs = self.function(*arguments)
+        data = self.dataset.copy()
+        outputs = self.function(data, size, rng) if self.uses_rng else self.function(data, size)
+        if self.habits.draws_globally is None:
+            self.dataset.intact(data)
         if isinstance(outputs, np.ndarray):
             return outputs
         try:

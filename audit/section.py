@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from epsaudit.certificates import certificate_from_json
-from epsaudit.chunks import Chunk, Tally
+from epsaudit.chunks import Chunk, Tallies, Tally
 from epsaudit.errors import AuditError
 from epsaudit.output_json import block_from_json, block_to_json
 from epsaudit.outputs import Outputs, are_objects
@@ -59,6 +59,7 @@ class Section:
         self._finished: dict[str, Any] | None = None
         self._done = bytearray()
         self._tally = np.zeros(6, dtype=np.int64)
+        self._tallies = Tallies()
 
     def trained(self, chunk: Chunk) -> tuple[Outputs, Outputs] | None:
         """See `Record`."""
@@ -126,6 +127,10 @@ class Section:
         """See `Record`."""
         return self._tally.copy()
 
+    def tallies(self) -> Tallies:
+        """See `Record`."""
+        return self._tallies
+
     def take_up(self, record: Mapping[str, Any], start: int, length: int) -> None:
         """Take up a record that stands at an offset of the file; raises one of `SENSELESS` for what is none."""
         if "training" in record:
@@ -140,6 +145,7 @@ class Section:
     def _add(self, index: int, tally: Tally) -> None:
         if type(index) is not int or not 0 <= index < MOST_CHUNKS or tally.shape != (6,) or self.counted(index):
             raise ValueError(index)
+        self._tallies.add(index, tally)
         self._done.extend(bytes(max(index + 1 - len(self._done), 0)))
         self._done[index] = 1
         self._tally += tally

@@ -35,7 +35,7 @@ from epsaudit.experiments.one_run_training import (
     training,
 )
 from epsaudit.mechanisms.additive import Gaussian
-from epsaudit.mechanisms.one_run import NoisyVectorSum, ResponsePerPerson
+from epsaudit.mechanisms.one_run import NoisyVectorSum, ResponsePerRecord
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.one_run import Threshold
 from epsaudit.one_run.planning import planned_guesses
@@ -136,12 +136,14 @@ def gaussian(mu: float, canaries: int, seeds: Sequence[int]) -> Iterator[dict[st
 
 
 def response(epsilon: float, canaries: int, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Yield median certified epsilons for randomised response: one run of ``canaries`` persons, or as many of one."""
-    people, person = ResponsePerPerson(epsilon, canaries), RandomisedResponse(epsilon)
+    """Yield median certified epsilons for randomised response: one run of ``canaries`` records, or as many runs."""
+    per_record, repeated = ResponsePerRecord(epsilon, canaries), RandomisedResponse(epsilon)
     claim = PureDP(epsilon)
     found = {
-        RESPONSE: [audit_one_run(people, guesses=Threshold(0.0), seed=seed).lower_bound for seed in seeds],
-        MANY_RESPONSE: [audit(person, claim=claim, trials=canaries, seed=seed, n_jobs=1).lower_bound for seed in seeds],
+        RESPONSE: [audit_one_run(per_record, guesses=Threshold(0.0), seed=seed).lower_bound for seed in seeds],
+        MANY_RESPONSE: [
+            audit(repeated, claim=claim, trials=canaries, seed=seed, n_jobs=1).lower_bound for seed in seeds
+        ],
     }
     yield from _rows("randomised response", found, canaries, epsilon)
 

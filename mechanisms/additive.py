@@ -41,7 +41,7 @@ class Laplace(_Additive):
     epsilon : float
         Privacy loss in nats, above 0.
     query : NumericQuery
-        What is asked; by default the number of persons.
+        What is asked; by default the number of records.
 
     Raises
     ------
@@ -137,7 +137,7 @@ class Gaussian(_Additive):
     epsilon, delta : float
         The approximate-DP claim to calibrate to: epsilon above 0 in nats, delta in (0, 1).
     query : NumericQuery
-        What is asked; by default the number of persons.
+        What is asked; by default the number of records.
 
     Raises
     ------

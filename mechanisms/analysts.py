@@ -20,7 +20,7 @@ from epsaudit.mechanisms.response import RandomisedResponse
 
 @dataclass(frozen=True)
 class _Menu:
-    """What the strategies share: a list of epsilons, cheapest first, to be spent on one person's yes or no."""
+    """What the strategies share: a list of epsilons, cheapest first, to be spent on one user's yes or no."""
 
     epsilons: tuple[float, ...]
     rounds: int = 6

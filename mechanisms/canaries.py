@@ -119,7 +119,7 @@ class ExampleCanaries:
         What it learns from, always in.
     examples : Records
         m examples with wrong targets; they may have parameters of their own, numbered from 0 to m - 1, as the rare
-        category or word that only one person uses has. Without, canaries drown in each other's gradients.
+        category or word that occurs in only one record has. Without, canaries drown in each other's gradients.
 
     Raises
     ------

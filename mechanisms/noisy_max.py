@@ -254,7 +254,7 @@ class GapMax(_Selection):
     epsilon : float
         Privacy loss in nats, above 0.
     utilities : Utilities
-        By default the votes for each of two candidates, one person joining or leaving.
+        By default the votes for each of two candidates, one voter joining or leaving.
     delta : float
         In (0, 1/2).
     gap_sensitivity : float

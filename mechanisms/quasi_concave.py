@@ -146,7 +146,7 @@ class Stage:
         return self.delta_test + (self.below.delta if isinstance(self.below, Stage) else 0.0)
 
     def distance(self, gap: NDArray[np.int64]) -> NDArray[np.int64]:
-        """d: how many persons the best block is away from not being the best, at least."""
+        """d: how many records the best block is away from not being the best, at least."""
         return np.maximum(0, (gap + 1) // 2 - 1)
 
     def log_pass(self, gap: NDArray[np.int64]) -> Floats:

@@ -50,7 +50,7 @@ class BitsLaw:
 
 @dataclass(frozen=True)
 class AnyValue(Adjacency):
-    """One person's value against any other: local DP.
+    """One user's value against any other: local DP.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class AnyValue(Adjacency):
     True
     """
 
-    description = "the value of the one person"
+    description = "the value of one user"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
         """See `Adjacency.holds`."""

@@ -56,7 +56,7 @@ class SearchLaw:
     candidates : int
         Between 1 and |Y|.
     tau : float
-        Threshold, in persons.
+        Threshold, in records.
     noise : LaplaceLaw or NormalLaw
         Added to each loss, independently, centred at 0.
 

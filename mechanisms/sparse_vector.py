@@ -220,7 +220,7 @@ def outcomes(queries: int, count: int | None) -> tuple[tuple[int, ...], ...]:
 
 
 class _SparseVector(Reference):
-    """What the family shares; every query has sensitivity 1, and one person may change all of them."""
+    """What the family shares; every query has sensitivity 1, and one record may change all of them."""
 
     epsilon: float
     count: int

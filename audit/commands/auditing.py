@@ -25,7 +25,7 @@ from epsaudit.auditor import LEAST_TRIALS
 from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.cluster import cluster
 from epsaudit.commands import AS_EXPECTED, INTERRUPTED, SURPRISED
-from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, finite_at_least, whole_at_least
 from epsaudit.external import command
 from epsaudit.extras import MissingExtraError, left_out, needs
 from epsaudit.libraries import library, matching
@@ -97,7 +97,7 @@ def add(commands: Any) -> None:
 def _audit(options: argparse.Namespace) -> int:
     given = options.trials if options.trials is not None else 100_000 if options.library else 1_000_000
     trials = whole_at_least(given, LEAST_TRIALS, "--trials")
-    confidence = fraction(options.confidence, "--confidence", open_below=True)
+    confidence = confidence_of(options.confidence, "--confidence")
     if options.seed is not None:
         entropy(options.seed)
     if options.jobs is not None and options.jobs == 0:

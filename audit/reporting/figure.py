@@ -1,6 +1,6 @@
 """Certified bounds against proven ones, with the exact value of each pair: all results, and a front page's.
 
-Results enter, a figure leaves; `epsaudit.reporting.style.render` makes files of it, equal for equal results.
+It is drawn from results; `epsaudit.reporting.style.render` writes it, as equal files for equal results.
 """
 
 from __future__ import annotations

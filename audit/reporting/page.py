@@ -1,7 +1,7 @@
-"""One HTML page that needs nothing else: a table that sorts and filters, and a card for every result.
+"""One self-contained HTML page: a table that sorts and filters, and a card for every result.
 
-Results enter, the text of a page leaves. Everything that comes from a result passes the template's escaping, and the
-page's content security policy allows no script, style or address but its own, by hash.
+It is rendered from results. Everything that comes from a result passes the template's escaping, and the page's content
+security policy allows no script, style or address but its own, by hash.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What every study writes (data.csv, data.json, figures as PNG and PDF, table.tex) or prints; and its command line.
 
-Rows and figures enter; files leave, whole or not at all, and the same for the same rows. What is not the same, time and
-machine, goes to provenance.json.
+Files are written whole or not at all, and the same for the same rows. What is not the same, time and machine, goes to
+provenance.json.
 """
 
 from __future__ import annotations

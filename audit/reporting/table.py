@@ -1,6 +1,6 @@
 """The main table: one row a mechanism and claim, for the terminal, as CSV, LaTeX and Markdown.
 
-Results enter; styled or plain text leaves.
+It is made from results, as styled or plain text.
 """
 
 from __future__ import annotations

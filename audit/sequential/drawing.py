@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from epsaudit.certificates import Counts
 from epsaudit.outputs import Outputs
-from epsaudit.sampling import Sides, draw_by_coins
+from epsaudit.sampling import Sides, changed, draw_by_coins
 from epsaudit.sequential import betting
 from epsaudit.witnesses import Witness
 
@@ -26,8 +26,11 @@ TALLY_OF_CODE = np.array([betting.CORRECT, betting.WRONG, betting.WRONG, betting
 
 def guessed_chunk(
     sides: Sides, witnesses: Sequence[Witness], size: int, seed: int, key: tuple[int, ...], keep: bool
-) -> tuple[Codes, tuple[Outputs | None, Outputs | None]]:
-    """Flip coins, draw, and guess; codes have shape (witnesses, size), one row even without a witness."""
+) -> tuple[Codes, tuple[Outputs | None, Outputs | None], tuple[bool, ...]]:
+    """Flip coins, draw, and guess; say whose dataset was changed.
+
+    Codes have shape (witnesses, size), one row even without a witness.
+    """
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
     side = rng.integers(0, 2, size, dtype=np.int8)
     codes = np.empty((max(len(witnesses), 1), size), dtype=np.int8)
@@ -41,7 +44,7 @@ def guessed_chunk(
             for guess, mask in enumerate(witness.guesses(outputs)):
                 if mask is not None:
                     codes[row, mine[mask]] = 2 * guess + which
-    return codes, drawn if keep else (None, None)
+    return codes, drawn if keep else (None, None), changed(sides)
 
 
 def tallies_of(codes: NDArray[np.int64]) -> betting.Floats:

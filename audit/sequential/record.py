@@ -108,6 +108,8 @@ class SequentialResult:
         Everything that was bet on, in order.
     seed : int
         Root of all random streams.
+    notes : tuple of str
+        As on `epsaudit.AuditResult`.
     """
 
     mechanism: str
@@ -122,6 +124,7 @@ class SequentialResult:
     exact: float | None
     seed: int
     reproducible: bool = True
+    notes: tuple[str, ...] = ()
     provenance: dict[str, str] = field(default_factory=dict, repr=False)
     seconds: float = field(default=math.nan, repr=False, compare=False)
 
@@ -244,7 +247,8 @@ class SequentialResult:
             f"  stopped    after {self.runs:,} of at most {self.trials:,} runs: {SENTENCES[self.stopped]}",
             f"  seed       {self.seed}" + ("" if self.reproducible else " (not reproducible from the seed)"),
         ]
-        return "\n".join(lines + ([] if self.violates_claim else [f"  reach      {self.describe_detectable()}"]))
+        lines += [] if self.violates_claim else [f"  reach      {self.describe_detectable()}"]
+        return "\n".join(lines + [f"  note       {note}" for note in self.notes])
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the same as ``print``, as a table."""
@@ -311,6 +315,7 @@ class SequentialResult:
             "verdict": self.verdict,
             "seed": self.seed,
             "reproducible": self.reproducible,
+            "notes": list(self.notes),
             "provenance": dict(self.provenance),
         }
 
@@ -342,6 +347,7 @@ class SequentialResult:
                 exact=None if data["exact"] is None else float(data["exact"]),
                 seed=int(data["seed"]),
                 reproducible=bool(data["reproducible"]),
+                notes=tuple(map(str, data.get("notes", ()))),
                 provenance={str(key): str(value) for key, value in data["provenance"].items()},
             )
         except (KeyError, TypeError, AttributeError) as error:

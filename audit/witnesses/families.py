@@ -1,7 +1,7 @@
 """Families that look at features which matter for some outputs only: combinations, structure, residues, float bits.
 
-Each lists its features, keeps the few that tell the sides apart in a quick test, and cuts those as the scalar families
-do. On outputs without such features they cost next to nothing.
+Each lists its features, keeps the few that tell the sides apart in a quick test, and fits scores of these
+as the scalar families do. On outputs without such features they cost next to nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from epsaudit.witnesses.structure import structure_of
 SURE = 6.0
 """Standard deviations of chance beyond which a feature is taken to tell something."""
 MODULI = (2, 3, 4, 5, 7, 8, 10, 16, 100)
+"""Small moduli, and those of binary and decimal grids, on which rounded outputs fall. Set by hand in the first
+round; no measurement is recorded."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Combinations:
     Parameters
     ----------
     most : int
-        How many features of each kind, of two coordinates and of all, are cut: those with the greatest evidence.
+        How many features of each kind, of two coordinates and of all, are kept: those with the greatest evidence.
     """
 
     most: int = 3
@@ -57,7 +59,7 @@ class Structure:
     Parameters
     ----------
     most : int
-        How many features are cut.
+        How many features are kept.
     """
 
     most: int = 6
@@ -77,7 +79,7 @@ class Residues:
     Parameters
     ----------
     most : int
-        How many remainders are cut.
+        How many remainders are kept.
     """
 
     most: int = 2

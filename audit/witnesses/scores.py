@@ -1,4 +1,4 @@
-"""Scores: one number an output, larger where x is likelier; the candidates from which events are cut.
+"""Scores: one number an output, larger where x is likelier; events are its tails.
 
 A family is fitted on training outputs of both datasets and gives scores; `epsaudit.witnesses.selection` cuts them at
 thresholds. A new kind of witness is a new family here: nothing else needs to know it.
@@ -25,10 +25,12 @@ from epsaudit.witnesses.structure import At, Contains
 
 Floats = NDArray[np.float64]
 BITS_PER_SPLIT = 8.0
-"""Evidence that a tree wants before it cuts a feature once more: fewer, and it cuts at noise."""
+"""Evidence that a tree needs before it splits a feature once more: with less it splits at noise."""
 CELLS = 96
 """Intervals along which a curve is followed."""
 LEAST_FOR_A_CURVE = 200
+"""Outputs of either side from which a smoothed ratio of densities is fitted. Set by hand in the first round; no
+measurement is recorded."""
 MOST_LEVELS = 4096
 """Different numbers between which a tree may split."""
 TELLING = 6
@@ -178,7 +180,7 @@ class LikelihoodRatio:
     """Estimate the likelihood ratio: by counting on repeated outputs, by a tree and a curve on the other numbers.
 
     Its events are sets of atoms and unions of intervals. The tree is scikit-learn's, grown on one feature; the curve,
-    which outputs that are single numbers have, cuts few intervals at noise.
+    which outputs that are single numbers have, has few intervals split at noise.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, black_box
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
 
 PAIRS = [DatasetPair(0, 1)]
 
@@ -26,9 +26,13 @@ class Pool:
 def test_a_pool_of_noise_is_no_leak(run, size):
     # with all runs on x of a chunk before those on x', the sequential audit refuted two of the three
     mechanism = black_box(Pool(size), claim=PureDP(0.1), pairs=PAIRS, name="pool")
-    result = run(mechanism, trials=40_000, confidence=0.9999, seed=1, n_jobs=1)
-    assert result.lower_bound == 0.0
-    assert not result.violates_claim
+    try:
+        result = run(mechanism, trials=40_000, confidence=0.9999, seed=1, n_jobs=1)
+    except AuditError as error:  # what lasts from run to run is seen, and nothing is certified
+        assert "depend on one another" in str(error)
+    else:
+        assert result.lower_bound == 0.0
+        assert not result.violates_claim
 
 
 @pytest.mark.parametrize("run", [audit, audit_sequentially])

@@ -208,7 +208,7 @@ class TestCanaries:
             ExampleCanaries(learner, leanings(), leanings().take(np.zeros(944, dtype=bool)))
 
 
-class TestBrokenTwins:
+class TestIncorrectVariants:
     parameters = {"loss": "logistic", "steps": 200, "rate": 0.05, "noise_multiplier": 2.0}
 
     @pytest.mark.parametrize("seed", [0, 1])

@@ -1,4 +1,4 @@
-"""Counts with proportional noise: the law and its loss against direct integration, and what rho-zCDP promises."""
+"""Counts with proportional noise: the law and its loss against direct integration, and what rho-zCDP implies."""
 
 import itertools
 import math

@@ -56,7 +56,7 @@ def test_an_unknown_key_is_impossible():
     assert np.isneginf(law.log_density(outputs)).tolist() == [True, False]
 
 
-def test_an_audit_sees_the_key_in_the_twin_and_no_more_than_delta_in_the_mechanism():
+def test_an_audit_sees_the_key_in_the_variant_and_no_more_than_delta_in_the_mechanism():
     """At 99.9 % each; the incorrect variant shows the key always."""
     variant, sound = HistogramWithoutThreshold(1.0, 0.01), StableHistogram(1.0, 0.01)
     result = audit(variant, trials=10_000, confidence=0.999, seed=3)

@@ -73,7 +73,7 @@ def test_neighbours_respect_the_claim(counts, joining):
     assert exact.delta(law_prime, law, 4.0) <= 0.01
 
 
-def test_the_untested_twin_breaks_the_claim_where_the_sound_one_keeps_it():
+def test_the_untested_variant_breaks_the_claim_where_the_sound_one_keeps_it():
     entry = next(entry for entry in entries() if isinstance(entry.mechanism, InteriorPointUntested))
     (pair,), variant = entry.pairs, entry.mechanism
     sound = InteriorPoint(variant.query, variant.epsilon, variant.delta, variant.beta)

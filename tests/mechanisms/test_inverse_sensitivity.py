@@ -76,7 +76,7 @@ def test_every_claim_holds_on_all_neighbours(selector):
     assert all(value <= claim.parameter + 1e-12 for claim, value in worst.items())
 
 
-def test_the_twin_without_factor_two_breaks_its_claim():
+def test_the_variant_without_factor_two_breaks_its_claim():
     mechanism = InverseSensitivity(1.0, MedianLosses(tuple(range(32))), ExponentialWithoutFactorTwo)
     pair = mechanism.worst_pairs()[0]
     assert exact.exact_parameter(mechanism.claim, mechanism(pair.x), mechanism(pair.x_prime)) > 1.8
@@ -100,7 +100,7 @@ def outside(mechanism, dataset, beta):
 
 @pytest.mark.parametrize("beta", [0.5, 0.05])
 def test_theorem_4_holds_exactly_and_by_coverage(beta):
-    """One-sided Clopper-Pearson limits at 1e-6 an assertion: the false-alarm chance; the variant aims one step beside."""
+    """One-sided Clopper-Pearson limits at 1e-6 an assertion: the false-alarm chance; the variant aims one step off."""
     mechanism = InverseSensitivity(2.0, MedianLosses(tuple(range(64))), ExponentialMechanism)
     rng = np.random.default_rng(3)
     for spread in (1.0, 8.0, 30.0):
@@ -134,7 +134,7 @@ def test_draws_follow_the_law(selector, fit):
     assert fit(Coded, coded) < 1e-6
 
 
-def test_an_audit_sees_the_twin_and_not_the_mechanism():
+def test_an_audit_sees_the_variant_and_not_the_mechanism():
     """At 99.9 % each; the incorrect variant's exact epsilon is 1.83."""
     query = MedianLosses(tuple(range(32)))
     sound, variant = (InverseSensitivity(1.0, query, s) for s in (ExponentialMechanism, ExponentialWithoutFactorTwo))

@@ -81,7 +81,7 @@ def test_draws_run_the_algorithm(kind, fit):
 
 
 @pytest.mark.parametrize(("utilities", "s"), [(MonotoneVoteCounts(CANDIDATES), 1.0), (VoteCounts(CANDIDATES), 2.0)])
-def test_gap_max_holds_on_all_small_elections_and_its_twin_does_not(utilities, s):
+def test_gap_max_holds_on_all_small_elections_and_its_variant_does_not(utilities, s):
     elections = [e for n in range(7) for e in itertools.combinations_with_replacement(CANDIDATES, n)]
     pairs = [pair for pair in itertools.combinations(elections, 2) if utilities.adjacency.holds(*pair)]
     worst = {}

@@ -1,4 +1,4 @@
-"""Private ratios: densities against quadrature, mixtures against their sums, bounds against enumeration, both variants."""
+"""Private ratios: densities against quadrature, mixtures against their sums, bounds against enumeration, variants."""
 
 import itertools
 import math
@@ -78,9 +78,9 @@ def test_the_merged_mixture_is_the_sum_over_the_noise(mechanism):
 
 def test_the_bound_is_the_greatest_local_sensitivity_within_the_margins():
     mechanism = BoundedRatio(2.0, 0.05, 0.5)
-    for ones, persons in itertools.product(range(-4, 40, 3), range(10, 40, 3)):
-        bound = mechanism.bound(np.array([float(ones)]), np.array([float(persons)]))[0]
-        low, high = persons - mechanism.margin, persons + mechanism.margin
+    for ones, records in itertools.product(range(-4, 40, 3), range(10, 40, 3)):
+        bound = mechanism.bound(np.array([float(ones)]), np.array([float(records)]))[0]
+        low, high = records - mechanism.margin, records + mechanism.margin
         if low <= 1:
             assert math.isnan(bound)
             continue

@@ -91,7 +91,7 @@ def test_mode_of_any_keys_and_of_nobody():
 
 
 def test_mixture_law_draws_and_densities_agree():
-    """A binomial and a normal deviate of 5 standard errors: a false alarm in 10^6; the untested variant never refuses."""
+    """A binomial and a normal deviate of 5 standard errors: a false alarm in 10^6; the variant never refuses."""
     mechanism = ProposeTestRelease(StableMedian(), 0.5, 1e-3, bound=1.0)
     law = mechanism(mechanism.worst_pairs()[0].x)
     draws = law.sample(200_000, np.random.default_rng(2))
