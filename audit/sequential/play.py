@@ -36,7 +36,7 @@ from epsaudit.mechanism import Mechanism, Outputs
 from epsaudit.neighbours import DatasetPair, shorten
 from epsaudit.parallel import jobs_allowed, jobs_to_use
 from epsaudit.provenance import provenance
-from epsaudit.sampling import Progress, ProgressCallback, Sides, entropy, learn, notes_on
+from epsaudit.sampling import Progress, ProgressCallback, Sides, draw_by_coins, entropy, learn, notes_on
 from epsaudit.sequential import betting
 from epsaudit.sequential.accounts import Accounts
 from epsaudit.sequential.drawing import STREAM, TALLY_OF_CODE, Codes, counts_of, judged_chunk, tallies_of
@@ -48,6 +48,8 @@ STRATEGIES = 2
 ENOUGH_FAILURES = 1_000
 """Runs after which a mechanism that only ever raised the same exception is given up."""
 FIRST_ROUND = 24
+LEAST_TO_TRUST = 512
+"""Runs with which one draw for a whole call shows at the level of `epsaudit.dependence`; asked for beyond the budget."""
 MOST_REMEMBERED = 100_000
 """Runs of a pair whose outputs are kept to learn from."""
 
@@ -136,7 +138,7 @@ def audit_sequentially(
     stopped = game.play(until, progress, mechanism.name)
     refuse_if_all_failed(mechanism.name, game.remembered())
     for table in game.tables:
-        table.refuse_if_dependent(constants)
+        table.refuse_if_dependent(constants, seed)
     table = game.last
     return SequentialResult(
         mechanism=mechanism.name,
@@ -183,7 +185,7 @@ class _Table:
                 memory.append(some)
                 self.remembered += len(some)
 
-    def refuse_if_dependent(self, constants: Constants) -> None:
+    def refuse_if_dependent(self, constants: Constants, seed: int) -> None:
         """Raise `AuditError` if what is remembered shows that runs depend on one another.
 
         The audit may stop after any chunk, depending on what it saw: that after the k-th has a share 1 / (k (k + 1)).
@@ -192,9 +194,20 @@ class _Table:
             return
         for memory, side in zip(self.outputs, ("x", "x'"), strict=True):
             chunks = len(memory)
-            level = LEVEL / (4 * chunks * (chunks + 1))
+            level = LEVEL / (8 * chunks * (chunks + 1))
             refuse(dependence_of_outputs(joined(memory), ([len(block) for block in memory],), level), side)
+        if any(getattr(side, "tossed", False) for side in self.sides) and self.remembered < LEAST_TO_TRUST:
+            self._refuse_if_calls_depend(seed)
         constants.look(self.sides, (joined(self.outputs[0]), joined(self.outputs[1])))
+
+    def _refuse_if_calls_depend(self, seed: int) -> None:
+        """Ask again what makes many outputs a call: the few calls of an audit that ended early show too little."""
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, 0, 0, 0, 1)))
+        coins = np.tile(np.array([0, 1], np.int8), LEAST_TO_TRUST // 8)
+        calls = [draw_by_coins(self.sides, coins, rng) for _ in range(4)]
+        for outputs, name in zip(zip(*calls, strict=True), ("x", "x'"), strict=True):
+            sizes = [len(one) for one in outputs if one is not None]
+            refuse(dependence_of_outputs(joined(outputs), (sizes,), LEVEL / 8), name)
 
     def learn(self, families: Sequence[Family], claim: Claim, alpha: float) -> None:
         """Plan the next round from everything remembered, if there is anything new."""
