@@ -48,8 +48,9 @@ STRATEGIES = 2
 ENOUGH_FAILURES = 1_000
 """Runs after which a mechanism that only ever raised the same exception is given up."""
 FIRST_ROUND = 24
-LEAST_TO_TRUST = 512
-"""Runs with which one draw for a whole call shows at the level of `epsaudit.dependence`; asked for beyond the budget."""
+LEAST_TO_TRUST, ENOUGH_TO_TRUST = 1 << 10, 1 << 12
+"""Runs, beyond the budget, that show whether outputs depend on their call, where an audit refutes with few calls."""
+CALLS_TO_TRUST = 16
 MOST_REMEMBERED = 100_000
 """Runs of a pair whose outputs are kept to learn from."""
 
@@ -138,7 +139,7 @@ def audit_sequentially(
     stopped = game.play(until, progress, mechanism.name)
     refuse_if_all_failed(mechanism.name, game.remembered())
     for table in game.tables:
-        table.refuse_if_dependent(constants, seed)
+        table.refuse_if_dependent(constants, seed, refuted=stopped == "refuted")
     table = game.last
     return SequentialResult(
         mechanism=mechanism.name,
@@ -185,7 +186,7 @@ class _Table:
                 memory.append(some)
                 self.remembered += len(some)
 
-    def refuse_if_dependent(self, constants: Constants, seed: int) -> None:
+    def refuse_if_dependent(self, constants: Constants, seed: int, refuted: bool) -> None:
         """Raise `AuditError` if what is remembered shows that runs depend on one another.
 
         The audit may stop after any chunk, depending on what it saw: that after the k-th has a share 1 / (k (k + 1)).
@@ -196,15 +197,17 @@ class _Table:
             chunks = len(memory)
             level = LEVEL / (8 * chunks * (chunks + 1))
             refuse(dependence_of_outputs(joined(memory), ([len(block) for block in memory],), level), side)
-        if any(getattr(side, "tossed", False) for side in self.sides) and self.remembered < LEAST_TO_TRUST:
+        tossed = any(getattr(side, "tossed", False) for side in self.sides)
+        if refuted and tossed and self.remembered < ENOUGH_TO_TRUST:
             self._refuse_if_calls_depend(seed)
         constants.look(self.sides, (joined(self.outputs[0]), joined(self.outputs[1])))
 
     def _refuse_if_calls_depend(self, seed: int) -> None:
         """Ask again what makes many outputs a call: the few calls of an audit that ended early show too little."""
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, 0, 0, 0, 1)))
-        coins = np.tile(np.array([0, 1], np.int8), LEAST_TO_TRUST // 8)
-        calls = [draw_by_coins(self.sides, coins, rng) for _ in range(4)]
+        size = max(self.remembered, LEAST_TO_TRUST) // (2 * CALLS_TO_TRUST)
+        coins = np.repeat(np.array([0, 1], np.int8), size)
+        calls = [draw_by_coins(self.sides, coins, rng) for _ in range(CALLS_TO_TRUST)]
         for outputs, name in zip(zip(*calls, strict=True), ("x", "x'"), strict=True):
             sizes = [len(one) for one in outputs if one is not None]
             refuse(dependence_of_outputs(joined(outputs), (sizes,), LEVEL / 8), name)
