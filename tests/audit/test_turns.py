@@ -26,14 +26,16 @@ class Pool:
 def test_a_pool_of_noise_is_no_leak_but_a_dependence(run, size):
     # with all runs on x of a chunk before those on x', the sequential audit refuted two of the three
     mechanism = black_box(Pool(size), claim=PureDP(0.1), pairs=PAIRS, name="pool")
-    with pytest.raises(AuditError, match="depend on one another"):  # what lasts from run to run is seen
+    with pytest.raises(AuditError, match="depend on one another"):
         run(mechanism, trials=40_000, confidence=0.9999, seed=1, n_jobs=1)
 
 
-def test_a_pool_that_lasts_for_half_of_the_audit_is_no_leak():
-    mechanism = black_box(Pool(20_000), claim=PureDP(0.1), pairs=PAIRS, name="pool")
-    result = audit(mechanism, trials=40_000, confidence=0.9999, seed=1, n_jobs=1)
-    assert not result.violates_claim
+@pytest.mark.parametrize("run", [audit, audit_sequentially])
+def test_turns_alone_keep_a_pool_from_being_a_leak(run, monkeypatch):
+    for module in ("epsaudit.sampling", "epsaudit.sequential.auditing"):
+        monkeypatch.setattr(f"{module}.refuse", lambda finding, side: None)
+    result = run(black_box(Pool(1000), claim=PureDP(0.1)), PAIRS, trials=40_000, confidence=0.9999, seed=1, n_jobs=1)
+    assert result.lower_bound == 0.0
 
 
 @pytest.mark.parametrize("run", [audit, audit_sequentially])
