@@ -473,6 +473,16 @@ class TestWhatNoSequentialAuditCanHaveGiven:
         assert any(sentence in difference for difference in recompute(changed).differences)
 
 
+def sides(play, right, mistaken, correct, wrong):
+    """How often either event was seen on one dataset, if two share all guesses evenly."""
+    events = play["counts"]["events"]
+    odd = events == 2 and right == "guess_x"
+    return {
+        name: 0 if play["witness"][name] is None else (number + odd) // events
+        for name, number in ((right, correct), (mistaken, wrong))
+    }
+
+
 def halved(round_, place):
     """Two rounds, cut at one of the moments at which a round was looked at, with counts that fit."""
     marks = [play["marks"] for play in round_["plays"]]
@@ -483,9 +493,11 @@ def halved(round_, place):
             before = [0, 0, 0] if start is None else seen[start]
             cut = [[after - then for after, then in zip(mark, before, strict=True)] for mark in seen[chosen]]
             runs, correct, wrong = cut[-1]
-            counts = {"runs_x": runs - runs // 2, "runs_x_prime": runs // 2, "guess_x_on_x": correct,
-                      "guess_x_on_x_prime": wrong, "guess_x_prime_on_x": 0, "guess_x_prime_on_x_prime": 0,
-                      "events": play["counts"]["events"]}  # fmt: skip
+            on_x = sides(play, "guess_x", "guess_x_prime", correct, wrong)
+            on_x_prime = sides(play, "guess_x_prime", "guess_x", correct, wrong)
+            counts = {"runs_x": runs - runs // 2, "runs_x_prime": runs // 2, "events": play["counts"]["events"]}
+            counts |= {f"{name}_on_x": seen for name, seen in on_x.items()}
+            counts |= {f"{name}_on_x_prime": seen for name, seen in on_x_prime.items()}
             plays.append({**play, "marks": cut, "counts": counts})
         parts.append({"pair": round_["pair"], "looked": 0, "plays": plays})
     return parts
