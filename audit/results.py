@@ -22,6 +22,7 @@ from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
 from epsaudit.provenance import execution
 from epsaudit.registry import Expected
+from epsaudit.reporting import notebook
 from epsaudit.reporting.numbers import lower, percent
 from epsaudit.witnesses import Witness, witness_from_json
 
@@ -168,6 +169,10 @@ class AuditResult:
         ]
         notes = [*self.notes, *([self.limits] if self.limits else [])]
         return "\n".join(lines + [f"  note       {note}" for note in notes])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the same as ``print``, as a table."""
+        return notebook.render(str(self), self.verdict)
 
     def describe_counts(self) -> str:
         """Write the counts as a person would check them."""
