@@ -34,7 +34,7 @@ COPIES = 24
 """Copies that are asked: a cached answer of randomised response at epsilon 1 escapes 24 with probability 0.0005."""
 
 REPEATS = 8
-"""Runs on each dataset that must all give one output before it is taken for deterministic."""
+"""Seeds, on each dataset, for which a function must give the same output twice: 32 runs in all."""
 STREAM = 5
 """First spawn key of the streams used here; see `epsaudit.chunks.STAGES` for the others."""
 
