@@ -114,7 +114,7 @@ class MembershipGame(Certificate):
     With r guesses in N runs, v of them correct, (epsilon, 0)-DP makes v stochastically at most Binomial(r, q),
     q = e^epsilon / (1 + e^epsilon), given r. With delta > 0 and m events a guess is correct with probability at
     most q + pi (1 - q), pi = m delta / (2 s), where s is the probability of guessing: a small share of the error
-    goes to a lower limit on s. See DESIGN.md section 4.
+    goes to a lower limit on s. Proofs: docs/explanation/theory.md#membership-game.
 
     Parameters
     ----------

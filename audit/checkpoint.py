@@ -29,6 +29,7 @@ except ImportError:  # not POSIX: nothing keeps two audits from sharing a file
     fcntl = None  # type: ignore[assignment]
 
 FORMAT = 1
+"""Version of the file's format, which is written in its first line."""
 SYNC_SHARE = 100
 """Waiting for the disk takes at most this part of the time; a kill loses nothing of what is not yet on it."""
 

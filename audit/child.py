@@ -25,6 +25,8 @@ from typing import IO, Generic, NoReturn, TypeVar
 from epsaudit.errors import AuditError
 
 PIECE = 1 << 18
+"""Bytes read or written at a time, a quarter of a MiB, so that a slow child never blocks the rest. Set by hand in
+the first round; no measurement is recorded."""
 LONGEST_LINE = 1 << 24
 """Bytes without a newline that are taken for garbage."""
 

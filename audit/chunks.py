@@ -22,6 +22,7 @@ CHUNKS = 256
 """About so many chunks a stage, unless they would be too small or too large."""
 
 LARGEST_CHUNK = 1 << 20
+"""Runs of one chunk at most: a million doubles are 8 MiB, which bounds the memory of a worker."""
 
 Stage = Literal["training", "certification", "validation"]
 STAGES: dict[Stage, int] = {"training": 0, "certification": 1, "validation": 3}
@@ -73,7 +74,8 @@ class Tallies:
 
     def rows(self) -> Tally:
         """Return the tallies of all that have runs, in their order, shape (at most 512, 6)."""
-        return self._rows[self._rows[:, :2].sum(axis=1) > 0]
+        some: Tally = self._rows[self._rows[:, :2].sum(axis=1) > 0]
+        return some
 
 
 class Record(Protocol):

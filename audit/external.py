@@ -65,10 +65,12 @@ from epsaudit.output_json import from_json
 from epsaudit.outputs import Outputs, pack_frozen
 
 PROTOCOL = 1
+"""Version of the protocol, which the program's first line names."""
 SEEDS = 1 << 53
 """Seeds are below this, so that languages whose numbers are doubles read them exactly."""
 
 LARGEST_BLOCK = 1 << 31
+"""Bytes of one .npy block at most: a greater number is taken for garbage, not for memory to reserve."""
 PLAIN = (int, float, str, bool, type(None))
 
 

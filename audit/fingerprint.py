@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 DEEPEST = 8
+"""Levels of nested attributes that a fingerprint follows; what lies deeper counts by its type. Set by hand in the
+first round; no measurement is recorded."""
 PLAIN = (str, bytes, bool, int, float, complex, type(None))
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 SKIPPED = ("__weakref__", "__dict__", "__doc__", "__module__")

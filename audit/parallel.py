@@ -30,6 +30,7 @@ LEAST_CHUNK, LEAST_SLOW_CHUNK = 1 << 12, 1 << 6
 """Fewest runs in a chunk: of numpy code, and of a mechanism that is called once a run and may take seconds each."""
 
 WATCH_SECONDS = 0.5
+"""Seconds between two looks at whether the parent still lives; a worker outlives it by no more."""
 
 PROMISE = "or promise fresh_randomness=True if it draws from the operating system (secrets, SystemRandom)."
 

@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from epsaudit.sequential import SequentialResult
 
 RUNS = 100_000
+"""Runs of one check unless somebody says otherwise: about a second for functions of numbers."""
 FALSE_ALARM = 1e-6
+"""A thousand such tests a day fail once in three years, if all mechanisms are right."""
 LEAST_FALSE_ALARM = 1e-15
 """Of one check: 1 minus less is hardly told from 1 in floating point."""
 PROPERTY = "privacy_audit"
 WIDTH = 80
+"""Columns of a failure's text: those of an old terminal, which fit everywhere."""
 OPTIONS = {
     "runs": f"most runs of a mechanism in one check (default {RUNS:,})",
     "seconds": "most seconds for one check (default: no limit)",

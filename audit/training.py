@@ -33,14 +33,23 @@ from epsaudit.witnesses import (
 )
 
 MOST_TRAINING_RUNS = 400_000
+"""Runs that choose, at most: their outputs are kept in memory. Set by hand in the first round; no measurement is
+recorded."""
 MOST_VALIDATION_RUNS = 4_000_000
+"""Runs that validate, at most. Set by hand in the first round; no measurement is recorded."""
 LEAST_TO_VALIDATE = 100_000
+"""Runs in all from which validation is worth its fifth. Set by hand in the first round; no measurement is
+recorded."""
 MOST_OBJECTS = 16_000
 """Outputs of each side that are used if they are Python objects: a hundred times slower to read than numbers."""
 MOST_TO_LEARN_FROM = 200_000
 """Fresh outputs of each side that learnt scores are fitted on again."""
 SHARE_TO_LEARN_FROM = 0.4
+"""Share of the validation's outputs on which learnt scores are fitted again. Set by hand in the first round; no
+measurement is recorded."""
 QUARTER = 4
+"""Successive halving keeps one pair in so many each round; so few pairs or fewer skip it. Set by hand in the first
+round; no measurement is recorded."""
 WORTH_VALIDATING = 1.03
 """How many times the best pair's predicted bound the optimistic bound of another must be for both to be validated."""
 

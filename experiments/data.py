@@ -15,6 +15,8 @@ from collections.abc import Hashable, Iterable
 from functools import cache
 from typing import NamedTuple
 
+from epsaudit.extras import needs
+
 PARTIES = (
     "strong Democrat",
     "weak Democrat",
@@ -81,7 +83,8 @@ def anes96() -> tuple[Voter, ...]:
     >>> len(anes96()), anes96()[0].vote, anes96()[0].party
     (944, 'Dole', 'strong Republican')
     """
-    from statsmodels.datasets import anes96 as survey
+    with needs("studies"):
+        from statsmodels.datasets import anes96 as survey
 
     columns = ["vote", "PID", "selfLR", "ClinLR", "DoleLR", "age", "educ", "income", "TVnews", "popul"]
     rows = survey.load_pandas().data[columns].astype(int)
@@ -108,7 +111,8 @@ def fair() -> tuple[Wife, ...]:
     >>> len(fair()), max(fair())
     (6366, Wife(affairs=57.6, rating_of_marriage=5, age=22.0, years_married=2.5, children=1.0, ...))
     """
-    from statsmodels.datasets import fair as survey
+    with needs("studies"):
+        from statsmodels.datasets import fair as survey
 
     rows = survey.load_pandas().data
     rows["affairs"] = rows["affairs"].round(4)
@@ -135,7 +139,8 @@ def modechoice() -> tuple[Traveller, ...]:
     >>> len(modechoice()), modechoice()[0]
     (210, Traveller(mode='car', income=35, party_size=1))
     """
-    from statsmodels.datasets import modechoice as survey
+    with needs("studies"):
+        from statsmodels.datasets import modechoice as survey
 
     rows = survey.load_pandas().data
     chosen = rows.loc[rows["choice"] == 1.0, ["mode", "hinc", "psize"]].astype(int)

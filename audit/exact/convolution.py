@@ -26,6 +26,7 @@ LEAST_DELTA = 1e-9
 MOST_CELLS = 1 << 21
 """Grid steps of the whole, at most."""
 _MOST_PRODUCTS = 1 << 23
+"""Products of atoms that are made exactly before a grid takes over: arrays of 64 MiB."""
 _TAIL = 1e-17  # where the grid ends for losses without bound
 _ON_GRID = 1e-9  # losses so close to the grid, in steps, are on it
 _FLAT = 1e-11  # panels of one loss

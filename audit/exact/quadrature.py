@@ -27,7 +27,10 @@ DOUBLINGS = 80
 
 _END = 1e-11  # how far inside its panel, as a share of the width, the limit at an end is taken
 _LEVELS = 60
+"""Halvings of a panel: beyond 60 its ends are neighbouring floats."""
 _MOST_PANELS = 40_000
+"""Panels that are refined at once before the quadrature gives up: 16 points and two laws each, some 11 MB. Set by hand
+in the first round; no measurement is recorded."""
 
 
 @dataclass(frozen=True)

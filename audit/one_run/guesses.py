@@ -27,8 +27,8 @@ PAID_FRACTIONS = (1.0, 0.25, 0.05, 0.01)
 class GuessRule(ABC):
     """How many canaries are guessed in and out; a frozen dataclass, fixed before the run.
 
-    Canaries come to `count` in an order that no coin decided (`epsaudit.one_run.play.places`), so a rule may use
-    places.
+    Canaries come to `count` in a random order that no coin decided (`epsaudit.one_run.play.places`), so a rule may
+    use places.
     """
 
     name: ClassVar[str]

@@ -17,7 +17,7 @@ from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
 from epsaudit.reporting.escaping import latex
 from epsaudit.reporting.numbers import SYMBOLS, lower, percent
-from epsaudit.reporting.page import kind_of
+from epsaudit.reporting.table import kind_of
 from epsaudit.results import AuditResult
 from epsaudit.witnesses.models import Additive, Tree
 

@@ -19,7 +19,9 @@ from epsaudit.reporting.numbers import lower
 from epsaudit.sampling import Progress as Step
 
 LOG_SECONDS = 30.0
+"""Seconds between two lines of a log: 120 an hour."""
 DRAW_SECONDS = 0.2
+"""Seconds between two drawings of the bar: five a second look like motion."""
 
 
 class Pace:

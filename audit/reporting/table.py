@@ -19,6 +19,14 @@ from epsaudit.results import AuditResult
 CSV_FIELDS = """mechanism claim parameter proven exact lower_bound epsilon_lower delta_lower confidence trials
     training_runs certificate witness pair verdict expected seed reproducible""".split()  # noqa: SIM905  # a table
 
+KINDS = {
+    "PureDP": "pure DP",
+    "ApproxDP": "approximate DP",
+    "ZCDP": "zCDP",
+    "RenyiDP": "Rényi DP",
+    "GaussianDP": "Gaussian DP",
+}
+
 
 def render(results: Sequence[AuditResult], width: int = 80) -> Text:
     """Lay out the terminal table: a line of numbers for each result, and its witness event below.
@@ -56,6 +64,12 @@ def _cells(result: AuditResult) -> list[str]:
         count(result.trials),
         result.verdict + (" (!)" if result.surprising else ""),
     ]
+
+
+def kind_of(result: AuditResult) -> str:
+    """Name the privacy definition of a result's claim."""
+    name = type(result.claim).__name__
+    return KINDS.get(name, name)
 
 
 def caption(results: Sequence[AuditResult], family_confidence: float) -> str:

@@ -30,27 +30,29 @@ from epsaudit.auditor import (
 from epsaudit.claims import Claim
 from epsaudit.dependence import LEVEL, dependence_of_outputs, refuse
 from epsaudit.determinism import Constants, with_known_randomness
-from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, finite_at_least, whole_at_least
 from epsaudit.failures import refuse_if_all_failed
 from epsaudit.mechanism import Mechanism
 from epsaudit.neighbours import DatasetPair, shorten
 from epsaudit.outputs import Outputs, alike, join
 from epsaudit.parallel import jobs_allowed, jobs_to_use
 from epsaudit.provenance import provenance
-from epsaudit.sampling import Progress, ProgressCallback, Sides, entropy, learn, notes_on
+from epsaudit.sampling import Progress, ProgressCallback, Sides, draw_by_coins, entropy, learn, notes_on
 from epsaudit.sequential import betting
 from epsaudit.sequential.accounts import Accounts
 from epsaudit.sequential.drawing import STREAM, TALLY_OF_CODE, Codes, counts_of, guessed_chunk, tallies_of
 from epsaudit.sequential.learning import Plans, no_bet, plans
 from epsaudit.sequential.record import Round, SequentialResult, Stopped, StrategyRecord
+from epsaudit.sequential.schedule import STRATEGIES, chunk_sizes, looked_at_each, remembered, round_sizes
+from epsaudit.sequential.schedule import looks as moments_of
 from epsaudit.witnesses import Family, Witness
 
-STRATEGIES = 2
 ENOUGH_FAILURES = 1_000
 """Runs after which a mechanism that only ever raised the same exception is given up."""
-FIRST_ROUND = 24
-MOST_REMEMBERED = 100_000
-"""Runs of a pair whose outputs are kept to learn from."""
+LEAST_TO_TRUST, ENOUGH_TO_TRUST = 1 << 10, 1 << 12
+"""Runs, beyond the budget, that show whether outputs depend on their call, where an audit refutes with few calls."""
+CALLS_TO_TRUST = 16
+"""Calls that these runs are made in. Set by hand; no measurement is recorded."""
 
 
 def audit_sequentially(
@@ -86,7 +88,7 @@ def audit_sequentially(
         Stop, too, when the running bound is within this distance of the claim: the claim is nearly attained, and
         more runs would show little.
     confidence : float
-        Probability that the running bound never exceeds the truth, in (0, 1); 1 - 1e-6 for a regression test.
+        Probability that the running bound never exceeds the truth, in [0.5, 1); 1 - 1e-6 for a regression test.
 
     Returns
     -------
@@ -111,9 +113,9 @@ def audit_sequentially(
     """
     started = time.perf_counter()
     claim = checked_claim(mechanism, claim)
-    _refuse_if_irrefutable(claim)
+    refuse_if_irrefutable(claim)
     trials = whole_at_least(trials, LEAST_TRIALS, "trials")
-    confidence = fraction(confidence, "confidence", open_below=True)
+    confidence = confidence_of(confidence)
     until = started + finite_at_least(seconds, 0.0, "seconds") if seconds is not None else math.inf
     distance = finite_at_least(near, 0.0, "near") if near is not None else None
     seed = entropy(seed)
@@ -137,7 +139,7 @@ def audit_sequentially(
     stopped = sequential.run(until, progress, mechanism.name)
     refuse_if_all_failed(mechanism.name, sequential.remembered())
     for state in sequential.states:
-        state.refuse_if_dependent(constants)
+        state.refuse_if_dependent(constants, seed, refuted=stopped == "refuted")
     state = sequential.last
     return SequentialResult(
         mechanism=mechanism.name,
@@ -158,7 +160,8 @@ def audit_sequentially(
     )
 
 
-def _refuse_if_irrefutable(claim: Claim) -> None:
+def refuse_if_irrefutable(claim: Claim) -> None:
+    """Raise `AuditError` for a claim that no bet can refute."""
     epsilon, delta = claim.claimed_point or (0.0, claim.profile(0.0))
     if epsilon > betting.LARGEST_EPSILON or delta > betting.LARGEST_DELTA:
         raise AuditError(
@@ -184,7 +187,7 @@ class _PairState:
                 memory.append(some)
                 self.remembered += len(some)
 
-    def refuse_if_dependent(self, constants: Constants) -> None:
+    def refuse_if_dependent(self, constants: Constants, seed: int, refuted: bool) -> None:
         """Raise `AuditError` if what is remembered shows that runs depend on one another.
 
         The audit may stop after any chunk, depending on what it saw: that after the k-th has a share 1 / (k (k + 1)).
@@ -193,9 +196,22 @@ class _PairState:
             return
         for memory, side in zip(self.outputs, ("x", "x'"), strict=True):
             chunks = len(memory)
-            level = LEVEL / (4 * chunks * (chunks + 1))
+            level = LEVEL / (8 * chunks * (chunks + 1))
             refuse(dependence_of_outputs(join(memory), ([len(block) for block in memory],), level), side)
+        tossed = any(getattr(side, "tossed", False) for side in self.sides)
+        if refuted and tossed and self.remembered < ENOUGH_TO_TRUST:
+            self._refuse_if_calls_depend(seed)
         constants.look(self.sides, (join(self.outputs[0]), join(self.outputs[1])))
+
+    def _refuse_if_calls_depend(self, seed: int) -> None:
+        """Ask again what makes many outputs a call: the few calls of an audit that ended early show too little."""
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, 0, 0, 0, 1)))
+        size = max(self.remembered, LEAST_TO_TRUST) // (2 * CALLS_TO_TRUST)
+        coins = np.repeat(np.array([0, 1], np.int8), size)
+        calls = [draw_by_coins(self.sides, coins, rng) for _ in range(CALLS_TO_TRUST)]
+        for outputs, name in zip(zip(*calls, strict=True), ("x", "x'"), strict=True):
+            sizes = [len(one) for one in outputs if one is not None]
+            refuse(dependence_of_outputs(join(outputs), (sizes,), LEVEL / 8), name)
 
     def learn(self, families: Sequence[Family], claim: Claim, alpha: float) -> None:
         """Plan the next round from everything remembered, if there is anything new."""
@@ -244,7 +260,7 @@ class _SequentialAudit:
         """Run rounds until there is a reason to stop."""
         pace = 0.0
         stopped: Stopped | None = None
-        for number, size in enumerate(_round_sizes(self.trials, len(self.states))):
+        for number, size in enumerate(round_sizes(self.trials, len(self.states))):
             begun = time.perf_counter()
             if self.rounds and begun + pace * size > until:
                 stopped = "seconds"
@@ -272,10 +288,10 @@ class _SequentialAudit:
             key=lambda i: -max((plan.growth for plan in self.states[i].plans or ()), default=math.inf),
         )
         others, explored = ranked[1:], 0
-        each = size // (5 * len(others)) if others and number else size // len(self.states) if others else 0
+        each = looked_at_each(size, len(self.states), first=number == 0)
         for index in others:
             state = self.states[index]
-            if each and state.remembered < MOST_REMEMBERED:
+            if each and any(remembered([each], state.remembered)):
                 for _, outputs in self._draw(state, index, number, each, []):
                     state.remember(outputs)
                 explored += each
@@ -315,28 +331,26 @@ class _SequentialAudit:
     def _stopping(self, codes: Codes, seen: NDArray[np.int64]) -> tuple[int, bool]:
         """Test after every run, or every thousandth of all runs; return where to stop, and whether that refutes."""
         size = codes.shape[1]
-        tested = np.unique(np.append(np.arange(0, size, max(1, self.runs // 1000)), size - 1))
-        steps = TALLY_OF_CODE[codes]
-        tallies = np.stack([np.cumsum(steps == outcome, axis=1).T[tested] for outcome in range(3)], axis=-1) + np.array(
-            [tallies_of(row) for row in seen]
-        )  # (tested, strategies, 3)
+        moments, steps = moments_of(size, self.runs), TALLY_OF_CODE[codes]
+        tallies = np.stack(
+            [np.cumsum(steps == outcome, axis=1).T[moments - 1] for outcome in range(3)], axis=-1
+        ) + np.array([tallies_of(row) for row in seen])  # (looks, strategies, 3)
         crossed = np.flatnonzero(self.accounts.against_claim(tallies) >= self.accounts.needed)
-        return (int(tested[crossed[0]]) + 1, True) if len(crossed) else (size, False)
+        return (int(moments[crossed[0]]), True) if len(crossed) else (size, False)
 
     def _draw(
         self, state: _PairState, index: int, number: int, size: int, witnesses: Sequence[Witness]
     ) -> Iterator[tuple[Codes, tuple[Outputs | None, Outputs | None]]]:
         """Draw a round chunk by chunk, in order; chunks beyond the stopping time are discarded."""
-        chunk = min(max(-(-size // 16), 16), 1 << 16)
-        sizes = [min(chunk, size - done) for done in range(0, size, chunk)]
+        sizes = chunk_sizes(size)
+        keep = remembered(sizes, state.remembered)
         jobs = jobs_to_use(self.n_jobs, size)
         group = len(sizes) if jobs is None else 1 if jobs == 1 else 8
         with joblib.Parallel(n_jobs=jobs, prefer=self.prefer) as parallel:
             for first in range(0, len(sizes), group):
-                keep = state.remembered < MOST_REMEMBERED
                 for codes, outputs, seen in parallel(
                     joblib.delayed(guessed_chunk)(
-                        state.sides, witnesses, sizes[i], self.seed, (STREAM, index, number, i), keep
+                        state.sides, witnesses, sizes[i], self.seed, (STREAM, index, number, i), keep[i]
                     )
                     for i in range(first, min(first + group, len(sizes)))
                 ):
@@ -347,15 +361,3 @@ class _SequentialAudit:
 def _interim(tallies: betting.Floats) -> tuple[tuple[int, int, int], ...]:
     """Runs, correct and wrong guesses of tallies, shape (looks, 3)."""
     return tuple((int(tally.sum()), int(tally[betting.CORRECT]), int(tally[betting.WRONG])) for tally in tallies)
-
-
-def _round_sizes(trials: int, pairs: int) -> Iterator[int]:
-    """Sizes of rounds: a few runs to begin with, then half as many again as all before."""
-    done = 0
-    while done < trials:
-        size = FIRST_ROUND * pairs if done == 0 else max(done // 2, 8)
-        size = min(size, trials - done)
-        if trials - done - size < 16:  # no round of a few runs at the end
-            size = trials - done
-        yield size
-        done += size

@@ -33,7 +33,13 @@ from epsaudit.witnesses import (
 Floats = NDArray[np.float64]
 ANYTHING = Witness(Region(intervals=(Interval(),)), None)
 MOST_THRESHOLDS = 16
+"""Thresholds of a score that the aggressive strategy compares. Set by hand in the first round; no measurement is
+recorded."""
 LEAST_TO_CHOOSE = 64
+"""Past runs from which the conservative strategy begins to choose. Set by hand in the first round; no measurement
+is recorded."""
+MOST_FOR_AGGRESSIVE = 5_000
+"""Past runs on each dataset that the aggressive strategy learns from."""
 JOINT = SharedAdditive(least=4)
 
 
@@ -70,7 +76,7 @@ class Aggressive:
 
     def plan(self, outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Plan:
         """Plan from any number of past runs."""
-        size = min(len(outputs), len(outputs_prime), 5_000)
+        size = min(len(outputs), len(outputs_prime), MOST_FOR_AGGRESSIVE)
         if size < 4:
             return no_bet(claim)
         both = (outputs[:size], outputs_prime[:size])

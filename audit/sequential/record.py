@@ -18,6 +18,8 @@ from epsaudit import claims
 from epsaudit.certificates import Counts
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
+from epsaudit.extras import needs
+from epsaudit.reporting import notebook
 from epsaudit.reporting.numbers import lower, percent
 from epsaudit.sequential import betting
 from epsaudit.sequential.accounts import Accounts, point, tally_of
@@ -226,7 +228,8 @@ class SequentialResult:
 
     def plot(self) -> Figure:
         """Draw the running bound against runs, beside the claim; a matplotlib figure, with ``savefig``."""
-        from epsaudit.reporting.paths import sequential_path  # matplotlib takes a second to import
+        with needs("report"):
+            from epsaudit.reporting.paths import sequential_path  # matplotlib takes a second to import
 
         return sequential_path({self.mechanism: self})
 
@@ -246,6 +249,10 @@ class SequentialResult:
         ]
         lines += [] if self.violates_claim else [f"  reach      {self.describe_detectable()}"]
         return "\n".join(lines + [f"  note       {note}" for note in self.notes])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the same as ``print``, as a table."""
+        return notebook.render(str(self), self.verdict)
 
     def describe_counts(self) -> str:
         """Write the counts of the last witness so that they can be checked by hand."""
@@ -343,7 +350,9 @@ class SequentialResult:
                 notes=tuple(map(str, data.get("notes", ()))),
                 provenance={str(key): str(value) for key, value in data["provenance"].items()},
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except AuditError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise AuditError(f"This is not a sequential result: field {error} is missing or malformed.") from error
 
 

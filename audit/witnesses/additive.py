@@ -27,6 +27,8 @@ Floats = NDArray[np.float64]
 RANKS = (0.03, 0.265, 0.5, 0.735, 0.97)
 """Where the knots are, among all finite numbers of all coordinates."""
 PENALTY = 1.0
+"""Ridge penalty of the coefficients, in units of one observation. Set by hand in the first round; no measurement is
+recorded."""
 CONVERGED = 0.01
 """Gain of log likelihood that is not worth another step."""
 ENOUGH = 20_000

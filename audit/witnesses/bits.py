@@ -17,6 +17,7 @@ from epsaudit.outputs import Outputs
 from epsaudit.witnesses.features import Feature, readable
 
 MANTISSA = 52
+"""Bits of the fraction of a double (IEEE 754)."""
 
 
 @readable

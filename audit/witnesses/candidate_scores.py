@@ -33,9 +33,13 @@ from epsaudit.witnesses.thresholds import (
 )
 
 FEW_VALUES = 8
+"""Thresholds up to which counts are used as they are, without smoothing. Set by hand in the first round; no
+measurement is recorded."""
 NEAR, NEAR_IF_LEARNT = 2.0, 1.0
 """Standard errors by which a curve may differ from counts; the ends of a learnt score are often noise, and no curve."""
 FEW_PIECES = 4
+"""Pieces of a score up to which its event is easy to read. Set by hand in the first round; no measurement is
+recorded."""
 EASY_TO_READ, HARD_TO_READ = 0.001, 0.02
 """Shares by which a predicted bound must exceed that of simpler scores: one feature; many pieces, a sum, a tree."""
 

@@ -19,6 +19,8 @@ from epsaudit.witnesses.thresholds import ExpectedCounts, predict
 
 Floats = NDArray[np.float64]
 TANGENTS = 24
+"""Tangents that are compared for a claim about a curve; more cost time in proportion. Set by hand in the first
+round; no measurement is recorded."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ from epsaudit.witnesses.structure import structure_of
 SURE = 6.0
 """Standard deviations of chance beyond which a feature is taken to tell something."""
 MODULI = (2, 3, 4, 5, 7, 8, 10, 16, 100)
+"""Small moduli, and those of binary and decimal grids, on which rounded outputs fall. Set by hand in the first
+round; no measurement is recorded."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from epsaudit.witnesses.features import Feature, readable
 
 Floats = NDArray[np.float64]
 SHOWN = 5
+"""Features of a learnt score that its text names."""
 
 
 @readable

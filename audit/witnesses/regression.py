@@ -14,6 +14,7 @@ from scipy.special import expit, log_expit
 
 Floats = NDArray[np.float64]
 MOST_STEPS, CONVERGED = 100, 1e-9
+"""Newton steps at most, and the decrement at which they end: far below what sampling errors can show."""
 ROWS = 1 << 14
 """Rows that are handled at once: few enough for a core's cache."""
 

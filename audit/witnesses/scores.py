@@ -29,6 +29,8 @@ BITS_PER_SPLIT = 8.0
 CELLS = 96
 """Intervals along which a curve is followed."""
 LEAST_FOR_A_CURVE = 200
+"""Outputs of either side from which a smoothed ratio of densities is fitted. Set by hand in the first round; no
+measurement is recorded."""
 MOST_LEVELS = 4096
 """Different numbers between which a tree may split."""
 TELLING = 6

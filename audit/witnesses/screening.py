@@ -21,7 +21,11 @@ Floats = NDArray[np.float64]
 LOOK = 16_000
 """Outputs of each side that a screening reads."""
 CELLS = 24
+"""Quantile cells of a coordinate whose counts are compared. Set by hand in the first round; no measurement is
+recorded."""
 MOST_COORDINATES = 256
+"""Coordinates of a vector that are screened, which bounds the time. Set by hand in the first round; no measurement
+is recorded."""
 
 
 def screen(

@@ -24,7 +24,11 @@ SHORTLISTED = ((0.5, 8), (1.0, 4))
 KEPT = 24
 """How many scores are ranked with the full penalty after the ranking with half of it."""
 WORTH_VALIDATING, OPTIMISTIC_GAIN = 1.25, 1.05
+"""Ratios to the predicted bound from which validation is worth its runs: over the bound by counts alone, and of the
+optimistic bound. Set by hand in the first round; no measurement is recorded."""
 PENALTY_OF_COUNTS = 2.0
+"""Scale of the penalty for the bound by counts alone, which makes rare events look doubtful. Set by hand in the
+first round; no measurement is recorded."""
 OPTIMISTIC, ONE_ERROR = 0.25, 0.5
 """Scales of the penalty, which is about two standard errors in full."""
 

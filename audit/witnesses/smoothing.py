@@ -16,12 +16,18 @@ from epsaudit.witnesses.regression import regress
 
 Floats = NDArray[np.float64]
 PENALTY = 1.0
+"""Ridge penalty of the slope, in units of one observation. Set by hand in the first round; no measurement is
+recorded."""
 NO_IDEA = 1e3
 """Standard error of a log ratio of which nothing is known."""
 KNOTS = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
+"""Knots of the splines, in ranks: denser at the ends, where events are cut. Set by hand in the first round; no
+measurement is recorded."""
 ENDS = (0.0, 0.03, 0.1, 0.17, 0.24, 0.31, 0.38, 0.45, 0.5)
 """Ranks where a clipped line may begin to rise, and as far from the top end. A bounded loss is flat in the tails."""
 NEWTON_STEPS = 8
+"""Newton steps of the clipped lines, all at once; the likelihood is concave and the penalty keeps it bounded. Set
+by hand in the first round; no measurement is recorded."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from epsaudit.witnesses.features import Feature, readable
 Floats = NDArray[np.float64]
 Path = tuple[Hashable, ...]
 MOST_PATHS = 64
+"""Parts of structured outputs that become features, commonest first, which bounds the time. Set by hand in the
+first round; no measurement is recorded."""
 SYMBOLS = ("None", "raised", "timeout")
 """Kinds whose few values are atoms, which say all that the kind would."""
 LEAST_SEEN = 5

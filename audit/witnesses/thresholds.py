@@ -20,6 +20,8 @@ from epsaudit.witnesses.smoothing import Binned, Curve, keep_near
 
 Floats = NDArray[np.float64]
 LEVELS = 72
+"""Thresholds of a score that are compared: half of them in geometric steps from the ends, half evenly. Set by hand
+in the first round; no measurement is recorded."""
 MOST_ERRORS = 2.0
 """Largest penalty, in standard errors."""
 

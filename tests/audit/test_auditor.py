@@ -146,7 +146,8 @@ class TestBadInput:
         [
             ({"trials": 0}, "trials is 0; it must be a whole number of at least 100"),
             ({"trials": 1e3 + 0.5}, "trials is 1000.5"),
-            ({"confidence": 1.0}, "confidence is 1.0; it must be strictly between 0 and 1"),
+            ({"confidence": 1.0}, "confidence is 1.0; it must be at least 0.5"),
+            ({"confidence": 5e-324}, "confidence is 5e-324; it must be at least 0.5"),
             ({"confidence": "high"}, "confidence is 'high'"),
             ({"seed": -3}, "seed is -3"),
             ({"pairs": []}, "names no pairs"),

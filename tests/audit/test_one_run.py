@@ -139,17 +139,49 @@ class TestCoverage:
     @pytest.mark.parametrize("layout", [np.sort, alternating])
     @pytest.mark.parametrize("score", [np.zeros_like, lambda noise: np.clip(noise, -1.0, 1.0)])
     def test_ties_do_not_tell_coins_by_which_the_rows_are_laid_out(self, claim, guesses, layout, score):
-        # one audit for each number of canaries, as each has an order of its own
         rng = np.random.default_rng(0)
         sizes = range(300, 500)
         above = sum(
             audit_scores(
-                layout(rng.random(size) < 0.5), score(rng.standard_normal(size)), claim=claim, guesses=guesses
+                layout(rng.random(size) < 0.5),
+                score(rng.standard_normal(size)),
+                claim=claim,
+                guesses=guesses,
+                seed=int(rng.integers(2**63)),
             ).lower_bound
             > 0.0
             for size in sizes
         )
         assert above <= binom.ppf(0.999, len(sizes), 0.05)
+
+    @pytest.mark.parametrize(
+        ("layout", "score"), [(np.sort, np.zeros_like), (np.sort, np.sign), (alternating, np.zeros_like)]
+    )
+    def test_guesses_among_ties_are_right_by_chance_at_every_size(self, layout, score):
+        """Any of the 1,493 sizes raises a false alarm 1 time in 1,000, and so do all together."""
+        rng = np.random.default_rng(1)
+        right = [guessed_right(size, layout, score, rng, rng.integers(2**63, size=10).tolist()) for size in SIZES]
+        assert min(right) >= LEAST_BY_CHANCE
+        assert max(right) <= MOST_BY_CHANCE
+        every = 80 * len(SIZES)
+        assert binom.ppf(0.0005, every, 0.5) <= sum(right) <= binom.isf(0.0005, every, 0.5)
+
+    def test_one_order_for_all_audits_would_tell_them(self):
+        # the twin that must fail: at some of the sizes one permutation has almost every guess right, or wrong
+        rng = np.random.default_rng(1)
+        right = [guessed_right(size, np.sort, np.zeros_like, rng, [0] * 10) for size in SIZES]
+        assert min(right) < LEAST_BY_CHANCE < MOST_BY_CHANCE < max(right)
+
+    def test_the_order_is_drawn_afresh_kept_and_printed(self):
+        coins = np.sort(np.random.default_rng(3).random(1000) < 0.5)
+        results = [audit_scores(coins, np.zeros(1000), claim=PureDP(1.0), guesses=200) for _ in range(20)]
+        assert len({result.seed for result in results}) == 20
+        assert len({result.counts for result in results}) > 5  # fewer has a probability below 1e-9
+        for result in results:
+            again = audit_scores(coins, np.zeros(1000), claim=PureDP(1.0), guesses=200, seed=result.seed)
+            assert again == result == OneRunResult.from_json(json.loads(json.dumps(result.to_json())))
+            assert f"seed       {result.seed}, of the order of the canaries only" in str(result)
+            assert not result.reproducible
 
     def test_coins_that_are_not_fair_are_not_covered(self):
         # the incorrect variant that must fail: guesses 'in' are right nine times in ten without a mechanism
@@ -159,6 +191,26 @@ class TestCoverage:
             for _ in range(20)
         ]
         assert min(bounds) > 0.5
+
+
+SIZES = range(8, 1501)
+LEAST_BY_CHANCE, MOST_BY_CHANCE = (int(quantile(0.0005 / len(SIZES), 80, 0.5)) for quantile in (binom.ppf, binom.isf))
+
+
+def guessed_right(size, layout, score, rng, seeds):
+    """How many of eight guesses are right, in all audits together, one for every seed."""
+    return sum(
+        audit_scores(
+            layout(rng.random(size) < 0.5),
+            score(rng.standard_normal(size)),
+            claim=PureDP(1.0),
+            guesses=8,
+            seed=seed,
+        )
+        .counts[0]
+        .correct
+        for seed in seeds
+    )
 
 
 RESPONSE_400 = ResponsePerRecord(1.0, 400)
@@ -220,13 +272,13 @@ class TestRules:
         rng = np.random.default_rng(0)
         included = rng.random(1000) < 0.5
         scores = included + rng.standard_normal(1000)
-        (counts,) = audit_scores(included, scores, claim=ApproxDP(1.0, 1e-5), guesses="half").counts
+        (counts,) = audit_scores(included, scores, claim=ApproxDP(1.0, 1e-5), guesses="half", seed=7).counts
         assert counts.canaries == 500
         # what the guessed half's coins say has no part in how many are guessed
         flipped = included.copy()
-        guessed = places(1000)[1::2]
+        guessed = places(1000, 7)[1::2]
         flipped[guessed] = ~flipped[guessed]
-        (other,) = audit_scores(flipped, scores, claim=ApproxDP(1.0, 1e-5), guesses="half").counts
+        (other,) = audit_scores(flipped, scores, claim=ApproxDP(1.0, 1e-5), guesses="half", seed=7).counts
         assert (other.guessed_in, other.guessed_out) == (counts.guessed_in, counts.guessed_out)
         assert other.correct == counts.guesses - counts.correct
 
@@ -388,7 +440,7 @@ class TestErrors:
             ({"guesses": (-1, 5)}, "number of canaries to guess in"),
             ({"method": "f-dp"}, "method is 'f-dp'"),
             ({"confidence": 1.0}, "confidence"),
-            ({"confidence": 0.3}, "0.5 or above"),
+            ({"confidence": 0.3}, "confidence is 0.3; it must be at least 0.5"),
             ({"claim": GaussianDP(1.0), "method": "sharp"}, "whole curve"),
             ({"claim": GaussianDP(1.0), "guesses": "half"}, "whole curve"),
             ({"method": "trade-off", "guesses": "half"}, "cannot use a separate half"),

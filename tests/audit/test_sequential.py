@@ -29,6 +29,7 @@ from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.sequential import betting
 from epsaudit.sequential.accounts import Accounts, point
 from epsaudit.sequential.learning import Plan, fastest
+from epsaudit.sequential.schedule import MOST_REMEMBERED
 from epsaudit.witnesses import DEFAULT_FAMILIES, Interval, Region, Witness, candidate_scores
 
 CURVES = [ZCDP(0.3), GaussianDP(0.7), RenyiDP(2.0, 0.4)]
@@ -251,6 +252,13 @@ def test_the_result_depends_on_the_seed_and_not_on_who_computed_it():
     assert first.rounds != audit_sequentially(Laplace(1.0), trials=21_000, seed=4, n_jobs=1).rounds
 
 
+def test_what_is_remembered_of_a_long_audit_does_not_depend_on_the_workers():
+    """100,000 runs are kept to learn from: a round in which they are reached, and one after it."""
+    one, several = (audit_sequentially(Laplace(1.02), trials=200_000, seed=3, n_jobs=jobs) for jobs in (1, 2))
+    assert one == several
+    assert one.rounds[-1].strategies[0].past == pytest.approx(MOST_REMEMBERED, rel=0.05)
+
+
 def test_the_path_rises_and_the_record_recomputes_its_evidence():
     result = audit_sequentially(LaplaceHalfNoise(1.0), trials=20_000, seed=0, n_jobs=1, confidence=0.99)
     runs, bounds = zip(*result.path, strict=True)
@@ -352,6 +360,7 @@ def test_of_many_pairs_the_worst_is_bet_on():
     [
         ({"trials": 10}, "trials is 10"),
         ({"confidence": 1.0}, "confidence is 1.0"),
+        ({"confidence": 0.4}, "confidence is 0.4"),
         ({"near": -1.0}, "near is -1.0"),
         ({"seconds": "soon"}, "seconds is 'soon'"),
         ({"claim": "private"}, "claim of Laplace is 'private'"),

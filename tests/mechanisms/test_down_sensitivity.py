@@ -72,7 +72,7 @@ def test_the_laplace_search_attains_its_claim_on_its_worst_pair(size):
 
 
 def test_the_published_search_exceeds_its_claim():
-    # CATALOGUE.md section A: exact 3.482 against a published 3
+    # results/claims-that-do-not-survive: exact 3.482 against a published 3
     mechanism = PublishedBinarySearch.calibrated(Maximum(tuple(range(6))), 3.0, beta=0.5)
     assert mechanism.sigma == pytest.approx(math.log2(6) / 3)
     assert exact.epsilon(mechanism(()), mechanism((5,)), 0.0) == pytest.approx(3.482, abs=5e-4)

@@ -23,7 +23,7 @@ def test_every_pair_of_answers_attains_the_claim(epsilon, answers):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_two_answers_attain_the_tight_conversions(epsilon):
-    # CATALOGUE.md section E; source 002, Theorems 4 and 5
+    # differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorems 4 and 5
     mechanism = RandomisedResponse(epsilon)
     laws = mechanism((0,)), mechanism((1,))
     for order in (1.5, 2.0, 10.0):

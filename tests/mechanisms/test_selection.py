@@ -29,7 +29,7 @@ def gain(mechanism, gap):
 
 
 def test_exponential_facts():
-    # CATALOGUE.md section E, epsilon = 1, two candidates
+    # golden values at epsilon = 1 with two candidates
     assert gain(ExponentialMechanism(1.0), 0) == pytest.approx(0.380, abs=5e-4)
     assert gain(ExponentialMechanism(1.0), 20) == pytest.approx(0.9999, abs=5e-5)
     # 0.380 is what the gaining candidate sees; the one that loses the tie sees more
