@@ -485,21 +485,21 @@ def sides(play, right, mistaken, correct, wrong):
 
 def halved(round_, place):
     """Two rounds, cut at one of the moments at which a round was looked at, with counts that fit."""
-    marks = [play["marks"] for play in round_["plays"]]
+    looks = [strategy["looks"] for strategy in round_["strategies"]]
     parts = []
     for chosen, start in ((slice(place), None), (slice(place, None), place - 1)):
-        plays = []
-        for play, seen in zip(round_["plays"], marks, strict=True):
+        strategies = []
+        for strategy, seen in zip(round_["strategies"], looks, strict=True):
             before = [0, 0, 0] if start is None else seen[start]
-            cut = [[after - then for after, then in zip(mark, before, strict=True)] for mark in seen[chosen]]
+            cut = [[after - then for after, then in zip(look, before, strict=True)] for look in seen[chosen]]
             runs, correct, wrong = cut[-1]
-            on_x = sides(play, "guess_x", "guess_x_prime", correct, wrong)
-            on_x_prime = sides(play, "guess_x_prime", "guess_x", correct, wrong)
-            counts = {"runs_x": runs - runs // 2, "runs_x_prime": runs // 2, "events": play["counts"]["events"]}
+            on_x = sides(strategy, "guess_x", "guess_x_prime", correct, wrong)
+            on_x_prime = sides(strategy, "guess_x_prime", "guess_x", correct, wrong)
+            counts = {"runs_x": runs - runs // 2, "runs_x_prime": runs // 2, "events": strategy["counts"]["events"]}
             counts |= {f"{name}_on_x": seen for name, seen in on_x.items()}
             counts |= {f"{name}_on_x_prime": seen for name, seen in on_x_prime.items()}
-            plays.append({**play, "marks": cut, "counts": counts})
-        parts.append({"pair": round_["pair"], "looked": 0, "plays": plays})
+            strategies.append({**strategy, "looks": cut, "counts": counts})
+        parts.append({"pair": round_["pair"], "explored": 0, "strategies": strategies})
     return parts
 
 
@@ -531,15 +531,15 @@ class TestSequentialForgeries:
     def test_another_past(self, refuted):
         for change in (1, 2, 1_000_000):
             rounds = copy.deepcopy(refuted["rounds"])
-            rounds[-1]["plays"][0]["past"] += change
+            rounds[-1]["strategies"][0]["past"] += change
             assert "its rates are said to come from" in self.differences(refuted, rounds)
 
     def test_a_bet_before_anything_was_seen(self, consistent):
         rounds = copy.deepcopy(consistent["rounds"])
-        assert [play["past"] for play in rounds[0]["plays"]] == [0, 0]
-        rounds[0]["plays"][0].update(correct=0.4, wrong=0.05)
+        assert [strategy["past"] for strategy in rounds[0]["strategies"]] == [0, 0]
+        rounds[0]["strategies"][0].update(correct=0.4, wrong=0.05)
         assert "planned from nothing" in self.differences(consistent, rounds)
-        rounds[0]["plays"][0]["past"] = 24
+        rounds[0]["strategies"][0]["past"] = 24
         assert "its rates are said to come from 24 runs" in self.differences(consistent, rounds)
 
     @pytest.mark.parametrize(
@@ -553,29 +553,31 @@ class TestSequentialForgeries:
     )
     def test_rates_and_tangents_that_no_past_shows(self, consistent, rates, sentence):
         rounds = copy.deepcopy(consistent["rounds"])
-        rounds[-1]["plays"][1].update(rates)
+        rounds[-1]["strategies"][1].update(rates)
         assert sentence in self.differences(consistent, rounds)
 
     def test_a_tangent_that_is_not_of_the_curve(self):
         result = audit_sequentially(noisy(2.0), claim=GaussianDP(1.0), trials=500, seed=1, n_jobs=1)
         stored = json.loads(json.dumps(result.to_json()))
         rounds = copy.deepcopy(stored["rounds"])
-        rounds[-1]["plays"][0]["tangent"] = 0.1234
+        rounds[-1]["strategies"][0]["tangent"] = 0.1234
         assert "none of its tangents" in self.differences(stored, rounds)
 
     def test_going_on_after_the_claim_was_refuted(self, refuted):
         *before, last = refuted["rounds"]
         later = copy.deepcopy(last)
-        for play in later["plays"]:
-            runs, correct, wrong = play["marks"][-1]
-            play["marks"].append([runs + 1, correct + 1, wrong])
-            play["counts"]["runs_x"] += 1
-            play["counts"]["guess_x_on_x"] += 1
+        for strategy in later["strategies"]:
+            runs, correct, wrong = strategy["looks"][-1]
+            strategy["looks"].append([runs + 1, correct + 1, wrong])
+            strategy["counts"]["runs_x"] += 1
+            strategy["counts"]["guess_x_on_x"] += 1
         assert "yet the audit is said to have gone on" in self.differences(refuted, [*before, later])
 
-    def test_more_bettors_than_there_are(self, refuted):
-        rounds = [{**round_, "plays": [*round_["plays"], round_["plays"][0]]} for round_ in refuted["rounds"]]
-        assert "2 plays in each" in self.differences(refuted, rounds)
+    def test_more_strategies_than_there_are(self, refuted):
+        rounds = [
+            {**round_, "strategies": [*round_["strategies"], round_["strategies"][0]]} for round_ in refuted["rounds"]
+        ]
+        assert "2 strategies in each" in self.differences(refuted, rounds)
 
     def test_pairs_that_were_not_looked_at(self, consistent):
         rounds = [{**round_, "pair": f"{number} against 0"} for number, round_ in enumerate(consistent["rounds"])]
@@ -596,7 +598,7 @@ class TestSequentialForgeries:
     def test_long_audits_whose_memory_is_full_are_believed(self):
         for pairs in (PAIRS, [*PAIRS, DatasetPair(0, 0.5)]):
             result = audit_sequentially(noisy(1.1), pairs, trials=300_000, seed=1)
-            assert result.rounds[-1].plays[0].past > 90_000
+            assert result.rounds[-1].strategies[0].past > 90_000
             assert recompute(json.loads(json.dumps(result.to_json()))).differences == ()
 
 
