@@ -47,12 +47,13 @@ from numpy.typing import NDArray
 from scipy.special import gammaincc, gammaln
 
 from epsaudit.errors import AuditError
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs
 
 LEVEL = 1e-9
 """Probability that independent runs are refused, over everything that is tested in an audit."""
 
 LAGS = (1, 2, 3, 4, 8, 16, 64)
+"""How far apart runs are paired: neighbours, and sizes of small batches. Set by hand; no measurement is recorded."""
 MOST_PAIRS = 2048
 """Pairs in A, and in B: as many as show, at the level of one test, that 1 in 50 of continuous outputs is a repeat."""
 

@@ -22,8 +22,9 @@ import numpy as np
 from epsaudit.dependence import LEVEL
 from epsaudit.errors import AuditError
 from epsaudit.global_generators import Habits, seeded, used
-from epsaudit.mechanism import FunctionMechanism, Mechanism, Outputs, Raised
+from epsaudit.mechanism import FunctionMechanism, Mechanism
 from epsaudit.neighbours import DatasetPair
+from epsaudit.outputs import Outputs, Raised
 from epsaudit.randomness import parts_of
 from epsaudit.sampling import Sides, draw
 
@@ -33,6 +34,7 @@ COPIES = 24
 """Copies that are asked: a cached answer of randomised response at epsilon 1 escapes 24 with probability 0.0005."""
 
 REPEATS = 8
+"""Seeds, on each dataset, for which a function must give the same output twice: 32 runs in all."""
 STREAM = 5
 """First spawn key of the streams used here; see `epsaudit.chunks.STAGES` for the others."""
 

@@ -1,6 +1,6 @@
 """The one exception of the package: a sentence that says what was wrong and what is accepted.
 
-Every room raises it, the command line prints it and exits with status 2, so it lives beside all of them.
+Every module raises it, the command line prints it and exits with status 2, so it lives beside all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def finite_at_least(value: float, least: float, what: str) -> float:
     """Return ``value`` as a float, or raise `AuditError` naming ``what`` if it is not finite and >= ``least``."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise AuditError(f"{what} is {value!r}; it must be a number of at least {least:g}.") from None
     if not math.isfinite(number) or number < least:
         raise AuditError(f"{what} is {value!r}; it must be a finite number of at least {least:g}.")
@@ -28,10 +28,21 @@ def fraction(value: float, what: str, *, open_below: bool = False) -> float:
     accepted = "strictly between 0 and 1" if open_below else "in [0, 1)"
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise AuditError(f"{what} is {value!r}; it must be a number {accepted}.") from None
     if not (0.0 <= number < 1.0) or (open_below and number == 0.0):
         raise AuditError(f"{what} is {value!r}; it must be {accepted}.")
+    return number
+
+
+def confidence_of(value: float, what: str = "confidence") -> float:
+    """Return ``value`` as a float in [0.5, 1), else raise `AuditError`: a bound that is likelier wrong says nothing."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not 0.5 <= number < 1.0:
+        raise AuditError(f"{what} is {value!r}; it must be at least 0.5 and below 1.")
     return number
 
 

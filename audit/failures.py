@@ -1,7 +1,7 @@
 """Refuse an audit in which every run failed: it would compare one exception with itself, and pass.
 
-Outputs of all datasets enter; nothing leaves, or an error with what the mechanism said. An exception on one of the
-datasets only is a finding, and one that comes now and then is an outcome.
+`refuse_if_all_failed` reads the outputs of all datasets and raises an error with the mechanism's message if all are the
+same exception. An exception on one of the datasets only is a finding, and one that occurs in some runs is an outcome.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from epsaudit.errors import AuditError
-from epsaudit.mechanism import Outputs, Raised, TimedOut
+from epsaudit.outputs import Outputs, Raised, TimedOut
 
 
 def refuse_if_all_failed(name: str, blocks: Iterable[Outputs]) -> None:

@@ -1,21 +1,36 @@
 """What no audit can have found: stored results whose numbers contradict each other, of any of the three kinds.
 
-A result as read from a file enters, sentences about what is impossible leave. They are few and sure: a result that
-passes may still be made up.
+A result as read from a file enters, sentences about what is impossible leave. They are sure, or wrong less than once in
+a thousand million audits; a result that passes may still be made up.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Iterator
 
-from epsaudit.certificates import Counts
-from epsaudit.errors import AuditError
+from scipy.stats import binom
+
+from epsaudit.auditor import LEAST_TRIALS
+from epsaudit.certificates import Box, Counts, MembershipGame
+from epsaudit.errors import AuditError, confidence_of
 from epsaudit.one_run import OneRunResult
 from epsaudit.one_run.counts import check_method
 from epsaudit.results import AuditResult
 from epsaudit.sequential import SequentialResult
-from epsaudit.sequential.record import Play
+from epsaudit.sequential.auditing import refuse_if_irrefutable
+from epsaudit.sequential.possible import impossible_rounds
+from epsaudit.sequential.record import StrategyRecord
+from epsaudit.sequential.schedule import STRATEGIES
+from epsaudit.training import training_runs, validation_runs
 from epsaudit.witnesses import Witness
+
+MOST_RUNS = 2**62
+"""More than anybody will ever make, and less than numpy overflows at."""
+
+FAIR = 1e-12
+"""Probability below which fair coins are not believed to have parted the runs so."""
 
 
 def impossible(result: AuditResult | SequentialResult | OneRunResult) -> list[str]:
@@ -25,28 +40,78 @@ def impossible(result: AuditResult | SequentialResult | OneRunResult) -> list[st
     --------
     >>> import dataclasses
     >>> from epsaudit import PureDP, audit_scores
-    >>> result = audit_scores([True, False] * 10, range(20), claim=PureDP(1.0))
+    >>> result = audit_scores([True, False] * 10, range(20), claim=PureDP(1.0), seed=1)
     >>> impossible(result), impossible(dataclasses.replace(result, confidence=0.2))
-    ([], ['The confidence is 0.2; it must be at least 0.5 and below 1.'])
+    ([], ['confidence is 0.2; it must be at least 0.5 and below 1.'])
     """
+    said = list(_anywhere(result))
+    if said:  # and nothing can be computed
+        return said
     if isinstance(result, OneRunResult):
         return _one_run(result)
-    if isinstance(result, SequentialResult):
-        return _sequential(result)
-    counts, said = result.counts, _confidence(result.confidence)
+    return _sequential(result) if isinstance(result, SequentialResult) else _fixed_size(result)
+
+
+def _anywhere(result: AuditResult | SequentialResult | OneRunResult) -> Iterator[str]:
+    """Say what is impossible in a result of any kind."""
+    try:
+        confidence_of(result.confidence)
+    except AuditError as error:
+        yield str(error)
+    if result.seed < 0:
+        yield f"The seed is {result.seed}; it must be a whole number of at least 0."
+    if isinstance(result, OneRunResult):
+        if not 0 < result.canaries < MOST_RUNS or not any(counts.guesses for counts in result.counts):
+            yield f"There were {result.canaries} canaries; there must be some, and guesses about some of them."
+        return
+    if result.exact is not None and not result.exact >= 0.0:
+        yield f"The exact value is {result.exact}; it must be a number of at least 0."
+    if not LEAST_TRIALS <= result.trials < MOST_RUNS and not _counted_again(result):
+        yield f"There were {result.trials} runs in all; an audit has at least {LEAST_TRIALS}."
+
+
+def _counted_again(result: AuditResult | SequentialResult) -> bool:
+    """Whether a result is of `epsaudit.compare.recount`, which chooses nothing, and may have any number of runs."""
+    return isinstance(result, AuditResult) and result.training_runs == 0 and 0 < result.trials < MOST_RUNS
+
+
+def _fixed_size(result: AuditResult) -> list[str]:
+    counts = result.counts
+    said = list(_certificate(result))
+    if result.families not in ("auto", "all", "own"):
+        said.append(f"The families are {result.families!r}; they must be 'auto', 'all' or 'own'.")
     if counts.runs_x + counts.runs_x_prime != result.runs:
         said.append(f"The counts are of {int(counts.runs):,} runs, and {result.runs:,} were certified.")
-    if not 0 <= result.training_runs < result.trials:
-        said.append(f"{result.training_runs:,} of {result.trials:,} runs chose; some must be left to certify.")
-    return said + _counts(counts, result.witness)
+    chose, most = result.training_runs, training_runs(result.trials)
+    # what the pairs divide evenly: at least 8 runs on each side of each
+    if not _counted_again(result) and not 7 / 8 * most < chose <= most + validation_runs(result.trials):
+        said.append(f"{chose:,} of {result.trials:,} runs are said to have chosen; an audit takes about {most:,}.")
+    return said + list(_counts(counts, result.witness))
+
+
+def _certificate(result: AuditResult) -> Iterator[str]:
+    """Say what of the certificate training cannot have chosen."""
+    certificate, witness = result.certificate, result.witness
+    if isinstance(certificate, MembershipGame):
+        if certificate.share != MembershipGame.share:
+            yield f"The game spent a share of {certificate.share} on its guesses; audits spend {MembershipGame.share}."
+        if (certificate.tangent is None) != (result.claim.claimed_point is not None):
+            yield f"The game was played at the tangent {certificate.tangent}; {result.claim} is not tested so."
+        elif certificate.tangent is not None and not (
+            isinstance(certificate.tangent, int | float) and 0.0 <= certificate.tangent < math.inf
+        ):
+            yield f"The tangent of the game is {certificate.tangent}; it must be a number of at least 0."
+    if isinstance(certificate, Box):
+        if certificate.split != Box.split:
+            yield f"The box split its error at {certificate.split}; audits split it at {Box.split}."
+        if (witness.guess_x if certificate.event == "x" else witness.guess_x_prime) is None:
+            yield f"The box is about the event that guesses {certificate.event!r}, which the witness does not have."
 
 
 def _one_run(result: OneRunResult) -> list[str]:
     said = []
-    if not 0.5 <= result.confidence < 1.0:
-        said.append(f"The confidence is {result.confidence}; it must be at least 0.5 and below 1.")
-    if result.seed is None and result.reproducible:
-        said.append("Without a seed nothing is reproducible.")
+    if result.given and result.reproducible:
+        said.append("The coins and scores are said to have been given, and to follow from the seed.")
     try:
         check_method(result.claim, result.method, decided_by_output=result.rule.decided_by_output)
     except AuditError as error:
@@ -60,27 +125,44 @@ def _one_run(result: OneRunResult) -> list[str]:
 
 
 def _sequential(result: SequentialResult) -> list[str]:
-    said = _confidence(result.confidence)
-    if not result.rounds or len({len(round_.plays) for round_ in result.rounds} - {0}) != 1:
-        return [*said, "There must be rounds, and as many plays in each."]
+    said: list[str] = []
+    try:
+        refuse_if_irrefutable(result.claim)
+    except AuditError as error:
+        return [str(error)]
+    if not result.rounds or {len(round_.strategies) for round_ in result.rounds} != {STRATEGIES}:
+        return [f"There must be rounds, and {STRATEGIES} strategies in each."]
     for round_ in result.rounds:
-        if len({(play.counts.runs_x, play.counts.runs_x_prime) for play in round_.plays}) != 1:
-            said.append("The plays of a round are said to have judged different runs.")
-        if len({tuple(mark[0] for mark in play.marks) for play in round_.plays}) != 1:
-            said.append("The plays of a round are said to have been looked at after different runs.")
-        for play in round_.plays:
-            said += _counts(play.counts, play.witness) + _play(play)
-    if not result.runs <= result.trials or min(round_.looked for round_ in result.rounds) < 0:
+        if len({(strategy.counts.runs_x, strategy.counts.runs_x_prime) for strategy in round_.strategies}) != 1:
+            said.append("The strategies of a round are said to have guessed in different runs.")
+        if (
+            len({tuple(look[0] for look in one.looks) for one in round_.strategies}) != 1
+            or not round_.strategies[0].looks
+        ):
+            said.append("The strategies of a round are said to have been looked at after different runs, or never.")
+        for strategy in round_.strategies:
+            said += [*_counts(strategy.counts, strategy.witness), *_strategy(strategy)]
+    if not result.runs <= result.trials or min(round_.explored for round_ in result.rounds) < 0:
         said.append(f"The rounds have {result.runs:,} runs, of at most {result.trials:,} in all.")
     if result.rounds[-1].pair != result.pair:
         said.append(f"The pair is {result.pair}; the last round was on {result.rounds[-1].pair}.")
-    if said:
-        return said
-    above = result.lower_bound >= result.proven if result.proven > 0.0 else result.lower_bound > 0.0
-    if above and not result.violates_claim:
+    return said or _ending(result) or impossible_rounds(result)
+
+
+def _ending(result: SequentialResult) -> list[str]:
+    """Say where the reason to stop, the verdict, the bound and the evidence of the rounds contradict each other."""
+    said = []
+
+    def above(bound: float) -> bool:
+        return bound >= result.proven if result.proven > 0.0 else bound > 0.0
+
+    if above(result.lower_bound) and not result.violates_claim:
         said.append(f"A bound of {result.lower_bound:.6g} refutes the claim; the rounds do not.")
     if result.violates_claim and result.lower_bound < result.proven * (1.0 - 1e-9):
         said.append(f"The rounds refute the claim; a bound of {result.lower_bound:.6g} does not.")
+    early = next((runs for runs, bound in result.path if runs < result.runs and above(bound)), None)
+    if early is not None:
+        said.append(f"The claim was refuted after {early:,} runs, yet the audit is said to have gone on.")
     if (result.stopped == "refuted") != result.violates_claim:
         said.append(f"The audit is said to have stopped as {result.stopped!r}; its evidence says otherwise.")
     if result.stopped == "runs" and result.runs != result.trials:
@@ -88,36 +170,36 @@ def _sequential(result: SequentialResult) -> list[str]:
     return said
 
 
-def _play(play: Play) -> list[str]:
-    """Say which marks and rates of a play cannot be; its counts are looked at elsewhere."""
-    said = []
-    seen = [(0, 0, 0), *play.marks]
+def _strategy(strategy: StrategyRecord) -> Iterator[str]:
+    """Say which interim looks and rates of a strategy cannot be; its counts are checked elsewhere."""
+    seen = [(0, 0, 0), *strategy.looks]
     rises = [[b - a for a, b in zip(*step, strict=True)] for step in itertools.pairwise(seen)]
     if any(min(rise) < 0 or rise[1] + rise[2] > rise[0] for rise in rises):
-        said.append("The marks of a play go back, or have more guesses than runs.")
-    counts = (int(play.counts.runs), int(play.counts.correct), int(play.counts.wrong))
+        yield "The interim looks of a strategy go back, or have more guesses than runs."
+    counts = (int(strategy.counts.runs), int(strategy.counts.correct), int(strategy.counts.wrong))
     if seen[-1] != counts:
-        said.append(f"The marks of a play end with {seen[-1]}, and its counts are {counts}: runs, correct and wrong.")
-    if play.past < 0:
-        said.append(f"The rates that a play bet on are said to come from {play.past} runs.")
-    if not (0.0 <= play.correct <= 1.0 and 0.0 <= play.wrong <= 1.0):
-        said.append(f"The rates that a play bet on are {play.correct} and {play.wrong}; they must be probabilities.")
-    return said
+        yield f"The interim looks of a strategy end with {seen[-1]}, its counts are {counts}: runs, correct and wrong."
+    if strategy.past < 0:
+        yield f"The rates that a strategy bet on are said to come from {strategy.past} runs."
+    if not (0.0 <= strategy.correct <= 1.0 and 0.0 <= strategy.wrong <= 1.0):
+        yield f"A strategy bet on the rates {strategy.correct} and {strategy.wrong}; they must be probabilities."
 
 
-def _confidence(confidence: float) -> list[str]:
-    fits = 0.0 < confidence < 1.0
-    return [] if fits else [f"The confidence is {confidence}; it must be strictly between 0 and 1."]
-
-
-def _counts(counts: Counts, witness: Witness) -> list[str]:
-    said = []
+def _counts(counts: Counts, witness: Witness) -> Iterator[str]:
     for side, runs, seen in (
         ("x", counts.runs_x, (counts.guess_x_on_x, counts.guess_x_prime_on_x)),
         ("x'", counts.runs_x_prime, (counts.guess_x_on_x_prime, counts.guess_x_prime_on_x_prime)),
     ):
         if min(*seen, runs) < 0 or sum(seen) > runs:
-            said.append(f"The events were seen {seen[0]:,} and {seen[1]:,} times in {runs:,} runs on {side}.")
+            yield f"The events were seen {seen[0]:,} and {seen[1]:,} times in {runs:,} runs on {side}."
     if counts.events != witness.events:
-        said.append(f"The counts are of {counts.events} events, and the witness has {witness.events}.")
-    return said
+        yield f"The counts are of {counts.events} events, and the witness has {witness.events}."
+    for guess, event, seen in (
+        ("x", witness.guess_x, (counts.guess_x_on_x, counts.guess_x_on_x_prime)),
+        ("x'", witness.guess_x_prime, (counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime)),
+    ):
+        if event is None and seen != (0, 0):
+            yield f"{sum(seen):,} outputs are said to be guesses {guess}; the witness has no event that guesses so."
+    fewer, runs = min(counts.runs_x, counts.runs_x_prime), counts.runs_x + counts.runs_x_prime
+    if fewer >= 0 and 2.0 * float(binom.cdf(fewer, runs, 0.5)) < FAIR:
+        yield f"{counts.runs_x:,} runs were on x and {counts.runs_x_prime:,} on x'; fair coins do not part them so."

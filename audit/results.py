@@ -1,6 +1,7 @@
-"""What an audit found: an immutable record that keeps its counts, recomputes its bounds, and goes to JSON and back.
+"""The result of an audit: an immutable record that keeps its counts, recomputes its bounds, and goes to JSON and back.
 
-Counts and choices enter, sentences and files leave. Rendering many results is the business of `epsaudit.reporting`.
+It holds counts and choices and prints them as sentences. Rendering many results is the business of
+`epsaudit.reporting`.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
 from epsaudit.provenance import execution
 from epsaudit.registry import Expected
+from epsaudit.reporting import notebook
 from epsaudit.reporting.numbers import lower, percent
 from epsaudit.witnesses import Witness, witness_from_json
 
 SCHEMA = 1
+"""Version of the result file's format."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,10 @@ class AuditResult:
         notes = [*self.notes, *([self.limits] if self.limits else [])]
         return "\n".join(lines + [f"  note       {note}" for note in notes])
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the same as ``print``, as a table."""
+        return notebook.render(str(self), self.verdict)
+
     def describe_counts(self) -> str:
         """Write the counts as a person would check them."""
         return self.witness.describe(self.counts)
@@ -234,7 +241,9 @@ class AuditResult:
                 seconds=float(data.get("execution", {}).get("seconds", math.nan)),
                 execution={str(k): str(v) for k, v in data.get("execution", {}).items() if k != "seconds"},
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except AuditError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise AuditError(f"This is not an audit result: field {error} is missing or malformed.") from error
 
 

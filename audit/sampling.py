@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.blocks import joined, plain
 from epsaudit.certificates import Counts
 from epsaudit.chunks import (
     BLOCK,
@@ -31,8 +30,9 @@ from epsaudit.chunks import (
 from epsaudit.dependence import LEVEL, dependence_of_outputs, dependence_of_tallies, refuse
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.global_generators import Habits, draw_reproducibly
-from epsaudit.mechanism import Mechanism, OutputDistribution, Outputs, TakesTurns, as_outputs
+from epsaudit.mechanism import Mechanism, OutputDistribution, TakesTurns
 from epsaudit.neighbours import DatasetPair
+from epsaudit.outputs import Outputs, alike, join, normal_array, pack_frozen
 from epsaudit.parallel import Workers
 from epsaudit.witnesses import Witness
 
@@ -51,7 +51,7 @@ class Progress:
 
     Attributes
     ----------
-    stage : 'training', 'rehearsal' or 'certification'
+    stage : 'training', 'validation' or 'certification'
     runs_done, runs_total : int
         Runs of the stage on both datasets.
     runs_before : int
@@ -113,7 +113,7 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
             f"The mechanism returned {type(outputs).__name__}{'' if shape is None else f' of shape {shape}'} for "
             f"{size} outputs; sample(size, rng) must return an array of shape (size, ...)."
         )
-    return plain(outputs)
+    return normal_array(outputs)
 
 
 def draw_by_coins(
@@ -138,11 +138,11 @@ def draw_by_coins(
     first, second = sides
     if isinstance(first, TakesTurns) and isinstance(second, TakesTurns):
         values = draw_reproducibly(lambda: first.take_turns(second, coins, rng), rng, _habits(first))
-        on_x, on_x_prime = (plain(as_outputs(some)) if some else None for some in values)
+        on_x, on_x_prime = (pack_frozen(some) if some else None for some in values)
     else:
         found: list[Outputs | None] = [None, None]
         for side, size in _in_order(sides, np.bincount(coins, minlength=2).tolist(), rng):
-            found[side] = draw(sides[side], size, rng)
+            found[side] = draw(sides[side], size, rng).copy()  # a function may use its memory again
         on_x, on_x_prime = found
     return on_x, on_x_prime
 
@@ -196,7 +196,7 @@ def training_outputs(
     Raises
     ------
     AuditError
-        If the two datasets' outputs have different shapes, or show that runs depend on one another.
+        If the outputs show that runs depend on one another.
     """
     workers = workers or Workers(n_jobs=1)
     chunks = list(training_chunks(size, stage, index, workers.least))
@@ -213,18 +213,10 @@ def training_outputs(
         done += 2 * chunk.size
         if progress is not None:
             progress(Progress(stage, done, 2 * size, before))
-    outputs, outputs_prime = (_joined([found[chunk][side] for chunk in chunks]) for side in (0, 1))
+    outputs, outputs_prime = (join([found[chunk][side] for chunk in chunks]) for side in (0, 1))
     for name, drawn_there in (("x", outputs), ("x'", outputs_prime)):
         _refuse_dependent_outputs(drawn_there, [chunk.size for chunk in chunks], index, name)
-    if outputs.dtype != outputs_prime.dtype and object in (outputs.dtype, outputs_prime.dtype):
-        both = joined([outputs, outputs_prime])
-        return both[: len(outputs)], both[len(outputs) :]
-    if outputs.shape[1:] != outputs_prime.shape[1:]:
-        raise AuditError(
-            f"The mechanism returned outputs of different shapes: {outputs.shape[1:]} on x and "
-            f"{outputs_prime.shape[1:]} on x'. Arrays must have one shape; return a tuple or list where it varies."
-        )
-    return outputs, outputs_prime
+    return alike(outputs, outputs_prime)
 
 
 def certification_counts(
@@ -324,8 +316,8 @@ def _train_chunk(shared: tuple[Sides, int], chunk: Chunk) -> tuple[tuple[Outputs
     started = time.perf_counter()
     found: tuple[list[Outputs], list[Outputs]] = ([], [])
     for side, block in _blocks(sides, chunk, seed):
-        found[side].append(block)
-    return (_joined(found[0]), _joined(found[1])), time.perf_counter() - started, changed(sides)
+        found[side].append(block.copy())  # a mechanism may use its memory again
+    return (join(found[0]), join(found[1])), time.perf_counter() - started, changed(sides)
 
 
 def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> tuple[Tally, tuple[bool, ...]]:
@@ -394,13 +386,6 @@ def _call_by_call(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Itera
         sizes = (on_x, size - on_x) if chunk.stage == "certification" else (size, size)
         for side, count in _in_order(sides, sizes, rng):
             yield side, draw(sides[side], count, rng)
-
-
-def _joined(blocks: list[Outputs]) -> Outputs:
-    shapes = {block.shape[1:] for block in blocks if block.dtype != object}
-    if len(shapes) > 1:
-        raise AuditError(f"The mechanism returned outputs of different shapes: {', '.join(map(str, sorted(shapes)))}.")
-    return joined(blocks)
 
 
 def _counts(tally: Tally, witness: Witness) -> Counts:

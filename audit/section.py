@@ -1,7 +1,7 @@
-"""What a checkpoint holds of one audit: its training, its choice, its counts, its result.
+"""The part of a checkpoint that belongs to one audit: its training, its choice, its counts, its result.
 
-Records of a file enter as they are read; finished chunks, and objects that an audit goes on from, leave. Nothing that
-a file says is trusted to make sense.
+It reads records of a file one by one and returns finished chunks, and the objects that an audit continues from.
+Everything read is checked: a file may hold anything.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from epsaudit.certificates import certificate_from_json
 from epsaudit.chunks import Chunk, Tallies, Tally
 from epsaudit.errors import AuditError
-from epsaudit.mechanism import Outputs
-from epsaudit.outputs import outputs_from_json, outputs_to_json
+from epsaudit.output_json import block_from_json, block_to_json
+from epsaudit.outputs import Outputs, are_objects
 from epsaudit.results import AuditResult
 from epsaudit.training import Training
 from epsaudit.witnesses import Choice, witness_from_json
@@ -68,7 +68,7 @@ class Section:
             return None
         record = self._file.read_record(*place)
         with self._making_sense("training"):
-            on_x, on_x_prime = map(outputs_from_json, record["outputs"])
+            on_x, on_x_prime = map(block_from_json, record["outputs"])
             if not len(on_x) == len(on_x_prime) == chunk.size:
                 raise ValueError
         return on_x, on_x_prime
@@ -77,7 +77,7 @@ class Section:
         """See `Record`; what is quick to draw again, very long, or not exact in JSON is not written."""
         if seconds < WORTH_WRITING * sum(map(_seconds_to_write, outputs)):
             return
-        written = [outputs_to_json(side) for side in outputs if side.nbytes <= LARGEST_TRAINING]
+        written = [block_to_json(side) for side in outputs if side.nbytes <= LARGEST_TRAINING]
         if len(written) == 2 and None not in written:
             self._append({"training": chunk.key, "size": chunk.size, "outputs": written})
 
@@ -181,4 +181,4 @@ class Section:
 
 
 def _seconds_to_write(outputs: Outputs) -> float:
-    return 3e-6 * len(outputs) if outputs.dtype == object else 1e-8 * outputs.nbytes
+    return 3e-6 * len(outputs) if are_objects(outputs) else 1e-8 * outputs.nbytes

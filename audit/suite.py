@@ -1,6 +1,6 @@
 """Many audits as one suite: a family-wise error probability shared among them, and a seed for each.
 
-Registry entries enter, results leave. Each audit alone is reproduced by its own seed and confidence.
+`run` takes registry entries and returns their results. Each audit alone is reproduced by its own seed and confidence.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import joblib
 
 from epsaudit.auditor import audit, checked_claim, checked_pairs, identity
 from epsaudit.checkpoint import Checkpoint
-from epsaudit.errors import fraction
+from epsaudit.errors import confidence_of
 from epsaudit.parallel import jobs_to_use
 from epsaudit.provenance import command, provenance
 from epsaudit.registry import Entry
@@ -46,7 +46,7 @@ def run(
     trials, n_jobs
         As for `epsaudit.audit`, for each entry.
     family_confidence : float
-        Confidence of all bounds together.
+        Confidence of all bounds together, in [0.5, 1).
     seed : int
         Seed of the suite; see `entry_seed`.
     progress : callable, optional
@@ -91,7 +91,7 @@ def checkpointed(
 
 def _each(entries: Sequence[Entry], family_confidence: float) -> float:
     """Confidence of each audit."""
-    family_confidence = fraction(family_confidence, "confidence", open_below=True)
+    family_confidence = confidence_of(family_confidence)
     return family_confidence if len(entries) == 1 else 1.0 - (1.0 - family_confidence) / max(len(entries), 1)
 
 
@@ -120,7 +120,7 @@ def _audit(
 
 
 def entry_seed(seed: int, name: str) -> int:
-    """Seed of one entry: a hash of the suite's seed and the entry's name, so that no two rows share luck.
+    """Seed of one entry: a hash of the suite's seed and the entry's name, so that no two rows share random streams.
 
     Examples
     --------

@@ -214,7 +214,7 @@ def speed(runs: Sequence[int] = (10**8, 10**9)) -> list[dict[str, object]]:
 
 
 def _measure(call: str) -> str:
-    code = f"from experiments import benchmark; benchmark.{call}"
+    code = f"from epsaudit.experiments import benchmark; benchmark.{call}"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
@@ -278,7 +278,7 @@ def _saved(result: AuditResult) -> dict[str, object]:
 
 
 def gaussian_profile_point() -> float:
-    """The Gaussian's delta at epsilon 0.2 for sigma of (1, 1e-5): the implied point of DESIGN.md section 4."""
+    """The Gaussian's delta at epsilon 0.2 for sigma of (1, 1e-5): see docs/explanation/theory.md."""
     mu = 1.0 / CALIBRATED
     return float(ndtr(mu / 2 - 0.2 / mu) - np.exp(0.2) * ndtr(-mu / 2 - 0.2 / mu))
 

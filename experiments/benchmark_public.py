@@ -3,7 +3,7 @@
 Run ``python -m epsaudit.experiments.benchmark_public``. What to expect: with a hundredth of DP-Sniper's runs, at 95 %
 confidence in place of 90 %, about the bound of an oracle that knows the best events and spends every run on
 certification. ``--runs 43000000 --only 'sparse vector 3' --out ...`` gives rows that fall short a tenth. Shares of the
-oracle's bound on all mechanisms are in `epsaudit.experiments.sight`.
+oracle's bound on all mechanisms are in `epsaudit.experiments.power`.
 """
 
 from __future__ import annotations

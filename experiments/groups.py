@@ -187,7 +187,7 @@ def draw_by_count(rows: list[dict[str, Any]], trials: int) -> Figure:
         )
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlabel("persons in the group, plus 1")
+    axes.set_xlabel("records in the group, plus 1")
     axes.set_ylabel("Renyi divergence / order")
     legend_below(figure, 4)
     return figure

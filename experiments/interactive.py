@@ -2,7 +2,7 @@
 
 The source (differentialprivacy.org, 'How generic can composition results be?') reviews theorems by which budgets add up
 even if requests and budgets are chosen from earlier answers, and several sessions are asked in turns. Every analyst
-here asks for randomised responses on one person's bit; some go on asking after a refusal, and spend most where
+here asks for randomised responses on one user's bit; some go on asking after a refusal, and spend most where
 they saw a leak. Transcripts are enumerated, so that the exact loss is known. The study expects:
 
 1. Sound filters (pure DP, zCDP, sub-sessions): exact loss at most the budget, close to it where it is exhausted.

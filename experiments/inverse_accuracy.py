@@ -64,7 +64,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     write_figure(out / "failures", draw(rows))
     caption = (
         f"Inverse sensitivity at ε = {EPSILON:g}: answers farther off than the local sensitivity at distance k, of "
-        f"{runs:,}, with one-sided 99.9% Clopper-Pearson limits, and the exact probability; Theorem 4 promises "
+        f"{runs:,}, with one-sided 99.9% Clopper-Pearson limits, and the exact probability; Theorem 4 guarantees "
         f"β = {BETAS[1]:g} at most, for the exponential mechanism."
     )
     write_table(out, [row for row in rows if row["beta"] == BETAS[1]], COLUMNS, caption)
@@ -113,7 +113,7 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
             label=name,
         )
     axes.plot([0.005, 1.0], [0.005, 1.0], color="black", linewidth=0.8, linestyle="--", label="Theorem 4")
-    axes.set(xscale="log", yscale="log", xlabel="β, the promised failure probability")
+    axes.set(xscale="log", yscale="log", xlabel="β, the guaranteed failure probability")
     axes.set_ylabel("exact P[|M(x) − f(x)| > LS$^k$(x)],\nless than 10$^{-6}$ at 10$^{-6}$")
     axes.set_title(f"inverse sensitivity, ε = {EPSILON:g}; one mark a selector")
     legend_below(figure)

@@ -6,7 +6,7 @@ leak as randomised response does. For Gaussian noise one run certifies about a h
 many canaries there are: a bound must allow for mechanisms that now and then give many canaries away together. Claiming
 the whole curve (f-DP, Mahloujifar, Melis and Chaudhuri 2025) certifies a mu whose Gaussian curve has three quarters of
 epsilon; that bounds epsilon only since the curve is known to be Gaussian. Many runs have no such gap, but train as
-often as there are canaries. All broken twins of DP-SGD are refuted in one run.
+often as there are canaries. All incorrect variants of DP-SGD are refuted in one run.
 
 Run ``python -m epsaudit.experiments.one_run --out results/one-run``, about two minutes; the same seed gives the same
 files.
@@ -35,7 +35,7 @@ from epsaudit.experiments.one_run_training import (
     training,
 )
 from epsaudit.mechanisms.additive import Gaussian
-from epsaudit.mechanisms.one_run import NoisyVectorSum, ResponsePerPerson
+from epsaudit.mechanisms.one_run import NoisyVectorSum, ResponsePerRecord
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.one_run import Threshold
 from epsaudit.one_run.planning import planned_guesses
@@ -108,7 +108,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     write_figure(out / "by-epsilon", draw_by_epsilon(by_epsilon, trained, most))
     caption = (
         f"Audits of DP-SGD, each of one training run unless it says so, at {CONFIDENCE:.0%} confidence and "
-        f"δ = {DELTA:g}: the sound procedure and its broken twins. The parameter is ε, or μ where "
+        f"δ = {DELTA:g}: the sound procedure and its incorrect variants. The parameter is ε, or μ where "
         "the whole curve of μ-GDP is claimed."
     )
     write_table(out, [row for row in trained if row["table"]], COLUMNS, caption)
@@ -136,12 +136,14 @@ def gaussian(mu: float, canaries: int, seeds: Sequence[int]) -> Iterator[dict[st
 
 
 def response(epsilon: float, canaries: int, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Yield median certified epsilons for randomised response: one run of ``canaries`` persons, or as many of one."""
-    people, person = ResponsePerPerson(epsilon, canaries), RandomisedResponse(epsilon)
+    """Yield median certified epsilons for randomised response: one run of ``canaries`` records, or as many runs."""
+    per_record, repeated = ResponsePerRecord(epsilon, canaries), RandomisedResponse(epsilon)
     claim = PureDP(epsilon)
     found = {
-        RESPONSE: [audit_one_run(people, guesses=Threshold(0.0), seed=seed).lower_bound for seed in seeds],
-        MANY_RESPONSE: [audit(person, claim=claim, trials=canaries, seed=seed, n_jobs=1).lower_bound for seed in seeds],
+        RESPONSE: [audit_one_run(per_record, guesses=Threshold(0.0), seed=seed).lower_bound for seed in seeds],
+        MANY_RESPONSE: [
+            audit(repeated, claim=claim, trials=canaries, seed=seed, n_jobs=1).lower_bound for seed in seeds
+        ],
     }
     yield from _rows("randomised response", found, canaries, epsilon)
 

@@ -19,7 +19,7 @@ from epsaudit import AuditError, GaussianDP, audit_one_run
 from epsaudit.experiments.learning import affairs
 from epsaudit.mechanisms.canaries import GradientCanaries
 from epsaudit.mechanisms.dp_sgd import DPSGD
-from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerPerson, SpillingResponse
+from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
 from epsaudit.one_run import CanaryMechanism, Threshold, binomial, tradeoff
 from epsaudit.one_run.worst_case import worst_case
 
@@ -36,8 +36,8 @@ def coverage() -> None:
     learner = DPSGD("logistic", 5, rate=1.0, noise_multiplier=5**0.5)
     trained = GradientCanaries(learner, affairs().take(np.arange(200)), 500)
     cases: list[tuple[CanaryMechanism, object, str]] = [
-        (ResponsePerPerson(1.0, 500), everybody, "sharp"),
-        *((ResponsePerPerson(1.0, 500), rule, "auto") for rule in ("planned", "half", "bonferroni")),
+        (ResponsePerRecord(1.0, 500), everybody, "sharp"),
+        *((ResponsePerRecord(1.0, 500), rule, "auto") for rule in ("planned", "half", "bonferroni")),
         *((conspiring, everybody, method) for method in ("sharp", "binomial", "trade-off")),
         *((conspiring, rule, "auto") for rule in ("planned", "half", "bonferroni")),
         *((spilling, everybody, method) for method in ("sharp", "binomial")),

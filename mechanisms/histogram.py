@@ -1,7 +1,7 @@
-"""Stable histograms: noisy counts of whatever records there are, released only where they are safely large.
+"""Stable histograms: noisy counts of the records that occur, released only where they exceed a threshold.
 
-A dataset of records of any hashable kind enters, a mapping from keys to noisy counts leaves, written as a tuple of
-(key, count) pairs in the order of ``repr``. That a key is there at all is what can leak.
+The dataset has records of any hashable kind; the output is a mapping from keys to noisy counts, written as a tuple of
+(key, count) pairs in the order of ``repr``. That a key is present at all is what can leak.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class StableHistogram(Reference):
 
     (epsilon, delta)-DP for records of any kind, their domain unknown and unbounded (Korolova, Kenthapadi, Mishra and
     Ntoulas 2009; Bun, Nissim and Stemmer 2016; the lecture notes on stable histograms). A count that moves between two
-    positive numbers costs epsilon; a key that one person brings in shows with probability delta / 2.
+    positive numbers costs epsilon; a key that only one record has shows with probability delta / 2.
 
     Parameters
     ----------
@@ -207,9 +207,9 @@ class StableHistogram(Reference):
         return StableHistogramLaw(tuple(counts), 1.0 / self.epsilon, self.threshold)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A count just below the threshold, which one person less makes rarer by e^epsilon; and a key that appears."""
+        """A count just below the threshold, which one record fewer makes rarer by e^epsilon; and a key that appears."""
         crowd = ("a",) * max(2, math.floor(self.threshold))
         return (
             DatasetPair((*crowd, "b"), (*crowd[1:], "b"), f"counts {len(crowd)} and {len(crowd) - 1} of one key"),
-            DatasetPair(("a", "a", "b"), ("a", "a"), "a key that one person has against none"),
+            DatasetPair(("a", "a", "b"), ("a", "a"), "a key that one record has against none"),
         )

@@ -1,6 +1,6 @@
-"""The game of a one-run audit: flip a coin for every canary, run once, score, guess, and count.
+"""The one-run audit: flip a coin for every canary, run once, score, guess, and count.
 
-A mechanism that takes canaries enters, or the coins and scores of a run that somebody else made; a result leaves.
+It takes a mechanism with canaries, or the coins and scores of a run made elsewhere, and returns a result.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.claims import Claim, GaussianDP
-from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.one_run.counts import METHODS, Bools, Floats, Method, check_method
 from epsaudit.one_run.guesses import GuessRule, rule_of
 from epsaudit.one_run.result import OneRunResult
@@ -26,7 +26,7 @@ StepCallback = Callable[[int, int], None]
 """Told (steps done, steps in all) while the one run goes on."""
 
 COINS, RUN, PLACES = (4, 0), (4, 1), (4, 2)
-"""Spawn keys of the random streams, that of `places` under seed 0.
+"""Spawn keys of the random streams: of the coins, of the run, and of `places`.
 
 Other audits' keys begin with 0 to 3; those of children that somebody spawns from the seed have one number only.
 """
@@ -153,11 +153,13 @@ def audit_scores(
     method: str = "auto",
     confidence: float = 0.95,
     name: str = "mechanism",
+    seed: int | None = None,
 ) -> OneRunResult:
     """Certify a lower bound from the coins and scores of a run that was made elsewhere, in any framework.
 
     ``included`` must be what independent fair coins said; exactly half in, or any other split, voids the bound. The
-    order of the canaries is free, even all who were out before all who were in: rules see them in a fixed random order.
+    order of the canaries is free, even all who were out before all who were in: rules see them in a random order that
+    is drawn afresh, so that ties are not broken by the order given.
 
     Parameters
     ----------
@@ -169,6 +171,11 @@ def audit_scores(
         As in `audit_one_run`.
     name : str
         What to call the mechanism.
+    seed : int, optional
+        Root of the random order; a fresh one by default, which the result keeps: with it the same coins and scores
+        give the same result. The confidence is over this order, too. So give a seed to repeat a result, or one that
+        was drawn; one number for all audits is as good only where the order of the canaries has nothing to do with
+        the coins, and one chosen for the bound that it gives voids it.
 
     Returns
     -------
@@ -183,14 +190,14 @@ def audit_scores(
     --------
     >>> from epsaudit import PureDP
     >>> coins = np.random.default_rng(0).random(500) < 0.5
-    >>> print(audit_scores(coins, np.where(coins, 1.0, -1.0), claim=PureDP(1.0), guesses=60, name="no noise"))
-    no noise: 1-DP claimed; certified lower bound epsilon >= 2.972 at 95% confidence, from one run: contradicts...
+    >>> print(audit_scores(coins, np.where(coins, 1.0, -1.0), claim=PureDP(1.0), guesses=60, seed=1, name="none"))
+    none: 1-DP claimed; certified lower bound epsilon >= 2.972 at 95% confidence, from one run: contradicts...
       canaries   500, each in by a fair coin
       guesses    the 30 highest scores in, the 30 lowest out, fixed beforehand
       counts     30 of 30 guessed in and 30 of 30 guessed out are right, of 500 canaries
       parameter  epsilon proven 1
       method     the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.one_run.binomial)
-      seed       not known: the coins and scores were given
+      seed       1, of the order of the canaries only: the coins and scores were given
     """
     started = time.perf_counter()
     coins = np.asarray(included)
@@ -198,22 +205,23 @@ def audit_scores(
         raise AuditError("included must be one True or False for each canary, at least one.")
     claim, rule, chosen, confidence = _checked(claim, guesses, method, confidence, len(coins))
     given = np.asarray(scores)
-    return _result(name, claim, coins.astype(bool), given, rule, chosen, confidence, None, None, started)
+    return _result(name, claim, coins.astype(bool), given, rule, chosen, confidence, entropy(seed), None, started)
 
 
-def places(canaries: int) -> NDArray[np.intp]:
-    """Return the order in which rules see the canaries: one permutation for each number of them, the same for ever.
+def places(canaries: int, seed: int) -> NDArray[np.intp]:
+    """Return the order in which rules see the canaries: a random permutation that the seed alone decides.
 
     Rules break ties, and halve, by place. Where somebody lays rows out by coin, all who were out before all who were
-    in, a place would tell the coin; after a permutation that was drawn without them it does not. Coins that are fair
-    and independent in the order given stay so, in any order.
+    in, a place would tell the coin. After a permutation drawn without a look at the rows, the coins are independent
+    and fair at every place: given the number of those in, they lie in uniformly random order. One permutation for all
+    audits would not do: of rows laid out by coin it has the same guesses right each time.
 
     Examples
     --------
-    >>> places(5).tolist()
+    >>> places(5, seed=0).tolist()
     [2, 1, 0, 3, 4]
     """
-    return np.random.default_rng(np.random.SeedSequence(0, spawn_key=PLACES)).permutation(canaries)
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=PLACES)).permutation(canaries)
 
 
 def _has_canaries(mechanism: Any) -> TypeGuard[CanaryMechanism]:
@@ -225,9 +233,7 @@ def _checked(
     claim: Claim | None, guesses: Guesses, method: str, confidence: float, canaries: int
 ) -> tuple[Claim, GuessRule, Method, float]:
     """Check everything before the run, so that nothing is trained in vain."""
-    confidence = fraction(confidence, "confidence", open_below=True)
-    if confidence < 0.5:
-        raise AuditError(f"confidence is {confidence!r}; the theorem behind the bound is used at 0.5 or above only.")
+    confidence = confidence_of(confidence)
     rule = rule_of(guesses, canaries)
     chosen: Method
     if method == "auto":
@@ -247,11 +253,11 @@ def _result(
     rule: GuessRule,
     method: Method,
     confidence: float,
-    seed: int | None,
+    seed: int,
     mechanism: Any,
     started: float,
 ) -> OneRunResult:
-    """Check the scores, put the canaries in `places`, guess, and keep the counts."""
+    """Check the scores, put the canaries in `places`, guess, and keep the counts; no mechanism if all was given."""
     values = np.asarray(scores)
     if values.shape != included.shape or values.dtype.kind not in "fiub":
         raise AuditError(
@@ -260,7 +266,7 @@ def _result(
         )
     if np.any(np.isnan(values.astype(float))):
         raise AuditError(f"{int(np.isnan(values).sum())} scores are NaN; a score must say how much a canary seems in.")
-    order = places(len(included))
+    order = places(len(included), seed)
     counts = rule.count(included[order], values.astype(float)[order], claim, method, confidence)
     return OneRunResult(
         mechanism=name,
@@ -271,7 +277,8 @@ def _result(
         counts=tuple(counts),
         confidence=confidence,
         seed=seed,
-        reproducible=seed is not None and bool(getattr(mechanism, "reproducible", True)),
+        given=mechanism is None,
+        reproducible=mechanism is not None and bool(getattr(mechanism, "reproducible", True)),
         provenance=provenance(),
         seconds=time.perf_counter() - started if mechanism is not None else math.nan,
     )

@@ -1,6 +1,6 @@
-"""What a one-run audit found: an immutable record of guesses and right ones, its bound, and JSON in and out.
+"""The result of a one-run audit: an immutable record of guesses and correct ones, its bound, and JSON in and out.
 
-Counts enter, sentences and files leave; the bound is recomputed from the counts whenever it is asked for.
+It holds the counts; the bound is recomputed from them whenever it is asked for.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from epsaudit.errors import AuditError
 from epsaudit.one_run import binomial, tradeoff
 from epsaudit.one_run.counts import LEAK_SHARE, METHODS, GuessCounts, Method, bound, check_method, delta_of, shown
 from epsaudit.one_run.guesses import GuessRule, rule_from_json
+from epsaudit.reporting import notebook
 from epsaudit.reporting.numbers import lower, percent
 from epsaudit.results import SCHEMA, read, write_whole
 
@@ -43,8 +44,10 @@ class OneRunResult:
         What the guesses came to; several sets share the error probability equally.
     confidence : float
         Probability that the bound does not exceed the truth.
-    seed : int or None
-        Root of the random streams; None if somebody else ran the mechanism.
+    seed : int
+        Root of the random streams; of the order of the canaries only where the coins and scores were given.
+    given : bool
+        Whether the coins and scores came from a run made elsewhere, by `epsaudit.audit_scores`.
     reproducible : bool
         False where the mechanism owns its randomness, or somebody else ran it.
     provenance : dict
@@ -60,7 +63,8 @@ class OneRunResult:
     method: Method
     counts: tuple[GuessCounts, ...]
     confidence: float
-    seed: int | None
+    seed: int
+    given: bool = False
     reproducible: bool = True
     provenance: dict[str, str] = field(default_factory=dict, repr=False)
     seconds: float = field(default=math.nan, repr=False, compare=False)
@@ -182,7 +186,6 @@ class OneRunResult:
 
     def __str__(self) -> str:
         heard = "contradicts the claim" if self.violates_claim else "does not refute the claim"
-        origin = "not known: the coins and scores were given" if self.seed is None else str(self.seed)
         lines = [
             f"{self.mechanism}: {self.claim} claimed; certified lower bound {self.claim.symbol} >= "
             f"{lower(self.lower_bound)} at {percent(self.confidence)} confidence, from one run: {heard}.",
@@ -191,10 +194,18 @@ class OneRunResult:
             f"  counts     {shown(self.best)}",
             f"  parameter  {self.claim.symbol} proven {self.proven:.4g}",
             f"  method     {METHODS[self.method]}" + self._spent(),
-            f"  seed       {origin}"
-            + ("" if self.reproducible or self.seed is None else " (not reproducible from the seed)"),
+            f"  seed       {self.seed}" + self._of_what(),
         ]
         return "\n".join(lines + ([f"  note       {self.limits}"] if self.limits else []))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the same as ``print``, as a table."""
+        return notebook.render(str(self), self.verdict)
+
+    def _of_what(self) -> str:
+        if self.given:
+            return ", of the order of the canaries only: the coins and scores were given"
+        return "" if self.reproducible else " (not reproducible from the seed)"
 
     def _spent(self) -> str:
         if len(self.counts) > 1:
@@ -227,6 +238,7 @@ class OneRunResult:
             "proven": self.proven,
             "verdict": self.verdict,
             "seed": self.seed,
+            "given": self.given,
             "reproducible": self.reproducible,
             "provenance": dict(self.provenance),
         }
@@ -251,11 +263,14 @@ class OneRunResult:
                 method=data["method"],
                 counts=tuple(GuessCounts(**counts) for counts in data["counts"]),
                 confidence=float(data["confidence"]),
-                seed=None if data["seed"] is None else int(data["seed"]),
+                seed=int(data["seed"]),
+                given=bool(data["given"]),
                 reproducible=bool(data["reproducible"]),
                 provenance={str(key): str(value) for key, value in data["provenance"].items()},
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except AuditError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise AuditError(f"This is not a one-run result: field {error} is missing or malformed.") from error
 
     def save(self, path: Path) -> None:

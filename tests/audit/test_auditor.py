@@ -146,7 +146,8 @@ class TestBadInput:
         [
             ({"trials": 0}, "trials is 0; it must be a whole number of at least 100"),
             ({"trials": 1e3 + 0.5}, "trials is 1000.5"),
-            ({"confidence": 1.0}, "confidence is 1.0; it must be strictly between 0 and 1"),
+            ({"confidence": 1.0}, "confidence is 1.0; it must be at least 0.5"),
+            ({"confidence": 5e-324}, "confidence is 5e-324; it must be at least 0.5"),
             ({"confidence": "high"}, "confidence is 'high'"),
             ({"seed": -3}, "seed is -3"),
             ({"pairs": []}, "names no pairs"),
@@ -172,17 +173,12 @@ class TestBadInput:
             raise AssertionError("ran")
 
         mechanism = vectorized(never, claim=PureDP(1.0), adjacency=AddRemove())
-        with pytest.raises(AuditError, match="not adjacent: under add or remove one person"):
+        with pytest.raises(AuditError, match="not adjacent: under add or remove one record"):
             audit(mechanism, DatasetPair(("ann",), ("ann", "bob", "eve")))
 
     def test_a_mechanism_without_a_claim(self):
         with pytest.raises(AuditError, match="give one, for instance"):
             audit(vectorized(lambda d, n, rng: rng.random(n), pairs=[PAIR]))
-
-    def test_outputs_of_different_shapes(self):
-        ragged = black_box(lambda data, rng: np.zeros(2 + int(rng.integers(2))), claim=PureDP(1.0), pairs=[PAIR])
-        with pytest.raises(AuditError, match=r"different shapes"):
-            audit(ragged, trials=1000, seed=1)
 
     def test_the_error_is_the_packages_own(self):
         assert issubclass(AuditError, ValueError)

@@ -107,7 +107,7 @@ class TestBadInput:
         [
             (["laplas"], "'laplas' is not registered"),
             (["laplace", "--trials", "0"], "--trials is 0.0; it must be a whole number of at least 100"),
-            (["laplace", "--confidence", "1.5"], "--confidence is 1.5; it must be strictly between 0 and 1"),
+            (["laplace", "--confidence", "1.5"], "--confidence is 1.5; it must be at least 0.5 and below 1"),
             (["laplace", "--seed", "-1"], "seed is -1"),
             (["laplace", "--jobs", "0"], "--jobs is 0"),
             (["mine:nothing"], "cannot be imported"),

@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
 from epsaudit.chunks import STAGES
-from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerPerson, SpillingResponse
+from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
 from epsaudit.one_run import Bonferroni, CanaryMechanism, Fixed, SeparateHalf, Threshold, binomial
 from epsaudit.one_run.counts import LEAK_SHARE, GuessCounts
 from epsaudit.one_run.guesses import rule_from_json
@@ -22,7 +22,7 @@ AUDITS = 2000
 ALLOWED = int(binom.ppf(0.999, AUDITS, 0.05))  # false alarm of one test: 0.1 %
 EVERYBODY = Threshold(0.0)
 
-RESPONSE = ResponsePerPerson(1.0, 500)
+RESPONSE = ResponsePerRecord(1.0, 500)
 SPILLING = SpillingResponse(1.0, 1e-3, 200, 10)
 # delta lifts the probability of 235 or more right answers among 300 from 2.2 % to just below 5 %
 CONSPIRING = ConspiringResponse(1.0, 0.999 * binomial.delta_bound(300, 300, 235, 1.0, 0.95), 300, 235)
@@ -107,12 +107,12 @@ class TestCoverage:
         assert ConspiringResponse(0.1, 0.04, 2000, 2000).reached == pytest.approx(0.04)
 
     def test_forgetting_delta_is_seen(self):
-        # the twin that must fail: the same mechanism audited as if delta were 0
+        # the incorrect variant that must fail: the same mechanism audited as if delta were 0
         # 6.8 % are above, so it takes 6,000 to see it
         assert wrong(CONSPIRING, EVERYBODY, claim=PureDP(1.0), audits=6000) > binom.ppf(0.999, 6000, 0.05)
 
     def test_choosing_among_numbers_of_guesses_without_paying_is_seen(self):
-        # the twin that must fail: the best of 60 numbers of guesses, each at 95 %, on scores without ties
+        # the incorrect variant that must fail: the best of 60 numbers of guesses, each at 95 %, on scores without ties
         rng = np.random.default_rng(0)
         above = 0
         for _ in range(500):
@@ -139,20 +139,52 @@ class TestCoverage:
     @pytest.mark.parametrize("layout", [np.sort, alternating])
     @pytest.mark.parametrize("score", [np.zeros_like, lambda noise: np.clip(noise, -1.0, 1.0)])
     def test_ties_do_not_tell_coins_by_which_the_rows_are_laid_out(self, claim, guesses, layout, score):
-        # one audit for each number of canaries, as each has an order of its own
         rng = np.random.default_rng(0)
         sizes = range(300, 500)
         above = sum(
             audit_scores(
-                layout(rng.random(size) < 0.5), score(rng.standard_normal(size)), claim=claim, guesses=guesses
+                layout(rng.random(size) < 0.5),
+                score(rng.standard_normal(size)),
+                claim=claim,
+                guesses=guesses,
+                seed=int(rng.integers(2**63)),
             ).lower_bound
             > 0.0
             for size in sizes
         )
         assert above <= binom.ppf(0.999, len(sizes), 0.05)
 
+    @pytest.mark.parametrize(
+        ("layout", "score"), [(np.sort, np.zeros_like), (np.sort, np.sign), (alternating, np.zeros_like)]
+    )
+    def test_guesses_among_ties_are_right_by_chance_at_every_size(self, layout, score):
+        """Any of the 1,493 sizes raises a false alarm 1 time in 1,000, and so do all together."""
+        rng = np.random.default_rng(1)
+        right = [guessed_right(size, layout, score, rng, rng.integers(2**63, size=10).tolist()) for size in SIZES]
+        assert min(right) >= LEAST_BY_CHANCE
+        assert max(right) <= MOST_BY_CHANCE
+        every = 80 * len(SIZES)
+        assert binom.ppf(0.0005, every, 0.5) <= sum(right) <= binom.isf(0.0005, every, 0.5)
+
+    def test_one_order_for_all_audits_would_tell_them(self):
+        # the twin that must fail: at some of the sizes one permutation has almost every guess right, or wrong
+        rng = np.random.default_rng(1)
+        right = [guessed_right(size, np.sort, np.zeros_like, rng, [0] * 10) for size in SIZES]
+        assert min(right) < LEAST_BY_CHANCE < MOST_BY_CHANCE < max(right)
+
+    def test_the_order_is_drawn_afresh_kept_and_printed(self):
+        coins = np.sort(np.random.default_rng(3).random(1000) < 0.5)
+        results = [audit_scores(coins, np.zeros(1000), claim=PureDP(1.0), guesses=200) for _ in range(20)]
+        assert len({result.seed for result in results}) == 20
+        assert len({result.counts for result in results}) > 5  # fewer has a probability below 1e-9
+        for result in results:
+            again = audit_scores(coins, np.zeros(1000), claim=PureDP(1.0), guesses=200, seed=result.seed)
+            assert again == result == OneRunResult.from_json(json.loads(json.dumps(result.to_json())))
+            assert f"seed       {result.seed}, of the order of the canaries only" in str(result)
+            assert not result.reproducible
+
     def test_coins_that_are_not_fair_are_not_covered(self):
-        # the twin that must fail: guesses 'in' are right nine times in ten without a mechanism
+        # the incorrect variant that must fail: guesses 'in' are right nine times in ten without a mechanism
         rng = np.random.default_rng(1)
         bounds = [
             audit_scores(rng.random(200) < 0.9, rng.random(200), claim=PureDP(0.0), guesses=(50, 0)).lower_bound
@@ -161,7 +193,27 @@ class TestCoverage:
         assert min(bounds) > 0.5
 
 
-RESPONSE_400 = ResponsePerPerson(1.0, 400)
+SIZES = range(8, 1501)
+LEAST_BY_CHANCE, MOST_BY_CHANCE = (int(quantile(0.0005 / len(SIZES), 80, 0.5)) for quantile in (binom.ppf, binom.isf))
+
+
+def guessed_right(size, layout, score, rng, seeds):
+    """How many of eight guesses are right, in all audits together, one for every seed."""
+    return sum(
+        audit_scores(
+            layout(rng.random(size) < 0.5),
+            score(rng.standard_normal(size)),
+            claim=PureDP(1.0),
+            guesses=8,
+            seed=seed,
+        )
+        .counts[0]
+        .correct
+        for seed in seeds
+    )
+
+
+RESPONSE_400 = ResponsePerRecord(1.0, 400)
 
 
 class TestSees:
@@ -170,7 +222,7 @@ class TestSees:
         assert audit_one_run(NoisyVectorSum(2.0, 20_000), claim=claim, seed=0).violates_claim
 
     def test_nearly_everything_is_certified_of_randomised_response(self):
-        result = audit_one_run(ResponsePerPerson(2.0, 100_000), guesses=EVERYBODY, seed=0)
+        result = audit_one_run(ResponsePerRecord(2.0, 100_000), guesses=EVERYBODY, seed=0)
         assert 1.96 < result.lower_bound < 2.03
 
     @pytest.mark.parametrize("mu", [0.5, 1.0, 2.0])
@@ -220,13 +272,13 @@ class TestRules:
         rng = np.random.default_rng(0)
         included = rng.random(1000) < 0.5
         scores = included + rng.standard_normal(1000)
-        (counts,) = audit_scores(included, scores, claim=ApproxDP(1.0, 1e-5), guesses="half").counts
+        (counts,) = audit_scores(included, scores, claim=ApproxDP(1.0, 1e-5), guesses="half", seed=7).counts
         assert counts.canaries == 500
         # what the guessed half's coins say has no part in how many are guessed
         flipped = included.copy()
-        guessed = places(1000)[1::2]
+        guessed = places(1000, 7)[1::2]
         flipped[guessed] = ~flipped[guessed]
-        (other,) = audit_scores(flipped, scores, claim=ApproxDP(1.0, 1e-5), guesses="half").counts
+        (other,) = audit_scores(flipped, scores, claim=ApproxDP(1.0, 1e-5), guesses="half", seed=7).counts
         assert (other.guessed_in, other.guessed_out) == (counts.guessed_in, counts.guessed_out)
         assert other.correct == counts.guesses - counts.correct
 
@@ -328,9 +380,9 @@ class TestResult:
         assert "best of 3 sets of guesses, each at 98.3%" in text
 
     def test_too_few_guesses_say_so(self):
-        result = audit_one_run(ResponsePerPerson(5.0, 100), guesses=50, seed=0)
+        result = audit_one_run(ResponsePerRecord(5.0, 100), guesses=50, seed=0)
         assert "could not have refuted the claim" in str(result)
-        assert audit_one_run(ResponsePerPerson(1.0, 100), guesses=50, seed=0).limits is None
+        assert audit_one_run(ResponsePerRecord(1.0, 100), guesses=50, seed=0).limits is None
 
     def test_delta_is_bounded_at_the_claimed_epsilon(self):
         included = np.random.default_rng(0).random(1000) < 0.5
@@ -388,7 +440,7 @@ class TestErrors:
             ({"guesses": (-1, 5)}, "number of canaries to guess in"),
             ({"method": "f-dp"}, "method is 'f-dp'"),
             ({"confidence": 1.0}, "confidence"),
-            ({"confidence": 0.3}, "0.5 or above"),
+            ({"confidence": 0.3}, "confidence is 0.3; it must be at least 0.5"),
             ({"claim": GaussianDP(1.0), "method": "sharp"}, "whole curve"),
             ({"claim": GaussianDP(1.0), "guesses": "half"}, "whole curve"),
             ({"method": "trade-off", "guesses": "half"}, "cannot use a separate half"),
@@ -450,7 +502,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         "make",
         [
-            lambda: ResponsePerPerson(0.0, 10),
+            lambda: ResponsePerRecord(0.0, 10),
             lambda: SpillingResponse(1.0, 0.1, 100, 5),
             lambda: ConspiringResponse(1.0, 0.5, 100, 50),
             lambda: NoisyVectorSum(1.0, 0),

@@ -1,7 +1,7 @@
-"""Every detector is shown a twin that leaks in its own way, and its sound sibling.
+"""Every detector is shown an incorrect variant that leaks in its own way, and its sound counterpart.
 
-Each twin leaks log 3 against a claim of 0.3 or leaks for certain; each sibling is 0-DP. At 99.99 % confidence a sound
-sibling is refuted with probability at most 1e-4; the seeds are fixed.
+Each variant leaks log 3 against a claim of 0.3 or leaks for certain; each sound one is 0-DP. At 99.99 % confidence a
+sound one is refuted with probability at most 1e-4; the seeds are fixed.
 """
 
 import time

@@ -155,7 +155,7 @@ class TestBuilding:
         result = audit(entry.mechanism, trials=20_000, confidence=0.9999, seed=1, n_jobs=1)
         assert result.violates_claim
         assert not result.reproducible
-        with pytest.raises(AuditError, match="the library promises 1-DP, and the row says 2-DP"):
+        with pytest.raises(AuditError, match="the library claims 1-DP, and the row says 2-DP"):
             Row(*given, claims.PureDP(2.0), DatasetPair(0.0, 1.0)).entry()
         with pytest.raises(AuditError, match=r"toynoise-1.0/noisy: the adapter fails and says: .*KeyError"):
             Row(*given[:3], "other", {}, claims.PureDP(1.0), DatasetPair(0.0, 1.0)).entry()

@@ -30,7 +30,7 @@ def test_the_marginals_of_all_neighbours_respect_the_claim(epsilon):
 
 
 def test_outputs_are_mappings_over_keys_of_any_kind():
-    """Five standard errors: false alarms in 10^6; the twin without a threshold shows every key."""
+    """Five standard errors: false alarms in 10^6; the incorrect variant without a threshold shows every key."""
     data = (None,) * 4 + ("tea",) * 5 + ((1, "x"),) * 3 + (2.5,)
     for mechanism in (StableHistogram(1.0, 0.05), HistogramWithoutThreshold(1.0, 0.05)):
         law = mechanism(data)
@@ -56,10 +56,10 @@ def test_an_unknown_key_is_impossible():
     assert np.isneginf(law.log_density(outputs)).tolist() == [True, False]
 
 
-def test_an_audit_sees_the_key_in_the_twin_and_no_more_than_delta_in_the_mechanism():
-    """At 99.9 % each; the twin shows the key always."""
-    twin, sound = HistogramWithoutThreshold(1.0, 0.01), StableHistogram(1.0, 0.01)
-    result = audit(twin, trials=10_000, confidence=0.999, seed=3)
+def test_an_audit_sees_the_key_in_the_variant_and_no_more_than_delta_in_the_mechanism():
+    """At 99.9 % each; the incorrect variant shows the key always."""
+    variant, sound = HistogramWithoutThreshold(1.0, 0.01), StableHistogram(1.0, 0.01)
+    result = audit(variant, trials=10_000, confidence=0.999, seed=3)
     assert result.violates_claim
     assert "'b' in y" in str(result.witness)
     for pair in sound.worst_pairs():
