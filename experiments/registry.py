@@ -100,6 +100,11 @@ def studies() -> list[Study]:
             "the open problem of larger groups, measured: Renyi divergences by count and by order",
         ),
         Study(
+            "plumbing",
+            "epsaudit.experiments.plumbing",
+            "sound and leaky functions with awkward plumbing: verdicts and refusals, fixed and sequential",
+        ),
+        Study(
             "library-bugs",
             "epsaudit.experiments.library_bugs",
             "known privacy bugs of released libraries, each version audited in an environment of its own",
