@@ -3,12 +3,13 @@
 A page is one script, run in the current folder:
 
 - A block of python runs in one namespace a page; one whose first line is ``# NAME.py`` is written to that file.
-- A block of bash runs with this environment's programs first on the path. Exit status 1 is a verdict, no failure.
+- A block of bash runs with this environment's programs first on the path; exit status 1 is a verdict, no failure.
 - A block of text is what the block before it printed, up to white space, with ``...`` for what is left out.
 - Blocks of json, yaml and toml must be well formed.
 
-- A block of bash runs with this environment's programs first on the path; exit status 1 is a verdict, no failure.
-writes what the blocks print now into the pages, but for outputs in which a line begins with ``...``, which a person has to mend.
+What cannot run stands under ``<!-- skip: next "reason" -->``. After a change of what is printed, ``python docs/blocks.py``
+writes what the blocks print now into the pages, but for outputs in which a line begins with ``...``: those a person has
+to mend.
 """
 
 from __future__ import annotations
