@@ -14,7 +14,7 @@ test: $(VENV)/installed
 	$(BIN)/python -m pytest -n auto
 
 # Everything under results/, about three hours on two cores: sequential-validity and claims-that-do-not-survive half an
-# hour and twenty minutes, sight, library-bugs (which installs released libraries), interactive, shuffling and
+# hour and twenty minutes, power, library-bugs (which installs released libraries), interactive, shuffling and
 # conversions ten to twenty each, the others less than ten. `make status` says what is stale, and how long each took.
 results: $(VENV)/installed
 	$(BIN)/epsaudit experiment run all --seed $(SEED)

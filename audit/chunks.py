@@ -74,7 +74,8 @@ class Tallies:
 
     def rows(self) -> Tally:
         """Return the tallies of all that have runs, in their order, shape (at most 512, 6)."""
-        return self._rows[self._rows[:, :2].sum(axis=1) > 0]
+        some: Tally = self._rows[self._rows[:, :2].sum(axis=1) > 0]
+        return some
 
 
 class Record(Protocol):

@@ -51,11 +51,11 @@ def _sentences() -> Iterator[None]:
     with warnings.catch_warnings():
         otherwise = warnings.showwarning
 
-        def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+        def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
             if issubclass(category, LeftOut):
                 print(f"epsaudit: {message}", file=sys.stderr)
             else:
-                otherwise(message, category, *rest)
+                otherwise(message, category, *rest, **more)
 
         warnings.showwarning = show
         yield

@@ -25,6 +25,9 @@ LOCK = threading.RLock()
 STATE_OF_MT19937 = 4 * 624 + 4
 """Bytes of the state of numpy's global generator: 624 words and the place in them."""
 
+_NUMPY: Any = np.random
+"""As numpy's types do not know all of it."""
+
 _PYTHON: Any = getattr(random.random, "__self__", None)
 
 Drawn = TypeVar("Drawn")
@@ -72,9 +75,9 @@ def draw_reproducibly(draw: Callable[[], Drawn], rng: np.random.Generator, habit
     >>> a == b, habits.draws_globally
     (True, True)
     """
-    if habits.draws_globally is not False:
+    if _unknown_or_drawing(habits):
         with LOCK:
-            if habits.draws_globally is not False:
+            if _unknown_or_drawing(habits):  # another thread may have found out
                 return _seeded(draw, rng, habits)
     before, state = _states(), rng.bit_generator.state
     drawn = _again_if_changed(draw, rng)
@@ -91,27 +94,32 @@ def draw_reproducibly(draw: Callable[[], Drawn], rng: np.random.Generator, habit
         return _seeded(draw, rng, habits)
 
 
+def _unknown_or_drawing(habits: Habits) -> bool:
+    return habits.draws_globally is not False
+
+
 def _seeded(draw: Callable[[], Drawn], rng: np.random.Generator, habits: Habits) -> Drawn:
     known = bool(habits.draws_globally)
-    for _ in range(2):
-        state = rng.bit_generator.state
+
+    def once() -> Drawn:
         with seeded(rng) as begun:
             try:
                 return draw()
-            except DatasetChangedError:
-                rng.bit_generator.state = state
             finally:
                 habits.draws_globally = known or _states() != begun
-    return draw()
+
+    return _again_if_changed(once, rng)
 
 
 def _again_if_changed(draw: Callable[[], Drawn], rng: np.random.Generator) -> Drawn:
+    """Draw again where runs shared a dataset that one of them changed: now each has a copy of its own."""
     state = rng.bit_generator.state
-    try:
-        return draw()
-    except DatasetChangedError:  # from now on every run has a copy of its own
-        rng.bit_generator.state = state
-        return draw()
+    for _ in range(2):  # once for each dataset
+        try:
+            return draw()
+        except DatasetChangedError:
+            rng.bit_generator.state = state
+    return draw()
 
 
 @contextmanager
@@ -122,15 +130,15 @@ def seeded(rng: np.random.Generator) -> Iterator[Any]:
     """
     words = _words(rng)
     theirs, python = np.random.get_state(legacy=False), random.getstate()  # noqa: NPY002
-    generator = np.random.get_bit_generator()
+    generator = _NUMPY.get_bit_generator()
     try:
         if not isinstance(generator, np.random.MT19937):  # somebody's choice, which np.random.seed cannot seed
-            np.random.set_bit_generator(np.random.MT19937())
+            _NUMPY.set_bit_generator(np.random.MT19937())
         np.random.seed(words[:4])  # noqa: NPY002
         random.seed(int.from_bytes(words[4:].tobytes(), "little"))
         yield _states()
     finally:
-        np.random.set_bit_generator(generator)
+        _NUMPY.set_bit_generator(generator)
         np.random.set_state(theirs)  # noqa: NPY002
         random.setstate(python)
 
@@ -140,7 +148,7 @@ def used(begun: Any) -> bool:
     return bool(_states() != begun)
 
 
-def _words(rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.uint32]]:
+def _words(rng: np.random.Generator) -> np.ndarray[Any, Any]:
     """Eight words that depend on the state of a generator: hashed, so that they are not what it will draw."""
     state = rng.bit_generator.state
     numbers = [part for part in _numbers(state) if part >= 0]
@@ -159,7 +167,7 @@ def _numbers(state: Any) -> Iterator[int]:
 
 def _states() -> Any:
     """States of both, to be compared; numpy's is read where it lies, for to ask for it takes 0.15 ms."""
-    generator = np.random.get_bit_generator()
+    generator = _NUMPY.get_bit_generator()
     if isinstance(generator, np.random.MT19937):
         numpys: Any = ctypes.string_at(generator.ctypes.state_address, STATE_OF_MT19937)
     else:

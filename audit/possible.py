@@ -78,6 +78,8 @@ def _counted_again(result: AuditResult | SequentialResult) -> bool:
 def _fixed_size(result: AuditResult) -> list[str]:
     counts = result.counts
     said = list(_certificate(result))
+    if result.families not in ("auto", "all", "own"):
+        said.append(f"The families are {result.families!r}; they must be 'auto', 'all' or 'own'.")
     if counts.runs_x + counts.runs_x_prime != result.runs:
         said.append(f"The counts are of {int(counts.runs):,} runs, and {result.runs:,} were certified.")
     chose, most = result.training_runs, training_runs(result.trials)
@@ -95,7 +97,9 @@ def _certificate(result: AuditResult) -> Iterator[str]:
             yield f"The game spent a share of {certificate.share} on its guesses; audits spend {MembershipGame.share}."
         if (certificate.tangent is None) != (result.claim.claimed_point is not None):
             yield f"The game was played at the tangent {certificate.tangent}; {result.claim} is not tested so."
-        elif certificate.tangent is not None and not 0.0 <= certificate.tangent < math.inf:
+        elif certificate.tangent is not None and not (
+            isinstance(certificate.tangent, int | float) and 0.0 <= certificate.tangent < math.inf
+        ):
             yield f"The tangent of the game is {certificate.tangent}; it must be a number of at least 0."
     if isinstance(certificate, Box):
         if certificate.split != Box.split:

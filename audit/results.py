@@ -241,7 +241,9 @@ class AuditResult:
                 seconds=float(data.get("execution", {}).get("seconds", math.nan)),
                 execution={str(k): str(v) for k, v in data.get("execution", {}).items() if k != "seconds"},
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except AuditError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise AuditError(f"This is not an audit result: field {error} is missing or malformed.") from error
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from epsaudit import compare
-from epsaudit.auditor import audit
+from epsaudit.auditor import audit, exact_parameter
 from epsaudit.errors import AuditError
 from epsaudit.one_run import OneRunResult
 from epsaudit.possible import impossible
@@ -24,6 +24,16 @@ TOLERANCE = 1e-9
 """Relative difference that another version of scipy may make."""
 LEVEL = 0.01
 """Probability of saying that a mechanism which no seed reproduces has changed, if it has not."""
+
+
+EXACT = "the exact value"
+WORDS = "what only describes: names, datasets, the verdict expected, provenance, and whether the seed gives it again"
+UNCHECKED: dict[type, str] = {
+    AuditResult: "that the seed gives these counts, of events chosen before them",
+    SequentialResult: "that the seed gives these counts, and that events and rates were learnt from the rounds before",
+    OneRunResult: "that the coins were fair, the scores those of one run with them, and the rule fixed before it",
+}
+"""What a file alone does not show, of each kind of result, beside `EXACT` and `WORDS`."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +48,17 @@ class Verification:
         What is not as stored, each in a sentence; empty if all is.
     how : str
         What was done: recomputed, or run again.
+    unchecked : tuple of str
+        What of the result nothing here vouches for.
+    possible : bool
+        Whether an audit can have given the numbers that were stored; if not, no bound follows from them.
     """
 
     result: AuditResult | SequentialResult | OneRunResult
     differences: tuple[str, ...]
     how: str
+    unchecked: tuple[str, ...]
+    possible: bool = True
 
     @property
     def holds(self) -> bool:
@@ -58,12 +74,12 @@ def rebuild(stored: dict[str, Any]) -> AuditResult | SequentialResult | OneRunRe
         "one-run": OneRunResult,
     }
     kind = stored.get("kind")
-    if kind not in kinds:
+    if not isinstance(kind, str | None) or kind not in kinds:
         raise AuditError(f"{kind!r} is no kind of result; there are 'sequential', 'one-run', and none for the rest.")
     return kinds[kind].from_json(stored)
 
 
-def recompute(stored: dict[str, Any]) -> Verification:
+def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verification:
     """Compute everything that follows from a stored result's counts, and check that the counts can be.
 
     Of a sequential result, the accounts are kept again from its rounds, which hold what was bet and what was seen at
@@ -73,6 +89,13 @@ def recompute(stored: dict[str, Any]) -> Verification:
     ----------
     stored : dict
         A result's JSON object, as `epsaudit.results.read` returns them.
+    entry : Entry, optional
+        Today's mechanism and its pairs: where they are those of the result, the exact value is computed from its laws.
+
+    Raises
+    ------
+    AuditError
+        If it is no result: a field that the counts do not give is absent, or of another type.
 
     Examples
     --------
@@ -84,15 +107,48 @@ def recompute(stored: dict[str, Any]) -> Verification:
     (True, False)
     """
     result = rebuild(stored)
-    differences = impossible(result)
-    if not differences:
-        computed = result.to_json()
-        differences = [
-            f"{name} is stored as {_short(stored[name])}, and is {_short(computed[name])} by the counts."
-            for name in computed
-            if name in stored and not _close(stored[name], computed[name])
-        ]
-    return Verification(result, tuple(differences), "recomputed from its counts")
+    try:
+        differences = impossible(result)
+        possible = not differences
+        if possible:
+            differences = _different(stored, result.to_json())
+    except AuditError:
+        raise
+    except Exception as error:  # a file may hold anything, in fields of which only an event knows what they must be
+        raise AuditError(
+            f"Some field of the result of {result.mechanism} is malformed: {type(error).__name__} ({error})."
+        ) from error
+    unchecked, how = [UNCHECKED[type(result)], WORDS], "recomputed from its counts"
+    if not isinstance(result, OneRunResult) and result.exact is not None:
+        exact = None if entry is None else _exact(result, entry)
+        if exact is None:
+            unchecked.append(EXACT)
+        else:
+            how += " and laws"
+            if not _close(result.exact, exact):
+                differences.append(f"exact is stored as {result.exact!r}, and is {exact!r} by the mechanism's laws.")
+    return Verification(result, tuple(differences), how, tuple(unchecked), possible)
+
+
+def _different(stored: dict[str, Any], computed: dict[str, Any]) -> list[str]:
+    """Say which fields are absent from a stored result, or not what was computed."""
+    said = {name: f"stored as {_short(stored[name])}" if name in stored else "absent" for name in computed}
+    return [
+        f"{name} is {said[name]}, and is {_short(value)} by the counts."
+        for name, value in computed.items()
+        if name not in stored or not _close(stored[name], value)
+    ]
+
+
+def _exact(result: AuditResult | SequentialResult, entry: Entry) -> float | None:
+    """The exact value by today's laws; None if none is known, or the entry audits another claim or has no such pair."""
+    if entry.claim != result.claim:
+        return None
+    pairs = entry.pairs or entry.mechanism.worst_pairs()
+    pair = next((pair for pair in pairs if str(pair) == result.pair), None)
+    if pair is None:
+        return None
+    return exact_parameter(result.claim, (entry.mechanism(pair.x), entry.mechanism(pair.x_prime)))
 
 
 def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Verification:
@@ -113,12 +169,13 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
     before = rebuild(stored)
     if not isinstance(before, AuditResult):
         raise AuditError(f"{before.mechanism} was not audited by epsaudit.audit; it can be recomputed, not run again.")
+    unchecked = recompute(stored, entry).unchecked
     if not before.reproducible:
-        return _recount(before, entry, n_jobs)
+        return _recount(before, entry, n_jobs, unchecked)
     if before.families == "own":
         raise AuditError(f"{before.mechanism} was audited with families of its own, which a result file does not hold.")
     if before.training_runs == 0:
-        return _recount(before, entry, n_jobs)
+        return _recount(before, entry, n_jobs, unchecked)
     after = audit(
         entry.mechanism,
         entry.pairs,
@@ -136,10 +193,10 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
         for name in expected
         if name not in ("mechanism", "expected", "provenance") and not _close(expected[name], fresh[name])
     ]
-    return Verification(after, tuple(differences), f"run again from seed {before.seed}")
+    return Verification(after, tuple(differences), f"run again from seed {before.seed}", (WORDS,))
 
 
-def _recount(before: AuditResult, entry: Entry, n_jobs: int | None) -> Verification:
+def _recount(before: AuditResult, entry: Entry, n_jobs: int | None, unchecked: tuple[str, ...]) -> Verification:
     pairs = entry.pairs or entry.mechanism.worst_pairs()
     pair = next((pair for pair in pairs if str(pair) == before.pair), None)
     after = compare.recount(before, entry.mechanism, pair, seed=before.seed + 1, n_jobs=n_jobs)
@@ -150,7 +207,7 @@ def _recount(before: AuditResult, entry: Entry, n_jobs: int | None) -> Verificat
             f"The event was counted as {before.describe_counts()}, and is counted as {after.describe_counts()} now: "
             f"p = {p_value:.2g}, beyond chance."
         )
-    return Verification(after, tuple(differences), f"its event counted again, p = {p_value:.2g}")
+    return Verification(after, tuple(differences), f"its event counted again, p = {p_value:.2g}", unchecked)
 
 
 def _close(stored: Any, computed: Any) -> bool:

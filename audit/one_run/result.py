@@ -268,7 +268,9 @@ class OneRunResult:
                 reproducible=bool(data["reproducible"]),
                 provenance={str(key): str(value) for key, value in data["provenance"].items()},
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except AuditError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise AuditError(f"This is not a one-run result: field {error} is missing or malformed.") from error
 
     def save(self, path: Path) -> None:

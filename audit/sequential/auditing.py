@@ -37,7 +37,7 @@ from epsaudit.neighbours import DatasetPair, shorten
 from epsaudit.outputs import Outputs, alike, join
 from epsaudit.parallel import jobs_allowed, jobs_to_use
 from epsaudit.provenance import provenance
-from epsaudit.sampling import Progress, ProgressCallback, Sides, entropy, learn, notes_on
+from epsaudit.sampling import Progress, ProgressCallback, Sides, draw_by_coins, entropy, learn, notes_on
 from epsaudit.sequential import betting
 from epsaudit.sequential.accounts import Accounts
 from epsaudit.sequential.drawing import STREAM, TALLY_OF_CODE, Codes, counts_of, guessed_chunk, tallies_of
@@ -49,6 +49,10 @@ from epsaudit.witnesses import Family, Witness
 
 ENOUGH_FAILURES = 1_000
 """Runs after which a mechanism that only ever raised the same exception is given up."""
+LEAST_TO_TRUST, ENOUGH_TO_TRUST = 1 << 10, 1 << 12
+"""Runs, beyond the budget, that show whether outputs depend on their call, where an audit refutes with few calls."""
+CALLS_TO_TRUST = 16
+"""Calls that these runs are made in. Set by hand; no measurement is recorded."""
 
 
 def audit_sequentially(
@@ -135,7 +139,7 @@ def audit_sequentially(
     stopped = sequential.run(until, progress, mechanism.name)
     refuse_if_all_failed(mechanism.name, sequential.remembered())
     for state in sequential.states:
-        state.refuse_if_dependent(constants)
+        state.refuse_if_dependent(constants, seed, refuted=stopped == "refuted")
     state = sequential.last
     return SequentialResult(
         mechanism=mechanism.name,
@@ -183,7 +187,7 @@ class _PairState:
                 memory.append(some)
                 self.remembered += len(some)
 
-    def refuse_if_dependent(self, constants: Constants) -> None:
+    def refuse_if_dependent(self, constants: Constants, seed: int, refuted: bool) -> None:
         """Raise `AuditError` if what is remembered shows that runs depend on one another.
 
         The audit may stop after any chunk, depending on what it saw: that after the k-th has a share 1 / (k (k + 1)).
@@ -192,9 +196,22 @@ class _PairState:
             return
         for memory, side in zip(self.outputs, ("x", "x'"), strict=True):
             chunks = len(memory)
-            level = LEVEL / (4 * chunks * (chunks + 1))
+            level = LEVEL / (8 * chunks * (chunks + 1))
             refuse(dependence_of_outputs(join(memory), ([len(block) for block in memory],), level), side)
+        tossed = any(getattr(side, "tossed", False) for side in self.sides)
+        if refuted and tossed and self.remembered < ENOUGH_TO_TRUST:
+            self._refuse_if_calls_depend(seed)
         constants.look(self.sides, (join(self.outputs[0]), join(self.outputs[1])))
+
+    def _refuse_if_calls_depend(self, seed: int) -> None:
+        """Ask again what makes many outputs a call: the few calls of an audit that ended early show too little."""
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, 0, 0, 0, 1)))
+        size = max(self.remembered, LEAST_TO_TRUST) // (2 * CALLS_TO_TRUST)
+        coins = np.repeat(np.array([0, 1], np.int8), size)
+        calls = [draw_by_coins(self.sides, coins, rng) for _ in range(CALLS_TO_TRUST)]
+        for outputs, name in zip(zip(*calls, strict=True), ("x", "x'"), strict=True):
+            sizes = [len(one) for one in outputs if one is not None]
+            refuse(dependence_of_outputs(join(outputs), (sizes,), LEVEL / 8), name)
 
     def learn(self, families: Sequence[Family], claim: Claim, alpha: float) -> None:
         """Plan the next round from everything remembered, if there is anything new."""

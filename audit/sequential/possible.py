@@ -56,6 +56,9 @@ def impossible_rounds(result: SequentialResult) -> list[str]:
     """
     pairs = _pairs(result)
     said = list(_sizes(result, pairs))
+    names = {round_.pair for round_ in result.rounds}
+    if len(names) > pairs:
+        said.append(f"The rounds are on {len(names)} pairs; the first looked at {pairs}.")
     if said:
         return said
     for number, round_ in enumerate(result.rounds):

@@ -350,7 +350,9 @@ class SequentialResult:
                 notes=tuple(map(str, data.get("notes", ()))),
                 provenance={str(key): str(value) for key, value in data["provenance"].items()},
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except AuditError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise AuditError(f"This is not a sequential result: field {error} is missing or malformed.") from error
 
 

@@ -33,7 +33,7 @@ def test_imports_are_followed_wherever_they_stand_and_the_public_names_to_where_
         "epsaudit.exact.convolution",  # within a function or a package
     } <= set(found)
     assert "epsaudit.experiments.shuffling" not in found
-    assert "epsaudit.sequential.play" not in found
+    assert "epsaudit.sequential.auditing" not in found
     assert not [name for name in found if name.startswith("epsaudit.reporting")]
     with pytest.raises(ModuleNotFoundError, match=r"epsaudit\.nothing"):
         imported("epsaudit.nothing")

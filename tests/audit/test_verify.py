@@ -1,6 +1,7 @@
 """Stored bounds are recomputed from their counts, and audits run again: what was changed is found and named."""
 
 import copy
+import dataclasses
 import json
 import math
 
@@ -19,6 +20,7 @@ from epsaudit import (
     black_box,
     vectorized,
 )
+from epsaudit.certificates import Box, MembershipGame
 from epsaudit.cli import main
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.one_run import Threshold, audit_scores
@@ -26,7 +28,7 @@ from epsaudit.registry import Entry, registered
 from epsaudit.results import save
 from epsaudit.sequential import betting
 from epsaudit.suite import run
-from epsaudit.verify import recompute, rerun
+from epsaudit.verify import EXACT, rebuild, recompute, rerun
 
 PAIRS = [DatasetPair(0, 1)]
 
@@ -99,6 +101,147 @@ class TestRecompute:
         assert "confidence" in recompute(changed).differences[0]
 
 
+def forged(stored, **changes):
+    """Whatever follows from the changed fields by an honest computation, so that only impossibility gives it away."""
+    result = rebuild({**copy.deepcopy(stored), **changes})
+    return json.loads(json.dumps(result.to_json()))
+
+
+def paths(node, path=()):
+    """Yield the path of every field and entry below a JSON value."""
+    for key in node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ():
+        yield (*path, key)
+        yield from paths(node[key], (*path, key))
+
+
+def with_at(node, path, value):
+    """Put a copy with another value at the path, or without it for `ABSENT`, in place of a JSON value."""
+    changed = parent = copy.deepcopy(node)
+    for key in path[:-1]:
+        parent = parent[key]
+    if value is ABSENT:
+        del parent[path[-1]]
+    else:
+        parent[path[-1]] = value
+    return changed
+
+
+ABSENT = object()
+DESCRIBES = {"mechanism", "pair", "expected", "seed", "reproducible", "provenance"}
+
+
+@pytest.fixture(scope="module")
+def leaky():
+    """Against (0.5, 1e-3)-DP, by two events."""
+    result = audit(noisy(0.9), claim=ApproxDP(0.5, 1e-3), trials=20_000, seed=3, n_jobs=1)
+    game = dataclasses.replace(result, certificate=MembershipGame())
+    assert game.witness.events == 2
+    return json.loads(json.dumps(game.to_json()))
+
+
+class TestForgeries:
+    """Of results that were recomputed honestly from changed numbers: what no audit can have given is refused."""
+
+    def test_an_honest_computation_is_believed(self, leaky):
+        assert recompute(forged(leaky)).holds
+
+    @pytest.mark.parametrize("dropped", ["guess_x", "guess_x_prime"])
+    def test_an_event_dropped_with_its_counts_kept(self, leaky, dropped):
+        """One event pays for half of delta: the bound would rise."""
+        raised = forged(leaky, witness={**leaky["witness"], dropped: None}, counts={**leaky["counts"], "events": 1})
+        assert raised["lower_bound"] > leaky["lower_bound"]
+        assert "the witness has no event that guesses so" in recompute(raised).differences[0]
+
+    def test_a_confidence_of_almost_nothing(self, leaky):
+        raised = forged(leaky, confidence=5e-324)
+        assert raised["lower_bound"] > leaky["lower_bound"]
+        assert recompute(raised).differences == ("confidence is 5e-324; it must be at least 0.5 and below 1.",)
+
+    @pytest.mark.parametrize(
+        ("certificate", "sentence"),
+        [
+            (MembershipGame(share=0.3), "audits spend 0.03"),
+            (MembershipGame(tangent=0.2), "is not tested so"),
+            (Box(split=0.9), "audits split it at 0.5"),
+        ],
+    )
+    def test_certificates_that_training_does_not_choose(self, leaky, certificate, sentence):
+        assert sentence in recompute(forged(leaky, certificate=certificate.to_json())).differences[0]
+
+    def test_a_box_about_an_event_that_is_not_there(self, leaky):
+        one = {**leaky["witness"], "guess_x": None}
+        counts = {**leaky["counts"], "events": 1, "guess_x_on_x": 0, "guess_x_on_x_prime": 0}
+        assert recompute(forged(leaky, witness=one, counts=counts)).holds
+        boxed = forged(leaky, witness=one, counts=counts, certificate=Box("x").to_json())
+        assert "which the witness does not have" in recompute(boxed).differences[0]
+
+    def test_a_tangent_against_a_curve_is_needed(self):
+        result = audit(noisy(0.9), claim=GaussianDP(1.0), trials=20_000, seed=3, n_jobs=1)
+        for tangent in (-0.5, math.inf, math.nan, "0.5"):
+            stored = {**result.to_json(), "certificate": {"kind": "MembershipGame", "tangent": tangent, "share": 0.03}}
+            assert "tangent" in recompute(stored).differences[0]
+
+    def test_coins_that_are_not_fair(self, leaky):
+        counts = leaky["counts"]
+        moved = {**counts, "runs_x": counts["runs_x"] + 2_000, "runs_x_prime": counts["runs_x_prime"] - 2_000}
+        assert "fair coins" in recompute(forged(leaky, counts=moved)).differences[0]
+
+    @pytest.mark.parametrize("chose", [10, 4_000, 12_000])
+    def test_another_share_of_the_runs_that_chose(self, leaky, chose):
+        counts, more = leaky["counts"], leaky["training_runs"] - chose
+        counts = {
+            **counts,
+            "runs_x": counts["runs_x"] + more // 2,
+            "runs_x_prime": counts["runs_x_prime"] + more - more // 2,
+        }
+        said = recompute(forged(leaky, training_runs=chose, counts=counts)).differences
+        assert any("are said to have chosen" in sentence for sentence in said)
+
+    def test_an_exact_value_is_computed_from_the_laws_or_said_not_to_be(self):
+        entry = registered()["laplace"]
+        stored = next(iter(run([entry], trials=5_000, n_jobs=1))).to_json()
+        assert recompute(stored, entry).holds
+        assert EXACT not in recompute(stored, entry).unchecked
+        for exact in (0.1, 7.0, "inf"):
+            changed = {**stored, "exact": exact}
+            assert "by the mechanism's laws" in recompute(changed, entry).differences[0]
+            for other in (None, dataclasses.replace(entry, claim=PureDP(2.0)), dataclasses.replace(entry, pairs=PAIRS)):
+                assert EXACT in recompute(changed, other).unchecked
+        for never in (-1.0, math.nan):
+            assert "exact value is" in recompute({**stored, "exact": never}).differences[0]
+
+    @pytest.mark.parametrize("claim", [PureDP(1.0), GaussianDP(1.0)], ids=str)
+    @pytest.mark.parametrize("kind", ["fixed size", "sequential", "one run"])
+    def test_every_field_is_needed_and_of_its_type(self, kind, claim):
+        """But for words, and an exact value where there is one, none may be absent, or be what it cannot be."""
+        if kind == "fixed size":
+            stored = audit(noisy(), claim=claim, trials=5_000, seed=1, n_jobs=1).to_json()
+        elif kind == "sequential":
+            stored = audit_sequentially(noisy(), claim=claim, trials=100, seed=1, n_jobs=1).to_json()
+        else:
+            coins = np.arange(2_000) % 2
+            stored = audit_scores(coins, coins, claim=claim, guesses="bonferroni", seed=1).to_json()
+        stored = json.loads(json.dumps(stored))
+        assert recompute(stored).holds
+        values = (ABSENT, "x", 10**400) if kind == "sequential" else (ABSENT, None, "x", -1, 10**400, math.nan, [], {})
+        last = len(stored.get("rounds", ())) - 1
+        for path in paths(stored):
+            if path[0] == "rounds" and len(path) > 1 and path[1] < last:
+                continue  # they are as the last one
+            for value in values:
+                changed = with_at(stored, path, value)
+                only_describes = path[0] in DESCRIBES and (len(path) > 1 or value is not ABSENT)
+                assert only_describes or changed == stored or not believed(changed), (path, value)
+
+
+def believed(stored):
+    """Whether a stored result is one that holds; whatever else it is, it is a sentence."""
+    try:
+        return recompute(stored).holds
+    except AuditError:
+        return False
+
+
 class TestRerun:
     def test_the_seed_gives_it_again(self, stored):
         found = rerun(stored, Entry("noisy", noisy(), PureDP(1.0)))
@@ -145,7 +288,11 @@ class TestCommand:
 
     def test_a_sound_file_passes_recomputed_and_run_again(self, file, capsys):
         assert main(["verify", str(file)]) == 0
-        assert "3 of 3 results are as stored." in capsys.readouterr().out
+        printed = capsys.readouterr().out
+        assert "3 of 3 results are as stored." in printed
+        assert printed.count(" at 98.3% confidence, recomputed from its counts and laws: as stored") == 3
+        assert "Not checked: that the seed gives these counts, of events chosen before them." in printed
+        assert "exact" not in printed
         assert main(["verify", str(file), "--rerun", "--jobs", "1"]) == 0
         printed = capsys.readouterr().out
         assert printed.count("run again from seed") == 3
@@ -161,6 +308,30 @@ class TestCommand:
         assert "DIFFERENT" in printed
         assert "2 of 3" in printed
         assert main(["verify", str(file), "laplace"]) == 0
+
+    def test_an_exact_value_changed_by_hand_fails_where_the_laws_are_known(self, file, capsys):
+        data = json.loads(file.read_text())
+        data["results"][0]["exact"] = 0.5
+        file.write_text(json.dumps(data))
+        assert main(["verify", str(file), "laplace"]) == 1
+        assert "exact is stored as 0.5, and is 1.0" in capsys.readouterr().out
+        data["results"][0]["mechanism"] = "laplace of somebody else"
+        file.write_text(json.dumps(data))
+        assert main(["verify", str(file), "laplace*"]) == 0
+        printed = capsys.readouterr().out
+        assert "recomputed from its counts, exact not checked: as stored" in printed
+        assert "Not checked: the exact value." in printed
+
+    def test_what_no_audit_can_have_given_has_no_bound(self, file, capsys):
+        data = json.loads(file.read_text())
+        data["results"][0]["confidence"] = 5e-324
+        file.write_text(json.dumps(data))
+        assert main(["verify", str(file), "laplace"]) == 1
+        assert "laplace: no audit can have given this: DIFFERENT" in capsys.readouterr().out
+        del data["results"][0]["confidence"]
+        file.write_text(json.dumps(data))
+        assert main(["verify", str(file), "laplace"]) == 2
+        assert "field 'confidence' is missing or malformed" in capsys.readouterr().err
 
     def test_counts_changed_with_their_bound_are_found_by_running_again(self, file, capsys):
         data = json.loads(file.read_text())
@@ -328,6 +499,135 @@ class TestWhatNoSequentialAuditCanHaveGiven:
         changed = copy.deepcopy(consistent)
         change(changed)
         assert any(sentence in difference for difference in recompute(changed).differences)
+
+
+def sides(play, right, mistaken, correct, wrong):
+    """How often either event was seen on one dataset, if two share all guesses evenly."""
+    events = play["counts"]["events"]
+    odd = events == 2 and right == "guess_x"
+    return {
+        name: 0 if play["witness"][name] is None else (number + odd) // events
+        for name, number in ((right, correct), (mistaken, wrong))
+    }
+
+
+def halved(round_, place):
+    """Two rounds, cut at one of the moments at which a round was looked at, with counts that fit."""
+    looks = [strategy["looks"] for strategy in round_["strategies"]]
+    parts = []
+    for chosen, start in ((slice(place), None), (slice(place, None), place - 1)):
+        strategies = []
+        for strategy, seen in zip(round_["strategies"], looks, strict=True):
+            before = [0, 0, 0] if start is None else seen[start]
+            cut = [[after - then for after, then in zip(look, before, strict=True)] for look in seen[chosen]]
+            runs, correct, wrong = cut[-1]
+            on_x = sides(strategy, "guess_x", "guess_x_prime", correct, wrong)
+            on_x_prime = sides(strategy, "guess_x_prime", "guess_x", correct, wrong)
+            counts = {"runs_x": runs - runs // 2, "runs_x_prime": runs // 2, "events": strategy["counts"]["events"]}
+            counts |= {f"{name}_on_x": seen for name, seen in on_x.items()}
+            counts |= {f"{name}_on_x_prime": seen for name, seen in on_x_prime.items()}
+            strategies.append({**strategy, "looks": cut, "counts": counts})
+        parts.append({"pair": round_["pair"], "explored": 0, "strategies": strategies})
+    return parts
+
+
+class TestSequentialForgeries:
+    """Of sequential results that were recomputed honestly from changed rounds."""
+
+    @staticmethod
+    def differences(stored, rounds, **changes):
+        return " ".join(recompute(forged(stored, rounds=rounds, **changes)).differences)
+
+    def test_a_round_split_in_hindsight(self, consistent):
+        """Its second half is bet on by what the first half showed."""
+        *before, last = consistent["rounds"]
+        first, second = halved(last, 8)
+        assert "There are 15 rounds; a budget of 4,000 has 14." in self.differences(
+            consistent, [*before, first, second]
+        )
+        early = halved(before[-1], 8)
+        said = self.differences(consistent, [*before[:-1], *early], stopped="seconds")
+        assert "looked at 0 runs and bet on" in said
+
+    def test_chunks_left_out_at_the_end(self, consistent):
+        """A round may end early where the audit does, and only for what it saw."""
+        *before, last = consistent["rounds"]
+        first, _ = halved(last, 8)
+        assert "looked at 0 runs" in self.differences(consistent, [*before, first], stopped="seconds")
+        assert self.differences(consistent, [*before, first], stopped="near") == ""
+
+    def test_another_past(self, refuted):
+        for change in (1, 2, 1_000_000):
+            rounds = copy.deepcopy(refuted["rounds"])
+            rounds[-1]["strategies"][0]["past"] += change
+            assert "its rates are said to come from" in self.differences(refuted, rounds)
+
+    def test_a_bet_before_anything_was_seen(self, consistent):
+        rounds = copy.deepcopy(consistent["rounds"])
+        assert [strategy["past"] for strategy in rounds[0]["strategies"]] == [0, 0]
+        rounds[0]["strategies"][0].update(correct=0.4, wrong=0.05)
+        assert "planned from nothing" in self.differences(consistent, rounds)
+        rounds[0]["strategies"][0]["past"] = 24
+        assert "its rates are said to come from 24 runs" in self.differences(consistent, rounds)
+
+    @pytest.mark.parametrize(
+        ("rates", "sentence"),
+        [
+            ({"wrong": 1e-9}, "beyond what"),
+            ({"correct": 1.0, "wrong": 0.1}, "beyond what"),
+            ({"correct": 0.9, "wrong": 0.2}, "over 1 together"),
+            ({"tangent": 0.5}, "none of its tangents"),
+        ],
+    )
+    def test_rates_and_tangents_that_no_past_shows(self, consistent, rates, sentence):
+        rounds = copy.deepcopy(consistent["rounds"])
+        rounds[-1]["strategies"][1].update(rates)
+        assert sentence in self.differences(consistent, rounds)
+
+    def test_a_tangent_that_is_not_of_the_curve(self):
+        result = audit_sequentially(noisy(2.0), claim=GaussianDP(1.0), trials=500, seed=1, n_jobs=1)
+        stored = json.loads(json.dumps(result.to_json()))
+        rounds = copy.deepcopy(stored["rounds"])
+        rounds[-1]["strategies"][0]["tangent"] = 0.1234
+        assert "none of its tangents" in self.differences(stored, rounds)
+
+    def test_going_on_after_the_claim_was_refuted(self, refuted):
+        *before, last = refuted["rounds"]
+        later = copy.deepcopy(last)
+        for strategy in later["strategies"]:
+            runs, correct, wrong = strategy["looks"][-1]
+            strategy["looks"].append([runs + 1, correct + 1, wrong])
+            strategy["counts"]["runs_x"] += 1
+            strategy["counts"]["guess_x_on_x"] += 1
+        assert "yet the audit is said to have gone on" in self.differences(refuted, [*before, later])
+
+    def test_more_strategies_than_there_are(self, refuted):
+        rounds = [
+            {**round_, "strategies": [*round_["strategies"], round_["strategies"][0]]} for round_ in refuted["rounds"]
+        ]
+        assert "2 strategies in each" in self.differences(refuted, rounds)
+
+    def test_pairs_that_were_not_looked_at(self, consistent):
+        rounds = [{**round_, "pair": f"{number} against 0"} for number, round_ in enumerate(consistent["rounds"])]
+        pair = {**consistent["pair"], "name": rounds[-1]["pair"]}
+        assert "The rounds are on 14 pairs; the first looked at 1." in self.differences(consistent, rounds, pair=pair)
+
+    def test_a_claim_that_no_bet_refutes(self, consistent):
+        claim = ApproxDP(1.0, 1.0 - 1e-12).to_json()
+        assert "No number of runs refutes" in recompute({**consistent, "claim": claim}).differences[0]
+
+    @pytest.mark.parametrize("options", [{"near": 0.5}, {"near": 5.0}, {"seconds": 0.0}, {"seconds": 0.05}], ids=str)
+    def test_other_reasons_to_stop_are_believed(self, options):
+        for seed in range(4):
+            pairs = [DatasetPair(0, 1), DatasetPair(0, 0.5)][: 1 + seed % 2]
+            result = audit_sequentially(noisy(1.2), pairs, trials=3_000, seed=seed, n_jobs=1, **options)
+            assert recompute(json.loads(json.dumps(result.to_json()))).differences == ()
+
+    def test_long_audits_whose_memory_is_full_are_believed(self):
+        for pairs in (PAIRS, [*PAIRS, DatasetPair(0, 0.5)]):
+            result = audit_sequentially(noisy(1.1), pairs, trials=300_000, seed=1)
+            assert result.rounds[-1].strategies[0].past > 90_000
+            assert recompute(json.loads(json.dumps(result.to_json()))).differences == ()
 
 
 RULES = ["planned", "half", "bonferroni", 200, (100, 50), Threshold(0.5)]
