@@ -314,7 +314,7 @@ class TestCommand:
         data["results"][0]["exact"] = 0.5
         file.write_text(json.dumps(data))
         assert main(["verify", str(file), "laplace"]) == 1
-        assert "exact is stored as 0.5, and is 1.0" in capsys.readouterr().out
+        assert "exact is stored as 0.5, and is " in capsys.readouterr().out
         data["results"][0]["mechanism"] = "laplace of somebody else"
         file.write_text(json.dumps(data))
         assert main(["verify", str(file), "laplace*"]) == 0
