@@ -38,6 +38,9 @@ from epsaudit.witnesses import Witness
 
 COPIED = "the function changes its dataset: every run was given a copy"
 
+MOST_IN_TWO_CALLS = 120_000
+"""Runs of certification after which both sides are asked again: half of them are above `BLOCK` once in 10^200."""
+
 Sides = tuple[OutputDistribution, OutputDistribution]
 """M(x) and M(x')."""
 
@@ -376,7 +379,7 @@ def _call_by_call(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Itera
 
     Training asks each side at least twice, so that what calls have in common shows; see `epsaudit.dependence`.
     """
-    most = min(BLOCK, -(-chunk.size // 2)) if chunk.stage != "certification" else BLOCK
+    most = min(BLOCK, -(-chunk.size // 2)) if chunk.stage != "certification" else MOST_IN_TWO_CALLS
     for start in range(0, chunk.size, most):
         size = min(most, chunk.size - start)
         on_x = int(rng.binomial(size, 0.5)) if chunk.stage == "certification" else size

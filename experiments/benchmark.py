@@ -1,8 +1,9 @@
 """Figures of merit of one machine: tightness, what the whole profile buys, speed, determinism.
 
-Run ``python -m epsaudit.experiments.benchmark [PART ...]``. What to expect: at a million runs a scalar audit certifies nearly what an oracle does that knows the best
-events; auditing a Gaussian's whole privacy profile needs a hundredth of the runs that its claimed point needs; a
-hundred million runs cost little more than drawing them; results do not depend on the number of jobs.
+Run ``python -m epsaudit.experiments.benchmark [PART ...]``. What to expect: at a million runs a scalar audit certifies
+nearly what an oracle does that knows the best events; auditing a Gaussian's whole privacy profile needs a hundredth of
+the runs that its claimed point needs; a hundred million runs cost little more than drawing them; results do not depend
+on the number of jobs.
 """
 
 from __future__ import annotations

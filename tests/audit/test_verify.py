@@ -288,7 +288,11 @@ class TestCommand:
 
     def test_a_sound_file_passes_recomputed_and_run_again(self, file, capsys):
         assert main(["verify", str(file)]) == 0
-        assert "3 of 3 results are as stored." in capsys.readouterr().out
+        printed = capsys.readouterr().out
+        assert "3 of 3 results are as stored." in printed
+        assert printed.count(" at 98.3% confidence, recomputed from its counts and laws: as stored") == 3
+        assert "Not checked: that the seed gives these counts, of events chosen before them." in printed
+        assert "exact" not in printed
         assert main(["verify", str(file), "--rerun", "--jobs", "1"]) == 0
         printed = capsys.readouterr().out
         assert printed.count("run again from seed") == 3
@@ -304,6 +308,30 @@ class TestCommand:
         assert "DIFFERENT" in printed
         assert "2 of 3" in printed
         assert main(["verify", str(file), "laplace"]) == 0
+
+    def test_an_exact_value_changed_by_hand_fails_where_the_laws_are_known(self, file, capsys):
+        data = json.loads(file.read_text())
+        data["results"][0]["exact"] = 0.5
+        file.write_text(json.dumps(data))
+        assert main(["verify", str(file), "laplace"]) == 1
+        assert "exact is stored as 0.5, and is 1.0" in capsys.readouterr().out
+        data["results"][0]["mechanism"] = "laplace of somebody else"
+        file.write_text(json.dumps(data))
+        assert main(["verify", str(file), "laplace*"]) == 0
+        printed = capsys.readouterr().out
+        assert "recomputed from its counts, exact not checked: as stored" in printed
+        assert "Not checked: the exact value." in printed
+
+    def test_what_no_audit_can_have_given_has_no_bound(self, file, capsys):
+        data = json.loads(file.read_text())
+        data["results"][0]["confidence"] = 5e-324
+        file.write_text(json.dumps(data))
+        assert main(["verify", str(file), "laplace"]) == 1
+        assert "laplace: no audit can have given this: DIFFERENT" in capsys.readouterr().out
+        del data["results"][0]["confidence"]
+        file.write_text(json.dumps(data))
+        assert main(["verify", str(file), "laplace"]) == 2
+        assert "field 'confidence' is missing or malformed" in capsys.readouterr().err
 
     def test_counts_changed_with_their_bound_are_found_by_running_again(self, file, capsys):
         data = json.loads(file.read_text())
