@@ -108,7 +108,7 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     >>> dependence_of_outputs(rng.normal(size=1000), (), 1e-9) is None
     True
     >>> print(dependence_of_outputs(np.repeat(rng.normal(size=100), 10), (), 1e-9).what)
-    of 250 outputs 250 equal that of the next run, of 250 taken at random 2
+    of 250 outputs 250 equal that of the next run, of 250 taken at random 1
     """
     values = _values(outputs[:MOST_OBJECTS] if outputs.dtype == object else outputs)
     if len(values) < 8:
@@ -116,37 +116,49 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     middle = np.partition(values, len(values) // 2)[len(values) // 2]
     above = min(values >= middle, values > middle, key=lambda mask: abs(float(np.mean(mask)) - 0.5))
     rng = np.random.default_rng((SHUFFLES, len(values)))
-    kinds = list(_kinds(len(values), partitions))
+    kinds = list(_kinds(len(values), partitions, rng))
     found = [_halves(above)]
     for which, first, second in kinds:
-        found += _pairs(values, above, which, first, second, rng)
+        found += _pairs(values, above, which, first, second)
     worst = min(found, key=lambda one: one.log_p)
     tests = 4 * len(kinds) + 2  # two relations, each two-sided, and the halves, two-sided
     return worst if worst.log_p < np.log(level / tests) else None
 
 
-def _kinds(runs: int, partitions: Sequence[Sequence[int]]) -> Iterator[tuple[str, Places, Places]]:
+def _kinds(
+    runs: int, partitions: Sequence[Sequence[int]], rng: np.random.Generator
+) -> Iterator[tuple[str, Places, Places]]:
     """Yield pairs of runs, each run in one pair at most, with words for the second: a lag apart, or place by place."""
     for lag in (lag for lag in LAGS if 2 * lag <= runs):
-        first = (np.arange(runs // (2 * lag))[:, None] * 2 * lag + np.arange(lag)).ravel()
+        chosen = _some(runs // (2 * lag) * lag, rng)
+        first = chosen // lag * 2 * lag + chosen % lag
         yield "the next run" if lag == 1 else f"the run {lag:,} later", first, first + lag
     for sizes in partitions:
         starts = np.concatenate([[0], np.cumsum(sizes)])
         common = [(starts[i], starts[i + 1], min(sizes[i : i + 2])) for i in range(0, len(sizes) - 1, 2)]
-        common = [one for one in common if one[1] + one[2] <= runs]
+        common = [one for one in common if one[2] and one[1] + one[2] <= runs]
         if common:
-            first, second = (np.concatenate([one[end] + np.arange(one[2]) for one in common]) for end in (0, 1))
-            yield "the run in the same place of the next call", first, second
+            first_start, second_start, count = map(np.array, zip(*common, strict=True))
+            before = np.cumsum(count) - count
+            chosen = _some(int(count.sum()), rng)
+            block = np.searchsorted(before, chosen, side="right") - 1
+            place = chosen - before[block]
+            yield "the run in the same place of the next call", first_start[block] + place, second_start[block] + place
+
+
+def _some(count: int, rng: np.random.Generator) -> Places:
+    """At most ``2 * MOST_PAIRS`` different numbers below ``count``, spread over them, in random order."""
+    size = min(count, 2 * MOST_PAIRS)
+    step = count // size
+    return np.asarray(rng.permutation(np.arange(size) * step + rng.integers(step, size=size)), np.int64)
 
 
 def _pairs(
-    values: NDArray[Any], above: NDArray[np.bool_], which: str, first: Places, second: Places, rng: np.random.Generator
+    values: NDArray[Any], above: NDArray[np.bool_], which: str, first: Places, second: Places
 ) -> Iterator[Finding]:
     """Compare half of the pairs with the rest, put together at random: by equality and by the side of the median."""
-    chosen = rng.choice(len(first), min(len(first), 2 * MOST_PAIRS), replace=False)
-    half = len(chosen) // 2
-    near, far = chosen[:half], chosen[half : 2 * half]
-    a, b, c, d = first[near], second[near], first[far], second[np.roll(far, 1)]
+    half = len(first) // 2
+    a, b, c, d = first[:half], second[:half], first[half : 2 * half], np.roll(second[half : 2 * half], 1)
     for relation, words in ((values, "equal"), (above, "lie on the same side of the median as")):
         hits, others = int(np.sum(relation[a] == relation[b])), int(np.sum(relation[c] == relation[d]))
         yield Finding(

@@ -38,6 +38,9 @@ from epsaudit.witnesses import Witness
 
 COPIED = "the function changes its dataset: every run was given a copy"
 
+MOST_IN_TWO_CALLS = 120_000
+"""Runs of certification after which both sides are asked again: half of them are above `BLOCK` once in 10^200."""
+
 Sides = tuple[OutputDistribution, OutputDistribution]
 """M(x) and M(x')."""
 
@@ -130,7 +133,7 @@ def draw_by_coins(
     >>> sides = tuple(map(black_box(lambda data, rng: (data, next(calls))), "ab"))
     >>> on_a, on_b = draw_by_coins(sides, np.array([0, 1, 1, 0]), np.random.default_rng(0))
     >>> on_a.tolist(), on_b.tolist()
-    ([('a', 0), ('a', 3)], [('b', 1), ('b', 2)])
+    ([('a', 0.0), ('a', 3.0)], [('b', 1.0), ('b', 2.0)])
     """
     first, second = sides
     if isinstance(first, TakesTurns) and isinstance(second, TakesTurns):
@@ -376,7 +379,7 @@ def _call_by_call(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Itera
 
     Training asks each side at least twice, so that what calls have in common shows; see `epsaudit.dependence`.
     """
-    most = min(BLOCK, -(-chunk.size // 2)) if chunk.stage != "certification" else BLOCK
+    most = min(BLOCK, -(-chunk.size // 2)) if chunk.stage != "certification" else MOST_IN_TWO_CALLS
     for start in range(0, chunk.size, most):
         size = min(most, chunk.size - start)
         on_x = int(rng.binomial(size, 0.5)) if chunk.stage == "certification" else size
