@@ -60,8 +60,9 @@ MOST_PAIRS = 2048
 MOST_OBJECTS = 8192
 """Outputs looked at if they are Python objects, which take a microsecond each."""
 
-REMARKABLE = 4.0
-"""Standard deviations below which no tail is computed: none is below the level of a test, and it takes time."""
+PLAUSIBLE, REMARKABLE = 2.5, 4.0
+"""Standard deviations within which no tail is computed, of one table and of Fisher's sum: it takes time, and none comes
+near the level of a test. A finding missed so makes the tests more lenient than their level, never less."""
 
 SHUFFLES = 20_210_704
 """Seed of the fixed permutations that choose pairs; any number would do."""
@@ -163,7 +164,7 @@ def _pairs(
         hits, others = int(np.sum(relation[a] == relation[b])), int(np.sum(relation[c] == relation[d]))
         yield Finding(
             f"of {half:,} outputs {hits:,} {words} that of {which}, of {half:,} taken at random {others:,}",
-            _log_tail(hits, hits + others, half, 2 * half),
+            _log_tail(hits, hits + others, half, 2 * half, PLAUSIBLE),
         )
 
 
@@ -237,15 +238,18 @@ def refuse(finding: Finding | None, side: str) -> None:
         )
 
 
-def _log_tail(hits: int, total: int, drawn: int, size: int) -> float:
+def _log_tail(hits: int, total: int, drawn: int, size: int, least_deviations: float = 1.0) -> float:
     """Log of the probability of ``hits`` or fewer, or of so many or more, whichever is less.
 
-    Of ``size`` things ``total`` are marked, and ``drawn`` are drawn. A two-sided p-value is twice the result.
+    Of ``size`` things ``total`` are marked, and ``drawn`` are drawn. A two-sided p-value is twice the result. It is not
+    computed, and 0, within so many standard deviations of the mean.
     """
     least, most = max(0, drawn + total - size), min(drawn, total)
     mean = drawn * total / size if size else 0.0
-    if size < 2 or (hits - mean) ** 2 <= mean * (1.0 - total / size) * (size - drawn) / (size - 1):
-        return 0.0  # within a standard deviation
+    if size < 2 or (hits - mean) ** 2 <= least_deviations**2 * mean * (1.0 - total / size) * (size - drawn) / (
+        size - 1
+    ):
+        return 0.0
     outward = np.arange(hits, most + 1) if hits >= mean else np.arange(hits, least - 1, -1)
     # terms fall faster than a geometric series once they are this far from the mode
     outward = outward[: 64 + int(12.0 * np.sqrt(mean + 1.0))]

@@ -30,6 +30,8 @@ _NUMPY: Any = np.random
 
 _PYTHON: Any = getattr(random.random, "__self__", None)
 
+_PLACE = id(_PYTHON) + object.__basicsize__
+
 Drawn = TypeVar("Drawn")
 
 
@@ -168,16 +170,20 @@ def _numbers(state: Any) -> Iterator[int]:
 def _states() -> Any:
     """States of both, to be compared; numpy's is read where it lies, for to ask for it takes 0.15 ms."""
     generator = _NUMPY.get_bit_generator()
-    if isinstance(generator, np.random.MT19937):
-        numpys: Any = ctypes.string_at(generator.ctypes.state_address, STATE_OF_MT19937)
-    else:
-        numpys = repr(generator.state)
+    address = _address(generator)
+    numpys = ctypes.string_at(address, STATE_OF_MT19937) if address else repr(generator.state)
     return numpys, _read_python() if _lies_as_expected() else random.getstate()
+
+
+@functools.lru_cache(maxsize=1)
+def _address(generator: Any) -> int:
+    """Where the state of numpy's generator lies; 0 for one of another kind than it has by default."""
+    return int(generator.ctypes.state_address) if isinstance(generator, np.random.MT19937) else 0
 
 
 def _read_python() -> bytes:
     """State of Python's global generator, read where CPython keeps it: behind the object's head."""
-    return ctypes.string_at(id(_PYTHON) + object.__basicsize__, STATE_OF_MT19937)
+    return ctypes.string_at(_PLACE, STATE_OF_MT19937)
 
 
 @functools.cache

@@ -7,9 +7,8 @@ A page is one script, run in the current folder:
 - A block of text is what the block before it printed, up to white space, with ``...`` for what is left out.
 - Blocks of json, yaml and toml must be well formed.
 
-What cannot run stands under ``<!-- skip: next "reason" -->``. After a change of what is printed, ``python
-docs/blocks.py`` writes what the blocks print now into the pages, but for outputs in which a line begins with ``...``:
-those a person has to mend.
+What cannot run stands under ``<!-- skip: next "reason" -->``. ``python docs/blocks.py`` writes what the blocks print
+now into the pages, but for outputs in which a line begins with ``...``: those a person has to mend.
 """
 
 from __future__ import annotations
@@ -98,6 +97,7 @@ def rewrite(page: Path) -> int:
 def _run_python(example: Example) -> None:
     if _is_file(example):
         return
+    example.namespace.setdefault("__name__", "__main__")  # so that functions travel by value, as those of a script do
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(example.parsed, f"{example.path}:{example.line}", "exec", dont_inherit=True), example.namespace)
