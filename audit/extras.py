@@ -16,6 +16,7 @@ EXTRAS = {
     "markupsafe": "report",
     "matplotlib": "report",
     "pandas": "studies",
+    "polars": "studies",
     "statsmodels": "studies",
     "dp_accounting": "accounting",
     "dask": "cluster",

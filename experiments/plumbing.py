@@ -23,6 +23,7 @@ from epsaudit.reporting.columns import Column
 from epsaudit.reporting.coverage import wrong_bounds
 from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 
+QUESTION = "Is a verdict right, or refused with a reason, however awkward the code around a release is?"
 CONFIDENCE = 0.9999
 FIXED, SEQUENTIAL = 6_000, 3_000
 """Runs of an audit: enough for 1 - 1e-4 to refute epsilon 4, and for every case to take about a second."""
@@ -49,7 +50,7 @@ COLUMNS = (
 )
 
 
-def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Audit all of them, and write data and a table to ``out``.
 
     Parameters
@@ -69,8 +70,6 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     verdicts = joblib.Parallel(n_jobs=-1)(joblib.delayed(verdict)(*job, number) for job in jobs for number in seeds)
     rows = [row(*job, verdicts[place * len(seeds) : (place + 1) * len(seeds)]) for place, job in enumerate(jobs)]
     write_data(out, rows, seed=seed, confidence=CONFIDENCE)
-    wrong = wrong_rows(rows)
-    print(f"{len(CASES)} sound functions, {len(LEAKY)} leaky ones; wrong verdicts: {len(wrong)}")
     refuted = collections.Counter({one["plumbing"]: 0 for one in rows if one["kind"] == "sound"})
     audits = collections.Counter(one["plumbing"] for one in rows if one["kind"] == "sound")
     for one in rows:
@@ -78,6 +77,19 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     shares = [(name, refuted[name], audits[name] * len(seeds)) for name in audits]
     write_figure(out / "refuted", wrong_bounds(shares, 1.0 - CONFIDENCE, what="share refuting a sound function"))
     write_table(out, rows, COLUMNS, "Awkward plumbing: verdicts at 99.99% confidence against 1-DP.")
+    return answer(rows)
+
+
+def answer(rows: list[dict[str, Any]]) -> str:
+    """Count the verdicts, by what is known of the single release."""
+    parts = []
+    for kind in ("sound", "leaky"):
+        mine = [one for one in rows if one["kind"] == kind]
+        counts = ", ".join(
+            f"{sum(one[what] for one in mine):,} {what}" for what in ("refuted", "consistent", "refused")
+        )
+        parts.append(f"audits of {len({one['plumbing'] for one in mine})} {kind} functions: {counts}")
+    return f"{'; '.join(parts)}. Wrong verdicts on {len(wrong_rows(rows))} of {len(rows)} rows."
 
 
 def verdict(name: str, scale: float, kind: str, seed: int) -> str:
