@@ -153,8 +153,8 @@ class ApproxDP(Claim):
 
     Examples
     --------
-    >>> print(ApproxDP(1.0, 1e-5), ApproxDP(1.0, 1e-5).profile(1.0))
-    (1, 1e-05)-DP 1e-05
+    >>> print(ApproxDP(1.0, 1e-5), ApproxDP(1.0, 1e-5).profile(1.0), ApproxDP(1.0, 0.999999999))
+    (1, 1e-05)-DP 1e-05 (1, 0.999999999)-DP
     """
 
     epsilon: float
@@ -183,7 +183,7 @@ class ApproxDP(Claim):
         return approximate_to_delta(self.epsilon, self.delta, finite_at_least(epsilon, 0.0, "epsilon"))
 
     def __str__(self) -> str:
-        return f"({self.epsilon:.6g}, {self.delta:.6g})-DP"
+        return f"({self.epsilon:.6g}, {_not_one(self.delta)})-DP"
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ class RenyiDP(Claim):
         return _two_sided_renyi(np.asarray(self.order), np.asarray(p, float), np.asarray(p_prime, float))
 
     def __str__(self) -> str:
-        return f"({self.order:.6g}, {self.epsilon:.6g})-Renyi DP"
+        return f"({_not_one(self.order)}, {self.epsilon:.6g})-Renyi DP"
 
 
 @dataclass(frozen=True)
@@ -346,6 +346,11 @@ def bernoulli_relative_entropy(p: ArrayLike, q: ArrayLike) -> Floats:
     """Relative entropy of Bernoulli(p) to Bernoulli(q) in nats: the limit of `bernoulli_renyi` at order 1."""
     p, q = np.asarray(p, float), np.asarray(q, float)
     return np.asarray(rel_entr(p, q) + rel_entr(1.0 - p, 1.0 - q))
+
+
+def _not_one(number: float) -> str:
+    """Write six digits, or all there are of a number that they would make 1, which neither a delta nor an order is."""
+    return text if (text := f"{number:.6g}") != "1" else repr(number)
 
 
 def _store(claim: Claim, **numbers: float) -> None:

@@ -57,7 +57,7 @@ def _sentences() -> Iterator[None]:
             else:
                 otherwise(message, category, *rest, **more)
 
-        warnings.showwarning = show  # type: ignore[assignment]  # passed on whatever comes
+        warnings.showwarning = show
         yield
 
 

@@ -96,7 +96,8 @@ def compare(old: Sequence[AuditResult], new: Sequence[AuditResult], error: float
     Parameters
     ----------
     old, new : sequence of AuditResult
-        Results are compared if mechanism, claim, pair, witness and certificate are the same.
+        Results are compared if mechanism, claim, pair, witness and certificate are the same; where several are, the
+        first of the old ones with the first of the new ones, and so on.
     error : float
         Probability of saying that anything moved if nothing did, divided over the comparisons.
 
@@ -113,18 +114,23 @@ def compare(old: Sequence[AuditResult], new: Sequence[AuditResult], error: float
     True
     """
     error = fraction(error, "error probability", open_below=True)
-    latest = {_key(result): result for result in new}
-    pairs, reasons = [], []
+    waiting: dict[tuple[str, ...], list[AuditResult]] = {}
+    for result in new:
+        waiting.setdefault(_key(result), []).append(result)
+    pairs, alone = [], []
     for result in old:
-        match = latest.pop(_key(result), None)
-        if match is None:
-            reasons.append(_why_not(result, [other for other in new if other.mechanism == result.mechanism]))
+        alike = waiting.get(_key(result))
+        if alike:
+            pairs.append((result, alike.pop(0)))
         else:
-            pairs.append((result, match))
-    known = {result.mechanism for result in old}
-    reasons += [
-        f"{r.mechanism}, {r.claim}: only in the new results" for r in latest.values() if r.mechanism not in known
-    ]
+            alone.append((result, alike))
+    left = [result for alike in waiting.values() for result in alike]
+    reasons = []
+    for result, alike in alone:
+        instead = _counterpart(result, left)
+        left = [other for other in left if other is not instead]
+        reasons.append(f"{result.mechanism}, {result.claim}: {_why_not(result, instead, fewer=alike is not None)}")
+    reasons += [f"{result.mechanism}, {result.claim}: only in the new results" for result in left]
     level = error / max(len(pairs), 1)
     return Drift(tuple(Comparison(a, b, p_value(a, b), level) for a, b in pairs), tuple(reasons), error)
 
@@ -218,18 +224,23 @@ def _key(result: AuditResult) -> tuple[str, ...]:
     )
 
 
-def _why_not(old: AuditResult, candidates: Sequence[AuditResult]) -> str:
-    name = f"{old.mechanism}, {old.claim}"
-    if not candidates:
-        return f"{name}: not in the new results"
-    new = next((other for other in candidates if other.claim == old.claim), candidates[0])
+def _counterpart(old: AuditResult, left: Sequence[AuditResult]) -> AuditResult | None:
+    """Return which of the results that are left is about the same mechanism, and if possible the same claim."""
+    candidates = [other for other in left if other.mechanism == old.mechanism]
+    return next((other for other in candidates if other.claim == old.claim), candidates[0] if candidates else None)
+
+
+def _why_not(old: AuditResult, new: AuditResult | None, *, fewer: bool) -> str:
+    """Say why a result was not compared with its counterpart, or has none; ``fewer`` if others like it were."""
+    if new is None:
+        return "there are fewer such results now" if fewer else "not in the new results"
     if new.claim != old.claim:
-        return f"{name}: claimed as {new.claim} now"
+        return f"claimed as {new.claim} now"
     if new.pair != old.pair:
-        return f"{name}: audited on {new.pair} now, on {old.pair} before"
+        return f"audited on {new.pair} now, on {old.pair} before"
     if str(new.witness) != str(old.witness) or new.witness.to_json() != old.witness.to_json():
         return (
-            f"{name}: another event now, {new.witness}, not {old.witness}; 'epsaudit recount' counts the old event "
-            "on the new code"
+            f"another event now, {new.witness}, not {old.witness}; 'epsaudit recount' counts the old event on the new "
+            "code"
         )
-    return f"{name}: another certificate now, {new.certificate.name}"
+    return f"another certificate now, {new.certificate}, not {old.certificate}"

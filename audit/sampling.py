@@ -133,7 +133,7 @@ def draw_by_coins(
     >>> sides = tuple(map(black_box(lambda data, rng: (data, next(calls))), "ab"))
     >>> on_a, on_b = draw_by_coins(sides, np.array([0, 1, 1, 0]), np.random.default_rng(0))
     >>> on_a.tolist(), on_b.tolist()
-    ([('a', 0), ('a', 3)], [('b', 1), ('b', 2)])
+    ([('a', 0.0), ('a', 3.0)], [('b', 1.0), ('b', 2.0)])
     """
     first, second = sides
     if isinstance(first, TakesTurns) and isinstance(second, TakesTurns):

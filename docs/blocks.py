@@ -3,12 +3,12 @@
 A page is one script, run in the current folder:
 
 - A block of python runs in one namespace a page; one whose first line is ``# NAME.py`` is written to that file.
-- A block of bash runs with this environment's programs first on the path. Exit status 1 is a verdict, no failure.
+- A block of bash runs with this environment's programs first on the path; exit status 1 is a verdict, no failure.
 - A block of text is what the block before it printed, up to white space, with ``...`` for what is left out.
 - Blocks of json, yaml and toml must be well formed.
 
-- A block of bash runs with this environment's programs first on the path; exit status 1 is a verdict, no failure.
-writes what the blocks print now into the pages, but for outputs with ``...`` in them, which a person has to mend.
+What cannot run stands under ``<!-- skip: next "reason" -->``. ``python docs/blocks.py`` writes what the blocks print
+now into the pages, but for outputs in which a line begins with ``...``: those a person has to mend.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FILE = re.compile(r"# (\w+\.(?:py|ini|toml))\n")
 OUTPUT = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+LEFT_OUT = re.compile(r"^\s*\.\.\.", re.MULTILINE)
+"""A line that begins so stands for others; elsewhere three dots are often part of a usage message."""
 SECONDS = 300
 
 
@@ -78,7 +80,7 @@ def rewrite(page: Path) -> int:
     """Write what the blocks print into the page and return how many outputs changed."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         found = list(failures(page))
-    others = [one for one in found if not isinstance(one, OtherOutput) or "..." in one.example.parsed]
+    others = [one for one in found if not isinstance(one, OtherOutput) or LEFT_OUT.search(one.example.parsed)]
     for one in others:
         print(one)
     if others:  # what the other blocks print may follow from it
@@ -95,6 +97,7 @@ def rewrite(page: Path) -> int:
 def _run_python(example: Example) -> None:
     if _is_file(example):
         return
+    example.namespace.setdefault("__name__", "__main__")  # so that functions travel by value, as those of a script do
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(example.parsed, f"{example.path}:{example.line}", "exec", dont_inherit=True), example.namespace)

@@ -3,10 +3,6 @@
 Nothing is downloaded, nothing is loaded at import, and each survey is read once. Left out on purpose: statsmodels'
 randhie, whose 20,190 rows are years of some 6,000 people without a person's number (Cameron and Trivedi 2005), so that
 removing a row would not remove a person.
-
-Nothing is downloaded, nothing is loaded at import, and each survey is read once. Left out on purpose: statsmodels'
-randhie, whose 20,190 rows are years of some 6,000 persons without a person's number (Cameron and Trivedi 2005), so
-that removing a row would not remove a person.
 """
 
 from __future__ import annotations
@@ -149,14 +145,14 @@ def modechoice() -> tuple[Traveller, ...]:
     )
 
 
-def answers(persons: Iterable[tuple[Hashable, ...]], question: str) -> tuple[Hashable, ...]:
-    """Return every person's answer to one question: all that a query about that question sees of a dataset.
+def answers(records: Iterable[tuple[Hashable, ...]], question: str) -> tuple[Hashable, ...]:
+    """Return every record's answer to one question: all that a query about that question sees of a dataset.
 
-    One person removed or replaced changes one answer at most, so neighbours stay neighbours or become equal.
+    One record removed or replaced changes one answer at most, so neighbours stay neighbours or become equal.
 
     Examples
     --------
     >>> answers(modechoice(), "mode").count("train")
     63
     """
-    return tuple(getattr(person, question) for person in persons)
+    return tuple(getattr(record, question) for record in records)

@@ -40,10 +40,12 @@ from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.one_run import Threshold
 from epsaudit.one_run.planning import planned_guesses
 from epsaudit.reporting.columns import Column
+from epsaudit.reporting.numbers import lower
 from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_json, write_table
 from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, styled
 from epsaudit.results import SCHEMA
 
+QUESTION = "How much of epsilon do many canaries in one run certify, beside as many runs of one canary?"
 CONFIDENCE = 0.95
 MU = 1.0
 CANARIES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
@@ -71,7 +73,7 @@ COLUMNS = (
 )
 
 
-def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Audit a noisy sum of vectors and DP-SGD in one run and in many; write data, two figures and a table to ``out``.
 
     ``audits.json`` holds the results behind the table, for ``epsaudit verify``.
@@ -112,6 +114,23 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
         "the whole curve of μ-GDP is claimed."
     )
     write_table(out, [row for row in trained if row["table"]], COLUMNS, caption)
+    return answer(by_canaries, trained)
+
+
+def answer(by_canaries: Sequence[dict[str, Any]], trained: Sequence[dict[str, Any]]) -> str:
+    """Say what the most canaries certified, and which audits of DP-SGD refuted their claim."""
+    most = max(row["canaries"] for row in by_canaries)
+    parts = (
+        f"{row['mechanism']}, {row['audited']}: {lower(row['share'], 2)}"
+        for row in by_canaries
+        if row["canaries"] == most
+    )
+    table = [row for row in trained if row["table"]]
+    refuted = [f"{row['data']} ({row['audited']})" for row in table if row["verdict"] == "violated"]
+    return (
+        f"Shares of epsilon with {most:,} canaries: {'; '.join(parts)}. Of {len(table)} audits of DP-SGD, "
+        f"{len(refuted)} refuted their claim: {'; '.join(refuted) or 'none'}."
+    )
 
 
 def gaussian(mu: float, canaries: int, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,7 @@ results/private-ratio``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,11 @@ from epsaudit.mechanisms.laws import LaplaceLaw
 from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw
 from epsaudit.mechanisms.ratio_laws import RatioLaw
 from epsaudit.reporting.columns import Column
+from epsaudit.reporting.numbers import plain
 from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, GREEN, ONE_COLUMN, PURPLE, VERMILION, blank, legend_below, styled
 
+QUESTION = "Is a private bound on the local sensitivity better than a naive ratio, once its code is corrected?"
 EPSILON, DELTA, SHARE = 1.0, 1e-6, 0.1
 SWEEPS: dict[str, tuple[str, tuple[tuple[int, int, float], ...]]] = {
     "error-by-ratio": ("a / b; b = 2,000 records", tuple((2000 * k // 20, 2000, SHARE) for k in range(21))),
@@ -58,7 +60,7 @@ COLUMNS = (
 )
 
 
-def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Draw the errors of every mechanism along every sweep, and write three figures and the data to ``out``.
 
     Parameters
@@ -80,6 +82,26 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
         f"δ = {DELTA:g}, of {trials:,} trials each; in brackets: noise at a private bound on the local sensitivity."
     )
     write_table(out, _medians(rows), COLUMNS, caption)
+    return answer(rows)
+
+
+def answer(rows: Sequence[dict[str, Any]]) -> str:
+    """Say from how many records on the corrected mechanism beats the others, and how the published one compares."""
+    sweep = [row for row in rows if row["sweep"] == "error-by-records"]
+    errors: dict[str, dict[int, float]] = {name: {} for name in STYLE}
+    for row in sweep:
+        errors[row["mechanism"]][row["records"]] = row["median absolute error"]
+    corrected, most = errors["bounded (corrected)"], max(errors["naive"])
+    parts = []
+    for other in ("naive", "ones and zeros"):
+        worse = [records for records, error in corrected.items() if error >= errors[other][records]]
+        better = [records for records in corrected if records > max(worse, default=0)]
+        parts.append(f"'{other}' from {better[0]:,} records on" if better else f"'{other}' at none of these sizes")
+    published = errors["bounded (published)"][most] / errors["not private"][most]
+    return (
+        f"Corrected, its median error is below that of {' and of '.join(parts)}, of up to {most:,}; as published it is "
+        f"{plain(published, 3)} times that of the baseline that is not private, there."
+    )
 
 
 def laws(ones: int, records: int, share: float) -> dict[str, OutputDistribution]:

@@ -8,7 +8,7 @@ code is marked as not production-grade. The study expects:
    by chance with probability 2e-4.
 
 Run ``python -m epsaudit.experiments.published_claims --out results/claims-that-do-not-survive``; the same seed gives
-the same files: the page README.md, data.json, data.csv and a figure. Some minutes; a few with ``--quick``.
+the same files: the page page.md, data.json, data.csv and a figure. Some minutes; a few with ``--quick``.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from epsaudit.reporting.studies import run_as_script, write_data, write_figure, 
 from epsaudit.results import write_whole
 from epsaudit.suite import entry_seed
 
+QUESTION = "Which claims of teaching material does an audit refute, and do the corrected mechanisms survive?"
 AUDITS = 200
 ALLOWED = 8
 SIX = Maximum(range(6))
@@ -184,7 +185,7 @@ def findings() -> list[Finding]:
     ]
 
 
-def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Audit every claim and its corrected variant, and write the page, the data and the figure to ``out``.
 
     Parameters
@@ -215,7 +216,15 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
         "the parameter, certified at 99.9% confidence each, and the exact one of a corrected variant on the same pair."
     )
     write_table(out, rows, COLUMNS, caption)
-    write_whole(out / "README.md", page(rows, results, repeated, seed))
+    write_whole(out / "page.md", page(rows, results, repeated, seed))
+    return answer(rows)
+
+
+def answer(rows: Sequence[dict[str, Any]]) -> str:
+    """Say how many claims were refuted, and how often a corrected mechanism was."""
+    refuted = sum(row["verdict"] == "violated" for row in rows)
+    audits, wrong = (sum(row[f"corrected {what}"] for row in rows) for what in ("audits", "refuted"))
+    return f"{refuted} of {len(rows)} claims are refuted, and {wrong} of {audits:,} audits of corrected mechanisms."
 
 
 def _row(finding: Finding, result: AuditResult) -> dict[str, Any]:

@@ -219,7 +219,7 @@ def _on_a_person(
 
 
 def ranking(claim: Claim) -> Claim:
-    """What persons are ranked by: the claim itself, but epsilon at a small delta where the claim is pure.
+    """What respondents are ranked by: the claim itself, but epsilon at a small delta where the claim is pure.
 
     A pure claim would prefer the person who matters most to an answer that is never given: a bus passenger who
     becomes a train passenger changes the chance of 'bus' most, which is 4 in 10^8.

@@ -50,6 +50,11 @@ def studies() -> list[Study]:
             "privacy profiles and trade-off curves with the regions that audits exclude",
         ),
         Study(
+            "validity",
+            "epsaudit.experiments.validity",
+            "how often bounds of audits of fixed size exceed the exact value, for every kind of claim",
+        ),
+        Study(
             "sequential",
             "epsaudit.experiments.sequential",
             "how soon sequential audits refute wrong claims, beside the information limit",

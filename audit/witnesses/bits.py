@@ -139,7 +139,7 @@ class Residue:
     Examples
     --------
     >>> from epsaudit.witnesses.features import Value
-    >>> Residue(Value(), 2)(np.array([4, 7])).tolist(), Residue(Value(), 2).label
+    >>> Residue(Value(), 2)(np.array([4.0, 7.0])).tolist(), Residue(Value(), 2).label
     ([0.0, 1.0], 'y mod 2')
     """
 

@@ -116,6 +116,30 @@ def test_what_cannot_be_compared_is_said(before):
     assert "only in the new results" in str(compare([], [before]))
 
 
+def test_results_that_are_there_several_times_are_compared_in_their_order(before):
+    again, other = (recount(before, noisy(1.0), seed=seed, n_jobs=1) for seed in (2, 3))
+    drift = compare([before, again], [again, other], error=0.001)
+    assert [(c.old, c.new) for c in drift.comparisons] == [(before, again), (again, other)]
+    assert drift.not_compared == ()
+    assert not drift.moved
+    fewer = compare([before, again], [other])
+    assert [(c.old, c.new) for c in fewer.comparisons] == [(before, other)]
+    assert fewer.not_compared == ("noisy, 1-DP: there are fewer such results now",)
+    more = compare([before], [again, other])
+    assert [(c.old, c.new) for c in more.comparisons] == [(before, again)]
+    assert more.not_compared == ("noisy, 1-DP: only in the new results",)
+
+
+def test_every_result_is_compared_or_said_not_to_be(before):
+    elsewhere = audit(noisy(1.0), claim=PureDP(2.0), trials=20_000, seed=5, n_jobs=1)
+    drift = compare([before], [before, elsewhere])
+    assert len(drift.comparisons) == 1
+    assert drift.not_compared == ("noisy, 2-DP: only in the new results",)
+    tangent = dataclasses.replace(before, certificate=MembershipGame(0.2))
+    other = dataclasses.replace(before, certificate=MembershipGame(0.3))
+    assert "now, MembershipGame(tangent=0.3, share=0.03), not" in str(compare([tangent], [other]))
+
+
 def test_one_seed_for_both_is_said(before):
     assert "not independent" in str(compare([before], [before]))
 

@@ -167,7 +167,7 @@ class TestCoverage:
         assert binom.ppf(0.0005, every, 0.5) <= sum(right) <= binom.isf(0.0005, every, 0.5)
 
     def test_one_order_for_all_audits_would_tell_them(self):
-        # the twin that must fail: at some of the sizes one permutation has almost every guess right, or wrong
+        # the variant that must fail: at some of the sizes one permutation has almost every guess right, or wrong
         rng = np.random.default_rng(1)
         right = [guessed_right(size, np.sort, np.zeros_like, rng, [0] * 10) for size in SIZES]
         assert min(right) < LEAST_BY_CHANCE < MOST_BY_CHANCE < max(right)

@@ -31,8 +31,8 @@ def test_a_sparse_vector_is_learnt_from_few_outputs(mechanism, size):
     rng = np.random.default_rng(1)
     pair = mechanism.worst_pairs()[0]
     laws = [mechanism(dataset) for dataset in (pair.x, pair.x_prime)]
-    found = SharedAdditive().fit(*(law.sample(size, rng) for law in laws))
-    fresh = [law.sample(100_000, rng) for law in laws]
+    found = SharedAdditive().fit(*(law.sample(size, rng).astype(float) for law in laws))
+    fresh = [law.sample(100_000, rng).astype(float) for law in laws]
     best = fastest_growth(*(laws[0].log_density(side) - laws[1].log_density(side) for side in fresh), 1.0)
     assert best > 0.0
     assert max(fastest_growth(*(score(side) for side in fresh), 1.0) for score in found) >= 0.5 * best

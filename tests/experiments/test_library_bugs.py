@@ -62,7 +62,7 @@ def test_every_row_has_a_result_that_its_counts_bear_out(case):
 def test_the_stored_page_and_table_are_those_of_the_stored_results(tmp_path):
     out = tmp_path / library_bugs.STORED.name
     library_bugs.main(out, seed=0, quick=True)
-    for name in ("README.md", "data.csv", "table.tex"):
+    for name in ("page.md", "data.csv", "table.tex"):
         assert (out / name).read_text() == (library_bugs.STORED / name).read_text(), name
     stored, made = (json.loads((folder / "data.json").read_text()) for folder in (library_bugs.STORED, out))
     assert stored == made
@@ -81,7 +81,7 @@ def test_a_row_without_a_result_stands_in_the_table_and_ends_the_study_with_its_
     assert main(["experiment", "run", "library-bugs", "--quick", "--out", str(out)]) == 2
     assert f"{CASES[0].row.name}: no result is stored" in capsys.readouterr().err
     assert f"| `{CASES[0].row.name}` | affected | 1-DP | - | - | - | - | no result is stored |" in (
-        out / "library-bugs" / "README.md"
+        out / "library-bugs" / "page.md"
     ).read_text(encoding="utf-8")
 
 
