@@ -24,7 +24,7 @@ from epsaudit.errors import AuditError
 from epsaudit.global_generators import Habits, seeded, used
 from epsaudit.mechanism import FunctionMechanism, Mechanism
 from epsaudit.neighbours import DatasetPair
-from epsaudit.outputs import Outputs, Raised
+from epsaudit.outputs import Outputs, Raised, pack
 from epsaudit.randomness import parts_of
 from epsaudit.sampling import Sides, draw
 
@@ -178,8 +178,10 @@ def _copied(side: Any, written: bytes, forgotten: str | None) -> Any:
 
 
 def _prints_as(part: Any, value: str) -> bool:
-    plain = part.tolist() if isinstance(part, (np.generic, np.ndarray)) else part
-    return f"[{plain!r}]" == value
+    try:
+        return repr(pack([part]).tolist()) == value
+    except Exception:  # no output
+        return False
 
 
 def _held(thing: Any, depth: int = 4) -> Iterator[Any]:
