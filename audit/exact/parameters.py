@@ -19,9 +19,11 @@ from epsaudit.errors import AuditError
 from epsaudit.exact.divergences import renyi_divergences
 from epsaudit.exact.losses import LossPair, NotKnownError, difference
 from epsaudit.exact.profile import PrivacyProfile, keeps_growing
-from epsaudit.exact.quadrature import Floats
+from epsaudit.exact.quadrature import DOUBLINGS, Floats
 
 _LARGEST_ORDER = 2.0**12  # for unbounded losses; beyond it double precision ends
+_RAREST = 690.0  # -log of 1e-300: events rarer than that are not computed
+_RARE_ENOUGH = 1e12  # -log of the rarest density that is looked at; beyond it a difference of quantiles loses digits
 
 
 def exact_parameter(claim: Claim, law: object, law_prime: object) -> float:
@@ -37,12 +39,17 @@ def exact_parameter(claim: Claim, law: object, law_prime: object) -> float:
     Raises
     ------
     AuditError
-        As for `PrivacyProfile`, or if nothing exact is known about the claim's family.
+        As for `PrivacyProfile`, or if nothing exact is known about the claim's family; a `NotKnownError` for Gaussian
+        DP if events less likely than 1e-300 may need a greater mu than all others.
 
     Notes
     -----
     For Gaussian DP the supremum is over events {loss >= t}: the allowed (p, p') form a convex set and these are the
-    vertices of the pair's region. Where the loss has no bound, events less likely than 1e-300 are left out. For
+    vertices of the pair's region. Events less likely than c = 1e-300 are not computed. Where losses are at most B they
+    need at most Phi^-1(e^B c) - Phi^-1(c), about B / 37, as Phi / phi increases. Where the loss has no bound, they are
+    taken to need no more if mu does not rise towards c, and if the densities, at doublings of the distance from the
+    knots, do not need more: an event {y >= t} this rare has the quantile -sqrt(-2 log f(t)) but for a share of
+    log(t) / t^2. For
     zCDP the supremum over the orders a > 1 of D_a / a includes the limits at 1 and, extrapolated, at infinity.
 
     Examples
@@ -96,10 +103,13 @@ def _(claim: GaussianDP, profile: PrivacyProfile) -> float:
         return math.inf
     thresholds = _candidate_thresholds(pair)
     values, log_chances = _separation(pair, thresholds)
+    rising = 0.0
     if math.isinf(profile.greatest_loss) and pair.densities is not None:
         for log_chance in log_chances:
             if _grows_in_the_tail(values, log_chance):
                 return math.inf
+            if _rises_in_the_tail(values, log_chance):
+                rising = math.inf
     best = int(np.argmax(values))
     if not math.isfinite(values[best]) or pair.densities is None:
         return float(values[best])
@@ -110,7 +120,12 @@ def _(claim: GaussianDP, profile: PrivacyProfile) -> float:
         inner = int(np.argmax(refined))
         low, high = thresholds[max(inner - 1, 0)], thresholds[min(inner + 1, 16)]
         values = np.append(values, refined[inner])
-    return float(np.max(values))
+    found = float(np.max(values))
+    if found < max(_needed_by_rarer_events(pair, profile.greatest_loss), rising):
+        raise NotKnownError(
+            f"The least mu is {found:.9g} or more: it rests on events less likely than 1e-300, which are not computed."
+        )
+    return found
 
 
 def _directions(profile: PrivacyProfile) -> tuple[LossPair, LossPair]:
@@ -189,10 +204,36 @@ def _candidate_thresholds(pair: LossPair) -> Floats:
     return np.unique(np.concatenate([seen, near[np.isfinite(near)], pair.losses]))
 
 
+def _needed_by_rarer_events(pair: LossPair, greatest_loss: float) -> float:
+    """A mu, less a relative 1e-6 and what is uncertain of it, that events less likely than 1e-300 may need."""
+    if math.isfinite(greatest_loss):
+        likelier = min(greatest_loss - _RAREST, 0.0)
+        return float(ndtri_exp(likelier) - ndtri_exp(-_RAREST)) * (1.0 - 1e-6)
+    assert pair.densities is not None
+    knots = np.array(pair.knots)
+    close, far = pair.scale * 2.0 ** -np.arange(0.0, 34.0), pair.scale * 2.0 ** np.arange(0.0, DOUBLINGS, 0.5)
+    points = np.concatenate(
+        [knots[-1] + far, knots[0] - far, *(knot + side * close for knot in knots for side in (-1, 1))]
+    )
+    rarity = -pair.densities(points) - math.log(pair.scale)
+    quantiles = np.sqrt(2.0 * rarity[:, np.all((rarity > _RAREST) & (rarity < _RARE_ENOUGH), axis=0)])
+    least = np.min(quantiles, axis=0)
+    doubt = 1e-6 + 10.0 * np.log(least) / least**2
+    return float(np.max(np.abs(quantiles[0] - quantiles[1]) * (1.0 - doubt), initial=0.0))
+
+
+def _rises_in_the_tail(values: Floats, log_chances: Floats) -> bool:
+    """Whether mu is greatest, by a relative 1e-6, for the rarest of the events that are computed."""
+    rarity = -log_chances
+    usable = np.isfinite(values) & (rarity > 0.0) & (rarity < _RAREST)
+    rarest = usable & (rarity > _RAREST / math.sqrt(2.0))
+    return bool(np.max(values[rarest], initial=0.0) > np.max(values[usable & ~rarest], initial=0.0) * (1.0 + 1e-6))
+
+
 def _grows_in_the_tail(values: Floats, log_chances: Floats) -> bool:
     """Whether mu keeps growing as events get rarer, seen where -log probability grows by factors of sqrt(2)."""
     rarity = -log_chances
-    usable = np.isfinite(rarity) & np.isfinite(values) & (rarity > 0.0) & (rarity < 690.0)
+    usable = np.isfinite(rarity) & np.isfinite(values) & (rarity > 0.0) & (rarity < _RAREST)
     if np.count_nonzero(usable) < 5:
         return False
     rarity, first = np.unique(rarity[usable], return_index=True)

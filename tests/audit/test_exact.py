@@ -11,10 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.integrate import quad
-from scipy.special import logsumexp
+from scipy.special import logsumexp, ndtri_exp
 
 from epsaudit import ZCDP, ApproxDP, AuditError, Claim, GaussianDP, PureDP, RenyiDP
-from epsaudit.exact import PrivacyProfile, delta, epsilon, exact_parameter, knows_law, likelihood_ratio_events, renyi
+from epsaudit.exact import (
+    NotKnownError,
+    PrivacyProfile,
+    delta,
+    epsilon,
+    exact_parameter,
+    knows_law,
+    likelihood_ratio_events,
+    renyi,
+)
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw, NormalLaw
 
 EPSILONS = [0.01, 0.5, 1.0, 5.0]
@@ -62,13 +71,15 @@ class Clipped:
 
 @dataclass(frozen=True)
 class NormalMixture:
-    """Half N(0, 1), half N(1, 1)."""
+    """Normal laws in shares, of (share, mean, standard deviation) each."""
 
-    knots: ClassVar = (0.0, 1.0)
+    components: tuple[tuple[float, float, float], ...] = ((0.5, 0.0, 1.0), (0.5, 1.0, 1.0))
+    knots: ClassVar = (0.0,)
     scale: ClassVar = 1.0
 
     def log_density(self, outputs):
-        return logsumexp([stats.norm(c).logpdf(outputs) for c in (0.0, 1.0)], axis=0) - math.log(2.0)
+        densities = [math.log(share) + stats.norm.logpdf(outputs, *law) for share, *law in self.components]
+        return np.logaddexp.reduce(densities, axis=0)
 
 
 def finite(*probabilities):
@@ -300,6 +311,58 @@ def test_gaussian_in_every_family(sigma):
         assert profile.delta(e) == pytest.approx(GaussianDP(mu).profile(e), abs=1e-12)
     for claim, value in ((GaussianDP(1), mu), (ZCDP(1), mu**2 / 2), (RenyiDP(7, 1), 7 * mu**2 / 2)):
         assert exact_parameter(claim, NormalLaw(0.0, sigma), NormalLaw(1.0, sigma)) == pytest.approx(value, rel=1e-9)
+
+
+NOISE = NormalMixture(((1.0, 0.0, 1.0),))
+
+
+@pytest.mark.parametrize("shift", [1.0, 3.0])
+@pytest.mark.parametrize("share", [0.5, 0.1, 1e-3])
+def test_a_least_mu_beyond_the_rarest_events_is_not_known(share, shift):
+    """A shift with some probability: no event needs mu = shift, {y >= t} comes near it as log(1 / share) / t falls."""
+    shifted = NormalMixture(((1.0 - share, 0.0, 1.0), (share, shift, 1.0)))
+    t = 36.0  # {y >= 36} has a probability of 1e-283
+    at_t = stats.norm.isf(stats.norm.sf(t)) - stats.norm.isf(
+        (1.0 - share) * stats.norm.sf(t) + share * stats.norm.sf(t - shift)
+    )
+    for pair in ((shifted, NOISE), (NOISE, shifted)):
+        with pytest.raises(NotKnownError, match="rests on events less likely than 1e-300") as refusal:
+            exact_parameter(GaussianDP(1.0), *pair)
+        seen = float(str(refusal.value).split()[4])
+        assert at_t - 1e-6 <= seen < shift
+
+
+@pytest.mark.parametrize(
+    "components",
+    [
+        ((1.0 - 1e-8, 0.95, 1.0), (1e-8, 1.0, 1.0)),  # mu is flat to 1e-9 down to 1e-300, and 1 in the limit
+        ((1.0 - 1e-30, 0.0, 1.0), (1e-30, 5.0, 0.99)),  # it is greatest at 83 standard deviations, and 0 in the limit
+    ],
+)
+def test_a_least_mu_is_not_known_wherever_beyond_it_is(components):
+    with pytest.raises(NotKnownError, match="or more"):
+        exact_parameter(GaussianDP(1.0), NormalMixture(components), NOISE)
+
+
+def test_a_least_mu_within_reach_is_known_though_the_loss_has_no_bound():
+    """Shifted exponential-power laws of power 1.5: mu is greatest in the middle and falls like t^-0.25."""
+    law, law_prime = (ScipyLaw(stats.gennorm(1.5, centre), (centre,)) for centre in (1.0, 0.0))
+    t = np.linspace(-5.0, 5.0, 20_001)
+    expected = np.max(stats.norm.isf(law_prime.law.sf(t)) - stats.norm.isf(law.law.sf(t)))
+    assert exact_parameter(GaussianDP(1.0), law, law_prime) == pytest.approx(expected, rel=1e-7)
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
+def test_a_least_mu_does_not_depend_on_units(scale):
+    assert exact_parameter(GaussianDP(1.0), NormalLaw(0.0, scale), NormalLaw(0.3 * scale, scale)) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("bound", [0.1, 1.0, 20.0])
+def test_bounded_losses_need_less_of_rarer_events(bound):
+    """Phi^-1(e^B c) - Phi^-1(c) rises with c: what is said of 1e-300 holds of everything rarer."""
+    log_chances = -np.geomspace(690.0, 1e6, 50)
+    needed = ndtri_exp(log_chances + bound) - ndtri_exp(log_chances)
+    assert np.all(np.diff(needed) < 0.0)
 
 
 def test_gaussian_calibration_golden():
