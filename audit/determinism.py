@@ -24,7 +24,7 @@ from epsaudit.errors import AuditError
 from epsaudit.global_generators import Habits, seeded, used
 from epsaudit.mechanism import FunctionMechanism, Mechanism
 from epsaudit.neighbours import DatasetPair
-from epsaudit.outputs import Outputs, Raised, pack
+from epsaudit.outputs import Outputs, Raised, are_numbers, are_objects, pack
 from epsaudit.randomness import parts_of
 from epsaudit.sampling import Sides, draw
 
@@ -208,10 +208,13 @@ def _caches(function: Any, depth: int = 4) -> Iterator[Any]:
 
 
 def _is_constant(outputs: Outputs) -> bool:
-    if outputs.dtype == object:
+    if are_objects(outputs):
         return len({repr(value) for value in outputs.tolist()}) == 1
     first = outputs[:1]
-    return len(outputs) > 0 and bool(np.all((outputs == first) | ((outputs != outputs) & (first != first))))
+    if not are_numbers(outputs):
+        return bool(np.all(outputs == first))
+    same = (outputs == first) & (np.signbit(outputs) == np.signbit(first))  # the sign of zero may be random
+    return len(outputs) > 0 and bool(np.all(same | (np.isnan(outputs) & np.isnan(first))))
 
 
 def _stream(seed: int, number: int) -> np.random.Generator:

@@ -23,6 +23,7 @@ from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair
+from epsaudit.outputs import Items, normal, order_key
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class StableHistogramLaw:
         return ThresholdedLaw(LaplaceLaw(float(count), self.scale), self.threshold)
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw ``size`` mappings, shape (size,), each a tuple of (key, noisy count) pairs."""
+        """Draw ``size`` mappings from keys to noisy counts, in the normal form of `epsaudit.outputs`, shape (size,)."""
         noisy = [count + rng.laplace(scale=self.scale, size=size) for _, count in self.counts]
         pattern = np.zeros(size, dtype=np.int64)
         groups = 1
@@ -134,18 +135,24 @@ class StableHistogramLaw:
         return np.where(unknown, -np.inf, total)
 
     @cached_property
+    def _ordered(self) -> list[tuple[Hashable, int]]:
+        """Keys in normal form and their places among the counts, in the order in which outputs hold them."""
+        keys = [(normal(key), place) for place, (key, _) in enumerate(self.counts)]
+        return sorted(keys, key=lambda one: order_key(one[0]))
+
+    @cached_property
     def _table(self) -> dict[Hashable, int]:
         return dict(self.counts)
 
     def _mappings(self, noisy: list[Floats], chosen: NDArray[np.intp]) -> NDArray[Any]:
         """Outputs of runs that all have the same keys; zip makes the tuples without a loop over runs."""
         entries = [
-            zip(repeat(key), row[chosen].tolist(), strict=False)
-            for (key, _), row in zip(self.counts, noisy, strict=True)
-            if len(chosen) and row[chosen[0]] >= self.threshold
+            zip(repeat(key), noisy[place][chosen].tolist(), strict=False)
+            for key, place in self._ordered
+            if len(chosen) and noisy[place][chosen[0]] >= self.threshold
         ]
         mappings = np.empty(len(chosen), dtype=object)
-        mappings[:] = list(zip(*entries, strict=True)) if entries else [()] * len(chosen)
+        mappings[:] = list(map(Items, zip(*entries, strict=True))) if entries else [Items()] * len(chosen)
         return mappings
 
 

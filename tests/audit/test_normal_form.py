@@ -16,7 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from epsaudit.outputs import block_from_json, block_to_json, from_json, join, kinds_of, normal, pack, to_json, values_of
+from epsaudit.output_json import block_from_json, block_to_json, from_json, to_json
+from epsaudit.outputs import join, kinds_of, normal, pack, values_of
 from epsaudit.witnesses import ALL_FAMILIES, Witness, event_from_json
 
 FAMILIES = {type(family).__name__: family for family in ALL_FAMILIES}
@@ -134,7 +135,7 @@ def test_membership_is_the_same_in_another_process():
     told = json.dumps({"events": [event.to_json() for event in events], "outputs": block_to_json(pack(pool))})
     code = (
         "import json, sys\n"
-        "from epsaudit.outputs import block_from_json\n"
+        "from epsaudit.output_json import block_from_json\n"
         "from epsaudit.witnesses import event_from_json\n"
         "told = json.load(sys.stdin)\n"
         "outputs = block_from_json(told['outputs'])\n"

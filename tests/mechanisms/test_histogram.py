@@ -9,6 +9,7 @@ import pytest
 from epsaudit import AuditError, audit, exact
 from epsaudit.mechanisms.broken.stability import HistogramWithoutThreshold
 from epsaudit.mechanisms.histogram import StableHistogram
+from epsaudit.outputs import Items
 
 
 def test_a_new_key_shows_with_half_of_delta():
@@ -52,7 +53,7 @@ def test_outputs_are_mappings_over_keys_of_any_kind():
 def test_an_unknown_key_is_impossible():
     law = StableHistogram(1.0, 0.05)(("a",) * 9)
     outputs = np.empty(2, object)
-    outputs[:] = [(("b", 9.0),), (("a", 9.0),)]
+    outputs[:] = [Items.of({"b": 9.0}), Items.of({"a": 9.0})]
     assert np.isneginf(law.log_density(outputs)).tolist() == [True, False]
 
 

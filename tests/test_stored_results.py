@@ -37,7 +37,12 @@ def test_results_that_are_quoted_are_those_of_the_code_that_is_here():
         warnings.warn(f"stale results that no page quotes: {'; '.join(others)}", stacklevel=1)
     lines = [f"  {folder.relative_to(ROOT)}: {why}" for folder, why in sorted(stale.items())]
     if lines:
-        pytest.fail("\n".join(["README.md shows results that are stale; `make audit` or `make results` makes them anew:", *lines]), False)
+        pytest.fail(
+            "\n".join(
+                ["README.md shows results that are stale; `make audit` or `make results` makes them anew:", *lines]
+            ),
+            False,
+        )
 
 
 def test_every_study_has_its_results():
