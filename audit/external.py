@@ -62,7 +62,7 @@ from epsaudit.claims import Claim
 from epsaudit.errors import AuditError, finite_at_least
 from epsaudit.neighbours import Adjacency, DatasetPair, shorten
 from epsaudit.output_json import from_json
-from epsaudit.outputs import Outputs, pack_frozen
+from epsaudit.outputs import Outputs, normal_array, pack_frozen
 
 PROTOCOL = 1
 """Version of the protocol, which the program's first line names."""
@@ -257,7 +257,7 @@ class _Speaker(Child):
                 f"sent a block of shape {shape} and type {outputs.dtype} for {size} outputs; it must be numbers of "
                 f"shape ({size}, ...)"
             )
-        return outputs
+        return normal_array(outputs)
 
 
 def _start(program: Program) -> _Speaker:

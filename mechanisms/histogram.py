@@ -126,7 +126,7 @@ class StableHistogramLaw:
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
         """Log of the joint density of each mapping with respect to counting keys and lengths of counts."""
-        mappings = [dict(output) for output in outputs.tolist()]
+        mappings = [dict(iter(output)) for output in outputs.tolist()]
         total = np.zeros(len(mappings))
         for key, _ in self.counts:
             column = np.array([mapping.get(key) for mapping in mappings], dtype=object)

@@ -37,7 +37,7 @@ def test_outputs_are_mappings_over_keys_of_any_kind():
         law = mechanism(data)
         draws = law.sample(100_000, np.random.default_rng(1))
         assert draws.shape == (100_000,)
-        mappings = [dict(output) for output in draws.tolist()]
+        mappings = [dict(iter(output)) for output in draws.tolist()]
         for key, count in law.counts:
             seen = np.array([mapping[key] for mapping in mappings if key in mapping])
             assert np.all(seen >= mechanism.threshold)
