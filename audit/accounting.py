@@ -1,7 +1,7 @@
-"""Composition theorems: what several mechanisms, run on the same data, promise together.
+"""Composition theorems: the claim that several mechanisms run on the same data satisfy together.
 
-The claims of the parts enter, one claim for the whole leaves. The numeric bound is the dp-accounting library's, an
-optional extra that is imported when it is asked for.
+Each function takes the claims of the parts and returns one claim for the whole. The numeric bound is the dp-accounting
+library's, an optional extra that is imported when it is asked for.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.conversions import gaussian_to_zcdp, pure_to_zcdp
 from epsaudit.errors import AuditError, fraction
+from epsaudit.extras import needs
 
 INTERVAL = 1e-4
 """Step in nats of the loss distributions' grid; rounding on it is pessimistic."""
@@ -145,12 +146,8 @@ def loss_distribution(claim: Claim) -> Any:
 
 def library() -> Any:
     """Import dp-accounting's privacy loss distributions; a sentence says how to get them where they are missing."""
-    try:
+    with needs("accounting"):
         from dp_accounting.pld import privacy_loss_distribution
-    except ImportError:
-        raise AuditError(
-            "Numeric composition needs the dp-accounting library; install it as epsaudit[accounting]."
-        ) from None
     return privacy_loss_distribution
 
 

@@ -1,6 +1,7 @@
 """The stages put together: choose a witness on training runs, certify it on fresh ones, report.
 
-A mechanism and a claim enter, an `AuditResult` leaves. The order of the steps is what makes the bound valid.
+`audit` takes a mechanism and a claim and returns an `AuditResult`. The order of the steps is what makes the bound
+valid.
 """
 
 from __future__ import annotations
@@ -14,20 +15,31 @@ from typing import Any
 from epsaudit import exact
 from epsaudit.checkpoint import Checkpoint, Identity
 from epsaudit.claims import Claim
+from epsaudit.determinism import Constants, with_known_randomness
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.failures import refusing
 from epsaudit.fingerprint import digest
-from epsaudit.mechanism import Mechanism
+from epsaudit.fresh import given, refuse_if_consumed
+from epsaudit.mechanism import FunctionMechanism, Mechanism
 from epsaudit.neighbours import DatasetPair, shorten
 from epsaudit.parallel import Workers, check_restart
 from epsaudit.provenance import execution, provenance
 from epsaudit.results import AuditResult
-from epsaudit.sampling import Progress, ProgressCallback, Sides, certification_counts, entropy, training_outputs
+from epsaudit.sampling import (
+    Progress,
+    ProgressCallback,
+    Sides,
+    certification_counts,
+    entropy,
+    notes_on,
+    training_outputs,
+)
 from epsaudit.section import Section
-from epsaudit.training import rehearsal_runs, train, training_runs
+from epsaudit.training import train, training_runs, validation_runs
 from epsaudit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, Family
 
 LEAST_TRIALS = 100
+"""Fewest runs that an audit accepts: with 75 certification runs it can show epsilon 3.18 at 95 % at best."""
 
 
 def audit(
@@ -83,12 +95,12 @@ def audit(
     ------
     AuditError
         Before any run if an argument is out of range or a pair is not adjacent; later if the mechanism's outputs
-        cannot be compared, or if all training runs raised the same exception.
+        cannot be compared, if all training runs raised the same exception, or if runs depend on one another.
 
     References
     ----------
-    DESIGN.md section 4; Clopper and Pearson (1934); the membership game is that of Wasserman and Zhou (2010) and
-    Kairouz, Oh and Viswanath (2015) played on fresh runs.
+    docs/explanation/theory.md proves every bound; Clopper and Pearson (1934); the membership game is that of Wasserman
+    and Zhou (2010) and Kairouz, Oh and Viswanath (2015) played on fresh runs.
 
     Examples
     --------
@@ -107,6 +119,8 @@ def audit(
     confidence = confidence_of(confidence)
     families = families_of(witnesses)
     candidates = checked_pairs(mechanism, pairs)
+    seed = entropy(seed) if checkpoint is None else seed
+    mechanism = with_known_randomness(mechanism, candidates[0], 0 if seed is None else seed)
     workers = Workers.suited_to(mechanism, n_jobs, one_by_one=checkpoint is not None)
     if checkpoint is not None:
         check_restart(mechanism)
@@ -129,14 +143,15 @@ def audit(
     if checkpoint is not None and (finished := checkpoint.result()) is not None:
         return finished
     seed = entropy(seed)
-    sides = [_prepared(mechanism, pair) for pair in candidates]
+    sides = [prepared(mechanism, pair) for pair in candidates]
+    constants = Constants(mechanism, seed)
     training = None if checkpoint is None else checkpoint.training(len(sides))
     if training is None:
         draw = functools.partial(
             training_outputs, workers=workers, record=checkpoint, progress=_added_up(progress, trials)
         )
-        refusing_draw = refusing(draw, mechanism.name, len(sides))
-        training = train(sides, families, claim, trials, confidence, seed, refusing_draw)
+        watched = refusing(draw, mechanism.name, len(sides), constants.look)
+        training = train(sides, families, claim, trials, confidence, seed, watched)
         if checkpoint is not None:
             training = checkpoint.record_choice(training, len(sides))
     choice, runs = training.choice, trials - training.runs
@@ -167,6 +182,7 @@ def audit(
         seed=seed,
         reproducible=bool(getattr(mechanism, "reproducible", True)),
         families=witnesses if isinstance(witnesses, str) else "own",
+        notes=(*notes_on(sides[training.pair]), *constants.notes(sides[training.pair])),
         provenance=provenance(),
         seconds=(seconds := time.perf_counter() - started),
         execution=execution(seconds),
@@ -202,8 +218,10 @@ def identity(
     }
 
 
-def _prepared(mechanism: Mechanism, pair: DatasetPair) -> Sides:
+def prepared(mechanism: Mechanism, pair: DatasetPair) -> Sides:
     """Prepare both output distributions; a mechanism that cannot is a sentence."""
+    if not isinstance(mechanism, FunctionMechanism):  # a function's distribution copies what it is given
+        pair = given(pair)
     try:
         return mechanism(pair.x), mechanism(pair.x_prime)
     except AuditError:
@@ -223,7 +241,7 @@ def _added_up(progress: ProgressCallback | None, trials: int) -> ProgressCallbac
 
     def step(part: Progress) -> None:
         nonlocal ended
-        most = training_runs(trials) + rehearsal_runs(trials)
+        most = training_runs(trials) + validation_runs(trials)
         tell(Progress("training", ended + part.runs_done, most, ended + part.runs_before))
         ended += part.runs_total if part.runs_done == part.runs_total else 0
 
@@ -261,6 +279,8 @@ def checked_pairs(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
     for pair in given:
         if not isinstance(pair, DatasetPair):
             raise AuditError(f"{pair!r} is not a pair of datasets; write DatasetPair(x, x_prime).")
+        for dataset in (pair.x, pair.x_prime):
+            refuse_if_consumed(dataset)
         if mechanism.adjacency is not None:
             mechanism.adjacency.check(pair)
     return list(given)

@@ -1,7 +1,8 @@
 """Candidate pairs to search: patterns of query answers, datasets at the ends of their range, strategies of hypothesis.
 
-A few numbers or a strategy enter, a list of pairs leaves. Given to `epsaudit.audit` as ``pairs``, more than four go
-through successive halving on training runs, and the best is certified alone: searching costs no confidence.
+Each function returns a list of pairs, from a few numbers or a hypothesis strategy. Given to `epsaudit.audit` as
+``pairs``, more than four go through successive halving on training runs, and the best is certified alone: searching
+costs no confidence.
 """
 
 from __future__ import annotations
@@ -73,11 +74,11 @@ def boundary(low: float, high: float, size: int, adjacency: Adjacency | None = N
     Parameters
     ----------
     low, high : float
-        The range of one person's number.
+        The range of one record's number.
     size : int
-        Persons in x: at least 1.
+        Records in x: at least 1.
     adjacency : AddRemove or Substitution, optional
-        Whether a person is added or replaced; by default added.
+        Whether a record is added or replaced; by default added.
 
     Raises
     ------
@@ -95,7 +96,7 @@ def boundary(low: float, high: float, size: int, adjacency: Adjacency | None = N
     half = (low,) * (size - size // 2) + (high,) * (size // 2)
     bases: list[tuple[float, ...]] = [(low,) * size, (high,) * size, half, (low,) * (size - 1) + (high,)]
     if adjacency is None or isinstance(adjacency, AddRemove):
-        pairs = [(x, (*x, person)) for x in [*bases, ()] for person in (low, high)]
+        pairs = [(x, (*x, record)) for x in [*bases, ()] for record in (low, high)]
     elif isinstance(adjacency, Substitution):
         pairs = [
             (x, (*x[:place], other, *x[place + 1 :]))

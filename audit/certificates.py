@@ -1,7 +1,7 @@
 """From counts to a lower confidence bound: the membership game and the Clopper-Pearson box.
 
-What enters is how often each event was seen in fresh runs; what leaves is a bound that exceeds the truth with
-probability at most 1 - confidence. Events and certificates are fixed before the counts exist; see `epsaudit.auditor`.
+From how often each event was seen in fresh runs, a certificate computes a bound that exceeds the truth with probability
+at most 1 - confidence. Events and certificates are fixed before the counts exist; see `epsaudit.auditor`.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class MembershipGame(Certificate):
     With r guesses in N runs, v of them correct, (epsilon, 0)-DP makes v stochastically at most Binomial(r, q),
     q = e^epsilon / (1 + e^epsilon), given r. With delta > 0 and m events a guess is correct with probability at
     most q + pi (1 - q), pi = m delta / (2 s), where s is the probability of guessing: a small share of the error
-    goes to a lower limit on s. See DESIGN.md section 4.
+    goes to a lower limit on s. Proofs: docs/explanation/theory.md#membership-game.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """A checkpoint: a file of lines, one a finished chunk, from which a killed audit goes on to the identical result.
 
-The identity of audits and their finished chunks enter; what has been finished leaves. Lines are JSON arrays of a
-checksum and a record, appended and never changed; reading one runs no code. See `Checkpoint` for what they hold.
+It stores the identity of audits and their finished chunks, and returns what is already finished. Lines are JSON arrays
+of a checksum and a record, appended and never changed; reading one runs no code. See `Checkpoint` for what they hold.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ except ImportError:  # not POSIX: nothing keeps two audits from sharing a file
     fcntl = None  # type: ignore[assignment]
 
 FORMAT = 1
+"""Version of the file's format, which is written in its first line."""
 SYNC_SHARE = 100
 """Waiting for the disk takes at most this part of the time; a kill loses nothing of what is not yet on it."""
 

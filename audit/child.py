@@ -1,8 +1,8 @@
-"""Child processes that are asked and answer: started once, spoken to over pipes, and never left behind.
+"""Child processes that answer requests over pipes: started once, and never left running.
 
-A command line and bytes enter; lines and blocks of bytes leave, or an `AuditError` that quotes the child's last words.
-What the bytes mean is the business of `epsaudit.external`. POSIX only: each child leads a process group of its own,
-which a watchdog kills when this process is gone, however it went.
+A child is started by a command line and sent bytes; it returns lines and blocks of bytes, or an `AuditError` that
+quotes its last output. What the bytes mean is defined in `epsaudit.external`. POSIX only: each child leads a process
+group of its own, which a watchdog kills when this process ends, for whatever reason.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from typing import IO, Generic, NoReturn, TypeVar
 from epsaudit.errors import AuditError
 
 PIECE = 1 << 18
+"""Bytes read or written at a time, a quarter of a MiB, so that a slow child never blocks the rest. Set by hand in
+the first round; no measurement is recorded."""
 LONGEST_LINE = 1 << 24
 """Bytes without a newline that are taken for garbage."""
 

@@ -1,7 +1,7 @@
 """Chunks: the pieces in which runs are done, the random stream of each, and what remembers those that are finished.
 
-A number of runs enters; keys and sizes leave. They depend on the number of runs and on the kind of mechanism alone, so
-that a result does not depend on who computes which chunk.
+From a number of runs this makes chunks, each with its key and size. They depend on the number of runs and on the kind
+of mechanism alone, so that a result does not depend on which worker computes which chunk.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs
 from epsaudit.parallel import LEAST_CHUNK
 
 BLOCK = 1 << 16
@@ -22,9 +22,10 @@ CHUNKS = 256
 """About so many chunks a stage, unless they would be too small or too large."""
 
 LARGEST_CHUNK = 1 << 20
+"""Runs of one chunk at most: a million doubles are 8 MiB, which bounds the memory of a worker."""
 
-Stage = Literal["training", "certification", "rehearsal"]
-STAGES: dict[Stage, int] = {"training": 0, "certification": 1, "rehearsal": 3}
+Stage = Literal["training", "certification", "validation"]
+STAGES: dict[Stage, int] = {"training": 0, "certification": 1, "validation": 3}
 """First spawn key of a stage's streams; 2 belongs to `epsaudit.sequential`, 4 to `epsaudit.one_run`."""
 
 Tally = np.ndarray[Any, np.dtype[np.int64]]
@@ -35,7 +36,7 @@ class Chunk:
     """Some runs that one worker does in one go: ``key`` names their stream, ``size`` is their number.
 
     The key is (stage, index), with a third number if training splits further. Certification does ``size`` runs on both
-    datasets together, training and rehearsal do as many on each.
+    datasets together, training and validation do as many on each.
     """
 
     key: tuple[int, ...]
@@ -45,6 +46,36 @@ class Chunk:
     def stage(self) -> Stage:
         """The stage that it belongs to."""
         return next(stage for stage, number in STAGES.items() if number == self.key[0])
+
+
+class Tallies:
+    """Tallies of certification chunks in their order, of neighbours together where there are more than 512.
+
+    Examples
+    --------
+    >>> tallies = Tallies()
+    >>> tallies.add(1, np.array([9, 7, 1, 2, 3, 4]))
+    >>> tallies.rows().tolist()
+    [[9, 7, 1, 2, 3, 4]]
+    """
+
+    def __init__(self) -> None:
+        self._rows = np.zeros((512, 6), dtype=np.int64)
+        self._together = 1
+
+    def add(self, index: int, tally: Tally) -> None:
+        """Remember the tally of a chunk; which are put together depends on the largest index alone."""
+        while index >= len(self._rows) * self._together:
+            half = len(self._rows) // 2
+            self._rows[:half] = self._rows[0::2] + self._rows[1::2]
+            self._rows[half:] = 0
+            self._together *= 2
+        self._rows[index // self._together] += tally
+
+    def rows(self) -> Tally:
+        """Return the tallies of all that have runs, in their order, shape (at most 512, 6)."""
+        some: Tally = self._rows[self._rows[:, :2].sum(axis=1) > 0]
+        return some
 
 
 class Record(Protocol):
@@ -61,6 +92,9 @@ class Record(Protocol):
 
     def tally(self) -> Tally:
         """Return the sum of all recorded tallies."""
+
+    def tallies(self) -> Tallies:
+        """Return all recorded tallies by chunk."""
 
     def record_count(self, index: int, tally: Tally) -> None:
         """Remember the tally of a certification chunk."""
@@ -80,7 +114,7 @@ def training_chunks(size: int, stage: Stage, index: int, least: int) -> Iterator
 
 
 def certification_chunks(runs: int, least: int) -> Iterator[Chunk]:
-    """Split the runs into about 256 chunks of ``least`` to 1,048,576, whoever computes them."""
+    """Split the runs into about 256 chunks of ``least`` to 1,048,576, whatever computes them."""
     step = min(max(-(-runs // CHUNKS), least), LARGEST_CHUNK)
     for index, start in enumerate(range(0, runs, step)):
         yield Chunk((STAGES["certification"], index), min(step, runs - start))

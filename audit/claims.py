@@ -1,6 +1,6 @@
-"""What a mechanism promises: a family of privacy definitions, each with one parameter that the audit bounds.
+"""Privacy definitions: families of claims, each with one parameter that the audit bounds.
 
-A claim enters as numbers from a proof; what leaves is its privacy profile delta(epsilon) and, for an event with
+A claim is made from numbers of a proof; it computes its privacy profile delta(epsilon) and, for an event with
 probabilities (p, p'), the least parameter that would allow it. Certificates need nothing else from a definition.
 """
 

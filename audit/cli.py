@@ -1,16 +1,19 @@
 """The ``epsaudit`` command: list what is registered, audit it or one's own mechanism, write results.
 
-Words from the command line enter; a table, files and an exit status leave: 0 if every verdict is as expected, 1 if
-one is not, 2 if the input was wrong, 130 after Ctrl-C.
+It parses the command line and prints a table, writes files and sets the exit status: 0 if every verdict is as expected,
+1 if one is not, 2 if the input was wrong, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.padding import Padding
@@ -20,6 +23,7 @@ from epsaudit import compare, libraries, results, suite
 from epsaudit.claims import Claim
 from epsaudit.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED, auditing, experiment, report, verify
 from epsaudit.errors import AuditError
+from epsaudit.extras import LeftOut
 from epsaudit.registry import Entry, chosen, registered
 from epsaudit.sampling import entropy
 
@@ -28,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status; errors are one sentence on standard error."""
     options = _parser().parse_args(arguments)
     try:
-        return int(options.command(options))
+        with _sentences():
+            return int(options.command(options))
     except AuditError as error:
         print(f"epsaudit: {error}", file=sys.stderr)
         return BAD_INPUT
@@ -38,6 +43,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return AS_EXPECTED
+
+
+@contextlib.contextmanager
+def _sentences() -> Iterator[None]:
+    """Print what is left out as a sentence, and other warnings as they are."""
+    with warnings.catch_warnings():
+        otherwise = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if issubclass(category, LeftOut):
+                print(f"epsaudit: {message}", file=sys.stderr)
+            else:
+                otherwise(message, category, *rest, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -78,14 +99,14 @@ def _list(options: argparse.Namespace) -> int:
     for one in [libraries.library(options.library)] if options.library else libraries.libraries().values():
         there = one.built() or "not installed yet: the first audit does that"
         console.print(f"--library {one.name}: {one.version}, {there}", highlight=False, soft_wrap=True)
-        _print_entries(console, [(row, _promise(row)) for row in one.rows])
+        _print_entries(console, [(row, _stated_claim(row)) for row in one.rows])
     return AS_EXPECTED
 
 
-def _promise(row: libraries.Listed) -> Claim | str:
+def _stated_claim(row: libraries.Listed) -> Claim | str:
     """The claim, or why it cannot be calculated here."""
     try:
-        return row.promise
+        return row.stated_claim
     except AuditError as error:
         return f"({error})"
 

@@ -1,6 +1,6 @@
-"""Run audits on a dask cluster: an address enters, a context leaves in which joblib's work goes there.
+"""Run audits on a dask cluster: a context manager that sends joblib's work to the cluster at an address.
 
-`joblib.parallel_config(backend="dask")` does the same for who has a dask client already. Here the cluster is looked at
+`joblib.parallel_config(backend="dask")` does the same for those who have a dask client. Here the cluster is checked
 first: that it answers, has workers, and computes the same numbers as this machine.
 """
 
@@ -14,9 +14,12 @@ from typing import Any
 import joblib
 
 from epsaudit.errors import AuditError
+from epsaudit.extras import needs
 from epsaudit.provenance import provenance
 
 WAIT_SECONDS = 15
+"""Seconds to wait for a scheduler and its first worker before saying that there is none. Set by hand in the first
+round; no measurement is recorded."""
 COMPARED = ("epsaudit", "numpy", "scipy", "python")
 """Versions on which random streams, events or the pickled mechanism may depend."""
 
@@ -38,10 +41,8 @@ def cluster(address: str, wait: float | None = None) -> Iterator[Any]:
         If dask is not installed, nobody answers, there is no worker, or a worker's versions differ from ours.
     """
     wait = WAIT_SECONDS if wait is None else wait
-    try:
+    with needs("cluster"):
         from distributed import Client
-    except ImportError as error:
-        raise AuditError("A cluster needs dask; install it by: pip install 'epsaudit[cluster]'.") from error
     try:
         client = Client(address, timeout=wait, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, TimeoutError, ValueError) as error:

@@ -1,6 +1,6 @@
-"""Has a claim drifted? Stored counts of the same events, from two versions of a mechanism, set against each other.
+"""Drift of a claim: stored counts of the same events compared between two versions of a mechanism.
 
-Two lists of results enter, a comparison of every two that can be compared leaves, and a sentence about every one that
+From two lists of results it makes a comparison of every two that can be compared, and a sentence about every one that
 cannot. `recount` makes comparable results: it counts the old events on today's code.
 """
 

@@ -1,7 +1,7 @@
 """Conversions between privacy definitions, as the papers state them: numbers in, numbers out.
 
-A parameter of one definition enters, what it implies in another leaves; each function names its theorem. It is a room
-of its own because claims, composition theorems and mechanisms all convert, and none of them should do so twice.
+Each function takes a parameter of one definition, returns what it implies in another, and names its theorem. They are
+in one module because claims, composition theorems and mechanisms all use them.
 
 The tightest conversion of a whole claim is the claim's own privacy profile (`Claim.profile`, `Claim.approximate`),
 which for zCDP and Renyi DP is below the closed forms here: it minimises over all pairs of laws that the claim allows.
@@ -22,6 +22,7 @@ from epsaudit.errors import AuditError, finite_at_least, fraction
 Floats = NDArray[np.float64]
 
 _LARGEST_ORDER = 1e6
+"""Greatest Renyi order that is tried; what is left out can only make a conversion less tight, never wrong."""
 
 
 def pure_to_renyi(epsilon: float, order: float) -> float:

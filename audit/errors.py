@@ -1,6 +1,6 @@
 """The one exception of the package: a sentence that says what was wrong and what is accepted.
 
-Every room raises it, the command line prints it and exits with status 2, so it lives beside all of them.
+Every module raises it, the command line prints it and exits with status 2, so it lives beside all of them.
 """
 
 from __future__ import annotations

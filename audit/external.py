@@ -20,7 +20,7 @@ The program is started once a worker and speaks JSON lines (UTF-8, one value a l
 An output is a number, string, true, false, null (the refusal, None), or an array of outputs (a tuple). Objects stand
 for what JSON lacks: ``{"float": "nan"}``, ``"inf"`` or ``"-inf"`` (the bare words NaN, Infinity and -Infinity are
 understood, too), ``{"set": [...]}``, ``{"items": [[key, value], ...]}`` for a mapping, ``{"bytes": "00ff"}`` and others
-as `epsaudit.witnesses.atoms.atom_to_json` writes them, ``{"raises": "ValueError"}`` for a run that raised and
+as `epsaudit.output_json.to_json` writes them, ``{"raises": "ValueError"}`` for a run that raised and
 ``{"timeout": true}`` for one that was stopped: both are outcomes. ``{"error": "..."}`` ends the audit with that
 sentence. What the program writes on standard error is quoted if it fails.
 
@@ -60,15 +60,17 @@ import numpy as np
 from epsaudit.child import Child, Pool, Program
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError, finite_at_least
-from epsaudit.mechanism import Outputs, as_outputs
 from epsaudit.neighbours import Adjacency, DatasetPair, shorten
-from epsaudit.witnesses.atoms import atom_from_json
+from epsaudit.output_json import from_json
+from epsaudit.outputs import Outputs, normal_array, pack_frozen
 
 PROTOCOL = 1
+"""Version of the protocol, which the program's first line names."""
 SEEDS = 1 << 53
 """Seeds are below this, so that languages whose numbers are doubles read them exactly."""
 
 LARGEST_BLOCK = 1 << 31
+"""Bytes of one .npy block at most: a greater number is taken for garbage, not for memory to reserve."""
 PLAIN = (int, float, str, bool, type(None))
 
 
@@ -175,6 +177,7 @@ class CommandDistribution:
 
     program: Program
     dataset: str
+    tossed = True
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Ask a child of this process for ``size`` outputs with a seed drawn from ``rng``."""
@@ -205,7 +208,7 @@ class _Speaker(Child):
             values = json.loads(b"[" + b",".join(lines) + b"]")
             if len(values) != len(lines):
                 raise ValueError
-            return as_outputs([value if type(value) in PLAIN else atom_from_json(value) for value in values])
+            return pack_frozen([value if type(value) in PLAIN else from_json(value) for value in values])
         except (ValueError, RecursionError):  # an AuditError is a ValueError
             for number, line in enumerate(lines):
                 self._output(line, number, size)
@@ -235,7 +238,7 @@ class _Speaker(Child):
 
     def _output(self, line: bytes, number: int, size: int) -> None:
         try:
-            atom_from_json(json.loads(line))
+            from_json(json.loads(line))
         except (ValueError, RecursionError):
             self.fail(f"wrote {_shown(line)} as output {number + 1:,} of {size:,}, which is no output in JSON")
 
@@ -254,7 +257,7 @@ class _Speaker(Child):
                 f"sent a block of shape {shape} and type {outputs.dtype} for {size} outputs; it must be numbers of "
                 f"shape ({size}, ...)"
             )
-        return outputs
+        return normal_array(outputs)
 
 
 def _start(program: Program) -> _Speaker:

@@ -1,7 +1,7 @@
 """Refuse an audit in which every run failed: it would compare one exception with itself, and pass.
 
-Outputs of all datasets enter; nothing leaves, or an error with what the mechanism said. An exception on one of the
-datasets only is a finding, and one that comes now and then is an outcome.
+`refuse_if_all_failed` reads the outputs of all datasets and raises an error with the mechanism's message if all are the
+same exception. An exception on one of the datasets only is a finding, and one that occurs in some runs is an outcome.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from epsaudit.errors import AuditError
-from epsaudit.mechanism import Outputs, Raised, TimedOut
+from epsaudit.outputs import Outputs, Raised, TimedOut
 
 
 def refuse_if_all_failed(name: str, blocks: Iterable[Outputs]) -> None:
@@ -51,9 +51,12 @@ ZeroDivisionError: division by zero.
 
 
 def refusing(
-    draw: Callable[..., tuple[Outputs, Outputs]], name: str, pairs: int
+    draw: Callable[..., tuple[Outputs, Outputs]], name: str, pairs: int, look: Callable[..., None]
 ) -> Callable[..., tuple[Outputs, Outputs]]:
-    """Let the first draws, one for each pair of datasets, pass only if something in them is no failure."""
+    """Let the first draws, one for each pair of datasets, pass only if something in them is no failure.
+
+    Everything drawn is shown to ``look``, with the pair of distributions that it was drawn from.
+    """
     first: list[Outputs] = []
 
     def drawn(*arguments: Any, **options: Any) -> tuple[Outputs, Outputs]:
@@ -62,6 +65,7 @@ def refusing(
             first.extend(outputs)
             if len(first) == 2 * pairs:
                 refuse_if_all_failed(name, first)
+        look(arguments[0], outputs)
         return outputs
 
     return drawn

@@ -1,7 +1,7 @@
-"""Which person matters most: candidate pairs ranked by the exact privacy loss that a mechanism has on them.
+"""The most influential record: candidate pairs ranked by the exact privacy loss that a mechanism has on them.
 
-A mechanism that knows its laws and many candidate pairs enter; the one pair to audit leaves. It stands between the
-pairs and the laws, which know nothing of each other.
+From a mechanism that knows its laws and many candidate pairs this returns the one pair to audit. It is a module of its
+own because pairs and laws do not know each other.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def most_influential(
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = ShiftedInverseSensitivity(Maximum((0, 1, 2, 3)), epsilon=1.0)
     >>> print(most_influential(mechanism, leave_one_out((0,) * 20 + (1,) * 9 + (3,))))
-    30 persons against all but one with 3
+    30 records against all but one with 3
     """
     claim = claim if claim is not None else mechanism.claim
     best: DatasetPair | None = None

@@ -25,7 +25,7 @@ class Listed(Protocol):
         """Version and mechanism, 'opendp-0.16.0/laplace'."""
 
     @property
-    def promise(self) -> Claim:
+    def stated_claim(self) -> Claim:
         """What is claimed of it; raises `AuditError` if that cannot be calculated here."""
 
     @property

@@ -12,10 +12,9 @@ import inspect
 import signal
 import textwrap
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -23,10 +22,11 @@ from numpy.typing import NDArray
 
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError, finite_at_least
+from epsaudit.fresh import Dataset
+from epsaudit.global_generators import DatasetChangedError, Habits
 from epsaudit.neighbours import Adjacency, DatasetPair
+from epsaudit.outputs import Outputs, Raised, TimedOut, frozen, pack, pack_frozen
 from epsaudit.randomness import carries_a_generator
-
-Outputs = NDArray[Any]
 
 
 @runtime_checkable
@@ -72,56 +72,6 @@ class Mechanism(Protocol):
 
 
 @dataclass(frozen=True)
-class Raised:
-    """The outcome of a run in which the mechanism raised: an output like any other, compared by type name.
-
-    The first of a chunk remembers the message, for people.
-    """
-
-    exception: str
-    message: str = field(default="", compare=False)
-
-    def __repr__(self) -> str:
-        return f"raises {self.exception}"
-
-
-@dataclass(frozen=True)
-class TimedOut:
-    """The outcome of a run that did not end within the time limit."""
-
-    def __repr__(self) -> str:
-        return "timeout"
-
-
-class Items(tuple[tuple[Hashable, Any], ...]):
-    """The outcome of a run that returned a mapping: its (key, value) pairs in a fixed order, so that it can be hashed.
-
-    Examples
-    --------
-    >>> Items.of({"bob": 2, "ann": 1}), Items.of({"ann": 1}).get("ann")
-    ({'ann': 1, 'bob': 2}, 1)
-    """
-
-    __slots__ = ()
-
-    @classmethod
-    def of(cls, mapping: Mapping[Hashable, Any]) -> Items:
-        """Freeze a mapping."""
-        return cls(sorted(mapping.items(), key=lambda item: (type(item[0]).__name__, repr(item[0]))))
-
-    def get(self, key: Hashable) -> Any:
-        """Return the value of a key, None without."""
-        return next((value for own, value in self if own == key), None)
-
-    def keys(self) -> tuple[Hashable, ...]:
-        """Return the keys."""
-        return tuple(key for key, _ in self)
-
-    def __repr__(self) -> str:
-        return "{" + ", ".join(f"{key!r}: {value!r}" for key, value in self) + "}"
-
-
-@dataclass(frozen=True)
 class FunctionMechanism:
     """A mechanism made of a function; see `black_box` and `vectorized`, which build it."""
 
@@ -134,11 +84,13 @@ class FunctionMechanism:
     uses_rng: bool = True
     time_limit: float | None = None
     fresh_randomness: bool = False
+    draws_globally: bool = False
 
     @property
     def owns_randomness(self) -> bool:
-        """Whether it takes no rng, or carries a generator of its own beside it."""
-        return not self.uses_rng or carries_a_generator(self.function, 2 if self.one_by_one else 3)
+        """Whether it takes no rng and was not seen to do with the global generators, or carries one of its own."""
+        seen = self.uses_rng or self.draws_globally
+        return not seen or carries_a_generator(self.function, 2 if self.one_by_one else 3)
 
     @property
     def copies_repeat(self) -> bool:
@@ -157,12 +109,13 @@ class FunctionMechanism:
 
     @property
     def releases_the_interpreter(self) -> bool:
-        """Whether threads run it in parallel; false for a Python function called once a run."""
-        return not self.one_by_one
+        """Whether threads run it in parallel; false for a Python function called once a run, or global generators."""
+        return not self.one_by_one and not self.draws_globally
 
     def __call__(self, dataset: Any) -> OutputDistribution:
-        """Bind the function to a dataset."""
-        return self.distribution(self.function, dataset, self.uses_rng, self.time_limit)
+        """Bind the function to a dataset, of which every run sees what is given here; see `epsaudit.fresh`."""
+        habits = Habits(repeatable=self.reproducible)
+        return self.distribution(self.function, Dataset(dataset), self.uses_rng, self.time_limit, habits)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """Return the pairs given when the function was wrapped."""
@@ -188,7 +141,7 @@ def black_box(
         owns its randomness, in which case results say that they are not reproducible from the seed. An output may
         be a number (also complex, a Decimal or a Fraction), a string, bytes, a date or time, None, an array of
         numbers, or a tuple, list, set or mapping of these; a member of an Enum counts as the string 'Class.NAME'.
-        `epsaudit.witnesses.atoms` says which outputs count as one. An exception is an outcome, ``sys.exit`` included. A
+        `epsaudit.outputs` says which outputs count as one. An exception is an outcome, ``sys.exit`` included. A
         second argument with a default, unless that is None or a generator, is left at it: it is no rng.
     claim, adjacency, pairs, name : optional
         As on `Mechanism`. ``adjacency=None`` means that the caller vouches for the pairs.
@@ -256,48 +209,13 @@ def vectorized(
     return dataclasses.replace(wrapped, fresh_randomness=fresh_randomness)
 
 
-def as_outputs(values: Sequence[Any]) -> Outputs:
-    """Pack single outputs into one array: numbers and arrays of numbers of one shape as such, the rest as objects.
-
-    Raises
-    ------
-    AuditError
-        If numeric arrays of different shapes are among the outputs.
-
-    Examples
-    --------
-    >>> as_outputs([1.5, 2.0]), as_outputs(["no", None])
-    (array([1.5, 2. ]), array(['no', None], dtype=object))
-    """
-    kinds = {type(value) for value in values}
-    if kinds and all(issubclass(kind, (bool, np.bool_, int, np.integer, float, np.floating)) for kind in kinds):
-        numbers = np.array(values)
-        if numbers.dtype.kind in "biu" or (numbers.dtype.kind == "f" and not _rounded(numbers, values)):
-            return numbers
-    shapes = {value.shape for value in values if isinstance(value, np.ndarray)}
-    if len(shapes) > 1:
-        raise AuditError(
-            f"The mechanism returned arrays of different shapes ({', '.join(map(str, sorted(shapes)))}); "
-            "arrays must all have one shape. Return a tuple or list where the length varies."
-        )
-    if shapes and kinds == {np.ndarray}:
-        stacked = np.stack(values)
-        if stacked.dtype.kind in "biuf":
-            return stacked
-    outputs = np.empty(len(values), dtype=object)
-    # an array among other outputs is read in C order, as it is among arrays
-    outputs[:] = [
-        _symbol(value.ravel() if isinstance(value, np.ndarray) and value.ndim > 1 else value) for value in values
-    ]
-    return outputs
-
-
 @dataclass(frozen=True)
 class _FunctionDistribution:
     function: Callable[..., Any]
-    dataset: Any
+    dataset: Dataset
     uses_rng: bool
     time_limit: float | None = None
+    habits: Habits = field(default_factory=Habits, compare=False, repr=False)
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         raise AssertionError("a subclass samples")
@@ -306,27 +224,62 @@ class _FunctionDistribution:
 class _OneByOne(_FunctionDistribution):
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Call the function ``size`` times."""
-        return as_outputs(self.take_turns(self, np.zeros(size, np.int8), rng)[0])
+        return pack_frozen(self.take_turns(self, np.zeros(size, np.int8), rng)[0])
 
     def take_turns(
         self, other: _OneByOne, side: NDArray[np.int8], rng: np.random.Generator
     ) -> tuple[list[Any], list[Any]]:
-        """Call the function once for each coin, in their order: on this dataset for 0, on the other's for 1."""
-        calls = (self._call(rng), other._call(rng))
+        """Call the function once for each coin, in their order: on this dataset for 0, on the other's for 1.
+
+        Runs share a dataset for as long as they leave it alone, which is looked at after the first run, the second,
+        the next two, the next four and so on, and later at the end of every block.
+        """
         values: tuple[list[Any], list[Any]] = ([], [])
-        raised = False
+        coins, start = side.tolist(), 0
+        new = self.habits.draws_globally is None and not (self.dataset.constant and other.dataset.constant)
         with _alarm(self.time_limit):
-            for which in side.tolist():
-                try:
-                    value = calls[which]()
-                except (Exception, SystemExit) as error:
-                    value = Raised(type(error).__name__, "" if raised else _message(error))
-                    raised = True
-                values[which].append(value)
+            while start < len(coins):
+                part = coins[start : 2 * start or 1] if new else coins
+                self._take_part(other, part, rng, values)
+                start += len(part)
         return values
 
-    def _call(self, rng: np.random.Generator) -> Callable[[], Any]:
-        arguments = (self.dataset, rng) if self.uses_rng else (self.dataset,)
+    def _take_part(
+        self, other: _OneByOne, coins: list[int], rng: np.random.Generator, values: tuple[list[Any], list[Any]]
+    ) -> None:
+        """Make runs between two looks at the datasets, or one with copies of its own for each run."""
+        sides = (self, other)
+        shared = [None if side.dataset.changes else side.dataset.shared() for side in sides]
+        calls = tuple(side._call(rng, data) for side, data in zip(sides, shared, strict=True))
+        raised = False
+        for which in coins:
+            try:
+                value = calls[which]()
+            except (Exception, SystemExit) as error:
+                value = Raised(type(error).__name__, "" if raised else _message(error))
+                raised = True
+            values[which].append(value if type(value) is float else frozen(value))
+        for which, (side, data) in enumerate(zip(sides, shared, strict=True)):
+            if data is not None and not side.dataset.intact(data) and coins.count(which) > 1:
+                side._refuse_if_late()
+                raise DatasetChangedError
+
+    def _refuse_if_late(self) -> None:
+        """A block that others have read from a changed dataset can be drawn again only if that repeats its noise."""
+        if not self.habits.repeatable:
+            raise AuditError(
+                "The function changed its dataset in some runs only, after others had left it alone, and owns its "
+                "randomness, so that those runs cannot be made again. Let it work on a copy of its dataset."
+            )
+
+    def _call(self, rng: np.random.Generator, data: Any) -> Callable[[], Any]:
+        """One run on ``data``, or on a copy of its own where runs change their dataset."""
+        if self.dataset.changes:
+            return lambda: self._with(self.dataset.copy(), rng)()
+        return self._with(data, rng)
+
+    def _with(self, data: Any, rng: np.random.Generator) -> Callable[[], Any]:
+        arguments = (data, rng) if self.uses_rng else (data,)
         if self.time_limit is None:
             return functools.partial(self.function, *arguments)
         return functools.partial(self._timed, arguments)
@@ -379,48 +332,23 @@ def _alarm(time_limit: float | None) -> Iterator[None]:
 
 
 class _Vectorized(_FunctionDistribution):
+    tossed = True
+
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Call the function once; a list or an array of objects is packed like single outputs."""
-        arguments = (self.dataset, size, rng) if self.uses_rng else (self.dataset, size)
-        outputs = self.function(*arguments)
-        if isinstance(outputs, np.ndarray) and outputs.dtype != object:
+        data = self.dataset.copy()
+        outputs = self.function(data, size, rng) if self.uses_rng else self.function(data, size)
+        if self.habits.draws_globally is None:
+            self.dataset.intact(data)
+        if isinstance(outputs, np.ndarray):
             return outputs
         try:
-            values = list(outputs)
+            return pack(list(outputs))
         except TypeError:
             raise AuditError(
                 f"The mechanism returned {outputs!r} for {size} outputs; function(dataset, size, rng) must return an "
                 "array of shape (size, ...) or a list of that length."
             ) from None
-        return as_outputs(values)
-
-
-def _rounded(numbers: Outputs, values: Sequence[Any]) -> bool:
-    """Whether numpy has rounded whole numbers, which it makes floats of where others are or beyond 64 bits."""
-    if not np.any(np.abs(numbers) > 2.0**53):
-        return False
-    pairs = zip(numbers.tolist(), values, strict=True)
-    return any(isinstance(value, (int, np.integer)) and number != int(value) for number, value in pairs)
-
-
-def _symbol(value: Any) -> Any:
-    """A hashable stand-in for one output: arrays and lists become tuples, numpy scalars Python ones.
-
-    A member of an Enum becomes the string 'Class.NAME', or the number or string that it is.
-    """
-    if isinstance(value, np.ndarray):
-        return _symbol(value.tolist())
-    if isinstance(value, Items):
-        return value
-    if isinstance(value, (list, tuple)):
-        return tuple(_symbol(part) for part in value)
-    if isinstance(value, Mapping):
-        return Items.of({_symbol(key): _symbol(part) for key, part in value.items()})
-    if isinstance(value, Set):
-        return frozenset(map(_symbol, value))
-    if isinstance(value, Enum):
-        return value.value if isinstance(value, (int, float, str)) else f"{type(value).__name__}.{value.name}"
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _wrap(

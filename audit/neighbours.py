@@ -1,7 +1,7 @@
 """Which datasets count as neighbours: adjacency relations, pairs of datasets, and generators of candidate pairs.
 
-Datasets enter as the mechanism's author writes them; what leaves is a checked, printable pair. A dataset of persons
-is any sequence with one hashable record a person; order never matters. Query answers are vectors of numbers.
+It checks datasets as the mechanism's author writes them and makes printable pairs. A dataset is any sequence of
+hashable records; order never matters. Query answers are vectors of numbers.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Adjacency(ABC):
         except (TypeError, ValueError) as error:
             raise AuditError(
                 f"The pair {pair} cannot be compared under {self} ({error}); a dataset is a sequence with one "
-                "hashable record a person. Pass adjacency=None to vouch for the pairs yourself."
+                "hashable records. Pass adjacency=None to vouch for the pairs yourself."
             ) from error
         if not adjacent:
             raise AuditError(f"The pair {pair} is not adjacent: under {self}, neighbours differ in {self.description}.")
@@ -76,7 +76,7 @@ class Adjacency(ABC):
 
 @dataclass(frozen=True)
 class AddRemove(Adjacency):
-    """One dataset is the other with a single person removed (unbounded DP).
+    """One dataset is the other with a single record removed (unbounded DP).
 
     Examples
     --------
@@ -84,19 +84,19 @@ class AddRemove(Adjacency):
     (True, False)
     """
 
-    description = "the presence of exactly one person"
+    description = "the presence of exactly one record"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
         """See `Adjacency.holds`."""
         return sorted(_differences(x, x_prime)) == [0, 1]
 
     def __str__(self) -> str:
-        return "add or remove one person"
+        return "add or remove one record"
 
 
 @dataclass(frozen=True)
 class Substitution(Adjacency):
-    """The datasets have equal sizes and differ in a single person's record (bounded DP).
+    """The datasets have equal sizes and differ in a single record (bounded DP).
 
     Examples
     --------
@@ -104,19 +104,19 @@ class Substitution(Adjacency):
     (True, False)
     """
 
-    description = "the record of exactly one person"
+    description = "the value of exactly one record"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
         """See `Adjacency.holds`."""
         return _differences(x, x_prime) == (1, 1)
 
     def __str__(self) -> str:
-        return "substitute one person"
+        return "substitute one record"
 
 
 @dataclass(frozen=True)
 class MaxChange(Adjacency):
-    """Datasets are vectors of query answers, each of which one person can change by at most ``bound``.
+    """Datasets are vectors of query answers, each of which one record can change by at most ``bound``.
 
     Examples
     --------
@@ -144,19 +144,19 @@ class MaxChange(Adjacency):
 
 
 def leave_one_out(dataset: Sequence[Hashable]) -> Iterator[DatasetPair]:
-    """Yield a pair (dataset, dataset without one person) for every distinct record in the dataset.
+    """Yield a pair (dataset, dataset without one record) for every distinct record in the dataset.
 
     Examples
     --------
     >>> [pair.x_prime for pair in leave_one_out((5, 7, 5))]
     [(7, 5), (5, 5)]
     """
-    persons = tuple(_records(dataset))
-    for position in _first_positions(persons):
+    x = tuple(_records(dataset))
+    for position in _first_positions(x):
         yield DatasetPair(
-            persons,
-            persons[:position] + persons[position + 1 :],
-            f"{len(persons)} persons against all but one with {persons[position]!r}",
+            x,
+            x[:position] + x[position + 1 :],
+            f"{len(x)} records against all but one with {x[position]!r}",
         )
 
 
@@ -168,21 +168,21 @@ def replace_one(dataset: Sequence[Hashable], records: Iterable[Hashable]) -> Ite
     >>> [pair.x_prime for pair in replace_one((0, 1), (0, 1))]
     [(1, 1), (0, 0)]
     """
-    persons, replacements = tuple(_records(dataset)), tuple(dict.fromkeys(records))
-    for position in _first_positions(persons):
+    x, replacements = tuple(_records(dataset)), tuple(dict.fromkeys(records))
+    for position in _first_positions(x):
         for record in replacements:
-            if record != persons[position]:
+            if record != x[position]:
                 yield DatasetPair(
-                    persons,
-                    (*persons[:position], record, *persons[position + 1 :]),
-                    f"{len(persons)} persons against one {persons[position]!r} made {record!r}",
+                    x,
+                    (*x[:position], record, *x[position + 1 :]),
+                    f"{len(x)} records against one {x[position]!r} made {record!r}",
                 )
 
 
-def _first_positions(persons: Sequence[Hashable]) -> list[int]:
+def _first_positions(records: Sequence[Hashable]) -> list[int]:
     first: dict[Hashable, int] = {}
-    for position, person in enumerate(persons):
-        first.setdefault(_comparable(person), position)
+    for position, record in enumerate(records):
+        first.setdefault(_comparable(record), position)
     return list(first.values())
 
 

@@ -1,57 +1,529 @@
-"""Outputs as JSON and back, bit by bit: what a checkpoint keeps of training.
+"""The normal form of outputs: what counts as one output, decided for each output by itself, once, where it enters.
 
-Arrays of outputs enter, JSON values leave, and the other way round; nothing that JSON cannot hold exactly is written,
-and reading runs no code.
+`normal` makes one output's normal form, `pack` puts many into one array, and `epsaudit.output_json` writes and reads
+them. Everything after (atoms, features, thresholds, files) works on normal forms alone, so that an output is the same
+output whatever else its run, its block or its file holds.
+
+The normal form of
+
+- a number (bool, int, float, `Decimal`, `Fraction`, complex without an imaginary part, numpy's) is the float that it
+  equals. One that equals no float stays an int, `Decimal` or `Fraction`. True, 1 and 1.0 are one output.
+- a string, bytes, a date or a time is itself, as an object of the plain type; times with a zone are in UTC.
+- a member of an Enum is the number or string that it is, or else the string 'Class.NAME'.
+- a list, a tuple or an array of one dimension is the tuple of its parts. An array of more dimensions is an `Array`,
+  its numbers with its shape. A set is a frozenset, a mapping is `Items`.
+- None, `Raised` and `TimedOut` are themselves, and every NaN is one object.
+
+Two outputs are one where Python calls their normal forms equal: 0.0 is -0.0 (``witnesses='all'`` tells these apart).
+Anything else is refused by name, for an object that equals only itself would make every output a new one.
 """
 
 from __future__ import annotations
 
-import base64
-import io
+import datetime
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from epsaudit.mechanism import Items, Outputs, Raised, TimedOut
-from epsaudit.witnesses.atoms import atom_from_json, atom_to_json
+from epsaudit.errors import AuditError
 
-PLAIN = (str, int, bool, type(None), float, Raised, TimedOut)
+Outputs = NDArray[Any]
+"""Outputs in normal form, shape (size, ...): float64 of any shape, an array of strings, or an array of objects.
+
+An array of floats of shape (size, k) stands for tuples of k floats, one of more dimensions for `Array`s.
+"""
+
+NAN, COMPLEX_NAN, DECIMAL_NAN = float("nan"), complex("nan"), Decimal("nan")
+WHOLE_IN_FLOATS = 2**53
+"""Whole numbers beyond are not all floats."""
 
 
-def outputs_to_json(outputs: Outputs) -> Any:
-    """Write outputs so that `outputs_from_json` gives them back bit by bit; None where JSON cannot.
+@dataclass(frozen=True)
+class Raised:
+    """The outcome of a run in which the mechanism raised: an output like any other, compared by type name.
+
+    The first of a chunk remembers the message, for people.
+    """
+
+    exception: str
+    message: str = field(default="", compare=False)
+
+    def __repr__(self) -> str:
+        return f"raises {self.exception}"
+
+
+@dataclass(frozen=True)
+class TimedOut:
+    """The outcome of a run that did not end within the time limit."""
+
+    def __repr__(self) -> str:
+        return "timeout"
+
+
+class _Marked(tuple[Any, ...]):
+    """A tuple that equals only its own kind."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, tuple.__hash__(self)))
+
+
+class Items(_Marked):
+    """The outcome of a run that returned a mapping: its (key, value) pairs in a fixed order, so that it can be hashed.
 
     Examples
     --------
-    >>> kept = outputs_to_json(np.array([0.1, np.nan])), outputs_to_json(np.array([None, ("a", 1)], dtype=object))
-    >>> [outputs_from_json(side).tolist() for side in kept]
-    [[0.1, nan], [None, ('a', 1)]]
+    >>> Items.of({"bob": 2, "ann": 1}), Items.of({"ann": 1}).get("ann")
+    ({'ann': 1, 'bob': 2}, 1.0)
     """
-    if outputs.dtype.kind in "biufcUS":
-        block = io.BytesIO()
-        np.lib.format.write_array(block, outputs, allow_pickle=False)
-        return {"npy": base64.b64encode(block.getvalue()).decode("ascii")}
-    if outputs.dtype != object or outputs.ndim != 1:
-        return None
-    values = outputs.tolist()
-    return {"outputs": [atom_to_json(value) for value in values]} if all(map(_is_exact, values)) else None
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, mapping: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> Items:
+        """Freeze a mapping, or its (key, value) pairs."""
+        pairs = mapping.items() if isinstance(mapping, Mapping) else mapping
+        return cls(sorted(((normal(key), normal(value)) for key, value in pairs), key=lambda item: order_key(item[0])))
+
+    def get(self, key: Hashable) -> Any:
+        """Return the value of a key, None without."""
+        return next((value for own, value in self if own == key), None)
+
+    def keys(self) -> tuple[Hashable, ...]:
+        """Return the keys."""
+        return tuple(key for key, _ in self)
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{written(key)}: {written(value)}" for key, value in self) + "}"
 
 
-def outputs_from_json(data: Any) -> Outputs:
-    """Read what `outputs_to_json` wrote."""
-    if "npy" in data:
-        block = io.BytesIO(base64.b64decode(data["npy"]))
-        numbers: Outputs = np.lib.format.read_array(block, allow_pickle=False)
+class Array(_Marked):
+    """The outcome of a run that returned an array of two or more dimensions: its numbers in C order, and its shape.
+
+    Examples
+    --------
+    >>> normal(np.eye(2)), normal(np.eye(2)) == normal(np.eye(2).ravel())
+    (array of shape (2, 2): (1, 0, 0, 1), False)
+    """
+
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, numbers: Iterable[Hashable], shape: Sequence[int]) -> Array:
+        """Give numbers a shape."""
+        array = cls(numbers)
+        array.shape = tuple(shape)
+        return array
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) and self.shape == other.shape  # type: ignore[attr-defined]  # of this class
+
+    __hash__ = _Marked.__hash__
+
+    def __reduce__(self) -> tuple[Callable[..., Array], tuple[Any, ...]]:
+        return Array.of, (tuple(self), self.shape)
+
+    def __repr__(self) -> str:
+        return f"array of shape {self.shape}: {written(tuple(self))}"
+
+
+def normal(value: Any) -> Any:
+    """Return the normal form of one output.
+
+    Raises
+    ------
+    AuditError
+        If it holds an object that has none; the message shows it.
+
+    Examples
+    --------
+    >>> normal([1, True, "a"]), normal(np.array([[0.5]])), normal({"ann": {2, 1}})
+    ((1.0, 1.0, 'a'), array of shape (1, 1): (0.5,), {'ann': frozenset({1, 2})})
+    """
+    make = _NORMAL.get(type(value))
+    return _of_another_type(value) if make is None else make(value)
+
+
+def frozen(value: Any) -> Any:
+    """Return something that stays as the output is now, however the mechanism goes on to use its objects.
+
+    Cheaper than the normal form: numbers and arrays of numbers are left to `pack_frozen`, which takes many at once.
+    """
+    kind = type(value)
+    if kind in _UNCHANGING:
+        return value
+    return value.copy() if kind is np.ndarray and value.dtype.kind in "biuf" else normal(value)
+
+
+def pack(values: Sequence[Any]) -> Outputs:
+    """Put outputs of single runs into one array of normal forms: floats where all are numbers or as many numbers.
+
+    Examples
+    --------
+    >>> pack([1.5, 2, True]), pack([(1, 2), [3, 4]]).tolist(), pack(["no", None, 1])
+    (array([1.5, 2. , 1. ]), [[1.0, 2.0], [3.0, 4.0]], array(['no', None, 1.0], dtype=object))
+    """
+    return pack_frozen(list(map(frozen, values)))
+
+
+def pack_frozen(values: Sequence[Any]) -> Outputs:
+    """Put what `frozen` returned into one array of normal forms, as `pack` does."""
+    kinds = set(map(type, values))
+    if kinds and kinds <= _NUMBERS and (numbers := _exact_floats(values, kinds)) is not None:
         return numbers
-    outputs = np.empty(len(data["outputs"]), dtype=object)
-    outputs[:] = [atom_from_json(value) for value in data["outputs"]]
+    if kinds == {np.ndarray} and len({(value.shape, value.dtype) for value in values}) == 1:
+        return normal_array(np.array(values))
+    return _objects([normal(value) if type(value) in _UNFINISHED else value for value in values])
+
+
+def normal_array(outputs: Any) -> Outputs:
+    """Return an array whose first axis counts runs in normal form; never the mechanism's own memory but for floats.
+
+    Masked numbers become None; arrays of bytes, dates or records become objects.
+
+    Examples
+    --------
+    >>> normal_array(np.array([1, 2])), normal_array(np.array([["a", "b"]])), normal_array(np.array([2**60 + 1]))
+    (array([1., 2.]), array([('a', 'b')], dtype=object), array([1152921504606846977], dtype=object))
+    """
+    if isinstance(outputs, np.ma.MaskedArray):
+        masked = np.ma.getmaskarray(outputs)
+        outputs = outputs.data.astype(object)
+        outputs[masked] = None
+    array: Outputs = np.asarray(outputs)  # a matrix is an array
+    kind = array.dtype.kind
+    if kind == "U" and array.ndim == 1:
+        return array
+    if kind in "bf" or (kind in "iu" and _exact(array)):
+        return np.ascontiguousarray(array, dtype=np.float64)
+    return _objects(list(map(normal, array.tolist() if array.ndim == 1 else array)))
+
+
+def join(blocks: Sequence[Outputs]) -> Outputs:
+    """Put blocks of outputs in normal form together.
+
+    Examples
+    --------
+    >>> join([np.zeros((1, 2)), np.array([None], dtype=object)])
+    array([(0.0, 0.0), None], dtype=object)
+    """
+    if len(blocks) == 1:
+        return blocks[0]
+    if len({(block.dtype.kind, block.shape[1:]) for block in blocks}) == 1:
+        return np.concatenate(blocks)
+    values = [value for block in blocks for value in values_of(block)]
+    outputs = np.empty(len(values), dtype=object)
+    outputs[:] = values
     return outputs
 
 
-def _is_exact(value: Any) -> bool:
-    kind = type(value)
-    if kind in PLAIN:
+def alike(first: Outputs, second: Outputs) -> tuple[Outputs, Outputs]:
+    """Return two arrays of outputs as arrays of one kind, which `numpy.concatenate` can put together."""
+    if first.dtype.kind == second.dtype.kind and first.shape[1:] == second.shape[1:]:
+        return first, second
+    both = join([first, second])
+    return both[: len(first)], both[len(first) :]
+
+
+def values_of(outputs: Outputs) -> list[Any]:
+    """List the normal form of every output, as Python objects."""
+    if outputs.dtype != np.float64:
+        return list(outputs.tolist())
+    flat = [value if value == value else NAN for value in outputs.ravel().tolist()]
+    if outputs.ndim == 1:
+        return flat
+    size = int(np.prod(outputs.shape[1:]))
+    rows = [tuple(flat[start : start + size]) for start in range(0, len(flat), size)] if size else [()] * len(outputs)
+    return rows if outputs.ndim == 2 else [Array.of(row, outputs.shape[1:]) for row in rows]
+
+
+def number(value: Any) -> float:
+    """Return the float nearest to an output in normal form, NaN for what is no real number."""
+    if type(value) is float:
+        return value
+    if isinstance(value, (int, Decimal, Fraction)):
+        try:
+            return float(value)
+        except OverflowError:
+            return float("inf") if value > 0 else float("-inf")
+    return NAN
+
+
+def numbers_of(outputs: Outputs) -> NDArray[np.float64]:
+    """Read every output as a number, shape (size,); NaN for what is none.
+
+    Examples
+    --------
+    >>> numbers_of(np.array([1.5, None, "no"], dtype=object))
+    array([1.5, nan, nan])
+    """
+    if outputs.dtype == np.float64 and outputs.ndim == 1:
+        return outputs
+    if outputs.dtype != object:
+        return np.full(len(outputs), np.nan)
+    return np.array([number(value) for value in outputs.tolist()], float)
+
+
+def rows_of(outputs: Outputs) -> NDArray[np.float64] | None:
+    """Return outputs that are arrays of numbers as a matrix, shape (size, coordinates); None for others."""
+    if outputs.dtype != np.float64 or outputs.ndim < 2:
+        return None
+    return outputs.reshape(len(outputs), -1)
+
+
+def are_numbers(outputs: Outputs) -> bool:
+    """Say whether all outputs are floats, or arrays of floats of one shape, and packed as such."""
+    return outputs.dtype == np.float64
+
+
+def are_objects(outputs: Outputs) -> bool:
+    """Say whether outputs are kept as Python objects, which are slow to read."""
+    return outputs.dtype == object
+
+
+def like(outputs: Outputs, other: Outputs) -> Outputs:
+    """Return the outputs that are floats, or arrays of floats, of the shape of those in ``other``; leave out the rest.
+
+    Examples
+    --------
+    >>> like(np.array([(0.0, 1.0), None, "no", (2.0, 3.0)], dtype=object), np.zeros((5, 2)))
+    array([[0., 1.],
+           [2., 3.]])
+    """
+    shape = other.shape[1:]
+    if are_objects(outputs):
+        kept = pack([value for value in outputs.tolist() if _has_shape(value, shape)])
+        outputs = kept if len(kept) and are_numbers(kept) else other[:0]
+    return outputs if are_numbers(outputs) and outputs.shape[1:] == shape else other[:0]
+
+
+def kind_of(value: Any) -> str:
+    """Name the kind of an output in normal form, in a word.
+
+    Examples
+    --------
+    >>> [kind_of(normal(value)) for value in (True, "a", [1], {}, {1}, None, 1j)]
+    ['number', 'string', 'sequence', 'mapping', 'set', 'None', 'complex']
+    """
+    return next((name for name, types in _KINDS.items() if isinstance(value, types)), type(value).__name__)
+
+
+def kinds_of(outputs: Outputs) -> list[str]:
+    """Name the kind of every output."""
+    if outputs.dtype == object:
+        return [kind_of(value) for value in outputs.tolist()]
+    kind = ("string" if outputs.dtype.kind == "U" else "number", "sequence", "array")[min(outputs.ndim, 3) - 1]
+    return [kind] * len(outputs)
+
+
+def written(value: Any) -> str:
+    """Write an output as `repr` does, whole numbers without '.0' and sets in an order that no process changes.
+
+    Examples
+    --------
+    >>> written((1.0, "a", frozenset({2.5, 1.0})))
+    "(1, 'a', frozenset({1, 2.5}))"
+    """
+    if type(value) is float and value.is_integer() and abs(value) <= WHOLE_IN_FLOATS:
+        return repr(int(value)) if value or not np.signbit(value) else "-0"
+    if isinstance(value, frozenset):
+        return f"frozenset({{{', '.join(sorted(map(written, value)))}}})" if value else "frozenset()"
+    if type(value) is tuple:
+        return f"({', '.join(map(written, value))}{',' if len(value) == 1 else ''})"
+    return repr(value)
+
+
+def order_key(value: Any) -> tuple[str, Any]:
+    """Return what outputs of any kinds are sorted by, alike in every process."""
+    if type(value) is float:
+        return kind_of(value), (0, value, "") if value == value else (1, 0.0, "")
+    return kind_of(value), (2, 0.0, written(value))
+
+
+def _objects(values: list[Any]) -> Outputs:
+    """Pack normal forms: floats, and tuples of as many floats, as arrays of floats."""
+    kinds = set(map(type, values))
+    if kinds == {float}:
+        return np.array(values, np.float64)
+    if kinds == {tuple} and len({len(value) for value in values}) == 1 and len(values[0]):
+        flat = list(itertools.chain.from_iterable(values))
+        if set(map(type, flat)) == {float}:
+            return np.array(flat, np.float64).reshape(len(values), -1)
+    outputs = np.empty(len(values), dtype=object)
+    outputs[:] = values
+    return outputs
+
+
+def _exact_floats(values: Sequence[Any], kinds: set[type]) -> Outputs | None:
+    """The numbers as floats, None where one of them may be no float."""
+    try:
+        numbers = np.array(values, np.float64)
+    except OverflowError:
+        return None
+    return numbers if kinds <= _FLOATS or _exact(numbers) else None
+
+
+def _exact(numbers: NDArray[Any]) -> bool:
+    """Whether whole numbers are so small that all are floats."""
+    if numbers.dtype.itemsize < 8 or numbers.size == 0:
         return True
-    if kind is Items:
-        return all(_is_exact(key) and _is_exact(part) for key, part in value)
-    return kind in (tuple, frozenset) and all(map(_is_exact, value))
+    with np.errstate(invalid="ignore"):
+        return bool(np.nanmax(numbers) < WHOLE_IN_FLOATS and np.nanmin(numbers) > -WHOLE_IN_FLOATS)
+
+
+def _has_shape(value: Any, shape: tuple[int, ...]) -> bool:
+    """Whether an output is a float, or floats, of this shape."""
+    if not shape:
+        return type(value) is float
+    if len(shape) == 1:
+        return type(value) is tuple and len(value) == shape[0] and all(type(part) is float for part in value)
+    return isinstance(value, Array) and value.shape == shape and all(type(part) is float for part in value)
+
+
+def _whole(value: int) -> Any:
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return int.__pos__(value)
+    return nearest if nearest == value else int.__pos__(value)
+
+
+def _real(value: Decimal | Fraction) -> Any:
+    if value != value:
+        return DECIMAL_NAN
+    try:
+        return float(value) if float(value) == value else value
+    except OverflowError:
+        return value
+
+
+def _complex(value: complex) -> Any:
+    if value != value:
+        return COMPLEX_NAN
+    return complex(value) if value.imag else value.real
+
+
+def _time(value: datetime.datetime) -> datetime.datetime:
+    return value if value.tzinfo is None else value.astimezone(datetime.UTC)
+
+
+def _array(value: NDArray[Any]) -> Any:
+    """One output that is an array, of numbers or not."""
+    if value.ndim == 0:
+        return normal(value.item())
+    if isinstance(value, np.ma.MaskedArray) or value.dtype.kind not in "biuf":
+        return normal(value.tolist())
+    numbers = value.astype(float) if value.dtype.kind == "f" else value  # a long double's items are no Python floats
+    parts = tuple(map(normal, np.asarray(numbers).ravel().tolist()))
+    return parts if value.ndim == 1 else Array.of(parts, value.shape)
+
+
+def _of_another_type(value: Any) -> Any:
+    """The normal form of an object whose class is derived from a known one."""
+    if isinstance(value, np.generic):
+        return normal(float(value) if isinstance(value, np.floating) else value.item())
+    if isinstance(value, Enum):
+        return normal(value.value) if isinstance(value, (int, float, str)) else f"{type(value).__name__}.{value.name}"
+    for kind, make in _DERIVED:
+        if isinstance(value, kind):
+            return make(value)
+    raise refused(value)
+
+
+def refused(value: Any) -> AuditError:
+    """Return the error that names an object which has no normal form."""
+    try:
+        shown = repr(value)
+    except Exception:
+        shown = "an object"
+    return AuditError(
+        f"The mechanism returned {shown if len(shown) < 200 else shown[:196] + ' ...'} of type {type(value).__name__}, "
+        "which cannot be compared; return numbers, strings, bytes, dates, None, or tuples, lists, sets, mappings and "
+        "arrays of these."
+    )
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _sequence(value: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(map(normal, value))
+
+
+def _set(value: Set[Any]) -> frozenset[Any]:
+    return frozenset(map(normal, value))
+
+
+_NORMAL: dict[type, Callable[[Any], Any]] = {
+    float: lambda value: value if value == value else NAN,
+    int: _whole,
+    bool: float,
+    str: _itself,
+    type(None): _itself,
+    tuple: _sequence,
+    list: _sequence,
+    dict: Items.of,
+    set: _set,
+    frozenset: _set,
+    np.ndarray: _array,
+    np.float64: lambda value: float(value) if value == value else NAN,
+    Raised: _itself,
+    TimedOut: _itself,
+    Items: _itself,
+    Array: _itself,
+    bytes: _itself,
+    complex: _complex,
+    Decimal: _real,
+    Fraction: _real,
+    datetime.datetime: _time,
+    datetime.date: _itself,
+    datetime.time: _itself,
+    datetime.timedelta: _itself,
+}
+_DERIVED: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (float, lambda value: normal(float.__pos__(value))),
+    (int, lambda value: normal(int.__pos__(value))),
+    (str, str.__str__),
+    (bytes, lambda value: bytes(memoryview(value))),
+    (bytearray, lambda value: bytes(memoryview(value))),
+    (complex, lambda value: normal(complex.__pos__(value))),
+    ((Items, Array), _itself),
+    (tuple, lambda value: tuple(map(normal, tuple.__iter__(value)))),
+    (list, lambda value: tuple(map(normal, list.__iter__(value)))),
+    (np.ndarray, _array),
+    (Mapping, Items.of),
+    (Set, _set),
+    ((Decimal, Fraction), _real),
+    (datetime.datetime, lambda value: _time(datetime.datetime.fromisoformat(datetime.datetime.isoformat(value)))),
+    (datetime.date, lambda value: datetime.date(value.year, value.month, value.day)),
+)
+"""Classes that others are derived from; their objects may compare as they like, the copies do not."""
+
+_FLOATS = {float, bool, np.float64, np.float32, np.bool_}
+_NUMBERS = {*_FLOATS, int, np.int64, np.int32, np.uint64}
+_UNCHANGING = {*_NUMBERS, str, type(None), bytes}
+_UNFINISHED = {*_NUMBERS, np.ndarray}
+_KINDS: dict[str, Any] = {
+    "number": (int, float, Decimal, Fraction),
+    "string": str,
+    "mapping": Items,
+    "array": Array,
+    "sequence": tuple,
+    "set": frozenset,
+    "None": type(None),
+    "timeout": TimedOut,
+    "raised": Raised,
+}

@@ -1,7 +1,7 @@
 """Run chunks side by side: on this machine's cores, or on whatever joblib backend is in force, a cluster included.
 
-A function, what all its chunks share, and the chunks enter; their results leave in the order in which they are ready.
-A worker that dies, or a cluster that is lost, becomes a sentence.
+It takes a function, what all chunks share, and the chunks, and yields their results in the order in which they are
+ready. A worker that dies, or a cluster that is lost, is reported in a sentence.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ LEAST_CHUNK, LEAST_SLOW_CHUNK = 1 << 12, 1 << 6
 """Fewest runs in a chunk: of numpy code, and of a mechanism that is called once a run and may take seconds each."""
 
 WATCH_SECONDS = 0.5
+"""Seconds between two looks at whether the parent still lives; a worker outlives it by no more."""
 
 PROMISE = "or promise fresh_randomness=True if it draws from the operating system (secrets, SystemRandom)."
 

@@ -19,11 +19,11 @@ from epsaudit.one_run import OneRunResult
 from epsaudit.one_run.counts import check_method
 from epsaudit.results import AuditResult
 from epsaudit.sequential import SequentialResult
-from epsaudit.sequential.play import refuse_if_irrefutable
+from epsaudit.sequential.auditing import refuse_if_irrefutable
 from epsaudit.sequential.possible import impossible_rounds
-from epsaudit.sequential.record import Play
+from epsaudit.sequential.record import StrategyRecord
 from epsaudit.sequential.schedule import STRATEGIES
-from epsaudit.training import rehearsal_runs, training_runs
+from epsaudit.training import training_runs, validation_runs
 from epsaudit.witnesses import Witness
 
 MOST_RUNS = 2**62
@@ -84,7 +84,7 @@ def _fixed_size(result: AuditResult) -> list[str]:
         said.append(f"The counts are of {int(counts.runs):,} runs, and {result.runs:,} were certified.")
     chose, most = result.training_runs, training_runs(result.trials)
     # what the pairs divide evenly: at least 8 runs on each side of each
-    if not _counted_again(result) and not 7 / 8 * most < chose <= most + rehearsal_runs(result.trials):
+    if not _counted_again(result) and not 7 / 8 * most < chose <= most + validation_runs(result.trials):
         said.append(f"{chose:,} of {result.trials:,} runs are said to have chosen; an audit takes about {most:,}.")
     return said + list(_counts(counts, result.witness))
 
@@ -130,16 +130,19 @@ def _sequential(result: SequentialResult) -> list[str]:
         refuse_if_irrefutable(result.claim)
     except AuditError as error:
         return [str(error)]
-    if not result.rounds or {len(round_.plays) for round_ in result.rounds} != {STRATEGIES}:
-        return [f"There must be rounds, and {STRATEGIES} plays in each."]
+    if not result.rounds or {len(round_.strategies) for round_ in result.rounds} != {STRATEGIES}:
+        return [f"There must be rounds, and {STRATEGIES} strategies in each."]
     for round_ in result.rounds:
-        if len({(play.counts.runs_x, play.counts.runs_x_prime) for play in round_.plays}) != 1:
-            said.append("The plays of a round are said to have judged different runs.")
-        if len({tuple(mark[0] for mark in play.marks) for play in round_.plays}) != 1 or not round_.plays[0].marks:
-            said.append("The plays of a round are said to have been looked at after different runs, or never.")
-        for play in round_.plays:
-            said += [*_counts(play.counts, play.witness), *_play(play)]
-    if not result.runs <= result.trials or min(round_.looked for round_ in result.rounds) < 0:
+        if len({(strategy.counts.runs_x, strategy.counts.runs_x_prime) for strategy in round_.strategies}) != 1:
+            said.append("The strategies of a round are said to have guessed in different runs.")
+        if (
+            len({tuple(look[0] for look in one.looks) for one in round_.strategies}) != 1
+            or not round_.strategies[0].looks
+        ):
+            said.append("The strategies of a round are said to have been looked at after different runs, or never.")
+        for strategy in round_.strategies:
+            said += [*_counts(strategy.counts, strategy.witness), *_strategy(strategy)]
+    if not result.runs <= result.trials or min(round_.explored for round_ in result.rounds) < 0:
         said.append(f"The rounds have {result.runs:,} runs, of at most {result.trials:,} in all.")
     if result.rounds[-1].pair != result.pair:
         said.append(f"The pair is {result.pair}; the last round was on {result.rounds[-1].pair}.")
@@ -167,19 +170,19 @@ def _ending(result: SequentialResult) -> list[str]:
     return said
 
 
-def _play(play: Play) -> Iterator[str]:
-    """Say which marks and rates of a play cannot be; its counts are looked at elsewhere."""
-    seen = [(0, 0, 0), *play.marks]
+def _strategy(strategy: StrategyRecord) -> Iterator[str]:
+    """Say which interim looks and rates of a strategy cannot be; its counts are checked elsewhere."""
+    seen = [(0, 0, 0), *strategy.looks]
     rises = [[b - a for a, b in zip(*step, strict=True)] for step in itertools.pairwise(seen)]
     if any(min(rise) < 0 or rise[1] + rise[2] > rise[0] for rise in rises):
-        yield "The marks of a play go back, or have more guesses than runs."
-    counts = (int(play.counts.runs), int(play.counts.correct), int(play.counts.wrong))
+        yield "The interim looks of a strategy go back, or have more guesses than runs."
+    counts = (int(strategy.counts.runs), int(strategy.counts.correct), int(strategy.counts.wrong))
     if seen[-1] != counts:
-        yield f"The marks of a play end with {seen[-1]}, and its counts are {counts}: runs, correct and wrong."
-    if play.past < 0:
-        yield f"The rates that a play bet on are said to come from {play.past} runs."
-    if not (0.0 <= play.correct <= 1.0 and 0.0 <= play.wrong <= 1.0):
-        yield f"The rates that a play bet on are {play.correct} and {play.wrong}; they must be probabilities."
+        yield f"The interim looks of a strategy end with {seen[-1]}, its counts are {counts}: runs, correct and wrong."
+    if strategy.past < 0:
+        yield f"The rates that a strategy bet on are said to come from {strategy.past} runs."
+    if not (0.0 <= strategy.correct <= 1.0 and 0.0 <= strategy.wrong <= 1.0):
+        yield f"A strategy bet on the rates {strategy.correct} and {strategy.wrong}; they must be probabilities."
 
 
 def _counts(counts: Counts, witness: Witness) -> Iterator[str]:

@@ -23,21 +23,45 @@ LIBRARIES = ("epsaudit", "numpy", "scipy", "joblib", "scikit-learn")
 
 @functools.cache
 def provenance() -> dict[str, str]:
-    """Versions of the harness, its libraries and Python, the platform, and the git commit if there is one."""
+    """Versions of the harness, its libraries and Python, the platform, and in a checkout the commit.
+
+    Where files differ from the commit, it ends in "-dirty" and ``modified`` names them; see `modified`.
+    """
     found = {name: version(name) for name in LIBRARIES}
     found |= {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
-    try:
-        commit = subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"],
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-        )
-        found["commit"] = commit.stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        pass  # not a git checkout: the version says what there is to say
+    root = repository()
+    if root is not None:
+        changed = modified(root)
+        found["commit"] = _git(root, "rev-parse", "--short=12", "HEAD").strip() + "-dirty" * bool(changed)
+        if changed:
+            found["modified"] = ", ".join(changed)
     return found
+
+
+@functools.cache
+def repository() -> Path | None:
+    """Return the checkout that this code is run from; None where it is installed, be it inside somebody's checkout."""
+    here = Path(__file__).resolve()
+    try:
+        _git(here.parent, "ls-files", "--error-unmatch", here.name)
+        _git(here.parent, "rev-parse", "--verify", "HEAD")  # there is none before the first commit
+        return Path(_git(here.parent, "rev-parse", "--show-toplevel").strip())
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def modified(root: Path) -> list[str]:
+    """List files under ``root`` that differ from the commit or are not in it, what stands under results/ aside.
+
+    A study writes there while it runs, which says nothing about the code.
+    """
+    lines = _git(root, "status", "--porcelain", "--untracked-files=all", "-z", "--", ".", ":!results").split("\0")
+    return sorted(line[3:] for line in lines if line[2:3] == " ")
+
+
+def _git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=20, check=True)
+    return done.stdout
 
 
 def execution(seconds: float) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Privacy as a regression test: the ``privacy_audit`` fixture, with positive controls.
 
-A mechanism and a claim enter a test, a failure that a person can act on leaves, or a line that says what would have
-been caught. Installing the package is enough; the options are under 'privacy' in ``pytest --help``.
+A test passes a mechanism and a claim to the fixture, which fails the test with an explanation, or prints what it would
+have caught. Installing the package is enough; the options are under 'privacy' in ``pytest --help``.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from epsaudit.sequential import SequentialResult
 
 RUNS = 100_000
+"""Runs of one check unless somebody says otherwise: about a second for functions of numbers."""
 FALSE_ALARM = 1e-6
+"""A thousand such tests a day fail once in three years, if all mechanisms are right."""
 LEAST_FALSE_ALARM = 1e-15
 """Of one check: 1 minus less is hardly told from 1 in floating point."""
 PROPERTY = "privacy_audit"
 WIDTH = 80
+"""Columns of a failure's text: those of an old terminal, which fit everywhere."""
 OPTIONS = {
     "runs": f"most runs of a mechanism in one check (default {RUNS:,})",
     "seconds": "most seconds for one check (default: no limit)",

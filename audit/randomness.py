@@ -37,10 +37,11 @@ def carries_a_generator(function: Any, arguments: int, depth: int = DEPTH) -> bo
     """
     if isinstance(function, GENERATORS):
         return not isinstance(function, random.SystemRandom)
-    return depth > 0 and any(carries_a_generator(part, arguments, depth - 1) for part in _parts(function, arguments))
+    return depth > 0 and any(carries_a_generator(part, arguments, depth - 1) for part in parts_of(function, arguments))
 
 
-def _parts(thing: Any, arguments: int) -> Iterator[Any]:
+def parts_of(thing: Any, arguments: int) -> Iterator[Any]:
+    """Yield what a function refers to, or an object holds; defaults of its first ``arguments`` do not count."""
     if inspect.ismethod(thing):
         yield thing.__self__
         yield thing.__func__

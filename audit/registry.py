@@ -19,6 +19,7 @@ import cloudpickle
 
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
+from epsaudit.extras import MissingExtraError, left_out
 from epsaudit.mechanism import Mechanism
 from epsaudit.neighbours import DatasetPair
 
@@ -44,7 +45,7 @@ class Entry:
     source : str
         Where the mechanism and the claim come from, with theorem numbers.
     reason : str
-        For a broken twin: in one line, what is wrong.
+        For a incorrect variant: in one line, what is wrong.
     witnesses : 'auto' or 'all'
         As for `epsaudit.audit`: 'all' for a claim about an implementation to the last bit.
     """
@@ -86,6 +87,8 @@ def collected(group: str, what: str) -> dict[str, Registered]:
     what : str
         What is registered, for the error.
 
+    What needs a library that is not installed is left out with a warning, `epsaudit.extras.LeftOut`.
+
     Raises
     ------
     AuditError
@@ -93,7 +96,11 @@ def collected(group: str, what: str) -> dict[str, Registered]:
     """
     found: dict[str, Registered] = {}
     for point in sorted(entry_points(group=group), key=lambda point: point.name):
-        contributed: Iterable[Registered] = point.load()()
+        try:
+            contributed: Iterable[Registered] = point.load()()
+        except MissingExtraError as error:
+            left_out(f"The {what} of {point.value} are", error)
+            continue
         for one in contributed:
             if one.name in found:
                 raise AuditError(f"Two {what} are registered as {one.name!r}; names must be unique.")

@@ -1,6 +1,7 @@
-"""What an audit found: an immutable record that keeps its counts, recomputes its bounds, and goes to JSON and back.
+"""The result of an audit: an immutable record that keeps its counts, recomputes its bounds, and goes to JSON and back.
 
-Counts and choices enter, sentences and files leave. Rendering many results is the business of `epsaudit.reporting`.
+It holds counts and choices and prints them as sentences. Rendering many results is the business of
+`epsaudit.reporting`.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
 from epsaudit.provenance import execution
 from epsaudit.registry import Expected
+from epsaudit.reporting import notebook
 from epsaudit.reporting.numbers import lower, percent
 from epsaudit.witnesses import Witness, witness_from_json
 
 SCHEMA = 1
+"""Version of the result file's format."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class AuditResult:
         False where the mechanism owns its randomness.
     expected : 'consistent', 'violated' or None
         The verdict that theory expects, where somebody said.
+    notes : tuple of str
+        What a reader should know of how the runs were made: that every run was given a copy of its dataset, say.
     families : 'auto', 'all' or 'own'
         Where candidate events came from: the argument ``witnesses`` of `epsaudit.audit`, 'own' for a list of families.
     provenance : dict
@@ -86,6 +91,7 @@ class AuditResult:
     reproducible: bool = True
     expected: Expected | None = None
     families: str = "auto"
+    notes: tuple[str, ...] = ()
     provenance: dict[str, str] = field(default_factory=dict, repr=False)
     seconds: float = field(default=math.nan, repr=False, compare=False)
     execution: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -161,7 +167,12 @@ class AuditResult:
             f"  method     {self.certificate.name}, {self.training_runs:,} runs to choose and {self.runs:,} to certify",
             f"  seed       {self.seed}" + ("" if self.reproducible else " (not reproducible from the seed)"),
         ]
-        return "\n".join(lines + ([f"  note       {self.limits}"] if self.limits else []))
+        notes = [*self.notes, *([self.limits] if self.limits else [])]
+        return "\n".join(lines + [f"  note       {note}" for note in notes])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the same as ``print``, as a table."""
+        return notebook.render(str(self), self.verdict)
 
     def describe_counts(self) -> str:
         """Write the counts as a person would check them."""
@@ -192,6 +203,7 @@ class AuditResult:
             "seed": self.seed,
             "reproducible": self.reproducible,
             "families": self.families,
+            "notes": list(self.notes),
             "provenance": dict(self.provenance),
         }
 
@@ -224,6 +236,7 @@ class AuditResult:
                 reproducible=bool(data["reproducible"]),
                 expected=_expected(data.get("expected")),
                 families=str(data.get("families", "auto")),
+                notes=tuple(map(str, data.get("notes", ()))),
                 provenance={str(key): str(value) for key, value in data["provenance"].items()},
                 seconds=float(data.get("execution", {}).get("seconds", math.nan)),
                 execution={str(k): str(v) for k, v in data.get("execution", {}).items() if k != "seconds"},

@@ -9,20 +9,37 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.blocks import joined, plain
 from epsaudit.certificates import Counts
-from epsaudit.chunks import BLOCK, Chunk, Record, Stage, Tally, certification_chunks, stream, training_chunks
+from epsaudit.chunks import (
+    BLOCK,
+    Chunk,
+    Record,
+    Stage,
+    Tallies,
+    Tally,
+    certification_chunks,
+    stream,
+    training_chunks,
+)
+from epsaudit.dependence import LEVEL, dependence_of_outputs, dependence_of_tallies, refuse
 from epsaudit.errors import AuditError, whole_at_least
-from epsaudit.mechanism import Mechanism, OutputDistribution, Outputs, TakesTurns, as_outputs
+from epsaudit.global_generators import Habits, draw_reproducibly
+from epsaudit.mechanism import Mechanism, OutputDistribution, TakesTurns
 from epsaudit.neighbours import DatasetPair
+from epsaudit.outputs import Outputs, alike, join, normal_array, pack_frozen
 from epsaudit.parallel import Workers
 from epsaudit.witnesses import Witness
+
+COPIED = "the function changes its dataset: every run was given a copy"
+
+MOST_IN_TWO_CALLS = 120_000
+"""Runs of certification after which both sides are asked again: half of them are above `BLOCK` once in 10^200."""
 
 Sides = tuple[OutputDistribution, OutputDistribution]
 """M(x) and M(x')."""
@@ -34,7 +51,7 @@ class Progress:
 
     Attributes
     ----------
-    stage : 'training', 'rehearsal' or 'certification'
+    stage : 'training', 'validation' or 'certification'
     runs_done, runs_total : int
         Runs of the stage on both datasets.
     runs_before : int
@@ -82,7 +99,7 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
         If the answer is not an array of ``size`` outputs, or a vectorised mechanism raises.
     """
     try:
-        outputs = distribution.sample(size, rng)
+        outputs = draw_reproducibly(lambda: distribution.sample(size, rng), rng, _habits(distribution))
     except (AuditError, MemoryError):
         raise
     except (Exception, SystemExit) as error:
@@ -96,7 +113,7 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
             f"The mechanism returned {type(outputs).__name__}{'' if shape is None else f' of shape {shape}'} for "
             f"{size} outputs; sample(size, rng) must return an array of shape (size, ...)."
         )
-    return plain(outputs)
+    return normal_array(outputs)
 
 
 def draw_by_coins(
@@ -105,8 +122,9 @@ def draw_by_coins(
     """Draw an output on x for every coin that is 0 and one on x' for every 1; None for a side without coins.
 
     Where each run is a call of its own, runs have the order of their coins: what lasts from one run to the next, such
-    as a cache, a pool of noise or a busy machine, then tells nothing of the coins. Other distributions promise
-    independent outputs, and make those on x first.
+    as a cache, a pool of noise or a busy machine, then tells nothing of the coins. Functions and programs that make
+    many outputs a call are asked in an order that is tossed; other distributions promise independent outputs, and make
+    those on x first.
 
     Examples
     --------
@@ -115,16 +133,49 @@ def draw_by_coins(
     >>> sides = tuple(map(black_box(lambda data, rng: (data, next(calls))), "ab"))
     >>> on_a, on_b = draw_by_coins(sides, np.array([0, 1, 1, 0]), np.random.default_rng(0))
     >>> on_a.tolist(), on_b.tolist()
-    ([('a', 0), ('a', 3)], [('b', 1), ('b', 2)])
+    ([('a', 0.0), ('a', 3.0)], [('b', 1.0), ('b', 2.0)])
     """
     first, second = sides
     if isinstance(first, TakesTurns) and isinstance(second, TakesTurns):
-        values = first.take_turns(second, coins, rng)
-        on_x, on_x_prime = (plain(as_outputs(some)) if some else None for some in values)
+        values = draw_reproducibly(lambda: first.take_turns(second, coins, rng), rng, _habits(first))
+        on_x, on_x_prime = (pack_frozen(some) if some else None for some in values)
     else:
-        sizes = np.bincount(coins, minlength=2).tolist()
-        on_x, on_x_prime = (draw(side, size, rng) if size else None for side, size in zip(sides, sizes, strict=True))
+        found: list[Outputs | None] = [None, None]
+        for side, size in _in_order(sides, np.bincount(coins, minlength=2).tolist(), rng):
+            found[side] = draw(sides[side], size, rng).copy()  # a function may use its memory again
+        on_x, on_x_prime = found
     return on_x, on_x_prime
+
+
+def _in_order(sides: Sides, sizes: Sequence[int], rng: np.random.Generator) -> list[tuple[int, int]]:
+    """Sides to be asked for outputs, with their number, in the order of the calls: tossed unless both promise."""
+    calls = [(side, size) for side, size in enumerate(sizes) if size]
+    if any(getattr(side, "tossed", False) for side in sides) and rng.integers(2):
+        calls.reverse()
+    return calls
+
+
+def _habits(distribution: object) -> Habits:
+    """What is known of a function's randomness; other distributions promise to draw from the rng alone."""
+    found = getattr(distribution, "habits", None)
+    return found if isinstance(found, Habits) else Habits(draws_globally=False)
+
+
+def changed(sides: Sides) -> tuple[bool, ...]:
+    """Say of both sides whether a run was seen to change its dataset."""
+    return tuple(bool(getattr(getattr(side, "dataset", None), "changes", False)) for side in sides)
+
+
+def notes_on(sides: Sides) -> tuple[str, ...]:
+    """Return what a result is to say of how its runs were made."""
+    return (COPIED,) if any(changed(sides)) else ()
+
+
+def learn(sides: Sides, seen: Sequence[bool]) -> None:
+    """Take over what a worker has seen of the datasets, so that others need not find out."""
+    for side, one in zip(sides, seen, strict=True):
+        if one:
+            side.dataset.changes = True  # type: ignore[attr-defined]  # `changed` saw it there
 
 
 def training_outputs(
@@ -145,7 +196,7 @@ def training_outputs(
     Raises
     ------
     AuditError
-        If the two datasets' outputs have different shapes.
+        If the outputs show that runs depend on one another.
     """
     workers = workers or Workers(n_jobs=1)
     chunks = list(training_chunks(size, stage, index, workers.least))
@@ -154,23 +205,18 @@ def training_outputs(
         found = {chunk: kept for chunk in chunks if (kept := record.trained(chunk)) is not None}
     before = done = 2 * sum(chunk.size for chunk in found)
     missing = [chunk for chunk in chunks if chunk not in found]
-    for chunk, (drawn, seconds) in workers.each(_train_chunk, (sides, seed), missing, 2 * size):
+    for chunk, (drawn, seconds, seen) in workers.each(_train_chunk, (sides, seed), missing, 2 * size):
+        learn(sides, seen)
         if record is not None:
             record.record_training(chunk, drawn, seconds)
         found[chunk] = drawn
         done += 2 * chunk.size
         if progress is not None:
             progress(Progress(stage, done, 2 * size, before))
-    outputs, outputs_prime = (_joined([found[chunk][side] for chunk in chunks]) for side in (0, 1))
-    if outputs.dtype != outputs_prime.dtype and object in (outputs.dtype, outputs_prime.dtype):
-        both = joined([outputs, outputs_prime])
-        return both[: len(outputs)], both[len(outputs) :]
-    if outputs.shape[1:] != outputs_prime.shape[1:]:
-        raise AuditError(
-            f"The mechanism returned outputs of different shapes: {outputs.shape[1:]} on x and "
-            f"{outputs_prime.shape[1:]} on x'. Arrays must have one shape; return a tuple or list where it varies."
-        )
-    return outputs, outputs_prime
+    outputs, outputs_prime = (join([found[chunk][side] for chunk in chunks]) for side in (0, 1))
+    for name, drawn_there in (("x", outputs), ("x'", outputs_prime)):
+        _refuse_dependent_outputs(drawn_there, [chunk.size for chunk in chunks], index, name)
+    return alike(outputs, outputs_prime)
 
 
 def certification_counts(
@@ -204,6 +250,11 @@ def certification_counts(
         Called in this process with a `Progress` after every chunk.
     bound : callable, optional
         What `Progress.lower_bound` makes of the counts so far.
+
+    Raises
+    ------
+    AuditError
+        If the tallies show that runs depend on one another.
     """
     workers = workers or Workers()
     total = np.zeros(6, dtype=np.int64) if record is None else record.tally()
@@ -214,14 +265,33 @@ def certification_counts(
         if before != held:
             raise AuditError(f"The checkpoint holds {before:,} runs for chunks of {held:,}; give another file.")
         missing = (chunk for chunk in missing if not record.counted(chunk.key[1]))
-    for chunk, tally in workers.each(_count_chunk, (sides, witness, seed), missing, runs):
+    tallies = Tallies()
+    for chunk, (tally, seen) in workers.each(_count_chunk, (sides, witness, seed), missing, runs):
+        learn(sides, seen)
         if record is not None:
             record.record_count(chunk.key[1], tally)
+        else:
+            tallies.add(chunk.key[1], tally)
         total += tally
         if progress is not None:
             done = int(total[0] + total[1])
             progress(Progress("certification", done, runs, before, _counts(total, witness), bound))
+    _refuse_dependent_tallies(tallies.rows() if record is None else record.tallies().rows())
     return _counts(total, witness)
+
+
+def _refuse_dependent_outputs(outputs: Outputs, sizes: Sequence[int], look: int, side: str) -> None:
+    """Refuse outputs that show that runs depend on one another; the ``look``-th of a stage has its own share."""
+    calls = [half for size in sizes for half in (-(-size // 2), size // 2)]
+    level = LEVEL / 8 / ((look + 1) * (look + 2))  # two stages and two sides take at most half of it in all
+    refuse(dependence_of_outputs(outputs, (calls, sizes), level), side)
+
+
+def _refuse_dependent_tallies(rows: Tally) -> None:
+    """Refuse tallies of certification that show that runs depend on one another: two events on two sides."""
+    for side, name in enumerate(("x", "x'")):
+        for event in (2 + side, 4 + side):
+            refuse(dependence_of_tallies(rows[:, side], rows[:, event], LEVEL / 16), name)
 
 
 def replay(mechanism: Mechanism, pair: DatasetPair, seed: int, key: tuple[int, ...], size: int) -> Iterator[Outputs]:
@@ -240,18 +310,18 @@ def replay(mechanism: Mechanism, pair: DatasetPair, seed: int, key: tuple[int, .
         yield block
 
 
-def _train_chunk(shared: tuple[Sides, int], chunk: Chunk) -> tuple[tuple[Outputs, Outputs], float]:
-    """Outputs of one chunk on x and on x', and the seconds that they took."""
+def _train_chunk(shared: tuple[Sides, int], chunk: Chunk) -> tuple[tuple[Outputs, Outputs], float, tuple[bool, ...]]:
+    """Outputs of one chunk on x and on x', the seconds that they took, and whose dataset was changed."""
     sides, seed = shared
     started = time.perf_counter()
     found: tuple[list[Outputs], list[Outputs]] = ([], [])
     for side, block in _blocks(sides, chunk, seed):
-        found[side].append(block)
-    return (_joined(found[0]), _joined(found[1])), time.perf_counter() - started
+        found[side].append(block.copy())  # a mechanism may use its memory again
+    return (join(found[0]), join(found[1])), time.perf_counter() - started, changed(sides)
 
 
-def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> Tally:
-    """Tally of one chunk in the order of the fields of `Counts`."""
+def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> tuple[Tally, tuple[bool, ...]]:
+    """Tally of one chunk in the order of the fields of `Counts`, and whose dataset was changed."""
     sides, witness, seed = shared
     tally = np.zeros(6, dtype=np.int64)
     for side, block in _blocks(sides, chunk, seed):
@@ -259,7 +329,7 @@ def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> Tally:
         guesses = witness.count(block)
         tally[2 + side] += guesses[0]
         tally[4 + side] += guesses[1]
-    return tally
+    return tally, changed(sides)
 
 
 def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Outputs]]:
@@ -292,6 +362,9 @@ def _by_coins(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[
 
 
 def _side_by_side(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:
+    if any(getattr(side, "tossed", False) for side in sides):
+        yield from _call_by_call(sides, chunk, rng)
+        return
     totals = (chunk.size, chunk.size)
     if chunk.stage == "certification":
         on_x = int(rng.binomial(chunk.size, 0.5))
@@ -301,11 +374,18 @@ def _side_by_side(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Itera
             yield side, draw(sides[side], min(BLOCK, total - start), rng)
 
 
-def _joined(blocks: list[Outputs]) -> Outputs:
-    shapes = {block.shape[1:] for block in blocks if block.dtype != object}
-    if len(shapes) > 1:
-        raise AuditError(f"The mechanism returned outputs of different shapes: {', '.join(map(str, sorted(shapes)))}.")
-    return joined(blocks)
+def _call_by_call(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:
+    """Ask functions and programs that make many outputs a call: both sides in turn, in an order tossed each time.
+
+    Training asks each side at least twice, so that what calls have in common shows; see `epsaudit.dependence`.
+    """
+    most = min(BLOCK, -(-chunk.size // 2)) if chunk.stage != "certification" else MOST_IN_TWO_CALLS
+    for start in range(0, chunk.size, most):
+        size = min(most, chunk.size - start)
+        on_x = int(rng.binomial(size, 0.5)) if chunk.stage == "certification" else size
+        sizes = (on_x, size - on_x) if chunk.stage == "certification" else (size, size)
+        for side, count in _in_order(sides, sizes, rng):
+            yield side, draw(sides[side], count, rng)
 
 
 def _counts(tally: Tally, witness: Witness) -> Counts:

@@ -1,7 +1,7 @@
-"""What a checkpoint holds of one audit: its training, its choice, its counts, its result.
+"""The part of a checkpoint that belongs to one audit: its training, its choice, its counts, its result.
 
-Records of a file enter as they are read; finished chunks, and objects that an audit goes on from, leave. Nothing that
-a file says is trusted to make sense.
+It reads records of a file one by one and returns finished chunks, and the objects that an audit continues from.
+Everything read is checked: a file may hold anything.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from epsaudit.certificates import certificate_from_json
-from epsaudit.chunks import Chunk, Tally
+from epsaudit.chunks import Chunk, Tallies, Tally
 from epsaudit.errors import AuditError
-from epsaudit.mechanism import Outputs
-from epsaudit.outputs import outputs_from_json, outputs_to_json
+from epsaudit.output_json import block_from_json, block_to_json
+from epsaudit.outputs import Outputs, are_objects
 from epsaudit.results import AuditResult
 from epsaudit.training import Training
 from epsaudit.witnesses import Choice, witness_from_json
@@ -59,6 +59,7 @@ class Section:
         self._finished: dict[str, Any] | None = None
         self._done = bytearray()
         self._tally = np.zeros(6, dtype=np.int64)
+        self._tallies = Tallies()
 
     def trained(self, chunk: Chunk) -> tuple[Outputs, Outputs] | None:
         """See `Record`."""
@@ -67,7 +68,7 @@ class Section:
             return None
         record = self._file.read_record(*place)
         with self._making_sense("training"):
-            on_x, on_x_prime = map(outputs_from_json, record["outputs"])
+            on_x, on_x_prime = map(block_from_json, record["outputs"])
             if not len(on_x) == len(on_x_prime) == chunk.size:
                 raise ValueError
         return on_x, on_x_prime
@@ -76,7 +77,7 @@ class Section:
         """See `Record`; what is quick to draw again, very long, or not exact in JSON is not written."""
         if seconds < WORTH_WRITING * sum(map(_seconds_to_write, outputs)):
             return
-        written = [outputs_to_json(side) for side in outputs if side.nbytes <= LARGEST_TRAINING]
+        written = [block_to_json(side) for side in outputs if side.nbytes <= LARGEST_TRAINING]
         if len(written) == 2 and None not in written:
             self._append({"training": chunk.key, "size": chunk.size, "outputs": written})
 
@@ -126,6 +127,10 @@ class Section:
         """See `Record`."""
         return self._tally.copy()
 
+    def tallies(self) -> Tallies:
+        """See `Record`."""
+        return self._tallies
+
     def take_up(self, record: Mapping[str, Any], start: int, length: int) -> None:
         """Take up a record that stands at an offset of the file; raises one of `SENSELESS` for what is none."""
         if "training" in record:
@@ -140,6 +145,7 @@ class Section:
     def _add(self, index: int, tally: Tally) -> None:
         if type(index) is not int or not 0 <= index < MOST_CHUNKS or tally.shape != (6,) or self.counted(index):
             raise ValueError(index)
+        self._tallies.add(index, tally)
         self._done.extend(bytes(max(index + 1 - len(self._done), 0)))
         self._done[index] = 1
         self._tally += tally
@@ -175,4 +181,4 @@ class Section:
 
 
 def _seconds_to_write(outputs: Outputs) -> float:
-    return 3e-6 * len(outputs) if outputs.dtype == object else 1e-8 * outputs.nbytes
+    return 3e-6 * len(outputs) if are_objects(outputs) else 1e-8 * outputs.nbytes

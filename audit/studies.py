@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from epsaudit.errors import AuditError
+from epsaudit.extras import needs
 from epsaudit.registry import collected
-from epsaudit.reporting.studies import run
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,9 @@ class Study:
     name : str
         Unique, in kebab-case: what a user types, and the folder of its results.
     module : str
-        Importable name of a module with ``main(out: Path, seed: int, quick: bool) -> None``, which writes data.csv,
-        data.json, table.tex, figures as PNG and PDF into the folder ``out``: the same data for the same seed. See
+        Importable name of a module with ``main(out: Path, seed: int, quick: bool) -> str``, which writes data.csv,
+        data.json, table.tex, figures as PNG and PDF into the folder ``out``, the same data for the same seed, and
+        returns the answer to the module's ``QUESTION``, made from the data: both go to README.md. See
         `epsaudit.reporting.studies` for what helps.
     summary : str
         In one line, what is measured.
@@ -35,15 +36,16 @@ class Study:
     module: str
     summary: str
 
-    def run(self, out: Path, seed: int = 0, quick: bool = False) -> None:
+    def run(self, out: Path, seed: int = 0, quick: bool = False, allow_modified: bool = False) -> None:
         """Import the module and run the study into ``out``; raises `AuditError` if it cannot be imported."""
         try:
-            main = importlib.import_module(self.module).main
+            with needs("studies"):
+                from epsaudit.reporting.studies import run
+
+                main = importlib.import_module(self.module).main
         except (ImportError, AttributeError) as error:
-            raise AuditError(
-                f"Study {self.name!r} cannot be imported ({error}); is one of its extras missing?"
-            ) from error
-        run(main, Path(out), seed, quick)
+            raise AuditError(f"Study {self.name!r} cannot be imported ({error}).") from error
+        run(main, Path(out), seed, quick, allow_modified)
 
 
 def studies() -> dict[str, Study]:

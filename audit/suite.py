@@ -1,6 +1,6 @@
 """Many audits as one suite: a family-wise error probability shared among them, and a seed for each.
 
-Registry entries enter, results leave. Each audit alone is reproduced by its own seed and confidence.
+`run` takes registry entries and returns their results. Each audit alone is reproduced by its own seed and confidence.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _audit(
 
 
 def entry_seed(seed: int, name: str) -> int:
-    """Seed of one entry: a hash of the suite's seed and the entry's name, so that no two rows share luck.
+    """Seed of one entry: a hash of the suite's seed and the entry's name, so that no two rows share random streams.
 
     Examples
     --------

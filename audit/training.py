@@ -1,9 +1,9 @@
 """Training: choose the pair, the event and the certificate on runs that certify nothing.
 
-Output laws of candidate pairs enter; a choice leaves, with the number of runs that it cost. Three steps: pairs compete,
-families compete on each pair's outputs, and where the winner is not clear, the most promising scores of the best pair
-and of its rivals are rehearsed on many fresh runs of which only counts are kept. Scores that were learnt are learnt
-again first, on a part of them.
+From the output laws of the candidate pairs this makes a `Training`: the choice, and the number of runs that it cost.
+Three steps: candidate pairs are compared, on each pair's outputs the scores of all families are compared, and where the
+best choice is uncertain, shortlists of the best pair and of its rivals are validated on many fresh runs of which only
+counts are kept. Learnt scores are fitted again first, on a part of these.
 """
 
 from __future__ import annotations
@@ -15,35 +15,43 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from epsaudit.blocks import numeric
 from epsaudit.chunks import BLOCK, Stage
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs, are_numbers, are_objects, like
 from epsaudit.sampling import Sides, training_outputs
 from epsaudit.witnesses import (
+    CandidateScore,
     Choice,
-    Contender,
     Family,
     Shortlist,
     best_of,
-    contenders_of,
+    candidate_scores,
     fitted,
-    promise,
+    optimistic_bound,
     shortlist,
 )
 
 MOST_TRAINING_RUNS = 400_000
-MOST_REHEARSAL_RUNS = 4_000_000
-LEAST_TO_REHEARSE = 100_000
+"""Runs that choose, at most: their outputs are kept in memory. Set by hand in the first round; no measurement is
+recorded."""
+MOST_VALIDATION_RUNS = 4_000_000
+"""Runs that validate, at most. Set by hand in the first round; no measurement is recorded."""
+LEAST_TO_VALIDATE = 100_000
+"""Runs in all from which validation is worth its fifth. Set by hand in the first round; no measurement is
+recorded."""
 MOST_OBJECTS = 16_000
-"""Outputs of each side that are looked at if they are Python objects: a hundred times slower to read than numbers."""
+"""Outputs of each side that are used if they are Python objects: a hundred times slower to read than numbers."""
 MOST_TO_LEARN_FROM = 200_000
 """Fresh outputs of each side that learnt scores are fitted on again."""
 SHARE_TO_LEARN_FROM = 0.4
+"""Share of the validation's outputs on which learnt scores are fitted again. Set by hand in the first round; no
+measurement is recorded."""
 QUARTER = 4
-WORTH_A_REHEARSAL = 1.03
-"""How much more than the best pair another must promise, seen with hardly any caution, to be rehearsed beside it."""
+"""Successive halving keeps one pair in so many each round; so few pairs or fewer skip it. Set by hand in the first
+round; no measurement is recorded."""
+WORTH_VALIDATING = 1.03
+"""How many times the best pair's predicted bound the optimistic bound of another must be for both to be validated."""
 
 Draw = Callable[..., tuple[Outputs, Outputs]]
 """As `epsaudit.sampling.training_outputs`, with what else that takes filled in."""
@@ -79,15 +87,15 @@ def training_runs(trials: int) -> int:
     return min(max(trials // 10, min(trials // 4, 10_000)), MOST_TRAINING_RUNS)
 
 
-def rehearsal_runs(trials: int) -> int:
-    """How many more runs are spent if a rehearsal is worth it: a fifth of all, none when runs are few.
+def validation_runs(trials: int) -> int:
+    """How many more runs are spent if validation is worth it: a fifth of all, none when runs are few.
 
     Examples
     --------
-    >>> rehearsal_runs(10_000), rehearsal_runs(1_000_000), rehearsal_runs(10**9)
+    >>> validation_runs(10_000), validation_runs(1_000_000), validation_runs(10**9)
     (0, 200000, 4000000)
     """
-    return min(trials // 5, MOST_REHEARSAL_RUNS) if trials >= LEAST_TO_REHEARSE else 0
+    return min(trials // 5, MOST_VALIDATION_RUNS) if trials >= LEAST_TO_VALIDATE else 0
 
 
 def train(
@@ -109,41 +117,39 @@ def train(
     size = training_runs(trials) // (2 * len(sides))
     if size < 8:
         raise AuditError(f"{trials} trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
-    spent, fresh = 2 * size * len(sides), rehearsal_runs(trials)
+    spent, fresh = 2 * size * len(sides), validation_runs(trials)
     with threadpool_limits(1):  # the matrices are small, and the machine may be busy with other audits
-        best, *others = _looks(sides, families, claim, size, trials - spent, confidence, seed, draw)
+        best, *others = _compared(sides, families, claim, size, trials - spent, confidence, seed, draw)
         pair, choice = best.pair, best.choice
         if fresh:
             runs = trials - spent
-            hope, *hopes = (promise(look.contenders, claim, runs, confidence) for look in (best, *others))
+            optimistic, *bounds = (optimistic_bound(one.candidates, claim, runs, confidence) for one in (best, *others))
             rivals = [
-                look
-                for look, promised in zip(others, hopes, strict=True)
-                if promised > WORTH_A_REHEARSAL * choice.predicted
+                one for one, bound in zip(others, bounds, strict=True) if bound > WORTH_VALIDATING * choice.predicted
             ]
-            if rivals or choice.unsettled(hope):
-                hopeful = [shortlist(look.contenders, claim, runs, confidence) for look in (best, *rivals)]
-                each = fresh // (2 * len(hopeful))
-                spent += 2 * each * len(hopeful)
-                settled = []
-                for number, (look, short) in enumerate(zip((best, *rivals), hopeful, strict=True)):
-                    seen = _rehearse(short, families, look.outputs, sides[look.pair], each, seed, draw, number)
-                    settled.append((look.pair, seen.settle(claim, trials - spent, confidence)))
-                pair, choice = max(settled, key=lambda one: (one[1].hoped, one[1].significance))
+            if rivals or choice.needs_validation(optimistic):
+                shortlists = [shortlist(one.candidates, claim, runs, confidence) for one in (best, *rivals)]
+                each = fresh // (2 * len(shortlists))
+                spent += 2 * each * len(shortlists)
+                choices = []
+                for number, (one, short) in enumerate(zip((best, *rivals), shortlists, strict=True)):
+                    validated = _validate(short, families, one.outputs, sides[one.pair], each, seed, draw, number)
+                    choices.append((one.pair, validated.select(claim, trials - spent, confidence)))
+                pair, choice = max(choices, key=lambda one: (one[1].lenient, one[1].significance))
     return Training(pair, choice, spent)
 
 
 @dataclass(frozen=True)
-class _Look:
-    """What the first runs showed of a pair: the scores, the choice among them, and the outputs."""
+class _Trained:
+    """A pair's candidate scores, the choice among them, and the outputs that they were fitted on and counted by."""
 
     pair: int
-    contenders: list[Contender]
+    candidates: list[CandidateScore]
     choice: Choice
     outputs: tuple[Outputs, Outputs]
 
 
-def _looks(
+def _compared(
     sides: Sequence[Sides],
     families: Sequence[Family],
     claim: Claim,
@@ -152,70 +158,70 @@ def _looks(
     confidence: float,
     seed: int,
     draw: Draw,
-) -> list[_Look]:
-    """Look at pairs with ``size`` runs a side and pair on average; those of the last round, by the bound predicted.
+) -> list[_Trained]:
+    """Compare pairs with ``size`` runs a side and pair on average; those of the last round, largest bound first.
 
-    Up to four pairs are compared at once. More go through successive halving (Jamieson and Talwalkar 2016): rounds of
-    equal cost, after each of which the better quarter goes on with four times the runs each.
+    Up to four pairs are compared in one round. More go through successive halving (Jamieson and Talwalkar 2016): rounds
+    of equal cost, after each of which the better quarter goes on with four times the runs each.
     """
-    alive, budget = list(range(len(sides))), size * len(sides)
+    remaining, budget = list(range(len(sides))), size * len(sides)
     rounds = 1 if len(sides) <= QUARTER else 1 + math.ceil(math.log(len(sides), QUARTER))
     for number in range(rounds):
-        each = budget // (rounds * len(alive))
+        each = budget // (rounds * len(remaining))
         if each < 2:
             raise AuditError(f"The trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
-        found: list[_Look] = []
-        for index in alive:
+        found: list[_Trained] = []
+        for index in remaining:
             outputs = draw(sides[index], each, seed, index + number * len(sides))
-            if outputs[0].dtype == object:
+            if are_objects(outputs[0]):
                 outputs = outputs[0][:MOST_OBJECTS], outputs[1][:MOST_OBJECTS]
-            contenders = list(contenders_of(families, *outputs))
-            found.append(_Look(index, contenders, best_of(contenders, claim, runs, confidence), outputs))
-        found.sort(key=lambda look: (look.choice.predicted, look.choice.significance), reverse=True)
-        alive = [look.pair for look in found[: max(1, len(alive) // QUARTER)]]
+            candidates = list(candidate_scores(families, *outputs))
+            found.append(_Trained(index, candidates, best_of(candidates, claim, runs, confidence), outputs))
+        found.sort(key=lambda one: (one.choice.predicted, one.choice.significance), reverse=True)
+        remaining = [one.pair for one in found[: max(1, len(remaining) // QUARTER)]]
     return found
 
 
-def _rehearse(
-    hopeful: Shortlist,
+def _validate(
+    candidates: Shortlist,
     families: Sequence[Family],
     outputs: tuple[Outputs, Outputs],
     sides: Sides,
     size: int,
     seed: int,
     draw: Draw,
-    place: int = 0,
+    rank: int = 0,
 ) -> Shortlist:
-    """Show ``size`` fresh outputs a side to every score of the shortlist, block by block.
+    """Count ``size`` fresh outputs a side for every score of the shortlist, block by block.
 
-    The blocks are those of the ``place``-th pair of as many as are rehearsed.
+    The blocks are those of the pair at this ``rank`` among all that are validated.
 
-    Families that gain from more outputs are fitted again, and what they find joins the shortlist: on all training
-    ``outputs`` where these are single numbers, and if learnt scores are among the hopeful, on the first blocks too,
+    Families that gain from more outputs are fitted again, and their scores join the shortlist: on all training
+    ``outputs`` where these are single numbers, and if learnt scores are on the shortlist, on the first blocks too,
     of which refusals and other outputs that training has not seen are left out.
     """
     again = [family.again for family in families if hasattr(family, "again")]
-    learning, numbers = 0, outputs[0].dtype.kind in "biuf"
-    if not (numbers and (hopeful.learnt or outputs[0].ndim == 1)):
+    learning, numbers = 0, are_numbers(outputs[0])
+    if not (numbers and (candidates.learnt or outputs[0].ndim == 1)):
         again = []
-    if hopeful.learnt and again:
+    if candidates.learnt and again:
         learning = min(int(SHARE_TO_LEARN_FROM * size), MOST_TO_LEARN_FROM)
-    stage: Stage = "rehearsal"
+    stage: Stage = "validation"
     kept = [outputs]
-    for number, start in enumerate(range(0, size, BLOCK), place * -(-size // BLOCK)):
+    for number, start in enumerate(range(0, size, BLOCK), rank * -(-size // BLOCK)):
         block = draw(sides, min(BLOCK, size - start), seed, number, stage)
         if learning > start:
             kept.append((block[0][: learning - start], block[1][: learning - start]))
             block = block[0][learning - start :], block[1][learning - start :]
         if len(block[0]) == 0:
             continue
-        hopeful = hopeful.watch(*block)
+        candidates = candidates.counting(*block)
         if again:
-            hopeful = hopeful.joined_by(fitted(again, (_numeric(kept, 0), _numeric(kept, 1)), block))
+            candidates = candidates.extended_by(fitted(again, (_numeric(kept, 0), _numeric(kept, 1)), block))
             again = []
-    return hopeful
+    return candidates
 
 
 def _numeric(blocks: Sequence[tuple[Outputs, Outputs]], side: int) -> Outputs:
     """Put blocks of one side together; what is no number or array like those of the first block is left out."""
-    return np.concatenate([numeric(block[side], like=blocks[0][side]) for block in blocks])
+    return np.concatenate([like(block[side], blocks[0][side]) for block in blocks])

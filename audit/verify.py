@@ -1,6 +1,6 @@
-"""Is a stored result what its counts say, and does running it again give it again?
+"""Verification: whether a stored result is what its counts say, and whether running it again gives it again.
 
-The JSON object of a result enters, and for a rerun its mechanism; a list of sentences about what differs leaves, empty
+From the JSON object of a result, and for a rerun its mechanism, it makes a list of sentences about what differs, empty
 if nothing does.
 """
 

@@ -10,7 +10,7 @@ Run ``python -m epsaudit.experiments.bound_by_runs``; the same seed gives the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,12 @@ from epsaudit.experiments.benchmark import oracle
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.reporting.columns import Column
+from epsaudit.reporting.numbers import lower, plain
 from epsaudit.reporting.paths import bound_against_runs
 from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.suite import entry_seed
 
+QUESTION = "How close does a certified bound come to the best possible one, and to the exact value, as runs grow?"
 CONFIDENCE = 0.95
 RUNS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
 QUICK_RUNS = (1_000, 10_000)
@@ -46,7 +48,7 @@ COLUMNS = (
 )
 
 
-def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Audit every mechanism at every number of runs, and write data, a table and a figure to ``out``.
 
     Parameters
@@ -67,6 +69,18 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
         "beside an oracle's median and the exact value of the pair."
     )
     write_table(out, rows, COLUMNS, caption)
+    return answer(rows)
+
+
+def answer(rows: Sequence[dict[str, Any]]) -> str:
+    """Say what the most runs gave."""
+    most = max(row["runs"] for row in rows)
+    parts = (
+        f"{row['mechanism']}: {lower(row['median'])} of {plain(row['exact'])}, the oracle {lower(row['oracle'])}"
+        for row in rows
+        if row["runs"] == most
+    )
+    return f"With {most:,} runs the median bounds, exact values and oracle's medians are: {'; '.join(parts)}."
 
 
 def measure(

@@ -15,7 +15,7 @@ Exact values of randomised response are sums over a binomial law; those of Lapla
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,13 @@ from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.composition import Sequential
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.reporting.columns import Column
-from epsaudit.reporting.numbers import count, percent
+from epsaudit.reporting.numbers import count, lower, percent, plain, upper
 from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, GREEN, MARKERS, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.suite import entry_seed
 from epsaudit.witnesses import Oracle
 
+QUESTION = "Which bound on the loss of many copies is near the exact one, and what of it does an audit see?"
 EPSILON, DELTA, CONFIDENCE = 0.1, 1e-6, 0.95
 COPIES = (1, 2, 8, 32, 128)
 PARTS: tuple[Reference, ...] = (RandomisedResponse(EPSILON), Laplace(EPSILON))
@@ -57,7 +58,7 @@ COLUMNS = (
 )
 
 
-def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Compute every bound, audit, and write data, one figure and a table to ``out``.
 
     Parameters
@@ -80,6 +81,20 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
         f"Epsilon at delta = {DELTA:g} of k copies of a mechanism that is {EPSILON:g}-DP: proven bounds, the exact "
         f"value, and certified bounds ({count(trials)} runs each, {percent(CONFIDENCE)} confidence that all hold).",
     )
+    return answer(rows)
+
+
+def answer(rows: Sequence[dict[str, Any]]) -> str:
+    """Say what the most copies lose, by every bound."""
+    most = max(row["copies"] for row in rows)
+    parts = (
+        f"{row['mechanism']}: exact {plain(row['exact'])}, numeric {upper(row['numeric'])}, zCDP {upper(row['zcdp'])}, "
+        f"advanced {upper(row['advanced'])}, basic {upper(row['basic'])}, certified {lower(row['certified'])} "
+        f"(by the oracle {lower(row['certified by the oracle'])})"
+        for row in rows
+        if row["copies"] == most
+    )
+    return f"Epsilon of {most} copies at delta = {DELTA:g}: {'; '.join(parts)}."
 
 
 def bounds(trials: int, seed: int, copies: tuple[int, ...]) -> Iterator[dict[str, Any]]:

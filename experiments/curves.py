@@ -10,7 +10,7 @@ Run ``python -m epsaudit.experiments.curves``; the same seed gives the same data
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,11 @@ from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.reporting.columns import Column
 from epsaudit.reporting.curves import allowed_trade_off, certified_profile, privacy_profile, trade_off
+from epsaudit.reporting.numbers import plain, upper
 from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.suite import entry_seed
 
+QUESTION = "Which part of a privacy profile and of a trade-off curve does one audit exclude?"
 CONFIDENCE = 0.95
 GAUSSIAN = Gaussian(1.0, 1e-5)
 CASES: dict[str, tuple[Mechanism, Claim | None]] = {
@@ -43,7 +45,7 @@ COLUMNS = (
 )
 
 
-def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Audit four claims, and write both curves of each, the data and a table to ``out``.
 
     Parameters
@@ -72,6 +74,17 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
         f"{CONFIDENCE:.0%} confidence each and {trials:,} runs each; and the least error on x that the claim allows."
     )
     write_table(out, corners, COLUMNS, caption)
+    return answer(corners)
+
+
+def answer(corners: Sequence[dict[str, Any]]) -> str:
+    """Say which corner each audit showed."""
+    parts = (
+        f"{row['mechanism']} at {row['claim']}: {upper(row[COLUMNS[2].key])} and {upper(row[COLUMNS[3].key])}, where "
+        f"the claim allows {plain(row['claimed error on x'])} at least ({row['verdict']})"
+        for row in corners
+    )
+    return f"A test of x against x' was shown to have at most these errors on x' and x: {'; '.join(parts)}."
 
 
 def profile_rows(name: str, result: AuditResult, exact: PrivacyProfile) -> Iterator[dict[str, Any]]:

@@ -1,8 +1,8 @@
-"""Real surveys as datasets of persons: what ships inside statsmodels enters, one hashable record a person leaves.
+"""Real surveys as datasets, from statsmodels: one hashable record a respondent.
 
 Nothing is downloaded, nothing is loaded at import, and each survey is read once. Left out on purpose: statsmodels'
-randhie, whose 20,190 rows are years of some 6,000 persons without a person's number (Cameron and Trivedi 2005), so
-that removing a row would not remove a person.
+randhie, whose 20,190 rows are years of some 6,000 people without a person's number (Cameron and Trivedi 2005), so that
+removing a row would not remove a person.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from functools import cache
 from typing import NamedTuple
+
+from epsaudit.extras import needs
 
 PARTIES = (
     "strong Democrat",
@@ -77,7 +79,8 @@ def anes96() -> tuple[Voter, ...]:
     >>> len(anes96()), anes96()[0].vote, anes96()[0].party
     (944, 'Dole', 'strong Republican')
     """
-    from statsmodels.datasets import anes96 as survey
+    with needs("studies"):
+        from statsmodels.datasets import anes96 as survey
 
     columns = ["vote", "PID", "selfLR", "ClinLR", "DoleLR", "age", "educ", "income", "TVnews", "popul"]
     rows = survey.load_pandas().data[columns].astype(int)
@@ -104,7 +107,8 @@ def fair() -> tuple[Wife, ...]:
     >>> len(fair()), max(fair())
     (6366, Wife(affairs=57.6, rating_of_marriage=5, age=22.0, years_married=2.5, children=1.0, ...))
     """
-    from statsmodels.datasets import fair as survey
+    with needs("studies"):
+        from statsmodels.datasets import fair as survey
 
     rows = survey.load_pandas().data
     rows["affairs"] = rows["affairs"].round(4)
@@ -131,7 +135,8 @@ def modechoice() -> tuple[Traveller, ...]:
     >>> len(modechoice()), modechoice()[0]
     (210, Traveller(mode='car', income=35, party_size=1))
     """
-    from statsmodels.datasets import modechoice as survey
+    with needs("studies"):
+        from statsmodels.datasets import modechoice as survey
 
     rows = survey.load_pandas().data
     chosen = rows.loc[rows["choice"] == 1.0, ["mode", "hinc", "psize"]].astype(int)
@@ -140,14 +145,14 @@ def modechoice() -> tuple[Traveller, ...]:
     )
 
 
-def answers(persons: Iterable[tuple[Hashable, ...]], question: str) -> tuple[Hashable, ...]:
-    """Return every person's answer to one question: all that a query about that question sees of a dataset.
+def answers(records: Iterable[tuple[Hashable, ...]], question: str) -> tuple[Hashable, ...]:
+    """Return every record's answer to one question: all that a query about that question sees of a dataset.
 
-    One person removed or replaced changes one answer at most, so neighbours stay neighbours or become equal.
+    One record removed or replaced changes one answer at most, so neighbours stay neighbours or become equal.
 
     Examples
     --------
     >>> answers(modechoice(), "mode").count("train")
     63
     """
-    return tuple(getattr(person, question) for person in persons)
+    return tuple(getattr(record, question) for record in records)

@@ -1,6 +1,6 @@
 """The two figures of the down sensitivity study: the loss of the source's Figure 1, and tau against |Y|.
 
-Rows as `epsaudit.experiments.down_sensitivity` writes them enter, PNG and PDF files leave.
+They are drawn from rows as `epsaudit.experiments.down_sensitivity` writes them, as PNG and PDF files.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ def draw_loss(rows: Rows, out: Path) -> None:
     figure = blank(ONE_COLUMN, 2.2)
     axes = figure.subplots()
     y, loss = [row["y"] for row in rows], [row["loss"] for row in rows]
-    persons = loss[0] + 1  # all but the one at 0 are above it
-    axes.step([y[0] - 1, *y, y[-1] + 1], [persons, *loss, loss[-1]], where="post", label="loss of the maximum")
+    records = loss[0] + 1  # all but the one at 0 are above it
+    axes.step([y[0] - 1, *y, y[-1] + 1], [records, *loss, loss[-1]], where="post", label="loss of the maximum")
     axes.axvline(y[-1], color="0.5", linestyle="--", label="maximum")
     axes.set_xlabel("y, a candidate answer")
-    axes.set_ylabel("loss: persons to remove")
+    axes.set_ylabel("loss: records to remove")
     axes.set_title("the maximum of 0, 1×5, 2×10, 3×10, 4×5, 5")
     legend_below(figure)
     write_figure(out / "figure-1-loss", figure)

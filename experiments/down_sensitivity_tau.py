@@ -1,7 +1,7 @@
 """How many removals each route aims at, tau, as |Y| grows: closed formulas, no runs.
 
-A number of bits log2 |Y| enters, thresholds at equal (epsilon, delta) leave, and the places where two routes cross. Y
-may be far longer than memory or 64 bits: only its logarithm matters.
+From log2 |Y| it computes the thresholds of all routes at equal (epsilon, delta), and where two routes cross. Y may be
+far longer than memory or 64 bits: only its logarithm matters.
 """
 
 from __future__ import annotations

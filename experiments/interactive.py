@@ -2,7 +2,7 @@
 
 The source (differentialprivacy.org, 'How generic can composition results be?') reviews theorems by which budgets add up
 even if requests and budgets are chosen from earlier answers, and several sessions are asked in turns. Every analyst
-here asks for randomised responses on one person's bit; some go on asking after a refusal, and spend most where
+here asks for randomised responses on one user's bit; some go on asking after a refusal, and spend most where
 they saw a leak. Transcripts are enumerated, so that the exact loss is known. The study expects:
 
 1. Sound filters (pure DP, zCDP, sub-sessions): exact loss at most the budget, close to it where it is exhausted.
@@ -15,7 +15,7 @@ Run ``python -m epsaudit.experiments.interactive``; a minute or two.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +36,12 @@ from epsaudit.mechanisms.budgets import (
 )
 from epsaudit.mechanisms.interactive import Analyst, Interaction
 from epsaudit.reporting.columns import Column
-from epsaudit.reporting.numbers import count, percent
+from epsaudit.reporting.numbers import count, percent, plain
 from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, GREEN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.suite import entry_seed
 
+QUESTION = "Do privacy filters hold against analysts who adapt and cheat, and does an audit see which do not?"
 CONFIDENCE, ODOMETER_DELTA = 0.95, 0.05
 ANALYSTS: dict[str, Analyst] = {
     "repeats": Repeater((0.3,), rounds=4),
@@ -66,7 +67,7 @@ COLUMNS = (
 )
 
 
-def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Audit every analyst against every filter, follow two odometers, and write data, figures and a table to ``out``.
 
     Parameters
@@ -102,6 +103,20 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
         COLUMNS,
         f"Analysts against filters: {count(trials)} runs each, {percent(CONFIDENCE)} confidence that all bounds hold. "
         f"The zCDP odometer at delta = {ODOMETER_DELTA:g} is exceeded with probability {exceeded:.3g}.",
+    )
+    return answer(rows, exceeded)
+
+
+def answer(rows: Sequence[dict[str, Any]], exceeded: float) -> str:
+    """Count the refuted claims of sound and of broken filters; a broken one needs the right analyst to leak."""
+    broken, sound = ([row for row in rows if ("broken" in row["filter"]) is wrong] for wrong in (True, False))
+    leaks = [row for row in broken if row["exact"] is not None and row["exact"] > row["proven"]]
+    refuted = sum(row["verdict"] == "violated" for row in leaks)
+    wrong = sum(row["verdict"] == "violated" for row in sound)
+    return (
+        f"Sound filters were refuted in {wrong} of {len(sound)} cases, broken ones in {refuted} of the {len(leaks)} in "
+        f"which the transcript's exact loss is above the claim; the zCDP odometer is exceeded with probability "
+        f"{plain(exceeded, 3)}, at most {ODOMETER_DELTA:g} being promised."
     )
 
 

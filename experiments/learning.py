@@ -1,6 +1,6 @@
 """Learning problems on real surveys, for DP-SGD: statsmodels' `fair` for a logistic model, `anes96` for a linear one.
 
-Records of `epsaudit.experiments.data` enter, features scaled by the questionnaire's own ranges leave: no constant is
+Records of `epsaudit.experiments.data` become features scaled by the questionnaire's own ranges: no constant is
 estimated from the data, so preparing them costs no privacy.
 """
 

@@ -33,6 +33,7 @@ from epsaudit.reporting.studies import run_as_script, write_data, write_figure, 
 from epsaudit.results import load, save, write_whole
 from epsaudit.suite import entry_seed
 
+QUESTION = "Does an audit find the privacy bugs that users reported of released libraries?"
 STORED = Path(__file__).parents[1] / "results" / "library-bugs"
 TOGETHER = 0.999
 """Confidence of all bounds together."""
@@ -46,7 +47,7 @@ COLUMNS = (
 )
 
 
-def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Audit every case of the corpus and write page, data, table, figure and a result file each to ``out``.
 
     Parameters
@@ -74,10 +75,20 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
         f"which hold together at {percent(together)} confidence."
     )
     write_table(out, rows, COLUMNS, caption)
-    write_whole(out / "README.md", page(rows, together))
+    write_whole(out / "page.md", page(rows, together))
     amiss = "; ".join(f"{one['mechanism']}: {one['verdict']}" for one in rows if one["verdict"] != one["expected"])
     if amiss:
         raise AuditError(f"The table in {out} is not as expected: {amiss}.")
+    return answer(rows)
+
+
+def answer(rows: Sequence[dict[str, Any]]) -> str:
+    """Count the refuted claims by the role of the version."""
+    parts = []
+    for role in dict.fromkeys(row["role"] for row in rows):
+        mine = [row["verdict"] == "violated" for row in rows if row["role"] == role]
+        parts.append(f"{role}: {sum(mine)} of {len(mine)}")
+    return f"Claims refuted, {', '.join(parts)}."
 
 
 def audited(out: Path, seed: int) -> tuple[dict[str, AuditResult], dict[str, str]]:
@@ -150,10 +161,10 @@ def row(bug: Bug, case: Case, found: Mapping[str, AuditResult], missing: Mapping
         "issue": " ".join([case.row.version.rpartition("-")[0], *(f"#{r.rpartition('#')[2]}" for r in bug.reports)]),
         "mechanism": case.row.name,
         "role": case.role,
-        "claim": str(case.row.promise),
+        "claim": str(case.row.stated_claim),
         "dp-accounting": None if case.calculated is None else str(case.calculated()),
-        "parameter": case.row.promise.symbol,
-        "claimed": case.row.promise.parameter,
+        "parameter": case.row.stated_claim.symbol,
+        "claimed": case.row.stated_claim.parameter,
         "certified": None if result is None else result.lower_bound,
         "confidence": None if result is None else result.confidence,
         "trials": None if result is None else result.trials,

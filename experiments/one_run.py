@@ -6,7 +6,7 @@ leak as randomised response does. For Gaussian noise one run certifies about a h
 many canaries there are: a bound must allow for mechanisms that now and then give many canaries away together. Claiming
 the whole curve (f-DP, Mahloujifar, Melis and Chaudhuri 2025) certifies a mu whose Gaussian curve has three quarters of
 epsilon; that bounds epsilon only since the curve is known to be Gaussian. Many runs have no such gap, but train as
-often as there are canaries. All broken twins of DP-SGD are refuted in one run.
+often as there are canaries. All incorrect variants of DP-SGD are refuted in one run.
 
 Run ``python -m epsaudit.experiments.one_run --out results/one-run``, about two minutes; the same seed gives the same
 files.
@@ -35,15 +35,17 @@ from epsaudit.experiments.one_run_training import (
     training,
 )
 from epsaudit.mechanisms.additive import Gaussian
-from epsaudit.mechanisms.one_run import NoisyVectorSum, ResponsePerPerson
+from epsaudit.mechanisms.one_run import NoisyVectorSum, ResponsePerRecord
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.one_run import Threshold
 from epsaudit.one_run.planning import planned_guesses
 from epsaudit.reporting.columns import Column
+from epsaudit.reporting.numbers import lower
 from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_json, write_table
 from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, styled
 from epsaudit.results import SCHEMA
 
+QUESTION = "How much of epsilon do many canaries in one run certify, beside as many runs of one canary?"
 CONFIDENCE = 0.95
 MU = 1.0
 CANARIES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
@@ -71,7 +73,7 @@ COLUMNS = (
 )
 
 
-def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Audit a noisy sum of vectors and DP-SGD in one run and in many; write data, two figures and a table to ``out``.
 
     ``audits.json`` holds the results behind the table, for ``epsaudit verify``.
@@ -108,10 +110,27 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     write_figure(out / "by-epsilon", draw_by_epsilon(by_epsilon, trained, most))
     caption = (
         f"Audits of DP-SGD, each of one training run unless it says so, at {CONFIDENCE:.0%} confidence and "
-        f"δ = {DELTA:g}: the sound procedure and its broken twins. The parameter is ε, or μ where "
+        f"δ = {DELTA:g}: the sound procedure and its incorrect variants. The parameter is ε, or μ where "
         "the whole curve of μ-GDP is claimed."
     )
     write_table(out, [row for row in trained if row["table"]], COLUMNS, caption)
+    return answer(by_canaries, trained)
+
+
+def answer(by_canaries: Sequence[dict[str, Any]], trained: Sequence[dict[str, Any]]) -> str:
+    """Say what the most canaries certified, and which audits of DP-SGD refuted their claim."""
+    most = max(row["canaries"] for row in by_canaries)
+    parts = (
+        f"{row['mechanism']}, {row['audited']}: {lower(row['share'], 2)}"
+        for row in by_canaries
+        if row["canaries"] == most
+    )
+    table = [row for row in trained if row["table"]]
+    refuted = [f"{row['data']} ({row['audited']})" for row in table if row["verdict"] == "violated"]
+    return (
+        f"Shares of epsilon with {most:,} canaries: {'; '.join(parts)}. Of {len(table)} audits of DP-SGD, "
+        f"{len(refuted)} refuted their claim: {'; '.join(refuted) or 'none'}."
+    )
 
 
 def gaussian(mu: float, canaries: int, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
@@ -136,12 +155,14 @@ def gaussian(mu: float, canaries: int, seeds: Sequence[int]) -> Iterator[dict[st
 
 
 def response(epsilon: float, canaries: int, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Yield median certified epsilons for randomised response: one run of ``canaries`` persons, or as many of one."""
-    people, person = ResponsePerPerson(epsilon, canaries), RandomisedResponse(epsilon)
+    """Yield median certified epsilons for randomised response: one run of ``canaries`` records, or as many runs."""
+    per_record, repeated = ResponsePerRecord(epsilon, canaries), RandomisedResponse(epsilon)
     claim = PureDP(epsilon)
     found = {
-        RESPONSE: [audit_one_run(people, guesses=Threshold(0.0), seed=seed).lower_bound for seed in seeds],
-        MANY_RESPONSE: [audit(person, claim=claim, trials=canaries, seed=seed, n_jobs=1).lower_bound for seed in seeds],
+        RESPONSE: [audit_one_run(per_record, guesses=Threshold(0.0), seed=seed).lower_bound for seed in seeds],
+        MANY_RESPONSE: [
+            audit(repeated, claim=claim, trials=canaries, seed=seed, n_jobs=1).lower_bound for seed in seeds
+        ],
     }
     yield from _rows("randomised response", found, canaries, epsilon)
 

@@ -1,7 +1,8 @@
 """The part of the one-run study that trains: DP-SGD on two surveys, sound and broken, white box and black box.
 
-A seed enters, rows leave. Many-run audits of the same procedure draw as many noisy sums for the canary's coordinate as
-one run draws for all canaries: the cost of the noise is the same, that of learning from the data m times as much.
+From a seed it computes the rows of that part. Many-run audits of the same procedure draw as many noisy sums for the
+canary's coordinate as one run draws for all canaries: the cost of the noise is the same, that of learning from the data
+m times as much.
 """
 
 from __future__ import annotations
@@ -67,12 +68,12 @@ def training(seed: int, quick: bool) -> Iterator[dict[str, Any]]:
         yield _one(FAIR, name, GradientCanaries(full, data, m, norm=10.0), seed, claim)
     for own, name in ((0.0, "sound, mislabelled examples"), (OWN, "sound, mislabelled, a word of their own")):
         yield _one(FAIR, name, ExampleCanaries(full, data, mislabelled(data, m, own, rng)), seed)
-    for twin, name in (
+    for variant, name in (
         (NoiseForgotten, "noise forgotten at every 10th step"),
         (ClippedAfterAveraging, "clipped after averaging"),
         (NoiseDividedTwice, "noise divided by the batch size twice"),
     ):
-        broken = twin("logistic", steps, rate=0.05, noise_multiplier=4.0, learning_rate=4.0)
+        broken = variant("logistic", steps, rate=0.05, noise_multiplier=4.0, learning_rate=4.0)
         yield _one(FAIR, name, GradientCanaries(broken, data, m, norm=10.0), seed)
     for learner, name in (
         (DPSGD, "sound, canaries with companions"),

@@ -1,6 +1,6 @@
-"""What an auditor could certify that knows the best events and spends every run on certification.
+"""The bound of an oracle auditor, which knows the best events and spends every run on certification.
 
-Two laws that know their densities enter, the bound to expect leaves: the yardstick for witnesses.
+It is computed from two laws that know their densities, and is the reference for witnesses.
 """
 
 from __future__ import annotations

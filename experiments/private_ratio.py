@@ -7,8 +7,8 @@ epsilon = 1 and delta = 1e-6. The published code scales its noise to less than t
 expects:
 
 1. As published: an error below even the non-private baseline, which is Laplace noise at the true local sensitivity.
-2. Corrected: an error above the baseline that comes close to it for many persons, and a loss to the naive ratio and to
-   the counts for few, where the margin of about 290 persons at a tenth of epsilon makes the bound useless.
+2. Corrected: an error above the baseline that comes close to it for many records, and a loss to the naive ratio and to
+   the counts for few, where the margin of about 290 records at a tenth of epsilon makes the bound useless.
 
 A ratio of two noisy counts has no mean: that its denominator comes close to 0 is only as rare as e^(-b epsilon / 2). So
 data.csv has the median absolute error too. Run ``python -m epsaudit.experiments.private_ratio --out
@@ -17,7 +17,7 @@ results/private-ratio``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,15 @@ from epsaudit.mechanisms.laws import LaplaceLaw
 from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw
 from epsaudit.mechanisms.ratio_laws import RatioLaw
 from epsaudit.reporting.columns import Column
+from epsaudit.reporting.numbers import plain
 from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, GREEN, ONE_COLUMN, PURPLE, VERMILION, blank, legend_below, styled
 
+QUESTION = "Is a private bound on the local sensitivity better than a naive ratio, once its code is corrected?"
 EPSILON, DELTA, SHARE = 1.0, 1e-6, 0.1
 SWEEPS: dict[str, tuple[str, tuple[tuple[int, int, float], ...]]] = {
-    "error-by-ratio": ("a / b; b = 2,000 persons", tuple((2000 * k // 20, 2000, SHARE) for k in range(21))),
-    "error-by-persons": (
+    "error-by-ratio": ("a / b; b = 2,000 records", tuple((2000 * k // 20, 2000, SHARE) for k in range(21))),
+    "error-by-records": (
         "b, of whom half say 1",
         tuple((b // 2, b, SHARE) for b in (10, 30, 100, 200, 300, 400, 600, 1000, 2000, 5000, 10_000, 30_000, 100_000)),
     ),
@@ -53,12 +55,12 @@ STYLE = {
     "not private": ("black", ""),
 }
 COLUMNS = (
-    Column("persons", "b", "count"),
+    Column("records", "b", "count"),
     *(Column(name, name.removeprefix("bounded "), "number", 3) for name in STYLE),
 )
 
 
-def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Draw the errors of every mechanism along every sweep, and write three figures and the data to ``out``.
 
     Parameters
@@ -76,40 +78,60 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     for sweep, (label, _) in SWEEPS.items():
         write_figure(out / sweep, draw([row for row in rows if row["sweep"] == sweep], label, trials))
     caption = (
-        f"Median absolute error of private ratios a / b where half of b persons say 1, at ε = {EPSILON:g} and "
+        f"Median absolute error of private ratios a / b where half of b records say 1, at ε = {EPSILON:g} and "
         f"δ = {DELTA:g}, of {trials:,} trials each; in brackets: noise at a private bound on the local sensitivity."
     )
     write_table(out, _medians(rows), COLUMNS, caption)
+    return answer(rows)
 
 
-def laws(ones: int, persons: int, share: float) -> dict[str, OutputDistribution]:
-    """Return the output law of every mechanism on a dataset of that many persons.
+def answer(rows: Sequence[dict[str, Any]]) -> str:
+    """Say from how many records on the corrected mechanism beats the others, and how the published one compares."""
+    sweep = [row for row in rows if row["sweep"] == "error-by-records"]
+    errors: dict[str, dict[int, float]] = {name: {} for name in STYLE}
+    for row in sweep:
+        errors[row["mechanism"]][row["records"]] = row["median absolute error"]
+    corrected, most = errors["bounded (corrected)"], max(errors["naive"])
+    parts = []
+    for other in ("naive", "ones and zeros"):
+        worse = [records for records, error in corrected.items() if error >= errors[other][records]]
+        better = [records for records in corrected if records > max(worse, default=0)]
+        parts.append(f"'{other}' from {better[0]:,} records on" if better else f"'{other}' at none of these sizes")
+    published = errors["bounded (published)"][most] / errors["not private"][most]
+    return (
+        f"Corrected, its median error is below that of {' and of '.join(parts)}, of up to {most:,}; as published it is "
+        f"{plain(published, 3)} times that of the baseline that is not private, there."
+    )
+
+
+def laws(ones: int, records: int, share: float) -> dict[str, OutputDistribution]:
+    """Return the output law of every mechanism on a dataset of that many records.
 
     Examples
     --------
     >>> list(laws(5, 10, 0.1))[:2]
     ['naive', 'bounded (published)']
     """
-    sensitivity = max(ones, persons - ones) / (persons * (persons - 1))
+    sensitivity = max(ones, records - ones) / (records * (records - 1))
     return {
-        "naive": RatioLaw(float(ones), float(persons), 2.0 / EPSILON),
-        "bounded (published)": BoundedRatioLaw(ones, persons, PublishedBoundedRatio(EPSILON, DELTA, share)),
-        "bounded (corrected)": BoundedRatioLaw(ones, persons, BoundedRatio(EPSILON, DELTA, share)),
-        "ones and zeros": RatioLaw(float(ones), float(persons - ones), 1.0 / EPSILON, share=True),
-        "not private": LaplaceLaw(ones / persons, sensitivity / EPSILON),
+        "naive": RatioLaw(float(ones), float(records), 2.0 / EPSILON),
+        "bounded (published)": BoundedRatioLaw(ones, records, PublishedBoundedRatio(EPSILON, DELTA, share)),
+        "bounded (corrected)": BoundedRatioLaw(ones, records, BoundedRatio(EPSILON, DELTA, share)),
+        "ones and zeros": RatioLaw(float(ones), float(records - ones), 1.0 / EPSILON, share=True),
+        "not private": LaplaceLaw(ones / records, sensitivity / EPSILON),
     }
 
 
 def errors(sweep: str, trials: int, seed: list[int]) -> Iterator[dict[str, Any]]:
     """Yield the mean and median absolute error of every mechanism at every point of a sweep."""
     rng = np.random.default_rng(seed)
-    for ones, persons, share in SWEEPS[sweep][1]:
-        for mechanism, law in laws(ones, persons, share).items():
-            error = np.abs(law.sample(trials, rng) - ones / persons)
+    for ones, records, share in SWEEPS[sweep][1]:
+        for mechanism, law in laws(ones, records, share).items():
+            error = np.abs(law.sample(trials, rng) - ones / records)
             yield {
                 "sweep": sweep,
                 "ones": ones,
-                "persons": persons,
+                "records": records,
                 "share": share,
                 "mechanism": mechanism,
                 "mean absolute error": float(np.mean(error)),
@@ -119,11 +141,11 @@ def errors(sweep: str, trials: int, seed: list[int]) -> Iterator[dict[str, Any]]
 
 
 def _medians(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row a number of persons, one column a mechanism."""
+    """One row a number of records, one column a mechanism."""
     table: dict[int, dict[str, Any]] = {}
     for row in rows:
-        if row["sweep"] == "error-by-persons":
-            table.setdefault(row["persons"], {"persons": row["persons"]})[row["mechanism"]] = row[
+        if row["sweep"] == "error-by-records":
+            table.setdefault(row["records"], {"records": row["records"]})[row["mechanism"]] = row[
                 "median absolute error"
             ]
     return list(table.values())
@@ -138,14 +160,14 @@ def draw(rows: list[dict[str, Any]], label: str, trials: int) -> Figure:
     for mechanism, (colour, marker) in STYLE.items():
         mine = [row for row in rows if row["mechanism"] == mechanism]
         places = {
-            "error-by-ratio": [row["ones"] / row["persons"] for row in mine],
-            "error-by-persons": [row["persons"] for row in mine],
+            "error-by-ratio": [row["ones"] / row["records"] for row in mine],
+            "error-by-records": [row["records"] for row in mine],
             "error-by-share": [row["share"] for row in mine],
         }[sweep]
         heights = [row["mean absolute error"] for row in mine]
         axes.plot(places, heights, color=colour, marker=marker, markersize=3, linestyle="-", label=mechanism)
     axes.set_yscale("log")
-    if sweep == "error-by-persons":
+    if sweep == "error-by-records":
         axes.set_xscale("log")
     axes.set_xlabel(label)
     axes.set_ylabel("mean absolute error")

@@ -4,11 +4,11 @@ The sources are blog posts and lecture notes, and say so: some of these mechanis
 code is marked as not production-grade. The study expects:
 
 1. Every mechanism as published is refuted at the claim as published, with at most 4 million runs at 99.9 %.
-2. Every corrected twin is refuted in 1 of 100 audits at 99 % at most: of 200 seeded ones, more than 8 would happen by
-   chance with probability 2e-4.
+2. Every corrected variant is refuted in 1 of 100 audits at 99 % at most: of 200 seeded ones, more than 8 would happen
+   by chance with probability 2e-4.
 
 Run ``python -m epsaudit.experiments.published_claims --out results/claims-that-do-not-survive``; the same seed gives
-the same files: the page README.md, data.json, data.csv and a figure. Some minutes; a few with ``--quick``.
+the same files: the page page.md, data.json, data.csv and a figure. Some minutes; a few with ``--quick``.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from epsaudit.reporting.studies import run_as_script, write_data, write_figure, 
 from epsaudit.results import write_whole
 from epsaudit.suite import entry_seed
 
+QUESTION = "Which claims of teaching material does an audit refute, and do the corrected mechanisms survive?"
 AUDITS = 200
 ALLOWED = 8
 SIX = Maximum(range(6))
@@ -52,7 +53,7 @@ COLUMNS = (
     Column("claimed", "claimed", "number"),
     Column("exact", "exact", "number"),
     Column("certified", "certified", "lower"),
-    Column("twin exact", "twin", "number"),
+    Column("corrected exact", "corrected", "number"),
 )
 
 
@@ -184,8 +185,8 @@ def findings() -> list[Finding]:
     ]
 
 
-def main(out: Path, seed: int = 0, quick: bool = False) -> None:
-    """Audit every claim and its corrected twin, and write the page, the data and the figure to ``out``.
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
+    """Audit every claim and its corrected variant, and write the page, the data and the figure to ``out``.
 
     Parameters
     ----------
@@ -203,16 +204,27 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
             finding.published, finding.pair, trials=trials, confidence=0.999, seed=_seed(seed, finding, "x")
         )
         results.append(refuted)
-        rows.append({**_row(finding, refuted), **_twin(finding, repeated, audits, seed)})
-        print(f"{finding.name}: {refuted.verdict}; twin refuted {rows[-1]['twin refuted']} of {audits}", flush=True)
+        rows.append({**_row(finding, refuted), **_variant(finding, repeated, audits, seed)})
+        print(
+            f"{finding.name}: {refuted.verdict}; corrected variant refuted {rows[-1]['corrected refuted']} of {audits}",
+            flush=True,
+        )
     write_data(out, rows, seed=seed, results=[result.to_json() for result in results])
     write_figure(out / "claims", certified_against_proven(results, 1.0 - len(results) * 0.001))
     caption = (
         f"Published claims that do not survive an audit of {trials:,} runs: the claimed, exact and certified value of "
-        "the parameter, certified at 99.9% confidence each, and the exact one of a corrected twin on the same pair."
+        "the parameter, certified at 99.9% confidence each, and the exact one of a corrected variant on the same pair."
     )
     write_table(out, rows, COLUMNS, caption)
-    write_whole(out / "README.md", page(rows, results, repeated, seed))
+    write_whole(out / "page.md", page(rows, results, repeated, seed))
+    return answer(rows)
+
+
+def answer(rows: Sequence[dict[str, Any]]) -> str:
+    """Say how many claims were refuted, and how often a corrected mechanism was."""
+    refuted = sum(row["verdict"] == "violated" for row in rows)
+    audits, wrong = (sum(row[f"corrected {what}"] for row in rows) for what in ("audits", "refuted"))
+    return f"{refuted} of {len(rows)} claims are refuted, and {wrong} of {audits:,} audits of corrected mechanisms."
 
 
 def _row(finding: Finding, result: AuditResult) -> dict[str, Any]:
@@ -238,24 +250,26 @@ def _row(finding: Finding, result: AuditResult) -> dict[str, Any]:
     }
 
 
-def _twin(finding: Finding, trials: int, audits: int, seed: int) -> dict[str, Any]:
-    """Exact value of the corrected twin on the published pair, and how many audits at 99 % refute it."""
-    twin, pair = finding.corrected, finding.pair
-    same = exact.exact_parameter(finding.kept, twin(pair.x), twin(pair.x_prime))
+def _variant(finding: Finding, trials: int, audits: int, seed: int) -> dict[str, Any]:
+    """Exact value of the corrected variant on the published pair, and how many audits at 99 % refute it."""
+    corrected, pair = finding.corrected, finding.pair
+    same = exact.exact_parameter(finding.kept, corrected(pair.x), corrected(pair.x_prime))
     # these audits need no exact value each: only the samples are shown to them
-    sampled = vectorized(lambda x, size, rng: twin(x).sample(size, rng), adjacency=twin.adjacency, name=twin.name)
-    hardest = twin.worst_pairs()[-1:]
+    sampled = vectorized(
+        lambda x, size, rng: corrected(x).sample(size, rng), adjacency=corrected.adjacency, name=corrected.name
+    )
+    hardest = corrected.worst_pairs()[-1:]
     bounds = [
         audit(sampled, hardest, claim=finding.kept, trials=trials, confidence=0.99, seed=number, n_jobs=1)
         for number in (_seed(seed, finding, str(i)) for i in range(audits))
     ]
     return {
-        "twin": twin.name,
-        "twin claim": str(finding.kept),
-        "twin exact": same,
-        "twin audits": audits,
-        "twin trials": trials,
-        "twin refuted": sum(bound.violates_claim for bound in bounds),
+        "corrected": corrected.name,
+        "corrected claim": str(finding.kept),
+        "corrected exact": same,
+        "corrected audits": audits,
+        "corrected trials": trials,
+        "corrected refuted": sum(bound.violates_claim for bound in bounds),
     }
 
 
@@ -271,14 +285,14 @@ def page(rows: Sequence[dict[str, Any]], results: Sequence[AuditResult], repeate
         "Blog posts and lecture notes teach differential privacy with mechanisms that are a few lines long. They are",
         "teaching material and say so; several of the mechanisms below are shown in them as mistakes. Each was audited",
         "at the claim as it stands, or as a reader may take it; each bound holds at 99.9 % confidence. The exact value",
-        "is that of the pair audited, computed from both output laws. The corrected twin keeps the claim beside it.",
+        "is that of the pair audited, computed from both output laws. The corrected variant keeps the claim beside it.",
         "",
-        "| source | says | claimed | exact | certified | corrected twin, exact on the same pair | why |",
+        "| source | says | claimed | exact | certified | corrected variant, exact on the same pair | why |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         claimed = f"{row['parameter']} = {row['claimed']:.4g}"
-        corrected = f"{row['twin claim']}: {_number(row['twin exact'])}"
+        corrected = f"{row['corrected claim']}: {_number(row['corrected exact'])}"
         lines.append(
             f"| {row['source']} | {_cell(row['says'])} | {claimed} | {_number(row['exact'])} | "
             f">= {lower(row['certified'])} | {corrected} | {_cell(row['reason'])} |"
@@ -291,14 +305,19 @@ def page(rows: Sequence[dict[str, Any]], results: Sequence[AuditResult], repeate
         lines.append(f"  `{_short(row['witness'])}`, {result.describe_counts()}: {row['verdict']}.")
     lines += [
         "",
-        "## Corrected twins",
+        "## Corrected variants",
         "",
-        f"Each was audited {rows[0]['twin audits']} times at 99 % on its own hardest pair, {repeated:,} runs an audit.",
+        f"Each was audited {rows[0]['corrected audits']} times at 99 % on its own hardest pair, "
+        f"{repeated:,} runs an audit.",
         f"Up to 1 % of such audits may refute a claim that holds: of {AUDITS}, more than {ALLOWED} would be news.",
         "",
-        "| corrected twin | claim | refuted |",
+        "| corrected variant | claim | refuted |",
         "|---|---|---|",
-        *(f"| {row['twin']} | {row['twin claim']} | {row['twin refuted']} of {row['twin audits']} |" for row in rows),
+        *(
+            f"| {row['corrected']} | {row['corrected claim']} | "
+            f"{row['corrected refuted']} of {row['corrected audits']} |"
+            for row in rows
+        ),
         "",
         f"Made by `python -m epsaudit.experiments.published_claims --seed {seed}`; data in data.json and data.csv.",
     ]

@@ -1,6 +1,6 @@
-"""Questions that people ask of real surveys, each audited on the person who moves the answer most.
+"""Queries on real surveys, each audited on the record with the most influence on the answer.
 
-Surveys of `epsaudit.experiments.data` enter; entries for the main table leave, one on the most influential real person
+From the surveys of `epsaudit.experiments.data` it makes entries for the main table, one on the most influential record
 and, where the reference rows do not have it already, one on the textbook's worst pair for the same mechanism.
 """
 
@@ -219,7 +219,7 @@ def _on_a_person(
 
 
 def ranking(claim: Claim) -> Claim:
-    """What persons are ranked by: the claim itself, but epsilon at a small delta where the claim is pure.
+    """What respondents are ranked by: the claim itself, but epsilon at a small delta where the claim is pure.
 
     A pure claim would prefer the person who matters most to an answer that is never given: a bus passenger who
     becomes a train passenger changes the chance of 'bus' most, which is 4 in 10^8.

@@ -1,8 +1,8 @@
 """Every study of this repository, in the order in which `epsaudit experiment run all` runs them.
 
-Names leave; nothing is imported until a study is run. `epsaudit.experiments.benchmark` is not here: its figures of
-merit are times and counts of a machine, printed and not written. To add a study, write a module with
-``main(out: Path, seed: int = 0, quick: bool = False) -> None`` and list it.
+It lists names; nothing is imported until a study is run. `epsaudit.experiments.benchmark` is not listed: its figures
+are times and counts of a machine, printed and not written. To add a study, write a module with ``main(out: Path, seed:
+int = 0, quick: bool = False) -> None`` and list it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def studies() -> list[Study]:
         Study(
             "claims-that-do-not-survive",
             "epsaudit.experiments.published_claims",
-            "nine published claims, audited beside their corrected twins",
+            "nine published claims, audited beside their corrected variants",
         ),
         Study(
             "private-ratio",
@@ -50,6 +50,11 @@ def studies() -> list[Study]:
             "privacy profiles and trade-off curves with the regions that audits exclude",
         ),
         Study(
+            "validity",
+            "epsaudit.experiments.validity",
+            "how often bounds of audits of fixed size exceed the exact value, for every kind of claim",
+        ),
+        Study(
             "sequential",
             "epsaudit.experiments.sequential",
             "how soon sequential audits refute wrong claims, beside the information limit",
@@ -62,7 +67,7 @@ def studies() -> list[Study]:
         Study(
             "one-run",
             "epsaudit.experiments.one_run",
-            "many canaries in one training run, beside many runs, and DP-SGD with its broken twins",
+            "many canaries in one training run, beside many runs, and DP-SGD with its incorrect variants",
         ),
         Study(
             "one-run-validity",
@@ -75,8 +80,8 @@ def studies() -> list[Study]:
             "certified bounds beside published ones, an oracle's and the exact values",
         ),
         Study(
-            "sight",
-            "epsaudit.experiments.sight",
+            "power",
+            "epsaudit.experiments.power",
             "shares of an oracle's bound on every known law, runs that refute broken mechanisms, false alarms",
         ),
         Study(
@@ -103,6 +108,11 @@ def studies() -> list[Study]:
             "groups",
             "epsaudit.experiments.groups",
             "the open problem of larger groups, measured: Renyi divergences by count and by order",
+        ),
+        Study(
+            "plumbing",
+            "epsaudit.experiments.plumbing",
+            "sound and leaky functions with awkward plumbing: verdicts and refusals, fixed and sequential",
         ),
         Study(
             "library-bugs",

@@ -104,7 +104,7 @@ def kills(quick: bool) -> None:
         moments = random.Random(5)
         for number in range(3 if quick else 10):
             log, path = Path(folder, f"log-{number}"), Path(folder, f"run-{number}.jsonl")
-            code = f"from experiments import scale; scale._slow_audit({str(log)!r}, {str(path)!r})"
+            code = f"from epsaudit.experiments import scale; scale._slow_audit({str(log)!r}, {str(path)!r})"
             process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
             wanted = moments.randint(5, 40)
             while _chunks_recorded(path) < wanted:
@@ -126,7 +126,7 @@ PARTS: dict[str, Callable[[bool], None]] = {
 
 
 def _fresh(function: str, *arguments: Any) -> dict[str, float]:
-    code = f"from experiments import scale; scale.{function}(*{arguments!r})"
+    code = f"from epsaudit.experiments import scale; scale.{function}(*{arguments!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{function}{arguments!r} failed:\n{done.stderr}")

@@ -28,11 +28,13 @@ from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from epsaudit.mechanisms.registry import entries
 from epsaudit.reporting.columns import Column
+from epsaudit.reporting.numbers import plain
 from epsaudit.reporting.paths import sequential_path
 from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.sequential import betting
 
+QUESTION = "How many runs does a sequential audit need to refute a wrong claim?"
 LEVELS = {1e-6: 50, 0.05: 20}
 """Probability of a false alarm, and how many seeds."""
 MOST_RUNS, MOST_RUNS_ON_VECTORS = 2_000_000, 200_000
@@ -154,7 +156,7 @@ def _refutes(case: Case, trials: int, alpha: float, seed: int) -> bool:
     return result.violates_claim
 
 
-def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Refute every case at every level, and write data, a table and two figures to ``out`` as they come.
 
     Parameters
@@ -175,6 +177,20 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     write_figure(
         out / "path", sequential_path(dict(_path(case, next(iter(LEVELS)), seed) for case in (cases()[0], right)))
     )
+    return answer(rows)
+
+
+def answer(rows: Sequence[dict[str, Any]]) -> str:
+    """Say how far from the information limit the audits were, for each probability of a false alarm."""
+    parts = []
+    for alpha in dict.fromkeys(row["alpha"] for row in rows):
+        known = [row for row in rows if row["alpha"] == alpha and row["ratio"] is not None]
+        known.sort(key=lambda row: row["ratio"])
+        least, most = known[0], known[-1]
+        parts.append(
+            f"at {alpha:g}, {plain(least['ratio'], 3)} ({least['case']}) to {plain(most['ratio'], 3)} ({most['case']})"
+        )
+    return f"Medians over seeds, in multiples of the information limit log(1/alpha) / KL: {'; '.join(parts)}."
 
 
 def write_rows(out: Path, rows: Sequence[dict[str, Any]], seed: int) -> None:

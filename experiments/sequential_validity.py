@@ -11,7 +11,7 @@ an hour on one core; a few seconds with ``--quick``. The same seed gives the sam
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from epsaudit.reporting.coverage import wrong_bounds
 from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.sequential import betting
 
+QUESTION = "How often does a sequential audit at 95 % ever refute a claim that is exactly true?"
 COLUMNS = (
     Column("mechanism", "mechanism"),
     Column("runs", "runs", "count"),
@@ -37,7 +38,7 @@ COLUMNS = (
 )
 
 
-def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Count, and write data, a table and a figure to ``out``.
 
     Parameters
@@ -56,6 +57,13 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
     shares = [(row["mechanism"], row["ever_refuted"], row["audits"]) for row in rows]
     write_figure(out / "ever-refuted", wrong_bounds(shares, 0.05, what="share refuting a true claim"))
     write_table(out, rows, COLUMNS, "Sequential audits of true claims at 95% confidence that ever refuted them.")
+    return answer(rows)
+
+
+def answer(rows: Sequence[dict[str, Any]]) -> str:
+    """Count the audits that refuted."""
+    parts = (f"{row['mechanism']}: {row['ever_refuted']:,} of {row['audits']:,}" for row in rows)
+    return f"{'; '.join(parts)}. More than {max(row['tolerance'] for row in rows):,} would be news."
 
 
 def whole_audits(audits: int, runs: int, seed: int) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,7 @@ Exact values are for one user who differs among users who hold one of the two an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,12 @@ from epsaudit import AuditError, audit, exact
 from epsaudit.mechanisms.amplification import closed_form, closed_form_2021, closed_form_2022
 from epsaudit.mechanisms.shuffling import ShuffledResponse
 from epsaudit.reporting.columns import Column
-from epsaudit.reporting.numbers import count, percent
+from epsaudit.reporting.numbers import count, lower, percent, plain, upper
 from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.suite import entry_seed
 
+QUESTION = "How much does shuffling hide: which bound is near the exact value, and what does an audit see?"
 DELTA, CONFIDENCE, LOCAL, USERS = 1e-6, 0.95, 1.0, 10_000
 MANY_USERS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 ANSWERS = (2, 4)
@@ -63,7 +64,7 @@ COLUMNS = (
 )
 
 
-def main(out: Path, seed: int = 0, quick: bool = False) -> None:
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Compute every bound along both sweeps, audit some points, and write data, a figure and a table to ``out``.
 
     Parameters
@@ -85,6 +86,18 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> None:
         COLUMNS,
         f"Epsilon at delta = {DELTA:g} of n users' shuffled k-ary randomised responses ({count(trials)} runs an audit, "
         f"{percent(CONFIDENCE)} confidence that all hold; exact among users who hold one of the two answers).",
+    )
+    return answer(rows)
+
+
+def answer(rows: Sequence[dict[str, Any]]) -> str:
+    """Set all bounds side by side, for the most users that were audited at the local epsilon of the sweep."""
+    chosen = [row for row in rows if row["sweep"] == "users" and row["answers"] == 2 and row["certified"] is not None]
+    row = max((row for row in chosen if row["users"] <= USERS), key=lambda row: row["users"])
+    return (
+        f"{row['users']:,} users, local epsilon {plain(row['local epsilon'])}, delta = {DELTA:g}: exact "
+        f"{plain(row['exact'])}, numeric {upper(row['numeric'])}, closed forms {upper(row['closed form 2022'])} (2022) "
+        f"and {upper(row['closed form'])} (the source's), certified {lower(row['certified'])}."
     )
 
 

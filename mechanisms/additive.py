@@ -1,6 +1,6 @@
 """Noise added to a numeric query: Laplace, Gaussian and discrete Laplace, each scaled to the query's sensitivity.
 
-A query and a privacy parameter enter, a mechanism leaves whose output law is known in closed form.
+Each is built from a query and a privacy parameter; its output law is known in closed form.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Laplace(_Additive):
     epsilon : float
         Privacy loss in nats, above 0.
     query : NumericQuery
-        What is asked; by default the number of persons.
+        What is asked; by default the number of records.
 
     Raises
     ------
@@ -137,7 +137,7 @@ class Gaussian(_Additive):
     epsilon, delta : float
         The approximate-DP claim to calibrate to: epsilon above 0 in nats, delta in (0, 1).
     query : NumericQuery
-        What is asked; by default the number of persons.
+        What is asked; by default the number of records.
 
     Raises
     ------

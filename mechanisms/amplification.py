@@ -1,6 +1,7 @@
-"""Privacy amplification by shuffling: what n users' locally private messages promise once nobody knows whose is whose.
+"""Privacy amplification by shuffling: the central claim of n users' locally private messages in random order.
 
-A local epsilon, a number of users and a delta enter, a central epsilon leaves: the closed forms, and the numeric bound.
+From a local epsilon, a number of users and a delta it computes a central epsilon: the closed forms, and the numeric
+bound.
 """
 
 from __future__ import annotations

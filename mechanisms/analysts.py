@@ -1,6 +1,7 @@
 """Strategies of analysts who ask for randomised responses, some of whom try to cheat a filter.
 
-Answers of many transcripts enter, the next request of each leaves; see `epsaudit.mechanisms.interactive.Analyst`.
+Each chooses the next request of many transcripts from their answers so far; see
+`epsaudit.mechanisms.interactive.Analyst`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from epsaudit.mechanisms.response import RandomisedResponse
 
 @dataclass(frozen=True)
 class _Menu:
-    """What the strategies share: a list of epsilons, cheapest first, to be spent on one person's yes or no."""
+    """What the strategies share: a list of epsilons, cheapest first, to be spent on one user's yes or no."""
 
     epsilons: tuple[float, ...]
     rounds: int = 6

@@ -24,7 +24,7 @@ class Reference(ABC):
     @property
     @abstractmethod
     def claims(self) -> tuple[Claim, ...]:
-        """Every claim that is proven, or, for a broken twin, that is wrongly made; the main one first."""
+        """Every claim that is proven, or, for a incorrect variant, that is wrongly made; the main one first."""
 
     @property
     def claim(self) -> Claim:

@@ -115,7 +115,7 @@ def _ratios() -> list[Entry]:
 
 
 def _broken() -> list[Entry]:
-    twins: list[tuple[str, Reference, str, str]] = [
+    variants: list[tuple[str, Reference, str, str]] = [
         (
             "inverse-median-factor-two",
             InverseSensitivity(1.0, MEDIAN, ExponentialWithoutFactorTwo),
@@ -162,7 +162,7 @@ def _broken() -> list[Entry]:
             "histogram-without-threshold",
             HistogramWithoutThreshold(1.0, 1e-3),
             f"{STABILITY_NOTES}, named there as the mistake to avoid",
-            "a key that one person brings in always shows",
+            "a key that only one record has always shows",
         ),
         (
             "median-local-sensitivity-post",
@@ -192,7 +192,7 @@ def _broken() -> list[Entry]:
             "ratio-naive-half-noise",
             NaiveRatioHalfNoise(1.0),
             f"{LOCAL_SENSITIVITY}, misapplied",
-            "scale 1/epsilon on each of two counts that one person moves",
+            "scale 1/epsilon on each of two counts that one record moves",
         ),
         (
             "ratio-counts-wrong-adjacency",
@@ -203,7 +203,7 @@ def _broken() -> list[Entry]:
     ]
     return [
         Entry(f"broken/{name}", mechanism, mechanism.claim, expected="violated", source=source, reason=reason)
-        for name, mechanism, source, reason in twins
+        for name, mechanism, source, reason in variants
     ]
 
 

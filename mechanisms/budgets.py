@@ -1,7 +1,7 @@
-"""Who may still ask: privacy filters, which refuse a request that the budget does not cover, and odometers.
+"""Privacy filters, which refuse a request that the budget does not cover, and odometers, which report what is spent.
 
-A ledger of what was granted enters, yes or no, or the budget spent, leaves. Budgets may be chosen from earlier answers
-(fully adaptive composition), and several sessions may be open at once (concurrent composition).
+Both read a ledger of what was granted. Budgets may be chosen from earlier answers (fully adaptive composition), and
+several sessions may be open at once (concurrent composition).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Canaries for DP-SGD: records that are put in by a coin each, and scored from what training releases.
 
-A training procedure and a dataset enter; what `audit_one_run` plays with leaves. White-box canaries are made in the
-space of gradients and scored from every step's noisy sum; black-box canaries are mislabelled examples, scored by their
-loss.
+From a training procedure and a dataset it makes a mechanism for `epsaudit.audit_one_run`. White-box canaries are made
+in the space of gradients and scored from every step's noisy sum; black-box canaries are mislabelled examples, scored by
+their loss.
 
 Why each canary has a parameter of its own: with m canaries in a model of d < m shared parameters, their gradients
 overlap, and what the others add is noise of m / d times a canary's square on top of the mechanism's own. The auditor
@@ -119,7 +119,7 @@ class ExampleCanaries:
         What it learns from, always in.
     examples : Records
         m examples with wrong targets; they may have parameters of their own, numbered from 0 to m - 1, as the rare
-        category or word that only one person uses has. Without, canaries drown in each other's gradients.
+        category or word that occurs in only one record has. Without, canaries drown in each other's gradients.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Registry entries of composition, interaction, shuffling and groups, each beside a twin that loses count.
+"""Registry entries of composition, interaction, shuffling and groups, each beside an incorrect variant.
 
 Few and cheap: what they are made of is listed elsewhere, and experiments/interactive.py and its siblings audit more.
 """

@@ -1,6 +1,6 @@
 """Sequential composition: several mechanisms, fixed in advance, run on the same data with noise of their own.
 
-Mechanisms enter, one mechanism leaves whose output is all of theirs and whose privacy loss is the sum of theirs.
+The composed mechanism's output is the tuple of all outputs, and its privacy loss is the sum of the parts' losses.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from epsaudit import accounting
 from epsaudit.accounting import INTERVAL
 from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import AuditError, whole_at_least
-from epsaudit.mechanism import Mechanism, OutputDistribution, Outputs, as_outputs
+from epsaudit.mechanism import Mechanism, OutputDistribution
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.neighbours import Adjacency, DatasetPair
+from epsaudit.outputs import Outputs, pack
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class ProductLaw:
         if all(column.ndim == 1 and column.dtype.kind in "iufb" for column in columns):
             return np.column_stack(columns)
         outputs = np.empty(size, object)
-        outputs[:] = as_outputs(list(zip(*(column.tolist() for column in columns), strict=True))) if size else []
+        outputs[:] = pack(list(zip(*(column.tolist() for column in columns), strict=True))) if size else []
         return outputs
 
     def log_density(self, outputs: Outputs) -> Floats:
@@ -58,7 +59,7 @@ class ProductLaw:
         rows = np.asarray(outputs)
         total = np.zeros(len(rows))
         for i, part in enumerate(self.parts):
-            column: NDArray[Any] = rows[:, i] if rows.ndim == 2 else as_outputs([row[i] for row in rows])
+            column: NDArray[Any] = rows[:, i] if rows.ndim == 2 else pack([row[i] for row in rows])
             total += part.log_density(column)  # type: ignore[attr-defined]  # said above
         return total
 

@@ -1,7 +1,7 @@
 """Monotone queries of unbounded sensitivity, answered through losses: shifted inverse sensitivity and noisy search.
 
-A query with a loss that is cheap to evaluate enters; what leaves is an underestimate of its answer, off by no more than
-removing a few persons would move it. Both are due to the same observation: losses have sensitivity 1.
+For a query with a loss that is cheap to evaluate, the output is an underestimate of its answer, off by no more than
+removing a few records would move it. Both mechanisms use that losses have sensitivity 1.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class ShiftedInverseSensitivity(Reference):
         return FiniteLaw(self.query.outputs.tolist(), -self.rate * shifted)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """For pure DP nobody against one person at the greatest output; for zCDP a crowd that makes an even race.
+        """For pure DP nobody against one record at the greatest output; for zCDP a crowd that makes an even race.
 
         From loss m to m + 1 below the greatest output, the least output loses a factor e^{epsilon/2} in weight and
         the others gain as much: the least output's rarity makes the pure bound, an even race the zCDP bound.
@@ -156,9 +156,9 @@ class LaplaceBinarySearch(_NoisySearch):
     query : MonotoneQuery
         What is asked. Only its losses along one path of the search are ever evaluated.
     sigma : float
-        Scale of the noise, in persons, above 0.
+        Scale of the noise, in records, above 0.
     tau : float
-        Threshold on the noisy loss, in persons, at least 0.
+        Threshold on the noisy loss, in records, at least 0.
 
     Raises
     ------
@@ -218,9 +218,9 @@ class GaussianBinarySearch(_NoisySearch):
     query : MonotoneQuery
         What is asked. Only its losses along one path of the search are ever evaluated.
     sigma : float
-        Standard deviation of the noise, in persons, above 0.
+        Standard deviation of the noise, in records, above 0.
     tau : float
-        Threshold on the noisy loss, in persons, at least 0.
+        Threshold on the noisy loss, in records, at least 0.
 
     Raises
     ------

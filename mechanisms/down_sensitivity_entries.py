@@ -23,7 +23,7 @@ from epsaudit.registry import Entry
 
 POST = "differentialprivacy.org, 'Beyond local sensitivity via down sensitivity'"
 EIGHT = Maximum(tuple(range(8)))
-# how many persons hold each of 0, 1, 2, ...; found by hill climbing on the exact epsilon, or delta, of the pair
+# how many records hold each of 0, 1, 2, ...; found by hill climbing on the exact epsilon, or delta, of the pair
 TIGHTEST = (17, 2, 0, 1, 7, 15, 0, 11)
 LEAKIEST = (0, 2, 6, 0, 13, 10, 1, 4, 2, 16, 5, 6, 2, 17, 0, 0, 0, 0, 11, 19, 0, 0, 11, 21, 0, 1, 2, 20, 5, 18, 5, 0)
 
@@ -141,4 +141,4 @@ def _broken() -> list[Entry]:
 def _one_more(holders: tuple[int, ...], joining: int) -> DatasetPair:
     """A dataset with so many holders of 0, 1, 2, ..., and the same with one more holder of ``joining``."""
     x = tuple(value for value, count in enumerate(holders) for _ in range(count))
-    return DatasetPair(x, (*x, joining), f"{len(x)} persons against one more with {joining}")
+    return DatasetPair(x, (*x, joining), f"{len(x)} records against one more with {joining}")

@@ -1,9 +1,10 @@
 """Differentially private stochastic gradient descent (Abadi et al. 2016) for linear and logistic models, in numpy.
 
-Records with features and targets enter; the noisy sums of clipped gradients, and the weights that they lead to, leave.
-Every record may have a parameter of its own beside the shared ones, as a row of an embedding table would be: that is
-where canaries go (`epsaudit.mechanisms.canaries`). A record's gradient is its residual times its features, so norms,
-clipping and sums need no matrix of gradients, and a step costs a few passes over the batch and the parameters.
+It trains on records with features and targets and releases the noisy sums of clipped gradients, and the weights that
+they lead to. Every record may have a parameter of its own beside the shared ones, as a row of an embedding table would
+be: that is where canaries are placed (`epsaudit.mechanisms.canaries`). A record's gradient is its residual times its
+features, so norms, clipping and sums need no matrix of gradients, and a step costs a few passes over the batch and the
+parameters.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What DP-SGD promises: the loss distribution of a Poisson-sampled Gaussian, composed with itself by dp-accounting.
+"""The claim of DP-SGD: the loss distribution of a Poisson-sampled Gaussian, composed with itself by dp-accounting.
 
-Sampling rate, noise and number of steps enter, (epsilon, delta) leaves. For adding or removing one record.
+From sampling rate, noise and number of steps it computes (epsilon, delta), for adding or removing one record.
 """
 
 from __future__ import annotations

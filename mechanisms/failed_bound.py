@@ -1,7 +1,7 @@
-"""What a bound that may fail costs: the worst that can happen to a mechanism whose noisy bound misses its count.
+"""A bound that may fail: the worst case of a mechanism whose noisy bound is below its count.
 
-A count and a failure probability enter; what gets out is nothing, or all. It isolates one step of the proof for noise
-that is scaled to a private bound on the local sensitivity.
+From a count and a failure probability, the output is the count where the bound fails and else nothing. It isolates one
+step of the proof for noise that is scaled to a private bound on the local sensitivity.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from epsaudit.errors import fraction
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw
 from epsaudit.mechanisms.queries import Dataset
-from epsaudit.mechanisms.ratio import ones_and_persons
+from epsaudit.mechanisms.ratio import ones_and_records
 from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair
 
 
@@ -63,7 +63,7 @@ class FailedBound(Reference):
 
     @property
     def adjacency(self) -> Adjacency:
-        """Add or remove one person."""
+        """Add or remove one record."""
         return AddRemove()
 
     @property
@@ -73,12 +73,12 @@ class FailedBound(Reference):
 
     def __call__(self, dataset: Dataset) -> FiniteLaw:
         """Prepare the law of what gets out: the number of ones, or None."""
-        ones, _ = ones_and_persons(dataset)
+        ones, _ = ones_and_records(dataset)
         noise = DiscreteLaplaceLaw(0, 1.0 / self.rate)
         inside = np.exp(noise.log_density(np.arange(1 - self.misses, self.misses))).sum()
         outcomes: tuple[Any, ...] = (ones, None)
         return FiniteLaw(outcomes, np.log([1.0 - inside, inside]))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """One person more: every output but None tells the two apart."""
+        """One more record: every output but None tells the two apart."""
         return (DatasetPair((1,), (1, 1), "counts 1 and 2"),)

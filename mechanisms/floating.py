@@ -1,7 +1,7 @@
 """The Laplace mechanism in double precision, made safe: Mironov's snapping mechanism.
 
-A dataset enters, a multiple of a power of two leaves, the same ones for every dataset; the law is finite and exact but
-for the rounding that the claim allows for. The other remedy, discrete noise, is
+The output is a multiple of a power of two, from a support that is the same for every dataset; the law is finite and
+exact but for the rounding that the claim allows for. The other remedy, discrete noise, is
 `epsaudit.mechanisms.additive.DiscreteLaplace`.
 """
 

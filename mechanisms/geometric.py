@@ -1,6 +1,6 @@
 """The truncated geometric mechanism on counts from 0 to n, in exact rational arithmetic.
 
-A count enters, a count leaves. Balcer and Vadhan (2018), Algorithm GeoSample.
+It releases a count as a noisy count: Balcer and Vadhan (2018), Algorithm GeoSample.
 """
 
 from __future__ import annotations

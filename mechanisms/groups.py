@@ -1,7 +1,7 @@
 """Counts of groups with noise in proportion to their size: Algorithm 1 of an open problem about larger groups.
 
-Counts enter, noisy counts leave: Gaussian noise first, then Gaussian noise scaled by the noisy count. The output law is
-an integral over the first noise, and so is its privacy loss, which is computed here without loss of digits.
+Counts are released with Gaussian noise first, then Gaussian noise scaled by the noisy count. The output law is an
+integral over the first noise, and so is its privacy loss, which is computed here without loss of digits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class NoisyTwiceLaw:
     Parameters
     ----------
     count : float
-        How many persons the group has.
+        How many records the group has.
     sigma : float
         Standard deviation of the first noise.
     relative : float
@@ -155,7 +155,7 @@ class NoisyTwiceLaw:
 
 @dataclass(frozen=True)
 class GroupChange(Adjacency):
-    """Datasets are the sizes of disjoint groups; one person joins or leaves one of them.
+    """Datasets are the sizes of disjoint groups; one record joins or leaves one of them.
 
     Examples
     --------
@@ -171,7 +171,7 @@ class GroupChange(Adjacency):
         return len(x) == len(x_prime) and changes == [1]
 
     def __str__(self) -> str:
-        return "one person in one group"
+        return "one record in one group"
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class GroupCounts(Reference):
 
     @property
     def adjacency(self) -> Adjacency:
-        """One person joins or leaves one group."""
+        """One record joins or leaves one group."""
         return GroupChange()
 
     def __call__(self, dataset: Sequence[int]) -> NoisyTwiceLaw | ProductLaw:
@@ -233,17 +233,17 @@ class GroupCounts(Reference):
         return laws[0] if len(laws) == 1 else ProductLaw(laws)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """An empty group, or one of a single person."""
+        """An empty group, or one of a single record."""
         return (DatasetPair((0,), (1,), "a group of 0 against a group of 1"),)
 
 
 def renyi_per_group(law: NoisyTwiceLaw, orders: ArrayLike, *, both: bool = True) -> Floats:
-    """Renyi divergences between the outputs for ``count`` and ``count + 1`` persons, shape (orders,).
+    """Renyi divergences between the outputs for ``count`` and ``count + 1`` records, shape (orders,).
 
     Parameters
     ----------
     law : NoisyTwiceLaw
-        The law for ``count`` persons.
+        The law for ``count`` records.
     orders : array_like of float, shape (orders,)
         At least 1; 1 is the relative entropy.
     both : bool

@@ -1,7 +1,7 @@
-"""Stable histograms: noisy counts of whatever records there are, released only where they are safely large.
+"""Stable histograms: noisy counts of the records that occur, released only where they exceed a threshold.
 
-A dataset of records of any hashable kind enters, a mapping from keys to noisy counts leaves, written as a tuple of
-(key, count) pairs in the order of ``repr``. That a key is there at all is what can leak.
+The dataset has records of any hashable kind; the output is a mapping from keys to noisy counts, written as a tuple of
+(key, count) pairs in the order of ``repr``. That a key is present at all is what can leak.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair
+from epsaudit.outputs import Items, normal, order_key
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class StableHistogramLaw:
         return ThresholdedLaw(LaplaceLaw(float(count), self.scale), self.threshold)
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw ``size`` mappings, shape (size,), each a tuple of (key, noisy count) pairs."""
+        """Draw ``size`` mappings from keys to noisy counts, in the normal form of `epsaudit.outputs`, shape (size,)."""
         noisy = [count + rng.laplace(scale=self.scale, size=size) for _, count in self.counts]
         pattern = np.zeros(size, dtype=np.int64)
         groups = 1
@@ -125,7 +126,7 @@ class StableHistogramLaw:
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
         """Log of the joint density of each mapping with respect to counting keys and lengths of counts."""
-        mappings = [dict(output) for output in outputs.tolist()]
+        mappings = [dict(iter(output)) for output in outputs.tolist()]
         total = np.zeros(len(mappings))
         for key, _ in self.counts:
             column = np.array([mapping.get(key) for mapping in mappings], dtype=object)
@@ -134,18 +135,24 @@ class StableHistogramLaw:
         return np.where(unknown, -np.inf, total)
 
     @cached_property
+    def _ordered(self) -> list[tuple[Hashable, int]]:
+        """Keys in normal form and their places among the counts, in the order in which outputs hold them."""
+        keys = [(normal(key), place) for place, (key, _) in enumerate(self.counts)]
+        return sorted(keys, key=lambda one: order_key(one[0]))
+
+    @cached_property
     def _table(self) -> dict[Hashable, int]:
         return dict(self.counts)
 
     def _mappings(self, noisy: list[Floats], chosen: NDArray[np.intp]) -> NDArray[Any]:
         """Outputs of runs that all have the same keys; zip makes the tuples without a loop over runs."""
         entries = [
-            zip(repeat(key), row[chosen].tolist(), strict=False)
-            for (key, _), row in zip(self.counts, noisy, strict=True)
-            if len(chosen) and row[chosen[0]] >= self.threshold
+            zip(repeat(key), noisy[place][chosen].tolist(), strict=False)
+            for key, place in self._ordered
+            if len(chosen) and noisy[place][chosen[0]] >= self.threshold
         ]
         mappings = np.empty(len(chosen), dtype=object)
-        mappings[:] = list(zip(*entries, strict=True)) if entries else [()] * len(chosen)
+        mappings[:] = list(map(Items, zip(*entries, strict=True))) if entries else [Items()] * len(chosen)
         return mappings
 
 
@@ -155,7 +162,7 @@ class StableHistogram(Reference):
 
     (epsilon, delta)-DP for records of any kind, their domain unknown and unbounded (Korolova, Kenthapadi, Mishra and
     Ntoulas 2009; Bun, Nissim and Stemmer 2016; the lecture notes on stable histograms). A count that moves between two
-    positive numbers costs epsilon; a key that one person brings in shows with probability delta / 2.
+    positive numbers costs epsilon; a key that only one record has shows with probability delta / 2.
 
     Parameters
     ----------
@@ -207,9 +214,9 @@ class StableHistogram(Reference):
         return StableHistogramLaw(tuple(counts), 1.0 / self.epsilon, self.threshold)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A count just below the threshold, which one person less makes rarer by e^epsilon; and a key that appears."""
+        """A count just below the threshold, which one record fewer makes rarer by e^epsilon; and a key that appears."""
         crowd = ("a",) * max(2, math.floor(self.threshold))
         return (
             DatasetPair((*crowd, "b"), (*crowd[1:], "b"), f"counts {len(crowd)} and {len(crowd) - 1} of one key"),
-            DatasetPair(("a", "a", "b"), ("a", "a"), "a key that one person has against none"),
+            DatasetPair(("a", "a", "b"), ("a", "a"), "a key that one record has against none"),
         )

@@ -1,6 +1,6 @@
-"""An analyst and the data, over many rounds: each request is chosen from the answers before it, and may be refused.
+"""Interactive mechanisms: each request is chosen from the answers before it, and may be refused by a filter.
 
-An analyst's strategy, a filter and a dataset enter; the law of the transcript leaves. Adaptive, fully adaptive and
+From an analyst's strategy, a filter and a dataset it makes the law of the transcript. Adaptive, fully adaptive and
 concurrent composition are one mechanism here: they differ in what the analyst may choose and in the filter.
 """
 

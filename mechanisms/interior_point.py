@@ -1,7 +1,7 @@
 """Approximate DP whose error hardly grows with |Y|: the recursion of RecConcave on the losses of a monotone query.
 
-A monotone query and a budget (epsilon, delta) enter; an underestimate of its answer, or None for a refusal, leaves.
-The optimiser itself, which knows nothing of queries, is `epsaudit.mechanisms.quasi_concave`.
+For a monotone query and a budget (epsilon, delta) the output is an underestimate of the answer, or None for a refusal.
+The optimiser, which is independent of queries, is `epsaudit.mechanisms.quasi_concave`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The inverse sensitivity mechanism: choose an answer by how few persons would have to change to make it the true one.
+"""The inverse sensitivity mechanism: choose an answer by how few records must change to make it the true one.
 
-A query with finitely many answers enters; its losses, which have sensitivity 1 whatever the query, go to any
-selection mechanism. The median has a formula for its losses; any other function is enumerated on small data.
+For a query with finitely many answers, its losses, which have sensitivity 1 whatever the query, go to any selection
+mechanism. The median has a formula for its losses; any other function is enumerated on small data.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class EnumeratedLosses(Losses):
     universe : tuple of hashable
         All possible records.
     size : int
-        Number of persons: exactly, under substitution, or at most, under add/remove.
+        Number of records: exactly, under substitution, or at most, under add/remove.
     relation : Adjacency
         `Substitution` or `AddRemove`.
 
@@ -213,7 +213,7 @@ class EnumeratedLosses(Losses):
     relation: Adjacency = field(default_factory=Substitution)
 
     def __post_init__(self) -> None:
-        whole_at_least(self.size, 1, "number of persons")
+        whole_at_least(self.size, 1, "number of records")
         if not isinstance(self.relation, (AddRemove, Substitution)):
             raise AuditError(f"The relation is {self.relation}; enumeration knows AddRemove and Substitution.")
         total = sum(math.comb(len(self.universe) + n - 1, n) for n in self._sizes)

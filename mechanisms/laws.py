@@ -1,7 +1,7 @@
-"""Output laws that know themselves: what a reference mechanism returns for one dataset.
+"""Output laws with known probabilities: what a reference mechanism returns for one dataset.
 
-Parameters enter, a distribution leaves that samples by the million and answers what `epsaudit.exact` asks: a discrete
-law has ``support`` and ``log_probabilities``; a continuous one has ``knots`` and ``scale``; all have ``log_density``.
+A law samples by the million and answers what `epsaudit.exact` asks: a discrete law has ``support`` and
+``log_probabilities``; a continuous one has ``knots`` and ``scale``; all have ``log_density``.
 """
 
 from __future__ import annotations

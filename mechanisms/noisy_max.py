@@ -1,6 +1,6 @@
 """Private selection by noise: report the candidate of greatest noisy utility, or the best one where its lead is safe.
 
-Utilities enter, one candidate leaves, or None where gap-max refuses. Exponential noise gives the law of
+From a vector of utilities they release one candidate, or None where gap-max refuses. Exponential noise gives the law of
 permute-and-flip, Gumbel noise that of the exponential mechanism; Laplace noise has a law of its own, by quadrature.
 """
 
@@ -254,7 +254,7 @@ class GapMax(_Selection):
     epsilon : float
         Privacy loss in nats, above 0.
     utilities : Utilities
-        By default the votes for each of two candidates, one person joining or leaving.
+        By default the votes for each of two candidates, one voter joining or leaving.
     delta : float
         In (0, 1/2).
     gap_sensitivity : float

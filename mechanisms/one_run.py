@@ -1,7 +1,7 @@
-"""Simple mechanisms with many canaries, one a person; their leak is known exactly, to test one-run audits on.
+"""Simple mechanisms with many canaries, one a record; their leak is known exactly, to test one-run audits on.
 
-Who is included enters, scores leave; nothing is trained. Persons leak independently of each other, the best case for
-an audit in one run, except in `SpillingResponse` and `ConspiringResponse`, which spend their delta on many at once.
+From who is included they release scores; nothing is trained. Records leak independently of each other, the best case
+for an audit in one run, except in `SpillingResponse` and `ConspiringResponse`, which spend their delta on many at once.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class ResponsePerPerson:
-    """Every person says by randomised response whether they are included: epsilon-DP, attained by every guess.
+class ResponsePerRecord:
+    """Every record is reported as included or not by randomised response: epsilon-DP, attained by every guess.
 
     Parameters
     ----------
     epsilon : float
         Privacy loss in nats, above 0.
     canaries : int
-        How many persons.
+        How many records.
 
     Raises
     ------
@@ -42,7 +42,7 @@ class ResponsePerPerson:
 
     Examples
     --------
-    >>> mechanism = ResponsePerPerson(1.0, 10_000)
+    >>> mechanism = ResponsePerRecord(1.0, 10_000)
     >>> included = np.ones(10_000, dtype=bool)
     >>> bool(abs((mechanism.scores(included, np.random.default_rng(0)) > 0).mean() - 0.731) < 0.01)
     True
@@ -50,7 +50,7 @@ class ResponsePerPerson:
 
     epsilon: float
     canaries: int
-    name: ClassVar[str] = "randomised response per person"
+    name: ClassVar[str] = "randomised response per record"
 
     def __post_init__(self) -> None:
         positive(self.epsilon, "epsilon")
@@ -69,10 +69,10 @@ class ResponsePerPerson:
 
 @dataclass(frozen=True)
 class SpillingResponse:
-    """Randomised response that now and then tells the truth about ``spilled`` random persons at once.
+    """Randomised response that now and then tells the truth about ``spilled`` random records at once.
 
-    It spills with probability delta m / spilled, so each person is told on with probability delta: (epsilon, delta)-DP,
-    since given that a person is not among the spilled their answer is epsilon-DP, whatever else is released. Many at
+    It spills with probability delta m / spilled, so each is revealed with probability delta: (epsilon, delta)-DP,
+    since given that a record is not among the spilled its answer is epsilon-DP, whatever else is released. Many at
     once is how delta harms an audit in one run: the term 2 m delta of Steinke, Nasr and Jagielski (2023) is for that.
 
     Parameters
@@ -80,7 +80,7 @@ class SpillingResponse:
     epsilon, delta : float
         Privacy parameters, epsilon above 0.
     canaries, spilled : int
-        How many persons, and how many of them are told on together; delta m must not exceed ``spilled``.
+        How many records, and how many of them are revealed together; delta m must not exceed ``spilled``.
 
     Raises
     ------
@@ -103,10 +103,10 @@ class SpillingResponse:
         positive(self.epsilon, "epsilon")
         fraction(self.delta, "delta")
         whole_at_least(self.canaries, 1, "number of canaries")
-        whole_at_least(self.spilled, 1, "number of persons spilled")
+        whole_at_least(self.spilled, 1, "number of records spilled")
         if self.spilled > self.canaries or self.chance > 1.0:
             raise AuditError(
-                f"{self.spilled} persons are spilled; there must be at least delta m = {self.delta * self.canaries:g} "
+                f"{self.spilled} records are spilled; there must be at least delta m = {self.delta * self.canaries:g} "
                 f"of them and at most m = {self.canaries}."
             )
 
@@ -130,7 +130,7 @@ class SpillingResponse:
 
 @dataclass(frozen=True)
 class ConspiringResponse:
-    """Randomised response that now and then is drawn again until at least ``right`` persons have told the truth.
+    """Randomised response that now and then is drawn again until at least ``right`` records have told the truth.
 
     The worst (epsilon, delta)-DP mechanism for guesses about everybody: ``right`` or more of them are right exactly as
     often as the theorem in `epsaudit.one_run.binomial` allows; the proof of its privacy is there.
@@ -140,7 +140,7 @@ class ConspiringResponse:
     epsilon, delta : float
         Privacy parameters, epsilon above 0.
     canaries, right : int
-        How many persons, and how many of them are to have told the truth.
+        How many records, and how many of them are to have told the truth.
 
     Raises
     ------
@@ -206,14 +206,14 @@ class ConspiringResponse:
 
 @dataclass(frozen=True)
 class NoisyVectorSum:
-    """The sum of persons' unit vectors, one a coordinate, with Gaussian noise: mu-Gaussian DP, no interference.
+    """The sum of records' unit vectors, one a coordinate, with Gaussian noise: mu-Gaussian DP, no interference.
 
     Parameters
     ----------
     mu : float
         Sensitivity over the standard deviation of the noise, above 0.
     canaries : int
-        How many persons, and coordinates.
+        How many records, and coordinates.
     delta : float, optional
         Make the (epsilon, delta) claim that Gaussian DP implies in place of Gaussian DP itself.
 

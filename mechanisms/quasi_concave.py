@@ -1,7 +1,7 @@
 """Private maximisation of a quasi-concave quality over a long interval of indices, by recursion on its logarithm.
 
-A quality enters as its level sets, which are nested intervals; an index where it is positive leaves, or a refusal. How
-often the logarithm is taken is decided by `best_plan`, which spends the budget.
+The quality is given by its level sets, which are nested intervals; the output is an index where it is positive, or a
+refusal. How often the logarithm is taken is decided by `best_plan`, which spends the budget.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Stage:
         return self.delta_test + (self.below.delta if isinstance(self.below, Stage) else 0.0)
 
     def distance(self, gap: NDArray[np.int64]) -> NDArray[np.int64]:
-        """d: how many persons the best block is away from not being the best, at least."""
+        """d: how many records the best block is away from not being the best, at least."""
         return np.maximum(0, (gap + 1) // 2 - 1)
 
     def log_pass(self, gap: NDArray[np.int64]) -> Floats:

@@ -1,6 +1,6 @@
 """RAPPOR: hash a value into a Bloom filter and randomise its bits, once for good and once more for each report.
 
-A value enters, a row of 20 noisy bits leaves. Erlingsson, Pihur and Korolova (2014).
+A value is released as a row of 20 noisy bits. Erlingsson, Pihur and Korolova (2014).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class BitsLaw:
 
 @dataclass(frozen=True)
 class AnyValue(Adjacency):
-    """One person's value against any other: local DP.
+    """One user's value against any other: local DP.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class AnyValue(Adjacency):
     True
     """
 
-    description = "the value of the one person"
+    description = "the value of one user"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
         """See `Adjacency.holds`."""

@@ -1,6 +1,6 @@
-"""Private ratios: the share a / b of persons who say 1, three ways, each with its exact output law.
+"""Private ratios: the share a / b of records that are 1, three ways, each with its exact output law.
 
-A dataset of zeros and ones enters, a noisy share leaves: two noisy counts divided, noise scaled to a private bound on
+A dataset of zeros and ones is released as a noisy share: two noisy counts divided, noise scaled to a private bound on
 the local sensitivity, or noisy counts of ones and zeros. Source: 'Privately bounding local sensitivity' (2024).
 """
 
@@ -23,12 +23,12 @@ from epsaudit.mechanisms.ratio_laws import RatioLaw, ScaleMixture
 from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 
 
-def ones_and_persons(dataset: Dataset) -> tuple[int, int]:
+def ones_and_records(dataset: Dataset) -> tuple[int, int]:
     """Return (a, b): how many say 1, and how many there are; raises `AuditError` for a record that is not 0 or 1.
 
     Examples
     --------
-    >>> ones_and_persons((1, 0, 0))
+    >>> ones_and_records((1, 0, 0))
     (1, 3)
     """
     ones = sum(1 for record in dataset if record == 1)
@@ -81,18 +81,18 @@ class NaiveRatio(Reference):
 
     @property
     def adjacency(self) -> Adjacency:
-        """Add or remove: a person moves both counts by at most 1."""
+        """Add or remove: a record moves both counts by at most 1."""
         return AddRemove()
 
     @property
     def noise(self) -> float:
-        """Scale of the noise on each count, in persons."""
+        """Scale of the noise on each count, in records."""
         return 2.0 / self.epsilon
 
     def __call__(self, dataset: Dataset) -> RatioLaw:
         """Prepare the law of the quotient."""
-        ones, persons = ones_and_persons(dataset)
-        return RatioLaw(float(ones), float(persons), self.noise)
+        ones, records = ones_and_records(dataset)
+        return RatioLaw(float(ones), float(records), self.noise)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """The first who says 1, among few: both counts matter."""
@@ -103,7 +103,7 @@ class NaiveRatio(Reference):
 class CountsRatio(Reference):
     """Noisy ones divided by noisy ones plus noisy zeros, noise of scale 1 / epsilon under add/remove: epsilon-DP.
 
-    One person moves one of the two counts by 1. The simple algorithm of Kulesza, Suresh and Wang (2024), Algorithm 3,
+    One record moves one of the two counts by 1. The simple algorithm of Kulesza, Suresh and Wang (2024), Algorithm 3,
     as the source has it.
 
     Parameters
@@ -135,18 +135,18 @@ class CountsRatio(Reference):
 
     @property
     def adjacency(self) -> Adjacency:
-        """Add or remove one person."""
+        """Add or remove one record."""
         return AddRemove()
 
     @property
     def noise(self) -> float:
-        """Scale of the noise on each count, in persons."""
+        """Scale of the noise on each count, in records."""
         return 1.0 / self.epsilon
 
     def __call__(self, dataset: Dataset) -> RatioLaw:
         """Prepare the law of the share."""
-        ones, persons = ones_and_persons(dataset)
-        return RatioLaw(float(ones), float(persons - ones), self.noise, share=True)
+        ones, records = ones_and_records(dataset)
+        return RatioLaw(float(ones), float(records - ones), self.noise, share=True)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """The first who says 1, among many: the zeros hardly blur it."""
@@ -177,7 +177,7 @@ class SubstitutedCountsRatio(CountsRatio):
 
     @property
     def noise(self) -> float:
-        """Scale of the noise on each count, in persons."""
+        """Scale of the noise on each count, in records."""
         return 2.0 / self.epsilon
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -190,7 +190,7 @@ class BoundedRatio(Reference):
     """Laplace noise at a private upper bound on the local sensitivity of a / b: (epsilon, delta)-DP.
 
     A share of epsilon = epsilon_1 + epsilon_2 buys bounds on both counts, by discrete Laplace noise of epsilon_1 / 2
-    each and a margin of as many persons as leave them with probability delta at most. For b > 1 the local sensitivity
+    each and a margin of as many records as leave them with probability delta at most. For b > 1 the local sensitivity
     is at most max((b - a) / (b^2 - b), a / (b^2 - b)): the first term is greatest at the lower bound on a and at the b
     nearest to a + sqrt(a^2 - a) within its bounds, the second at the upper bound on a and the lower one on b. Where b
     may be 1 or less the naive mechanism answers with epsilon_2. Source: 'Privately bounding local sensitivity', Theorem
@@ -236,7 +236,7 @@ class BoundedRatio(Reference):
 
     @property
     def adjacency(self) -> Adjacency:
-        """Add or remove one person."""
+        """Add or remove one record."""
         return AddRemove()
 
     @property
@@ -251,7 +251,7 @@ class BoundedRatio(Reference):
 
     @property
     def margin(self) -> int:
-        """Persons between a noisy count and its bounds.
+        """Records between a noisy count and its bounds.
 
         A count leaves them where |noise| >= margin + 1, with probability 2 e^(-rate (margin + 1)) / (1 + e^-rate);
         twice that, for two counts, must not exceed delta.
@@ -259,17 +259,17 @@ class BoundedRatio(Reference):
         tails = 4.0 / (self.delta * (1.0 + math.exp(-self.rate)))
         return max(0, math.ceil(math.log(tails) / self.rate) - 1)
 
-    def bound(self, noisy_ones: Floats, noisy_persons: Floats) -> Floats:
+    def bound(self, noisy_ones: Floats, noisy_records: Floats) -> Floats:
         """Upper bound on the local sensitivity from noisy counts, shape (n,); NaN where b may be 1 or less."""
         a_low, a_high = np.maximum(noisy_ones - self.margin, 0.0), noisy_ones + self.margin
-        b_low, b_high = noisy_persons - self.margin, noisy_persons + self.margin
+        b_low, b_high = noisy_records - self.margin, noisy_records + self.margin
         with np.errstate(divide="ignore", invalid="ignore"):
             greatest = np.maximum(greatest_gap(a_low, a_low, b_low, b_high), a_high / pairs(b_low))
         return np.where(b_low > 1.0, greatest, np.nan)
 
     def __call__(self, dataset: Dataset) -> BoundedRatioLaw:
         """Prepare the output law on one dataset; the share of an empty dataset counts as 0."""
-        return BoundedRatioLaw(*ones_and_persons(dataset), self)
+        return BoundedRatioLaw(*ones_and_records(dataset), self)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """The first who says 1, among so many that the bound comes close to the local sensitivity."""
@@ -284,18 +284,18 @@ class BoundedRatioLaw:
     """
 
     ones: int
-    persons: int
+    records: int
     mechanism: BoundedRatio = field(repr=False)
 
     @property
     def centre(self) -> float:
         """The true share."""
-        return self.ones / self.persons if self.persons else 0.0
+        return self.ones / self.records if self.records else 0.0
 
     @cached_property
     def naive(self) -> RatioLaw:
         """Law of the way out."""
-        return RatioLaw(float(self.ones), float(self.persons), 2.0 / self.mechanism.epsilon_release)
+        return RatioLaw(float(self.ones), float(self.records), 2.0 / self.mechanism.epsilon_release)
 
     @cached_property
     def refusal_and_answer(self) -> tuple[float, ScaleMixture]:
@@ -304,15 +304,15 @@ class BoundedRatioLaw:
         reach = math.ceil(scale * math.log(2e15))
         noise = np.arange(-reach, reach + 1)
         chances = np.exp(DiscreteLaplaceLaw(0, scale).log_density(noise))
-        scales = self._scales(self.ones + noise[:, None].astype(float), self.persons + noise.astype(float)).ravel()
+        scales = self._scales(self.ones + noise[:, None].astype(float), self.records + noise.astype(float)).ravel()
         weights = np.outer(chances, chances).ravel()
         out = np.isnan(scales)
         with np.errstate(divide="ignore"):
             log_out = float(np.log(weights[out].sum()))
         return log_out, ScaleMixture.merged(self.centre, weights[~out], scales[~out])
 
-    def _scales(self, noisy_ones: Floats, noisy_persons: Floats) -> Floats:
-        return np.asarray(self.mechanism.bound(noisy_ones, noisy_persons) / self.mechanism.epsilon_release)
+    def _scales(self, noisy_ones: Floats, noisy_records: Floats) -> Floats:
+        return np.asarray(self.mechanism.bound(noisy_ones, noisy_records) / self.mechanism.epsilon_release)
 
     @property
     def knots(self) -> tuple[float, ...]:
@@ -326,9 +326,9 @@ class BoundedRatioLaw:
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw ``size`` outputs, shape (size,), by running the algorithm."""
-        counts = (DiscreteLaplaceLaw(n, 1.0 / self.mechanism.rate).sample(size, rng) for n in (self.ones, self.persons))
-        noisy_ones, noisy_persons = (count.astype(float) for count in counts)
-        scales = self._scales(noisy_ones, noisy_persons)
+        counts = (DiscreteLaplaceLaw(n, 1.0 / self.mechanism.rate).sample(size, rng) for n in (self.ones, self.records))
+        noisy_ones, noisy_records = (count.astype(float) for count in counts)
+        scales = self._scales(noisy_ones, noisy_records)
         released = self.centre + np.nan_to_num(scales) * rng.laplace(size=size)
         return np.where(np.isnan(scales), self.naive.sample(size, rng), released)
 

@@ -1,7 +1,7 @@
 """Laws of private ratios: a quotient of Laplace variates in closed form, and mixtures of Laplace laws of many scales.
 
-Counts and scales enter, laws leave that answer what `epsaudit.exact` asks. It is a room of its own because the algebra
-has nothing to do with privacy.
+From counts and scales it makes laws that answer what `epsaudit.exact` asks. It is a module of its own because the
+algebra has nothing to do with privacy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The reference mechanisms and their broken twins as `epsaudit list` shows them, one entry a mechanism and claim.
+"""The reference mechanisms and their incorrect variants as `epsaudit list` shows them, one entry a mechanism and claim.
 
 Parameters are chosen so that each claim is nearly attained, or clearly broken, in events that 10^6 runs see often.
 """
@@ -120,7 +120,7 @@ def _sound() -> list[Entry]:
 
 def _broken() -> list[Entry]:
     grid = Maximum(tuple(range(4)))
-    twins: list[tuple[str, Reference, str, str]] = [
+    variants: list[tuple[str, Reference, str, str]] = [
         ("laplace-half-noise", LaplaceHalfNoise(1.0), "Dwork et al. 2006, misapplied", "half the scale"),
         (
             "discrete-laplace-half-noise",
@@ -197,7 +197,7 @@ def _broken() -> list[Entry]:
     ]
     return [
         Entry(f"broken/{name}", mechanism, mechanism.claim, expected="violated", source=source, reason=reason)
-        for name, mechanism, source, reason in twins
+        for name, mechanism, source, reason in variants
     ]
 
 

@@ -1,6 +1,6 @@
-"""Randomised response: every person answers truthfully with some probability, and otherwise lies at random.
+"""Randomised response: every user answers truthfully with some probability, and otherwise at random.
 
-One person's answer enters, a noisy one leaves; the mechanisms attain their claims in every event.
+One user's answer is released as a noisy one; the mechanisms attain their claims in every event.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ResponseLaw:
 
 @dataclass(frozen=True)
 class RandomisedResponse(Reference):
-    """k-ary randomised response on one person's answer: epsilon-DP (Warner 1965; Kairouz, Bonawitz and Ramage 2016).
+    """k-ary randomised response on one user's answer: epsilon-DP (Warner 1965; Kairouz, Bonawitz and Ramage 2016).
 
     Truthful with probability e^epsilon / (e^epsilon + k - 1). For k = 2 it attains the tight Renyi and zCDP bounds of
     pure DP (differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorems 4 and 5).
@@ -68,12 +68,12 @@ class RandomisedResponse(Reference):
     epsilon : float
         Privacy loss in nats, above 0.
     answers : int
-        Number k of possible answers, at least 2. A dataset is one person's answer: (0,), ..., or (k - 1,).
+        Number k of possible answers, at least 2. A dataset is one user's answer: (0,), ..., or (k - 1,).
 
     Raises
     ------
     AuditError
-        If a parameter is out of range, or if a dataset is not one person's answer.
+        If a parameter is out of range, or if a dataset is not one user's answer.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class RandomisedResponse(Reference):
 
     @property
     def adjacency(self) -> Adjacency:
-        """Substitution: the person may have given any other answer."""
+        """Substitution: the user may have given any other answer."""
         return Substitution()
 
     @property
@@ -106,7 +106,7 @@ class RandomisedResponse(Reference):
         return 1.0 / (1.0 + (self.answers - 1) * math.exp(-self.epsilon))
 
     def __call__(self, dataset: tuple[int, ...]) -> ResponseLaw:
-        """Prepare the law of the person's noisy answer."""
+        """Prepare the law of the user's noisy answer."""
         if len(dataset) != 1 or dataset[0] not in range(self.answers):
             raise AuditError(f"The dataset is {dataset!r}; it must be one answer from 0 to {self.answers - 1}.")
         return ResponseLaw(int(dataset[0]), self.answers, self.truth)

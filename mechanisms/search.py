@@ -1,7 +1,7 @@
 """Binary search on noisy losses, as an output distribution: run for a million lanes at once, and known exactly.
 
-A prepared loss, a threshold and a noise law enter; outputs leave. Y is addressed by 64-bit index and never listed
-unless it is small, so this is a room of its own: nothing else here counts in unsigned integers.
+From a prepared loss, a threshold and a noise law it draws outputs. Y is addressed by 64-bit index and never listed
+unless it is small; only this module counts in unsigned integers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class SearchLaw:
     candidates : int
         Between 1 and |Y|.
     tau : float
-        Threshold, in persons.
+        Threshold, in records.
     noise : LaplaceLaw or NormalLaw
         Added to each loss, independently, centred at 0.
 

@@ -1,7 +1,7 @@
 """Private selection: choose a candidate of high utility, by the exponential mechanism or by permute-and-flip.
 
-Utilities with a known sensitivity enter, one candidate leaves. Where utilities only ever move in one direction
-between neighbours the exponential mechanism may be twice as sharp: a mechanism of its own.
+From a vector of utilities with a known sensitivity they release one candidate. Where utilities only ever move in one
+direction between neighbours the exponential mechanism may be twice as sharp: a mechanism of its own.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class ExponentialMechanism(_Selection):
 class MonotoneExponentialMechanism(ExponentialMechanism):
     """Choose with probability proportional to exp(epsilon u / sensitivity), where neighbours' utilities are ordered.
 
-    If adding a person moves every utility in the same direction by at most the sensitivity, a weight and the sum of all
+    If adding a record moves every utility in the same direction by at most the sensitivity, a weight and the sum of all
     weights each change by a factor between 1 and e^epsilon, in the same direction: their ratio changes by no more.
     epsilon-DP, and epsilon^2/8-zCDP, because the weights alone decide the range of the log ratio (same sources as the
     exponential mechanism).
@@ -179,7 +179,7 @@ class MonotoneExponentialMechanism(ExponentialMechanism):
     epsilon : float
         Privacy loss in nats, above 0.
     utilities : Utilities
-        By default the votes for each of two candidates, one person joining or leaving.
+        By default the votes for each of two candidates, one record added or removed.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Shuffled randomised response: how many users gave each answer, and nothing of who gave which.
+"""Shuffled randomised response: how many users gave each answer, without who gave which.
 
-The users' answers enter, a noisy histogram leaves. The law of the histogram is known for up to millions of users; two
-neighbouring inputs differ in a single user, whose answer hides among those that the others gave by chance.
+The users' answers are released as a noisy histogram. Its law is known for up to millions of users; two neighbouring
+inputs differ in a single user, whose answer is masked by those that the others gave by chance.
 """
 
 from __future__ import annotations

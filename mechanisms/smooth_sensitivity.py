@@ -1,7 +1,7 @@
 """The median with noise scaled to its smooth sensitivity: Cauchy noise for pure, Laplace noise for approximate DP.
 
-Records in an interval enter, a noisy median leaves. Smooth sensitivity is the least bound on the local sensitivity
-whose logarithm moves by at most beta between neighbours, so that the noise cannot tell what it was scaled to.
+From records in an interval it releases a noisy median. Smooth sensitivity is the least bound on the local sensitivity
+whose logarithm moves by at most beta between neighbours, so that the scale of the noise reveals little.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The sparse vector technique: say of many queries, one after the other, which lie above a noisy threshold.
 
-A vector of query answers enters, a matrix of answers leaves: 1 for above, 0 for below, -1 once the mechanism has halted
-(numerical variants: the value, -inf for below, NaN). Laws are integrals over the threshold's noise, by quadrature.
+A vector of query answers is released as a vector: 1 for above, 0 for below, -1 once the mechanism has halted (numerical
+variants: the value, -inf for below, NaN). Laws are integrals over the threshold's noise, by quadrature.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def outcomes(queries: int, count: int | None) -> tuple[tuple[int, ...], ...]:
 
 
 class _SparseVector(Reference):
-    """What the family shares; every query has sensitivity 1, and one person may change all of them."""
+    """What the family shares; every query has sensitivity 1, and one record may change all of them."""
 
     epsilon: float
     count: int

@@ -1,7 +1,7 @@
 """Propose-test-release: answer with little noise where the dataset is far from any that is sensitive, else refuse.
 
-A query that can say how far it is from instability enters; an answer leaves, or None. The median says so in
-O(n log n), the mode in O(n); with a proposed bound of 0 the answer needs no noise at all.
+For a query with a known distance to instability the output is an answer, or None. The median's distance takes O(n log
+n), the mode's O(n); with a proposed bound of 0 the answer needs no noise at all.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 
 
 class StableQuery(ABC):
-    """A query f that knows how far a dataset is from those on which one person matters much."""
+    """A query f that knows how far a dataset is from those on which one record matters much."""
 
     @property
     @abstractmethod
@@ -44,7 +44,7 @@ class StableQuery(ABC):
         """Fewest changes from the dataset to one of local sensitivity above ``bound``; infinite where there is none.
 
         0 for a dataset whose own local sensitivity is above ``bound``; neighbours differ by at most 1. For answers
-        that are not numbers local sensitivity is infinite where one person can change the answer, else 0.
+        that are not numbers local sensitivity is infinite where one record can change the answer, else 0.
         """
 
     @abstractmethod
@@ -134,7 +134,7 @@ class StableMedian(StableQuery):
 class StableMode(StableQuery):
     """The commonest record of any hashable kind; of equally common ones the first by ``repr``, 'nobody' for no records.
 
-    One person joining or leaving can change it only where the lead over the second is at most 1. A dataset with lead
+    One record joining or leaving can change it only where the lead over the second is at most 1. A dataset with lead
     g is therefore at least max(0, g - 1) changes from instability, and this is the distance that is reported.
 
     Examples
@@ -155,7 +155,7 @@ class StableMode(StableQuery):
         return min((record for record, count in counts.items() if count == most), key=repr, default="nobody")
 
     def gap(self, dataset: Dataset) -> int:
-        """Lead of the mode over the second commonest record, in persons."""
+        """Lead of the mode over the second commonest record, in records."""
         first, second = [*(count for _, count in Counter(dataset).most_common(2)), 0, 0][:2]
         return first - second
 
@@ -164,7 +164,7 @@ class StableMode(StableQuery):
         return max(0.0, self.gap(dataset) - 1.0)
 
     def pair_at(self, distance: int, bound: float) -> DatasetPair:
-        """See `StableQuery.pair_at`: a lead of ``distance`` + 1 from which one person is taken."""
+        """See `StableQuery.pair_at`: a lead of ``distance`` + 1 from which one record is taken."""
         x = ("a",) * (distance + 1)
         return DatasetPair(x, x[1:], f"leads of {distance + 1} and {distance}")
 

@@ -1,6 +1,6 @@
 """The noise-tolerant search as an output distribution: run for many lanes at once, and known exactly for a tiny Y.
 
-A prepared loss, a threshold and a noise law enter; outputs leave. Beliefs are constant between places compared at, so
+From a prepared loss, a threshold and a noise law it draws outputs. Beliefs are constant between compared indices, so
 that Y is never listed: a lane keeps one piece more with every round.
 """
 
@@ -39,19 +39,19 @@ class TolerantLaw:
     loss : callable
         ``loss(indices) -> losses``, both shape (m,), the indices of dtype uint64.
     tau : float
-        Threshold, in persons.
+        Threshold, in records.
     noise : NormalLaw
         Added to each loss, independently, centred at 0.
     rounds : int
         How many comparisons are made.
-    doubt : float
+    assumed_error : float
         Factor, before normalisation, of beliefs on the side that a comparison speaks against.
 
     Examples
     --------
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> query = Maximum(range(2**64))
-    >>> law = TolerantLaw(query, query.loss((5,) * 100), 50.0, NormalLaw(0.0, 1.0), rounds=400, doubt=0.3)
+    >>> law = TolerantLaw(query, query.loss((5,) * 100), 50.0, NormalLaw(0.0, 1.0), rounds=400, assumed_error=0.3)
     >>> law.sample(2, np.random.default_rng(0)).tolist()
     [5, 5]
     """
@@ -61,7 +61,7 @@ class TolerantLaw:
     tau: float
     noise: NormalLaw
     rounds: int
-    doubt: float
+    assumed_error: float
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
         """Draw ``size`` outputs, shape (size,)."""
@@ -82,7 +82,7 @@ class TolerantLaw:
             place = medians[step] - earlier.astype(np.uint64)  # wraps round where the median is the first output
             noisy = self.loss(np.minimum(place, last)) + self.noise.sample(lanes, rng)
             informative = place < last
-            beliefs.update(np.where(informative, place, 0), noisy <= self.tau, informative, self.doubt)
+            beliefs.update(np.where(informative, place, 0), noisy <= self.tau, informative, self.assumed_error)
         middle = (self.rounds - 1) // 2
         return np.asarray(np.partition(medians, middle, axis=0)[middle])
 
@@ -98,7 +98,7 @@ class ListedTolerantLaw(TolerantLaw):
     --------
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> query = Maximum((0, 1))
-    >>> law = ListedTolerantLaw(query, query.loss((1,)), 1.0, NormalLaw(0.0, 1.0), rounds=1, doubt=0.3)
+    >>> law = ListedTolerantLaw(query, query.loss((1,)), 1.0, NormalLaw(0.0, 1.0), rounds=1, assumed_error=0.3)
     >>> law.support, np.exp(law.log_probabilities).tolist()
     ((0, 1), [1.0, 0.0])
     """
@@ -154,7 +154,7 @@ class ListedTolerantLaw(TolerantLaw):
     def _beliefs(self, net: NDArray[np.int64]) -> Floats:
         """Belief up to each output, shape (states, size), after each place's 'left' less 'right' answers."""
         before = np.cumsum(np.pad(net, ((0, 0), (1, 0))), axis=1)
-        logs = 0.5 * math.log((1.0 - self.doubt) / self.doubt) * (before[:, -1:] - 2 * before)
+        logs = 0.5 * math.log((1.0 - self.assumed_error) / self.assumed_error) * (before[:, -1:] - 2 * before)
         beliefs = np.exp(logs - logs.max(axis=1, keepdims=True))
         cumulative = np.cumsum(beliefs, axis=1)
         return np.asarray(cumulative / cumulative[:, -1:])
@@ -209,10 +209,10 @@ class _Beliefs:
         ends = self.ends[rows, piece]
         return np.asarray(np.where(piece > 0, ends - self.ends[rows, piece - 1] - ONE, ends))
 
-    def update(self, places: Indices, left: Booleans, informative: Booleans, doubt: float) -> None:
+    def update(self, places: Indices, left: Booleans, informative: Booleans, assumed_error: float) -> None:
         """Multiply the beliefs up to each lane's place, and those above, by what the answer says of them."""
         upto = self._split(places) if self.splits else self.ends <= places[:, None]
-        factors = np.where(upto == left[:, None], 1.0 - doubt, doubt)
+        factors = np.where(upto == left[:, None], 1.0 - assumed_error, assumed_error)
         self.densities = self.densities * np.where(informative[:, None], factors, 1.0)
         masses = self.densities * self.lengths if self.splits else self.densities
         self.densities /= masses.sum(axis=1, keepdims=True)

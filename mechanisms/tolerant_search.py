@@ -1,7 +1,7 @@
 """Binary search that tolerates wrong comparisons, so that its noise need not cover all of them at once.
 
-A monotone query and a noise budget enter; an underestimate of its answer leaves, as from the other searches, without
-their factor sqrt(log log |Y|). The price is a constant: see `TolerantSearch`.
+For a monotone query and a noise budget the output is an underestimate of the answer, as from the other searches,
+without their factor sqrt(log log |Y|). The price is a constant: see `TolerantSearch`.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ class TolerantSearch(Reference):
     query : MonotoneQuery
         What is asked; |Y| up to 2^64.
     sigma : float
-        Standard deviation of the noise, in persons, above 0.
+        Standard deviation of the noise, in records, above 0.
     tau : float
-        Threshold on the noisy loss, in persons, at least 0.
+        Threshold on the noisy loss, in records, at least 0.
     rounds : int
         T, at least 1.
-    doubt : float
-        q, in (0, 1/2): how wrong a round is taken to be, above how wrong it is.
+    assumed_error : float
+        q, in (0, 1/2): probability of a wrong comparison that beliefs are updated with, above the true one.
 
     Raises
     ------
@@ -92,15 +92,15 @@ class TolerantSearch(Reference):
     sigma: float
     tau: float
     rounds: int
-    doubt: float
+    assumed_error: float
     name: ClassVar[str] = "tolerant search, Gaussian noise"
 
     def __post_init__(self) -> None:
         positive(self.sigma, "sigma")
         finite_at_least(self.tau, 0.0, "tau")
         whole_at_least(self.rounds, 1, "rounds")
-        if not 0.0 < self.doubt < 0.5:
-            raise AuditError(f"doubt is {self.doubt!r}; it must be strictly between 0 and 1/2.")
+        if not 0.0 < self.assumed_error < 0.5:
+            raise AuditError(f"assumed_error is {self.assumed_error!r}; it must be strictly between 0 and 1/2.")
 
     @classmethod
     def calibrated(cls, query: MonotoneQuery, rho: float, beta: float = 0.05, error: float = 0.1) -> TolerantSearch:
@@ -111,7 +111,7 @@ class TolerantSearch(Reference):
         """
         rounds = needed_rounds(math.log(query.size), beta, error)
         sigma = math.sqrt(rounds / (2.0 * positive(rho, "rho")))
-        return cls(query, sigma, -sigma * float(ndtri(error)), rounds, best_doubt(error))
+        return cls(query, sigma, -sigma * float(ndtri(error)), rounds, best_assumed_error(error))
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -135,21 +135,21 @@ class TolerantSearch(Reference):
         their histories do not merge into a number of states that could be enumerated.
         """
         law = ListedTolerantLaw if fits_a_list(self.query.size, self.rounds) else TolerantLaw
-        return law(self.query, self.query.loss(dataset), self.tau, self.noise, self.rounds, self.doubt)
+        return law(self.query, self.query.loss(dataset), self.tau, self.noise, self.rounds, self.assumed_error)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """Losses on both sides of tau, where a comparison tells most; far from attained, as one output sums up T."""
         return (crowds(self.query, math.floor(self.tau)),)
 
 
-def best_doubt(error: float) -> float:
+def best_assumed_error(error: float) -> float:
     """Return the q that needs the fewest rounds at a share p = ``error`` of wrong comparisons.
 
     It minimises A B of `TolerantSearch`: the zero of 2 (1 - 2 q) (p + q - 2 p q) = (1 - 2 p) q (1 - q) above p.
 
     Examples
     --------
-    >>> round(best_doubt(1e-12), 6), round(best_doubt(0.1), 3)
+    >>> round(best_assumed_error(1e-12), 6), round(best_assumed_error(0.1), 3)
     (0.333333, 0.384)
     """
     p = fraction(error, "error", open_below=True)
@@ -167,6 +167,6 @@ def needed_rounds(log_size: float, beta: float, error: float = 0.1) -> int:
     >>> needed_rounds(math.log(1024), 0.05), needed_rounds(math.log(2**64), 0.05)
     (210, 1001)
     """
-    p, q = error, best_doubt(error)
+    p, q = error, best_assumed_error(error)
     rate = math.log(8.0 * (q * (1.0 - q)) ** 2 / (p + q - 2.0 * p * q))
     return math.ceil(2.0 * (log_size - math.log(fraction(beta, "beta", open_below=True))) / rate)

@@ -1,6 +1,6 @@
 """Vectors of noisy answers: noisy histograms, running sums, many copies in parallel, and the greatest noisy answer.
 
-A vector of query answers (or one number) enters, a vector or number leaves; the laws are products or changes of
+A vector of query answers (or one number) is released as a vector or a number; the laws are products or changes of
 variables of Laplace laws.
 """
 
@@ -21,7 +21,7 @@ from epsaudit.mechanisms.noisy_max import NoisyMaxLaw, laplace_winner
 from epsaudit.mechanisms.selection import log_choice
 from epsaudit.neighbours import Adjacency, DatasetPair, MaxChange
 
-ONE_MORE = DatasetPair((0, 1, 1, 1, 1), (1, 1, 1, 1, 1), "one person more in the first of 5 groups")
+ONE_MORE = DatasetPair((0, 1, 1, 1, 1), (1, 1, 1, 1, 1), "one more record in the first of 5 groups")
 ONE_AHEAD = DatasetPair((1,) * 5, (0, 2, 2, 2, 2), "5 answers 1, against 0 and four answers 2")
 
 
@@ -153,7 +153,7 @@ class OneCount(Adjacency):
 
 @dataclass(frozen=True)
 class NoisyHistogram(_Vector):
-    """Laplace noise of scale 1 / epsilon on every count, one of which a person changes by one: epsilon-DP.
+    """Laplace noise of scale 1 / epsilon on every count, one of which a record changes by one: epsilon-DP.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class NoisyHistogram(_Vector):
 
     @property
     def adjacency(self) -> Adjacency:
-        """One person belongs to one group."""
+        """One record belongs to one group."""
         return OneCount()
 
     @property

@@ -1,7 +1,8 @@
-"""The harness's own privacy tests: sound mechanisms pass a check, and their broken twins show that checks can fail.
+"""The harness's own privacy tests: sound mechanisms pass, and incorrect variants show that the tests can fail.
 
-A right mechanism fails with probability 1e-6 at most. Every right mechanism has two kinds of twin: itself, promising a
-quarter of what it loses, which shows that its own audit can fail; and, where somebody could write it, a broken version.
+A right mechanism fails with probability 1e-6 at most. Every right mechanism has two incorrect variants: itself,
+claiming a quarter of its loss, which shows that its own audit can fail; and, where somebody could write it, a broken
+version.
 `pytest tests/test_registry_audits.py --privacy-runs=1000000 -n auto` is the nightly version, with more runs for each
 and every broken version but those in `TOO_NEAR`.
 """
@@ -18,7 +19,7 @@ BROKEN = [entry for entry in ENTRIES.values() if entry.expected == "violated"]
 BUDGET = 150_000
 """Runs in which what can be caught here is caught: about three times the median of the slowest."""
 
-SOON = {  # twins refuted within the budget, in a second or two each, beside the sound mechanism they were made from
+SOON = {  # variants refuted within the budget, in a second or two each, beside the sound mechanism they were made from
     "broken/laplace-half-noise": "laplace",
     "broken/discrete-laplace-half-noise": "discrete-laplace",
     "broken/gaussian-sensitivity": "gaussian",
@@ -72,13 +73,13 @@ def test_every_audit_can_fail(privacy_audit, request, entry):
 
 
 @pytest.mark.parametrize("entry", BROKEN, ids=lambda entry: entry.name)
-def test_broken_twins_must_fail(privacy_audit, request, entry):
+def test_broken_variants_must_fail(privacy_audit, request, entry):
     if entry.name in TOO_NEAR or (entry.name not in SOON and not thorough(request.config)):
         pytest.skip("takes more runs than this suite has; --privacy-runs=1000000 tries those that can be caught")
     runs = None if thorough(request.config) else BUDGET
     privacy_audit.must_fail(entry.mechanism, claim=entry.claim, pairs=entry.pairs, runs=runs)
 
 
-def test_every_twin_that_is_caught_soon_has_its_sound_mechanism():
+def test_every_variant_that_is_caught_soon_has_its_sound_mechanism():
     assert set(SOON) <= {entry.name for entry in BROKEN}
     assert set(SOON.values()) <= {entry.name for entry in SOUND}

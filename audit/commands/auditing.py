@@ -1,6 +1,6 @@
 """``epsaudit audit``: audit what is registered, one's own object, or a program in any language.
 
-Words from the command line enter; a table and files leave. Ctrl-C and SIGTERM keep what is finished.
+It parses the command line, prints a table and writes files. Ctrl-C and SIGTERM keep what is finished.
 """
 
 from __future__ import annotations
@@ -10,25 +10,29 @@ import contextlib
 import json
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from epsaudit import results, suite
+from epsaudit import results, stored, suite
 from epsaudit.auditor import LEAST_TRIALS
 from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.cluster import cluster
 from epsaudit.commands import AS_EXPECTED, INTERRUPTED, SURPRISED
 from epsaudit.errors import AuditError, confidence_of, finite_at_least, whole_at_least
 from epsaudit.external import command
+from epsaudit.extras import MissingExtraError, left_out, needs
 from epsaudit.libraries import library, matching
 from epsaudit.neighbours import DatasetPair
+from epsaudit.provenance import execution
 from epsaudit.registry import Entry, chosen
-from epsaudit.reporting import figure, page, progress, style, table
+from epsaudit.reporting import progress, table
 from epsaudit.results import AuditResult
 from epsaudit.sampling import entropy
 
@@ -102,6 +106,7 @@ def _audit(options: argparse.Namespace) -> int:
         _writable(options.out)
     entries, missing = _of_libraries(options) if options.library else (_entries(options), [])
 
+    started = time.perf_counter()
     done: list[AuditResult] = []
     status = AS_EXPECTED
     with contextlib.ExitStack() as stack:
@@ -131,6 +136,8 @@ def _audit(options: argparse.Namespace) -> int:
             status = INTERRUPTED
     if options.out is not None and done:
         _write(done, confidence, options.out)
+        if status == AS_EXPECTED and not (options.names or options.program or options.library):
+            _write_origin(options, done, seed, time.perf_counter() - started)
     if status == INTERRUPTED:
         print(f"epsaudit: interrupted; {_kept(options, done)}.", file=sys.stderr)
         return status
@@ -248,13 +255,33 @@ def _show(done: Sequence[AuditResult], confidence: float, seed: int) -> None:
 
 
 def _write(done: Sequence[AuditResult], confidence: float, out: Path) -> None:
+    """Write what needs no extra first, so that it is there whatever else is missing."""
     results.save(done, out / "audit.json")
     results.write_whole(out / "audit.csv", table.to_csv(done))
-    drawn = figure.certified_against_proven(done, confidence)
-    for kind in ("png", "pdf"):
-        results.write_whole(out / f"audit.{kind}", style.render(drawn, kind))
     results.write_whole(out / "audit.tex", table.to_latex(done, confidence))
+    try:
+        with needs("report"):
+            from epsaudit.reporting import figure, page, style
+    except MissingExtraError as error:
+        left_out("Figures and page are", error)
+        return
+    drawn = {"audit": figure.certified_against_proven(done, confidence)}
+    if set(figure.TELLING) <= {result.mechanism for result in done}:
+        drawn["front"] = figure.front(done, confidence)
+    for name, picture in drawn.items():
+        for kind in ("png", "pdf"):
+            results.write_whole(out / f"{name}.{kind}", style.render(picture, kind))
     results.write_whole(out / "audit.html", page.render(done, confidence, str(out / "audit.json")))
+
+
+def _write_origin(options: argparse.Namespace, done: Sequence[AuditResult], seed: int, seconds: float) -> None:
+    """Say beside the table of everything that is registered which code it depends on, and what it shows."""
+    modules = sorted({point.module for point in entry_points(group="epsaudit.registry")})
+    ran = {**execution(seconds), "seconds": round(seconds, 1)}
+    facts = {"seed": seed, **stored.provenance_of("epsaudit.suite", *modules), "execution": ran}
+    stored.write_provenance(options.out, facts)
+    question = "What does an audit certify of every registered mechanism, beside the claim and the exact value?"
+    stored.write_readme(options.out, question, table.caption(done, options.confidence), facts)
 
 
 def _writable(out: Path) -> None:

@@ -1,6 +1,6 @@
-"""``epsaudit experiment``: list the studies that packages register, run one of them or all.
+"""``epsaudit experiment``: list the studies that packages register, run one of them or all, say which are stale.
 
-Words from the command line enter; folders of data, figures and tables leave.
+It parses the command line and writes folders of data, figures and tables.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-from epsaudit.commands import AS_EXPECTED
+from epsaudit import stored
+from epsaudit.commands import AS_EXPECTED, SURPRISED
 from epsaudit.errors import AuditError
 from epsaudit.studies import Study, studies
 
 
 def add(commands: Any) -> None:
     """Add the subcommand to the parser's ``add_subparsers`` object."""
-    experiment = commands.add_parser("experiment", help="list or run the studies behind the published results")
+    experiment = commands.add_parser(
+        "experiment", help="list or run the studies behind the published results, or say which are stale"
+    )
     actions = experiment.add_subparsers(required=True, metavar="ACTION")
     listing = actions.add_parser("list", help="list the studies")
     listing.set_defaults(command=_list)
@@ -30,7 +33,11 @@ def add(commands: Any) -> None:
         type=Path,
         help="folder; each study writes to OUT/NAME (default: results, or results-quick with --quick)",
     )
+    running.add_argument("--allow-modified", action="store_true", help=stored.ALLOW_MODIFIED)
     running.set_defaults(command=_run)
+    standing = actions.add_parser("status", help="say which stored results are older than the code that they depend on")
+    standing.add_argument("folder", nargs="?", type=Path, default=Path("results"), help="default: results")
+    standing.set_defaults(command=_status)
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -47,9 +54,23 @@ def _run(options: argparse.Namespace) -> int:
     for study in chosen:
         started = time.perf_counter()
         print(f"{study.name}: {study.summary}", flush=True)
-        study.run(out / study.name, seed=options.seed, quick=options.quick)
+        study.run(out / study.name, seed=options.seed, quick=options.quick, allow_modified=options.allow_modified)
         print(f"{study.name}: {out / study.name}, {time.perf_counter() - started:.0f} seconds", flush=True)
     return AS_EXPECTED
+
+
+def _status(options: argparse.Namespace) -> int:
+    found = stored.status(options.folder)
+    if not found:
+        raise AuditError(f"{options.folder} has no stored results: no provenance.json, in it or one folder deeper.")
+    first = max(len(str(one.folder)) for one in found)
+    for one in found:
+        took = "   ? s" if one.seconds is None else f"{one.seconds:4.0f} s"
+        print(f"{one.folder!s:<{first}}  {one.commit:<18}  {took}  {one.why_stale or 'up to date'}")
+    stale = sum(bool(one.why_stale) for one in found)
+    known = sum(one.seconds or 0.0 for one in found)
+    print(f"{stale} of {len(found)} are stale; all took {known / 60:.0f} minutes, where the time is known.")
+    return SURPRISED if stale else AS_EXPECTED
 
 
 def _chosen(name: str) -> list[Study]:

@@ -1,6 +1,6 @@
 """``epsaudit report``: turn a result file into what a paper or a reader needs.
 
-A result file enters, runs no mechanism; tables, figures, a page and the methods paragraphs leave.
+It reads a result file, runs no mechanism, and writes tables, figures, a page and the methods paragraphs.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ import fnmatch
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from epsaudit import results
 from epsaudit.commands import AS_EXPECTED
 from epsaudit.errors import AuditError
 from epsaudit.exact import PrivacyProfile, knows_law
+from epsaudit.extras import needs
 from epsaudit.registry import registered
-from epsaudit.reporting import curves, figure, methods, page, style, table
+from epsaudit.reporting import methods, table
 from epsaudit.results import AuditResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FIGURES = ("bounds", "profile", "trade-off")
 TEXTS: dict[str, tuple[str, Callable[[Sequence[AuditResult], float], str]]] = {
@@ -66,15 +68,21 @@ def _report(options: argparse.Namespace) -> int:
         elif target is not None:
             results.write_whole(Path(target), write(chosen, family))
     if options.html is not None:
+        with needs("report"):
+            from epsaudit.reporting import page
         results.write_whole(options.html, page.render(chosen, family, str(options.file)))
     if options.figure is not None:
-        kind = options.figure.suffix.removeprefix(".").lower()
-        if kind not in style.FORMATS:
-            raise AuditError(
-                f"{options.figure} must end in one of {', '.join(f'.{known}' for known in style.FORMATS)}."
-            )
-        results.write_whole(options.figure, style.render(_draw(options.kind, chosen, family), kind))
+        _write_figure(options.figure, options.kind, chosen, family)
     return AS_EXPECTED
+
+
+def _write_figure(path: Path, kind: str, chosen: Sequence[AuditResult], family: float) -> None:
+    with needs("report"):
+        from epsaudit.reporting import style
+    ending = path.suffix.removeprefix(".").lower()
+    if ending not in style.FORMATS:
+        raise AuditError(f"{path} must end in one of {', '.join(f'.{known}' for known in style.FORMATS)}.")
+    results.write_whole(path, style.render(_draw(kind, chosen, family), ending))
 
 
 def matching(names: Sequence[str], patterns: Sequence[str] | None, file: Path) -> list[str]:
@@ -94,6 +102,8 @@ def matching(names: Sequence[str], patterns: Sequence[str] | None, file: Path) -
 
 
 def _draw(kind: str, chosen: Sequence[AuditResult], family: float) -> Figure:
+    from epsaudit.reporting import curves, figure
+
     if kind == "bounds":
         return figure.certified_against_proven(chosen, family)
     if len(chosen) != 1:

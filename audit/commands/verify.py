@@ -1,6 +1,6 @@
 """``epsaudit verify``: recompute stored bounds from their counts, or run the audits again from their seeds.
 
-A result file enters; one line a result and an exit status leave: 1 if anything is not as stored.
+It reads a result file, prints one line a result and sets the exit status: 1 if anything is not as stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Exact privacy of a pair of known output laws: the ground truth beside which certified bounds are set.
+"""Exact privacy of a pair of known output laws: the ground truth for certified bounds.
 
-Two distributions that know their laws enter; delta, epsilon, a divergence or a claim's least parameter leaves. Nothing
-here is random: finite laws are summed, densities on the line and mixtures integrated to 1e-9.
+From two distributions that know their laws it computes delta, epsilon, a divergence or a claim's least parameter.
+Nothing here is random: finite laws are summed, densities on the line and mixtures integrated to 1e-9.
 """
 
 from epsaudit.exact.laws import knows_law

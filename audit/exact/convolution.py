@@ -1,6 +1,6 @@
 """Independent parts run on the same data: their privacy losses add up, so the law of the loss is a convolution.
 
-The `LossPair` of each part enters, one of the whole leaves. Parts of finitely many losses are convolved as they are.
+It makes the `LossPair` of the whole from those of the parts. Parts of finitely many losses are convolved as they are.
 Densities are put on a grid twice, once rounded so that the pair is no harder to tell apart than in truth (connect the
 dots: Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022) and once so that it is no easier (outcomes merged): every
 value of the whole lies between the two, and `epsaudit.exact.profile` says so where they differ.
@@ -26,6 +26,7 @@ LEAST_DELTA = 1e-9
 MOST_CELLS = 1 << 21
 """Grid steps of the whole, at most."""
 _MOST_PRODUCTS = 1 << 23
+"""Products of atoms that are made exactly before a grid takes over: arrays of 64 MiB."""
 _TAIL = 1e-17  # where the grid ends for losses without bound
 _ON_GRID = 1e-9  # losses so close to the grid, in steps, are on it
 _FLAT = 1e-11  # panels of one loss

@@ -1,6 +1,6 @@
 """Renyi divergences of a pair of known laws, of any order from 1 (the relative entropy) up.
 
-A `LossPair` enters; D_order leaves, computed from integrands that are nowhere negative so that small divergences keep
+Each function computes D_order of a `LossPair` from integrands that are nowhere negative, so that small divergences keep
 their digits. All functions look in one direction, from the first law to the second.
 """
 

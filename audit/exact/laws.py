@@ -15,10 +15,11 @@ from epsaudit.errors import AuditError
 from epsaudit.exact.convolution import convolved
 from epsaudit.exact.losses import LossPair, NotKnownError, difference, merge_equal
 from epsaudit.exact.quadrature import Booleans, Floats, Integrands, Panels, initial_edges, log_sum, refine
-from epsaudit.mechanism import as_outputs
+from epsaudit.outputs import pack
 
 _SMALLEST = -720.0  # log-masses below this are dropped: exp underflows soon after
 _TOTAL_ERROR = 1e-9
+"""By how much the total of a law may miss 1: ten times what quadrature to 1e-10 leaves."""
 
 
 def knows_law(distribution: object) -> bool:
@@ -164,7 +165,7 @@ def _off_support(law: Any, outcomes: list[Hashable]) -> Floats:
     """Log-probabilities of outcomes that a law does not list: a countable law may leave out a negligible part."""
     if _has_density(law) or not outcomes or not callable(getattr(law, "log_density", None)):
         return np.full(len(outcomes), -np.inf)
-    return _log_density(law, as_outputs(outcomes))
+    return _log_density(law, pack(outcomes))
 
 
 def _panels(

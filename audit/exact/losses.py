@@ -1,7 +1,7 @@
-"""The privacy loss of a pair of known laws: its atoms and its panels, sorted out once and then only summed.
+"""The privacy loss of a pair of known laws: its atoms and its panels, computed once and then only summed.
 
-Two laws enter; a `LossPair` leaves, on which every event {log-likelihood ratio >= t} is a sum over atoms and smooth
-panels on which the ratio is monotone. Profiles and divergences are written on it and never see a law.
+It makes a `LossPair` from two laws, on which every event {log-likelihood ratio >= t} is a sum over atoms and smooth
+panels on which the ratio is monotone. Profiles and divergences are computed from it and never see a law.
 """
 
 from __future__ import annotations

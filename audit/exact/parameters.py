@@ -1,7 +1,7 @@
 """The least parameter of a claim that a pair of known laws allows: the ground truth that certificates must not exceed.
 
-A claim's family and two laws enter, one number leaves. A family knows binary events only (`Claim.least`); what the
-whole law adds, a Renyi divergence or the supremum over all events, is computed here.
+It takes a claim's family and two laws and returns one number. A family knows binary events only (`Claim.least`); what
+the whole law adds, a Renyi divergence or the supremum over all events, is computed here.
 """
 
 from __future__ import annotations

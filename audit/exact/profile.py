@@ -1,6 +1,6 @@
 """The exact privacy profile of two known laws: delta(epsilon), its inverse, and the likelihood-ratio events behind it.
 
-Two laws enter, numbers leave: exact for finite laws, within 1e-9 by quadrature where there is a density on the line.
+Numbers are exact for finite laws, within 1e-9 by quadrature where there is a density on the line.
 """
 
 from __future__ import annotations

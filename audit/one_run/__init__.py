@@ -1,6 +1,6 @@
 """One-run audits: many canaries, one training run, and guesses about which of them were in.
 
-Coins and scores of a single run enter, a certified lower bound leaves; the theorems are in `binomial` and `tradeoff`.
+From the coins and scores of a single run it certifies a lower bound; the theorems are in `binomial` and `tradeoff`.
 """
 
 from epsaudit.one_run.guesses import Bonferroni, Fixed, GuessRule, Planned, SeparateHalf, Threshold

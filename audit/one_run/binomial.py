@@ -1,6 +1,7 @@
 """How often guesses about many canaries of one run can be right under (epsilon, delta)-DP, and the bounds that follow.
 
-Numbers of canaries, guesses and correct guesses enter; a p-value, or the epsilon or delta that it rejects, leaves.
+From the numbers of canaries, guesses and correct guesses it computes a p-value, or the epsilon or delta that it
+rejects.
 
 Each of m canaries is in the dataset by a fair coin of its own, and the output decides r guesses, v of which are right.
 Let q = 1 / (1 + e^-epsilon), W ~ Binomial(r, q), b_k = P[W = k] and beta = P[W >= v].

@@ -1,6 +1,6 @@
-"""What guesses about the canaries of one run came to, and the bound that follows by either method.
+"""Counts of guesses about the canaries of one run, and the bound that follows by either method.
 
-Scores and the coins enter once; counts leave, and every bound is computed from counts alone.
+Scores and coins are counted once, and every bound is computed from counts alone.
 """
 
 from __future__ import annotations

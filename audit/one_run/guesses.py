@@ -1,7 +1,8 @@
-"""Which canaries are guessed in and which out: rules that decide how many to guess without looking at the answers.
+"""Guessing rules: which canaries are guessed in and which out, and how many, decided without looking at the coins.
 
-Scores of one run enter, guesses and counts leave. A rule is fixed before the run; what it may look at decides what it
-costs: nothing for a number fixed beforehand, half of the canaries, or a share of the error for each of several numbers.
+From the scores of one run a rule makes guesses, and with the coins counts. A rule is fixed before the run; what it may
+look at decides its cost: nothing for a number fixed beforehand, half of the canaries, or a share of the error for each
+of several numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How many canaries to guess, decided from the claim and the number of canaries alone.
 
-A claim enters, numbers leave. The model, a mechanism that attains the claim with Gaussian scores, decides how tight the
-bound will be; it has no part in its validity.
+It is computed for a model, a mechanism that attains the claim with Gaussian scores, which decides how tight the bound
+will be and has no part in its validity.
 """
 
 from __future__ import annotations

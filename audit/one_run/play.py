@@ -1,6 +1,6 @@
-"""The game of a one-run audit: flip a coin for every canary, run once, score, guess, and count.
+"""The one-run audit: flip a coin for every canary, run once, score, guess, and count.
 
-A mechanism that takes canaries enters, or the coins and scores of a run that somebody else made; a result leaves.
+It takes a mechanism with canaries, or the coins and scores of a run made elsewhere, and returns a result.
 """
 
 from __future__ import annotations

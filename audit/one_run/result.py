@@ -1,6 +1,6 @@
-"""What a one-run audit found: an immutable record of guesses and right ones, its bound, and JSON in and out.
+"""The result of a one-run audit: an immutable record of guesses and correct ones, its bound, and JSON in and out.
 
-Counts enter, sentences and files leave; the bound is recomputed from the counts whenever it is asked for.
+It holds the counts; the bound is recomputed from them whenever it is asked for.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from epsaudit.errors import AuditError
 from epsaudit.one_run import binomial, tradeoff
 from epsaudit.one_run.counts import LEAK_SHARE, METHODS, GuessCounts, Method, bound, check_method, delta_of, shown
 from epsaudit.one_run.guesses import GuessRule, rule_from_json
+from epsaudit.reporting import notebook
 from epsaudit.reporting.numbers import lower, percent
 from epsaudit.results import SCHEMA, read, write_whole
 
@@ -196,6 +197,10 @@ class OneRunResult:
             f"  seed       {self.seed}" + self._of_what(),
         ]
         return "\n".join(lines + ([f"  note       {self.limits}"] if self.limits else []))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the same as ``print``, as a table."""
+        return notebook.render(str(self), self.verdict)
 
     def _of_what(self) -> str:
         if self.given:

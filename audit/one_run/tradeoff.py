@@ -1,8 +1,8 @@
 """How often guesses about many canaries of one run can be right under a trade-off curve, and the bounds that follow.
 
-Numbers of canaries, guesses and correct guesses enter; the claim's parameters that they reject leave. The recursion is
-that of Mahloujifar, Melis and Chaudhuri (2025), 'Auditing f-Differential Privacy in One Run', Algorithm 3; the proof
-below is ours and says what it needs.
+From the numbers of canaries, guesses and correct guesses it computes the claim's parameters that they reject. The
+recursion is that of Mahloujifar, Melis and Chaudhuri (2025), 'Auditing f-Differential Privacy in One Run', Algorithm 3;
+the proof below is ours and says what it needs.
 
 **Setting.** Canary i is in by a fair coin S_i of its own. The output Y decides exactly c guesses T_i (in or out) about
 m canaries; c does not depend on Y. W guesses are right. With the trade-off function f of the claim let B(p) = 1 -

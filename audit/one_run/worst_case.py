@@ -1,7 +1,7 @@
-"""The worst mechanism for a set of guesses, by linear programming: what the bounds of this package are tested against.
+"""The worst mechanism for a set of guesses, by linear programming: the reference for the bounds of this package.
 
-A claim, given by points of its privacy profile, and the counts that a test rejects enter; the greatest probability of
-a rejection over all mechanisms that respect the claim leaves. Exact, but for hundreds of guesses at most.
+From a claim, given by points of its privacy profile, and the counts that a test rejects it computes the greatest
+probability of a rejection over all mechanisms that satisfy the claim. Exact, but for hundreds of guesses at most.
 
 **Why a small program is enough.** Flipping the coins and the guesses of some canaries together, or renumbering
 canaries, turns a mechanism that respects the claim into another one with the same probability of so many right

@@ -1,1 +1,4 @@
-"""Results made readable: terminal table, CSV, figures, progress. Results enter, text and files leave."""
+"""Reports: terminal table, CSV, figures, page and progress.
+
+They are made from results as text and files.
+"""

@@ -1,4 +1,4 @@
-"""Tables for papers: rows and columns enter; LaTeX (booktabs), Markdown or CSV text leaves.
+"""Tables for papers: rows and columns written as LaTeX (booktabs), Markdown or CSV.
 
 A column knows what its numbers are, so that a certified lower bound is never rounded up and an upper one never down.
 """

@@ -1,6 +1,6 @@
-"""How often bounds were wrong, beside how often they may be: the figure of every study of validity.
+"""Coverage figure: how often bounds were wrong, beside how often they may be, for every study of validity.
 
-Counts of wrong bounds enter, a figure leaves.
+It is drawn from counts of wrong bounds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Privacy profile and trade-off curve of one result: what the claim allows, and what its counts exclude.
 
-A result enters, and the exact profile of its pair where the laws are known; a figure leaves. The excluded region rests
-on the counts and the confidence alone: everything beyond the one corner that `Certificate.corner` shows.
+The figure is drawn from a result, with the exact profile of its pair where the laws are known. The excluded region
+rests on the counts and the confidence alone: everything beyond the one corner that `Certificate.corner` shows.
 """
 
 from __future__ import annotations

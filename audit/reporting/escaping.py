@@ -1,7 +1,7 @@
-"""Text from a stranger's file made harmless in the three formats of tables; a page of HTML escapes by its template.
+"""Escaping of untrusted text in the three formats of tables; the HTML page escapes by its template.
 
-Any string enters; a cell of LaTeX, Markdown or CSV leaves. What could order letters anew or hide them is written as
-its code point.
+Any string becomes a safe cell of LaTeX, Markdown or CSV. What could reorder letters or hide them is written as its code
+point.
 """
 
 from __future__ import annotations

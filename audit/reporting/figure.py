@@ -1,79 +1,207 @@
-"""The main figure: certified bounds against proven ones, with the exact value of each pair.
+"""Certified bounds against proven ones, with the exact value of each pair: all results, and a front page's.
 
-Results enter, a figure leaves; `epsaudit.reporting.style.render` makes files of it, equal for equal results.
+It is drawn from results; `epsaudit.reporting.style.render` writes it, as equal files for equal results.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
-from epsaudit.reporting.numbers import count, percent
+from epsaudit.claims import ApproxDP
+from epsaudit.reporting.numbers import SYMBOLS, count, lower, percent, plain
 from epsaudit.reporting.style import BLUE, ONE_COLUMN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.results import AuditResult
 
 STYLE = {"consistent": (BLUE, "o"), "violated": (VERMILION, "s")}
 ROWS = 54
-"""Most results in a panel."""
+"""Most results that are drawn side by side; more stand in two columns, violated ones below the others."""
+FRONT = 5.0
+"""Width in inches of the front page's picture: 800 pixels, as wide as a README shows it."""
+TELLING = {
+    "laplace": "the textbook's mechanism: claim, exact value and bound agree to 1 %",
+    "gaussian-gdp": "a claim about a whole trade-off curve, in its own parameter",
+    "rappor": "no exact value is known: the bound alone says what is surely lost",
+    "sparse-vector-1": "outputs that are lists of symbols, of varying length",
+    "shuffled-response": "a claim from a numeric bound that is not attained",
+    "anes96/median-age-inverse-sensitivity": "a real survey's most influential person loses half of the claim",
+    "broken/laplace-half-noise": "the plainest bug: half the noise, twice the loss",
+    "broken/gaussian-classical": "a formula used outside its range, a quarter too little noise",
+    "broken/binary-search-published": "a published algorithm that makes one comparison more than was counted",
+    "broken/ratio-bounded-published": "published code with two bounds exchanged",
+    "broken/sparse-vector-5": "a sparse vector without noise on its queries: no finite epsilon",
+    "broken/laplace-in-doubles": "right on paper, and told apart by the last bits of floating point",
+}
+"""Rows of the front page's picture and why: what agrees, what cannot, and mistakes from small to boundless."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A result as shares of its claim; in delta where the claim's epsilon is 0."""
+
+    bound: float
+    exact: float | None
+    in_delta: bool = False
+
+
+Rows = Sequence[tuple[AuditResult, Shares]]
+
+
+def shares(result: AuditResult) -> Shares | None:
+    """Divide a result by its claim; None where the claim is 0 altogether.
+
+    Examples
+    --------
+    >>> from epsaudit import DatasetPair, audit, vectorized
+    >>> tell = vectorized(lambda data, size, rng: data + 0 * rng.random(size), claim=ApproxDP(0.0, 0.5),
+    ...                   pairs=[DatasetPair(0, 1)])
+    >>> round(shares(audit(tell, trials=5000, seed=1)).bound, 1)
+    2.0
+    """
+    if result.proven > 0.0:
+        return Shares(
+            result.lower_bound / result.proven, None if result.exact is None else result.exact / result.proven
+        )
+    if isinstance(result.claim, ApproxDP) and result.claim.delta > 0.0:
+        return Shares(result.delta_lower / result.claim.delta, None, in_delta=True)
+    return None
 
 
 @styled()
 def certified_against_proven(results: Sequence[AuditResult], family_confidence: float) -> Figure:
     """Draw every result as a share of its claim: the certified bound, the one-sided interval, the exact value.
 
-    Consistent results stand in panels on a linear axis that ends just above 1, violated ones in a panel of their own
-    on a logarithmic axis. Claims whose parameter is 0 have no share and are left out. One panel is as wide as a
-    column of a paper, two as its text, more as a screen.
+    Consistent results stand in panels on a linear axis that ends just above 1, violated ones in panels of their own
+    on a logarithmic axis. A claim whose epsilon is 0 is drawn in delta; one that is 0 altogether has no share, and
+    the legend says how many. An arrow stands for an exact value beyond the axis, such as infinity. One panel is as wide
+    as a column of a paper, two as its text.
     """
-    shown = [result for result in results if result.proven > 0.0]
-    consistent = [result for result in shown if not result.violates_claim]
-    violated = [result for result in shown if result.violates_claim]
-    panels = [consistent[start : start + ROWS] for start in range(0, len(consistent), ROWS)] + [violated] * bool(
-        violated
-    )
-    tallest = max((len(panel) for panel in panels), default=1)
-    short = max((len(result.mechanism) for result in shown), default=0) <= 24
-    width = ONE_COLUMN if len(panels) == 1 and short else max(len(panels) / 2, 1.0) * TWO_COLUMNS
-    figure = blank(width, 1.3 + 0.145 * tallest)
-    for axes, panel in zip(figure.subplots(1, max(len(panels), 1), squeeze=False)[0], panels, strict=False):
-        _draw(axes, panel, tallest)
-    runs = " or ".join(sorted({count(result.trials) for result in shown}))
+    known = [(result, shares(result)) for result in results]
+    shown = [(result, share) for result, share in known if share is not None]
+    groups = [[row for row in shown if row[0].violates_claim == violated] for violated in (False, True)]
+    rows = _arranged([group for group in groups if group])
+    short = max((len(_name(*row)) for row in shown), default=0) <= 24
+    width = ONE_COLUMN if len(rows[0]) == 1 and short else TWO_COLUMNS
+    tallest = [max(map(len, panels)) for panels in rows]
+    figure = blank(width, 0.85 + 0.145 * sum(tallest) + 0.45 * len(rows))
+    grid = figure.subplots(len(rows), len(rows[0]), squeeze=False, height_ratios=[most + 3 for most in tallest])
+    for row, panels, most in zip(grid, rows, tallest, strict=True):
+        for axes, panel in zip(row, panels, strict=True):
+            _draw(axes, panel, most, list(itertools.chain(*panels)) if len(rows) > 1 else panel)
+    runs = " or ".join(sorted({count(result.trials) for result, _ in shown}))
     about = f"Certified lower bounds on privacy loss, {runs} runs each"
     together = f"all hold together at {percent(family_confidence)} confidence"
     figure.suptitle(f"{about};{chr(10) if width == ONE_COLUMN else ' '}{together}", fontsize=8)
-    for verdict in dict.fromkeys(result.verdict for result in shown):
-        colour, marker = STYLE[verdict]
-        figure.axes[0].plot([], [], marker=marker, color=colour, linestyle="-", label=f"certified, {verdict}")
-    figure.axes[0].plot([], [], marker="|", color="black", linestyle="none", markersize=8, label="exact for the pair")
-    figure.axes[0].plot([], [], color="black", linewidth=0.8, linestyle="--", label="proven")
-    legend_below(figure, 2 if width == ONE_COLUMN else 4)
+    _legend(figure.axes[0], shown, len(known) - len(shown))
+    legend_below(figure, 2 if width == ONE_COLUMN else 3)
     return figure
 
 
-def _draw(axes: Axes, panel: Sequence[AuditResult], tallest: int) -> None:
-    """Draw one panel: a marker at each certified bound, a line for the interval above it, a tick at the exact value."""
-    shares = [result.lower_bound / result.proven for result in panel]
-    exacts = [None if result.exact is None else result.exact / result.proven for result in panel]
-    if panel[0].violates_claim:
-        left, right = 0.8, 1.5 * max([2.0, *shares])
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.xaxis.set_major_formatter(lambda share, _: f"{share:g}")
-        axes.xaxis.set_minor_formatter(NullFormatter())
+def _arranged(groups: list[Rows]) -> list[list[Rows]]:
+    """Rows of panels: the groups side by side where they are short, else each in two halves, one below another."""
+    if sum(map(len, groups)) <= ROWS:
+        return [groups or [[]]]
+    halves = [(len(group) + 1) // 2 for group in groups]
+    return [[group[:half], group[half:]] for group, half in zip(groups, halves, strict=True)]
+
+
+def _name(result: AuditResult, share: Shares) -> str:
+    return result.mechanism + " (in δ)" * share.in_delta
+
+
+def _legend(axes: Axes, shown: Rows, left_out: int) -> None:
+    for verdict in dict.fromkeys(result.verdict for result, _ in shown):
+        colour, marker = STYLE[verdict]
+        axes.plot([], [], marker=marker, color=colour, linestyle="-", label=f"certified, {verdict}")
+    axes.plot([], [], marker="|", color="black", linestyle="none", markersize=8, label="exact for the pair")
+    if any(share.exact is not None and math.isinf(share.exact) for _, share in shown):
+        axes.plot([], [], marker=">", color="black", linestyle="none", label="exact: infinite")
+    axes.plot([], [], color="black", linewidth=0.8, linestyle="--", label="proven")
+    if left_out:
+        axes.plot([], [], linestyle="none", label=f"not drawn: {left_out} whose claim is 0")
+
+
+def _draw(axes: Axes, panel: Rows, tallest: int, beside: Rows) -> None:
+    """Draw a panel on the axis of those beside it: bounds as markers, intervals as lines, exact values as ticks."""
+    greatest = max((share.bound for _, share in beside), default=0.0)
+    if panel and panel[0][0].violates_claim:
+        left, right = 0.8, 1.5 * max(2.0, greatest)
+        _logarithmic(axes)
     else:
-        left, right = 0.0, 1.15 * max([1.0, *shares])
-    for height, (result, share, exact) in enumerate(zip(panel, shares, exacts, strict=True)):
-        colour, marker = STYLE[result.verdict]
-        axes.plot([share, right], [height, height], color=colour, linewidth=1.0, linestyle="-", alpha=0.35)
-        axes.plot(share, height, marker=marker, color=colour, linestyle="none", clip_on=False)
-        if exact is not None and exact <= right:
-            axes.plot(exact, height, marker="|", markersize=8, markeredgewidth=1.4, color="black")
+        left, right = 0.0, 1.15 * max(1.0, greatest)
+    for height, row in enumerate(panel):
+        _row(axes, height, *row, right)
     axes.axvline(1.0, color="black", linewidth=0.8, linestyle="--")
-    axes.set_yticks(range(len(panel)), [result.mechanism for result in panel])
+    axes.set_yticks(range(len(panel)), [_name(*row) for row in panel])
     axes.set_ylim(tallest - 0.4, -0.6)
     axes.set_xlim(left, right)
     axes.set_xlabel("certified / proven")
     axes.tick_params(labelsize=6.5)
+
+
+def _row(axes: Axes, height: float, result: AuditResult, share: Shares, right: float) -> None:
+    colour, marker = STYLE[result.verdict]
+    axes.plot([share.bound, right], [height, height], color=colour, linewidth=1.0, linestyle="-", alpha=0.35)
+    axes.plot(share.bound, height, marker=marker, color=colour, linestyle="none", clip_on=False)
+    if share.exact is None:
+        return
+    if share.exact <= right:
+        axes.plot(share.exact, height, marker="|", markersize=8, markeredgewidth=1.4, color="black")
+    else:
+        axes.plot(right, height, marker=">", color="black", linestyle="none", clip_on=False)
+
+
+def _logarithmic(axes: Axes) -> None:
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(lambda share, _: f"{share:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+@styled()
+def front(results: Sequence[AuditResult], family_confidence: float) -> Figure:
+    """Draw the results that `TELLING` names, their numbers beside them: what a front page has room for.
+
+    ``family_confidence`` is of all results together, of which these are a part.
+    """
+    found = {result.mechanism: result for result in results}
+    rows = [(found[name], share) for name in TELLING if name in found and (share := shares(found[name])) is not None]
+    figure = blank(FRONT, 1.2 + 0.26 * len(rows))
+    axes, numbers = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1])
+    _logarithmic(axes)
+    axes.xaxis.set_major_locator(FixedLocator([0.5, 1.0, 2.0, 5.0, 10.0]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    right = 1.4 * max([2.0, *(share.bound for _, share in rows)])
+    _line(numbers, -1.0, ("claim", "exact", "certified"), weight="bold")
+    for height, (result, share) in enumerate(rows):
+        _row(axes, height, result, share, right)
+        claim = f"{SYMBOLS[result.claim.symbol]} = {plain(result.proven, 3)}"
+        exact = "–" if result.exact is None else "∞" if math.isinf(result.exact) else plain(result.exact, 3)
+        _line(numbers, height, (claim, exact, f"≥ {lower(result.lower_bound, 3)}"))
+    numbers.set_axis_off()
+    axes.axvline(1.0, color="black", linewidth=0.8, linestyle="--")
+    axes.set_yticks(range(len(rows)), [_wrapped(_name(*row)) for row in rows])
+    axes.tick_params(axis="y", labelsize=7.5, length=0)
+    axes.set_ylim(len(rows) - 0.4, -1.6)
+    axes.set_xlim(0.4, right)
+    axes.set_xlabel(f"share of the claim, {percent(family_confidence)} confidence")
+    _legend(axes, rows, 0)
+    legend_below(figure, 3)
+    return figure
+
+
+def _line(axes: Axes, height: float, texts: Sequence[str], weight: str = "normal") -> None:
+    for place, text in zip((0.36, 0.64, 1.0), texts, strict=True):
+        axes.text(place, height, text, ha="right", va="center", fontsize=7.5, weight=weight)
+
+
+def _wrapped(name: str) -> str:
+    """Put a long name on two lines."""
+    first, slash, rest = name.partition("/")
+    return f"{first}/\n{rest}" if slash and len(name) > 32 else name

@@ -1,7 +1,7 @@
 r"""The methods paragraphs of a paper, written from the results: what was run, which certificate, at what confidence.
 
-Results enter; two paragraphs of LaTeX with ``\cite`` commands leave, and the BibTeX entries that they cite. Nothing is
-said that the results do not show, so that other results give other words.
+From the results it writes two paragraphs of LaTeX with ``\cite`` commands, and the BibTeX entries that they cite.
+Nothing is said that the results do not show, so that other results give other words.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
 from epsaudit.reporting.escaping import latex
 from epsaudit.reporting.numbers import SYMBOLS, lower, percent
-from epsaudit.reporting.page import kind_of
+from epsaudit.reporting.table import kind_of
 from epsaudit.results import AuditResult
 from epsaudit.witnesses.models import Additive, Tree
 

@@ -1,6 +1,6 @@
 """Numbers as reports print them: a certified lower bound is never rounded up, an upper one never down.
 
-Floats enter, short decimal strings leave; every table and sentence of the package uses these.
+Floats become short decimal strings; every table and sentence of the package uses these.
 """
 
 from __future__ import annotations

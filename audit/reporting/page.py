@@ -1,7 +1,7 @@
-"""One HTML page that needs nothing else: a table that sorts and filters, and a card for every result.
+"""One self-contained HTML page: a table that sorts and filters, and a card for every result.
 
-Results enter, the text of a page leaves. Everything that comes from a result passes the template's escaping, and the
-page's content security policy allows no script, style or address but its own, by hash.
+It is rendered from results. Everything that comes from a result passes the template's escaping, and the page's content
+security policy allows no script, style or address but its own, by hash.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from markupsafe import Markup
 from epsaudit.reporting import sketches
 from epsaudit.reporting.escaping import visible
 from epsaudit.reporting.numbers import SYMBOLS, lower, percent, plain
-from epsaudit.reporting.table import caption
+from epsaudit.reporting.table import caption, kind_of
 from epsaudit.results import AuditResult
 
 HEADINGS = (
@@ -34,13 +34,6 @@ HEADINGS = (
     ("runs", True),
     ("verdict", False),
 )
-KINDS = {
-    "PureDP": "pure DP",
-    "ApproxDP": "approximate DP",
-    "ZCDP": "zCDP",
-    "RenyiDP": "Rényi DP",
-    "GaussianDP": "Gaussian DP",
-}
 
 
 @dataclass(frozen=True)
@@ -86,12 +79,6 @@ def render(results: Sequence[AuditResult], family_confidence: float, file: str =
         width=sketches.WIDTH,
         square=sketches.SQUARE,
     )
-
-
-def kind_of(result: AuditResult) -> str:
-    """Name the privacy definition of a result's claim."""
-    name = type(result.claim).__name__
-    return KINDS.get(name, name)
 
 
 def _card(number: int, result: AuditResult, file: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Bounds as runs accumulate: the median audit beside an oracle's limit, and the path of one sequential audit.
 
-Numbers and results enter, figures leave.
+They are drawn from numbers and results.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How far an audit has come: a bar on a terminal, a line now and then in a log, a callback anywhere else.
+"""Progress of an audit: a bar on a terminal, a line now and then in a log, a callback anywhere else.
 
-Progress callbacks enter; rich draws, or lines are printed. A bound on the way is called 'so far': only that of the last
+Progress callbacks are drawn by rich, or printed as lines. A bound on the way is called 'so far': only that of the last
 run is certified.
 """
 
@@ -19,7 +19,9 @@ from epsaudit.reporting.numbers import lower
 from epsaudit.sampling import Progress as Step
 
 LOG_SECONDS = 30.0
+"""Seconds between two lines of a log: 120 an hour."""
 DRAW_SECONDS = 0.2
+"""Seconds between two drawings of the bar: five a second look like motion."""
 
 
 class Pace:

@@ -1,6 +1,6 @@
 """Coordinates of the two small drawings on a card of the HTML page; the template turns them into SVG.
 
-A result enters, numbers in pixels leave: 146 cards then weigh less than one drawn by matplotlib.
+They are numbers in pixels, computed from a result: 146 cards then weigh less than one drawn by matplotlib.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from epsaudit.reporting.curves import allowed_trade_off, certified_polygon
 from epsaudit.results import AuditResult
 
 WIDTH = 320.0
+"""Pixels of the strip of a result's card."""
 SQUARE = 150.0
+"""Pixels of a side of the trade-off curve on a result's card."""
 ERRORS = np.concatenate([[0.0, 1e-4, 1e-3, 4e-3], np.linspace(0.01, 0.1, 10), np.linspace(0.15, 1.0, 18)])
 
 

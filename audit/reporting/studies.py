@@ -1,14 +1,16 @@
 """What every study writes (data.csv, data.json, figures as PNG and PDF, table.tex) or prints; and its command line.
 
-Rows and figures enter; files leave, whole or not at all, and the same for the same rows. What is not the same, time and
-machine, goes to provenance.json.
+Files are written whole or not at all, and the same for the same rows. What is not the same, time and machine, goes to
+provenance.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,8 +20,9 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
+from epsaudit import stored
 from epsaudit.errors import whole_at_least
-from epsaudit.provenance import execution, provenance
+from epsaudit.provenance import execution
 from epsaudit.reporting.columns import Column, Row, to_csv, to_latex
 from epsaudit.reporting.style import render
 from epsaudit.results import write_whole
@@ -29,7 +32,7 @@ class Main(Protocol):
     """The function that every study has."""
 
     def __call__(self, out: Path, seed: int = 0, quick: bool = False) -> Any:
-        """Run the study and write to ``out``."""
+        """Run the study, write to ``out`` and return its answer: a sentence or two, made from the data."""
 
 
 def write_data(out: Path, rows: Sequence[Row], **facts: Any) -> None:
@@ -76,31 +79,58 @@ def print_table(rows: Sequence[Row], columns: Sequence[Column], title: str) -> N
     Console().print(shown)
 
 
-def run(main: Main, out: Path, seed: int = 0, quick: bool = False) -> None:
-    """Run a study, and write provenance.json beside its data: versions and commit, seed, command, machine and time.
+def run(main: Main, out: Path, seed: int = 0, quick: bool = False, allow_modified: bool = False) -> None:
+    """Run a study; write provenance.json beside its data, and a README.md where it returned an answer.
+
+    See `epsaudit.stored` for what both say.
 
     Raises
     ------
     AuditError
-        If the seed is no whole number of at least 0, or ``out`` cannot be written to: before anything is run.
+        If the seed is no whole number of at least 0, ``out`` cannot be written to, or ``out`` is among the results of
+        a checkout whose files differ from its commit, without ``allow_modified`` or ``quick``: before anything is run.
     """
     seed = whole_at_least(seed, 0, "seed")
-    facts = {"seed": seed, "quick": quick, **provenance()}
-    write_json(out / "provenance.json", facts)
+    if not (quick or allow_modified):
+        stored.check_unmodified(out)
+    module = _module(main)
+    facts = {"seed": seed, "quick": quick, **stored.provenance_of(module)}
+    stored.write_provenance(out, facts)
     started = time.perf_counter()
-    main(out, seed=seed, quick=quick)
+    answer = main(out, seed=seed, quick=quick)
     seconds = time.perf_counter() - started
-    write_json(out / "provenance.json", {**facts, "execution": {**execution(seconds), "seconds": round(seconds, 1)}})
+    facts |= {"execution": {**execution(seconds), "seconds": round(seconds, 1)}}
+    stored.write_provenance(out, facts)
+    if answer is not None:
+        stored.write_readme(out, sys.modules[main_of(main).__module__].QUESTION, answer, facts)
 
 
 def run_as_script(main: Main, description: str | None, out: str) -> None:
-    """Read --out, --seed and --quick from the command line and run the study: the last line of its module."""
+    """Read the words of `add_options` from the command line and run the study: the last line of its module."""
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
+    add_options(parser, out)
+    arguments = parser.parse_args()
+    run(main, arguments.out, arguments.seed, arguments.quick, arguments.allow_modified)
+
+
+def add_options(parser: argparse.ArgumentParser, out: str) -> None:
+    """Add --out, --seed, --quick and --allow-modified, which every study has."""
     parser.add_argument("--out", type=Path, default=Path(out), help=f"folder to write to (default {out})")
     parser.add_argument("--seed", type=int, default=0, help="root of all random streams (default 0)")
     parser.add_argument("--quick", action="store_true", help="a few seconds, for a look")
-    arguments = parser.parse_args()
-    run(main, arguments.out, arguments.seed, arguments.quick)
+    parser.add_argument("--allow-modified", action="store_true", help=stored.ALLOW_MODIFIED)
+
+
+def main_of(main: Any) -> Any:
+    """The function itself, where some of its arguments are given already."""
+    return main.func if isinstance(main, functools.partial) else main
+
+
+def _module(main: Main) -> str:
+    """The importable name of a study's module, also where it is run as a script."""
+    name = str(main_of(main).__module__)
+    spec = getattr(sys.modules[name], "__spec__", None)
+    return str(spec.name) if name == "__main__" and spec is not None else name
 
 
 def _finite(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The package's matplotlib style and the widths of a paper's columns: a blank figure leaves, files are rendered.
+"""The package's matplotlib style and the widths of a paper's columns, blank figures, and files rendered from them.
 
 Drawing functions are decorated with ``@styled()``, because matplotlib reads its settings when an artist is made and
 again when it is drawn; `render` does the rest. No state of matplotlib is left changed.

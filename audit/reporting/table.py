@@ -1,6 +1,6 @@
 """The main table: one row a mechanism and claim, for the terminal, as CSV, LaTeX and Markdown.
 
-Results enter; styled or plain text leaves.
+It is made from results, as styled or plain text.
 """
 
 from __future__ import annotations
@@ -18,6 +18,14 @@ from epsaudit.results import AuditResult
 
 CSV_FIELDS = """mechanism claim parameter proven exact lower_bound epsilon_lower delta_lower confidence trials
     training_runs certificate witness pair verdict expected seed reproducible""".split()  # noqa: SIM905  # a table
+
+KINDS = {
+    "PureDP": "pure DP",
+    "ApproxDP": "approximate DP",
+    "ZCDP": "zCDP",
+    "RenyiDP": "Rényi DP",
+    "GaussianDP": "Gaussian DP",
+}
 
 
 def render(results: Sequence[AuditResult], width: int = 80) -> Text:
@@ -56,6 +64,12 @@ def _cells(result: AuditResult) -> list[str]:
         count(result.trials),
         result.verdict + (" (!)" if result.surprising else ""),
     ]
+
+
+def kind_of(result: AuditResult) -> str:
+    """Name the privacy definition of a result's claim."""
+    name = type(result.claim).__name__
+    return KINDS.get(name, name)
 
 
 def caption(results: Sequence[AuditResult], family_confidence: float) -> str:

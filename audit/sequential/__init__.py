@@ -1,10 +1,11 @@
-"""Audits that stop as soon as they know: bets against a claim, valid at whatever moment one looks.
+"""Sequential audits: bets against a claim whose bound holds at every stopping time.
 
-A mechanism and a claim enter, a `SequentialResult` with its path leaves. `betting` is the mathematics, `accounts`
-keeps the books, `learning` finds what to bet on from past runs only, `play` runs the game, `record` is the result.
+`audit_sequentially` takes a mechanism and a claim and returns a `SequentialResult`. `betting` is the mathematics,
+`accounts` keeps each strategy's wealth, `learning` plans bets from past runs only, `auditing` runs the rounds, and
+`record` is the result.
 """
 
-from epsaudit.sequential.play import audit_sequentially
-from epsaudit.sequential.record import Play, Round, SequentialResult
+from epsaudit.sequential.auditing import audit_sequentially
+from epsaudit.sequential.record import Round, SequentialResult, StrategyRecord
 
-__all__ = ["Play", "Round", "SequentialResult", "audit_sequentially"]
+__all__ = ["Round", "SequentialResult", "StrategyRecord", "audit_sequentially"]

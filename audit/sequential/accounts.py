@@ -1,8 +1,7 @@
-"""The accounts of all bettors against every parameter, kept round by round, and the bound that they prove.
+"""Wealth of all bets against every parameter, updated round by round, and the running bound that follows from it.
 
-Plays enter: what each strategy bets on in a round, and then how often it was right. The running bound leaves. The game
-keeps these books while it is played and the record keeps them again from what it holds, so that whatever a file says
-of its bound is computed from its rounds.
+`Accounts` is told what each strategy bets on in a round, then how often it guessed correctly. The audit keeps it while
+it runs, and the result recomputes it from the recorded rounds, so that a bound read from a file is one of its rounds.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from epsaudit.witnesses import Witness
 
 
 class Strategy(Protocol):
-    """What a play and a plan have in common."""
+    """What a plan of a round and the record of one have in common."""
 
     @property
     def witness(self) -> Witness:
@@ -45,7 +44,7 @@ class Strategy(Protocol):
 
 
 class Accounts:
-    """Log-wealth of every bettor against every parameter of the grid, shape (strategies, parameters, bets).
+    """Log-wealth of every bet against every parameter of the grid, shape (strategies, parameters, bets).
 
     Parameters
     ----------
@@ -76,13 +75,13 @@ class Accounts:
     def open(self, strategies: Sequence[Strategy]) -> None:
         """Begin a round: decide who bets against what, and divide the wealth anew; by the past only."""
         shares, growth = np.empty_like(self.log_wealth), np.empty(self.log_wealth.shape[:2])
-        for place, strategy in enumerate(strategies):
+        for index, strategy in enumerate(strategies):
             epsilon, delta = _points(self.claim, strategy.tangent)
             rates, events = (strategy.correct, strategy.wrong), strategy.witness.events
             factors = betting.log_factors(epsilon, delta, events)
-            doubted = rates[0] - np.exp(epsilon) * rates[1] - events * delta / 2.0 > 0.0
-            self.factors[place] = np.where(doubted[:, None], factors, 0.0)
-            shares[place], growth[place] = betting.shares(*rates, strategy.past, self.factors[place])
+            violated = rates[0] - np.exp(epsilon) * rates[1] - events * delta / 2.0 > 0.0
+            self.factors[index] = np.where(violated[:, None], factors, 0.0)
+            shares[index], growth[index] = betting.shares(*rates, strategy.past, self.factors[index])
         self.log_wealth = betting.divided(self.log_wealth, shares * betting.parts(growth)[..., None])
 
     def close(self, tallies: betting.Floats) -> None:

@@ -1,46 +1,21 @@
 """Test supermartingales: money won by betting that guesses are correct more often than a claim allows.
 
-A claim's points and tallies of guesses enter; the wealth of sixty bettors leaves. Nothing here is random, and
-nothing knows where the guesses come from.
+From a claim's points and tallies of guesses it computes the wealth of sixty bettors. Nothing here is random or
+depends on where the guesses come from.
 
-Why it is valid
----------------
-A run flips a fair coin, draws on x or on x', and a witness fixed before the run guesses which: correctly with
-probability c, wrongly with probability u. Adding the inequalities of (epsilon, delta)-DP for its m events,
+A run is guessed correctly with probability c and wrongly with probability u, by a witness that the past decides. Under
+(epsilon, delta)-DP c <= e^epsilon u + m delta / 2 for m events, so the factor
 
-    c <= e^epsilon u + m delta / 2.
+    1 + bet (1[correct] - e^epsilon 1[wrong] - m delta / 2)
 
-So 1 + bet (1[correct] - e^epsilon 1[wrong] - m delta / 2) has mean at most 1 given the past, for every bet in
-[0, 1 / (e^epsilon + m delta / 2)] that the past decides, and is never negative: products of such factors, and
-averages of such products over bettors with different bets and witnesses, are nonnegative supermartingales that
-start at 1. By Ville's inequality one ever reaches 1 / alpha with probability at most alpha. That holds at all times
-at once, so one may look after every run, relearn the witness and the tangent from the past, and stop for any reason.
+is nonnegative, with mean at most 1 given the past, for every bet in [0, 1 / (e^epsilon + m delta / 2)] that the past
+decides. Products and averages of such factors are supermartingales that start at 1, and one ever reaches 1 / alpha with
+probability at most alpha (Ville 1939). For each parameter theta of a fixed grid W_theta is one. Let E be
+(1 - w) W_theta + w W_claim below the claim, w W_claim at it, and W_theta above it. The bound is the largest parameter
+up to which every E has reached 1 / alpha; with probability 1 - alpha it never exceeds the truth.
 
-Before each round half of the wealth is put together and divided anew (Herbster and Warmuth 1998) by the advice of the
-past: between the two strategies by the growth that each promises, and between the bets of a strategy by what each
-would have made of the past runs, if these were as the estimated rates say (Cover 1991). The past decides the shares,
-and the sum stays as it was, so this, too, is fair: what follows is a mixture of bets whose weights are known before
-the round. A tenth of what is divided goes evenly to all bets, and half of the wealth stays where it is, so that a bet
-which the past does not recommend, but which wins, costs a few nats and is not lost. Divided evenly instead, most bets
-would be ruined where a claim is nearly right, and most would be far too small where a rare event needs large ones.
-
-A claim about a whole curve implies (epsilon, delta_theta(epsilon))-DP for each epsilon (a tangent of its trade-off
-curve), by its privacy profile; the same factors then test theta.
-
-The running bound. A finite grid of parameters, the claim among them, is fixed beforehand, with one supermartingale W
-each. What satisfies the claim with a lesser parameter satisfies it with a greater one, so below the claim the average
-E = (1 - w) W_theta + w W_claim is a supermartingale too; at the claim E = w W_claim, and above it E = W_theta. Theta
-is rejected once E reaches 1 / alpha, and the bound is the largest parameter up to which every one of the grid has been
-rejected, or 0. If it exceeds the true parameter, let theta be the least of the grid that is not below the truth: the
-mechanism satisfies the claim with theta, yet theta was rejected. That has probability at most alpha, once for all
-times. (No monotonicity in theta is needed, and no union bound.) Refuting the claim rejects everything below it, so
-the verdict and the bound agree; that is what w is for, and it costs log(1 / w) = 0.1 of the log-wealth that refutes.
-
-References
-----------
-Ville (1939); Waudby-Smith and Ramdas (2024), 'Estimating means of bounded random variables by betting', for bets;
-Cover (1991), 'Universal portfolios', and Herbster and Warmuth (1998), 'Tracking the best expert', for shares;
-DESIGN.md section 4 for the game.
+Proofs, the division of wealth among bets (Herbster and Warmuth 1998; Cover 1991) and references:
+docs/explanation/theory.md#testing-by-betting.
 """
 
 from __future__ import annotations
@@ -63,13 +38,13 @@ LARGEST_EPSILON, LARGEST_DELTA = 100.0, 1.0 - 1e-9
 """What can be bet against; no number of runs refutes more."""
 
 STAKE = 0.9
-"""The weight w above."""
+"""The weight w."""
 
 DIVIDED, RECOMMENDED = 0.5, 0.9
 """Share of the wealth that is divided anew before each round, and the share of that which goes by the past's advice."""
 
 LEAST = 0.1
-"""Least share of either strategy in what is divided, where one promises less growth than the other."""
+"""Least share of either strategy in what is divided, where one has a smaller estimated growth than the other."""
 
 
 def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int) -> Floats:
@@ -110,7 +85,7 @@ def average(log_wealth: Floats, axis: int | tuple[int, ...] = -1) -> Floats:
 
 
 def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tuple[Floats, Floats]:
-    """Shares in which a strategy's bets should part wealth, and the growth that the best of them promises.
+    """Shares in which a strategy's bets should part wealth, and the estimated growth of the best of them.
 
     Each bet gets what it would have made of one coin in the past runs, if they were as the rates say.
 
@@ -148,7 +123,7 @@ def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tupl
 
 
 def parts(growth: Floats) -> Floats:
-    """Shares of the strategies, by the growth that each promises; shape (strategies, parameters), as ``growth`` has.
+    """Shares of the strategies, by the estimated growth of each; shape (strategies, parameters), as ``growth`` has.
 
     Examples
     --------
@@ -201,7 +176,7 @@ def growth(correct: ArrayLike, wrong: ArrayLike, epsilon: float, delta: float, e
     """Expected growth of log-wealth a run for the best of the bets; 0 where no bet grows.
 
     At delta = 0 this is, up to the grid, the probability of a guess times the relative entropy of a guess's being
-    correct to what the claim allows: 1 / growth is the information limit of DESIGN.md section 4.
+    correct to what the claim allows: 1 / growth is the information limit of docs/explanation/power.md.
 
     Parameters
     ----------

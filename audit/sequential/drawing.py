@@ -1,6 +1,6 @@
-"""Draw chunks of the game and judge them: codes of correct and wrong guesses leave, in the order of the runs.
+"""Draw chunks of the membership game and code the guesses of each witness, in the order of the runs.
 
-A chunk draws from its own stream, named by pair, round and place, so it is the same whoever computes it.
+A chunk draws from its own stream, named by pair, round and index, so it is the same whichever worker computes it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.certificates import Counts
-from epsaudit.mechanism import Outputs
-from epsaudit.sampling import Sides, draw_by_coins
+from epsaudit.outputs import Outputs
+from epsaudit.sampling import Sides, changed, draw_by_coins
 from epsaudit.sequential import betting
 from epsaudit.witnesses import Witness
 
@@ -24,10 +24,13 @@ Codes = NDArray[np.int8]
 TALLY_OF_CODE = np.array([betting.CORRECT, betting.WRONG, betting.WRONG, betting.CORRECT] + [betting.ABSTAINED] * 2)
 
 
-def judged_chunk(
+def guessed_chunk(
     sides: Sides, witnesses: Sequence[Witness], size: int, seed: int, key: tuple[int, ...], keep: bool
-) -> tuple[Codes, tuple[Outputs | None, Outputs | None]]:
-    """Flip coins, draw, and judge; codes have shape (witnesses, size), one row even if nobody judges."""
+) -> tuple[Codes, tuple[Outputs | None, Outputs | None], tuple[bool, ...]]:
+    """Flip coins, draw, and guess; say whose dataset was changed.
+
+    Codes have shape (witnesses, size), one row even without a witness.
+    """
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
     side = rng.integers(0, 2, size, dtype=np.int8)
     codes = np.empty((max(len(witnesses), 1), size), dtype=np.int8)
@@ -38,10 +41,10 @@ def judged_chunk(
             continue
         mine = np.flatnonzero(side == which)
         for row, witness in enumerate(witnesses):
-            for guess, event in enumerate((witness.guess_x, witness.guess_x_prime)):
-                if event is not None:
-                    codes[row, mine[event.contains(outputs)]] = 2 * guess + which
-    return codes, drawn if keep else (None, None)
+            for guess, mask in enumerate(witness.guesses(outputs)):
+                if mask is not None:
+                    codes[row, mine[mask]] = 2 * guess + which
+    return codes, drawn if keep else (None, None), changed(sides)
 
 
 def tallies_of(codes: NDArray[np.int64]) -> betting.Floats:

@@ -1,7 +1,7 @@
-"""What to bet on next, learned from past runs only: a witness, the tangent to test it at, and whether to bet at all.
+"""Plans for the next round of a sequential audit: a witness, the tangent to test it at, and estimated rates.
 
-Past outputs of one pair enter, plans for the next round leave. Two bettors play side by side: a careful one with the
-fixed-size audit's own choice, best once there are many runs, and a blunter one that dares to bet after a few.
+They are made from the past outputs of one pair. Two strategies bet in parallel: a conservative one uses the scores and
+the penalty of the fixed-size audit, best after many runs; an aggressive one bets after a few.
 """
 
 from __future__ import annotations
@@ -14,29 +14,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.claims import ApproxDP, Claim
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs
 from epsaudit.sequential import betting
 from epsaudit.witnesses import (
-    AlongCoordinates,
-    Contender,
+    CandidateScore,
     Family,
     Interval,
     LikelihoodRatio,
     Region,
     Score,
+    SharedAdditive,
     Tails,
     Witness,
     best_of,
-    contenders_of,
+    candidate_scores,
 )
 
 Floats = NDArray[np.float64]
 ANYTHING = Witness(Region(intervals=(Interval(),)), None)
-CUTS = 16
+MOST_THRESHOLDS = 16
+"""Thresholds of a score that the aggressive strategy compares. Set by hand in the first round; no measurement is
+recorded."""
 LEAST_TO_CHOOSE = 64
-MOST_TO_DARE = 5_000
-"""Past runs on each dataset that the daring bettor looks at."""
-TOGETHER = AlongCoordinates(least=4)
+"""Past runs from which the conservative strategy begins to choose. Set by hand in the first round; no measurement
+is recorded."""
+MOST_FOR_AGGRESSIVE = 5_000
+"""Past runs on each dataset that the aggressive strategy learns from."""
+JOINT = SharedAdditive(least=4)
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Plan:
     tangent : float or None
         Where the profile of a claim about a curve is tested; None for pure and approximate DP.
     correct, wrong : float
-        Estimated probabilities of a correct and a wrong guess: a parameter is bet against only where they break it.
+        Estimated probabilities of a correct and a wrong guess: a parameter is bet against only where they violate it.
     growth : float
         Estimated growth of log-wealth a run against the claim; 0 if the claim looks right.
     """
@@ -67,107 +71,108 @@ Plans = tuple[Plan, Plan]
 
 
 @dataclass(frozen=True)
-class Daring:
-    """Simple scores cut at a few quantiles, by estimated growth against the claim and no margin."""
+class Aggressive:
+    """Simple scores with thresholds at a few quantiles, chosen by estimated growth without a penalty."""
 
     def plan(self, outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Plan:
         """Plan from any number of past runs."""
-        size = min(len(outputs), len(outputs_prime), MOST_TO_DARE)
+        size = min(len(outputs), len(outputs_prime), MOST_FOR_AGGRESSIVE)
         if size < 4:
-            return nothing(claim)
+            return no_bet(claim)
         both = (outputs[:size], outputs_prime[:size])
         halves = [tuple(side[part] for side in both) for part in (slice(size // 2), slice(size // 2, None))]
-        # of a vector, all coordinates together: of many that are looked at one by one, some are lucky
-        cuts = [_Cuts(score, *halves[1]) for score in TOGETHER.fit(*halves[0])]
-        if not cuts:
-            cuts = [_Cuts(score, *both) for score in Tails().fit(*both)]
-            cuts += [_Cuts(score, *halves[1]) for score in LikelihoodRatio(leaves=4).fit(*halves[0])]
-        rules: list[Callable[[Floats, Floats, int], Floats]] = [
+        # of a vector, all coordinates jointly: of many tested one by one, some would look good by chance
+        scores = [_Thresholds(score, *halves[1]) for score in JOINT.fit(*halves[0])]
+        if not scores:
+            scores = [_Thresholds(score, *both) for score in Tails().fit(*both)]
+            scores += [_Thresholds(score, *halves[1]) for score in LikelihoodRatio(leaves=4).fit(*halves[0])]
+        criteria: list[Callable[[Floats, Floats, int], Floats]] = [
             lambda correct, wrong, events: np.max(
                 [betting.growth(correct, wrong, *point, events) for point in betting.tangents(claim)], axis=0
             ),
             lambda correct, wrong, events: betting.growth(
                 correct, wrong, 0.0, 0.0, events
-            ),  # whatever tells them apart
+            ),  # any difference between the sides
         ]
-        for rule in rules:
+        for criterion in criteria:
             best, found = 0.0, None
-            for cut in cuts:
-                for events, correct, wrong, witness in cut.candidates():
-                    values = rule(correct, wrong, events)
-                    place = int(np.argmax(values))
-                    if values[place] > best:
-                        best, found = float(values[place]), (witness, place, correct[place], wrong[place])
+            for score in scores:
+                for events, correct, wrong, witness in score.candidates():
+                    values = criterion(correct, wrong, events)
+                    index = int(np.argmax(values))
+                    if values[index] > best:
+                        best, found = float(values[index]), (witness, index, correct[index], wrong[index])
             if found is not None:
-                witness, place, correct_rate, wrong_rate = found
-                return _plan(witness(place), claim, float(correct_rate), float(wrong_rate), 2 * size)
-        return nothing(claim)
+                witness, index, correct_rate, wrong_rate = found
+                return _plan(witness(index), claim, float(correct_rate), float(wrong_rate), 2 * size)
+        return no_bet(claim)
 
 
 def plans(families: Sequence[Family], outputs: Outputs, outputs_prime: Outputs, claim: Claim, alpha: float) -> Plans:
-    """Plan the next round for two bettors: the careful one follows the daring one until it has seen something itself.
+    """Plan the next round for the conservative and the aggressive strategy; the first copies the second at the start.
 
-    The careful one doubts its luck as the fixed-size audit does. Of that one's scores it cuts the one against which the
-    claim loses fastest; where no cut seems to contradict the claim, it takes the fixed-size audit's choice for as many
-    runs as there were. For a claim about a curve, that is against the (epsilon, delta) of the tangent that looks worst.
+    The conservative strategy applies the fixed-size audit's penalty to that audit's candidate scores, and takes the
+    event with the greatest growth against the claim; where no event grows, it takes the fixed-size audit's choice for
+    as many runs as there were. For a claim about a curve, that is against the (epsilon, delta) of the aggressive
+    strategy's tangent.
     """
-    daring = Daring().plan(outputs, outputs_prime, claim)
+    aggressive = Aggressive().plan(outputs, outputs_prime, claim)
     size = min(len(outputs), len(outputs_prime))
     if 2 * size < LEAST_TO_CHOOSE:
-        return daring, daring
-    contenders = list(contenders_of(families, outputs[:size], outputs_prime[:size]))
-    witness = fastest(contenders, claim)
+        return aggressive, aggressive
+    candidates = list(candidate_scores(families, outputs[:size], outputs_prime[:size]))
+    witness = fastest(candidates, claim)
     if witness is not None:
-        return _plan(witness, claim, *_rates(witness, outputs, outputs_prime), 2 * size), daring
+        return _plan(witness, claim, *_rates(witness, outputs, outputs_prime), 2 * size), aggressive
     against = claim
-    if daring.tangent is not None:
-        against = ApproxDP(*next(point for point in betting.tangents(claim) if point[0] == daring.tangent))
+    if aggressive.tangent is not None:
+        against = ApproxDP(*next(point for point in betting.tangents(claim) if point[0] == aggressive.tangent))
     # the next round is about as long as all before it
-    choice = best_of(contenders, against, 4 * size, 1.0 - alpha)
+    choice = best_of(candidates, against, 4 * size, 1.0 - alpha)
     if choice.predicted == 0.0:
-        return daring, daring
-    return _plan(choice.witness, claim, *_rates(choice.witness, outputs, outputs_prime), 2 * size), daring
+        return aggressive, aggressive
+    return _plan(choice.witness, claim, *_rates(choice.witness, outputs, outputs_prime), 2 * size), aggressive
 
 
-def fastest(contenders: Sequence[Contender], claim: Claim) -> Witness | None:
-    """Cut the contender with the greatest growth of log-wealth against the claim, seen with all caution; None if none.
+def fastest(candidates: Sequence[CandidateScore], claim: Claim) -> Witness | None:
+    """Return the witness with the greatest penalised growth of log-wealth against the claim; None if none grows.
 
     A bound predicted for few runs would prefer common events, which may never refute the claim.
     """
     best, found = 0.0, None
-    for contender in contenders:
-        for upper, lower, rates in contender.ways():
+    for candidate in candidates:
+        for upper, lower, rates in candidate.rates():
             for epsilon, delta in betting.tangents(claim):
-                promising = np.flatnonzero(rates.correct - math.exp(epsilon) * rates.wrong > rates.events * delta)
-                if len(promising) == 0:
+                growing = np.flatnonzero(rates.correct - math.exp(epsilon) * rates.wrong > rates.events * delta)
+                if len(growing) == 0:
                     continue
                 grows = betting.growth(
-                    rates.correct[promising] / 2, rates.wrong[promising] / 2, epsilon, delta, rates.events
+                    rates.correct[growing] / 2, rates.wrong[growing] / 2, epsilon, delta, rates.events
                 )
-                place = int(np.argmax(grows))
-                if grows[place] > best * (1.0 + contender.margin):
-                    best, found = float(grows[place]), (contender, upper[promising[place]], lower[promising[place]])
+                index = int(np.argmax(grows))
+                if grows[index] > best * (1.0 + candidate.margin):
+                    best, found = float(grows[index]), (candidate, upper[growing[index]], lower[growing[index]])
     if found is None:
         return None
-    contender, *places = found
-    return contender.witness(*(None if place < 0 else int(place) for place in places))
+    candidate, *indices = found
+    return candidate.witness(*(None if index < 0 else int(index) for index in indices))
 
 
-def nothing(claim: Claim) -> Plan:
-    """Return the plan of whoever has seen nothing: no bet."""
+def no_bet(claim: Claim) -> Plan:
+    """Return the plan without past runs: no bet."""
     return Plan(ANYTHING, None if claim.claimed_point is not None else 0.0, 0.5, 1.0, 0, 0.0)
 
 
-class _Cuts:
-    """All ways to cut one score at a few quantiles into one event or two, with the rates of guesses."""
+class _Thresholds:
+    """The events of one score at a few quantiles, one or two at a time, with the rates of guesses."""
 
     def __init__(self, score: Score, outputs: Outputs, outputs_prime: Outputs) -> None:
         values = [score(side) for side in (outputs, outputs_prime)]
         values = [side[~np.isnan(side)] for side in values]
         pooled = np.unique(np.concatenate(values))
-        places = np.unique(np.linspace(0, len(pooled) - 1, min(CUTS, len(pooled))).astype(int))
-        self.score, self.thresholds, self.runs = score, pooled[places], 2 * len(outputs)
-        # shape (2 sides, cuts): how many are at or beyond each threshold
+        kept = np.unique(np.linspace(0, len(pooled) - 1, min(MOST_THRESHOLDS, len(pooled))).astype(int))
+        self.score, self.thresholds, self.runs = score, pooled[kept], 2 * len(outputs)
+        # shape (2 sides, thresholds): how many are at or beyond each threshold
         self.above = np.array([np.sum(side[:, None] >= self.thresholds, axis=0) for side in values], float)
         self.below = np.array([np.sum(side[:, None] <= self.thresholds, axis=0) for side in values], float)
 
@@ -175,29 +180,29 @@ class _Cuts:
         """Yield (events, rates of correct guesses, rates of wrong ones, maker of the witness) for each form."""
         if len(self.thresholds) == 0:
             return
-        score, cuts = self.score, self.thresholds
+        score, thresholds = self.score, self.thresholds
         yield (
             1,
             *self._smoothed(self.above[0], self.above[1]),
-            lambda i: Witness(score.at_least(cuts[i].item()), None),
+            lambda i: Witness(score.at_least(thresholds[i].item()), None),
         )
         yield (
             1,
             *self._smoothed(self.below[1], self.below[0]),
-            lambda i: Witness(None, score.at_most(cuts[i].item())),
+            lambda i: Witness(None, score.at_most(thresholds[i].item())),
         )
-        up, low = np.nonzero(cuts[:, None] > cuts[None, :])
+        up, low = np.nonzero(thresholds[:, None] > thresholds[None, :])
         if len(up) == 0:
             return
         rates = self._smoothed(self.above[0][up] + self.below[1][low], self.above[1][up] + self.below[0][low])
         yield (
             2,
             *rates,
-            lambda i: Witness(score.at_least(cuts[up[i]].item()), score.at_most(cuts[low[i]].item())),
+            lambda i: Witness(score.at_least(thresholds[up[i]].item()), score.at_most(thresholds[low[i]].item())),
         )
 
     def _smoothed(self, correct: Floats, wrong: Floats) -> tuple[Floats, Floats]:
-        """Rates with one more wrong guess than was seen: the best of many cuts was lucky."""
+        """Rates with one more wrong guess than was seen: the best of many events is overestimated."""
         return correct / (self.runs + 1.0), (wrong + 1.0) / (self.runs + 1.0)
 
 
@@ -210,9 +215,10 @@ def _rates(witness: Witness, outputs: Outputs, outputs_prime: Outputs) -> tuple[
 
 
 def _plan(witness: Witness, claim: Claim, correct: float, wrong: float, runs: int) -> Plan:
-    """Add the tangent at which the claim looks most wrong, or, if it looks right, nearest to wrong.
+    """Add the tangent of the greatest growth against the claim, or, if there is none, the one nearest to growth.
 
-    The rates of past runs are those with one more run, in which the guess was wrong: the best bet on none is ruin.
+    The rates are those of the past with one more run, in which the guess was wrong: at an estimated rate of 0 wrong
+    guesses the best bet would be everything, and lost with the first.
     """
     correct, wrong = correct * runs / (runs + 1.0), (wrong * runs + 1.0) / (runs + 1.0)
     points = betting.tangents(claim)

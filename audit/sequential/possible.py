@@ -1,6 +1,6 @@
-"""Rounds that no sequential audit can have played: cut in hindsight, or planned from runs that there were not.
+"""Check the rounds of a stored sequential audit: cut in hindsight, or planned from runs that there were not.
 
-A result as read from a file enters, sentences about what its rounds cannot be leave. Sizes follow from the budget, and
+Takes a result as read from a file; returns sentences about what its rounds cannot be. Sizes follow from the budget, and
 how many runs a plan may rest on from the rounds before it. The events and the rates of guesses that were learnt follow
 from the outputs only, which no file holds.
 """
@@ -15,8 +15,8 @@ import numpy as np
 
 from epsaudit.claims import Claim
 from epsaudit.sequential import betting
-from epsaudit.sequential.learning import MOST_TO_DARE, nothing
-from epsaudit.sequential.record import Play, Round, SequentialResult
+from epsaudit.sequential.learning import MOST_FOR_AGGRESSIVE, no_bet
+from epsaudit.sequential.record import Round, SequentialResult, StrategyRecord
 from epsaudit.sequential.schedule import (
     FIRST_ROUND,
     MOST_REMEMBERED,
@@ -30,7 +30,7 @@ from epsaudit.sequential.schedule import (
 MOST_PAIRS = 10_000
 """Most pairs that are tried to explain a first round, where the budget is too small for `FIRST_ROUND` runs of each."""
 
-CAREFUL = 0
+CONSERVATIVE = 0
 """Place of the strategy that learns from all that is remembered."""
 
 SLACK = 1e-9
@@ -63,20 +63,20 @@ def impossible_rounds(result: SequentialResult) -> list[str]:
         return said
     for number, round_ in enumerate(result.rounds):
         known = _remembered(result.rounds[:number], pairs)
-        for place, play in enumerate(round_.plays):
-            said += [f"Round {number + 1}: {sentence}" for sentence in _plan(play, place, result.claim, *known)]
+        for place, strategy in enumerate(round_.strategies):
+            said += [f"Round {number + 1}: {sentence}" for sentence in _plan(strategy, place, result.claim, *known)]
     return said
 
 
 def _pairs(result: SequentialResult) -> int:
     """Return a number of pairs that gives the first round; 1 if none does."""
     first = result.rounds[0]
-    likely = (1, first.looked // FIRST_ROUND + 1, result.trials + 1)
-    for pairs in itertools.chain(likely, range(2, min(first.looked, MOST_PAIRS) + 2)):
+    likely = (1, first.explored // FIRST_ROUND + 1, result.trials + 1)
+    for pairs in itertools.chain(likely, range(2, min(first.explored, MOST_PAIRS) + 2)):
         size = next(round_sizes(result.trials, pairs))
-        bet = size - first.looked
+        bet = size - first.explored
         whole = first.runs == bet or (len(result.rounds) == 1 and first.runs < bet)
-        if whole and first.looked == (pairs - 1) * looked_at_each(size, pairs, first=True):
+        if whole and first.explored == (pairs - 1) * looked_at_each(size, pairs, first=True):
             return pairs
     return 1
 
@@ -91,19 +91,19 @@ def _sizes(result: SequentialResult, pairs: int) -> Iterator[str]:
     for number, (round_, size) in enumerate(zip(result.rounds, sizes, strict=False)):
         last = number == len(result.rounds) - 1
         cut = last and result.stopped in ("refuted", "near")
-        bet = size - round_.looked
-        if not _looked(round_.looked, size, pairs, number, runs) or not (
+        bet = size - round_.explored
+        if not _looked(round_.explored, size, pairs, number, runs) or not (
             round_.runs == bet or (cut and round_.runs < bet)
         ):
             yield (
-                f"Round {number + 1} looked at {round_.looked:,} runs and bet on {round_.runs:,}; a budget of "
+                f"Round {number + 1} looked at {round_.explored:,} runs and bet on {round_.runs:,}; a budget of "
                 f"{result.trials:,} and {pairs:,} {'pair' if pairs == 1 else 'pairs'} give it {size:,} in all."
             )
             return
-        moments = [mark[0] for mark in round_.plays[0].marks]
-        if not _moments(moments, chunk_sizes(bet), runs + round_.looked, result.stopped == "refuted" and last):
+        moments = [look[0] for look in round_.strategies[0].looks]
+        if not _moments(moments, chunk_sizes(bet), runs + round_.explored, result.stopped == "refuted" and last):
             yield f"Round {number + 1} is said to have been looked at where none of its chunks ends: after {moments}."
-        runs += round_.looked + round_.runs
+        runs += round_.explored + round_.runs
     if result.stopped == "seconds" and runs == result.trials:
         yield "All runs were spent, yet the time is said to be why it stopped."
 
@@ -132,24 +132,24 @@ def _remembered(rounds: Sequence[Round], pairs: int) -> tuple[int, int]:
     were looked at.
     """
     if pairs > 1:
-        return 0, sum(round_.looked + round_.runs for round_ in rounds) // 2
+        return 0, sum(round_.explored + round_.runs for round_ in rounds) // 2
     on_x = on_x_prime = kept = 0
     for round_ in rounds:
         sizes = chunk_sizes(round_.runs)
         some = sum(itertools.compress(sizes, remembered(sizes, kept)))
         if some == round_.runs:
-            counts = round_.plays[0].counts
+            counts = round_.strategies[0].counts
             on_x, on_x_prime = on_x + int(counts.runs_x), on_x_prime + int(counts.runs_x_prime)
         kept += some
     either = kept - on_x - on_x_prime
     return min(on_x, on_x_prime), min(on_x + either, on_x_prime + either, kept // 2)
 
 
-def _plan(play: Play, place: int, claim: Claim, least: int, greatest: int) -> Iterator[str]:
+def _plan(strategy: StrategyRecord, place: int, claim: Claim, least: int, greatest: int) -> Iterator[str]:
     """Say what nobody can have planned who remembered ``least`` to ``greatest`` runs on either dataset."""
-    if play.past == 0:
-        blank = nothing(claim)
-        if (play.witness, play.tangent, play.correct, play.wrong) != (
+    if strategy.past == 0:
+        blank = no_bet(claim)
+        if (strategy.witness, strategy.tangent, strategy.correct, strategy.wrong) != (
             blank.witness,
             blank.tangent,
             blank.correct,
@@ -157,22 +157,24 @@ def _plan(play: Play, place: int, claim: Claim, least: int, greatest: int) -> It
         ):
             yield "a bet is said to have been planned from nothing."
         return
-    ranges = [(min(least, MOST_TO_DARE), min(greatest, MOST_TO_DARE))] + [(least, greatest)] * (place == CAREFUL)
-    if play.past % 2 or not any(low <= play.past // 2 <= high for low, high in ranges):
+    ranges = [(min(least, MOST_FOR_AGGRESSIVE), min(greatest, MOST_FOR_AGGRESSIVE))] + [(least, greatest)] * (
+        place == CONSERVATIVE
+    )
+    if strategy.past % 2 or not any(low <= strategy.past // 2 <= high for low, high in ranges):
         yield (
-            f"its rates are said to come from {play.past:,} runs; of either dataset {least:,} to {greatest:,} were "
+            f"its rates are said to come from {strategy.past:,} runs; of either dataset {least:,} to {greatest:,} were "
             "remembered."
         )
-    runs = play.past + 1.0  # rates have one run more, in which the guess was wrong
-    if not (play.correct * runs <= play.past + SLACK and play.wrong * runs >= 1.0 - SLACK):
-        yield f"rates of {play.correct} and {play.wrong} are beyond what {play.past:,} runs can show."
-    elif play.correct + play.wrong > 1.0 + SLACK:
-        yield f"guesses are said to be correct at a rate of {play.correct} and wrong at {play.wrong}, over 1 together."
+    runs = strategy.past + 1.0  # rates have one run more, in which the guess was wrong
+    if not (strategy.correct * runs <= strategy.past + SLACK and strategy.wrong * runs >= 1.0 - SLACK):
+        yield f"rates of {strategy.correct} and {strategy.wrong} are beyond what {strategy.past:,} runs can show."
+    elif strategy.correct + strategy.wrong > 1.0 + SLACK:
+        yield f"guesses are correct at a rate of {strategy.correct} and wrong at {strategy.wrong}: over 1 together."
     if claim.claimed_point is not None:
-        fits = play.tangent is None
+        fits = strategy.tangent is None
     else:
-        fits = play.tangent is not None and any(
-            math.isclose(play.tangent, tested, rel_tol=ROOT, abs_tol=ROOT) for tested, _ in betting.tangents(claim)
+        fits = strategy.tangent is not None and any(
+            math.isclose(strategy.tangent, tested, rel_tol=ROOT, abs_tol=ROOT) for tested, _ in betting.tangents(claim)
         )
     if not fits:
-        yield f"{claim} is said to have been tested at {play.tangent}, which is none of its tangents."
+        yield f"{claim} is said to have been tested at {strategy.tangent}, which is none of its tangents."

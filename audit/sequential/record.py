@@ -1,6 +1,7 @@
-"""What a sequential audit found: an immutable record of every round, its path, and the evidence at the end.
+"""The result of a sequential audit: an immutable record of every round, the running bound, and the evidence at the end.
 
-Rounds enter, sentences and JSON leave; the evidence is recomputed from the rounds whenever it is asked for.
+A `SequentialResult` prints, and reads and writes JSON. It holds the rounds; evidence and bounds are recomputed from
+them whenever they are asked for.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from epsaudit import claims
 from epsaudit.certificates import Counts
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
+from epsaudit.extras import needs
+from epsaudit.reporting import notebook
 from epsaudit.reporting.numbers import lower, percent
 from epsaudit.sequential import betting
 from epsaudit.sequential.accounts import Accounts, point, tally_of
@@ -34,14 +37,14 @@ SENTENCES: dict[Stopped, str] = {
 }
 
 SLACK = 1e-9
-"""Log-wealth that rounding may make when the accounts are kept again elsewhere."""
+"""Log-wealth that rounding may make when the accounts are recomputed elsewhere."""
 
 LEARNING = 0.25
 """Share of the runs that learning is taken to cost, where an audit says what it would have caught."""
 
 
 @dataclass(frozen=True)
-class Play:
+class StrategyRecord:
     """What one strategy did in one round.
 
     Attributes
@@ -56,8 +59,8 @@ class Play:
         How many runs that past had.
     counts : Counts
         What was seen in the round, up to the moment at which the audit stopped.
-    marks : tuple of (int, int, int)
-        Runs, correct and wrong guesses of the round so far, at every moment at which the running bound was looked at.
+    looks : tuple of (int, int, int)
+        Interim looks: runs, correct and wrong guesses of the round so far, whenever the running bound was updated.
     """
 
     witness: Witness
@@ -66,7 +69,7 @@ class Play:
     wrong: float
     past: int
     counts: Counts
-    marks: tuple[tuple[int, int, int], ...]
+    looks: tuple[tuple[int, int, int], ...]
 
     def bets_against(self, epsilon: float, delta: float) -> bool:
         """Whether a mechanism of these rates would break (epsilon, delta); if not, the wealth stayed as it was."""
@@ -75,16 +78,16 @@ class Play:
 
 @dataclass(frozen=True)
 class Round:
-    """One round on a pair, by its name, judged by each strategy's witness; before it, ``looked`` runs on others."""
+    """One round on a pair, by its name, with what each strategy did; before it, ``explored`` runs on other pairs."""
 
     pair: str
-    looked: int
-    plays: tuple[Play, ...]
+    explored: int
+    strategies: tuple[StrategyRecord, ...]
 
     @property
     def runs(self) -> int:
         """Runs that were bet on."""
-        return int(self.plays[0].counts.runs)
+        return int(self.strategies[0].counts.runs)
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,8 @@ class SequentialResult:
         Everything that was bet on, in order.
     seed : int
         Root of all random streams.
+    notes : tuple of str
+        As on `epsaudit.AuditResult`.
     """
 
     mechanism: str
@@ -119,6 +124,7 @@ class SequentialResult:
     exact: float | None
     seed: int
     reproducible: bool = True
+    notes: tuple[str, ...] = ()
     provenance: dict[str, str] = field(default_factory=dict, repr=False)
     seconds: float = field(default=math.nan, repr=False, compare=False)
 
@@ -130,12 +136,12 @@ class SequentialResult:
     @property
     def runs(self) -> int:
         """Runs up to the moment at which the audit stopped, on both datasets, those of every pair included."""
-        return sum(round_.looked + round_.runs for round_ in self.rounds)
+        return sum(round_.explored + round_.runs for round_ in self.rounds)
 
     @property
     def path(self) -> tuple[tuple[int, float], ...]:
-        """The running bound: (runs, bound) at every look at which it rose, and at the end; from the rounds."""
-        return self._kept[1]
+        """The running bound: (runs, bound) at every interim look at which it rose, and at the end; from the rounds."""
+        return self._recomputed[1]
 
     @property
     def lower_bound(self) -> float:
@@ -150,7 +156,7 @@ class SequentialResult:
     @property
     def violates_claim(self) -> bool:
         """Whether the evidence against the claim reached 1 / (1 - confidence)."""
-        return self.log_evidence >= self._kept[0].needed - SLACK
+        return self.log_evidence >= self._recomputed[0].needed - SLACK
 
     @property
     def verdict(self) -> str:
@@ -165,7 +171,7 @@ class SequentialResult:
     @property
     def witness(self) -> Witness:
         """The last witness of the strategy that won more."""
-        return self.rounds[-1].plays[self.best].witness
+        return self.rounds[-1].strategies[self.best].witness
 
     @property
     def counts(self) -> Counts:
@@ -173,9 +179,9 @@ class SequentialResult:
         return functools.reduce(
             _add,
             (
-                play.counts
-                for play in (round_.plays[self.best] for round_ in self.rounds if round_.pair == self.pair)
-                if play.witness == self.witness
+                strategy.counts
+                for strategy in (round_.strategies[self.best] for round_ in self.rounds if round_.pair == self.pair)
+                if strategy.witness == self.witness
             ),
         )
 
@@ -185,10 +191,10 @@ class SequentialResult:
 
         None if not even four times the claim would have been.
         """
-        last = self.rounds[-1].plays[0]
+        last = self.rounds[-1].strategies[0]
         guesses = float(last.counts.correct + last.counts.wrong)
         in_round = float(last.counts.runs)
-        strategies = len(self.rounds[-1].plays)
+        strategies = len(self.rounds[-1].strategies)
         return betting.detectable(
             self.claim,
             last.tangent,
@@ -201,28 +207,29 @@ class SequentialResult:
     @property
     def _log_wealth(self) -> betting.Floats:
         """Log-wealth against the claim, shape (strategies, bets)."""
-        accounts = self._kept[0]
+        accounts = self._recomputed[0]
         return accounts.log_wealth[:, accounts.at_claim]
 
     @functools.cached_property
-    def _kept(self) -> tuple[Accounts, tuple[tuple[int, float], ...]]:
-        """Keep the accounts again, and the path with them."""
-        accounts = Accounts(self.claim, self.confidence, len(self.rounds[0].plays))
+    def _recomputed(self) -> tuple[Accounts, tuple[tuple[int, float], ...]]:
+        """The accounts and the path, recomputed from the rounds."""
+        accounts = Accounts(self.claim, self.confidence, len(self.rounds[0].strategies))
         before, path = 0, [(0, 0.0)]
         for round_ in self.rounds:
-            before += round_.looked
-            accounts.open(round_.plays)
-            for marks in zip(*(play.marks for play in round_.plays), strict=True):
-                accounts.look(np.array([tally_of(*mark) for mark in marks]))
+            before += round_.explored
+            accounts.open(round_.strategies)
+            for looks in zip(*(strategy.looks for strategy in round_.strategies), strict=True):
+                accounts.look(np.array([tally_of(*look) for look in looks]))
                 if accounts.bound > path[-1][1]:
-                    path.append((before + marks[0][0], accounts.bound))
-            accounts.close(np.array([tally(play.counts) for play in round_.plays]))
+                    path.append((before + looks[0][0], accounts.bound))
+            accounts.close(np.array([tally(strategy.counts) for strategy in round_.strategies]))
             before += round_.runs
         return accounts, (*path, (before, accounts.bound))
 
     def plot(self) -> Figure:
         """Draw the running bound against runs, beside the claim; a matplotlib figure, with ``savefig``."""
-        from epsaudit.reporting.paths import sequential_path  # matplotlib takes a second to import
+        with needs("report"):
+            from epsaudit.reporting.paths import sequential_path  # matplotlib takes a second to import
 
         return sequential_path({self.mechanism: self})
 
@@ -240,17 +247,22 @@ class SequentialResult:
             f"  stopped    after {self.runs:,} of at most {self.trials:,} runs: {SENTENCES[self.stopped]}",
             f"  seed       {self.seed}" + ("" if self.reproducible else " (not reproducible from the seed)"),
         ]
-        return "\n".join(lines + ([] if self.violates_claim else [f"  reach      {self.describe_detectable()}"]))
+        lines += [] if self.violates_claim else [f"  reach      {self.describe_detectable()}"]
+        return "\n".join(lines + [f"  note       {note}" for note in self.notes])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the same as ``print``, as a table."""
+        return notebook.render(str(self), self.verdict)
 
     def describe_counts(self) -> str:
-        """Write the counts of the last witness as a person would check them."""
+        """Write the counts of the last witness so that they can be checked by hand."""
         return self.witness.describe(self.counts)
 
     def describe_evidence(self) -> str:
         """Write how much was won against the claim, and how much refutes it."""
         needed = 1.0 / -math.expm1(math.log(self.confidence))
-        plays = [round_.plays[self.best] for round_ in self.rounds]
-        bet = [play.counts for play in plays if play.bets_against(*point(self.claim, play.tangent))]
+        records = [round_.strategies[self.best] for round_ in self.rounds]
+        bet = [one.counts for one in records if one.bets_against(*point(self.claim, one.tangent))]
         correct, wrong = (sum(int(getattr(counts, name)) for counts in bet) for name in ("correct", "wrong"))
         return (
             f"bets on {correct:,} correct and {wrong:,} wrong guesses, over {len(bet)} rounds, made their stake "
@@ -280,18 +292,18 @@ class SequentialResult:
             "rounds": [
                 {
                     "pair": round_.pair,
-                    "looked": round_.looked,
-                    "plays": [
+                    "explored": round_.explored,
+                    "strategies": [
                         {
-                            "witness": {"text": str(play.witness), **play.witness.to_json()},
-                            "tangent": play.tangent,
-                            "correct": play.correct,
-                            "wrong": play.wrong,
-                            "past": play.past,
-                            "counts": play.counts.to_json(),
-                            "marks": [list(mark) for mark in play.marks],
+                            "witness": {"text": str(strategy.witness), **strategy.witness.to_json()},
+                            "tangent": strategy.tangent,
+                            "correct": strategy.correct,
+                            "wrong": strategy.wrong,
+                            "past": strategy.past,
+                            "counts": strategy.counts.to_json(),
+                            "looks": [list(look) for look in strategy.looks],
                         }
-                        for play in round_.plays
+                        for strategy in round_.strategies
                     ],
                 }
                 for round_ in self.rounds
@@ -303,6 +315,7 @@ class SequentialResult:
             "verdict": self.verdict,
             "seed": self.seed,
             "reproducible": self.reproducible,
+            "notes": list(self.notes),
             "provenance": dict(self.provenance),
         }
 
@@ -328,14 +341,13 @@ class SequentialResult:
                 confidence=float(data["confidence"]),
                 stopped=data["stopped"],
                 rounds=tuple(
-                    Round(
-                        str(item["pair"]), int(item["looked"]), tuple(_play_from_json(play) for play in item["plays"])
-                    )
+                    Round(str(item["pair"]), int(item["explored"]), tuple(map(_strategy_from_json, item["strategies"])))
                     for item in data["rounds"]
                 ),
                 exact=None if data["exact"] is None else float(data["exact"]),
                 seed=int(data["seed"]),
                 reproducible=bool(data["reproducible"]),
+                notes=tuple(map(str, data.get("notes", ()))),
                 provenance={str(key): str(value) for key, value in data["provenance"].items()},
             )
         except AuditError:
@@ -354,12 +366,12 @@ def _add(first: Counts, second: Counts) -> Counts:
     return dataclasses.replace(first, **{name: getattr(first, name) + getattr(second, name) for name in names})
 
 
-def _play_from_json(data: dict[str, Any]) -> Play:
+def _strategy_from_json(data: dict[str, Any]) -> StrategyRecord:
     counts = Counts(**{f.name: int(data["counts"][f.name]) for f in dataclasses.fields(Counts)})
     tangent = None if data["tangent"] is None else float(data["tangent"])
-    marks = tuple((int(runs), int(correct), int(wrong)) for runs, correct, wrong in data["marks"])
+    looks = tuple((int(runs), int(correct), int(wrong)) for runs, correct, wrong in data["looks"])
     rates = float(data["correct"]), float(data["wrong"])
-    return Play(witness_from_json(data["witness"]), tangent, *rates, int(data["past"]), counts, marks)
+    return StrategyRecord(witness_from_json(data["witness"]), tangent, *rates, int(data["past"]), counts, looks)
 
 
 def _power(log_value: float) -> str:

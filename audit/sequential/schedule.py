@@ -1,7 +1,7 @@
 """When a sequential audit runs, looks and remembers: numbers that follow from its budget and its pairs alone.
 
-The budget and the number of pairs enter; sizes of rounds, of their chunks, and the moments of a look leave. The game
-is played by them, and what a file says of rounds is checked against them: nobody can have cut them in hindsight.
+Takes the budget and the number of pairs; returns the sizes of rounds and of their chunks, and the moments of interim
+looks. The audit follows them, and what a file says of rounds is checked against them: none was cut in hindsight.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 STRATEGIES = 2
-"""How many bettors there are, a careful one and a daring one; see `epsaudit.sequential.learning`."""
+"""A conservative strategy and an aggressive one; see `epsaudit.sequential.learning`."""
 
 FIRST_ROUND = 24
-"""Runs of the first round for each pair."""
+"""Runs of the first round for each pair, on which nothing is bet. Set by hand in the first round; no measurement is
+recorded."""
 
 MOST_REMEMBERED = 100_000
 """Runs of a pair after which the outputs of no further chunk are kept to learn from."""
@@ -33,7 +34,7 @@ def round_sizes(trials: int, pairs: int) -> Iterator[int]:
     while done < trials:
         size = FIRST_ROUND * pairs if done == 0 else max(done // 2, 8)
         size = min(size, trials - done)
-        if trials - done - size < 16:  # no crumbs
+        if trials - done - size < 16:  # no round of a few runs at the end
             size = trials - done
         yield size
         done += size

@@ -1,16 +1,17 @@
 """Find an event that tells M(x) from M(x′): features, scores, events, and the choice among them.
 
-Training outputs enter; one witness leaves, with the certificate that is predicted to get most out of it.
+From training outputs of both datasets `choose` makes a `Choice`: a witness, and the certificate that is predicted to
+give the largest bound with it.
 """
 
-from epsaudit.witnesses.along import AlongCoordinates
+from epsaudit.witnesses.additive import SharedAdditive
+from epsaudit.witnesses.candidate_scores import CandidateScore, candidate_scores, fitted
 from epsaudit.witnesses.classifiers import Classifiers
-from epsaudit.witnesses.contenders import Contender, contenders_of, fitted
 from epsaudit.witnesses.events import Event, Interval, Region, Witness, event_from_json, witness_from_json
 from epsaudit.witnesses.families import Combinations, FloatBits, Residues, Structure
 from epsaudit.witnesses.oracle import Oracle
 from epsaudit.witnesses.scores import Family, LikelihoodRatio, Score, Tails
-from epsaudit.witnesses.selection import Choice, Shortlist, best_of, choose, promise, shortlist
+from epsaudit.witnesses.selection import Choice, Shortlist, best_of, choose, optimistic_bound, shortlist
 
 DEFAULT_FAMILIES: tuple[Family, ...] = (
     Tails(),
@@ -18,7 +19,7 @@ DEFAULT_FAMILIES: tuple[Family, ...] = (
     Structure(),
     Combinations(),
     Residues(),
-    AlongCoordinates(),
+    SharedAdditive(),
     Classifiers(),
 )
 """What 'auto' stands for: everything that treats floating-point numbers as the real numbers that proofs speak of."""
@@ -29,11 +30,10 @@ ALL_FAMILIES: tuple[Family, ...] = (*DEFAULT_FAMILIES, FloatBits())
 __all__ = [
     "ALL_FAMILIES",
     "DEFAULT_FAMILIES",
-    "AlongCoordinates",
+    "CandidateScore",
     "Choice",
     "Classifiers",
     "Combinations",
-    "Contender",
     "Event",
     "Family",
     "FloatBits",
@@ -43,16 +43,17 @@ __all__ = [
     "Region",
     "Residues",
     "Score",
+    "SharedAdditive",
     "Shortlist",
     "Structure",
     "Tails",
     "Witness",
     "best_of",
+    "candidate_scores",
     "choose",
-    "contenders_of",
     "event_from_json",
     "fitted",
-    "promise",
+    "optimistic_bound",
     "shortlist",
     "witness_from_json",
 ]

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import whole_at_least
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs
 from epsaudit.witnesses.features import Feature, readable
 
 MANTISSA = 52
+"""Bits of the fraction of a double (IEEE 754)."""
 
 
 @readable
@@ -138,7 +139,7 @@ class Residue:
     Examples
     --------
     >>> from epsaudit.witnesses.features import Value
-    >>> Residue(Value(), 2)(np.array([4, 7])).tolist(), Residue(Value(), 2).label
+    >>> Residue(Value(), 2)(np.array([4.0, 7.0])).tolist(), Residue(Value(), 2).label
     ([0.0, 1.0], 'y mod 2')
     """
 
@@ -157,7 +158,5 @@ class Residue:
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         """See `Feature`."""
         numbers = self.feature(outputs)
-        if numbers.dtype.kind in "iu":
-            return np.asarray(np.mod(numbers, self.modulus), float)
         with np.errstate(invalid="ignore"):
             return np.where(np.floor(numbers) == numbers, np.mod(numbers, self.modulus), np.nan)

@@ -1,6 +1,6 @@
 """Learn scores of many features at once: naive Bayes, logistic regression, and gradient boosting distilled to a tree.
 
-Training outputs of both sides enter; scores made of plain numbers leave (`epsaudit.witnesses.models`), so that a
+They are fitted on training outputs of both sides and written as plain numbers (`epsaudit.witnesses.models`), so that a
 witness is saved without pickles. scikit-learn grows the trees.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs
 from epsaudit.witnesses.atoms import row_codes
 from epsaudit.witnesses.features import Feature
 from epsaudit.witnesses.models import Additive, Filled, Term, Tree
@@ -22,9 +22,16 @@ from epsaudit.witnesses.screening import described, screen
 
 Floats = NDArray[np.float64]
 QUANTILES = (0.05, 0.275, 0.5, 0.725, 0.95)
+"""Knots of the splines, in ranks: Harrell's for five knots (Regression Modeling Strategies, 2001)."""
 FEW_VALUES = 16
+"""Different values up to which a feature is taken as categories, not as a spline. Set by hand in the first round;
+no measurement is recorded."""
 RARE = 5
+"""How often an odd value (NaN, an infinity) must be seen to have a coefficient of its own. Set by hand in the first
+round; no measurement is recorded."""
 PENALTY_OF_MANY = (100.0,)
+"""The one penalty that is tried where there are many features. Set by hand in the first round; no measurement is
+recorded."""
 HELD_OUT = 4
 """One in so many training outputs is held out to choose a penalty."""
 REPEATED = 0.5

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs, rows_of
 from epsaudit.witnesses.features import Coordinate, Feature, readable
 
 Floats = NDArray[np.float64]
@@ -183,10 +183,9 @@ def _equal(a: Floats, b: Floats) -> Floats:
 
 def matrix(outputs: Outputs, size: int) -> Floats:
     """The coordinates of every output as a matrix of floats, shape (len(outputs), size); NaN where there is none."""
-    if outputs.ndim >= 2 and outputs.dtype.kind in "iufb":
-        flat = outputs.reshape(len(outputs), -1)
-        if flat.shape[1] == size:
-            return flat.astype(float)
+    rows = rows_of(outputs)
+    if rows is not None and rows.shape[1] == size:
+        return rows
     return np.column_stack([np.asarray(Coordinate(i)(outputs), float) for i in range(size)])
 
 

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError
-from epsaudit.mechanism import Outputs
-from epsaudit.witnesses.atoms import WHOLE_IN_FLOATS, atom_from_json, atom_to_json, describe_atoms, is_atom
+from epsaudit.output_json import from_json, to_json
+from epsaudit.outputs import Outputs, normal_array, values_of, written
+from epsaudit.witnesses.atoms import describe_atoms, is_atom
 from epsaudit.witnesses.features import Feature, Value, feature_from_json, feature_to_json
 
 if TYPE_CHECKING:
@@ -49,8 +50,6 @@ class Interval:
         """Say which numbers lie in the interval; NaN never does."""
         if self.low == -math.inf and self.high == math.inf:
             return np.asarray(numbers == numbers)
-        if numbers.dtype.kind == "f":
-            numbers = numbers.astype(float, copy=False)  # numpy would round a bound to a shorter float before
         above = numbers >= self.low if self.includes_low else numbers > self.low
         if self.high == math.inf:
             return np.asarray(above)
@@ -116,8 +115,8 @@ class Region:
             "kind": "Region",
             "feature": feature_to_json(self.feature),
             "intervals": [[_finite(i.low), _finite(i.high), i.includes_low, i.includes_high] for i in self.intervals],
-            "included": [atom_to_json(atom) for atom in self.included],
-            "excluded": [atom_to_json(atom) for atom in self.excluded],
+            "included": [to_json(atom) for atom in self.included],
+            "excluded": [to_json(atom) for atom in self.excluded],
             "text": str(self),
         }
 
@@ -141,17 +140,35 @@ class Witness:
         """Number of events, 1 or 2."""
         return (self.guess_x is not None) + (self.guess_x_prime is not None)
 
+    def guesses(self, outputs: Outputs) -> tuple[Mask | None, Mask | None]:
+        """Say of each output whether it is a guess 'x', and whether it is a guess 'x''; None for an event not given.
+
+        Raises
+        ------
+        AuditError
+            If an output lies in both events: it would count for whichever side it came from.
+        """
+        if outputs.dtype.kind in "biu":  # counted by hand: an audit's outputs are in normal form already
+            outputs = normal_array(outputs)
+        first, second = self.guess_x, self.guess_x_prime
+        if first is None or second is None:
+            return tuple(None if event is None else event.contains(outputs) for event in (first, second))  # type: ignore[return-value]  # two
+        if isinstance(first, Region) and isinstance(second, Region) and first.feature == second.feature:
+            numbers = first.feature(outputs) if first.intervals or second.intervals else None
+            found = first.holds(outputs, numbers), second.holds(outputs, numbers)  # learnt scores take their time
+        else:
+            found = first.contains(outputs), second.contains(outputs)
+        both = np.flatnonzero(found[0] & found[1])
+        if len(both):
+            raise AuditError(
+                f"The output {written(values_of(outputs[both[:1]])[0])} lies in both events, {first} and {second}; "
+                "the events of a witness must hold no output in common."
+            )
+        return found
+
     def count(self, outputs: Outputs) -> tuple[int, int]:
-        """Count the outputs in each of the two events."""
-        given = [event for event in (self.guess_x, self.guess_x_prime) if isinstance(event, Region)]
-        if len(given) == 2 and given[0].feature == given[1].feature and given[0].intervals and given[1].intervals:
-            numbers = given[0].feature(outputs)  # learnt scores take their time
-            first, second = (int(np.count_nonzero(event.holds(outputs, numbers))) for event in given)
-            return first, second
-        first, second = (
-            0 if event is None else int(np.count_nonzero(event.contains(outputs)))
-            for event in (self.guess_x, self.guess_x_prime)
-        )
+        """Count the outputs in each of the two events; raises `AuditError` for one in both."""
+        first, second = (0 if mask is None else int(np.count_nonzero(mask)) for mask in self.guesses(outputs))
         return first, second
 
     def describe(self, counts: Counts) -> str:
@@ -201,8 +218,8 @@ def event_from_json(data: dict[str, Any]) -> Event:
             return Region(
                 feature_from_json(data["feature"]),
                 tuple(Interval(_bound(low), _bound(high), bool(a), bool(b)) for low, high, a, b in data["intervals"]),
-                tuple(atom_from_json(atom) for atom in data["included"]),
-                tuple(atom_from_json(atom) for atom in data["excluded"]),
+                tuple(from_json(atom) for atom in data["included"]),
+                tuple(from_json(atom) for atom in data["excluded"]),
             )
     except (KeyError, TypeError, ValueError):
         pass
@@ -220,11 +237,8 @@ def _condition(feature: Feature, interval: Interval) -> str:
 
 
 def _finite(bound: float) -> float | str:
-    if isinstance(bound, int):
-        return _bound(bound)
     return float(bound) if math.isfinite(bound) else repr(float(bound))  # numpy would write np.float64(inf)
 
 
 def _bound(bound: Any) -> float:
-    """Read a bound; a whole number stays one only where it is no float."""
-    return bound if isinstance(bound, int) and abs(bound) > WHOLE_IN_FLOATS else float(bound)
+    return float(bound)

@@ -7,7 +7,6 @@ printed event uses. A new way to look at outputs is a new class, here or in a ro
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -15,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError
-from epsaudit.mechanism import Outputs
-from epsaudit.witnesses.atoms import atom_from_json, atom_to_json
+from epsaudit.output_json import from_json, to_json
+from epsaudit.outputs import Outputs, are_objects, number, numbers_of, rows_of
 
 
 class Feature(Protocol):
@@ -27,7 +26,7 @@ class Feature(Protocol):
         """How the number is written in an event, for instance 'y[0]'."""
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """Return shape (size,), any real dtype; NaN where an output has no such number."""
+        """Return shape (size,), float64; NaN where an output has no such number."""
 
 
 KINDS: dict[str, type] = {}
@@ -55,13 +54,7 @@ class Value:
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         """See `Feature`."""
-        if outputs.ndim == 1 and outputs.dtype.kind in "iuf":
-            return outputs
-        if outputs.ndim == 1 and outputs.dtype.kind == "b":
-            return outputs.astype(np.int8)
-        if outputs.ndim == 1 and outputs.dtype == object:
-            return np.array([_number(value) for value in outputs.tolist()], float)
-        return np.full(len(outputs), np.nan)
+        return numbers_of(outputs)
 
 
 @readable
@@ -84,12 +77,11 @@ class Coordinate:
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         """See `Feature`; arrays of more than one dimension are read in C order."""
-        if outputs.ndim >= 2:
-            flat = outputs.reshape(len(outputs), -1)
-            if self.index < flat.shape[1]:
-                return Value()(flat[:, self.index])
-        if outputs.ndim == 1 and outputs.dtype == object:
-            return np.array([_number(_part(value, self.index)) for value in outputs.tolist()], float)
+        rows = rows_of(outputs)
+        if rows is not None and self.index < rows.shape[1]:
+            return rows[:, self.index]
+        if are_objects(outputs):
+            return np.array([number(_part(value, self.index)) for value in outputs.tolist()], float)
         return np.full(len(outputs), np.nan)
 
 
@@ -118,70 +110,6 @@ class Deviation:
             return np.abs(self.feature(outputs) - self.centre)
 
 
-@readable
-@dataclass(frozen=True)
-class Presence:
-    """1 where an output that is a mapping, a tuple of (key, value) pairs, has the key, and 0 where it has not.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanism import as_outputs
-    >>> Presence("b")(as_outputs([(("a", 2.0), ("b", 5.0)), (), None])), Presence("b").label
-    (array([ 1.,  0., nan]), "1['b' in y]")
-    """
-
-    key: Hashable
-
-    @property
-    def label(self) -> str:
-        """See `Feature`."""
-        return f"1[{self.key!r} in y]"
-
-    def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Feature`."""
-        return _read(outputs, self.key, lambda _: 1.0, 0.0)
-
-
-@readable
-@dataclass(frozen=True)
-class Entry:
-    """The number at a key of an output that is a mapping; NaN where the key is missing.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanism import as_outputs
-    >>> Entry("b")(as_outputs([(("a", 2.0), ("b", 5.0)), (), None])), Entry("b").label
-    (array([ 5., nan, nan]), "y['b']")
-    """
-
-    key: Hashable
-
-    @property
-    def label(self) -> str:
-        """See `Feature`."""
-        return f"y[{self.key!r}]"
-
-    def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Feature`."""
-        return _read(outputs, self.key, _number, float("nan"))
-
-
-def is_mapping(output: Any) -> bool:
-    """Say whether an output is a tuple of (key, value) pairs; the empty tuple is.
-
-    Examples
-    --------
-    >>> is_mapping((("a", 1.0),)), is_mapping(()), is_mapping((1, 2)), is_mapping(None)
-    (True, True, False, False)
-    """
-    if not isinstance(output, tuple):
-        return False
-    for part in output:  # noqa: SIM110  # a generator takes twice as long, and outputs are many
-        if not isinstance(part, tuple) or len(part) != 2:
-            return False
-    return True
-
-
 def feature_to_json(feature: Feature) -> dict[str, Any]:
     """Return a JSON object that `feature_from_json` turns back into the feature."""
     fields = dataclasses.fields(feature)  # type: ignore[arg-type]  # features are dataclasses
@@ -208,41 +136,17 @@ def feature_from_json(data: dict[str, Any]) -> Feature:
 def _encode(value: Any) -> Any:
     if type(value).__name__ in KINDS:
         return feature_to_json(value)
-    if isinstance(value, tuple):
+    if type(value) is tuple:
         return [_encode(part) for part in value]
     if isinstance(value, float) and np.isfinite(value):
         return value
-    return atom_to_json(value)
+    return to_json(value)
 
 
 def _decode(value: Any) -> Any:
     if isinstance(value, dict):
-        return feature_from_json(value) if "kind" in value else atom_from_json(value)
+        return feature_from_json(value) if "kind" in value else from_json(value)
     return tuple(map(_decode, value)) if isinstance(value, list) else value
-
-
-def _read(outputs: Outputs, key: Hashable, read: Callable[[Any], float], missing: float) -> NDArray[Any]:
-    """Read a number off the value at a key of every output that is a mapping; ``missing`` where it has no such key."""
-    found = np.full(len(outputs), np.nan)
-    if outputs.ndim != 1 or outputs.dtype != object:
-        return found
-    for place, output in enumerate(outputs.tolist()):
-        if is_mapping(output):
-            found[place] = missing
-            for own, value in output:
-                if own == key:
-                    found[place] = read(value)
-                    break
-    return found
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, (int, float, np.number, np.bool_)):
-        try:
-            return float(value)
-        except OverflowError:
-            return float("inf") if value > 0 else float("-inf")
-    return float("nan")
 
 
 def _part(value: Any, index: int) -> Any:

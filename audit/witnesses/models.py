@@ -1,7 +1,7 @@
 """Scores of many features at once, as features themselves: sums of piecewise linear terms, and trees of thresholds.
 
-What a classifier learnt enters as plain numbers; what leaves can be printed, saved as JSON and applied again without
-the library that learnt it.
+They hold what a classifier learnt as plain numbers, and are printed, saved as JSON and applied again without the
+library that learnt it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs
 from epsaudit.witnesses.features import Feature, readable
 
 Floats = NDArray[np.float64]
 SHOWN = 5
+"""Features of a learnt score that its text names."""
 
 
 @readable

@@ -1,6 +1,6 @@
-"""The witness that knows the truth: the likelihood ratio of two laws whose densities are known.
+"""The oracle witness: the likelihood ratio of two laws whose densities are known, as a score.
 
-Two laws enter, a score leaves. It is what black-box witnesses are measured against, and is never used unasked.
+Black-box witnesses are measured against it; it is used only on request.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs
 from epsaudit.witnesses.scores import Monotone, Score
 
 

@@ -1,7 +1,8 @@
 """Ridge logistic regression of the side that an output came from: what smooth curves and classifiers are fitted by.
 
-A matrix of regressors and the counts of both sides in its rows enter, coefficients leave. Newton's method with halved
-steps, row block by row block, takes a tenth of the time that scikit-learn does where rows are many and tell little.
+From a matrix of regressors and the counts of both sides in its rows it computes coefficients. Newton's method with
+halved steps, row block by row block, takes a tenth of the time that scikit-learn does where rows are many and tell
+little.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from scipy.special import expit, log_expit
 
 Floats = NDArray[np.float64]
 MOST_STEPS, CONVERGED = 100, 1e-9
+"""Newton steps at most, and the decrement at which they end: far below what sampling errors can show."""
 ROWS = 1 << 14
 """Rows that are handled at once: few enough for a core's cache."""
 

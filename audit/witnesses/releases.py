@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs
 from epsaudit.witnesses.combinations import matrix
 from epsaudit.witnesses.features import Feature, readable
 

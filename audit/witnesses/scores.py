@@ -1,4 +1,4 @@
-"""Scores: one number an output, larger where x is likelier; the candidates from which events are cut.
+"""Scores: one number an output, larger where x is likelier; events are its tails.
 
 A family is fitted on training outputs of both datasets and gives scores; `epsaudit.witnesses.selection` cuts them at
 thresholds. A new kind of witness is a new family here: nothing else needs to know it.
@@ -14,20 +14,23 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.mechanism import Outputs
-from epsaudit.witnesses.atoms import canonical, find_atoms, repeated
+from epsaudit.outputs import Items, Outputs, are_numbers, are_objects, number, order_key
+from epsaudit.witnesses.atoms import find_atoms, repeated
 from epsaudit.witnesses.events import Event, Interval, Region
-from epsaudit.witnesses.features import Coordinate, Deviation, Entry, Feature, Presence, Value, is_mapping
+from epsaudit.witnesses.features import Coordinate, Deviation, Feature, Value
 from epsaudit.witnesses.models import Tree
 from epsaudit.witnesses.screening import screen
 from epsaudit.witnesses.smoothing import Binned, smooth
+from epsaudit.witnesses.structure import At, Contains
 
 Floats = NDArray[np.float64]
 BITS_PER_SPLIT = 8.0
-"""Evidence that a tree wants before it cuts a feature once more: fewer, and it cuts at noise."""
+"""Evidence that a tree needs before it splits a feature once more: with less it splits at noise."""
 CELLS = 96
 """Intervals along which a curve is followed."""
 LEAST_FOR_A_CURVE = 200
+"""Outputs of either side from which a smoothed ratio of densities is fitted. Set by hand in the first round; no
+measurement is recorded."""
 MOST_LEVELS = 4096
 """Different numbers between which a tree may split."""
 TELLING = 6
@@ -82,8 +85,6 @@ class Monotone:
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         """See `Score`."""
         numbers = self.feature(outputs)
-        if numbers.dtype.kind == "u":
-            numbers = numbers.astype(float)
         return numbers if self.sign > 0 else -numbers
 
     def at_least(self, threshold: float) -> Event:
@@ -169,9 +170,7 @@ class PiecewiseRatio:
             excluded = tuple(
                 atom
                 for atom, chosen in zip(self.atoms, chosen_atoms, strict=True)
-                if not chosen
-                and isinstance(atom, (int, float))
-                and any(i.contains(np.array([atom]))[0] for i in intervals)
+                if not chosen and any(i.contains(np.array([number(atom)]))[0] for i in intervals)
             )
         return Region(self.feature, tuple(intervals), included, excluded)
 
@@ -181,7 +180,7 @@ class LikelihoodRatio:
     """Estimate the likelihood ratio: by counting on repeated outputs, by a tree and a curve on the other numbers.
 
     Its events are sets of atoms and unions of intervals. The tree is scikit-learn's, grown on one feature; the curve,
-    which outputs that are single numbers have, cuts few intervals at noise.
+    which outputs that are single numbers have, has few intervals split at noise.
 
     Parameters
     ----------
@@ -227,7 +226,7 @@ class LikelihoodRatio:
 
     def count_atoms(self, outputs: Outputs, outputs_prime: Outputs) -> tuple[tuple[Hashable, ...], Floats]:
         """Outputs that repeat, and the estimated log ratio of each."""
-        least = 1 if outputs.dtype == object or outputs.dtype.kind in "US" else 4
+        least = 4 if are_numbers(outputs) else 1
         atoms, counts = repeated(outputs, outputs_prime, least)
         if len(atoms) > self.most_atoms:
             kept = min(self.most_atoms, int(np.count_nonzero(counts.sum(axis=0) > 1)))
@@ -276,7 +275,7 @@ class Curves:
 
     def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
         """See `Family`."""
-        if outputs.ndim > 1 or outputs.dtype.kind not in "iuf":
+        if outputs.ndim > 1 or not are_numbers(outputs):
             return []
         atoms, ratios = self.ratio.count_atoms(outputs, outputs_prime)
         edges, values = _bend(Value(), outputs, outputs_prime, atoms)
@@ -287,7 +286,7 @@ def _bend(
     feature: Feature, outputs: Outputs, outputs_prime: Outputs, atoms: tuple[Hashable, ...]
 ) -> tuple[Floats, Floats]:
     """Fit a smooth curve to the log ratio along the numbers that are no atoms; return its edges and values between."""
-    numbers = [_others(feature, side, atoms).astype(float) for side in (outputs, outputs_prime)]
+    numbers = [_others(feature, side, atoms) for side in (outputs, outputs_prime)]
     pooled = np.concatenate(numbers)
     if min(map(len, numbers)) < LEAST_FOR_A_CURVE:
         return np.empty(0), np.empty(0)
@@ -316,26 +315,26 @@ def features_of(outputs: Outputs, outputs_prime: Outputs, most: int = 64) -> lis
     if outputs.ndim > 1:
         coordinates = [Coordinate(i) for i in range(min(int(np.prod(outputs.shape[1:])), most))]
         return screen(coordinates, outputs, outputs_prime, TELLING)
-    if outputs.dtype == object:
+    if are_objects(outputs):
         sample = [*outputs[:2000].tolist(), *outputs_prime[:2000].tolist()]
         longest = max((len(value) for value in sample if isinstance(value, tuple)), default=0)
-        plain = any(isinstance(value, (int, float)) for value in sample)
-        if longest and all(is_mapping(value) for value in sample if isinstance(value, tuple)):
+        plain = any(number(value) == number(value) for value in sample)
+        if longest and all(isinstance(value, Items) for value in sample if isinstance(value, tuple)):
             keys = _telling_keys(outputs, outputs_prime)[: most // 2]
-            return [Value()] * plain + [kind(key) for key in keys for kind in (Presence, Entry)]
+            return [Value()] * plain + [feature for key in keys for feature in (Contains(key), At((key,)))]
         return [Value()] * plain + [Coordinate(i) for i in range(min(longest, most))]
-    return [Value()] if outputs.dtype.kind in "iufb" else []
+    return [Value()] if are_numbers(outputs) else []
 
 
 def _telling_keys(outputs: Outputs, outputs_prime: Outputs) -> list[Hashable]:
     """Keys of outputs that are mappings, by how much their presence differs between the sides."""
     counts, counts_prime = (
-        Counter(canonical(key) for value in side.tolist() if is_mapping(value) for key, _ in value)
+        Counter(key for value in side.tolist() if isinstance(value, Items) for key, _ in value)
         for side in (outputs, outputs_prime)
     )
     pooled = counts + counts_prime
     telling = {key: (counts[key] - counts_prime[key]) ** 2 / seen for key, seen in pooled.items()}
-    return sorted(telling, key=lambda key: (-telling[key], -pooled[key], repr(key)))
+    return sorted(telling, key=lambda key: (-telling[key], -pooled[key], order_key(key)))
 
 
 def _others(feature: Feature, outputs: Outputs, atoms: tuple[Hashable, ...]) -> NDArray[Any]:

@@ -1,6 +1,7 @@
 """Which of many features are worth a closer look: a quick two-sample test of each, on a part of the training outputs.
 
-Features and outputs enter, the few features that tell the sides apart best leave. Nothing is certified here.
+From features and training outputs it returns the few features on which the sides differ most. Nothing is certified
+here.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.mechanism import Outputs
+from epsaudit.outputs import Outputs, are_objects, rows_of
 from epsaudit.witnesses.combinations import combinations_of, increments
 from epsaudit.witnesses.features import Coordinate, Feature, Value
 from epsaudit.witnesses.releases import releases_of
@@ -20,7 +21,11 @@ Floats = NDArray[np.float64]
 LOOK = 16_000
 """Outputs of each side that a screening reads."""
 CELLS = 24
+"""Quantile cells of a coordinate whose counts are compared. Set by hand in the first round; no measurement is
+recorded."""
 MOST_COORDINATES = 256
+"""Coordinates of a vector that are screened, which bounds the time. Set by hand in the first round; no measurement
+is recorded."""
 
 
 def screen(
@@ -81,9 +86,8 @@ def standardised(statistic: float, freedom: int) -> float:
 
 def size_of(outputs: Outputs) -> int:
     """Number of coordinates of outputs that are numeric arrays, 0 for others and for scalars."""
-    if outputs.ndim < 2 or outputs.dtype.kind not in "iufb":
-        return 0
-    return min(int(np.prod(outputs.shape[1:])), MOST_COORDINATES)
+    rows = rows_of(outputs)
+    return 0 if rows is None else min(rows.shape[1], MOST_COORDINATES)
 
 
 def described(outputs: Outputs, outputs_prime: Outputs) -> tuple[list[list[Feature]], list[Feature]]:
@@ -97,7 +101,7 @@ def described(outputs: Outputs, outputs_prime: Outputs) -> tuple[list[list[Featu
         releases = releases_of(outputs, outputs_prime, size)
         groups = [coordinates, increments(size), releases]
         return [group for group in groups if group and size > 1] or [coordinates], combinations_of(size) + releases
-    if outputs.dtype != object or outputs.ndim > 1:
+    if not are_objects(outputs):
         return [], []
     sample = [*outputs.tolist(), *outputs_prime.tolist()]
     if not any(isinstance(value, (tuple, frozenset)) for value in sample):

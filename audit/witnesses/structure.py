@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.mechanism import Items, Outputs, Raised, TimedOut
-from epsaudit.witnesses.features import Feature, _number, readable
+from epsaudit.outputs import Items, Outputs, kind_of, kinds_of, number, values_of, written
+from epsaudit.witnesses.features import Feature, readable
 
 Floats = NDArray[np.float64]
 Path = tuple[Hashable, ...]
 MOST_PATHS = 64
-SYMBOLS = (type(None), Raised, TimedOut)
-"""Types whose few values are atoms, which say all that the type would."""
+"""Parts of structured outputs that become features, commonest first, which bounds the time. Set by hand in the
+first round; no measurement is recorded."""
+SYMBOLS = ("None", "raised", "timeout")
+"""Kinds whose few values are atoms, which say all that the kind would."""
 LEAST_SEEN = 5
 """Elements that were seen less often tell nothing."""
 WALKED = 20_000
@@ -29,12 +31,12 @@ WALKED = 20_000
 
 @readable
 @dataclass(frozen=True)
-class HasType:
-    """1 where the output's type has this name, else 0.
+class HasKind:
+    """1 where the output is of this kind, as `epsaudit.outputs.kind_of` names it, else 0.
 
     Examples
     --------
-    >>> HasType("str")(np.array(["no", 1.5], dtype=object)).tolist()
+    >>> HasKind("string")(np.array(["no", 1.5], dtype=object)).tolist()
     [1.0, 0.0]
     """
 
@@ -43,7 +45,9 @@ class HasType:
     @property
     def statement(self) -> str:
         """What holds where the feature is 1."""
-        return f"y is a {self.name}"
+        return f"y is {self.name if self.name in ('None', 'complex') else f'a {self.name}'}".replace(
+            "a array", "an array"
+        )
 
     @property
     def label(self) -> str:
@@ -52,7 +56,7 @@ class HasType:
 
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
-        return np.fromiter((type(value).__name__ == self.name for value in _values(outputs)), float, len(outputs))
+        return np.fromiter((kind == self.name for kind in kinds_of(outputs)), float, len(outputs))
 
 
 @readable
@@ -75,7 +79,7 @@ class Length:
 
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
-        inner = (at(value, self.path) for value in _values(outputs))
+        inner = (at(value, self.path) for value in values_of(outputs))
         return np.fromiter((_length(value) for value in inner), float, len(outputs))
 
 
@@ -97,7 +101,7 @@ class Contains:
     @property
     def statement(self) -> str:
         """What holds where the feature is 1."""
-        return f"{self.key!r} in y"
+        return f"{written(self.key)} in y"
 
     @property
     def label(self) -> str:
@@ -106,7 +110,7 @@ class Contains:
 
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
-        return np.fromiter((self.key in _elements(value) for value in _values(outputs)), float, len(outputs))
+        return np.fromiter((self.key in _elements(value) for value in values_of(outputs)), float, len(outputs))
 
 
 @readable
@@ -129,7 +133,7 @@ class At:
 
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
-        return np.fromiter((_number(at(value, self.path)) for value in _values(outputs)), float, len(outputs))
+        return np.fromiter((number(at(value, self.path)) for value in values_of(outputs)), float, len(outputs))
 
 
 def at(value: Any, path: Path) -> Any:
@@ -147,8 +151,8 @@ def at(value: Any, path: Path) -> Any:
 def structure_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     """List types, lengths, keys and elements that not all outputs share, and numbers deep inside."""
     sample = [*outputs[:WALKED].tolist(), *outputs_prime[:WALKED].tolist()]
-    types = Counter(type(value).__name__ for value in sample if not isinstance(value, SYMBOLS))
-    features: list[Feature] = [HasType(name) for name in types] if len(types) > 1 else []
+    kinds = dict.fromkeys(kind for kind in map(kind_of, sample) if kind not in SYMBOLS)
+    features: list[Feature] = [HasKind(kind) for kind in kinds] if len(kinds) > 1 else []
     for path in [(), *_paths_of(sample, containers=True)]:
         lengths = {_length(at(value, path)) for value in sample}
         if len({length for length in lengths if length == length}) > 1:
@@ -188,10 +192,6 @@ def _walk(value: Any, path: Path, containers: bool) -> Iterator[Path]:
         yield from _walk(part, (*path, step), containers)
 
 
-def _values(outputs: Outputs) -> list[Any]:
-    return outputs.tolist() if outputs.ndim == 1 else [tuple(row) for row in outputs.reshape(len(outputs), -1).tolist()]
-
-
 def _length(value: Any) -> float:
     return float(len(value)) if isinstance(value, (str, bytes, tuple, frozenset)) else float("nan")
 
@@ -203,4 +203,4 @@ def _elements(value: Any) -> Any:
 
 
 def _write(path: Path) -> str:
-    return "y" + "".join(f"[{step!r}]" for step in path)
+    return "y" + "".join(f"[{written(step)}]" for step in path)

@@ -1,5 +1,5 @@
 """Released differential-privacy libraries under audit: environments, adapters, and a corpus of known bugs.
 
-A library's version enters as a file of pinned requirements; registry entries leave, whose mechanism is the library
-itself, running in a virtual environment of its own and spoken to through `epsaudit.command`.
+A library version is a file of pinned requirements; its registry entries have the library itself as their mechanism,
+running in a virtual environment of its own and reached through `epsaudit.command`.
 """

@@ -1,7 +1,7 @@
-"""What noise promises on paper, by the dp-accounting library: the calculator of claims for libraries that state none.
+"""Claims computed from noise parameters by the dp-accounting library, for libraries that state none.
 
-Noise parameters enter, a claim leaves; it speaks of real numbers, so a mechanism that leaks by its last bits, or draws
-other noise than it documents, does not keep it. Needs the extra ``accounting``.
+They hold for real numbers, so a mechanism that leaks by its last bits, or draws other noise than it documents, does not
+satisfy them. Needs the extra ``accounting``.
 """
 
 from __future__ import annotations

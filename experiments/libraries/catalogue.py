@@ -1,6 +1,6 @@
-"""Mechanisms of released libraries, with what each version promises of them.
+"""Mechanisms of released libraries, with the claim that each version makes for them.
 
-A version enters, rows leave. Witnesses look at the last bits where a library says that its floating-point numbers are
+For each version it lists rows. Witnesses test the last bits where a library states that its floating-point numbers are
 safe, or where a row is about them. To add a mechanism, write an adapter and a row.
 """
 

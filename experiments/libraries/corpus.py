@@ -1,8 +1,8 @@
 """Privacy bugs that were publicly reported in released libraries, as a table: report, versions, trigger, claim.
 
-Nothing enters; bugs leave, each with the mechanisms to audit: of affected versions, which must be refuted, and of fixed
-ones or controls, which must not. What was seen of each stands in ``results/library-bugs``, and nowhere here. To add a
-bug, write its adapter and rows, and list it; `epsaudit.experiments.library_bugs` does the rest.
+Each bug lists the mechanisms to audit: those of affected versions, which must be refuted, and those of fixed ones or
+controls, which must not. What was measured on each is in ``results/library-bugs``, not here. To add a bug, write its
+adapter and rows, and list it; `epsaudit.experiments.library_bugs` does the rest.
 """
 
 from __future__ import annotations

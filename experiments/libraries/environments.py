@@ -1,10 +1,10 @@
-"""One virtual environment a library version: built on demand, cached outside the repository, never half there.
+"""One virtual environment a library version: built on demand, cached outside the repository, never incomplete.
 
-A file of pinned requirements and the Pythons that it wants enter; the path of a Python leaves in which exactly these
-packages are installed, or `NotInstalledError` with the reason. Environments are built under another name and renamed
-when they are complete, under a lock, so that no process ever uses one that another is still building. They stand in
-$EPSAUDIT_LIBRARIES, by default $XDG_CACHE_HOME/epsaudit/libraries or ~/.cache/epsaudit/libraries; any of them may be
-deleted.
+From a file of pinned requirements and the Pythons that it supports it builds an environment with exactly these packages
+and returns the path of its Python, or raises `NotInstalledError` with the reason. Environments are built under another
+name and renamed when they are complete, under a lock, so that no process ever uses one that another is still building.
+They are in $EPSAUDIT_LIBRARIES, by default $XDG_CACHE_HOME/epsaudit/libraries or ~/.cache/epsaudit/libraries; any of
+them may be deleted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find a Python of a wanted version on this machine: on PATH, in pyenv's versions folder, or where uv keeps its own.
 
-A version such as '3.9' enters; the path of an interpreter that can make virtual environments leaves, or None. Every
-candidate is asked for its version: a shim on PATH may be there and still not run.
+For a version such as '3.9' it returns the path of an interpreter that can make virtual environments, or None. Every
+candidate is run for its version: a shim on PATH may be there and still not run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The libraries of `epsaudit audit --library NAME`: the newest version of each by its name, older ones by version.
 
-Nothing enters; libraries leave, each with the rows of `catalogue` and `corpus` for it.
+Each library has the rows of `catalogue` and `corpus` for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rows of tables: a mechanism of a library version with its claim, and how to run it in its environment.
 
-Rows enter as they are declared; registry entries leave whose mechanism is a program in the library's environment.
-Before that the environment is built, and the library's own statement of its claim is compared with the declared one.
+A declared row becomes a registry entry whose mechanism is a program in the library's environment. Before that the
+environment is built, and the library's own statement of its claim is compared with the declared one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ADAPTERS = Path(__file__).parent / "adapters"
 SAME = 1e-6
 """Relative difference between a declared claim and the library's own that is taken for rounding."""
 SECONDS = 300.0
-"""How long an adapter may take to say what its library promises."""
+"""How long an adapter may take to state its library's claim."""
 SILENCE = 3600.0
 """Seconds in which it must answer; the slowest give some hundred outputs a second and are asked for 65,536."""
 
@@ -46,7 +46,7 @@ class Row:
     parameters : mapping
         Keyword arguments of the adapter, JSON values.
     claim : Claim, or function that returns one
-        What the library promises; a function where dp-accounting calculates it.
+        The claim that the library makes; a function where dp-accounting calculates it.
     pair : DatasetPair
         Neighbouring datasets, as JSON values.
     also : tuple of DatasetPair
@@ -88,7 +88,7 @@ class Row:
         return (self.pair, *self.also)
 
     @property
-    def promise(self) -> Claim:
+    def stated_claim(self) -> Claim:
         """The claim; raises `AuditError` if dp-accounting calculates it and is not installed."""
         return self.claim if isinstance(self.claim, Claim) else self.claim()
 
@@ -105,12 +105,12 @@ class Row:
         NotInstalledError
             If the library cannot be installed here.
         AuditError
-            If the adapter fails, or the library does not promise what the row says.
+            If the adapter fails, or the library's own claim is not that of the row.
         """
-        words, claim = self.words(self.environment.python()), self.promise
+        words, claim = self.words(self.environment.python()), self.stated_claim
         stated = self._stated(words)  # which starts it, so that it fails before any audit if it does
         if stated is not None and isinstance(self.claim, Claim) and not _same(stated, claim):
-            raise AuditError(f"{self.name}: the library promises {stated}, and the row says {claim}.")
+            raise AuditError(f"{self.name}: the library claims {stated}, and the row says {claim}.")
         mechanism = command(words, claim=claim, pairs=self.pairs, name=self.name, timeout=SILENCE)
         return Entry(
             self.name,

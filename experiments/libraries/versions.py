@@ -1,7 +1,7 @@
 """Every library version that is audited here, and the Pythons that each has been seen to run on, the best first.
 
-Names leave as environments; what exactly is installed in each stands in ``requirements/``. To add a version, write its
-file of requirements (``pip list --format=freeze`` in an environment where it works) and a line here.
+What exactly is installed in each environment is in ``requirements/``. To add a version, write its file of requirements
+(``pip list --format=freeze`` in an environment where it works) and a line here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Monotone queries answered with too little noise for the claim, or with a loss that is not the one of the proof.
 
-The claims are as published or as wrongly made; the laws are what the mistake makes of them. Two twins keep their
-privacy and lose their accuracy: a privacy audit cannot refute them, `epsaudit.experiments.down_sensitivity` does.
+The claims are as published or as wrongly made; the laws are what the mistake makes of them. Two incorrect variants keep
+their privacy and lose their accuracy: a privacy audit cannot refute them, `epsaudit.experiments.down_sensitivity` does.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class TolerantSearchCountedOnce(TolerantSearch):
         """Choose T, tau / sigma and q as in the sound mechanism, and sigma too small."""
         sound = TolerantSearch.calibrated(query, rho, beta, error)
         sigma = math.sqrt(comparisons(query.size) / (2.0 * rho))
-        return cls(query, sigma, sound.tau * sigma / sound.sigma, sound.rounds, sound.doubt)
+        return cls(query, sigma, sound.tau * sigma / sound.sigma, sound.rounds, sound.assumed_error)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -173,7 +173,7 @@ class SearchOfStrictLoss(LaplaceBinarySearch):
     """Binary search of lbar, the removals that bring f *below* y, where l, those that bring it to y, is meant.
 
     lbar has sensitivity 1 as well: privacy holds. The search now finds the output after the right one: where all
-    persons agree on an answer it returns the next greater one, so that M(x) <= f(x) fails almost always.
+    records agree on an answer it returns the next greater one, so that M(x) <= f(x) fails almost always.
 
     Examples
     --------
@@ -194,7 +194,7 @@ class SearchOfStrictLoss(LaplaceBinarySearch):
 class ShiftedInverseWithoutRepair(ShiftedInverseSensitivity):
     """The exponential mechanism fed |l - tau|, without the repair by lbar of the source's note 4.
 
-    |l - tau| has sensitivity 1: privacy holds. Where the loss jumps over tau, as it does where all persons agree, no
+    |l - tau| has sensitivity 1: privacy holds. Where the loss jumps over tau, as it does where all records agree, no
     output has |l - tau| < tau, and any output above f(x) is as likely as f(x) itself.
 
     Examples

@@ -1,6 +1,6 @@
 """DP-SGD gone wrong: noise forgotten, clipping too late, noise too small, batches that are not Poisson.
 
-Each twin changes one method of `epsaudit.mechanisms.dp_sgd.DPSGD` and keeps its claim.
+Each incorrect variant changes one method of `epsaudit.mechanisms.dp_sgd.DPSGD` and keeps its claim.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class NoiseForgotten(DPSGD):
 
     Examples
     --------
-    >>> twin = NoiseForgotten("logistic", steps=10, rate=0.1, noise_multiplier=1.0, every=5)
-    >>> [twin.noise_scale(step, 100.0) for step in range(6)]
+    >>> variant = NoiseForgotten("logistic", steps=10, rate=0.1, noise_multiplier=1.0, every=5)
+    >>> [variant.noise_scale(step, 100.0) for step in range(6)]
     [1.0, 1.0, 1.0, 1.0, 0.0, 1.0]
     """
 
@@ -49,9 +49,9 @@ class ClippedAfterAveraging(DPSGD):
 
     Examples
     --------
-    >>> twin = ClippedAfterAveraging("logistic", steps=10, rate=0.1, noise_multiplier=1.0)
-    >>> twin.shortening(np.array([50.0])).tolist(), twin.kept(50.0, expected=100.0), twin.kept(200.0, expected=100.0)
-    ([1.0], 1.0, 0.5)
+    >>> variant = ClippedAfterAveraging("logistic", steps=10, rate=0.1, noise_multiplier=1.0)
+    >>> variant.shortening(np.array([50.0])).tolist(), [variant.kept(n, expected=100.0) for n in (50.0, 200.0)]
+    ([1.0], [1.0, 0.5])
     """
 
     name: ClassVar[str] = "DP-SGD, clipped after averaging"
@@ -95,9 +95,9 @@ class WithoutReplacement(DPSGD):
 
     Examples
     --------
-    >>> twin = WithoutReplacement("logistic", steps=10, rate=0.5, noise_multiplier=1.0)
+    >>> variant = WithoutReplacement("logistic", steps=10, rate=0.5, noise_multiplier=1.0)
     >>> data = Records(np.zeros((4, 1)), np.ones(4), np.array([0, 0, 1, 1]), np.ones(4), np.ones(4, dtype=bool))
-    >>> data.own[twin.batch(data, np.random.default_rng(0))].tolist()
+    >>> data.own[variant.batch(data, np.random.default_rng(0))].tolist()
     [0, 1]
     """
 
@@ -123,14 +123,14 @@ class SingleStratum:
     learner : DPSGD
         Its steps, rate, noise and claim; nothing else matters to the canary's coordinate.
     replaces : bool
-        Whether batches have a fixed size (the twin), or are Poisson.
+        Whether batches have a fixed size (the incorrect variant), or are Poisson.
     others : int
         Records beside the canary.
 
     Examples
     --------
-    >>> twin = SingleStratum(DPSGD("logistic", steps=4, rate=0.5, noise_multiplier=2.0), replaces=True)
-    >>> twin.worst_pairs()[0].x, twin((1,)).sample(3, np.random.default_rng(0)).shape
+    >>> variant = SingleStratum(DPSGD("logistic", steps=4, rate=0.5, noise_multiplier=2.0), replaces=True)
+    >>> variant.worst_pairs()[0].x, variant((1,)).sample(3, np.random.default_rng(0)).shape
     ((0,), (3,))
     """
 
@@ -162,19 +162,19 @@ class SingleStratum:
 class SingleStratumLaw:
     """Training runs of `SingleStratum`; no closed form is known for the law of the score, so none is given."""
 
-    twin: SingleStratum
+    variant: SingleStratum
     present: bool
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw the scores of ``size`` training runs."""
-        learner, others = self.twin.learner, self.twin.others
+        learner, others = self.variant.learner, self.variant.others
         shape = (size, learner.steps)
         inside = rng.random(shape) < learner.rate if self.present else np.zeros(shape, dtype=bool)
         drawn = max(round(learner.rate * (others + 1)), 1)
-        against = drawn - inside if self.twin.replaces else rng.binomial(others, learner.rate, shape)
+        against = drawn - inside if self.variant.replaces else rng.binomial(others, learner.rate, shape)
         sums = inside - against + learner.noise_multiplier * rng.standard_normal(shape)
         # from what the sums are without the canary, by 2 with it or, of Poisson batches, by 1
-        shift, usual = (2.0, drawn) if self.twin.replaces else (1.0, learner.rate * others)
+        shift, usual = (2.0, drawn) if self.variant.replaces else (1.0, learner.rate * others)
         ratio = shift * (2.0 * (sums + usual) - shift) / (2.0 * learner.noise_multiplier**2)
         if learner.rate == 1.0:
             return np.asarray(ratio.sum(axis=1))

@@ -21,9 +21,9 @@ from epsaudit.neighbours import DatasetPair
 
 @dataclass(frozen=True)
 class Approvals(VoteCounts):
-    """How many persons approve of each candidate; a record is the tuple of candidates that a person approves of.
+    """How many voters approve of each candidate; a record is the tuple of candidates that a voter approves of.
 
-    A person who changes their mind moves every count, up or down: utilities in full generality.
+    A voter who changes their mind moves every count, up or down: utilities in full generality.
 
     Examples
     --------
@@ -37,7 +37,7 @@ class Approvals(VoteCounts):
         return np.array([votes[candidate] for candidate in self.candidates], float)
 
     def lead(self, gap: int) -> DatasetPair:
-        """See `epsaudit.mechanisms.queries.Utilities.lead`: the first leads all others, and one person turns from it to
+        """See `epsaudit.mechanisms.queries.Utilities.lead`: the first leads all others, and one voter turns from it to
         them."""
         gap = whole_at_least(gap, 1, "gap between the candidates")
         first, *rest = self.candidates

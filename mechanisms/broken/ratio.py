@@ -39,10 +39,10 @@ class PublishedBoundedRatio(BoundedRatio):
         """The published margin, rounded outwards as the code does."""
         return math.ceil(math.log(2.0 / self.delta) / self.rate)
 
-    def bound(self, noisy_ones: Floats, noisy_persons: Floats) -> Floats:
+    def bound(self, noisy_ones: Floats, noisy_records: Floats) -> Floats:
         """As published."""
         a_low, a_high = np.maximum(noisy_ones - self.margin, 0.0), noisy_ones + self.margin
-        b_low, b_high = noisy_persons - self.margin, noisy_persons + self.margin
+        b_low, b_high = noisy_records - self.margin, noisy_records + self.margin
         with np.errstate(divide="ignore", invalid="ignore"):
             published = np.maximum(a_low / pairs(b_low), greatest_gap(a_high, a_low, b_low, b_high))
         return np.where(b_low > 1.0, published, np.nan)
@@ -54,7 +54,7 @@ class PublishedBoundedRatio(BoundedRatio):
 
 @dataclass(frozen=True)
 class NaiveRatioHalfNoise(NaiveRatio):
-    """The naive ratio with noise of scale 1 / epsilon on each of two counts, both of which a person moves.
+    """The naive ratio with noise of scale 1 / epsilon on each of two counts, both of which a record moves.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class PublishedTail(FailedBound):
 
     Source: 'Privately bounding local sensitivity' (2024), proof of Theorem 2, which has P[|Z| >= T] = e^(-rate T) for
     discrete Laplace Z; both tails together have 2 e^(-rate T) / (1 + e^-rate). In the published code the bounds fail
-    only one person beyond the margin, rounded up, and that makes up for it.
+    only one record beyond the margin, rounded up, and that makes up for it.
 
     Examples
     --------

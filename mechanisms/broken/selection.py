@@ -45,7 +45,7 @@ class MonotoneExponentialOnMovingVotes(MonotoneExponentialMechanism):
     Examples
     --------
     >>> print(MonotoneExponentialOnMovingVotes(1.0).adjacency)
-    substitute one person
+    substitute one record
     """
 
     utilities: Utilities = VOTES

@@ -21,7 +21,7 @@ from epsaudit.neighbours import DatasetPair
 class PublishedMode(StableMode):
     """The mode with the lead itself as its distance from instability, as published.
 
-    Source: lecture notes on propose-test-release, 'Ex: Mode'. With a lead of 1 one person who joins makes another
+    Source: lecture notes on propose-test-release, 'Ex: Mode'. With a lead of 1 one record that joins makes another
     record as common, and the mode may change: the distance there is 0, not 1. So the first answer comes out with
     probability delta e^epsilon / 2, and that is delta in truth: more than claimed as soon as epsilon is above log 2.
 
@@ -36,7 +36,7 @@ class PublishedMode(StableMode):
         return float(self.gap(dataset))
 
     def pair_at(self, distance: int, bound: float) -> DatasetPair:
-        """A lead of 1 that one more person ends, where the record that is first by ``repr`` takes over."""
+        """A lead of 1 that one more record ends, where the record that is first by ``repr`` takes over."""
         return DatasetPair(("b", "b", "a"), ("b", "b", "a", "a"), "leads of 1 and 0, the mode changes")
 
 
@@ -67,7 +67,7 @@ class UntestedRelease(ProposeTestRelease):
 
 @dataclass(frozen=True)
 class GapMaxAtTheGap(GapMax):
-    """Gap-max with the lead itself as the distance: one person can end a lead of 1, so the distance is one too long.
+    """Gap-max with the lead itself as the distance: one record can end a lead of 1, so the distance is one too long.
 
     Both winners come out with probability delta e^epsilon: e^epsilon times the claimed delta in truth.
 
@@ -109,5 +109,5 @@ class HistogramWithoutThreshold(StableHistogram):
         return -math.inf
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A key that one person has."""
-        return (DatasetPair(("a", "a", "b"), ("a", "a"), "a key that one person has against none"),)
+        """A key that one record has."""
+        return (DatasetPair(("a", "a", "b"), ("a", "a"), "a key that one record has against none"),)

@@ -1,7 +1,7 @@
-"""What people ask of a dataset: queries, each with what its privacy proofs need to know about it.
+"""Queries, each with what its privacy proofs need to know about it.
 
-A dataset of persons enters, a number or a vector of utilities or losses leaves. Sensitivity, adjacency and the
-datasets that move the answer most belong to the query, so that a mechanism has nothing to guess.
+A query maps a dataset to a number or a vector of utilities or losses. Sensitivity, adjacency and the datasets that move
+the answer most belong to the query, so that a mechanism needs no assumptions about it.
 """
 
 from epsaudit.mechanisms.queries.distinct import DistinctValues

@@ -1,6 +1,6 @@
-"""The number of distinct values, where each person holds one: few persons may carry many of them, or none.
+"""The number of distinct values, where each record holds one: few records may carry many of them, or none.
 
-Hashable records enter; only how often each occurs matters.
+Records are hashable; only how often each occurs matters.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from epsaudit.mechanisms.queries.monotone import Dataset, MonotoneQuery, records
 
 @dataclass(frozen=True)
 class DistinctValues(MonotoneQuery):
-    """How many different values persons hold, one each, rounded up to the grid of outputs.
+    """How many different values records hold, one each, rounded up to the grid of outputs.
 
     The fewest removals that leave y values remove the holders of the rarest values first. Its global sensitivity is 1
     on a grid of all counts: Laplace noise would do. It stands here because its losses are not those of an order
-    statistic: what one person contributes depends on who else is there.
+    statistic: what one record contributes depends on who else is there.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class DistinctValues(MonotoneQuery):
         return grids.greatest_rise(self.grid, 1)
 
     def crowd(self, loss: int) -> Dataset:
-        """See `MonotoneQuery.crowd`: ``loss`` values held by one person each, a loss of ``loss`` - y at y."""
+        """See `MonotoneQuery.crowd`: ``loss`` values held by one record each, a loss of ``loss`` - y at y."""
         return tuple(range(loss))
 
     def _holders(self, dataset: Dataset) -> Counter[object]:

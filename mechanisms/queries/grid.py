@@ -1,6 +1,6 @@
 """The finite ordered set Y of answers, as a tuple of numbers or as a range that may be longer than memory allows.
 
-Numbers enter, indices into Y leave, and the reverse. Indices are unsigned 64-bit integers, so Y has up to 2^64 points.
+It converts numbers to indices into Y and back. Indices are unsigned 64-bit integers, so Y has up to 2^64 points.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The monotone hull of any function of a small dataset, by enumeration of its sub-multisets.
 
-What enters need not be monotone: the greatest value that any part of the dataset has always is.
+The function need not be monotone: the greatest value on any part of the dataset always is.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class MonotoneHull(MonotoneQuery):
     grid : tuple of float, or range
         Y in increasing order, from g(nobody) or above.
     function : callable
-        ``function(persons) -> number``, g; persons are a tuple, equal ones together, in the order of ``domain``.
+        ``function(records) -> number``, g; records are a tuple, equal ones together, in the order of ``domain``.
     domain : tuple of hashable
-        Every record that a person can have: who might join.
+        Every possible record: what might be added.
 
     Raises
     ------
@@ -47,7 +47,7 @@ class MonotoneHull(MonotoneQuery):
 
     Examples
     --------
-    The sum of x = (2, 3, -4) is 1, but persons 2 and 3 alone have a sum of 5.
+    The sum of x = (2, 3, -4) is 1, but records 2 and 3 alone have a sum of 5.
 
     >>> query = MonotoneHull(range(20), function=sum, domain=(-4, 2, 3))
     >>> query.value((2, 3, -4)), query.losses((2, 3, -4))[:6].tolist()
@@ -66,13 +66,13 @@ class MonotoneHull(MonotoneQuery):
             )
 
     def least_answers(self, dataset: Dataset) -> Indices:
-        """See `MonotoneQuery.least_answers`: the hull of every sub-multiset, least for each number of persons."""
+        """See `MonotoneQuery.least_answers`: the hull of every sub-multiset, least for each number of records."""
         hull = self._values(self._counts(dataset))
         for axis in range(hull.ndim):
             hull = np.maximum.accumulate(hull, axis=axis)
-        persons = np.sum(np.indices(hull.shape), axis=0)
-        least = np.full(persons.max() + 1, np.inf)
-        np.minimum.at(least, persons, hull)
+        records = np.sum(np.indices(hull.shape), axis=0)
+        least = np.full(records.max() + 1, np.inf)
+        np.minimum.at(least, records, hull)
         return np.array([grids.rank(self.grid, value) for value in least.tolist()], dtype=np.uint64)
 
     def greatest_answer(self, dataset: Dataset, joining: int) -> int:
@@ -89,7 +89,7 @@ class MonotoneHull(MonotoneQuery):
         return self._difference(self.size - 1, 0)
 
     def crowd(self, loss: int) -> Dataset:
-        """See `MonotoneQuery.crowd`: ``loss`` persons with the record of which one has the greatest g."""
+        """See `MonotoneQuery.crowd`: ``loss`` records with the record of which one has the greatest g."""
         return (max(self.domain, key=lambda record: self.function((record,))),) * loss
 
     def _counts(self, dataset: Dataset) -> list[int]:
@@ -107,8 +107,8 @@ class MonotoneHull(MonotoneQuery):
         return np.reshape([self._evaluate(counts) for counts in np.ndindex(shape)], shape)
 
     def _evaluate(self, counts: tuple[int, ...]) -> float:
-        persons = tuple(chain.from_iterable(map(repeat, self.domain, counts)))
-        value = float(self.function(persons))
+        records = tuple(chain.from_iterable(map(repeat, self.domain, counts)))
+        value = float(self.function(records))
         if math.isnan(value):
-            raise AuditError(f"g({persons!r}) is NaN; it must be a number.")
+            raise AuditError(f"g({records!r}) is NaN; it must be a number.")
         return value

@@ -1,7 +1,7 @@
-"""Monotone queries: what every query that persons can only raise knows about its losses and its sensitivities.
+"""Monotone queries, which adding records can only raise: their losses and their sensitivities.
 
-A dataset enters; what leaves is the staircase of least answers, from which the answer, both losses and the down
-sensitivity are read off. A query of this kind says little more than how to compute that staircase.
+From a dataset a query computes the staircase of least answers, from which the answer, both losses and the down
+sensitivity are read off. A query of this kind defines little more than how to compute that staircase.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ LossCurve = Callable[[Indices], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class MonotoneQuery(ABC):
-    """A query f with answers in a finite ordered set Y = {y_0 < y_1 < ...}, that persons can only raise.
+    """A query f with answers in a finite ordered set Y = {y_0 < y_1 < ...}, that records can only raise.
 
-    f(x') <= f(x) for every sub-multiset x' of x, and f(empty) = y_0. Its loss l(x, y) is the least number of persons
+    f(x') <= f(x) for every sub-multiset x' of x, and f(empty) = y_0. Its loss l(x, y) is the least number of records
     whose removal brings f down to y or below (differentialprivacy.org, 'Beyond Local Sensitivity via Down
     Sensitivity', Equation 4); neighbours under add/remove have losses within 1 of each other (Proposition 3).
 
-    Everything follows from the staircase h_m = min {f(x~): x~ a sub-multiset of x with m persons}, m = 0 ... n, which
+    Everything follows from the staircase h_m = min {f(x~): x~ a sub-multiset of x with m records}, m = 0 ... n, which
     does not decrease because f is monotone: l(x, y) = n - max {m: h_m <= y} = #{m >= 1: h_m > y}, and
     DS^k(x) = f(x) - h_{n-k}.
 
@@ -57,14 +57,14 @@ class MonotoneQuery(ABC):
 
     @abstractmethod
     def least_answers(self, dataset: Dataset) -> Indices:
-        """Index into Y of the least answer that m persons of the dataset give, for m = 0 ... n, shape (n + 1,).
+        """Index into Y of the least answer that m records of the dataset give, for m = 0 ... n, shape (n + 1,).
 
         Raises `AuditError` for records on which the query is not monotone.
         """
 
     @abstractmethod
     def greatest_answer(self, dataset: Dataset, joining: int) -> int:
-        """Index into Y of the greatest answer after up to ``joining`` more persons joined."""
+        """Index into Y of the greatest answer after up to ``joining`` more records joined."""
 
     @property
     @abstractmethod
@@ -117,15 +117,15 @@ class MonotoneQuery(ABC):
         return made_strict(self.losses(dataset))
 
     def down_sensitivity(self, dataset: Dataset, k: int = 1) -> float:
-        """k-down sensitivity DS^k(dataset): how far removing up to k persons can lower f (Equation 1 of the source)."""
+        """k-down sensitivity DS^k(dataset): how far removing up to k records can lower f (Equation 1 of the source)."""
         least = self.least_answers(dataset)
         removed = min(whole_at_least(k, 0, "k"), len(least) - 1)
         return self._difference(int(least[-1]), int(least[len(least) - 1 - removed]))
 
     def local_sensitivity(self, dataset: Dataset, k: int = 1) -> float:
-        """k-local sensitivity LS^k(dataset): greatest change of f by up to k persons (Equation 2 of the source).
+        """k-local sensitivity LS^k(dataset): greatest change of f by up to k records (Equation 2 of the source).
 
-        f is monotone, so it changes most where persons only leave or only join. Infinite if f can reach an infinite
+        f is monotone, so it changes most where records only leave or only join. Infinite if f can reach an infinite
         output and has not.
         """
         answer = int(self.least_answers(dataset)[-1])

@@ -1,6 +1,6 @@
 """Order statistics counted from above: the maximum, whose local sensitivity is unbounded, and the k-th largest record.
 
-Records that can be ordered enter, their ranks in Y leave, sorted.
+Records are of any ordered type; the queries work on their sorted ranks in Y.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from epsaudit.mechanisms.queries.monotone import Dataset, MonotoneQuery, records
 class KthLargest(MonotoneQuery):
     """The k-th largest record, rounded up to the grid of outputs; its least point where there are fewer than k.
 
-    Its loss at y is #{x_i > y} - (k - 1), or 0. Up to k - 1 persons more leave its local sensitivity bounded by the
-    data; k persons can raise it to the greatest output.
+    Its loss at y is #{x_i > y} - (k - 1), or 0. Up to k - 1 records more leave its local sensitivity bounded by the
+    data; k records can raise it to the greatest output.
 
     Parameters
     ----------
@@ -64,11 +64,11 @@ class KthLargest(MonotoneQuery):
 
     @property
     def global_sensitivity(self) -> float:
-        """See `MonotoneQuery.global_sensitivity`: all of Y, where k - 1 persons are at the top and one more joins."""
+        """See `MonotoneQuery.global_sensitivity`: all of Y, where k - 1 records are at the top and one more joins."""
         return self._difference(self.size - 1, 0)
 
     def crowd(self, loss: int) -> Dataset:
-        """See `MonotoneQuery.crowd`: k - 1 and ``loss`` more persons at the greatest output."""
+        """See `MonotoneQuery.crowd`: k - 1 and ``loss`` more records at the greatest output."""
         return (self.grid[-1],) * (self.place - 1 + loss)
 
     def _rank(self, record: Any) -> int:

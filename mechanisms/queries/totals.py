@@ -1,7 +1,7 @@
-"""Totals: the sum of non-negative numbers, and what is counted where each person holds many items.
+"""Totals: the sum of non-negative numbers, and counts where each record holds many items.
 
-Amounts enter, one a person; they are added exactly, because a rounding error in a sum could move a loss by more than
-the one person that privacy proofs allow for.
+Each record is one amount; amounts are added exactly, because a rounding error in a sum could move a loss by more than
+the one record that privacy proofs allow for.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from epsaudit.mechanisms.queries.monotone import Dataset, MonotoneQuery, records
 
 @dataclass(frozen=True)
 class Sum(MonotoneQuery):
-    """The sum of non-negative numbers, one a person, rounded up to the grid of outputs.
+    """The sum of non-negative numbers, one a record, rounded up to the grid of outputs.
 
-    The fewest removals that bring a sum down to y remove the largest numbers first. Removing k persons lowers it by
-    their numbers; a person who joins may raise it without bound unless ``most`` bounds what one may hold.
+    The fewest removals that bring a sum down to y remove the largest numbers first. Removing k records lowers it by
+    their numbers; an added record may raise it without bound unless ``most`` bounds what one may hold.
 
     Parameters
     ----------
     grid : tuple of float, or range
         Y in increasing order, from 0 or above.
     most : float
-        Greatest number that a person may hold; infinite by default, and so is the sensitivity up to the end of Y.
+        Greatest number that a record may hold; infinite by default, and so is the sensitivity up to the end of Y.
 
     Raises
     ------
@@ -77,15 +77,15 @@ class Sum(MonotoneQuery):
         return grids.greatest_rise(self.grid, self.most)
 
     def crowd(self, loss: int) -> Dataset:
-        """See `MonotoneQuery.crowd`: ``loss`` persons who hold the greatest output, or ``most`` if that is less."""
+        """See `MonotoneQuery.crowd`: ``loss`` records that hold the greatest output, or ``most`` if that is less."""
         return (min(self.grid[-1], self.most),) * loss
 
     def _amount(self, record: Any) -> Any:
         amount = self._held(record)
         if not amount >= 0:
-            raise AuditError(f"A person holds {amount!r}; a sum is monotone for numbers of at least 0 only.")
+            raise AuditError(f"A record holds {amount!r}; a sum is monotone for numbers of at least 0 only.")
         if amount > self.most:
-            raise AuditError(f"A person holds {amount!r}; the most that one may hold is {self.most!r}.")
+            raise AuditError(f"A record holds {amount!r}; the most that one may hold is {self.most!r}.")
         return amount
 
     def _held(self, record: Any) -> Any:
@@ -94,16 +94,16 @@ class Sum(MonotoneQuery):
 
 @dataclass(frozen=True)
 class Total(Sum):
-    """How much all persons hold together, where each holds a tuple of items: 'pages visited'.
+    """How much all records hold together, where each holds a tuple of items: 'pages visited'.
 
-    Privacy is for the person with all of their items, so that one who joins may bring any number of them.
+    Privacy is for a whole record with all of its items, so that an added record may bring any number of them.
 
     Parameters
     ----------
     grid : tuple of float, or range
         Y in increasing order, from 0 or above.
     most : float
-        Greatest amount that a person may hold; infinite by default.
+        Greatest amount that a record may hold; infinite by default.
     amount : callable
         ``amount(items) -> number`` of at least 0: by default how many there are; `sum` adds them up.
 
@@ -123,14 +123,14 @@ class Total(Sum):
     amount: Callable[[Any], float] = len
 
     def crowd(self, loss: int) -> Dataset:
-        """See `MonotoneQuery.crowd`: ``loss`` persons who hold the greatest output, as unnamed items."""
+        """See `MonotoneQuery.crowd`: ``loss`` records that hold the greatest output, as unnamed items."""
         if self.amount is sum:
             return ((min(self.grid[-1], self.most),),) * loss
         return ((None,) * math.floor(min(self.grid[-1], self.most)),) * loss
 
     def _held(self, record: Any) -> Any:
         if isinstance(record, (str, bytes)) or not isinstance(record, Sized):
-            raise AuditError(f"A record is {record!r}; each person holds a tuple of items.")
+            raise AuditError(f"A record is {record!r}; each record holds a tuple of items.")
         return self.amount(record)
 
 

@@ -1,6 +1,6 @@
 """Queries of bounded sensitivity: a number for additive noise, and votes for the mechanisms that select.
 
-A dataset of persons enters, a number or a vector of utilities leaves.
+They map a dataset to a number or a vector of utilities.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 
 @dataclass(frozen=True)
 class NumericQuery:
-    """A number asked of a dataset; by default, how many persons there are.
+    """A number asked of a dataset; by default, the number of records.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Utilities(Protocol):
 
 @dataclass(frozen=True)
 class VoteCounts:
-    """How many persons chose each candidate, where one vote may move: two counts change by one.
+    """How many voters chose each candidate, where one vote may move: two counts change by one.
 
     A record that is no candidate counts for none.
 
@@ -114,7 +114,7 @@ class VoteCounts:
 
     @property
     def adjacency(self) -> Adjacency:
-        """Substitution: one person votes differently."""
+        """Substitution: one voter votes differently."""
         return Substitution()
 
     def __call__(self, dataset: Dataset) -> NDArray[np.float64]:
@@ -133,7 +133,7 @@ class VoteCounts:
 
 @dataclass(frozen=True)
 class MonotoneVoteCounts(VoteCounts):
-    """How many persons chose each candidate, where one person may join or leave: counts move in one direction only.
+    """How many voters chose each candidate, where one voter may join or leave: counts move in one direction only.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class MonotoneVoteCounts(VoteCounts):
 
     @property
     def adjacency(self) -> Adjacency:
-        """Add or remove: one person votes or does not."""
+        """Add or remove: one voter votes or does not."""
         return AddRemove()
 
     def lead(self, gap: int) -> DatasetPair:

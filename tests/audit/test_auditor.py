@@ -173,17 +173,12 @@ class TestBadInput:
             raise AssertionError("ran")
 
         mechanism = vectorized(never, claim=PureDP(1.0), adjacency=AddRemove())
-        with pytest.raises(AuditError, match="not adjacent: under add or remove one person"):
+        with pytest.raises(AuditError, match="not adjacent: under add or remove one record"):
             audit(mechanism, DatasetPair(("ann",), ("ann", "bob", "eve")))
 
     def test_a_mechanism_without_a_claim(self):
         with pytest.raises(AuditError, match="give one, for instance"):
             audit(vectorized(lambda d, n, rng: rng.random(n), pairs=[PAIR]))
-
-    def test_outputs_of_different_shapes(self):
-        ragged = black_box(lambda data, rng: np.zeros(2 + int(rng.integers(2))), claim=PureDP(1.0), pairs=[PAIR])
-        with pytest.raises(AuditError, match=r"different shapes"):
-            audit(ragged, trials=1000, seed=1)
 
     def test_the_error_is_the_packages_own(self):
         assert issubclass(AuditError, ValueError)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from epsaudit import DatasetPair, PureDP, audit, black_box, vectorized
-from epsaudit.blocks import joined, plain
+from epsaudit.outputs import Array, join, normal_array
 
 PAIR = DatasetPair(0, 1)
 RECORD = np.dtype([("count", "f8"), ("cell", "i4")])
@@ -57,20 +57,35 @@ def test_refusals_and_exceptions_among_arrays_are_outcomes(shape, rate):
 
 
 def test_a_single_number_may_come_masked_or_long():
-    assert plain(np.ma.masked_array([1.0, 2.0], mask=[True, False])).tolist() == [None, 2.0]
-    assert plain(np.ones(2, np.longdouble)).dtype == np.float64
+    assert normal_array(np.ma.masked_array([1.0, 2.0], mask=[True, False])).tolist() == [None, 2.0]
+    assert normal_array(np.ones(2, np.longdouble)).dtype == np.float64
 
 
-def test_numbers_are_left_as_they_are():
-    for numbers in (np.ones(2, np.float32), np.ones((2, 3), np.uint8), np.array([True]), np.array(["a"])):
-        assert plain(numbers) is numbers
+@pytest.mark.parametrize("dtype", ["f4", "f2", "u1", "i8", "?", "u8"])
+def test_numbers_of_every_type_are_floats(dtype):
+    numbers = np.array([[0, 1]]).astype(dtype)
+    assert normal_array(numbers).dtype == np.float64
+    assert normal_array(numbers).tolist() == [[0.0, 1.0]]
 
 
 def test_blocks_of_different_kinds_are_joined():
-    together = joined([np.zeros((2, 3)), np.array(["no", None], dtype=object)])
+    together = join([np.zeros((2, 3)), np.array(["no", None], dtype=object)])
     assert together.tolist() == [(0.0, 0.0, 0.0), (0.0, 0.0, 0.0), "no", None]
 
 
-def test_matrices_among_refusals_are_written_in_the_order_in_which_they_are_read_alone():
-    together = joined([np.arange(4.0).reshape(1, 2, 2), np.array([None], dtype=object)])
-    assert together.tolist() == [(0.0, 1.0, 2.0, 3.0), None]
+def test_matrices_among_refusals_keep_their_shape():
+    (matrix, refusal) = join([np.arange(4.0).reshape(1, 2, 2), np.array([None], dtype=object)]).tolist()
+    assert matrix == Array.of((0.0, 1.0, 2.0, 3.0), (2, 2)) != Array.of((0.0, 1.0, 2.0, 3.0), (4, 1))
+    assert matrix != (0.0, 1.0, 2.0, 3.0)
+    assert refusal is None
+
+
+def test_the_shape_of_a_matrix_may_tell():
+    """(2, 3) on x and (3, 2) on x', with a refusal now and then, so that blocks are objects."""
+
+    def shaped(data, rng):
+        if rng.random() < 0.01:
+            return None
+        return np.zeros((2, 3) if data else (3, 2))
+
+    assert audit(black_box(shaped, claim=PureDP(1.0), pairs=[PAIR]), trials=20_000, seed=1).violates_claim

@@ -44,8 +44,8 @@ def test_a_search_over_patterns_finds_the_leak_that_one_pattern_shows():
 def test_a_search_over_a_strategy_finds_the_one_number_that_leaks():
     """Noise is scaled to a range of 0 to 10, but 7 counts as 70."""
 
-    def total(people, size, rng):
-        return sum(70.0 if person == 7 else person for person in people) + rng.laplace(scale=10.0, size=size)
+    def total(records, size, rng):
+        return sum(70.0 if record == 7 else record for record in records) + rng.laplace(scale=10.0, size=size)
 
     mechanism = vectorized(total, claim=PureDP(1.0), adjacency=AddRemove())
     people = st.lists(st.integers(0, 10), min_size=1, max_size=4).map(tuple)

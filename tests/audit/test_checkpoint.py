@@ -21,11 +21,10 @@ from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box, suite, v
 from epsaudit.checkpoint import Checkpoint
 from epsaudit.chunks import Chunk
 from epsaudit.fingerprint import digest
-from epsaudit.mechanism import Items, Raised, TimedOut, as_outputs
-from epsaudit.outputs import outputs_from_json, outputs_to_json
+from epsaudit.output_json import block_from_json, block_to_json
+from epsaudit.outputs import Items, Raised, TimedOut, normal_array, pack
 from epsaudit.registry import Entry
 from epsaudit.witnesses import Tails
-from epsaudit.witnesses.atoms import canonical
 
 PAIR = DatasetPair((1,), (1, 2))
 OPTIONS = {"trials": 20_000, "seed": 5, "witnesses": [Tails()], "n_jobs": 1}
@@ -382,7 +381,7 @@ class TestRefusals:
         block = io.BytesIO()
         np.save(block, np.array([print] * 3), allow_pickle=True)
         with pytest.raises(ValueError, match="allow_pickle=False"):
-            outputs_from_json({"npy": __import__("base64").b64encode(block.getvalue()).decode()})
+            block_from_json({"npy": __import__("base64").b64encode(block.getvalue()).decode()})
 
 
 class TestDisk:
@@ -449,25 +448,19 @@ symbols = st.recursive(
 class TestOutputs:
     @given(st.lists(symbols, min_size=1, max_size=5))
     def test_outputs_come_back_bit_by_bit(self, values):
-        outputs = as_outputs(values)
-        back = outputs_from_json(json.loads(json.dumps(outputs_to_json(outputs))))
+        outputs = pack(values)
+        back = block_from_json(json.loads(json.dumps(block_to_json(outputs))))
         assert back.dtype == outputs.dtype
-        assert [(type(value), canonical(value)) for value in back.tolist()] == [
-            (type(value), canonical(value)) for value in outputs.tolist()
+        assert [(type(value), repr(value)) for value in back.tolist()] == [
+            (type(value), repr(value)) for value in outputs.tolist()
         ]
 
-    @pytest.mark.parametrize("dtype", ["f8", "f4", "i2", "?", "U3", "c16", "u8"])
-    def test_arrays_keep_their_type_and_shape(self, dtype):
-        outputs = np.arange(12).reshape(4, 3).astype(dtype)
-        back = outputs_from_json(json.loads(json.dumps(outputs_to_json(outputs))))
+    @pytest.mark.parametrize("dtype", ["f8", "f4", "i2", "?", "c16", "u8"])
+    def test_arrays_keep_their_shape(self, dtype):
+        outputs = normal_array(np.arange(12).reshape(4, 3).astype(dtype))
+        back = block_from_json(json.loads(json.dumps(block_to_json(outputs))))
         assert back.dtype == outputs.dtype
         np.testing.assert_array_equal(back, outputs)
-
-    @pytest.mark.parametrize("value", [RED, b"x", 1j, (1, RED), np.float64(1.5), True + 0j])
-    def test_what_json_cannot_hold_is_not_written(self, value):
-        outputs = np.empty(2, dtype=object)
-        outputs[:] = [value, None]
-        assert outputs_to_json(outputs) is None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, command
 from epsaudit.external import CHILDREN, dataset_to_json
-from epsaudit.mechanism import Items, Raised, TimedOut
-from epsaudit.witnesses.atoms import atom_to_json, canonical
+from epsaudit.output_json import to_json
+from epsaudit.outputs import Items, Raised, TimedOut, normal
 
 PAIR = DatasetPair((1,), (1, 2))
 PYTHON = """
@@ -118,9 +118,9 @@ class TestOutputs:
     @settings(max_examples=60, deadline=None)
     @given(st.lists(values, min_size=1, max_size=4))
     def test_every_kind_comes_back_as_itself(self, outputs):
-        echo = command([sys.executable, "-c", ECHO])([atom_to_json(value) for value in outputs])
+        echo = command([sys.executable, "-c", ECHO])([to_json(normal(value)) for value in outputs])
         heard = echo.sample(len(outputs), np.random.default_rng(0)).tolist()
-        assert [canonical(value) for value in heard] == [canonical(value) for value in outputs]
+        assert [normal(value) for value in heard] == [normal(value) for value in outputs]
 
     def test_special_outcomes_and_bare_words(self):
         said = [{"raises": "KeyError"}, {"timeout": True}, [1, [2, None]], {"set": [1, 2]}, {"float": "-inf"}]

@@ -7,7 +7,7 @@ import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
 from epsaudit.failures import refuse_if_all_failed
-from epsaudit.mechanism import Raised
+from epsaudit.outputs import Raised
 
 PAIR = DatasetPair(0, 1)
 pytest_plugins = ["pytester"]

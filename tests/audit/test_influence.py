@@ -79,9 +79,9 @@ def test_a_dataset_that_pairs_share_is_prepared_once(monkeypatch):
         return exact_parameter(*arguments)
 
     monkeypatch.setattr("epsaudit.influence.exact_parameter", counted)
-    mechanism, persons = Biased(AddRemove()), tuple("abcde")
-    most_influential(mechanism, leave_one_out(persons))
-    assert mechanism.asked.count(persons) == 1
+    mechanism, records = Biased(AddRemove()), tuple("abcde")
+    most_influential(mechanism, leave_one_out(records))
+    assert mechanism.asked.count(records) == 1
     assert len(mechanism.asked) == 1 + 5
     assert len(computed) == 1  # everybody's absence has the same law
 

@@ -17,7 +17,7 @@ class Row(Entry):
     """An entry stands for a row here: it has all that a row is listed by."""
 
     @property
-    def promise(self):
+    def stated_claim(self):
         return self.claim
 
 
@@ -101,13 +101,13 @@ class TestListAndVerify:
         assert "gone" not in printed
 
     def test_a_claim_that_cannot_be_calculated_says_why_and_hides_nothing_else(self, capsys, known):
-        class Unpromised(Row):
+        class WithoutClaim(Row):
             @property
-            def promise(self):
+            def stated_claim(self):
                 raise AuditError("It needs a calculator.")
 
         entry = noisy("toy-2.0/noisy", 1.0)
-        rows = (Unpromised(entry.name, entry.mechanism, entry.claim), entry)
+        rows = (WithoutClaim(entry.name, entry.mechanism, entry.claim), entry)
         known["toy"] = Library("toy", "toy-2.0", rows, lambda: None, list)
         assert main(["list", "--library", "toy"]) == AS_EXPECTED
         assert [

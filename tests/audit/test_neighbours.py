@@ -24,16 +24,16 @@ def test_adjacency_is_symmetric_irreflexive_and_blind_to_order(relation, x, y):
 
 
 @given(datasets, records)
-def test_adding_a_person_makes_a_neighbour(x, person):
-    assert AddRemove().holds(x, [person, *x])
-    assert not AddRemove().holds(x, [person, *x, person])
-    assert not Substitution().holds(x, [person, *x])
+def test_adding_a_record_makes_a_neighbour(x, record):
+    assert AddRemove().holds(x, [record, *x])
+    assert not AddRemove().holds(x, [record, *x, record])
+    assert not Substitution().holds(x, [record, *x])
 
 
 @given(datasets, records, records)
-def test_replacing_a_person_makes_a_neighbour(x, person, other):
-    assert Substitution().holds([*x, person], [other, *x]) == (person != other)
-    assert not AddRemove().holds([*x, person], [other, *x])
+def test_replacing_a_record_makes_a_neighbour(x, record, other):
+    assert Substitution().holds([*x, record], [other, *x]) == (record != other)
+    assert not AddRemove().holds([*x, record], [other, *x])
 
 
 @given(datasets)
@@ -49,7 +49,7 @@ def test_leave_one_out_yields_every_smaller_neighbour_once(x):
 @given(datasets, st.lists(records, max_size=3))
 def test_replace_one_yields_every_replacement_once(x, candidates):
     pairs = list(replace_one(x, candidates))
-    assert len(pairs) == sum(person != other for person in set(x) for other in set(candidates))
+    assert len(pairs) == sum(record != other for record in set(x) for other in set(candidates))
     for pair in pairs:
         Substitution().check(pair)
 
@@ -63,7 +63,7 @@ def test_arrays_are_datasets_of_their_rows():
 
 
 def test_missing_answers_are_records_like_any_other():
-    """nan differs from itself, and so would every person who did not answer."""
+    """nan differs from itself, and so would every record that did not answer."""
     ages = np.array([31.0, math.nan, math.nan])
     assert AddRemove().holds(ages, ages[:2])
     assert not AddRemove().holds(ages, ages.copy())
@@ -87,8 +87,8 @@ def test_query_answers_of_different_lengths_are_not_adjacent():
 @pytest.mark.parametrize(
     ("relation", "pair", "words"),
     [
-        (AddRemove(), DatasetPair((1, 2), (3, 4)), r"\(1, 2\) against \(3, 4\) is not adjacent.*exactly one person"),
-        (Substitution(), DatasetPair((1, 2), (1,)), "substitute one person"),
+        (AddRemove(), DatasetPair((1, 2), (3, 4)), r"\(1, 2\) against \(3, 4\) is not adjacent.*exactly one record"),
+        (Substitution(), DatasetPair((1, 2), (1,)), "substitute one record"),
         (MaxChange(0.5), DatasetPair([0], [2], "far apart"), "far apart is not adjacent.*at most 0.5"),
         (AddRemove(), DatasetPair(3, 4), "3 against 4 cannot be compared"),
         (AddRemove(), DatasetPair([[1], [2]], [[1]]), "hashable record"),

@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
 from epsaudit.chunks import STAGES
-from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerPerson, SpillingResponse
+from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
 from epsaudit.one_run import Bonferroni, CanaryMechanism, Fixed, SeparateHalf, Threshold, binomial
 from epsaudit.one_run.counts import LEAK_SHARE, GuessCounts
 from epsaudit.one_run.guesses import rule_from_json
@@ -22,7 +22,7 @@ AUDITS = 2000
 ALLOWED = int(binom.ppf(0.999, AUDITS, 0.05))  # false alarm of one test: 0.1 %
 EVERYBODY = Threshold(0.0)
 
-RESPONSE = ResponsePerPerson(1.0, 500)
+RESPONSE = ResponsePerRecord(1.0, 500)
 SPILLING = SpillingResponse(1.0, 1e-3, 200, 10)
 # delta lifts the probability of 235 or more right answers among 300 from 2.2 % to just below 5 %
 CONSPIRING = ConspiringResponse(1.0, 0.999 * binomial.delta_bound(300, 300, 235, 1.0, 0.95), 300, 235)
@@ -107,12 +107,12 @@ class TestCoverage:
         assert ConspiringResponse(0.1, 0.04, 2000, 2000).reached == pytest.approx(0.04)
 
     def test_forgetting_delta_is_seen(self):
-        # the twin that must fail: the same mechanism audited as if delta were 0
+        # the incorrect variant that must fail: the same mechanism audited as if delta were 0
         # 6.8 % are above, so it takes 6,000 to see it
         assert wrong(CONSPIRING, EVERYBODY, claim=PureDP(1.0), audits=6000) > binom.ppf(0.999, 6000, 0.05)
 
     def test_choosing_among_numbers_of_guesses_without_paying_is_seen(self):
-        # the twin that must fail: the best of 60 numbers of guesses, each at 95 %, on scores without ties
+        # the incorrect variant that must fail: the best of 60 numbers of guesses, each at 95 %, on scores without ties
         rng = np.random.default_rng(0)
         above = 0
         for _ in range(500):
@@ -167,7 +167,7 @@ class TestCoverage:
         assert binom.ppf(0.0005, every, 0.5) <= sum(right) <= binom.isf(0.0005, every, 0.5)
 
     def test_one_order_for_all_audits_would_tell_them(self):
-        # the twin that must fail: at some of the sizes one permutation has almost every guess right, or wrong
+        # the variant that must fail: at some of the sizes one permutation has almost every guess right, or wrong
         rng = np.random.default_rng(1)
         right = [guessed_right(size, np.sort, np.zeros_like, rng, [0] * 10) for size in SIZES]
         assert min(right) < LEAST_BY_CHANCE < MOST_BY_CHANCE < max(right)
@@ -184,7 +184,7 @@ class TestCoverage:
             assert not result.reproducible
 
     def test_coins_that_are_not_fair_are_not_covered(self):
-        # the twin that must fail: guesses 'in' are right nine times in ten without a mechanism
+        # the incorrect variant that must fail: guesses 'in' are right nine times in ten without a mechanism
         rng = np.random.default_rng(1)
         bounds = [
             audit_scores(rng.random(200) < 0.9, rng.random(200), claim=PureDP(0.0), guesses=(50, 0)).lower_bound
@@ -213,7 +213,7 @@ def guessed_right(size, layout, score, rng, seeds):
     )
 
 
-RESPONSE_400 = ResponsePerPerson(1.0, 400)
+RESPONSE_400 = ResponsePerRecord(1.0, 400)
 
 
 class TestSees:
@@ -222,7 +222,7 @@ class TestSees:
         assert audit_one_run(NoisyVectorSum(2.0, 20_000), claim=claim, seed=0).violates_claim
 
     def test_nearly_everything_is_certified_of_randomised_response(self):
-        result = audit_one_run(ResponsePerPerson(2.0, 100_000), guesses=EVERYBODY, seed=0)
+        result = audit_one_run(ResponsePerRecord(2.0, 100_000), guesses=EVERYBODY, seed=0)
         assert 1.96 < result.lower_bound < 2.03
 
     @pytest.mark.parametrize("mu", [0.5, 1.0, 2.0])
@@ -380,9 +380,9 @@ class TestResult:
         assert "best of 3 sets of guesses, each at 98.3%" in text
 
     def test_too_few_guesses_say_so(self):
-        result = audit_one_run(ResponsePerPerson(5.0, 100), guesses=50, seed=0)
+        result = audit_one_run(ResponsePerRecord(5.0, 100), guesses=50, seed=0)
         assert "could not have refuted the claim" in str(result)
-        assert audit_one_run(ResponsePerPerson(1.0, 100), guesses=50, seed=0).limits is None
+        assert audit_one_run(ResponsePerRecord(1.0, 100), guesses=50, seed=0).limits is None
 
     def test_delta_is_bounded_at_the_claimed_epsilon(self):
         included = np.random.default_rng(0).random(1000) < 0.5
@@ -502,7 +502,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         "make",
         [
-            lambda: ResponsePerPerson(0.0, 10),
+            lambda: ResponsePerRecord(0.0, 10),
             lambda: SpillingResponse(1.0, 0.1, 100, 5),
             lambda: ConspiringResponse(1.0, 0.5, 100, 50),
             lambda: NoisyVectorSum(1.0, 0),

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.text import Text
 
-from epsaudit import PureDP, suite
+from epsaudit import ApproxDP, PureDP, suite
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
-from epsaudit.registry import Entry
+from epsaudit.registry import Entry, registered
 from epsaudit.reporting import figure, style, table
 from epsaudit.reporting.numbers import count, lower, percent, plain, upper
 
@@ -84,6 +85,42 @@ class TestFigure:
             assert round(result.lower_bound / result.proven, 9) in drawn
             assert round(result.exact / result.proven, 9) in drawn
             assert [label.get_text() for label in axes.get_yticklabels()] == [result.mechanism]
+
+    def test_what_has_no_share_or_no_finite_value_is_not_dropped_silently(self, results):
+        nothing, in_delta = (
+            replace(results[1], claim=claim, exact=None) for claim in (PureDP(0.0), ApproxDP(0.0, 0.1))
+        )
+        endless = replace(results[1], exact=math.inf)
+        drawn = figure.certified_against_proven([results[0], nothing, in_delta, endless], 0.95)
+        names = [label.get_text() for axes in drawn.axes for label in axes.get_yticklabels()]
+        assert names == [results[0].mechanism, f"{in_delta.mechanism} (in δ)", endless.mechanism]
+        assert figure.shares(in_delta).bound == pytest.approx(in_delta.delta_lower / 0.1)
+        legend = [text.get_text() for text in drawn.legends[0].get_texts()]
+        assert {"exact: infinite", "not drawn: 1 whose claim is 0"} <= set(legend)
+        arrows = [line for line in drawn.axes[1].lines if line.get_marker() == ">" and len(line.get_xdata()) == 1]
+        assert len(arrows) == 1
+        plain = figure.certified_against_proven(results, 0.95).legends[0].get_texts()
+        assert not {"exact: infinite", "not drawn: 1 whose claim is 0"} & {text.get_text() for text in plain}
+
+    def test_many_results_stand_in_two_columns_on_equal_axes_and_all_are_there(self, results):
+        many = [replace(results[number % 4 == 0], mechanism=f"m{number}") for number in range(2 * figure.ROWS)]
+        panels = figure.certified_against_proven(many, 0.95).axes
+        names = [label.get_text() for axes in panels for label in axes.get_yticklabels()]
+        assert len(panels) == 4
+        assert sorted(names) == sorted(result.mechanism for result in many)
+        assert [axes.get_xlim() for axes in panels[::2]] == [axes.get_xlim() for axes in panels[1::2]]
+
+    def test_the_front_page_names_rows_of_the_registry_and_shows_their_numbers(self, results):
+        assert set(figure.TELLING) <= set(registered())
+        told = [replace(results[name.startswith("broken")], mechanism=name) for name in figure.TELLING]
+        drawn = figure.front([*results, *told], 0.95)
+        assert drawn.get_size_inches()[0] * 160 == 800
+        words = [text.get_text() for text in drawn.axes[1].texts]
+        assert words.count(f"≥ {lower(told[0].lower_bound, 3)}") == sum(
+            t.lower_bound == told[0].lower_bound for t in told
+        )
+        assert len(drawn.axes[0].get_yticklabels()) == len(told)
+        assert all(text.get_fontsize() >= 6.5 for text in drawn.findobj(Text) if text.get_text())
 
     def test_the_same_results_give_the_same_bytes(self, results):
         for kind in ("png", "pdf", "svg"):

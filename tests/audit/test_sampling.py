@@ -109,10 +109,11 @@ class TestMisbehaviour:
         with pytest.raises(AuditError, match=r"raised ZeroDivisionError \(no noise left\)"):
             draw(vectorized(broken)(None), 10, np.random.default_rng(0))
 
-    def test_shapes_that_differ_between_the_datasets(self):
+    def test_shapes_that_differ_between_the_datasets_tell(self):
         wide = vectorized(lambda data, size, rng: rng.random((size, data)))
-        with pytest.raises(AuditError, match=r"different shapes: \(2,\) on x and \(3,\) on x'"):
-            training_outputs((wide(2), wide(3)), 10, 0, 0)
+        first, second = training_outputs((wide(2), wide(3)), 10, 0, 0)
+        assert {len(row) for row in first} == {2}
+        assert {len(row) for row in second} == {3}
 
     @pytest.mark.parametrize("seed", [-1, 1.5, "one", True])
     def test_seeds_are_whole_numbers(self, seed):

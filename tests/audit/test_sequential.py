@@ -1,4 +1,4 @@
-"""Sequential audits: the bets are fair under the claim, true claims survive peeking, broken twins are caught soon."""
+"""Sequential audits: the bets are fair under the claim, true claims survive peeking, incorrect variants are refuted."""
 
 import dataclasses
 import json
@@ -30,7 +30,7 @@ from epsaudit.sequential import betting
 from epsaudit.sequential.accounts import Accounts, point
 from epsaudit.sequential.learning import Plan, fastest
 from epsaudit.sequential.schedule import MOST_REMEMBERED
-from epsaudit.witnesses import DEFAULT_FAMILIES, Interval, Region, Witness, contenders_of
+from epsaudit.witnesses import DEFAULT_FAMILIES, Interval, Region, Witness, candidate_scores
 
 CURVES = [ZCDP(0.3), GaussianDP(0.7), RenyiDP(2.0, 0.4)]
 CLAIMS = [PureDP(1.0), ApproxDP(1.0, 0.05), *CURVES]
@@ -116,7 +116,7 @@ def test_wealth_goes_to_bets_by_what_the_past_would_have_made_of_them(guessing, 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=str)
 def test_no_wealth_grows_on_average_if_the_claim_holds_whatever_the_past_made_of_the_bets(claim):
-    """Against the claim and all above it, over rounds whose plans are anything at all; a twin that breaks it wins."""
+    """Against the claim and all above it, over rounds whose plans are arbitrary; an incorrect variant wins."""
     rng = np.random.default_rng(3)
     accounts = Accounts(claim, 0.95, 2)
     at, tangent = accounts.at_claim, None if claim.claimed_point else betting.tangents(claim)[1][0]
@@ -152,7 +152,7 @@ def test_the_witness_is_nearly_the_one_against_which_the_claim_loses_fastest(mec
     rng = np.random.default_rng(0)
     pair = mechanism.worst_pairs()[0]
     laws = [mechanism(pair.x), mechanism(pair.x_prime)]
-    witness = fastest(list(contenders_of(DEFAULT_FAMILIES, *(law.sample(size, rng) for law in laws))), claim)
+    witness = fastest(list(candidate_scores(DEFAULT_FAMILIES, *(law.sample(size, rng) for law in laws))), claim)
     fresh = [law.sample(200_000, rng) for law in laws]
 
     def grows(witness):
@@ -170,7 +170,7 @@ def test_the_witness_is_nearly_the_one_against_which_the_claim_loses_fastest(mec
             best = max(best, grows(Witness(down, up) if toward_x else Witness(up, down)))
     assert grows(witness) >= share * best > 0.0
     same = [laws[0].sample(size, rng) for _ in range(2)]
-    assert fastest(list(contenders_of(DEFAULT_FAMILIES, *same)), claim) is None
+    assert fastest(list(candidate_scores(DEFAULT_FAMILIES, *same)), claim) is None
 
 
 def test_evidence_agrees_with_the_verdict():
@@ -185,7 +185,7 @@ def test_evidence_agrees_with_the_verdict():
 def test_true_claims_survive_continuous_peeking():
     """20 audits a mechanism at 95 %, as many refuted as 20 at 5 % exceed with probability 1e-4 at most.
 
-    The twins, with half the noise, must be refuted, almost always.
+    The incorrect variants, with half the noise, must be refuted, almost always.
     """
     gaussian, half = Gaussian(1.0, 0.05), GaussianSensitivityOffByTwo(1.0, 0.05)
     allowed = int(binom.isf(1e-4, 20, 0.05))
@@ -256,7 +256,7 @@ def test_what_is_remembered_of_a_long_audit_does_not_depend_on_the_workers():
     """100,000 runs are kept to learn from: a round in which they are reached, and one after it."""
     one, several = (audit_sequentially(Laplace(1.02), trials=200_000, seed=3, n_jobs=jobs) for jobs in (1, 2))
     assert one == several
-    assert one.rounds[-1].plays[0].past == pytest.approx(MOST_REMEMBERED, rel=0.05)
+    assert one.rounds[-1].strategies[0].past == pytest.approx(MOST_REMEMBERED, rel=0.05)
 
 
 def test_the_path_rises_and_the_record_recomputes_its_evidence():

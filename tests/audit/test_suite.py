@@ -1,4 +1,4 @@
-"""Suites: the family-wise error is shared, every row has luck of its own, and the registry is consistent."""
+"""Suites: the family-wise error is shared, every row has random streams of its own, and the registry is consistent."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_the_error_is_shared_equally():
     assert next(suite.run(ENTRIES[:1], trials=2000, family_confidence=0.96, n_jobs=1)).confidence == 0.96
 
 
-def test_rows_do_not_share_luck():
+def test_rows_do_not_share_random_streams():
     results = list(suite.run(ENTRIES, trials=2000, n_jobs=1))
     assert len({result.counts for result in results}) == 4
     assert [result.mechanism for result in results] == list("abcd")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from epsaudit import DatasetPair, PureDP, audit, vectorized
-from epsaudit.blocks import joined
+from epsaudit.outputs import join
 from epsaudit.sampling import training_outputs
 from epsaudit.training import train
 from epsaudit.witnesses import DEFAULT_FAMILIES, Classifiers, Interval, LikelihoodRatio, Region
@@ -29,15 +29,15 @@ def chosen(pairs, seed):
 
 class TestEvents:
     @staticmethod
-    def settled(seed):
+    def trained(seed):
         def peak(data, size, rng):  # losses: 0.854 at 0, 0.606 at 1
             return rng.choice(3, size=size, p=(0.0068, 0.18, 0.8132) if data else (0.016, 0.33, 0.654))
 
         law = vectorized(peak, claim=PureDP(1.0))
         return train([(law(0), law(1))], DEFAULT_FAMILIES, PureDP(1.0), TRIALS, 0.95, seed)
 
-    def test_a_rarer_event_that_may_be_better_is_rehearsed_and_found(self):
-        found = [self.settled(seed) for seed in range(10)]
+    def test_a_rarer_event_that_may_be_better_is_validated_and_found(self):
+        found = [self.trained(seed) for seed in range(10)]
         assert all(training.runs == 300_000 for training in found)
         # how many of the outcomes 0, 1, 2 are guesses
         guesses = [tuple(training.choice.witness.count(np.array([y])) for y in range(3)) for training in found]
@@ -47,16 +47,17 @@ class TestEvents:
 class TestPairs:
     @pytest.mark.parametrize("pairs", [(PLAIN, RARE), (RARE, PLAIN)])
     def test_the_rarer_and_larger_loss_is_found(self, pairs):
-        # the first look sees the rare event some 160 times against 60; losses are 0.956 and 0.601
-        found = [pairs[chosen(pairs, seed).pair] for seed in range(10)]
-        assert found.count(RARE) >= 8
+        # the first round sees the rare event some 160 times against 60; losses are 0.956 and 0.601
+        # measured over 80 seeds: found by 8 in 10; 13 of 20 are missed once in 30 streams, and these are fixed
+        found = [pairs[chosen(pairs, seed).pair] for seed in range(20)]
+        assert found.count(RARE) >= 13
 
-    def test_rivals_share_the_cost_of_one_rehearsal(self):
+    def test_rivals_share_the_cost_of_one_validation(self):
         runs = [chosen((PLAIN, RARE), seed).runs for seed in range(10)]
         assert set(runs) <= {100_000, 300_000}
         assert runs.count(300_000) >= 5
 
-    def test_a_clear_winner_is_not_rehearsed(self):
+    def test_a_clear_winner_is_not_validated(self):
         assert all(chosen((PLAIN, LOUD), seed).runs == 100_000 for seed in range(5))
 
     def test_rivals_have_streams_of_their_own(self):
@@ -69,9 +70,9 @@ class TestPairs:
 
         sides = [(mechanism()(pair.x), mechanism()(pair.x_prime)) for pair in (PLAIN, RARE)]
         train(sides, DEFAULT_FAMILIES, PureDP(1.0), TRIALS, 0.95, 0, draw)
-        rehearsed = [(index, size) for stage, index, size in seen if stage == "rehearsal"]
-        assert len({index for index, _ in rehearsed}) == len(rehearsed)
-        assert sum(size for _, size in rehearsed) == 100_000
+        validated = [(index, size) for stage, index, size in seen if stage == "validation"]
+        assert len({index for index, _ in validated}) == len(validated)
+        assert sum(size for _, size in validated) == 100_000
 
     def test_the_bound_is_that_of_the_chosen_pair(self):
         result = audit(mechanism(), [PLAIN, RARE], trials=TRIALS, seed=3, n_jobs=1)
@@ -80,18 +81,18 @@ class TestPairs:
 
 
 class TestRareOutputs:
-    """Training saw arrays of numbers alone; among the fresh outputs of the rehearsal is another."""
+    """Training saw arrays of numbers alone; among the fresh validation outputs is another."""
 
     @staticmethod
-    def settled(shift, stray=None, on=(0, 1)):
+    def trained(shift, stray=None, on=(0, 1)):
         def draw(sides, size, seed, index, stage="training"):
             outputs = training_outputs(sides, size, seed, index, stage)
-            if stage != "rehearsal" or stray is None:
+            if stage != "validation" or stray is None:
                 return outputs
             odd = np.empty(1, object)
             odd[0] = stray
-            with_stray = [joined([odd, one[1:-1], odd]) if side in on else one for side, one in enumerate(outputs)]
-            both = joined(with_stray)  # as `training_outputs` keeps both sides of one kind
+            with_stray = [join([odd, one[1:-1], odd]) if side in on else one for side, one in enumerate(outputs)]
+            both = join(with_stray)  # as `training_outputs` keeps both sides of one kind
             return both[:size], both[size:]
 
         law = vectorized(lambda data, size, rng: rng.normal(size=(size, *np.shape(shift))) + data * np.array(shift))
@@ -102,19 +103,19 @@ class TestRareOutputs:
         ("stray", "on"), [("refused", (0,)), ("refused", (1,)), ((1, 2, 3), (0, 1)), (("a", 0.5), (0,))]
     )
     def test_vectors_are_learnt_again_without_them(self, stray, on):
-        alone, among = self.settled((1.0, -0.5)), self.settled((1.0, -0.5), stray, on)
+        alone, among = self.trained((1.0, -0.5)), self.trained((1.0, -0.5), stray, on)
         assert alone.runs == among.runs == 60_000
         assert alone.choice.learnt
         assert among.choice.predicted == pytest.approx(alone.choice.predicted, rel=0.01)
 
     def test_numbers_too(self):
-        alone, among = self.settled(1.0), self.settled(1.0, "refused")
+        alone, among = self.trained(1.0), self.trained(1.0, "refused")
         assert alone.runs == among.runs == 60_000
         assert among.choice.predicted == pytest.approx(alone.choice.predicted, rel=0.01)
 
 
 class Memory:
-    """Learns by heart what it is shown: to 0.1 y it adds 1000 where it has seen y on x, and -1000 where on x'."""
+    """Memorises its fitting outputs: to 0.1 y it adds 1000 where it has seen y on x, and -1000 where on x'."""
 
     smooth, learnt = False, True
 
@@ -140,10 +141,10 @@ class Memory:
         return Region(intervals=(Interval(high=threshold),))
 
 
-def test_what_judges_a_learnt_score_has_not_taught_it():
+def test_a_learnt_score_is_judged_by_held_out_outputs():
     law = vectorized(lambda data, size, rng: 10 * data - rng.laplace(scale=100.0, size=size))
     training = train([(law(0), law(1))], [Memory()], PureDP(1.0), TRIALS, 0.95, 1)
-    assert training.runs == 300_000  # so it was learnt again, from 40,000 outputs of the first rehearsed block
+    assert training.runs == 300_000  # so it was learnt again, from 40,000 outputs of the first validation block
     assert training.choice.predicted < 0.1
 
 

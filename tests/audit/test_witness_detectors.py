@@ -1,7 +1,7 @@
-"""Every detector is shown a twin that leaks in its own way, and its sound sibling.
+"""Every detector is shown an incorrect variant that leaks in its own way, and its sound counterpart.
 
-Each twin leaks log 3 against a claim of 0.3 or leaks for certain; each sibling is 0-DP. At 99.99 % confidence a sound
-sibling is refuted with probability at most 1e-4; the seeds are fixed.
+Each variant leaks log 3 against a claim of 0.3 or leaks for certain; each sound one is 0-DP. At 99.99 % confidence a
+sound one is refuted with probability at most 1e-4; the seeds are fixed.
 """
 
 import time
@@ -100,7 +100,7 @@ def matrix_corner(data, size, rng, strength=1):
 
 VECTORIZED = {
     difference: "y[",
-    equality: "y[1] = y[3]",
+    equality: ("y[1] = y[3]", "distinct numbers in y"),  # one and the same event
     order: "y[",
     total: "sum(y)",
     greatest: "",
@@ -119,7 +119,8 @@ def test_arrays(leak):
     trials = 20_000
     broken = run(leak, vectorized, trials)
     assert broken.violates_claim
-    assert VECTORIZED[leak] in str(broken.witness)
+    said = VECTORIZED[leak]
+    assert any(one in str(broken.witness) for one in (said if isinstance(said, tuple) else (said,)))
     fresh = leak(1, 500, np.random.default_rng(0))
     assert witness_from_json(broken.witness.to_json()).count(fresh) == broken.witness.count(fresh)
     assert not run(lambda data, size, rng: leak(data, size, rng, 0), vectorized, trials).violates_claim

@@ -94,19 +94,19 @@ def test_a_curve_ends_flat_where_the_loss_is_bounded_and_goes_on_where_it_is_not
     assert np.all(curve.standard_error[[0, -1]] < 0.15)
 
 
-def test_a_rare_event_that_was_lucky_is_rehearsed_and_a_common_one_is_not():
-    lucky = Choice(Witness(Region(intervals=(Interval(),)), None), Box(), predicted=0.4, by_counts=0.0)
-    common = replace(lucky, by_counts=0.38)
-    assert lucky.unsettled(0.4)
-    assert not common.unsettled(0.4)
-    assert common.unsettled(0.6)
+def test_a_rare_event_frequent_by_chance_is_validated_and_a_common_one_is_not():
+    by_chance = Choice(Witness(Region(intervals=(Interval(),)), None), Box(), predicted=0.4, by_counts=0.0)
+    common = replace(by_chance, by_counts=0.38)
+    assert by_chance.needs_validation(0.4)
+    assert not common.needs_validation(0.4)
+    assert common.needs_validation(0.6)
 
 
-def test_counts_alone_promise_little_for_lucky_outputs_and_much_for_thousands():
+def test_the_bound_by_counts_is_small_for_noise_and_large_for_thousands():
     rng = np.random.default_rng(3)
-    noise = rng.normal(size=(20, 2, 20_000))  # one law for x and x': all that is seen is luck
-    lucky = [choose([Tails()], *pair, PureDP(1.0), 1_000_000, 0.95) for pair in noise]
-    assert max(choice.by_counts for choice in lucky) == 0.0
+    noise = rng.normal(size=(20, 2, 20_000))  # one law for x and x': all differences are chance
+    by_chance = [choose([Tails()], *pair, PureDP(1.0), 1_000_000, 0.95) for pair in noise]
+    assert max(choice.by_counts for choice in by_chance) == 0.0
     laplace = rng.laplace(0.0, size=20_000), rng.laplace(1.0, size=20_000)
     clear = choose([Tails()], *laplace, PureDP(1.0), 1_000_000, 0.95)
     assert clear.by_counts > 0.85 * clear.predicted > 0.7
@@ -120,7 +120,7 @@ def test_an_event_whose_counts_contradict_the_curve_is_judged_by_its_counts():
     assert choice.by_counts > 0.85
 
 
-def test_scores_are_learnt_again_from_many_more_outputs_where_a_learnt_one_hopes():
+def test_scores_are_learnt_again_from_many_more_outputs_where_a_learnt_one_is_shortlisted():
     """The leak is in three of ten coordinates, and too weak to be learnt well from a twentieth of the runs."""
 
     def leaky(data, size, rng):

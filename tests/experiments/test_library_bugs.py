@@ -49,7 +49,7 @@ def test_every_row_has_a_result_that_its_counts_bear_out(case):
     assert found.holds, found.differences
     result = found.result
     assert result.mechanism == case.row.name
-    assert result.claim.to_json() == pytest.approx(case.row.promise.to_json())
+    assert result.claim.to_json() == pytest.approx(case.row.stated_claim.to_json())
     assert (result.trials, result.expected) == (case.trials, case.row.expected)
     assert result.pair in map(str, case.row.pairs)
     assert result.families == case.row.witnesses
@@ -62,7 +62,7 @@ def test_every_row_has_a_result_that_its_counts_bear_out(case):
 def test_the_stored_page_and_table_are_those_of_the_stored_results(tmp_path):
     out = tmp_path / library_bugs.STORED.name
     library_bugs.main(out, seed=0, quick=True)
-    for name in ("README.md", "data.csv", "table.tex"):
+    for name in ("page.md", "data.csv"):
         assert (out / name).read_text() == (library_bugs.STORED / name).read_text(), name
     stored, made = (json.loads((folder / "data.json").read_text()) for folder in (library_bugs.STORED, out))
     assert stored == made
@@ -81,7 +81,7 @@ def test_a_row_without_a_result_stands_in_the_table_and_ends_the_study_with_its_
     assert main(["experiment", "run", "library-bugs", "--quick", "--out", str(out)]) == 2
     assert f"{CASES[0].row.name}: no result is stored" in capsys.readouterr().err
     assert f"| `{CASES[0].row.name}` | affected | 1-DP | - | - | - | - | no result is stored |" in (
-        out / "library-bugs" / "README.md"
+        out / "library-bugs" / "page.md"
     ).read_text(encoding="utf-8")
 
 
@@ -115,15 +115,17 @@ def test_permute_and_flip_would_have_been_seen():
     def law(scores):
         return PermuteAndFlipLaw((0, 1), np.array(scores, float) - max(scores))
 
-    mechanism = vectorized(lambda scores, size, rng: law(scores).sample(size, rng), claim=row.promise, pairs=[row.pair])
+    mechanism = vectorized(
+        lambda scores, size, rng: law(scores).sample(size, rng), claim=row.stated_claim, pairs=[row.pair]
+    )
     assert audit(mechanism, trials=trials, confidence=0.9999, seed=1, n_jobs=1).violates_claim
-    rho = exact.exact_parameter(row.promise, law(row.pair.x), law(row.pair.x_prime))
+    rho = exact.exact_parameter(row.stated_claim, law(row.pair.x), law(row.pair.x_prime))
     assert f"rho = {rho:.4f}" in bug.trigger
 
 
 def test_gaussian_noise_of_diffprivlib_is_enough_in_real_numbers():
     case = next(case for case in CASES if case.row.name == "diffprivlib-0.6.6/gaussian-bits")
-    assert case.calculated().epsilon < case.row.promise.epsilon
+    assert case.calculated().epsilon < case.row.stated_claim.epsilon
 
 
 @pytest.mark.libraries

@@ -1,4 +1,4 @@
-"""Every claim of the page is exceeded by the exact value on its pair, and every corrected twin keeps its own."""
+"""Every claim of the page is exceeded by the exact value on its pair, and every corrected variant keeps its own."""
 
 import math
 
@@ -20,7 +20,7 @@ def test_the_exact_value_exceeds_the_published_claim_and_not_the_corrected_one(f
     assert corrected <= finding.kept.parameter * (1 + 1e-9)
 
 
-def test_few_audits_refute_a_corrected_twin():
+def test_few_audits_refute_a_corrected_variant():
     """20 audits at 99 %: more than 3 refuted happens with probability 4e-5 if each is refuted with 1 % at most."""
     finding = next(finding for finding in FINDINGS if finding.name.endswith("three records"))
     for mechanism, pair, most in (
@@ -33,4 +33,4 @@ def test_few_audits_refute_a_corrected_twin():
             for seed in range(20)
         )
         assert refuted <= most
-    assert refuted > 3  # the twin: the published mechanism is refuted more often than chance allows
+    assert refuted > 3  # the incorrect variant: the published mechanism is refuted more often than chance allows

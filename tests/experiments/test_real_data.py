@@ -86,7 +86,7 @@ def test_nobody_in_the_survey_matters_more(entry):
     values = [exact(entry.mechanism, claim, pair) for pair in _one_of_each_kind(entry, chosen.x)]
     assert len(values) > 1
     assert greatest >= max(values) * (1 - 1e-9)
-    assert greatest > min(values) * (1 + 1e-9)  # the twin: choosing at random would show
+    assert greatest > min(values) * (1 + 1e-9)  # the incorrect variant: choosing at random would show
 
 
 def _one_of_each_kind(entry, dataset):

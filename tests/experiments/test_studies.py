@@ -1,7 +1,9 @@
 """Every registered study runs quickly, writes what a study writes, and gives the same data for the same seed."""
 
 import csv
+import importlib
 import json
+import re
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -45,6 +47,11 @@ def test_a_quick_run_writes_everything_and_the_same_data_in_another_process(name
     assert drawn
     assert drawn == {path.stem for path in first.glob("*.pdf")}
     assert all(b"/Type3" not in path.read_bytes() for path in first.glob("*.pdf"))  # text is text
+    question = importlib.import_module(STUDIES[name].module).QUESTION
+    readme = (first / "README.md").read_text(encoding="utf-8")
+    assert f"- **Question**: {question}" in readme
+    (answer,) = re.findall(r"^- \*\*Answer\*\* \(a quick look, not a result\): (.+)$", readme, flags=re.MULTILINE)
+    assert f": {answer}\n" in (second / "README.md").read_text(encoding="utf-8")  # from the data alone
     provenance = json.loads((first / "provenance.json").read_text())
     assert (provenance["seed"], provenance["quick"]) == (1, True)
     assert {"command", "started", "machine", "seconds"} <= set(provenance["execution"])
@@ -76,7 +83,9 @@ def test_errors_are_sentences_before_any_work(tmp_path, capsys):
 
 def test_all_runs_every_study_into_its_own_folder(tmp_path, monkeypatch, capsys):
     ran = []
-    monkeypatch.setattr(Study, "run", lambda self, out, seed, quick: ran.append((self.name, out.name, seed, quick)))
+    monkeypatch.setattr(
+        Study, "run", lambda self, out, seed, quick, allow_modified: ran.append((self.name, out.name, seed, quick))
+    )
     monkeypatch.chdir(tmp_path)
     assert main(["experiment", "run", "all", "--seed", "5", "--quick"]) == 0
     assert ran == [(name, name, 5, True) for name in STUDIES]

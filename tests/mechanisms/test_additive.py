@@ -23,7 +23,7 @@ def laws(mechanism):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_laplace_has_its_profile(epsilon):
-    # CATALOGUE.md section E
+    # the half-line between the two answers has the closed form of Laplace noise
     for share in (0.0, 0.3, 0.9):
         expected = 1.0 - math.exp((share - 1.0) * epsilon / 2.0)
         assert exact.delta(*laws(Laplace(epsilon)), share * epsilon) == pytest.approx(expected, abs=1e-9)
@@ -39,7 +39,7 @@ def test_discrete_laplace_attains_its_claim(epsilon, sensitivity):
 
 
 def test_gaussian_golden_value():
-    # CATALOGUE.md section E: (1, 1e-5) needs sigma = 3.7306316
+    # Balle and Wang (2018), Theorem 8, solved for sigma
     assert Gaussian(1.0, 1e-5).sigma == pytest.approx(3.7306316, abs=5e-8)
 
 

@@ -53,14 +53,14 @@ def test_comparisons_are_the_logarithm_rounded_up(candidates):
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_draws_follow_the_law_and_not_its_twin(search, fit):
+def test_draws_follow_the_law_and_not_its_variant(search, fit):
     # p-values below 1e-6 fail: the false-alarm chance
     mechanism = search.calibrated(Maximum(tuple(range(11))), 1.0, beta=0.5)
     dataset = (2, 5, 5, 5, 9)
     draws = mechanism(dataset).sample(200_000, np.random.default_rng(7))
     assert fit(mechanism(dataset), draws) > 1e-6
-    twin = type(mechanism)(mechanism.query, 1.05 * mechanism.sigma, mechanism.tau)
-    assert fit(twin(dataset), draws) < 1e-6
+    variant = type(mechanism)(mechanism.query, 1.05 * mechanism.sigma, mechanism.tau)
+    assert fit(variant(dataset), draws) < 1e-6
 
 
 @pytest.mark.parametrize("size", [2, 3, 6, 9, 16])
@@ -72,7 +72,7 @@ def test_the_laplace_search_attains_its_claim_on_its_worst_pair(size):
 
 
 def test_the_published_search_exceeds_its_claim():
-    # CATALOGUE.md section A: exact 3.482 against a published 3
+    # results/claims-that-do-not-survive: exact 3.482 against a published 3
     mechanism = PublishedBinarySearch.calibrated(Maximum(tuple(range(6))), 3.0, beta=0.5)
     assert mechanism.sigma == pytest.approx(math.log2(6) / 3)
     assert exact.epsilon(mechanism(()), mechanism((5,)), 0.0) == pytest.approx(3.482, abs=5e-4)
@@ -91,8 +91,8 @@ def test_the_published_search_exceeds_its_claim():
 def test_all_small_neighbours_respect_every_claim(mechanism):
     for n in range(5):
         for dataset in itertools.combinations_with_replacement((0, 1, 2), n):
-            for person in (0, 1, 2):
-                law, law_prime = mechanism(dataset), mechanism((*dataset, person))
+            for record in (0, 1, 2):
+                law, law_prime = mechanism(dataset), mechanism((*dataset, record))
                 for claim in mechanism.claims:
                     assert exact.exact_parameter(claim, law, law_prime) <= claim.parameter * (1 + 1e-9)
 

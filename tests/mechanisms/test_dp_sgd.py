@@ -1,4 +1,4 @@
-"""DP-SGD: what it releases against a loop over examples, accounting, canaries, and broken twins in one run."""
+"""DP-SGD: what it releases against a loop over examples, accounting, canaries, and incorrect variants in one run."""
 
 import math
 
@@ -208,13 +208,13 @@ class TestCanaries:
             ExampleCanaries(learner, leanings(), leanings().take(np.zeros(944, dtype=bool)))
 
 
-class TestBrokenTwins:
+class TestIncorrectVariants:
     parameters = {"loss": "logistic", "steps": 200, "rate": 0.05, "noise_multiplier": 2.0}
 
     @pytest.mark.parametrize("seed", [0, 1])
-    @pytest.mark.parametrize("twin", [NoiseForgotten, ClippedAfterAveraging, NoiseDividedTwice])
-    def test_one_run_refutes_them(self, twin, seed):
-        canaries = GradientCanaries(twin(**self.parameters), affairs(), CANARIES, norm=10.0)
+    @pytest.mark.parametrize("variant", [NoiseForgotten, ClippedAfterAveraging, NoiseDividedTwice])
+    def test_one_run_refutes_them(self, variant, seed):
+        canaries = GradientCanaries(variant(**self.parameters), affairs(), CANARIES, norm=10.0)
         assert audit_one_run(canaries, seed=seed).violates_claim
 
     @pytest.mark.parametrize("seed", [0, 1])
@@ -237,8 +237,8 @@ class TestBrokenTwins:
         rng = np.random.default_rng(0)
         own = np.r_[np.full(100, -1), np.repeat(np.arange(50), 2)]
         records = Records(np.zeros((200, 1)), np.ones(200), own, np.ones(200), np.ones(200, dtype=bool))
-        twin = WithoutReplacement("logistic", steps=1, rate=0.5, noise_multiplier=1.0)
-        drawn = np.array([np.bincount(twin.batch(records, rng), minlength=200) for _ in range(400)])
+        variant = WithoutReplacement("logistic", steps=1, rate=0.5, noise_multiplier=1.0)
+        drawn = np.array([np.bincount(variant.batch(records, rng), minlength=200) for _ in range(400)])
         assert np.all(drawn[:, :100].sum(axis=1) == 50)
         assert np.all(drawn[:, 100::2] + drawn[:, 101::2] == 1)
         assert abs(drawn.mean() - 0.5) < 0.01

@@ -1,4 +1,4 @@
-"""Counts with proportional noise: the law and its loss against direct integration, and what rho-zCDP promises."""
+"""Counts with proportional noise: the law and its loss against direct integration, and what rho-zCDP implies."""
 
 import itertools
 import math
@@ -64,7 +64,7 @@ def test_the_law_changes_hands_smoothly_between_the_two_rules():
 
 
 @pytest.mark.parametrize("count", [0.0, 100.0, 10_000.0])
-def test_draws_follow_the_law_and_not_its_twin(count):
+def test_draws_follow_the_law_and_not_its_variant(count):
     # p-values below 1e-6 fail
     law = law_of(count)
     drawn = law.sample(200_000, np.random.default_rng(3))

@@ -148,7 +148,7 @@ def test_a_gambler_spends_all_where_it_saw_a_leak():
     ],
     ids=["late", "late, gambled", "forgetful", "late, zCDP"],
 )
-def test_broken_filters_are_refuted_and_their_sound_twins_are_not(analyst, guard, true):
+def test_broken_filters_are_refuted_and_their_sound_variants_are_not(analyst, guard, true):
     assert exact_parameter(analyst, guard) == pytest.approx(true, rel=1e-6)
     broken = audit(Interaction(analyst, guard), trials=50_000, confidence=0.999, seed=1)
     assert broken.violates_claim

@@ -73,12 +73,12 @@ def test_neighbours_respect_the_claim(counts, joining):
     assert exact.delta(law_prime, law, 4.0) <= 0.01
 
 
-def test_the_untested_twin_breaks_the_claim_where_the_sound_one_keeps_it():
+def test_the_untested_variant_breaks_the_claim_where_the_sound_one_keeps_it():
     entry = next(entry for entry in entries() if isinstance(entry.mechanism, InteriorPointUntested))
-    (pair,), twin = entry.pairs, entry.mechanism
-    sound = InteriorPoint(twin.query, twin.epsilon, twin.delta, twin.beta)
-    assert exact.delta(twin(pair.x), twin(pair.x_prime), twin.epsilon) > 10 * twin.delta
-    assert exact.delta(sound(pair.x), sound(pair.x_prime), twin.epsilon) <= twin.delta
+    (pair,), variant = entry.pairs, entry.mechanism
+    sound = InteriorPoint(variant.query, variant.epsilon, variant.delta, variant.beta)
+    assert exact.delta(variant(pair.x), variant(pair.x_prime), variant.epsilon) > 10 * variant.delta
+    assert exact.delta(sound(pair.x), sound(pair.x_prime), variant.epsilon) <= variant.delta
 
 
 @pytest.mark.parametrize("counts", [(40, 1, 0, 9, 9, 9) + (0,) * 10, (3,) * 16, (0,) * 16])
@@ -91,8 +91,8 @@ def test_draws_follow_the_exact_law(counts):
     error = np.sqrt(expected * (1 - expected) / runs)
     assert expected.sum() == pytest.approx(1.0)
     assert np.all(np.abs(seen - expected) <= 6 * error + 2 / runs)
-    twin = InteriorPoint(SMALL.query, 3.0, 0.01, beta=0.5)(holders(counts))
-    assert sum(counts) == 0 or np.any(np.abs(seen - np.exp(twin.log_probabilities)) > 6 * error + 2 / runs)
+    variant = InteriorPoint(SMALL.query, 3.0, 0.01, beta=0.5)(holders(counts))
+    assert sum(counts) == 0 or np.any(np.abs(seen - np.exp(variant.log_probabilities)) > 6 * error + 2 / runs)
 
 
 @pytest.mark.parametrize("depth", [1, 2])

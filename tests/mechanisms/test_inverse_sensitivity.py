@@ -76,7 +76,7 @@ def test_every_claim_holds_on_all_neighbours(selector):
     assert all(value <= claim.parameter + 1e-12 for claim, value in worst.items())
 
 
-def test_the_twin_without_factor_two_breaks_its_claim():
+def test_the_variant_without_factor_two_breaks_its_claim():
     mechanism = InverseSensitivity(1.0, MedianLosses(tuple(range(32))), ExponentialWithoutFactorTwo)
     pair = mechanism.worst_pairs()[0]
     assert exact.exact_parameter(mechanism.claim, mechanism(pair.x), mechanism(pair.x_prime)) > 1.8
@@ -100,7 +100,7 @@ def outside(mechanism, dataset, beta):
 
 @pytest.mark.parametrize("beta", [0.5, 0.05])
 def test_theorem_4_holds_exactly_and_by_coverage(beta):
-    """One-sided Clopper-Pearson limits at 1e-6 an assertion: the false-alarm chance; the twin aims one step beside."""
+    """One-sided Clopper-Pearson limits at 1e-6 an assertion: the false-alarm chance; the variant aims one step off."""
     mechanism = InverseSensitivity(2.0, MedianLosses(tuple(range(64))), ExponentialMechanism)
     rng = np.random.default_rng(3)
     for spread in (1.0, 8.0, 30.0):
@@ -110,15 +110,15 @@ def test_theorem_4_holds_exactly_and_by_coverage(beta):
         draws = mechanism(dataset).sample(20_000, rng)
         failures = int(np.isin(draws, np.array(mechanism.query.candidates)[wrong]).sum())
         assert (betaincinv(failures, 20_001 - failures, 1e-6) if failures else 0.0) <= beta
-    twin = mechanism(dataset).sample(20_000, rng) + 40  # an answer far off, which the same test must notice
+    variant = mechanism(dataset).sample(20_000, rng) + 40  # an answer far off, which the same test must notice
     allowed = mechanism.query.local_sensitivity(dataset, mechanism.reach(beta))
-    failures = int(np.count_nonzero(np.abs(twin - mechanism.query.value(dataset)) > allowed))
+    failures = int(np.count_nonzero(np.abs(variant - mechanism.query.value(dataset)) > allowed))
     assert betaincinv(failures, max(20_001 - failures, 1e-9), 1e-6) > beta
 
 
 @pytest.mark.parametrize("selector", SELECTORS[:5], ids=lambda selector: selector.name)
 def test_draws_follow_the_law(selector, fit):
-    # p-values below 1e-6 fail: the false-alarm chance; the twin has another epsilon
+    # p-values below 1e-6 fail: the false-alarm chance; the incorrect variant has another epsilon
     query, dataset = MedianLosses(tuple(range(8))), (0, 3, 3, 4, 7)
     law = InverseSensitivity(1.0, query, selector)(dataset)
     draws = law.sample(200_000, np.random.default_rng(8))
@@ -134,13 +134,13 @@ def test_draws_follow_the_law(selector, fit):
     assert fit(Coded, coded) < 1e-6
 
 
-def test_an_audit_sees_the_twin_and_not_the_mechanism():
-    """At 99.9 % each; the twin's exact epsilon is 1.83."""
+def test_an_audit_sees_the_variant_and_not_the_mechanism():
+    """At 99.9 % each; the incorrect variant's exact epsilon is 1.83."""
     query = MedianLosses(tuple(range(32)))
-    sound, twin = (InverseSensitivity(1.0, query, s) for s in (ExponentialMechanism, ExponentialWithoutFactorTwo))
+    sound, variant = (InverseSensitivity(1.0, query, s) for s in (ExponentialMechanism, ExponentialWithoutFactorTwo))
     pair = sound.worst_pairs()[0]
     assert not audit(sound, pair, trials=20_000, confidence=0.999, seed=5).violates_claim
-    assert audit(twin, pair, trials=20_000, confidence=0.999, seed=5).violates_claim
+    assert audit(variant, pair, trials=20_000, confidence=0.999, seed=5).violates_claim
 
 
 def test_errors_are_sentences():

@@ -14,7 +14,7 @@ from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw, 
 DRAWS = 200_000
 
 
-def test_a_finite_law_draws_what_it_says_and_not_its_twin(fit):
+def test_a_finite_law_draws_what_it_says_and_not_its_variant(fit):
     law = FiniteLaw(("a", "b", "c"), np.log([0.2, 0.3, 0.5]))
     draws = law.sample(DRAWS, np.random.default_rng(1))
     assert fit(law, draws) > 1e-6
@@ -43,19 +43,19 @@ def test_what_is_no_law_is_refused(support, weights):
 
 
 @pytest.mark.parametrize(
-    ("law", "oracle", "twin"),
+    ("law", "oracle", "variant"),
     [
         (LaplaceLaw(2.0, 3.0), stats.laplace(2.0, 3.0), stats.laplace(2.0, 3.15)),
         (NormalLaw(-1.0, 0.5), stats.norm(-1.0, 0.5), stats.norm(-1.0, 0.525)),
     ],
 )
-def test_continuous_laws_are_those_of_scipy(law, oracle, twin):
+def test_continuous_laws_are_those_of_scipy(law, oracle, variant):
     points = law.centre + law.scale * np.linspace(-30.0, 30.0, 61)
     assert law.log_density(points) == pytest.approx(oracle.logpdf(points), rel=1e-12)
     assert law.log_cdf(points) == pytest.approx(oracle.logcdf(points), rel=1e-9)
     draws = law.sample(DRAWS, np.random.default_rng(2))
     assert stats.kstest(draws, oracle.cdf).pvalue > 1e-6
-    assert stats.kstest(draws, twin.cdf).pvalue < 1e-6
+    assert stats.kstest(draws, variant.cdf).pvalue < 1e-6
 
 
 @given(st.integers(-1000, 1000), st.floats(0.05, 50.0))
@@ -66,7 +66,7 @@ def test_the_discrete_laplace_law_lists_all_but_1e18_of_its_mass(centre, scale):
     assert np.exp(law.log_probabilities).sum() == pytest.approx(1.0, abs=1e-12)
 
 
-def test_the_discrete_laplace_law_draws_what_it_says_and_not_its_twin(fit):
+def test_the_discrete_laplace_law_draws_what_it_says_and_not_its_variant(fit):
     draws = DiscreteLaplaceLaw(7, 2.0).sample(DRAWS, np.random.default_rng(3))
     assert fit(DiscreteLaplaceLaw(7, 2.0), draws) > 1e-6
     assert fit(DiscreteLaplaceLaw(7, 2.1), draws) < 1e-6

@@ -71,7 +71,7 @@ def test_sound_mechanisms_respect_their_claims(entry, aligned):
 
 
 @named(exact_only(BROKEN))
-def test_broken_twins_can_be_certified(entry, aligned):
+def test_broken_variants_can_be_certified(entry, aligned):
     """Two Clopper-Pearson limits at 99.9 % on expected counts of 450,000 runs a side are above the claim."""
     runs, level = 450_000, 0.0005
     bounds = []

@@ -20,16 +20,16 @@ def hull_of(g):
     return lambda x: max(g(part) for n in range(len(x) + 1) for part in itertools.combinations(x, n))
 
 
-def crooked(persons):
-    """Not monotone: whoever brings -3 lowers it, two equal persons count once."""
-    return sum(set(persons)) - len(persons)
+def crooked(records):
+    """Not monotone: whoever brings -3 lowers it, two equal records count once."""
+    return sum(set(records)) - len(records)
 
 
 def kth(place):
     return lambda x: sorted(x, reverse=True)[place - 1] if len(x) >= place else -math.inf
 
 
-# query, records that try it (the most that a person can do among them), and f before rounding, written independently
+# query, records that try it (the most that a record can do among them), and f before rounding, written independently
 CASES = {
     "maximum": (Maximum((0, 1, 2.5, 7)), (-1, 0, 1, 2, 2.5, 6, 99), kth(1)),
     "third largest": (KthLargest(range(0, 9, 2), place=3), (0, 1, 3, 4, 99), kth(3)),
@@ -159,7 +159,7 @@ def test_the_greatest_rise_is_that_of_enumeration(grid, rise):
 
 @pytest.mark.parametrize("n", [1, 3, 7])
 def test_a_sum_of_negative_numbers_is_not_monotone(n):
-    # source 000, 'Monotonicity Assumption': one person with -100 n moves the down sensitivity from k to 100 n
+    # source 000, 'Monotonicity Assumption': one record with -100 n moves the down sensitivity from k to 100 n
     x = (1,) * n
     joined = (*x, -100 * n)
 
@@ -169,7 +169,7 @@ def test_a_sum_of_negative_numbers_is_not_monotone(n):
     for k in range(1, n + 1):
         assert (down(x, k), down(joined, k)) == (k, 100 * n)
         assert Sum(range(100)).down_sensitivity(x, k) == k
-    with pytest.raises(AuditError, match=f"A person holds -{100 * n}; a sum is monotone"):
+    with pytest.raises(AuditError, match=f"A record holds -{100 * n}; a sum is monotone"):
         Sum(range(100)).down_sensitivity(joined)
 
 
@@ -218,10 +218,10 @@ def test_every_mechanism_serves_every_query(case, data):
         (lambda: DistinctValues((-1, 0)), "The grid begins at -1"),
         (lambda: Sum((0, 1), most=0), "most is 0"),
         (lambda: Sum((0, 1), most=2).value((3,)), "the most that one may hold is 2"),
-        (lambda: Sum((0, 1)).value((math.nan,)), "A person holds nan"),
-        (lambda: Total((0, 1)).value((3,)), "A record is 3; each person holds a tuple"),
-        (lambda: Total((0, 1)).value(("abc",)), "A record is 'abc'; each person holds a tuple"),
-        (lambda: Total((0, 9), amount=sum).value(((1, -2),)), "A person holds -1"),
+        (lambda: Sum((0, 1)).value((math.nan,)), "A record holds nan"),
+        (lambda: Total((0, 1)).value((3,)), "A record is 3; each record holds a tuple"),
+        (lambda: Total((0, 1)).value(("abc",)), "A record is 'abc'; each record holds a tuple"),
+        (lambda: Total((0, 9), amount=sum).value(((1, -2),)), "A record holds -1"),
         (lambda: DistinctValues((0, 1)).value((math.nan,)), "A record is NaN"),
         (lambda: KthLargest((0, 1), place=0), "place is 0"),
         (lambda: Maximum((0, 1), place=2), "place is 2"),

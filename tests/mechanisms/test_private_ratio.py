@@ -1,4 +1,4 @@
-"""Private ratios: densities against quadrature, mixtures against their sums, bounds against enumeration, both twins."""
+"""Private ratios: densities against quadrature, mixtures against their sums, bounds against enumeration, variants."""
 
 import itertools
 import math
@@ -45,11 +45,11 @@ def test_ratio_density_against_quadrature(a, b, noise, share):
 
 @pytest.mark.parametrize("share", [False, True])
 def test_ratio_draws_follow_the_density(share):
-    # p-values below 1e-6 fail: the false-alarm chance; the twin has another scale
-    law, twin = RatioLaw(3.0, 9.0, 1.0, share), RatioLaw(3.0, 9.0, 1.2, share)
+    # p-values below 1e-6 fail: the false-alarm chance; the incorrect variant has another scale
+    law, variant = RatioLaw(3.0, 9.0, 1.0, share), RatioLaw(3.0, 9.0, 1.2, share)
     draws = law.sample(100_000, np.random.default_rng(7))
     edges = np.quantile(draws, np.linspace(0.02, 0.98, 25))
-    for one, agrees in ((law, True), (twin, False)):
+    for one, agrees in ((law, True), (variant, False)):
         inner = [
             quad(lambda y, one=one: math.exp(one.log_density(np.array([y]))[0]), low, high)[0]
             for low, high in itertools.pairwise(edges)
@@ -78,9 +78,9 @@ def test_the_merged_mixture_is_the_sum_over_the_noise(mechanism):
 
 def test_the_bound_is_the_greatest_local_sensitivity_within_the_margins():
     mechanism = BoundedRatio(2.0, 0.05, 0.5)
-    for ones, persons in itertools.product(range(-4, 40, 3), range(10, 40, 3)):
-        bound = mechanism.bound(np.array([float(ones)]), np.array([float(persons)]))[0]
-        low, high = persons - mechanism.margin, persons + mechanism.margin
+    for ones, records in itertools.product(range(-4, 40, 3), range(10, 40, 3)):
+        bound = mechanism.bound(np.array([float(ones)]), np.array([float(records)]))[0]
+        low, high = records - mechanism.margin, records + mechanism.margin
         if low <= 1:
             assert math.isnan(bound)
             continue

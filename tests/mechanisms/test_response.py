@@ -23,7 +23,7 @@ def test_every_pair_of_answers_attains_the_claim(epsilon, answers):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_two_answers_attain_the_tight_conversions(epsilon):
-    # CATALOGUE.md section E; source 002, Theorems 4 and 5
+    # differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorems 4 and 5
     mechanism = RandomisedResponse(epsilon)
     laws = mechanism((0,)), mechanism((1,))
     for order in (1.5, 2.0, 10.0):
@@ -35,7 +35,7 @@ def test_two_answers_attain_the_tight_conversions(epsilon):
     assert exact.exact_parameter(concentrated, *laws) == pytest.approx(epsilon * math.tanh(epsilon / 2), rel=1e-6)
 
 
-def test_draws_follow_the_law_and_not_its_twin(fit):
+def test_draws_follow_the_law_and_not_its_variant(fit):
     # p-values below 1e-6 fail: the false-alarm chance
     draws = RandomisedResponse(1.0, 5)((2,)).sample(200_000, np.random.default_rng(4))
     assert fit(RandomisedResponse(1.0, 5)((2,)), draws) > 1e-6

@@ -29,7 +29,7 @@ def gain(mechanism, gap):
 
 
 def test_exponential_facts():
-    # CATALOGUE.md section E, epsilon = 1, two candidates
+    # golden values at epsilon = 1 with two candidates
     assert gain(ExponentialMechanism(1.0), 0) == pytest.approx(0.380, abs=5e-4)
     assert gain(ExponentialMechanism(1.0), 20) == pytest.approx(0.9999, abs=5e-5)
     # 0.380 is what the gaining candidate sees; the one that loses the tie sees more
@@ -67,9 +67,9 @@ def test_permute_and_flip_is_noisy_max_with_exponential_noise(fit):
     assert fit(law, winners) > 1e-6
     draws = law.sample(200_000, rng)
     assert fit(law, draws) > 1e-6
-    twin = PermuteAndFlipLaw(tuple(range(5)), (utilities - 5.0) / 1.9)
-    assert fit(twin, winners) < 1e-6
-    assert fit(twin, draws) < 1e-6
+    variant = PermuteAndFlipLaw(tuple(range(5)), (utilities - 5.0) / 1.9)
+    assert fit(variant, winners) < 1e-6
+    assert fit(variant, draws) < 1e-6
 
 
 def test_many_candidates_keep_their_digits():
@@ -117,7 +117,7 @@ def test_an_even_race_nearly_attains_bounded_range_zcdp(mechanism):
     assert 0.97 * mechanism.claims[1].rho < rho <= mechanism.claims[1].rho
 
 
-def test_exponential_draws_follow_the_law_and_not_its_twin(fit):
+def test_exponential_draws_follow_the_law_and_not_its_variant(fit):
     # p-values below 1e-6 fail: the false-alarm chance
     votes = ("red",) * 3 + ("blue",)
     draws = ExponentialMechanism(1.0)(votes).sample(200_000, np.random.default_rng(6))

@@ -95,8 +95,8 @@ def test_two_answers_as_a_histogram_or_as_a_count_lose_the_same():
     assert exact.epsilon(*histograms, 1e-6) == pytest.approx(exact.epsilon(*counts, 1e-6), rel=1e-6)
 
 
-def test_the_catalogue_s_check_values():
-    # CATALOGUE.md, section E: eps_L = 1, n = 10^4, delta = 1e-6
+def test_golden_values():
+    # local epsilon 1, 10^4 reports, delta 1e-6
     mechanism = ShuffledResponse(1.0, 10_000, 1e-6)
     pair = mechanism.worst_pairs()[0]
     assert exact.epsilon(mechanism(pair.x), mechanism(pair.x_prime), 1e-6) == pytest.approx(0.0357, abs=5e-5)

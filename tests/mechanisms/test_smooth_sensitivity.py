@@ -82,7 +82,7 @@ def test_laplace_noise_is_approximately_private_on_all_neighbours(epsilon, delta
 
 
 def test_draws_follow_the_law():
-    # p-values below 1e-6 fail: the false-alarm chance; the twin has another scale
+    # p-values below 1e-6 fail: the false-alarm chance; the incorrect variant has another scale
     law = SmoothMedianCauchy(UNIT, 1.0)((0.2, 0.5, 0.9))
     draws = law.sample(50_000, np.random.default_rng(5))
     assert stats.kstest(draws, stats.cauchy(law.centre, law.scale).cdf).pvalue > 1e-6

@@ -91,7 +91,7 @@ def test_mode_of_any_keys_and_of_nobody():
 
 
 def test_mixture_law_draws_and_densities_agree():
-    """A binomial and a normal deviate of 5 standard errors: a false alarm in 10^6; the untested twin never refuses."""
+    """A binomial and a normal deviate of 5 standard errors: a false alarm in 10^6; the variant never refuses."""
     mechanism = ProposeTestRelease(StableMedian(), 0.5, 1e-3, bound=1.0)
     law = mechanism(mechanism.worst_pairs()[0].x)
     draws = law.sample(200_000, np.random.default_rng(2))
@@ -101,9 +101,9 @@ def test_mixture_law_draws_and_densities_agree():
     numbers = draws[~refused].astype(float)
     assert abs(np.abs(numbers - law.answer.centre).mean() - law.scale) < 5 * law.scale / math.sqrt(len(numbers))
     assert np.all(np.isfinite(law.log_density(draws)))
-    twin = UntestedRelease(StableMedian(), 0.5, 1e-3, bound=1.0)
-    pair = twin.worst_pairs()[0]
-    assert exact.delta(twin(pair.x), twin(pair.x_prime), 1.0) == 1.0
+    variant = UntestedRelease(StableMedian(), 0.5, 1e-3, bound=1.0)
+    pair = variant.worst_pairs()[0]
+    assert exact.delta(variant(pair.x), variant(pair.x_prime), 1.0) == 1.0
 
 
 def test_errors_are_sentences():

@@ -12,14 +12,14 @@ from epsaudit import AuditError, exact
 from epsaudit.mechanisms.broken.down_sensitivity import TolerantSearchCountedOnce
 from epsaudit.mechanisms.queries import Maximum, Sum
 from epsaudit.mechanisms.tolerant_law import ListedTolerantLaw, _Beliefs
-from epsaudit.mechanisms.tolerant_search import TolerantSearch, best_doubt, needed_rounds
+from epsaudit.mechanisms.tolerant_search import TolerantSearch, best_assumed_error, needed_rounds
 
 THREE = Maximum((0, 1, 2))
 ERRORS = st.floats(0.001, 0.45)
 
 
 @pytest.mark.parametrize(("grid", "rounds"), [((0, 1, 2), 9), ((0, 1, 2), 2), ((0, 1), 8)])
-def test_draws_follow_the_enumerated_law_and_not_its_twin(grid, rounds, fit):
+def test_draws_follow_the_enumerated_law_and_not_its_variant(grid, rounds, fit):
     # p-values below 1e-6 fail: the false-alarm chance. Fewer rounds than outputs split pieces, more list them
     def law(sigma):
         return TolerantSearch(Maximum(grid), sigma, 2.5, rounds, 0.3)((1, 1, 2))
@@ -52,20 +52,20 @@ def test_neighbours_respect_every_claim(dataset, joining):
         assert exact.exact_parameter(claim, law, law_prime) <= claim.parameter * (1 + 1e-9)
 
 
-def test_the_twin_that_counts_once_breaks_both_claims():
-    twin = TolerantSearchCountedOnce.calibrated(THREE, 0.5, beta=0.5, error=0.02)
-    (pair,) = twin.worst_pairs()
-    for claim in twin.claims:
-        assert exact.exact_parameter(claim, twin(pair.x), twin(pair.x_prime)) > 1.5 * claim.parameter
+def test_the_variant_that_counts_once_breaks_both_claims():
+    variant = TolerantSearchCountedOnce.calibrated(THREE, 0.5, beta=0.5, error=0.02)
+    (pair,) = variant.worst_pairs()
+    for claim in variant.claims:
+        assert exact.exact_parameter(claim, variant(pair.x), variant(pair.x_prime)) > 1.5 * claim.parameter
 
 
 @given(ERRORS)
-def test_the_best_doubt_needs_the_fewest_rounds(p):
+def test_the_best_assumed_error_needs_the_fewest_rounds(p):
     def rate(q):
         a, b = ((1 - p) / (1 - q) + p / q) / 2, 1 / (4 * q * (1 - q))
         return -math.log(a * b)
 
-    q = best_doubt(p)
+    q = best_assumed_error(p)
     assert p < q < 0.5
     assert rate(q) > 0
     assert rate(q) >= max(rate(other) for other in np.linspace(0.01, 0.499, 300)) - 1e-12
@@ -95,26 +95,26 @@ def test_exact_accuracy_on_three_outputs(dataset):
 
 
 @pytest.mark.parametrize("query", [Maximum(range(2**64)), Sum(range(2**20))], ids=["2^64", "2^20"])
-@pytest.mark.parametrize("persons", [0, 300])
-def test_accuracy_on_a_long_grid(query, persons):
+@pytest.mark.parametrize("records", [0, 300])
+def test_accuracy_on_a_long_grid(query, records):
     # at a true coverage of 0.9 the upper limit falls below it with probability 1e-6 at most: the false-alarm chance
     mechanism = TolerantSearch.calibrated(query, 2.0, beta=0.1, error=0.02)
     rng = np.random.default_rng(11)
-    dataset = tuple(int(v) for v in rng.integers(0, 2**12, persons))
+    dataset = tuple(int(v) for v in rng.integers(0, 2**12, records))
     answer, runs = query.value(dataset), 40
     least = answer - query.down_sensitivity(dataset, int(2 * mechanism.tau))
     draws = mechanism(dataset).sample(runs, rng).tolist()
     inside = sum(least <= draw <= answer for draw in draws)
     assert inside == runs or betaincinv(inside + 1, runs - inside, 1 - 1e-6) >= 0.9
-    # the twin answers one place too far up, and is caught where persons are few and f(x) certain
-    if persons == 0:
+    # the incorrect variant answers one place too far up, and is caught where records are few and f(x) certain
+    if records == 0:
         assert not any(least <= draw + 1 <= answer for draw in draws)
 
 
 def test_wrong_parameters_are_sentences():
     with pytest.raises(AuditError, match="error is"):
         TolerantSearch.calibrated(THREE, 1.0, error=0.5)
-    with pytest.raises(AuditError, match="doubt is"):
+    with pytest.raises(AuditError, match="assumed_error is"):
         TolerantSearch(THREE, 1.0, 1.0, 5, 0.5)
     with pytest.raises(AuditError, match="rounds is 0"):
         TolerantSearch(THREE, 1.0, 1.0, 0, 0.3)

@@ -1,11 +1,11 @@
-"""diffprivlib's mechanisms, 0.3 to 0.6: they are given the epsilon and delta that they promise."""
+"""diffprivlib's mechanisms, 0.3 to 0.6: they are given the epsilon and delta that they claim."""
 
 from diffprivlib import mechanisms
 from serving import repeated, serve
 
 
-def promised(epsilon, delta=0.0):
-    """What a mechanism of these parameters promises."""
+def claimed(epsilon, delta=0.0):
+    """The claim of a mechanism of these parameters."""
     return {"kind": "ApproxDP", "epsilon": epsilon, "delta": delta} if delta else {"kind": "PureDP", "epsilon": epsilon}
 
 
@@ -17,7 +17,7 @@ def numeric(kind, epsilon, delta=0.0, **parameters):
     except TypeError:  # until 0.3 parameters are set one by one
         mechanism = getattr(mechanisms, kind)().set_sensitivity(parameters["sensitivity"])
         mechanism.set_epsilon_delta(epsilon, delta)
-    return promised(epsilon, delta), repeated(mechanism.randomise)
+    return claimed(epsilon, delta), repeated(mechanism.randomise)
 
 
 def exponential(epsilon, sensitivity):
@@ -27,7 +27,7 @@ def exponential(epsilon, sensitivity):
         chosen = mechanisms.Exponential(epsilon=epsilon, sensitivity=sensitivity, utility=utilities)
         return [int(chosen.randomise()) for _ in range(size)]
 
-    return promised(epsilon), draw
+    return claimed(epsilon), draw
 
 
 serve(numeric, exponential)

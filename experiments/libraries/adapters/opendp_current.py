@@ -1,4 +1,4 @@
-"""OpenDP 0.14 to 0.16, whose measurements say by ``map`` what they promise.
+"""OpenDP 0.14 to 0.16, whose measurements state their claim by ``map``.
 
 Vectors of many copies of a value are one call: OpenDP adds independent noise to each element.
 """
@@ -40,7 +40,7 @@ def randomised_response(prob):
 
 
 def threshold(scale, threshold, counts="int"):
-    """Noisy counts by name, of which those below the threshold are withheld; one person counts once under one name."""
+    """Noisy counts by name, of which those below the threshold are withheld; one record counts once, under one name."""
     kind = {"int": int, "float": float}[counts]
     atom = dp.atom_domain(T=int) if kind is int else dp.atom_domain(T=float, nan=False)
     space = dp.map_domain(dp.atom_domain(T=str), atom), dp.l01inf_distance(dp.absolute_distance(T=kind))

@@ -1,4 +1,4 @@
-"""OpenDP 0.2 to 0.6, whose measurements say by ``check`` whether they keep what is promised of them."""
+"""OpenDP 0.2 to 0.6, whose measurements say by ``check`` whether a claim holds."""
 
 from opendp.mod import enable_features
 from serving import serve
@@ -15,7 +15,7 @@ def laplace(scale):
     """Laplace noise on a float; neighbouring values differ by 1. Vectors of copies get independent noise each."""
     one, epsilon = make_base_laplace(scale=scale), 1.0 / scale
     if not one.check(1.0, epsilon) or one.check(1.0, 0.99 * epsilon):
-        raise ValueError(f"this version does not promise {epsilon}-DP of Laplace noise of scale {scale}")
+        raise ValueError(f"this version does not claim {epsilon}-DP of Laplace noise of scale {scale}")
     many = make_base_laplace(scale=scale, D="VectorDomain<AllDomain<f64>>")
     return {"kind": "PureDP", "epsilon": epsilon}, lambda value, size: many([float(value)] * size)
 

@@ -2,7 +2,7 @@
 3.8.
 
 An adapter is a function of parameters that returns what the library says of its privacy and a function
-``draw(dataset, size)``. Requests come in on standard input; outputs leave, as a block of numbers where they are
+``draw(dataset, size)``. Requests are read from standard input; outputs are written as a block of numbers where they are
 numbers. ``ADAPTER.py NAME PARAMETERS`` serves one adapter of the file; with a third word, ``--claim``, it prints the
 library's own claim as JSON and ends.
 """

@@ -1,0 +1,65 @@
+"""What the core does without and reports, studies, accounting and clusters need: imported late, missed in one sentence.
+
+The table says which extra of pyproject.toml brings a library; a test compares both.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from epsaudit.errors import AuditError
+
+EXTRAS = {
+    "jinja2": "report",
+    "markupsafe": "report",
+    "matplotlib": "report",
+    "pandas": "studies",
+    "polars": "studies",
+    "statsmodels": "studies",
+    "dp_accounting": "accounting",
+    "dask": "cluster",
+    "distributed": "cluster",
+}
+
+
+class MissingExtraError(AuditError):
+    """A library that is not installed; the message says how to get it."""
+
+
+class LeftOut(UserWarning):
+    """What is not there because of a library that is not installed."""
+
+
+@contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Turn the failure to import a library within into a sentence: which extra to install.
+
+    Raises
+    ------
+    MissingExtraError
+        In place of the ModuleNotFoundError of any library that is not epsaudit itself.
+
+    Examples
+    --------
+    >>> with needs("report"):
+    ...     import a_library_for_drawing
+    Traceback (most recent call last):
+        ...
+    epsaudit.extras.MissingExtraError: a_library_for_drawing is not installed; pip install 'epsaudit[report]'.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        name = (error.name or str(error)).partition(".")[0]
+        if name == "epsaudit":
+            raise
+        raise MissingExtraError(
+            f"{name} is not installed; pip install 'epsaudit[{EXTRAS.get(name, extra)}]'."
+        ) from error
+
+
+def left_out(what: str, error: MissingExtraError) -> None:
+    """Warn, in the words of ``error``, that something is left out; the command line prints it as a sentence."""
+    warnings.warn(f"{what} left out: {error}", LeftOut, stacklevel=3)

@@ -1,0 +1,142 @@
+"""Awkward plumbing: functions whose single release is private, or leaks, behind datasets that they change, answers
+that they remember, and generators that they share.
+
+Sound functions (every single release exactly 1-DP) and leaky ones (the same plumbing, a quarter of the noise: exactly
+4-DP) are audited against 1-DP at 99.99 %, by audits of fixed size and sequential ones. Expected: no sound one is
+refuted and no leaky one is called consistent; what cannot be audited is refused with a reason.
+
+Run ``python -m epsaudit.experiments.plumbing --out results/plumbing``: about fifteen minutes of one core's time. The
+same seed gives the same verdicts where functions draw from the generators that they are given.
+"""
+
+from __future__ import annotations
+
+import collections
+from pathlib import Path
+from typing import Any
+
+import joblib
+
+from epsaudit import AuditError, audit, audit_sequentially
+from epsaudit.experiments.plumbing_functions import CASES, LEAKY, mechanism_of
+from epsaudit.reporting.columns import Column
+from epsaudit.reporting.coverage import wrong_bounds
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+
+QUESTION = "Is a verdict right, or refused with a reason, however awkward the code around a release is?"
+CONFIDENCE = 0.9999
+FIXED, SEQUENTIAL = 6_000, 3_000
+"""Runs of an audit: enough for 1 - 1e-4 to refute epsilon 4, and for every case to take about a second."""
+
+SOUND, TOO_LITTLE = 1.0, 0.25
+"""Scales of noise: at sensitivity 1, epsilon 1 as claimed, and epsilon 4."""
+
+REASONS = {
+    "depend on one another": "runs depend on one another",
+    "draws its noise once": "answer remembered",
+    "would use it up": "dataset used up by the first run",
+    "cannot be copied": "cannot be copied",
+    "cannot be imported": "not installed",
+}
+
+COLUMNS = (
+    Column("plumbing", "plumbing"),
+    Column("kind", "single release"),
+    Column("audit", "audit"),
+    Column("refuted", "refuted", "count"),
+    Column("consistent", "consistent", "count"),
+    Column("refused", "refused", "count"),
+    Column("reason", "reason of refusals"),
+)
+
+
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
+    """Audit all of them, and write data and a table to ``out``.
+
+    Parameters
+    ----------
+    out : Path
+        Folder to write to; made if missing.
+    seed : int
+        The first of the audits' seeds, which are consecutive.
+    quick : bool
+        One seed instead of twenty, and every seventh audit.
+    """
+    cases = [(name, SOUND) for name in CASES] + [(name, TOO_LITTLE) for name in LEAKY]
+    jobs = [(name, scale, kind) for name, scale in cases for kind in ("fixed", "sequential")]
+    if quick:
+        jobs = jobs[::7]
+    seeds = range(seed, seed + (1 if quick else 20))
+    verdicts = joblib.Parallel(n_jobs=-1)(joblib.delayed(verdict)(*job, number) for job in jobs for number in seeds)
+    rows = [row(*job, verdicts[place * len(seeds) : (place + 1) * len(seeds)]) for place, job in enumerate(jobs)]
+    write_data(out, rows, seed=seed, confidence=CONFIDENCE)
+    refuted = collections.Counter({one["plumbing"]: 0 for one in rows if one["kind"] == "sound"})
+    audits = collections.Counter(one["plumbing"] for one in rows if one["kind"] == "sound")
+    for one in rows:
+        refuted[one["plumbing"]] += one["refuted"] if one["kind"] == "sound" else 0
+    shares = [(name, refuted[name], audits[name] * len(seeds)) for name in audits]
+    write_figure(out / "refuted", wrong_bounds(shares, 1.0 - CONFIDENCE, what="share refuting a sound function"))
+    write_table(out, rows, COLUMNS, "Awkward plumbing: verdicts at 99.99% confidence against 1-DP.")
+    return answer(rows)
+
+
+def answer(rows: list[dict[str, Any]]) -> str:
+    """Count the verdicts, by what is known of the single release."""
+    parts = []
+    for kind in ("sound", "leaky"):
+        mine = [one for one in rows if one["kind"] == kind]
+        counts = ", ".join(
+            f"{sum(one[what] for one in mine):,} {what}" for what in ("refuted", "consistent", "refused")
+        )
+        parts.append(f"audits of {len({one['plumbing'] for one in mine})} {kind} functions: {counts}")
+    return f"{'; '.join(parts)}. Wrong verdicts on {len(wrong_rows(rows))} of {len(rows)} rows."
+
+
+def verdict(name: str, scale: float, kind: str, seed: int) -> str:
+    """Audit one with a seed: 'violated', 'consistent', or the sentence that refuses it."""
+    try:
+        mechanism, pair = mechanism_of(name, scale)
+        run, trials = (audit, FIXED) if kind == "fixed" else (audit_sequentially, SEQUENTIAL)
+        result = run(mechanism, pair, trials=trials, confidence=CONFIDENCE, seed=seed, n_jobs=1)
+    except AuditError as error:
+        return str(error)
+    except ModuleNotFoundError as error:
+        return f"{error.name} cannot be imported"
+    return str(result.verdict)
+
+
+def row(name: str, scale: float, kind: str, verdicts: list[str]) -> dict[str, Any]:
+    """Count the verdicts of one function."""
+    refusals = [said for said in verdicts if said not in ("violated", "consistent")]
+    reasons = collections.Counter(reason_of(said) for said in refusals)
+    return {
+        "plumbing": name,
+        "kind": "sound" if scale == SOUND else "leaky",
+        "audit": kind,
+        "refuted": verdicts.count("violated"),
+        "consistent": verdicts.count("consistent"),
+        "refused": len(refusals),
+        "reason": "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common()),
+    }
+
+
+def reason_of(sentence: str) -> str:
+    """Return what a refusal is about, in a few words."""
+    return next((short for part, short in REASONS.items() if part in sentence), sentence[:80])
+
+
+def wrong_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows with a sound function refuted, or a leaky one called consistent.
+
+    Examples
+    --------
+    >>> wrong_rows([row("a", SOUND, "fixed", ["consistent"]), row("a", TOO_LITTLE, "fixed", ["violated"])])
+    []
+    >>> len(wrong_rows([row("a", SOUND, "fixed", ["violated"])]))
+    1
+    """
+    return [one for one in rows if one["refuted" if one["kind"] == "sound" else "consistent"]]
+
+
+if __name__ == "__main__":
+    run_as_script(main, __doc__, "results/plumbing")

@@ -1,0 +1,543 @@
+"""Functions with awkward plumbing: each adds Laplace noise to a count, and does something odd on the way.
+
+A scale of noise enters, a mechanism with its pair leaves. On its pair every single release is exactly (1 / scale)-DP:
+what a fresh process that calls the function once would publish.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+import functools
+import itertools
+import locale
+import random
+import sqlite3
+import sys
+import threading
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from epsaudit import DatasetPair, Mechanism, PureDP, black_box, vectorized
+from epsaudit.external import command
+
+Built = tuple[Mechanism, DatasetPair]
+Builder = Callable[[float], Built]
+
+CASES: dict[str, Builder] = {}
+"""All of them by name."""
+
+LEAKY = (
+    "array changed in place",
+    "column of a frame changed",
+    "list used up",
+    "deque used up",
+    "record changed",
+    "answer kept on the dataset",
+    "cached sensitivity",
+    "closure over a fitted model",
+    "connection in the closure",
+    "noise from a thread",
+    "numpy's global generator",
+    "Python's global generator, no rng",
+    "pool of noise",
+    "text in a locale",
+    "mixed record",
+    "vectorised, dataset changed",
+    "vectorised, global generator",
+    "external program",
+)
+"""Those that are audited with a quarter of the noise, too."""
+
+SYSTEM = random.SystemRandom()
+
+
+def case(name: str) -> Callable[[Builder], Builder]:
+    """List a builder under a name."""
+
+    def listed(builder: Builder) -> Builder:
+        CASES[name] = builder
+        return builder
+
+    return listed
+
+
+def built(function: Callable[..., Any], x: Any = 2, x_prime: Any = 3, **how: Any) -> Built:
+    """Wrap a function that is called once a run."""
+    return black_box(function, claim=PureDP(1.0), **how), DatasetPair(x, x_prime, name="2 against 3")
+
+
+def built_vectorised(function: Callable[..., Any], x: Any = 2, x_prime: Any = 3) -> Built:
+    """Wrap a function that makes many outputs a call."""
+    return vectorized(function, claim=PureDP(1.0)), DatasetPair(x, x_prime, name="2 against 3")
+
+
+def system_laplace(scale: float) -> float:
+    """Laplace noise from the operating system."""
+    return scale * (SYSTEM.expovariate(1.0) - SYSTEM.expovariate(1.0))
+
+
+# datasets that runs change or use up
+
+
+@case("array changed in place")
+def _array(scale: float) -> Built:
+    def run(data: Any, rng: np.random.Generator) -> Any:
+        data += rng.laplace(scale=scale)
+        return data
+
+    return built(run, np.array([2.0]), np.array([3.0]))
+
+
+@case("column of a frame changed")
+def _frame(scale: float) -> Built:
+    def run(data: Any, rng: np.random.Generator) -> Any:
+        data["seen"] = len(data) + rng.laplace(scale=scale)
+        data["age"] = 0
+        return data["seen"].iloc[0]
+
+    return built(run, pd.DataFrame({"age": [31, 42]}), pd.DataFrame({"age": [31, 42, 53]}))
+
+
+@case("polars frame")
+def _polars(scale: float) -> Built:
+    import polars
+
+    def run(data: Any, rng: np.random.Generator) -> Any:
+        return data.height + rng.laplace(scale=scale)
+
+    return built(run, polars.DataFrame({"age": [31, 42]}), polars.DataFrame({"age": [31, 42, 53]}))
+
+
+def _used_up(scale: float, take: str, *datasets: Any) -> Built:
+    def run(data: Any, rng: np.random.Generator) -> float:
+        count = 0
+        while data:
+            getattr(data, take)()
+            count += 1
+        return count + rng.laplace(scale=scale)
+
+    return built(run, *datasets)
+
+
+@case("list used up")
+def _list(scale: float) -> Built:
+    return _used_up(scale, "pop", [1, 1], [1, 1, 1])
+
+
+@case("set used up")
+def _set(scale: float) -> Built:
+    return _used_up(scale, "pop", {1, 2}, {1, 2, 3})
+
+
+@case("mapping used up")
+def _mapping(scale: float) -> Built:
+    return _used_up(scale, "popitem", {"a": 1, "b": 1}, {"a": 1, "b": 1, "c": 1})
+
+
+@case("deque used up")
+def _deque(scale: float) -> Built:
+    return _used_up(scale, "popleft", collections.deque([1, 1]), collections.deque([1, 1, 1]))
+
+
+@case("iterator as dataset")
+def _iterator(scale: float) -> Built:
+    def run(data: Any, rng: np.random.Generator) -> float:
+        return len(list(data)) + rng.laplace(scale=scale)
+
+    return built(run, iter([1, 1]), iter([1, 1, 1]))
+
+
+@dataclasses.dataclass
+class Visit:
+    """A record that runs change."""
+
+    count: float
+    seen: list[float] = dataclasses.field(default_factory=list)
+
+
+@case("record changed")
+def _record(scale: float) -> Built:
+    def run(data: Visit, rng: np.random.Generator) -> float:
+        data.seen.append(rng.laplace(scale=scale))
+        return data.count + sum(data.seen)
+
+    return built(run, Visit(2), Visit(3))
+
+
+class Slots:
+    """A dataset without a ``__dict__``."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: float) -> None:
+        self.count = count
+
+
+@case("slots changed")
+def _slots(scale: float) -> Built:
+    def run(data: Slots, rng: np.random.Generator) -> float:
+        data.count += rng.laplace(scale=scale)
+        return data.count
+
+    return built(run, Slots(2), Slots(3))
+
+
+@case("answer kept on the dataset")
+def _kept(scale: float) -> Built:
+    def run(data: Visit, rng: np.random.Generator) -> float:
+        if not data.seen:
+            data.seen.append(data.count + rng.laplace(scale=scale))
+        return data.seen[0]
+
+    return built(run, Visit(2), Visit(3))
+
+
+@case("dataset changed now and then")
+def _now_and_then(scale: float) -> Built:
+    calls = itertools.count(1)
+
+    def run(data: list[float], rng: np.random.Generator) -> float:
+        answer = data[0] + rng.laplace(scale=scale)
+        if next(calls) % 1000 == 0:
+            data[0] += 100.0
+        return answer
+
+    return built(run, [2.0], [3.0])
+
+
+# answers that are remembered, and other runs that depend on one another
+
+
+@case("cached answer")
+def _cached(scale: float) -> Built:
+    answers: dict[int, float] = {}
+
+    def run(data: int, rng: np.random.Generator) -> float:
+        if data not in answers:
+            answers[data] = data + rng.laplace(scale=scale)
+        return answers[data]
+
+    return built(run)
+
+
+@case("lru_cache")
+def _lru(scale: float) -> Built:
+    return built(functools.lru_cache(lambda data: data + system_laplace(scale)))
+
+
+@case("cached sensitivity")
+def _sensitivity(scale: float) -> Built:
+    cached = functools.lru_cache(lambda data: data)
+
+    def run(data: int, rng: np.random.Generator) -> float:
+        return cached(data) + rng.laplace(scale=scale)
+
+    return built(run)
+
+
+@case("every draw used twice")
+def _twice(scale: float) -> Built:
+    last: list[float] = []
+
+    def run(data: int, rng: np.random.Generator) -> float:
+        if last:
+            return data + last.pop()
+        last.append(rng.laplace(scale=scale))
+        return data + last[0]
+
+    return built(run)
+
+
+@case("generator made anew")
+def _anew(scale: float) -> Built:
+    def run(data: int, rng: np.random.Generator) -> float:
+        return data + np.random.default_rng(rng.bit_generator.seed_seq).laplace(scale=scale)
+
+    return built(run)
+
+
+@case("budget that runs out")
+def _budget(scale: float) -> Built:
+    left = [700]
+
+    def run(data: int, rng: np.random.Generator) -> float | None:
+        left[0] -= 1
+        return data + rng.laplace(scale=scale) if left[0] > 0 else None
+
+    return built(run)
+
+
+@case("pool of noise")
+def _pool(scale: float) -> Built:
+    pool: list[float] = []
+
+    def run(data: int) -> float:
+        if not pool:
+            pool.extend(system_laplace(scale) for _ in range(64))
+        return data + pool.pop()
+
+    return built(run)
+
+
+# where the noise comes from
+
+
+@case("numpy's global generator")
+def _numpys(scale: float) -> Built:
+    return built(lambda data, rng: data + np.random.laplace(scale=scale))  # noqa: NPY002
+
+
+@case("Python's global generator, no rng")
+def _pythons(scale: float) -> Built:
+    return built(lambda data: data + scale * (random.expovariate(1.0) - random.expovariate(1.0)))
+
+
+@case("global generator, seeded in every run")
+def _reseeded(scale: float) -> Built:
+    def run(data: int, rng: np.random.Generator) -> float:
+        np.random.seed(rng.integers(2**32))  # noqa: NPY002
+        return data + np.random.laplace(scale=scale)  # noqa: NPY002
+
+    return built(run)
+
+
+@case("operating system's randomness")
+def _system(scale: float) -> Built:
+    return built(lambda data: data + system_laplace(scale))
+
+
+@case("generator in the closure")
+def _own(scale: float) -> Built:
+    own = np.random.default_rng(SYSTEM.getrandbits(64))
+    return built(lambda data: data + own.laplace(scale=scale))
+
+
+@case("noise from a Python generator")
+def _yielded(scale: float) -> Built:
+    noise = (system_laplace(scale) for _ in itertools.count())
+    return built(lambda data: data + next(noise))
+
+
+@case("noise from a thread")
+def _threads(scale: float) -> Built:
+    def run(data: int, rng: np.random.Generator) -> float:
+        drawn: list[float] = []
+        thread = threading.Thread(target=lambda: drawn.append(rng.laplace(scale=scale)))
+        thread.start()
+        thread.join()
+        return data + drawn[0]
+
+    return built(run)
+
+
+@case("method of an object that counts")
+def _method(scale: float) -> Built:
+    class Server:
+        def __init__(self) -> None:
+            self.asked = 0
+
+        def answer(self, data: int, rng: np.random.Generator) -> float:
+            self.asked += 1
+            return data + rng.laplace(scale=scale)
+
+    return built(Server().answer)
+
+
+@case("closure over a fitted model")
+def _model(scale: float) -> Built:
+    from sklearn.linear_model import LinearRegression
+
+    model = LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0])
+    slope = np.array(model.coef_)
+
+    def run(data: int, rng: np.random.Generator) -> float:
+        return float(slope[0] * data + model.intercept_ + rng.laplace(scale=scale))
+
+    return built(run)
+
+
+@case("database made in every run")
+def _database(scale: float) -> Built:
+    def run(data: tuple[int, ...], rng: np.random.Generator) -> float:
+        connection = sqlite3.connect(":memory:")
+        connection.execute("create table persons (age integer)")
+        connection.executemany("insert into persons values (?)", [(age,) for age in data])
+        (count,) = connection.execute("select count(*) from persons").fetchone()
+        connection.close()
+        return count + rng.laplace(scale=scale)
+
+    return built(run, (31, 42), (31, 42, 53))
+
+
+@case("connection in the closure")
+def _connection(scale: float) -> Built:
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    connection.execute("create table answers (answer real)")
+
+    def run(data: int, rng: np.random.Generator) -> float:
+        connection.execute("delete from answers")
+        connection.execute("insert into answers values (?)", (data + rng.laplace(scale=scale),))
+        return connection.execute("select answer from answers").fetchone()[0]
+
+    return built(run)
+
+
+@case("connection as dataset")
+def _connections(scale: float) -> Built:
+    def table(rows: int) -> sqlite3.Connection:
+        connection = sqlite3.connect(":memory:", check_same_thread=False)
+        connection.execute("create table persons (age integer)")
+        connection.executemany("insert into persons values (?)", [(age,) for age in range(rows)])
+        return connection
+
+    def run(data: sqlite3.Connection, rng: np.random.Generator) -> float:
+        return data.execute("select count(*) from persons").fetchone()[0] + rng.laplace(scale=scale)
+
+    return built(run, table(2), table(3))
+
+
+# what the outputs are
+
+
+@case("numpy scalar of single precision")
+def _scalar(scale: float) -> Built:
+    return built(lambda data, rng: np.float32(np.round(data + rng.laplace(scale=scale), 3)))
+
+
+@case("Decimal")
+def _decimal(scale: float) -> Built:
+    return built(lambda data, rng: round(Decimal(data + rng.laplace(scale=scale)), 1))
+
+
+@case("mixed record")
+def _mixed(scale: float) -> Built:
+    return built(lambda data, rng: ("count", None, round(data + rng.laplace(scale=scale)), b"\0"))
+
+
+@case("mapping returned")
+def _returned(scale: float) -> Built:
+    return built(lambda data, rng: {"count": round(data + rng.laplace(scale=scale))})
+
+
+@case("one list returned again and again")
+def _same_list(scale: float) -> Built:
+    out = [0.0]
+
+    def run(data: int, rng: np.random.Generator) -> list[float]:
+        out[0] = round(data + rng.laplace(scale=scale), 1)
+        return out
+
+    return built(run)
+
+
+@case("text in a locale")
+def _locale(scale: float) -> Built:
+    def run(data: int, rng: np.random.Generator) -> str:
+        return locale.format_string("%.0f", data + rng.laplace(scale=scale), grouping=True)
+
+    return built(run)
+
+
+@case("date in a time zone")
+def _time_zone(scale: float) -> Built:
+    start = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=9)))
+
+    def run(data: int, rng: np.random.Generator) -> datetime.datetime:
+        return start + datetime.timedelta(days=round(data + rng.laplace(scale=scale)))
+
+    return built(run)
+
+
+@case("order of a set of words")
+def _hashes(scale: float) -> Built:
+    def run(data: frozenset[str], rng: np.random.Generator) -> float:
+        return sum(len(word) for word in {*data, "two"} - {"two"}) + rng.laplace(scale=scale)
+
+    return built(run, frozenset("ab"), frozenset("abc"))
+
+
+@case("exception now and then")
+def _raises(scale: float) -> Built:
+    def run(data: int, rng: np.random.Generator) -> float:
+        answer = data + rng.laplace(scale=scale)
+        if answer > 5.0:
+            raise OverflowError("too many")
+        return answer
+
+    return built(run)
+
+
+# many outputs a call
+
+
+@case("vectorised, dataset changed")
+def _vectorised(scale: float) -> Built:
+    def run(data: Any, size: int, rng: np.random.Generator) -> Any:
+        data *= 2.0
+        return data[0] / 2.0 + rng.laplace(scale=scale, size=size)
+
+    return built_vectorised(run, np.array([2.0]), np.array([3.0]))
+
+
+@case("vectorised, global generator")
+def _vectorised_global(scale: float) -> Built:
+    return built_vectorised(lambda data, size, rng: data + np.random.laplace(scale=scale, size=size))  # noqa: NPY002
+
+
+@case("vectorised, one draw a batch")
+def _batch(scale: float) -> Built:
+    return built_vectorised(lambda data, size, rng: np.full(size, data + rng.laplace(scale=scale)))
+
+
+@case("vectorised, generator made anew")
+def _vectorised_anew(scale: float) -> Built:
+    def run(data: int, size: int, rng: np.random.Generator) -> Any:
+        return data + np.random.default_rng(rng.bit_generator.seed_seq).laplace(scale=scale, size=size)
+
+    return built_vectorised(run)
+
+
+@case("vectorised, number of the call")
+def _number(scale: float) -> Built:
+    calls = itertools.count()
+
+    def run(data: int, size: int, rng: np.random.Generator) -> Any:
+        return data + 3 * (next(calls) % 2) + rng.laplace(scale=scale, size=size)
+
+    return built_vectorised(run)
+
+
+PROGRAM = """
+import json, random, sys
+print(json.dumps({"epsaudit": 1, "seeded": True}), flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    rng = random.Random(request["seed"])
+    for _ in range(request["size"]):
+        print(request["dataset"] + SCALE * (rng.expovariate(1.0) - rng.expovariate(1.0)))
+    sys.stdout.flush()
+"""
+
+
+@case("external program")
+def _program(scale: float) -> Built:
+    words = [sys.executable, "-c", PROGRAM.replace("SCALE", str(scale))]
+    return command(words, claim=PureDP(1.0), name="program"), DatasetPair(2, 3, name="2 against 3")
+
+
+def mechanism_of(name: str, scale: float) -> Built:
+    """Build one, with a state of its own.
+
+    Examples
+    --------
+    >>> mechanism, pair = mechanism_of("numpy's global generator", 1.0)
+    >>> mechanism.claim.parameter, pair.x
+    (1.0, 2)
+    """
+    return CASES[name](scale)

@@ -1,0 +1,131 @@
+"""What stands beside results: which code made them, and whether it is still that code."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from epsaudit import AuditError, provenance, sources, stored
+from epsaudit.cli import main
+from epsaudit.reporting.studies import run
+
+MODULE = "epsaudit.experiments.curves"
+QUESTION = "How much is one and one?"
+
+
+def git(folder, *words):
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
+    return subprocess.run(["git", "-C", folder, *identity, *words], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A checkout of its own that this process takes for the one it is run from."""
+    git(tmp_path, "init", "-q")
+    (tmp_path / "audit").mkdir()
+    (tmp_path / "audit" / "a b.py").write_text("X = 1\n")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "First")
+    monkeypatch.setattr(provenance, "repository", lambda: tmp_path)
+    monkeypatch.setattr(stored, "repository", lambda: tmp_path)
+    provenance.provenance.cache_clear()
+    yield tmp_path
+    provenance.provenance.cache_clear()
+
+
+def test_results_do_not_make_a_checkout_dirty_and_sources_that_do_are_named(checkout):
+    commit = git(checkout, "rev-parse", "--short=12", "HEAD").strip()
+    (checkout / "results").mkdir()
+    (checkout / "results" / "data.json").write_text("{}")
+    assert provenance.provenance()["commit"] == commit
+    assert "modified" not in provenance.provenance()
+    (checkout / "audit" / "a b.py").write_text("X = 2\n")
+    (checkout / "audit" / "new.py").write_text("Y = 1\n")
+    provenance.provenance.cache_clear()
+    found = provenance.provenance()
+    assert found["commit"] == f"{commit}-dirty"
+    assert found["modified"] == "audit/a b.py, audit/new.py"
+
+
+def test_a_moved_file_is_one_that_differs(checkout):
+    git(checkout, "mv", "audit/a b.py", "audit/c.py")
+    assert provenance.modified(checkout) == ["audit/c.py"]
+
+
+def test_installed_within_a_checkout_of_somebody_else_the_commit_is_not_theirs(tmp_path):
+    git(tmp_path, "init", "-q")
+    (tmp_path / ".gitignore").write_text("venv\n")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "Theirs")
+    package = tmp_path / "venv" / "epsaudit_copy"
+    package.mkdir(parents=True)
+    shutil.copy(provenance.__file__, package / "provenance.py")
+    told = "import provenance; print(provenance.repository())"
+    done = subprocess.run([sys.executable, "-c", told], cwd=package, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "None"
+
+
+def study(out, seed=0, quick=False):
+    assert isinstance(seed, int)
+    return "Two."
+
+
+def test_results_of_a_modified_checkout_are_stored_only_if_asked(checkout, tmp_path_factory):
+    out = checkout / "results" / "study"
+    run(study, out)  # as committed
+    (checkout / "audit" / "a b.py").write_text("X = 2\n")
+    provenance.provenance.cache_clear()
+    with pytest.raises(AuditError, match=r"audit/a b\.py differ from it.*--allow-modified"):
+        run(study, out)
+    run(study, tmp_path_factory.mktemp("elsewhere"))
+    run(study, out, quick=True)
+    run(study, out, allow_modified=True)
+    assert "with changes to audit/a b.py" in (out / "README.md").read_text()
+
+
+def test_question_answer_command_date_and_commit_stand_beside_the_data(checkout):
+    out = checkout / "results" / "study"
+    run(study, out, seed=3)
+    facts = json.loads((out / "provenance.json").read_text())
+    lines = (out / "README.md").read_text().splitlines()
+    assert lines[0] == "# study"
+    said = dict(line.removeprefix("- **").split("**: ", 1) for line in lines if line.startswith("- "))
+    assert said["Question"] == QUESTION
+    assert said["Answer"] == "Two."
+    assert said["Command"] == f"`{facts['execution']['command']}`"
+    assert said["Date"].startswith(facts["execution"]["started"][:10])
+    assert said["Commit"] == facts["commit"]
+
+
+def test_stale_is_what_another_code_made_or_nobody_finished(tmp_path, monkeypatch, capsys):
+    facts = {"commit": "abc", **stored.provenance_of(MODULE), "execution": {"seconds": 61.0}}
+    cases = {
+        "as-it-is": facts,
+        "changed": {**facts, "sources": "0" * 16},
+        "gone": {**facts, "modules": ["epsaudit.experiments.gone"]},
+        "old": {key: value for key, value in facts.items() if key != "sources"},
+        "quick": {**facts, "quick": True},
+        "unfinished": {key: value for key, value in facts.items() if key != "execution"},
+    }
+    for name, case in cases.items():
+        stored.write_provenance(tmp_path / name, case)
+    why = {one.folder.name: one.why_stale for one in stored.status(tmp_path)}
+    assert why == {
+        "as-it-is": "",
+        "changed": "code that it depends on has changed",
+        "gone": "epsaudit.experiments.gone is no longer there",
+        "old": "made before sources were recorded",
+        "quick": "made by a quick run",
+        "unfinished": "the run did not finish",
+    }
+    assert main(["experiment", "status", str(tmp_path)]) == 1
+    assert "5 of 6 are stale; all took 5 minutes" in capsys.readouterr().out
+    real = sources.digest
+    monkeypatch.setattr(sources, "digest", lambda *names: real("epsaudit.errors"))  # as if the code said something else
+    assert all(one.why_stale for one in stored.status(tmp_path))
+    assert main(["experiment", "status", str(tmp_path / "as-it-is")]) == 1
+    (tmp_path / "old" / "provenance.json").write_text("[")
+    assert main(["experiment", "status", str(tmp_path)]) == 2
+    assert "cannot be read as the provenance" in capsys.readouterr().err

@@ -1,0 +1,93 @@
+"""The documentation keeps its word: its code runs, prints what it shows, and its links lead somewhere."""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def load(name):
+    """A module of docs/, which is not part of the package."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+blocks, constants = load("blocks"), load("constants")
+every_page = pytest.mark.parametrize("page", blocks.PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+@every_page
+def test_code_blocks_do_what_the_page_says(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert not list(map(str, blocks.failures(page)))
+
+
+@every_page
+def test_every_code_block_has_a_language_that_is_checked(page):
+    assert blocks.languages(page) <= set(blocks.EVALUATORS)
+
+
+@pytest.mark.parametrize(
+    ("block", "complaint"),
+    [
+        ("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n", "but it prints\n2"),
+        ("```bash\nexit 3\n```\n", "exit status 3"),
+        ("```text\n3\n```\n", "after no block"),
+    ],
+)
+def test_a_page_that_does_not_keep_its_word_is_found(block, complaint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text(block, encoding="utf-8")
+    (failure,) = blocks.failures(page)
+    assert complaint in str(failure)
+
+
+def test_an_output_that_changed_is_written_into_its_page(tmp_path):
+    page = tmp_path / "page.md"
+    text = "# Two\n\n```python\nprint(1 + 1)\n```\n\n```text\n{}\n```\n\nThe end.\n"
+    page.write_text(text.format(3), encoding="utf-8")
+    assert blocks.rewrite(page) == 1
+    assert page.read_text(encoding="utf-8") == text.format(2)
+
+
+def test_links_between_pages_and_to_files_of_the_repository_lead_somewhere():
+    broken = []
+    for page in blocks.PAGES:
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            path = (page.parent / target.split("#")[0]).resolve()
+            elsewhere = re.match(r"[a-z]+:|#", target)
+            if (
+                not elsewhere and not path.exists() and path != ROOT / "docs/reference/constants.md"
+            ):  # made by the build
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    assert not broken
+
+
+def test_pages_that_the_code_refers_to_exist():
+    for source in [*(ROOT / "audit").rglob("*.py"), *(ROOT / "mechanisms").rglob("*.py")]:
+        for page, anchor in re.findall(r"\b(docs/[\w/-]+\.md)(?:#([\w-]+))?", source.read_text(encoding="utf-8")):
+            assert (ROOT / page).exists(), f"{source} refers to {page}"
+            headings = re.findall(r"^#+ (.*)$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+            anchors = {re.sub(r"[^\w]+", "-", heading.lower()).strip("-") for heading in headings}
+            assert not anchor or anchor in anchors, f"{source} refers to {page}#{anchor}"
+
+
+def test_every_constant_has_a_reason():
+    without = [
+        f"{one.module}.{', '.join(one.names)} (line {one.line})" for one in constants.constants() if not one.reason
+    ]
+    assert not without
+
+
+def test_a_constant_without_a_reason_is_found():
+    source = 'A = 1\n\nB = 2\n"""why"""\nC, D = 1.5, -2  # why, too\n# and why\nE = (1, 2)\nf = 3\nG = "text"\n'
+    found = {one.names: one.reason for one in constants.constants_of(source, "m")}
+    assert found == {("A",): "", ("B",): "why", ("C", "D"): "why, too", ("E",): "and why"}

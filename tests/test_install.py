@@ -1,0 +1,185 @@
+"""The wheel holds the tree under one name, and works beside folders of the user's that are called as ours are.
+
+It is built and installed into an environment of its own, offline: that borrows the libraries of the running one. What
+the extras bring is then kept from being imported, where the core is to be shown to do without.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from epsaudit.extras import EXTRAS
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = {"audit": "epsaudit", "mechanisms": "epsaudit/mechanisms", "experiments": "epsaudit/experiments"}
+BLOCKER = f"""
+import os, sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {sorted(EXTRAS)!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+if os.environ.get("WITHOUT_EXTRAS"):
+    sys.meta_path.insert(0, Absent())
+"""
+THEIRS = {
+    "audit/__init__.py": "OWNER = 'user'\n",
+    "audit/claims.py": "OWNER = 'user'\n",
+    "mechanisms/__init__.py": """
+from audit import OWNER
+from audit.claims import OWNER
+from epsaudit import DatasetPair, PureDP, vectorized
+
+
+def count(data, size, rng):
+    return len(data) + rng.laplace(size=size)
+
+
+noisy = vectorized(count, claim=PureDP(1.0), name="noisy", pairs=[DatasetPair(("ann",), ())])
+""",
+    "experiments/__init__.py": "from mechanisms import noisy\n",
+    "results.py": "OWNER = 'user'\n",
+    "errors.py": "raise AssertionError('nobody asked for this module')\n",
+    "conftest.py": """
+import audit, experiments, results
+
+assert audit.OWNER == results.OWNER == 'user'
+assert experiments.noisy.name == 'noisy'
+""",
+    "test_privacy.py": """
+from experiments import noisy
+
+
+def test_private(privacy_audit):
+    privacy_audit.check(noisy)
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    source, out = tmp_path_factory.mktemp("build") / "source", tmp_path_factory.mktemp("wheel")
+    source.mkdir()
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / file, source)
+    command = ["-m", "pip", "wheel", str(source), "--no-deps", "--no-build-isolation", "--quiet", "-w", str(out)]
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (found,) = out.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def user(wheel, tmp_path_factory):
+    """A folder of the user's, and a function that runs a program of the new environment in it."""
+    environment, folder = tmp_path_factory.mktemp("environment"), tmp_path_factory.mktemp("project")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    programs = environment / ("Scripts" if os.name == "nt" else "bin")
+    install = ["-m", "pip", f"--python={programs / 'python'}", "install", "--no-deps", "--no-index", "--quiet", wheel]
+    subprocess.run([sys.executable, *install], check=True)
+    (packages,) = environment.glob("[Ll]ib/**/site-packages")
+    borrowed = [path for path in sys.path if Path(path).name == "site-packages"]
+    (packages / "borrowed.pth").write_text("\n".join(borrowed) + "\n")
+    (packages / "sitecustomize.py").write_text(BLOCKER)
+    for name, text in THEIRS.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+
+    def run(*words, extras=False):
+        clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYTEST", "COV"))}
+        given = clean if extras else {**clean, "WITHOUT_EXTRAS": "1"}
+        program = [str(programs / words[0]), *words[1:]]
+        return subprocess.run(program, cwd=folder, env=given, capture_output=True, text=True, timeout=300)
+
+    run.folder, run.packages = folder, packages
+    return run
+
+
+def test_the_wheel_has_one_name_and_every_file_of_the_tree(wheel):
+    names = [name for name in zipfile.ZipFile(wheel).namelist() if not name.endswith("/")]
+    own = {name for name in names if name.startswith("epsaudit/")}
+    metadata = "-".join(wheel.name.split("-")[:2]) + ".dist-info"
+    assert {name.partition("/")[0] for name in names} == {"epsaudit", metadata}
+    expected = {
+        f"{place}/{path.relative_to(ROOT / folder).as_posix()}"
+        for folder, place in FOLDERS.items()
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert own == expected
+
+
+def test_the_package_in_use_is_the_installed_one_and_the_folders_are_the_users(user):
+    told = "import epsaudit, epsaudit.mechanisms, audit, mechanisms; print(epsaudit.__file__, mechanisms.__file__)"
+    ours, theirs = user("python", "-c", told).stdout.split()
+    assert Path(ours).is_relative_to(user.packages)
+    assert Path(theirs).is_relative_to(user.folder)
+
+
+def test_what_the_core_is_to_do_without_cannot_be_imported(user):
+    for name in EXTRAS:
+        assert "ModuleNotFoundError" in user("python", "-c", f"import {name}").stderr
+
+
+def test_pytest_with_the_fixture_works_without_the_extras(user):
+    done = user("python", "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
+
+
+@pytest.mark.parametrize("command", [["epsaudit"], ["python", "-m", "epsaudit"]])
+def test_an_audit_works_without_the_extras_and_says_what_it_left_out(user, command):
+    done = user(*command, "audit", "mechanisms:noisy", "--trials", "2e4", "--seed", "1", "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert "noisy: 1-DP claimed; certified lower bound" in done.stdout
+    assert done.stderr.strip().endswith(
+        "Figures and page are left out: matplotlib is not installed; pip install 'epsaudit[report]'."
+    )
+    assert {path.name for path in (user.folder / "out").iterdir()} == {"audit.json", "audit.csv", "audit.tex"}
+    assert user(*command, "verify", "out/audit.json").returncode == 0
+    assert r"\cite{" in user(*command, "report", "out/audit.json", "--methods").stdout
+
+
+def test_the_list_leaves_out_what_needs_an_extra_in_one_sentence(user):
+    done = user("epsaudit", "list")
+    assert done.returncode == 0
+    assert "\nbroken/laplace-half-noise " in done.stdout
+    assert "anes96/" not in done.stdout
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.endswith("are left out: statsmodels is not installed; pip install 'epsaudit[studies]'.")
+    assert "anes96/" in user("epsaudit", "list", extras=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        (["report", "out.json", "--html", "page.html"], "report"),
+        (["report", "out.json", "--figure", "figure.png"], "report"),
+        (["experiment", "run", "inverse-accuracy", "--quick"], "report"),
+        (["audit", "mechanisms:noisy", "--cluster", "tcp://127.0.0.1:1"], "cluster"),
+    ],
+)
+def test_a_missing_extra_is_one_sentence(user, words, extra):
+    user("epsaudit", "audit", "mechanisms:noisy", "--trials", "2e3", "--seed", "1", "--out", ".")
+    (user.folder / "audit.json").replace(user.folder / "out.json")
+    done = user("epsaudit", *words)
+    assert done.returncode == 2
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith("epsaudit: ")
+    assert sentence.endswith(f" is not installed; pip install 'epsaudit[{extra}]'.")
+
+
+def test_a_study_works_with_the_extras(user):
+    done = user("epsaudit", "experiment", "run", "inverse-accuracy", "--quick", "--out", "studies", extras=True)
+    assert done.returncode == 0, done.stderr
+    assert {"data.csv", "data.json", "failures.png", "provenance.json"} <= {
+        path.name for path in (user.folder / "studies" / "inverse-accuracy").iterdir()
+    }

@@ -1,0 +1,102 @@
+"""What is imported is declared, and where: in the core, or in the extra that `epsaudit.extras` names."""
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from epsaudit.extras import EXTRAS
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+NAMES = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting", "lazy_loader": "lazy-loader"}
+"""Distributions whose import name is another."""
+ADAPTERS = ROOT / "experiments" / "libraries" / "adapters"
+"""Run under the Python of a released library, which brings what they import."""
+ASKED_FOR = {"pytest": "epsaudit.pytest_plugin, which only pytest loads", "hypothesis": "pairs drawn from a strategy"}
+"""What a caller who asks for it has installed already."""
+
+
+THROUGH = {"dask": "joblib, whose backend of this name starts it"}
+"""What is used by another library's import of it."""
+
+
+def declared(extra=None):
+    """Distributions of the core, or of an extra with all extras that it includes."""
+    found = set()
+    for line in PROJECT["dependencies"] if extra is None else PROJECT["optional-dependencies"][extra]:
+        name, _, more = re.match(r"([\w-]+)(\[([\w,-]+)\])?", line).groups()
+        found |= {name} if name != "epsaudit" else set().union(*map(declared, more.split(",")))
+    return found
+
+
+def imports(path):
+    """Libraries that a module imports, anywhere in it but for types."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    typing_only = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for part in node.body
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in typing_only:
+            level = getattr(node, "level", 0)
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            for name in {name.partition(".")[0] for name in names} if not level else ():
+                if name not in sys.stdlib_module_names and name != "epsaudit":
+                    yield name
+
+
+def used(*folders):
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py") if ADAPTERS not in path.parents]
+    assert files
+    return {name for path in files for name in imports(path)}
+
+
+def test_what_the_package_imports_is_declared_in_the_core_or_an_extra():
+    found = used("audit", "mechanisms", "experiments") - set(ASKED_FOR)
+    assert {"numpy", "matplotlib", "pandas"} <= found  # it looks
+    for name in found:
+        extra = EXTRAS.get(name)
+        assert NAMES.get(name, name) in declared(extra), f"{name} is not declared in {extra or 'dependencies'}"
+
+
+def test_nothing_is_declared_that_nobody_imports():
+    found = {NAMES.get(name, name) for name in used("audit", "mechanisms", "experiments")}
+    assert declared() - found == set()
+    named = {NAMES.get(name, name): extra for name, extra in EXTRAS.items()}
+    for name, extra in named.items():
+        assert name in found | set(THROUGH)
+        assert name in declared(extra)
+        assert name not in declared()
+    for extra in set(EXTRAS.values()):
+        assert declared(extra) - found - set(THROUGH) == set(), extra
+
+
+def test_what_the_tests_import_is_in_the_extra_that_make_installs():
+    own = {path.stem for path in (ROOT / "tests").rglob("*.py")} | {"verified"}  # which a test writes
+    assert {NAMES.get(name, name) for name in used("tests") - own} - declared() - declared("test") == set()
+    extras = set(PROJECT["optional-dependencies"]) - {"test"}
+    assert set().union(*map(declared, extras)) <= declared("test")
+    assert "'.[test]'" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_every_package_with_code_is_installed():
+    setup = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    folders = {name: ROOT / folder for name, folder in setup["package-dir"].items()}
+    there = {
+        ".".join([name, *path.parent.relative_to(folder).parts])
+        for name, folder in folders.items()
+        for path in folder.rglob("*.py")
+        if "__pycache__" not in path.parts
+    }
+    assert there == set(setup["packages"])
+
+
+@pytest.mark.parametrize("name", ["numpy", "scipy", "statsmodels", "joblib", "matplotlib", "pytest"])
+def test_the_stack_that_the_project_was_given_stays_in_use(name):
+    assert name in used("audit", "mechanisms", "experiments", "tests")

@@ -1,0 +1,52 @@
+"""Results that README.md shows are those of today's code; of the others, the stale ones are named in a warning.
+
+Pages under docs/ quote no figures but link to folders of results, each of which says its commit and date itself.
+To make everything anew takes hours (`make results`), so a change of code does not wait for it.
+"""
+
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+from epsaudit.stored import status
+
+ROOT = Path(__file__).parents[1]
+QUOTED = re.compile(r"results/([\w-]+)(?=[/)#\s`'\"]|$)")
+
+
+def quoted():
+    """Folders of results that README.md names; results/ itself where its files are."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    files = re.search(r"results/(audit|front)\.\w+", text)
+    return {ROOT / "results" / name for name in QUOTED.findall(text)} | ({ROOT / "results"} if files else set())
+
+
+def test_results_that_are_quoted_are_those_of_the_code_that_is_here():
+    folders = quoted()
+    assert folders
+    found = {one.folder: one for one in status(ROOT / "results")}
+    known = {folder for folder in folders if folder in found}
+    stale = {folder: found[folder].why_stale for folder in known if found[folder].why_stale}
+    stale |= {folder: "no provenance.json" for folder in folders - known if folder.is_dir()}
+    others = [
+        f"{one.folder.name}: {one.why_stale}" for one in found.values() if one.why_stale and one.folder not in stale
+    ]
+    if others:
+        warnings.warn(f"stale results that no page quotes: {'; '.join(others)}", stacklevel=1)
+    lines = [f"  {folder.relative_to(ROOT)}: {why}" for folder, why in sorted(stale.items())]
+    if lines:
+        pytest.fail(
+            "\n".join(
+                ["README.md shows results that are stale; `make audit` or `make results` makes them anew:", *lines]
+            ),
+            False,
+        )
+
+
+def test_every_study_has_its_results():
+    from epsaudit.studies import studies
+
+    stored = {one.folder.name for one in status(ROOT / "results")}
+    assert set(studies()) <= stored
