@@ -70,6 +70,11 @@ def studies() -> list[Study]:
             "many canaries in one training run, beside many runs, and DP-SGD with its incorrect variants",
         ),
         Study(
+            "one-run-validity",
+            "epsaudit.experiments.one_run_validity",
+            "that one-run audits certify no more than the truth, for every kind of claim, method and rule",
+        ),
+        Study(
             "public-benchmark",
             "epsaudit.experiments.benchmark_public",
             "certified bounds beside published ones, an oracle's and the exact values",

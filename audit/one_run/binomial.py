@@ -37,7 +37,7 @@ probability the theorem at b limits; so the bound is valid even where a p-value 
 **Checked.** `epsaudit.one_run.worst_case` finds the greatest probability by linear programming, and agrees with the
 sharp formula. The published one was never below it at p-values up to 0.6, and its term for delta at least twice what is
 attained; near 1 it falls short (m = r = 2, v = 1, epsilon = 1, delta = 0.1: 0.957 where 0.962 is attained), so
-confidences below one half are refused. ``python -m epsaudit.experiments.one_run_validity worst-case`` prints this.
+confidences below one half are refused. ``python -m epsaudit.experiments.one_run_formulas worst-case`` prints this.
 """
 
 from __future__ import annotations

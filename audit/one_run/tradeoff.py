@@ -34,7 +34,7 @@ every constraint weaker, so rejected parameters form an interval from 0 and its 
 **What it cannot show.** The definition allows one rare event, common to all canaries, that gives many of them away: an
 event of probability alpha or more proves nothing, so only the part of the curve with probabilities below alpha counts,
 and even very many canaries with independent Gaussian noise certify less than their mu: 0.34 mu if everybody is
-guessed, 0.80 mu if the most extreme hundredth of 10^5 canaries is (``python -m epsaudit.experiments.one_run_validity
+guessed, 0.80 mu if the most extreme hundredth of 10^5 canaries is (``python -m epsaudit.experiments.one_run_formulas
 gap``).
 
 The proof needs one c for all outputs, which is why a number of guesses chosen on a separate half of the canaries, and
