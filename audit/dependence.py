@@ -1,9 +1,9 @@
-"""Whether runs depend on one another: tests that independent runs meet, and a sentence for those that do not.
+"""Whether runs depend on one another: tests that independent runs pass, and a sentence for those that do not.
 
-Outputs of one dataset, in the order of their runs, and tallies of chunks enter; nothing leaves, or an error that names
-what was seen. Every bound rests on runs that are independent. A cached answer, one draw for a whole batch, a generator
-made anew from the same seed, or an output that depends on the number of the call make other runs of them, and no
-certificate can tell these from a leak.
+The tests take the outputs on one dataset, in the order of their runs, or the tallies of chunks, and return a finding
+that names what was seen, or None. Every bound rests on runs that are independent. A cached answer, one draw for a whole
+batch, a generator made anew from the same seed, or an output that depends on the number of the call make other runs of
+them, and no certificate can tell these from a leak.
 
 What is tested
 --------------

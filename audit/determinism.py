@@ -1,8 +1,9 @@
 """Functions that always give the same output on a dataset: whether they have no randomness, or only remember a draw.
 
-A function as it was before its first call enters, with the output that it always gave; nothing leaves, or an error. A
-function whose answer is cached looks like one without randomness, and would be refuted where its one draw on x differs
-from its one draw on x', although a single release is private. Copies of it that were never called tell the two apart.
+`Constants` takes a function as it was before its first call and the outputs that it gave; it raises an error, or notes
+that they were always the same. A function whose answer is cached looks like one without randomness, and would be
+refuted where its one draw on x differs from its one draw on x', although a single release is private. Copies of it that
+were never called tell the two apart.
 """
 
 from __future__ import annotations

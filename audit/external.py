@@ -1,7 +1,7 @@
 """A mechanism in another process or language: datasets go out as JSON lines, outputs come back as lines or blocks.
 
-A command line enters, a mechanism leaves that `epsaudit.audit` runs like any other. A library in an environment of its
-own, or one in R, Go, Java or Rust, is audited through a program of ten lines.
+`command` makes a mechanism of a command line, which `epsaudit.audit` runs like any other. A library in an environment
+of its own, or one in R, Go, Java or Rust, is audited through a program of ten lines.
 
 The protocol, version 1
 -----------------------

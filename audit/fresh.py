@@ -1,8 +1,8 @@
 """Datasets as every run is to see them: the way they were given, whatever earlier runs did to them.
 
-A dataset enters; the object to hand to a function leaves. What cannot change is handed out as it is. What can change is
-kept as bytes: runs share one copy of it for as long as they leave it alone, and get a copy each once one has changed
-it. What cannot be given twice, such as an iterator, is refused by name.
+`Dataset` takes a dataset and gives the object that a function is called with. What cannot change is handed out as it
+is. What can change is kept as bytes: runs share one copy of it for as long as they leave it alone, and get a copy each
+once one has changed it. What cannot be given twice, such as an iterator, is refused by name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The global generators of numpy and of Python's random: seeded for every block of runs, and given back untouched.
 
-A function that draws a block enters; what it draws leaves, the same for the same stream of random numbers, whoever
-draws it, although it calls ``np.random.laplace()`` or ``random.gauss()``. These generators belong to the whole process,
-threads included, so that only one block at a time may use them.
+`draw_reproducibly` calls a function that draws a block and returns what it drew: the same for the same stream of random
+numbers, whoever draws it, although it calls ``np.random.laplace()`` or ``random.gauss()``. These generators belong to
+the whole process, threads included, so that only one block at a time may use them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The two protocols that the harness runs, and adapters that make any function one of them.
 
-A mechanism is a function from datasets to output distributions. What enters here is a reference implementation, a
-plain function or a third-party call; what leaves is something that `epsaudit.sampling` can draw from by the million.
+A mechanism is a function from datasets to output distributions. The adapters take a plain function or a third-party
+call and return a mechanism that `epsaudit.sampling` can draw from by the million.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What no audit can have found: stored results whose numbers contradict each other, of any of the three kinds.
 
-A result as read from a file enters, sentences about what is impossible leave. They are sure, or wrong less than once in
-a thousand million audits; a result that passes may still be made up.
+Takes a result as read from a file and returns sentences about what is impossible in it. They are sure, or wrong less
+than once in a thousand million audits; a result that passes may still be made up.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where a result comes from, in two parts: what the numbers depend on, and what they do not.
 
-Nothing enters; two small dictionaries leave. `provenance` (versions, commit) stands in every result and is the same
+Both parts are small dictionaries. `provenance` (versions, commit) stands in every result and is the same
 for every run of the same code. `execution` (command, time, machine) is added by `epsaudit.results.save` alone, so that
 results, and files without their ``execution`` blocks (`epsaudit.results.comparable`), are equal for equal seeds.
 """

@@ -1,7 +1,7 @@
 """Whose randomness a function draws: whether it carries a generator of its own, which copies of it would repeat.
 
-A function enters; what leaves says whether a numpy or standard library generator is in its closure, its defaults, the
-globals that it names, or the object that it is a method of.
+`carries_a_generator` takes a function and says whether a generator of numpy or of the standard library is in its
+closure, its defaults, the globals that it names, or the object that it is a method of.
 """
 
 from __future__ import annotations

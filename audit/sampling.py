@@ -1,7 +1,7 @@
 """Run mechanisms by the million: chunked, seeded, parallel, and counting instead of keeping.
 
-A pair of output distributions and a seed enter; training gets outputs, certification gets counts. A chunk draws from
-its own stream, so a result depends on the seed and the number of runs, not on who computed which chunk, in which
+Takes a pair of output distributions and a seed; returns outputs to training and counts to certification. A chunk draws
+from its own stream, so a result depends on the seed and the number of runs, not on who computed which chunk, in which
 order, or how often it was interrupted.
 """
 

@@ -1,4 +1,4 @@
-"""Which code a stored result depends on: the name of a module enters, what it imports of epsaudit and a digest leave.
+"""Which code a stored result depends on: what a module imports of epsaudit, found by its name, and a digest of it.
 
 Imports are read from the source, wherever in a module they stand, and followed. What only renders, stores or watches
 is left out (`OUTSIDE`), and so are docstrings, comments and layout: none of them moves a number. Adapters of released

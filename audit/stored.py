@@ -1,6 +1,6 @@
 """What stands beside stored results: the code that made them, question and answer, and whether that code has changed.
 
-Facts and sentences enter, provenance.json and README.md leave; folders enter again, and say whether they are stale.
+Writes provenance.json and README.md from facts and sentences, and says of folders whether they are stale.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Functions with awkward plumbing: each adds Laplace noise to a count, and does something odd on the way.
 
-A scale of noise enters, a mechanism with its pair leaves. On its pair every single release is exactly (1 / scale)-DP:
-what a fresh process that calls the function once would publish.
+Each takes a scale of noise and returns a mechanism with its pair. On its pair every single release is exactly (1 /
+scale)-DP: what a fresh process that calls the function once would publish.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a result looks in a notebook: what it prints enters, a small table of HTML leaves, every word of it escaped."""
+"""How a result looks in a notebook: a small table of HTML made of what it prints, every word of it escaped."""
 
 from __future__ import annotations
 

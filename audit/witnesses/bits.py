@@ -1,7 +1,8 @@
 """What a number's last bits and its residues give away.
 
-Floats and integers enter, small whole numbers leave. A double that was computed as x + noise is a multiple of a power
-of two that depends on x (Mironov 2012): its lowest bit says which of two datasets could not have produced it.
+Each feature takes outputs and returns a small whole number for each. A double that was computed as x + noise is a
+multiple of a power of two that depends on x (Mironov 2012): its lowest bit says which of two datasets could not have
+produced it.
 """
 
 from __future__ import annotations

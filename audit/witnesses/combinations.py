@@ -1,6 +1,6 @@
 """Numbers read off several coordinates at once: differences, sums, maxima, order, equality, counts.
 
-Outputs that are vectors (or tuples) of numbers enter, one number an output leaves.
+Each feature takes outputs that are vectors (or tuples) of numbers and returns one number for each.
 """
 
 from __future__ import annotations

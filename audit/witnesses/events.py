@@ -1,7 +1,7 @@
 """Events: sets of outputs that can be tested by the million, printed, and saved.
 
-A witness found on training runs enters as one or two events; what leaves is how many outputs fall in each.
-Everything here is fixed before the certification runs and knows nothing of how it was found.
+A witness has one or two events and counts how many outputs fall in each. Everything here is fixed before the
+certification runs and knows nothing of how it was found.
 """
 
 from __future__ import annotations

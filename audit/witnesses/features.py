@@ -1,7 +1,7 @@
 """Numbers read off outputs: the output itself, one coordinate, a distance from a centre, a key of a mapping.
 
-Outputs of any kind enter, one float an output leaves (NaN where there is none to read), with a label that the
-printed event uses. A new way to look at outputs is a new class, here or in a room beside, marked `readable`.
+Each feature takes outputs of any kind and returns one float for each (NaN where there is none to read), and has a label
+that the printed event uses. A new feature is a new class, here or in a module beside, marked `readable`.
 """
 
 from __future__ import annotations

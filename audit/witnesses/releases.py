@@ -1,7 +1,7 @@
 """Where a vector holds its first or last number, and which: for outputs that release some answers and withhold others.
 
 Sparse vectors give such outputs: below-threshold answers are infinite or missing, and the loss is in the place of the
-released number together with its value. Vectors (or tuples) enter, one number an output leaves.
+released number together with its value. Each feature takes vectors (or tuples) and returns one number for each.
 """
 
 from __future__ import annotations

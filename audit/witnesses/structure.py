@@ -1,6 +1,7 @@
 """What the shape of an output gives away: its type, its length, its keys, and the numbers inside it.
 
-Outputs that are strings, tuples, lists, sets, mappings, exceptions or mixtures enter, one number an output leaves.
+Each feature takes outputs that are strings, tuples, sets, mappings, exceptions or mixtures, and returns one number
+for each.
 """
 
 from __future__ import annotations
