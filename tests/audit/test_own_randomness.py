@@ -103,15 +103,16 @@ def test_by_default_everything_runs_in_this_process():
 
 
 def test_who_promises_gets_workers_and_a_checkpoint(tmp_path):
+    # no seed reaches this randomness: at 95 % a sound mechanism failed the test by chance, once in twenty runs
     def response(data):
         return data if random.SystemRandom().random() < np.e / (1 + np.e) else 1 - data
 
     mechanism = black_box(response, claim=PureDP(1.0), pairs=PAIRS, fresh_randomness=True)
-    result = audit(mechanism, trials=2_000, n_jobs=2, checkpoint=tmp_path / "run.jsonl")
+    result = audit(mechanism, trials=2_000, confidence=1 - 1e-6, n_jobs=2, checkpoint=tmp_path / "run.jsonl")
     assert not result.violates_claim
     noise = vectorized(
         lambda data, size: np.array([random.SystemRandom().random() for _ in range(size)]),
         claim=PureDP(1.0),
         fresh_randomness=True,
     )
-    assert not audit(noise, PAIRS, trials=400, n_jobs=2).violates_claim
+    assert not audit(noise, PAIRS, trials=400, confidence=1 - 1e-6, n_jobs=2).violates_claim
