@@ -57,8 +57,9 @@ LAGS = (1, 2, 3, 4, 8, 16, 64)
 MOST_PAIRS = 2048
 """Pairs in A, and in B: as many as show, at the level of one test, that 1 in 50 of continuous outputs is a repeat."""
 
-MOST_OBJECTS = 8192
-"""Outputs looked at if they are Python objects, which take a microsecond each."""
+MOST_NUMBERS, MOST_OBJECTS = 1 << 17, 1 << 13
+"""Outputs looked at, of numbers and of Python objects, which take a microsecond each: pairs need no more, and
+halves of so many show a drift of 1 in 50, at the level of one test."""
 
 PLAUSIBLE, REMARKABLE = 2.5, 4.0
 """Standard deviations within which no tail is computed, of one table and of Fisher's sum: it takes time, and none comes
@@ -111,7 +112,7 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     >>> print(dependence_of_outputs(np.repeat(rng.normal(size=100), 10), (), 1e-9).what)
     of 250 outputs 250 equal that of the next run, of 250 taken at random 1
     """
-    values = _values(outputs[:MOST_OBJECTS] if outputs.dtype == object else outputs)
+    values = _values(outputs[: MOST_OBJECTS if outputs.dtype == object else MOST_NUMBERS])
     if len(values) < 8:
         return None
     middle = np.partition(values, len(values) // 2)[len(values) // 2]

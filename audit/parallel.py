@@ -10,6 +10,7 @@ import functools
 import itertools
 import multiprocessing
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -19,6 +20,7 @@ from typing import Any, Literal, TypeVar
 
 import cloudpickle
 import joblib
+from joblib.externals.loky import get_reusable_executor
 from joblib.parallel import get_active_backend
 
 from epsaudit.errors import AuditError
@@ -84,6 +86,8 @@ class Workers:
             return
         job = Job(shared)
         backend, _ = get_active_backend(prefer=self.prefer)
+        if type(backend).__name__ == "LokyBackend":
+            _renew_workers()
         if not getattr(backend, "supports_sharedmem", False):
             job.seal()
         tasks = (joblib.delayed(_one)(function, job, part) for part in parts)
@@ -212,6 +216,23 @@ def _follow_the_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="epsaudit-parent").start()
+
+
+_seen: dict[str, Any] = {}
+
+
+def _renew_workers() -> None:
+    """End idle workers that hold another version of a module than this process, or look for files elsewhere.
+
+    loky keeps its workers for the next audit. A module that was edited and loaded anew here, or one of the same name in
+    another folder, would be the former one there: they would run other code than the one that is audited.
+    """
+    now = {name: spec for name, module in [*sys.modules.items()] if (spec := getattr(module, "__spec__", None))}
+    place = {"": (sys.path[:], os.stat(".")[1:3])}
+    if place != {"": _seen.get("", place[""])} or any(_seen.get(name, spec) is not spec for name, spec in now.items()):
+        get_reusable_executor(reuse=True).shutdown(wait=True)
+        _seen.clear()
+    _seen.update(now | place)  # a module that is loaded anew has a new spec
 
 
 def _in_turns(parallel: Any, tasks: Iterator[Any], jobs: int | None) -> Generator[Any, None, None]:

@@ -1,5 +1,6 @@
 """Who computes which chunk, when, and in what order never shows; what goes wrong in a worker is a sentence."""
 
+import importlib
 import json
 import os
 import random
@@ -194,6 +195,25 @@ class TestMisbehaviour:
             job.__reduce__()
         assert Counted.pickled == 1
         assert not hasattr(job, "__weakref__")
+
+    def test_workers_run_the_code_that_is_loaded_here(self, tmp_path, monkeypatch):
+        """A module that was edited and loaded anew, or another of its name, is the former one in old workers."""
+        monkeypatch.syspath_prepend(str(tmp_path))
+        source = tmp_path / "edited_module.py"
+        workers = Workers(n_jobs=2, prefer="processes")
+        module = None
+        for value in (1, 22):
+            source.write_text(f"def answer(shared, part):\n    return {value}\n")
+            importlib.invalidate_caches()
+            module = importlib.import_module("edited_module") if module is None else importlib.reload(module)
+            assert {answer for _, answer in workers.each(module.answer, None, range(4), 100_000)} == {value}
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / source.name).write_text("def another(shared, part):\n    return 3\n")
+        monkeypatch.syspath_prepend(str(elsewhere))
+        monkeypatch.delitem(sys.modules, "edited_module")
+        other = importlib.import_module("edited_module").another
+        assert {answer for _, answer in workers.each(other, None, range(4), 100_000)} == {3}
 
     def test_no_workers_are_started_for_one_job(self, monkeypatch):
         monkeypatch.setattr(joblib, "Parallel", None)
