@@ -251,6 +251,7 @@ class _OneByOne(_FunctionDistribution):
         sides = (self, other)
         shared = [None if side.dataset.changes else side.dataset.shared() for side in sides]
         calls = tuple(side._call(rng, data) for side, data in zip(sides, shared, strict=True))
+        keep = (values[0].append, values[1].append)
         raised = False
         for which in coins:
             try:
@@ -258,7 +259,7 @@ class _OneByOne(_FunctionDistribution):
             except (Exception, SystemExit) as error:
                 value = Raised(type(error).__name__, "" if raised else _message(error))
                 raised = True
-            values[which].append(value if type(value) is float else frozen(value))
+            keep[which](value if type(value) is float else frozen(value))
         for which, (side, data) in enumerate(zip(sides, shared, strict=True)):
             if data is not None and not side.dataset.intact(data) and coins.count(which) > 1:
                 side._refuse_if_late()
