@@ -162,7 +162,8 @@ def _pairs(
     half = len(first) // 2
     a, b, c, d = first[:half], second[:half], first[half : 2 * half], np.roll(second[half : 2 * half], 1)
     for relation, words in ((values, "equal"), (above, "lie on the same side of the median as")):
-        hits, others = int(np.sum(relation[a] == relation[b])), int(np.sum(relation[c] == relation[d]))
+        hits = int(np.count_nonzero(relation[a] == relation[b]))
+        others = int(np.count_nonzero(relation[c] == relation[d]))
         yield Finding(
             f"of {half:,} outputs {hits:,} {words} that of {which}, of {half:,} taken at random {others:,}",
             _log_tail(hits, hits + others, half, 2 * half, PLAUSIBLE),
