@@ -282,7 +282,7 @@ def certification_counts(
 
 def _refuse_dependent_outputs(outputs: Outputs, sizes: Sequence[int], look: int, side: str) -> None:
     """Refuse outputs that show that runs depend on one another; the ``look``-th of a stage has its own share."""
-    calls = [half for size in sizes for half in (-(-size // 2), size // 2)]
+    calls = [-(-sizes[0] // 2), sizes[0] // 2, *sizes[1:]]
     level = LEVEL / 8 / ((look + 1) * (look + 2))  # two stages and two sides take at most half of it in all
     refuse(dependence_of_outputs(outputs, (calls, sizes), level), side)
 
@@ -377,9 +377,12 @@ def _side_by_side(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Itera
 def _call_by_call(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:
     """Ask functions and programs that make many outputs a call: both sides in turn, in an order tossed each time.
 
-    Training asks each side at least twice, so that what calls have in common shows; see `epsaudit.dependence`.
+    The first chunk of training asks each side twice, even if it is the only one, so that what calls have in common
+    shows; see `epsaudit.dependence`.
     """
-    most = min(BLOCK, -(-chunk.size // 2)) if chunk.stage != "certification" else MOST_IN_TWO_CALLS
+    most = MOST_IN_TWO_CALLS
+    if chunk.stage != "certification":
+        most = min(BLOCK, chunk.size if chunk.key[2:] else -(-chunk.size // 2))
     for start in range(0, chunk.size, most):
         size = min(most, chunk.size - start)
         on_x = int(rng.binomial(size, 0.5)) if chunk.stage == "certification" else size

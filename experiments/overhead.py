@@ -2,94 +2,115 @@
 
 Run ``python -m epsaudit.experiments.overhead BEFORE AFTER``, two folders with an installed ``.venv`` each (worktrees of
 two commits, say). A process of each audits a black box of about a microsecond, a vectorised function and an external
-program, one at a time and in turns, so that what else the machine does hits both; printed is the least processor time after
-over the least before, and the median of the ratios of turns. Nothing is written: times are those of a machine.
+program, one at a time and in turns, so that what else the machine does hits both. Compared are the least processor
+times, those of programs included, and the median of the ratios of turns is given beside them.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import inspect
 import statistics
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from epsaudit.reporting.studies import add_options, run, write_data
+
+QUESTION = "How much processor time do the safeguards cost: copies, seeds of global generators, tests of dependence?"
 ROUNDS = 21
 
-TIMED = """
-import os, sys
-import numpy as np
-from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.external import command
 
-PROGRAM = '''
-import json, random, sys
-print(json.dumps({"epsaudit": 1, "seeded": True}), flush=True)
-for line in sys.stdin:
-    request = json.loads(line)
-    rng = random.Random(request["seed"])
-    for _ in range(request["size"]):
-        print(request["dataset"] + rng.expovariate(1.0) - rng.expovariate(1.0))
-    sys.stdout.flush()
-'''
-claim, pair = PureDP(1.0), DatasetPair(0, 1)
-cases = {
-    "black box": (audit, black_box(lambda data, rng: data + rng.laplace(), claim=claim), 500_000),
-    "black box, list": (audit, black_box(lambda data, rng: len(data) + rng.laplace(), claim=claim), 500_000),
-    "vectorised": (audit, vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=claim), 5_000_000),
-    "program": (audit, command([sys.executable, "-c", PROGRAM], claim=claim, name="program"), 200_000),
-    "black box, sequential": (
-        audit_sequentially, black_box(lambda data, rng: data + rng.laplace(), claim=claim), 20_000
-    ),
-}
-for line in sys.stdin:
-    run, mechanism, trials = cases[line.strip()]
-    on = DatasetPair([1], [1, 2]) if line.strip().endswith("list") else pair
-    started = sum(os.times()[:4])  # of programs, too, once they have ended
-    run(mechanism, on, trials=trials, seed=2, n_jobs=1)
-    print(sum(os.times()[:4]) - started, flush=True)
-"""
+def answer_requests() -> None:
+    """Time one case for each line of input that names one: run in a process of either tree, whatever it holds."""
+    import os
+    import sys
 
-CASES = ("black box", "black box, list", "vectorised", "program", "black box, sequential")
+    from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
+    from epsaudit.external import command
+
+    program = """if True:
+        import json, random, sys
+        print(json.dumps({"epsaudit": 1, "seeded": True}), flush=True)
+        for line in sys.stdin:
+            request = json.loads(line)
+            rng = random.Random(request["seed"])
+            for _ in range(request["size"]):
+                print(len(request["dataset"]) + rng.expovariate(1.0) - rng.expovariate(1.0))
+            sys.stdout.flush()
+    """
+    claim = PureDP(1.0)
+    constant, changeable = DatasetPair(0, 1), DatasetPair([1], [1, 2])
+    number = black_box(lambda data, rng: data + rng.laplace(), claim=claim)
+    count = black_box(lambda data, rng: len(data) + rng.laplace(), claim=claim)
+    many = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=claim)
+    other = command([sys.executable, "-c", program], claim=claim, name="program")
+    cases = {
+        "black box": lambda: audit(number, constant, trials=500_000, seed=2, n_jobs=1),
+        "black box, list": lambda: audit(count, changeable, trials=500_000, seed=2, n_jobs=1),
+        "vectorised": lambda: audit(many, constant, trials=5_000_000, seed=2, n_jobs=1),
+        "program": lambda: audit(other, changeable, trials=200_000, seed=2, n_jobs=1),
+        "black box, sequential": lambda: audit_sequentially(number, constant, trials=20_000, seed=2, n_jobs=1),
+    }
+    print(*cases, sep=";", flush=True)
+    for line in sys.stdin:
+        started = sum(os.times()[:4])
+        cases[line.strip()]()
+        print(sum(os.times()[:4]) - started, flush=True)
 
 
 class Tree:
     """A process that times the cases with the epsaudit that is installed in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        words = [str(folder / ".venv" / "bin" / "python"), "-c", TIMED]
+        source = f"from __future__ import annotations\n{inspect.getsource(answer_requests)}\nanswer_requests()\n"
+        words = [str(folder / ".venv" / "bin" / "python"), "-c", source]
         self._process = subprocess.Popen(words, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.cases = self._line().split(";")
 
     def seconds(self, case: str) -> float:
         """Time one case once."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         print(case, file=self._process.stdin, flush=True)
-        return float(self._process.stdout.readline())
+        return float(self._line())
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+
+def compare(before: Path, after: Path, rounds: int, out: Path, seed: int = 0, quick: bool = False) -> str:
+    """Time every case in turns, write the ratios to ``out``, and return the answer; nothing depends on the seed."""
+    trees = [Tree(before.resolve()), Tree(after.resolve())]
+    rows = []
+    for case in trees[0].cases:
+        times: list[list[float]] = []
+        for number in range((2 if quick else rounds) + 1):
+            one = [tree.seconds(case) for tree in trees[:: 1 if number % 2 else -1]]
+            times.append(one if number % 2 else one[::-1])
+        timed = times[1:]  # the first imports, and starts programs
+        least = [min(times) for times in zip(*timed, strict=True)]
+        median = statistics.median(last / first for first, last in timed)
+        rows.append(
+            {"case": case, "before": least[0], "after": least[1], "least": least[1] / least[0], "median": median}
+        )
+        print(f"  {case:24} least {least[1] / least[0]:.3f}, median {median:.3f} times as long", flush=True)
+    write_data(out, rows, rounds=rounds)
+    said = "; ".join(f"{row['case']} {100 * row['least'] - 100:+.1f} %" for row in rows)
+    return f"Least processor time of {rounds} rounds, after over before: {said}."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the medians."""
+    """Read the command line and compare."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("before", type=Path, help="a source tree with an installed .venv")
     parser.add_argument("after", type=Path, help="another")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"how often each is timed (default {ROUNDS})")
+    add_options(parser, "results/overhead")
     chosen = parser.parse_args(arguments)
-    before, after = (Tree(folder.resolve()) for folder in (chosen.before, chosen.after))
-    for case in CASES:
-        times: list[tuple[float, float]] = []
-        for number in range(chosen.rounds + 1):
-            if number % 2:
-                second = after.seconds(case)
-                first = before.seconds(case)
-            else:
-                first = before.seconds(case)
-                second = after.seconds(case)
-            times.append((first, second))
-        timed = times[1:]  # the first imports, and starts programs
-        fastest = min(second for _, second in timed) / min(first for first, _ in timed)
-        median = statistics.median(second / first for first, second in timed)
-        print(f"  {case:24} least {fastest:.3f}, median {median:.3f} times as long", flush=True)
+    measured = functools.partial(compare, chosen.before, chosen.after, chosen.rounds)
+    run(measured, chosen.out, chosen.seed, chosen.quick, chosen.allow_modified)
 
 
 if __name__ == "__main__":

@@ -152,7 +152,7 @@ class Tree:
 @readable
 @dataclass(frozen=True)
 class Filled:
-    """Another feature with NaN and infinities replaced by numbers that a tree can compare: -2e30, -1e30 and 1e30.
+    """Another feature with NaN as -2e30 and numbers within [-1e30, 1e30], which a tree in single precision can compare.
 
     Examples
     --------
@@ -171,7 +171,7 @@ class Filled:
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
         numbers = np.asarray(self.feature(outputs), float)
-        return np.asarray(np.nan_to_num(numbers, nan=-2e30, posinf=1e30, neginf=-1e30))
+        return np.where(np.isnan(numbers), -2e30, np.clip(numbers, -1e30, 1e30))
 
 
 def _score_of(labels: list[str]) -> str:

@@ -11,9 +11,9 @@ from epsaudit.certificates import Box
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.floating import LaplaceInDoubles
 from epsaudit.witnesses import Choice, Oracle, Witness, choose, event_from_json
-from epsaudit.witnesses.classifiers import Classifiers
+from epsaudit.witnesses.classifiers import Classifiers, boosted_tree
 from epsaudit.witnesses.events import Interval, Region
-from epsaudit.witnesses.features import feature_from_json, feature_to_json
+from epsaudit.witnesses.features import Coordinate, feature_from_json, feature_to_json
 from epsaudit.witnesses.releases import releases_of
 from epsaudit.witnesses.scores import Tails
 from epsaudit.witnesses.smoothing import Binned, smooth
@@ -153,3 +153,11 @@ def test_released_numbers_are_read_off_vectors_with_holes_only():
     ]
     for feature in releases_of(holes, full, 4):
         assert feature_from_json(feature_to_json(feature)) == feature
+
+
+def test_numbers_beyond_single_precision_are_learnt_from():
+    """scikit-learn's trees hold single precision, and refuse 1e300 as infinite; found by test_normal_form.py."""
+    rng = np.random.default_rng(1)
+    outputs = rng.choice([1e300, -1e300, np.inf, np.nan, 2.5], size=(400, 2))
+    tree = boosted_tree([Coordinate(0), Coordinate(1)], outputs, np.where(outputs > 0, outputs, 2.5), leaves=8)
+    assert np.isfinite(tree(outputs)).all()
