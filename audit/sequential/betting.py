@@ -48,7 +48,7 @@ LEAST = 0.1
 
 
 def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int) -> Floats:
-    """Logarithms of what each bettor's wealth is multiplied by after a correct guess, a wrong one, no guess.
+    """Logarithms of what each strategy's wealth is multiplied by after a correct guess, a wrong one, no guess.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def divided(log_wealth: Floats, shares: Floats) -> Floats:
     Parameters
     ----------
     log_wealth, shares : ndarray, shape (strategies, ..., bets)
-        Of every bettor; what lies between, parameters, are accounts of their own, whose shares sum to 1.
+        Of every strategy; what lies between, parameters, are accounts of their own, whose shares sum to 1.
 
     Examples
     --------
