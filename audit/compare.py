@@ -219,8 +219,8 @@ def _key(result: AuditResult) -> tuple[str, ...]:
         result.mechanism,
         repr(result.claim),
         result.pair,
-        repr(result.witness.to_json()),
-        repr(result.certificate.to_json()),
+        repr(result.witness.to_dict()),
+        repr(result.certificate.to_dict()),
     )
 
 
@@ -238,7 +238,7 @@ def _why_not(old: AuditResult, new: AuditResult | None, *, fewer: bool) -> str:
         return f"claimed as {new.claim} now"
     if new.pair != old.pair:
         return f"audited on {new.pair} now, on {old.pair} before"
-    if str(new.witness) != str(old.witness) or new.witness.to_json() != old.witness.to_json():
+    if str(new.witness) != str(old.witness) or new.witness.to_dict() != old.witness.to_dict():
         return (
             f"another event now, {new.witness}, not {old.witness}; 'epsaudit recount' counts the old event on the new "
             "code"

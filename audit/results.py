@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from epsaudit import claims
-from epsaudit.certificates import Certificate, Counts, certificate_from_json, reach, runs_to_reach
+from epsaudit.certificates import Certificate, Counts, certificate_from_dict, reach, runs_to_reach
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
 from epsaudit.provenance import execution
 from epsaudit.registry import Expected
 from epsaudit.reporting import notebook
 from epsaudit.reporting.numbers import lower, percent
-from epsaudit.witnesses import Witness, witness_from_json
+from epsaudit.witnesses import Witness, witness_from_dict
 
 SCHEMA = 1
 """Version of the result file's format."""
@@ -72,7 +72,7 @@ class AuditResult:
     seconds : float
         Wall-clock time.
     execution : dict
-        Command, time and machine. Neither this nor ``seconds`` is compared, or part of `to_json`; `save` adds both.
+        Command, time and machine. Neither this nor ``seconds`` is compared, or part of `to_dict`; `save` adds both.
     """
 
     mechanism: str
@@ -178,21 +178,21 @@ class AuditResult:
         """Write the counts as a person would check them."""
         return self.witness.describe(self.counts)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object: what was run and seen, and the bounds, which `from_json` computes afresh.
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object: what was run and seen, and the bounds, which `from_dict` computes afresh.
 
         It depends on the seed and the code alone; command, time and machine are left to `save`.
         """
         return {
             "mechanism": self.mechanism,
-            "claim": self.claim.to_json(),
+            "claim": self.claim.to_dict(),
             "pair": {"name": self.pair, "x": self.x, "x_prime": self.x_prime},
             "trials": self.trials,
             "training_runs": self.training_runs,
             "confidence": self.confidence,
-            "certificate": self.certificate.to_json(),
-            "witness": {"text": str(self.witness), **self.witness.to_json()},
-            "counts": self.counts.to_json(),
+            "certificate": self.certificate.to_dict(),
+            "witness": {"text": str(self.witness), **self.witness.to_dict()},
+            "counts": self.counts.to_dict(),
             "lower_bound": _json_number(self.lower_bound),
             "epsilon_lower": _json_number(self.epsilon_lower),
             "delta_lower": _json_number(self.delta_lower),
@@ -208,8 +208,8 @@ class AuditResult:
         }
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> AuditResult:
-        """Rebuild a result from what `to_json` returned; runs no code of the audited mechanism.
+    def from_dict(cls, data: dict[str, Any]) -> AuditResult:
+        """Rebuild a result from what `to_dict` returned; runs no code of the audited mechanism.
 
         Raises
         ------
@@ -221,15 +221,15 @@ class AuditResult:
         try:
             return cls(
                 mechanism=str(data["mechanism"]),
-                claim=claims.from_json(data["claim"]),
+                claim=claims.from_dict(data["claim"]),
                 pair=str(data["pair"]["name"]),
                 x=str(data["pair"]["x"]),
                 x_prime=str(data["pair"]["x_prime"]),
                 trials=int(data["trials"]),
                 training_runs=int(data["training_runs"]),
                 confidence=float(data["confidence"]),
-                certificate=certificate_from_json(data["certificate"]),
-                witness=witness_from_json(data["witness"]),
+                certificate=certificate_from_dict(data["certificate"]),
+                witness=witness_from_dict(data["witness"]),
                 counts=Counts(**{f.name: int(data["counts"][f.name]) for f in dataclasses.fields(Counts)}),
                 exact=None if data["exact"] is None else float(data["exact"]),
                 seed=int(data["seed"]),
@@ -254,17 +254,17 @@ class Storable(Protocol):
     def seconds(self) -> float:
         """Wall-clock time."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return what the seed and the code determine, as a JSON object."""
 
 
 def save(results: Iterable[Storable], path: Path) -> None:
     """Write a result file ``{"schema": 1, "results": [...]}``, whole or not at all; raises `AuditError`.
 
-    Each result is what its ``to_json`` says, and a block ``execution``: command, start, seconds and machine.
+    Each result is what its ``to_dict`` says, and a block ``execution``: command, start, seconds and machine.
     Without these blocks (see `comparable`) the file is the same, byte for byte, for the same seed and code.
     """
-    written = [{**result.to_json(), "execution": _execution(result)} for result in results]
+    written = [{**result.to_dict(), "execution": _execution(result)} for result in results]
     write_whole(path, _text(written))
 
 
@@ -281,7 +281,7 @@ def comparable(path: Path) -> str:
 
 def load(path: Path) -> list[AuditResult]:
     """Read a result file; raises `AuditError` if it cannot be read or is none."""
-    return [AuditResult.from_json(item) for item in read(path)]
+    return [AuditResult.from_dict(item) for item in read(path)]
 
 
 def read(path: Path) -> list[dict[str, Any]]:

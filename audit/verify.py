@@ -76,7 +76,7 @@ def rebuild(stored: dict[str, Any]) -> AuditResult | SequentialResult | OneRunRe
     kind = stored.get("kind")
     if not isinstance(kind, str | None) or kind not in kinds:
         raise AuditError(f"{kind!r} is no kind of result; there are 'sequential', 'one-run', and none for the rest.")
-    return kinds[kind].from_json(stored)
+    return kinds[kind].from_dict(stored)
 
 
 def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verification:
@@ -102,7 +102,7 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
     >>> from epsaudit import DatasetPair, PureDP, vectorized
     >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0),
     ...                    pairs=[DatasetPair(0, 1)])
-    >>> stored = audit(noisy, trials=5000, seed=1).to_json()
+    >>> stored = audit(noisy, trials=5000, seed=1).to_dict()
     >>> recompute(stored).holds, recompute({**stored, "lower_bound": 2.0}).holds
     (True, False)
     """
@@ -111,7 +111,7 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
         differences = impossible(result)
         possible = not differences
         if possible:
-            differences = _different(stored, result.to_json())
+            differences = _different(stored, result.to_dict())
     except AuditError:
         raise
     except Exception as error:  # a file may hold anything, in fields of which only an event knows what they must be
@@ -186,8 +186,8 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
         n_jobs=n_jobs,
         witnesses=before.families,
     )
-    fresh = after.to_json()
-    expected = before.to_json()
+    fresh = after.to_dict()
+    expected = before.to_dict()
     differences = [
         f"{name} was {_short(expected[name])}, and is {_short(fresh[name])} now."
         for name in expected

@@ -18,7 +18,7 @@ from epsaudit.claims import Claim, GaussianDP
 from epsaudit.errors import AuditError
 from epsaudit.one_run import binomial, tradeoff
 from epsaudit.one_run.counts import LEAK_SHARE, METHODS, GuessCounts, Method, bound, check_method, delta_of, shown
-from epsaudit.one_run.guesses import GuessRule, rule_from_json
+from epsaudit.one_run.guesses import GuessRule, rule_from_dict
 from epsaudit.reporting import notebook
 from epsaudit.reporting.numbers import lower, percent
 from epsaudit.results import SCHEMA, read, write_whole
@@ -222,14 +222,14 @@ class OneRunResult:
         decided = self.rule.decided_by_output
         return bound(claim, counts, self.method, self.shared_confidence, decided_by_output=decided)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object: what was guessed and right, and the bounds, which `from_json` computes afresh."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object: what was guessed and right, and the bounds, which `from_dict` computes afresh."""
         return {
             "kind": "one-run",
             "mechanism": self.mechanism,
-            "claim": self.claim.to_json(),
+            "claim": self.claim.to_dict(),
             "canaries": self.canaries,
-            "rule": {"text": str(self.rule), **self.rule.to_json()},
+            "rule": {"text": str(self.rule), **self.rule.to_dict()},
             "method": self.method,
             "counts": [dataclasses.asdict(counts) for counts in self.counts],
             "confidence": self.confidence,
@@ -244,8 +244,8 @@ class OneRunResult:
         }
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> OneRunResult:
-        """Rebuild a result from what `to_json` returned; runs no code of the audited mechanism.
+    def from_dict(cls, data: dict[str, Any]) -> OneRunResult:
+        """Rebuild a result from what `to_dict` returned; runs no code of the audited mechanism.
 
         Raises
         ------
@@ -257,9 +257,9 @@ class OneRunResult:
                 raise AuditError("This is not a one-run result: its kind, its method or its counts say so.")
             return cls(
                 mechanism=str(data["mechanism"]),
-                claim=claims.from_json(data["claim"]),
+                claim=claims.from_dict(data["claim"]),
                 canaries=int(data["canaries"]),
-                rule=rule_from_json({key: value for key, value in data["rule"].items() if key != "text"}),
+                rule=rule_from_dict({key: value for key, value in data["rule"].items() if key != "text"}),
                 method=data["method"],
                 counts=tuple(GuessCounts(**counts) for counts in data["counts"]),
                 confidence=float(data["confidence"]),
@@ -275,7 +275,7 @@ class OneRunResult:
 
     def save(self, path: Path) -> None:
         """Write this result as a file ``{"schema": 1, "results": [...]}``, whole or not at all."""
-        write_whole(path, json.dumps({"schema": SCHEMA, "results": [self.to_json()]}, indent=1) + "\n")
+        write_whole(path, json.dumps({"schema": SCHEMA, "results": [self.to_dict()]}, indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> OneRunResult:
@@ -283,4 +283,4 @@ class OneRunResult:
         items = read(path)
         if len(items) != 1:
             raise AuditError(f"{path} holds {len(items)} results; a one-run result is saved on its own.")
-        return cls.from_json(items[0])
+        return cls.from_dict(items[0])

@@ -23,7 +23,7 @@ from epsaudit.reporting import notebook
 from epsaudit.reporting.numbers import lower, percent
 from epsaudit.sequential import betting
 from epsaudit.sequential.accounts import Accounts, point, tally_of
-from epsaudit.witnesses import Witness, witness_from_json
+from epsaudit.witnesses import Witness, witness_from_dict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -277,12 +277,12 @@ class SequentialResult:
         least = math.ceil(self.detectable * 1000 - 1e-9) / 1000
         return f"would have caught {symbol} >= {least:.4g} at this budget (9 times in 10, by events as common as these)"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object that `from_json` turns back into this result."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object that `from_dict` turns back into this result."""
         return {
             "kind": "sequential",
             "mechanism": self.mechanism,
-            "claim": self.claim.to_json(),
+            "claim": self.claim.to_dict(),
             "pair": {"name": self.pair, "x": self.x, "x_prime": self.x_prime},
             "trials": self.trials,
             "runs": self.runs,
@@ -295,12 +295,12 @@ class SequentialResult:
                     "explored": round_.explored,
                     "strategies": [
                         {
-                            "witness": {"text": str(strategy.witness), **strategy.witness.to_json()},
+                            "witness": {"text": str(strategy.witness), **strategy.witness.to_dict()},
                             "tangent": strategy.tangent,
                             "correct": strategy.correct,
                             "wrong": strategy.wrong,
                             "past": strategy.past,
-                            "counts": strategy.counts.to_json(),
+                            "counts": strategy.counts.to_dict(),
                             "looks": [list(look) for look in strategy.looks],
                         }
                         for strategy in round_.strategies
@@ -320,8 +320,8 @@ class SequentialResult:
         }
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> SequentialResult:
-        """Rebuild a result from what `to_json` returned; runs no code of the audited mechanism.
+    def from_dict(cls, data: dict[str, Any]) -> SequentialResult:
+        """Rebuild a result from what `to_dict` returned; runs no code of the audited mechanism.
 
         Raises
         ------
@@ -333,7 +333,7 @@ class SequentialResult:
                 raise AuditError(f"stopped is {data['stopped']!r}; it must be one of {', '.join(SENTENCES)}.")
             return cls(
                 mechanism=str(data["mechanism"]),
-                claim=claims.from_json(data["claim"]),
+                claim=claims.from_dict(data["claim"]),
                 pair=str(data["pair"]["name"]),
                 x=str(data["pair"]["x"]),
                 x_prime=str(data["pair"]["x_prime"]),
@@ -341,7 +341,7 @@ class SequentialResult:
                 confidence=float(data["confidence"]),
                 stopped=data["stopped"],
                 rounds=tuple(
-                    Round(str(item["pair"]), int(item["explored"]), tuple(map(_strategy_from_json, item["strategies"])))
+                    Round(str(item["pair"]), int(item["explored"]), tuple(map(_strategy_from_dict, item["strategies"])))
                     for item in data["rounds"]
                 ),
                 exact=None if data["exact"] is None else float(data["exact"]),
@@ -366,12 +366,12 @@ def _add(first: Counts, second: Counts) -> Counts:
     return dataclasses.replace(first, **{name: getattr(first, name) + getattr(second, name) for name in names})
 
 
-def _strategy_from_json(data: dict[str, Any]) -> StrategyRecord:
+def _strategy_from_dict(data: dict[str, Any]) -> StrategyRecord:
     counts = Counts(**{f.name: int(data["counts"][f.name]) for f in dataclasses.fields(Counts)})
     tangent = None if data["tangent"] is None else float(data["tangent"])
     looks = tuple((int(runs), int(correct), int(wrong)) for runs, correct, wrong in data["looks"])
     rates = float(data["correct"]), float(data["wrong"])
-    return StrategyRecord(witness_from_json(data["witness"]), tangent, *rates, int(data["past"]), counts, looks)
+    return StrategyRecord(witness_from_dict(data["witness"]), tangent, *rates, int(data["past"]), counts, looks)
 
 
 def _power(log_value: float) -> str:

@@ -58,14 +58,14 @@ def result(mechanism, claim=None, **changes):
 
 @pytest.fixture(scope="module")
 def stored():
-    return result(Laplace(1.0)).to_json()
+    return result(Laplace(1.0)).to_dict()
 
 
 def seen(stored, right, wrong):
     """The stored result, had its first event been seen so often in 500 runs a side, and its second never."""
     counts = {"runs_x": 500, "runs_x_prime": 500, "guess_x_on_x": right, "guess_x_on_x_prime": wrong}
     never = {"guess_x_prime_on_x": 0, "guess_x_prime_on_x_prime": 0}
-    return AuditResult.from_json({**stored, "counts": {**stored["counts"], **counts, **never}})
+    return AuditResult.from_dict({**stored, "counts": {**stored["counts"], **counts, **never}})
 
 
 class TestExcluded:

@@ -69,7 +69,7 @@ class TestJson:
             trials=5000,
             seed=1,
         )
-        after = AuditResult.from_json(json.loads(json.dumps(before.to_json())))
+        after = AuditResult.from_dict(json.loads(json.dumps(before.to_dict())))
         assert after == before
         assert after.lower_bound == before.lower_bound
         assert str(after) == str(before)
@@ -79,30 +79,30 @@ class TestJson:
             "mechanism claim pair trials confidence certificate witness counts lower_bound epsilon_lower delta_lower "
             "proven exact verdict seed provenance"
         )
-        assert set(documented.split()) <= set(result().to_json())
+        assert set(documented.split()) <= set(result().to_dict())
 
     def test_bounds_in_a_file_are_not_believed_but_recomputed(self):
-        data = result().to_json() | {"lower_bound": 9.9}
-        assert AuditResult.from_json(data).lower_bound == result().lower_bound
+        data = result().to_dict() | {"lower_bound": 9.9}
+        assert AuditResult.from_dict(data).lower_bound == result().lower_bound
 
     @pytest.mark.parametrize("atom", [None, "no", 3, 0.1, math.inf, (1, None, "a"), True])
     def test_atoms_of_every_kind_survive(self, atom):
         r = result(witness=Witness(Region(included=(atom,)), None), certificate=Box())
         outputs = np.empty(2, dtype=object)
         outputs[:] = [atom, "something else"]
-        after = AuditResult.from_json(json.loads(json.dumps(r.to_json())))
+        after = AuditResult.from_dict(json.loads(json.dumps(r.to_dict())))
         assert after.witness.count(outputs) == (1, 0)
 
     def test_infinite_exact_values_are_valid_json(self):
-        text = json.dumps(result(exact=math.inf).to_json(), allow_nan=False)
-        assert AuditResult.from_json(json.loads(text)).exact == math.inf
+        text = json.dumps(result(exact=math.inf).to_dict(), allow_nan=False)
+        assert AuditResult.from_dict(json.loads(text)).exact == math.inf
 
     @pytest.mark.parametrize("field", ["claim", "counts", "witness", "certificate", "confidence"])
     def test_a_missing_field_is_named(self, field):
-        data = result().to_json()
+        data = result().to_dict()
         del data[field]
         with pytest.raises(AuditError, match=field):
-            AuditResult.from_json(data)
+            AuditResult.from_dict(data)
 
 
 class TestFiles:
