@@ -25,6 +25,7 @@ from epsaudit.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED, au
 from epsaudit.errors import AuditError
 from epsaudit.extras import LeftOut
 from epsaudit.registry import Entry, chosen, registered
+from epsaudit.results import AuditResult
 from epsaudit.sampling import entropy
 
 
@@ -127,7 +128,9 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _recount(options: argparse.Namespace) -> int:
-    old = results.load(options.old)
+    old = [result for result in results.load(options.old) if isinstance(result, AuditResult)]
+    if not old:
+        raise AuditError(f"{options.old} has no result of an audit of fixed size; only their events are counted again.")
     seed = entropy(options.seed)
     entries = {result.mechanism: chosen([result.mechanism])[0] for result in old}
     counted = []

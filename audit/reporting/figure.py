@@ -15,9 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
 from epsaudit.claims import ApproxDP
-from epsaudit.reporting.numbers import SYMBOLS, count, lower, percent, plain
+from epsaudit.reporting.numbers import SYMBOLS, lower, percent, plain
 from epsaudit.reporting.style import BLUE, ONE_COLUMN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
-from epsaudit.results import AuditResult
+from epsaudit.reporting.table import runs_each
+from epsaudit.results import AuditResult, Result
 
 STYLE = {"consistent": (BLUE, "o"), "violated": (VERMILION, "s")}
 ROWS = 54
@@ -50,10 +51,10 @@ class Shares:
     in_delta: bool = False
 
 
-Rows = Sequence[tuple[AuditResult, Shares]]
+Rows = Sequence[tuple[Result, Shares]]
 
 
-def shares(result: AuditResult) -> Shares | None:
+def shares(result: Result) -> Shares | None:
     """Divide a result by its claim; None where the claim is 0 altogether.
 
     Examples
@@ -68,13 +69,13 @@ def shares(result: AuditResult) -> Shares | None:
         return Shares(
             result.lower_bound / result.proven, None if result.exact is None else result.exact / result.proven
         )
-    if isinstance(result.claim, ApproxDP) and result.claim.delta > 0.0:
+    if isinstance(result, AuditResult) and isinstance(result.claim, ApproxDP) and result.claim.delta > 0.0:
         return Shares(result.delta_lower / result.claim.delta, None, in_delta=True)
     return None
 
 
 @styled()
-def certified_against_proven(results: Sequence[AuditResult], family_confidence: float) -> Figure:
+def certified_against_proven(results: Sequence[Result], family_confidence: float) -> Figure:
     """Draw every result as a share of its claim: the certified bound, the one-sided interval, the exact value.
 
     Consistent results stand in panels on a linear axis that ends just above 1, violated ones in panels of their own
@@ -94,8 +95,7 @@ def certified_against_proven(results: Sequence[AuditResult], family_confidence: 
     for row, panels, most in zip(grid, rows, tallest, strict=True):
         for axes, panel in zip(row, panels, strict=True):
             _draw(axes, panel, most, list(itertools.chain(*panels)) if len(rows) > 1 else panel)
-    runs = " or ".join(sorted({count(result.trials) for result, _ in shown}))
-    about = f"Certified lower bounds on privacy loss, {runs} runs each"
+    about = f"Certified lower bounds on privacy loss, {runs_each([result for result, _ in shown])} each"
     together = f"all hold together at {percent(family_confidence)} confidence"
     figure.suptitle(f"{about};{chr(10) if width == ONE_COLUMN else ' '}{together}", fontsize=8)
     _legend(figure.axes[0], shown, len(known) - len(shown))
@@ -111,7 +111,7 @@ def _arranged(groups: list[Rows]) -> list[list[Rows]]:
     return [[group[:half], group[half:]] for group, half in zip(groups, halves, strict=True)]
 
 
-def _name(result: AuditResult, share: Shares) -> str:
+def _name(result: Result, share: Shares) -> str:
     return result.mechanism + " (in δ)" * share.in_delta
 
 
@@ -145,7 +145,7 @@ def _draw(axes: Axes, panel: Rows, tallest: int, beside: Rows) -> None:
     axes.tick_params(labelsize=6.5)
 
 
-def _row(axes: Axes, height: float, result: AuditResult, share: Shares, right: float) -> None:
+def _row(axes: Axes, height: float, result: Result, share: Shares, right: float) -> None:
     colour, marker = STYLE[result.verdict]
     axes.plot([share.bound, right], [height, height], color=colour, linewidth=1.0, linestyle="-", alpha=0.35)
     axes.plot(share.bound, height, marker=marker, color=colour, linestyle="none", clip_on=False)
@@ -165,7 +165,7 @@ def _logarithmic(axes: Axes) -> None:
 
 
 @styled()
-def front(results: Sequence[AuditResult], family_confidence: float) -> Figure:
+def front(results: Sequence[Result], family_confidence: float) -> Figure:
     """Draw the results that `TELLING` names, their numbers beside them: what a front page has room for.
 
     ``family_confidence`` is of all results together, of which these are a part.

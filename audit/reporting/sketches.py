@@ -13,7 +13,7 @@ import numpy as np
 
 from epsaudit.claims import Claim
 from epsaudit.reporting.curves import allowed_trade_off, certified_polygon
-from epsaudit.results import AuditResult
+from epsaudit.results import AuditResult, Result
 
 WIDTH = 320.0
 """Pixels of the strip of a result's card."""
@@ -36,7 +36,7 @@ class Interval:
     beyond: bool
 
 
-def interval(result: AuditResult) -> Interval:
+def interval(result: Result) -> Interval:
     """Place the certified bound, the proven value and the exact one."""
     finite = [value for value in (result.proven, result.lower_bound, result.exact) if value is not None]
     greatest = 1.15 * max((value for value in finite if math.isfinite(value)), default=1.0) or 1.0

@@ -221,7 +221,7 @@ def event_from_dict(data: dict[str, Any]) -> Event:
                 tuple(from_json(atom) for atom in data["included"]),
                 tuple(from_json(atom) for atom in data["excluded"]),
             )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         pass
     raise AuditError(f"{data!r} is not an event.")
 

@@ -129,7 +129,7 @@ def feature_from_dict(data: dict[str, Any]) -> Feature:
         feature: Feature = KINDS[data["kind"]](**fields)
         hash(feature)  # fields of the wrong kind, as lists, are not accepted
         return feature
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise AuditError(f"{data!r} is not a feature of an output.") from None
 
 

@@ -396,17 +396,17 @@ class TestResult:
     def test_a_curve_bounds_no_epsilon_but_implies_one(self):
         result = audit_one_run(SUM, seed=1)
         assert result.implied_epsilon(1e-5) == GaussianDP(result.lower_bound).approximate(1e-5).epsilon
-        for delta in (None, 1e-5):
-            with pytest.raises(AuditError, match="bounds its epsilon at no single delta"):
-                result.epsilon_lower(delta)
+        assert result.epsilon_lower is None
+        with pytest.raises(AuditError, match="bounds its epsilon at no single delta"):
+            result.epsilon_at(1e-5)
         with pytest.raises(AuditError, match="no claim of Gaussian DP"):
             audit_one_run(RESPONSE, seed=1).implied_epsilon(1e-5)
 
     def test_epsilon_at_another_delta_is_bounded_by_the_same_counts(self):
         result = audit_one_run(APPROXIMATE_SUM, seed=1)
         counts = result.best
-        assert result.epsilon_lower() == result.lower_bound
-        assert result.epsilon_lower(1e-4) == binomial.epsilon_bound(300, counts.guesses, counts.correct, 1e-4, 0.95)
+        assert result.epsilon_lower == result.lower_bound
+        assert result.epsilon_at(1e-4) == binomial.epsilon_bound(300, counts.guesses, counts.correct, 1e-4, 0.95)
 
     def test_methods_that_do_not_fit_the_claim_or_the_rule_are_refused_wherever_they_come_from(self):
         curve, half = audit_one_run(SUM, seed=1), audit_one_run(APPROXIMATE_SUM, guesses="half", seed=1)

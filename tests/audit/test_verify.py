@@ -177,9 +177,14 @@ class TestForgeries:
 
     def test_a_tangent_against_a_curve_is_needed(self):
         result = audit(noisy(0.9), claim=GaussianDP(1.0), trials=20_000, seed=3, n_jobs=1)
-        for tangent in (-0.5, math.inf, math.nan, "0.5"):
-            stored = {**result.to_dict(), "certificate": {"kind": "MembershipGame", "tangent": tangent, "share": 0.03}}
-            assert "tangent" in recompute(stored).differences[0]
+
+        def at(tangent):
+            return {**result.to_dict(), "certificate": {"kind": "MembershipGame", "tangent": tangent, "share": 0.03}}
+
+        for tangent in (-0.5, math.inf, math.nan):
+            assert "tangent" in recompute(at(tangent)).differences[0]
+        with pytest.raises(AuditError, match=r"certificate\.tangent is '0\.5'; it must be a number"):
+            recompute(at("0.5"))
 
     def test_coins_that_are_not_fair(self, leaky):
         counts = leaky["counts"]
@@ -331,7 +336,7 @@ class TestCommand:
         del data["results"][0]["confidence"]
         file.write_text(json.dumps(data))
         assert main(["verify", str(file), "laplace"]) == 2
-        assert "field 'confidence' is missing or malformed" in capsys.readouterr().err
+        assert "confidence is missing" in capsys.readouterr().err
 
     def test_counts_changed_with_their_bound_are_found_by_running_again(self, file, capsys):
         data = json.loads(file.read_text())
@@ -391,14 +396,12 @@ class TestOtherKinds:
         stored = result.to_dict()
         stored["lower_bound"] += 0.1
         assert "lower_bound" in recompute(stored).differences[0]
-        assert main(["report", str(tmp_path / "result.json"), "--latex"]) == 2
-        assert "kind 'one-run'" in capsys.readouterr().err
 
     def test_they_are_not_run_again(self):
         stored = audit_sequentially(noisy(0.5), trials=20_000, seed=1, n_jobs=1).to_dict()
         with pytest.raises(AuditError, match="can be recomputed, not run again"):
             rerun(stored, Entry("noisy", noisy(), PureDP(1.0)))
-        with pytest.raises(AuditError, match="no kind of result"):
+        with pytest.raises(AuditError, match="kind is .guess.; it must be"):
             recompute({**stored, "kind": "guess"})
 
 
@@ -471,7 +474,7 @@ class TestWhatNoSequentialAuditCanHaveGiven:
         for round_ in old["rounds"]:
             for strategy in round_["strategies"]:
                 del strategy["looks"]
-        with pytest.raises(AuditError, match="field 'looks' is missing"):
+        with pytest.raises(AuditError, match=r"looks is missing"):
             recompute(old)
 
     @pytest.mark.parametrize(
