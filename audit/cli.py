@@ -121,7 +121,8 @@ def _print_entries(console: Console, entries: Sequence[tuple[Entry | libraries.L
 
 def _compare(options: argparse.Namespace) -> int:
     drift = compare.compare(results.load(options.old), results.load(options.new), options.error)
-    print(drift)
+    if drift.comparisons or drift.not_compared:
+        print(drift)
     if not drift.comparisons:
         raise AuditError(f"Nothing in {options.new} can be compared with {options.old}.")
     return SURPRISED if drift.moved else AS_EXPECTED

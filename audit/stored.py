@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from epsaudit import sources
+from epsaudit import schema, sources
 from epsaudit.errors import AuditError
 from epsaudit.provenance import modified, provenance, repository
 from epsaudit.results import write_whole
@@ -97,12 +97,10 @@ def status(results: Path) -> list[Stored]:
 
 
 def _status(file: Path) -> Stored:
-    try:
-        facts = json.loads(file.read_text(encoding="utf-8"))
-        seconds = facts.get("execution", {}).get("seconds")
-        return Stored(file.parent, str(facts.get("commit", "no commit")), seconds, _why_stale(facts))
-    except (OSError, ValueError, AttributeError) as error:
-        raise AuditError(f"{file} cannot be read as the provenance of results: {error}.") from error
+    facts = schema.read(file, "the provenance of results")
+    schema.check(facts, "provenance", f"{file}: ")
+    seconds = facts.get("execution", {}).get("seconds")
+    return Stored(file.parent, facts.get("commit", "no commit"), seconds, _why_stale(facts))
 
 
 def _why_stale(facts: dict[str, Any]) -> str:

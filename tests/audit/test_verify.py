@@ -401,7 +401,7 @@ class TestOtherKinds:
         stored = audit_sequentially(noisy(0.5), trials=20_000, seed=1, n_jobs=1).to_dict()
         with pytest.raises(AuditError, match="can be recomputed, not run again"):
             rerun(stored, Entry("noisy", noisy(), PureDP(1.0)))
-        with pytest.raises(AuditError, match="kind is .guess.; it must be"):
+        with pytest.raises(AuditError, match=r"kind is .guess.; it must be"):
             recompute({**stored, "kind": "guess"})
 
 
