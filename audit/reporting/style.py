@@ -7,7 +7,8 @@ again when it is drawn; `render` does the rest. No state of matplotlib is left c
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -53,6 +54,24 @@ def legend_below(figure: Figure, columns: int = 2) -> None:
     """Set the legend of the first axes below the figure, where it hides nothing."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", ncols=columns)
+
+
+def not_drawn(label: str, values: Sequence[float | None], *, positive: bool = False) -> str:
+    """Add to a label how many of its values stand nowhere, and why: unknown, infinite, or 0 on a logarithmic axis.
+
+    Examples
+    --------
+    >>> not_drawn("exact", [1.0, None, math.inf]), not_drawn("bound", [0.0, 2.0], positive=True)
+    ('exact (not drawn: 1 unknown, 1 infinite)', 'bound (not drawn: 1 of 0)')
+    """
+    known = [value for value in values if value is not None and not math.isnan(value)]
+    counts = {
+        "unknown": len(values) - len(known),
+        "infinite": sum(map(math.isinf, known)),
+        "of 0": sum(value <= 0.0 for value in known) if positive else 0,
+    }
+    said = ", ".join(f"{number} {why}" for why, number in counts.items() if number)
+    return f"{label} (not drawn: {said})" if said else label
 
 
 def render(figure: Figure, kind: str) -> bytes:
