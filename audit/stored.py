@@ -61,7 +61,8 @@ def check_unmodified(out: Path) -> None:
     if changed:
         more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
         raise AuditError(
-            f"Results are stored with the commit that made them, and {', '.join(changed[:5])}{more} differ from it. "
+            f"Results are stored with the commit that made them, and {', '.join(changed[:5])}{more} "
+            f"{'differs' if len(changed) == 1 else 'differ'} from it. "
             "Commit first, give another --out, or store them so by --allow-modified."
         )
 

@@ -30,6 +30,7 @@ DEFINITIONS = {
     "RenyiDP": "mironov2017renyi",
     "GaussianDP": "dong2022gaussian",
 }
+SEVERAL = "several versions"
 _CITED = re.compile(r"\\cite\{([^}]*)\}")
 
 
@@ -214,8 +215,7 @@ def _reproducing(results: Sequence[Result]) -> str:
         for name, label in (("python", "Python"), ("numpy", "NumPy"), ("scipy", "SciPy"))
         if _only(results, name) != "unknown"
     )
-    commit = _only(results, "commit")
-    under = "; ".join(part for part in (libraries, f"commit {_code(commit)}" if commit != "unknown" else "") if part)
+    under = "; ".join(part for part in (libraries, _commit(results)) if part)
     tail = f" ({under})" if under else ""
     if len(seeded) == len(results):
         seeds = f"seed {results[0].seed}" if len(results) == 1 else "the seeds in the result file"
@@ -230,13 +230,29 @@ def _reproducing(results: Sequence[Result]) -> str:
     )
 
 
+def _commit(results: Sequence[Result]) -> str:
+    """Name the commit, and in words what differed from it: a reader of the paper does not have that."""
+    commit = _only(results, "commit")
+    if commit == "unknown":
+        return ""
+    changed = any(result.provenance.get("commit", "").endswith("-dirty") for result in results)
+    said = f"commit {_code(commit.removesuffix('-dirty'))}" if commit != SEVERAL else "several commits"
+    if not changed:
+        return said
+    files = _only(results, "modified").split(", ")
+    if files[0] in ("unknown", SEVERAL):
+        return f"{said}, with changes beyond the commit that are not recorded"
+    more = f" and {len(files) - 3} more files" if len(files) > 3 else ""
+    return f"{said}, with changes to {', '.join(map(_code, files[:3]))}{more}"
+
+
 def _code(text: str) -> str:
     return rf"\texttt{{{latex(text)}}}"
 
 
 def _only(results: Sequence[Result], name: str) -> str:
     values = {result.provenance.get(name, "unknown") for result in results}
-    return values.pop() if len(values) == 1 else "several versions"
+    return values.pop() if len(values) == 1 else SEVERAL
 
 
 def _span(numbers: Sequence[int]) -> str:
