@@ -35,6 +35,13 @@ def styled() -> Iterator[None]:
         yield
 
 
+class Drawn(Figure):
+    """A figure that a notebook shows, whether or not pyplot was imported there."""
+
+    def _repr_png_(self) -> bytes:
+        return render(self, "png")
+
+
 def blank(width: float = ONE_COLUMN, height: float = 2.4) -> Figure:
     """Return an empty figure of that size in inches; call it within `styled`.
 
@@ -45,7 +52,7 @@ def blank(width: float = ONE_COLUMN, height: float = 2.4) -> Figure:
     >>> figure.get_size_inches().tolist()
     [7.0, 3.0]
     """
-    figure = Figure(figsize=(width, height))
+    figure = Drawn(figsize=(width, height))
     FigureCanvasAgg(figure)
     return figure
 
