@@ -28,16 +28,24 @@ KINDS = {
 def render(results: Sequence[Result], width: int = 80) -> Text:
     """Lay out the terminal table: a line of numbers for each result, and its witness event below.
 
-    Lower bounds are rounded down. A verdict that theory does not expect is marked. Confidence and runs get columns of
-    their own from 100 columns on; `caption` says them in any case.
+    Lower bounds are rounded down. A verdict that theory does not expect is marked, at any width: a narrow terminal goes
+    without the exact values, then without the proven ones, and breaks names. Confidence and runs get columns of their
+    own from 100 columns on; `caption` says them in any case.
     """
-    columns = ["proven", "exact", "certified", *(["conf.", "runs"] if width >= 100 else []), "verdict"]
-    cells = [[*numbers[: len(columns) - 1], verdict] for *numbers, verdict in map(_cells, results)]
-    widths = [max(len(heading), *(len(row[i]) for row in cells)) for i, heading in enumerate(columns)]
-    first = max(width - sum(widths) - 2 * len(widths), 20)
+    headings = ["proven", "exact", "certified", "conf.", "runs", "verdict"]
+    every = list(map(_cells, results))
+    sizes = [max(len(heading), *(len(row[place]) for row in every)) for place, heading in enumerate(headings)]
+    kept = [0, 1, 2, 3, 4, 5] if width >= 100 else [0, 1, 2, 5]
+    for place in (1, 0):
+        if width - sum(sizes[i] + 2 for i in kept) < len("mechanism"):
+            kept.remove(place)
+    columns, cells = [headings[i] for i in kept], [[row[i] for i in kept] for row in every]
+    widths = [sizes[i] for i in kept]
+    first = max(width - sum(widths) - 2 * len(widths), 0)
 
     def line(name: str, row: Sequence[str]) -> str:
-        start = f"{name:<{first}}" if len(name) <= first else f"{name}\n{'':<{first}}"
+        broken = "\n".join(name[start : start + width] for start in range(0, len(name), width))
+        start = f"{name:<{first}}" if len(name) <= first else f"{broken}\n{'':<{first}}"
         aligned = [f"{cell:>{size}}" for cell, size in zip(row[:-1], widths[:-1], strict=True)]
         return "  ".join([start, *aligned, row[-1]])
 
@@ -59,8 +67,12 @@ def _cells(result: Result) -> list[str]:
         lower(result.lower_bound),
         percent(result.confidence),
         count(result.spent),
-        result.verdict + (" (!)" if result.surprising else ""),
+        _verdict(result),
     ]
+
+
+def _verdict(result: Result) -> str:
+    return result.verdict + (" (!)" if result.surprising else "")
 
 
 def kind_of(result: Result) -> str:
@@ -129,7 +141,7 @@ def _rows(results: Sequence[Result]) -> list[dict[str, Any]]:
             "claim": str(result.claim),
             "exact": result.exact,
             "certified": result.lower_bound,
-            "verdict": result.verdict,
+            "verdict": _verdict(result),
         }
         for result in results
     ]

@@ -66,10 +66,25 @@ class TestTable:
             assert result.mechanism in text
             assert lower(result.lower_bound) in text
 
+    @pytest.mark.parametrize("width", [30, 40, 50, 60, 72])
+    def test_a_narrow_terminal_keeps_bounds_verdicts_and_the_mark_of_surprise(self, results, width):
+        surprising = [replace(result, expected=None) for result in results]
+        surprising += [replace(results[0], expected="violated"), replace(results[1], expected="consistent")]
+        text = table.render(surprising, width).plain
+        assert all(len(line) <= width for line in text.splitlines())
+        assert text.count("consistent (!)") == text.count("violated (!)") == 1
+        assert text.count("consistent") == text.count("violated") == 2
+        for result in results:
+            assert result.mechanism in text.replace("\n", "")
+            assert text.count(lower(result.lower_bound)) == 2
+        assert ("exact" in text) == (width >= 60)
+
     def test_surprises_are_marked_and_named(self, results):
         flipped = [replace(results[0], expected="violated"), results[1]]
         assert "(!)" in table.render(flipped).plain
         assert "Not as expected (!): laplace." in table.caption(flipped, 0.95)
+        assert "| consistent (!) |" in table.to_markdown(flipped, 0.95)
+        assert "consistent (!) " in table.to_latex(flipped, 0.95)
         assert "Not as expected" not in table.caption(results, 0.95)
 
     def test_the_caption_says_what_was_not_shown(self, results):
