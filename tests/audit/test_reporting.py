@@ -83,7 +83,7 @@ class TestTable:
         flipped = [replace(results[0], expected="violated"), results[1]]
         assert "(!)" in table.render(flipped).plain
         assert "Not as expected (!): laplace." in table.caption(flipped, 0.95)
-        assert "| consistent (!) |" in table.to_markdown(flipped, 0.95)
+        assert r"| consistent (\!) |" in table.to_markdown(flipped, 0.95)
         assert "consistent (!) " in table.to_latex(flipped, 0.95)
         assert "Not as expected" not in table.caption(results, 0.95)
 
