@@ -14,6 +14,7 @@ from typing import Any
 from epsaudit import schema, sources
 from epsaudit.errors import AuditError
 from epsaudit.provenance import modified, provenance, repository
+from epsaudit.reporting.escaping import markdown
 from epsaudit.results import write_whole
 
 ALLOW_MODIFIED = "store among this checkout's results although its files differ from the commit; they are named"
@@ -68,18 +69,21 @@ def check_unmodified(out: Path) -> None:
 
 
 def write_readme(out: Path, question: str, answer: str, facts: Mapping[str, Any]) -> None:
-    """Write README.md: question, answer, command, date and commit, and a link to page.md where a study made one."""
+    """Write README.md: question, answer, command, date and commit, and a link to page.md where a study made one.
+
+    Question and answer are plain sentences, of which nothing is taken for Markdown.
+    """
     ran = facts["execution"]
     quick = " (a quick look, not a result)" if facts.get("quick") else ""
     changed = f", with changes to {facts['modified']}" if "modified" in facts else ""
     took = f", {ran['seconds'] / 60:.0f} minutes" if ran["seconds"] >= 90 else f", {ran['seconds']:.0f} seconds"
     lines = [
         f"# {out.name}\n",
-        f"- **Question**: {question}",
-        f"- **Answer**{quick}: {answer}",
+        f"- **Question**: {markdown(question)}",
+        f"- **Answer**{quick}: {markdown(answer)}",
         f"- **Command**: `{ran.get('command', '')}`",
         f"- **Date**: {ran['started'][:10]}{took}",
-        f"- **Commit**: {facts.get('commit', 'not of a checkout')}{changed}",
+        f"- **Commit**: {markdown(facts.get('commit', 'not of a checkout') + changed)}",
     ]
     page = ["\nMore in [page.md](page.md)."] if (out / "page.md").exists() else []
     write_whole(out / "README.md", "\n".join(lines + page) + "\n")

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.reporting.numbers import percent
-from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled, words
 
 
 @styled()
@@ -47,7 +47,7 @@ def wrong_bounds(
         if marker in marks:
             label = f"{what_of}, {percent(confidence)} interval"
             axes.plot([], [], color=colour, marker=marker, linestyle="-", label=label)
-    axes.set_yticks(range(len(rows)), [f"{name} ({audits:,})" for name, _, audits in rows])
+    axes.set_yticks(range(len(rows)), [f"{words(name)} ({audits:,})" for name, _, audits in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(left=0.0)
     axes.set_xlabel(what)

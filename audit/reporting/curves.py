@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from epsaudit.claims import Claim
 from epsaudit.exact import PrivacyProfile
 from epsaudit.reporting.numbers import count, percent
-from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled, words
 from epsaudit.results import AuditResult
 
 Floats = NDArray[np.float64]
@@ -179,7 +179,7 @@ def _near_the_claim(result: AuditResult, epsilons: Floats) -> Floats:
 
 def _title(result: AuditResult) -> str:
     name = result.mechanism if len(result.mechanism) <= 44 else f"{result.mechanism[:41]}..."
-    return f"{name}\n{count(result.trials)} runs, {percent(result.confidence)} confidence"
+    return f"{words(name)}\n{count(result.trials)} runs, {percent(result.confidence)} confidence"
 
 
 def _root(result: AuditResult) -> float:

@@ -16,7 +16,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocat
 
 from epsaudit.claims import ApproxDP
 from epsaudit.reporting.numbers import SYMBOLS, lower, percent, plain
-from epsaudit.reporting.style import BLUE, ONE_COLUMN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.style import BLUE, ONE_COLUMN, TWO_COLUMNS, VERMILION, blank, legend_below, styled, words
 from epsaudit.reporting.table import runs_each
 from epsaudit.results import AuditResult, Result
 
@@ -117,7 +117,7 @@ def _arranged(groups: list[Rows]) -> list[list[Rows]]:
 
 
 def _name(result: Result, share: Shares) -> str:
-    return result.mechanism + " (in δ)" * share.in_delta
+    return words(result.mechanism) + " (in δ)" * share.in_delta
 
 
 def _legend(axes: Axes, shown: Rows) -> None:

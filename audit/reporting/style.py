@@ -16,6 +16,8 @@ import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from epsaudit.reporting.escaping import visible
+
 ONE_COLUMN = 3.4
 """Width in inches of a column of a two-column paper."""
 TWO_COLUMNS = 7.0
@@ -61,6 +63,20 @@ def legend_below(figure: Figure, columns: int = 2) -> None:
     """Set the legend of the first axes below the figure, where it hides nothing."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", ncols=columns)
+
+
+def words(text: str) -> str:
+    r"""Write a name so that matplotlib draws it as it is: no dollars for mathematics, and no underscore first.
+
+    A label that begins with an underscore would be left out of the legend.
+
+    Examples
+    --------
+    >>> words("a$b$"), words("_x")
+    ('a\\$b\\$', ' _x')
+    """
+    plain = visible(text).replace("$", r"\$")
+    return f" {plain}" if plain.startswith("_") else plain
 
 
 def not_drawn(label: str, values: Sequence[float | None], *, positive: bool = False) -> str:
