@@ -97,9 +97,13 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
         for row in rows
         if row["copies"] == most
     )
-    furthest = min(rows, key=lambda row: row["certified"] / row["certified by the oracle"])
+    compared = [row for row in rows if row["certified by the oracle"] > 0.0]
+    said = f"Epsilon of {most} copies at delta = {DELTA:g}: {'; '.join(parts)}."
+    if not compared:  # too few runs for any bound
+        return said
+    furthest = min(compared, key=lambda row: row["certified"] / row["certified by the oracle"])
     return (
-        f"Epsilon of {most} copies at delta = {DELTA:g}: {'; '.join(parts)}. Furthest below the oracle: "
+        f"{said} Furthest below the oracle: "
         f"{furthest['mechanism']}, {furthest['copies']} copies, {lower(furthest['certified'])} instead of "
         f"{lower(furthest['certified by the oracle'])}, by the event {furthest['witness, certified']}; the oracle's is "
         f"{furthest['witness, certified by the oracle']}."

@@ -235,6 +235,7 @@ class TestStudies:
             {**row, "copies": copies, "certified": certified, "certified by the oracle": 0.18}
             for copies, certified in ((2, 0.11), (8, 0.17))
         ]
+        assert "oracle:" not in answer([{**row, "copies": 2, "certified": 0.0, "certified by the oracle": 0.0}])
         assert "Laplace, 2 copies, 0.1100 instead of 0.1800, by the event {sum(y) <= -48}" in answer(rows)
 
     def test_text_in_pdf_is_text_and_colours_differ_in_grey(self):
