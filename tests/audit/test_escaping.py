@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, stored, vectorized
-from epsaudit.reporting import curves, figure, page, paths, progress, style, table
+from epsaudit.reporting import curves, figure, page, paths, style, table
 from epsaudit.reporting.columns import Column, to_csv, to_latex, to_markdown
 from epsaudit.reporting.escaping import csv_cell, latex, markdown, visible
 from epsaudit.reporting.studies import print_table
@@ -130,13 +130,6 @@ class TestNamesStayAsTheyAre:
         print_table([{"name": name} for name in NAMES], [Column("name", "[name] :m:")], "a [title]")
         printed = capsys.readouterr().out
         assert all(name in printed for name in [*NAMES, "[name] :m:", "a [title]"])
-
-    @pytest.mark.parametrize("name", NAMES)
-    def test_in_the_progress_bar(self, name):
-        shown = io.StringIO()
-        with progress.bar(2, Console(file=shown, force_terminal=True, width=200)) as bar:
-            bar.finished(name, 1)
-        assert name in shown.getvalue()
 
     def test_on_the_page_and_in_a_notebook(self, results):
         written = page.render(results, 0.95)
