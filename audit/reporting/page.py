@@ -18,6 +18,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from epsaudit.one_run import OneRunResult
 from epsaudit.reporting import sketches
 from epsaudit.reporting.escaping import visible
 from epsaudit.reporting.numbers import SYMBOLS, lower, percent, plain
@@ -71,6 +72,7 @@ def render(results: Sequence[Result], family_confidence: float, file: str = "aud
         kinds=sorted({kind_of(result) for result in results}),
         caption=caption(results, family_confidence) if results else "There are no results.",
         violated=sum(result.violates_claim for result in results),
+        in_one_run=any(isinstance(result, OneRunResult) for result in results),
         version=version("epsaudit"),
         css=Markup(css),
         js=Markup(js),

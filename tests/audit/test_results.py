@@ -221,6 +221,7 @@ class TestFilesOfEveryKind:
         assert main(["report", str(file), "--html", str(page), "--figure", str(figure)]) == 0
         assert page.read_text().count('<article class="card"') == 3
         assert "1,000, each in by a fair coin" in page.read_text()
+        assert "An audit in one run has no pair" in page.read_text()
         assert figure.read_text().count(">noisy<") == 2
         assert figure.read_text().count(">mine<") == 1
 
