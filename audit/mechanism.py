@@ -20,8 +20,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.arguments import Pairs, adjacency_of, listed, seconds_of
 from epsaudit.claims import Claim
-from epsaudit.errors import AuditError, finite_at_least
+from epsaudit.errors import AuditError
 from epsaudit.fresh import Dataset
 from epsaudit.global_generators import DatasetChangedError, Habits
 from epsaudit.neighbours import Adjacency, DatasetPair
@@ -57,8 +58,8 @@ class Mechanism(Protocol):
         """A short name for tables."""
 
     @property
-    def claim(self) -> Claim:
-        """The proven bound."""
+    def claim(self) -> Claim | None:
+        """The proven bound; None where an audit is to be given one."""
 
     @property
     def adjacency(self) -> Adjacency | None:
@@ -127,7 +128,7 @@ def black_box(
     *,
     claim: Claim | None = None,
     adjacency: Adjacency | None = None,
-    pairs: Sequence[DatasetPair] = (),
+    pairs: Pairs = (),
     name: str | None = None,
     time_limit: float | None = None,
     fresh_randomness: bool = False,
@@ -168,8 +169,8 @@ def black_box(
     >>> mechanism(("ann", "bob")).sample(3, np.random.default_rng(0)).shape
     (3,)
     """
-    if time_limit is not None and not finite_at_least(time_limit, 0.0, "time limit") > 0.0:
-        raise AuditError(f"The time limit is {time_limit!r}; it must be a number of seconds above 0.")
+    if time_limit is not None:
+        time_limit = seconds_of(time_limit, "time_limit")
     wrapped = _wrap(function, claim, adjacency, pairs, name, _OneByOne, ("dataset", "rng"))
     return dataclasses.replace(wrapped, time_limit=time_limit, fresh_randomness=fresh_randomness)
 
@@ -179,7 +180,7 @@ def vectorized(
     *,
     claim: Claim | None = None,
     adjacency: Adjacency | None = None,
-    pairs: Sequence[DatasetPair] = (),
+    pairs: Pairs = (),
     name: str | None = None,
     fresh_randomness: bool = False,
 ) -> FunctionMechanism:
@@ -355,7 +356,7 @@ def _wrap(
     function: Callable[..., Any],
     claim: Claim | None,
     adjacency: Adjacency | None,
-    pairs: Sequence[DatasetPair],
+    pairs: Pairs,
     name: str | None,
     distribution: type[_FunctionDistribution],
     arguments: tuple[str, ...],
@@ -367,10 +368,46 @@ def _wrap(
         function=function,
         name=name or str(getattr(function, "__name__", type(function).__name__)),
         claim=claim,
-        adjacency=adjacency,
-        pairs=tuple(pairs),
+        adjacency=adjacency_of(adjacency),
+        pairs=tuple(listed(pairs)),
         distribution=distribution,
         uses_rng=_takes_rng(function, arguments, form),
+    )
+
+
+def mechanism_of(mechanism: Mechanism | Callable[..., Any], adjacency: Adjacency | None = None) -> Mechanism:
+    """Return a mechanism as it is, or wrap a plain function: by `vectorized` if it takes a size, else by `black_box`.
+
+    Raises
+    ------
+    AuditError
+        For what is neither, or an adjacency beside a mechanism, which has its own.
+    """
+    if isinstance(mechanism, Mechanism) and not isinstance(mechanism, type):
+        if adjacency is not None:
+            raise AuditError(f"adjacency= is for plain functions; that of {mechanism.name} is {mechanism.adjacency}.")
+        return mechanism
+    if not callable(mechanism):
+        raise AuditError(
+            f"{mechanism!r} is not a mechanism; give one, or function(dataset, rng), or function(dataset, size, rng)."
+        )
+    return (vectorized if _takes_size(mechanism) else black_box)(mechanism, adjacency=adjacency)
+
+
+def _takes_size(function: Callable[..., Any]) -> bool:
+    """Whether this is function(dataset, size, rng), not function(dataset, rng) with further parameters of its own."""
+    try:
+        signature = inspect.signature(function)
+        bound = signature.bind(None, None, None)
+    except (TypeError, ValueError):
+        return False
+    parameters = [signature.parameters[name] for name in bound.arguments][1:]  # fewer than two where there is *args
+    if parameters and parameters[0].name in ("size", "rng"):
+        return parameters[0].name == "size"
+    return all(
+        one.default is one.empty
+        or (place == 1 and (one.default is None or isinstance(one.default, np.random.Generator)))
+        for place, one in enumerate(parameters)
     )
 
 

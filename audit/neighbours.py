@@ -1,16 +1,19 @@
 """Which datasets count as neighbours: adjacency relations, pairs of datasets, and generators of candidate pairs.
 
-It checks datasets as the mechanism's author writes them and makes printable pairs. A dataset is any sequence of
-hashable records; order never matters. Query answers are vectors of numbers.
+It checks datasets as the mechanism's author writes them and makes printable pairs. A dataset is a collection of
+records: the items of a sequence, the rows of an array or of a frame, the entries (key, value) of a mapping. Order
+never matters. Query answers are vectors of numbers.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,10 +65,9 @@ class Adjacency(ABC):
         """Raise `AuditError` with both datasets unless the pair is adjacent."""
         try:
             adjacent = self.holds(pair.x, pair.x_prime)
-        except (TypeError, ValueError) as error:
+        except Exception as error:  # datasets are of any kind, and relations anybody's
             raise AuditError(
-                f"The pair {pair} cannot be compared under {self} ({error}); a dataset is a sequence with one "
-                "hashable records. Pass adjacency=None to vouch for the pairs yourself."
+                f"The pair {pair} cannot be compared under {self} ({error}). Pass adjacency=None to vouch for it."
             ) from error
         if not adjacent:
             raise AuditError(f"The pair {pair} is not adjacent: under {self}, neighbours differ in {self.description}.")
@@ -81,6 +83,8 @@ class AddRemove(Adjacency):
     Examples
     --------
     >>> AddRemove().holds([1, 2, 2], [2, 1]), AddRemove().holds([1, 2], [1, 3])
+    (True, False)
+    >>> AddRemove().holds({"ann": 2}, {"ann": 2, "bob": 4}), AddRemove().holds({"ann": 2}, {"ann": 9, "bob": 4})
     (True, False)
     """
 
@@ -188,24 +192,59 @@ def _first_positions(records: Sequence[Hashable]) -> list[int]:
 
 def _differences(x: Any, x_prime: Any) -> tuple[int, int]:
     """Sizes of the multiset differences x \\ x' and x' \\ x."""
+    if _is_frame(x) and _is_frame(x_prime) and list(x.columns) != list(x_prime.columns):
+        raise ValueError(f"their columns are {list(x.columns)} and {list(x_prime.columns)}")
     ours, theirs = (Counter(map(_comparable, _records(dataset))) for dataset in (x, x_prime))
     return (ours - theirs).total(), (theirs - ours).total()
 
 
-def _comparable(record: Hashable) -> Hashable:
-    """The record itself, with a missing answer (nan) equal to any other."""
-    if isinstance(record, tuple):
+def _comparable(record: Any) -> Hashable:
+    """The record's value; lists are tuples, and a missing answer (nan) equals any other."""
+    if isinstance(record, (int, str)):
+        return record
+    if isinstance(record, Mapping):
+        return frozenset((key, _comparable(value)) for key, value in record.items())
+    if isinstance(record, Set):
+        return frozenset(record)
+    if isinstance(record, (tuple, list)):
         return tuple(map(_comparable, record))
-    return "nan" if isinstance(record, float) and math.isnan(record) else record
+    if isinstance(record, float) and math.isnan(record):
+        return "nan"
+    listed = _listed(record)
+    return record if listed is record else _comparable(listed)
 
 
-def _records(dataset: Any) -> Iterable[Hashable]:
-    if isinstance(dataset, np.ndarray):
-        return dataset.tolist() if dataset.ndim == 1 else map(tuple, dataset.tolist())
-    return dataset  # type: ignore[no-any-return]  # checked by Counter
+def _records(dataset: Any) -> Iterable[Any]:
+    rows: Iterable[Any] = _listed(dataset)
+    if _is_frame(dataset):
+        rows = dataset.itertuples(index=False, name=None) if hasattr(dataset, "itertuples") else dataset.iter_rows()
+    elif isinstance(dataset, Mapping):
+        rows = dataset.items()
+    return map(tuple, rows) if getattr(dataset, "ndim", 1) == 2 else rows
+
+
+def _listed(value: Any) -> Any:
+    """What has a ``tolist``, as arrays and series, as a list of plain values; anything else as it is."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _is_frame(dataset: Any) -> bool:
+    """Whether this is a table with named columns: a frame of pandas or of polars."""
+    return hasattr(dataset, "columns") and (hasattr(dataset, "itertuples") or hasattr(dataset, "iter_rows"))
 
 
 def shorten(dataset: Any, width: int = 48) -> str:
-    """Represent a dataset in at most ``width`` characters."""
-    text = repr(dataset)
+    """Represent a dataset in one line of at most ``width`` characters; a frame by its columns and rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> shorten(pd.DataFrame({"age": [31, 40], "name": ["ann", "bob"]}))
+    "DataFrame(age, name): (31, 'ann'), (40, 'bob')"
+    """
+    if _is_frame(dataset):
+        rows = map(repr, itertools.islice(_records(dataset), width))
+        text = f"{type(dataset).__name__}({', '.join(map(str, dataset.columns))}): {', '.join(rows) or 'no rows'}"
+    else:
+        text = re.sub(r"\s*\n\s*", " ", repr(dataset))
     return text if len(text) <= width else f"{text[: width - 4]} ..."

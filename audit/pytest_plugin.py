@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import inspect
 import math
 import shlex
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ import pytest
 if TYPE_CHECKING:
     from epsaudit.claims import Claim
     from epsaudit.mechanism import Mechanism
-    from epsaudit.neighbours import Adjacency, DatasetPair
+    from epsaudit.neighbours import Adjacency
     from epsaudit.sequential import SequentialResult
 
 RUNS = 100_000
@@ -228,11 +227,13 @@ class PrivacyAudit:
 
         self._checks += 1
         terms = self._terms(runs, seconds, false_alarm)
-        claimed = _claim(claim, epsilon, delta)
         result = audit_sequentially(
-            _mechanism(mechanism, adjacency),
-            _pairs(pairs),
-            claim=claimed,
+            mechanism,
+            pairs,
+            claim=claim,
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=adjacency,
             trials=terms.runs,
             seconds=terms.seconds,
             near=near,
@@ -341,60 +342,6 @@ def _entry(name: str, text: str) -> str:
     )
 
 
-def _mechanism(mechanism: Any, adjacency: Adjacency | None) -> Mechanism:
-    from epsaudit.mechanism import Mechanism, black_box, vectorized
-
-    if isinstance(mechanism, Mechanism) or not callable(mechanism):
-        return mechanism  # type: ignore[no-any-return]  # what is no mechanism, the audit says
-    wrap = vectorized if _takes_size(mechanism) else black_box
-    return wrap(mechanism, adjacency=adjacency)  # type: ignore[return-value]  # its claim is given to the audit
-
-
-def _takes_size(function: Callable[..., Any]) -> bool:
-    """Whether this is function(dataset, size, rng), not function(dataset, rng) with further parameters of its own."""
-    from numpy.random import Generator
-
-    try:
-        signature = inspect.signature(function)
-        bound = signature.bind(None, None, None)
-    except (TypeError, ValueError):
-        return False
-    parameters = [signature.parameters[name] for name in bound.arguments][1:]  # fewer than two where there is *args
-    if parameters and parameters[0].name in ("size", "rng"):
-        return parameters[0].name == "size"
-    return all(
-        one.default is one.empty or (place == 1 and (one.default is None or isinstance(one.default, Generator)))
-        for place, one in enumerate(parameters)
-    )
-
-
-def _claim(claim: Claim | None, epsilon: float | None, delta: float) -> Claim | None:
-    from epsaudit.claims import ApproxDP, PureDP
-    from epsaudit.errors import AuditError
-
-    if epsilon is None:
-        if delta:
-            raise AuditError(f"delta is {delta!r} without an epsilon; give epsilon=, or a claim=.")
-        return claim
-    if claim is not None:
-        raise AuditError(f"Both claim={claim} and epsilon={epsilon!r} were given; give one of them.")
-    return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
-
-
-def _pairs(pairs: Any) -> Sequence[DatasetPair] | None:
-    from epsaudit.errors import AuditError
-    from epsaudit.neighbours import DatasetPair
-
-    if pairs is None:
-        return None
-    found = []
-    for pair in [pairs] if isinstance(pairs, DatasetPair) else pairs:
-        if not isinstance(pair, DatasetPair) and not (isinstance(pair, (tuple, list)) and len(pair) == 2):
-            raise AuditError(f"{pair!r} is not a pair of datasets; pairs is a list of (x, x_prime) or of DatasetPair.")
-        found.append(pair if isinstance(pair, DatasetPair) else DatasetPair(*pair))
-    return found
-
-
 def _seed(node_id: str, check: int, salt: int) -> int:
     """Seed of one check of a test: a hash of the test's name, so that it is the same on every machine."""
     return int.from_bytes(hashlib.sha256(f"{salt}:{_plain(node_id)}:{check}".encode()).digest()[:6], "big")
@@ -436,17 +383,15 @@ def _number(text: str) -> Any:
 
 def _read(name: str, value: Any, what: str) -> Any:
     """Return a number of runs or of seconds, a seed or a probability; raise `AuditError` for what is none."""
-    from epsaudit.auditor import LEAST_TRIALS
-    from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
+    from epsaudit.arguments import LEAST_TRIALS, seconds_of
+    from epsaudit.errors import fraction, whole_at_least
 
     if name == "runs":
         return whole_at_least(value, LEAST_TRIALS, what)
     if name == "seed":
         return whole_at_least(value, 0, what)
     if name == "seconds":
-        if (seconds := finite_at_least(value, 0.0, what)) == 0.0:
-            raise AuditError(f"{what} is {value!r}; it must be above 0.")
-        return seconds
+        return seconds_of(value, what)
     return fraction(value, what, open_below=True)
 
 

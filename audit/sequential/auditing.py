@@ -11,7 +11,7 @@ import functools
 import math
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,21 +19,15 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.auditor import (
-    LEAST_TRIALS,
-    checked_claim,
-    checked_pairs,
-    exact_parameter,
-    families_of,
-    prepared,
-)
+from epsaudit.arguments import LEAST_TRIALS, Pairs, claim_of, families_of, jobs_of, pairs_of, progress_of, seconds_of
+from epsaudit.auditor import exact_parameter, prepared
 from epsaudit.claims import Claim
 from epsaudit.dependence import LEVEL, dependence_of_outputs, refuse
 from epsaudit.determinism import Constants, with_known_randomness
 from epsaudit.errors import AuditError, confidence_of, finite_at_least, whole_at_least
 from epsaudit.failures import refuse_if_all_failed
-from epsaudit.mechanism import Mechanism
-from epsaudit.neighbours import DatasetPair, shorten
+from epsaudit.mechanism import Mechanism, mechanism_of
+from epsaudit.neighbours import Adjacency, DatasetPair, shorten
 from epsaudit.outputs import Outputs, alike, join
 from epsaudit.parallel import jobs_allowed, jobs_to_use
 from epsaudit.provenance import provenance
@@ -56,10 +50,13 @@ CALLS_TO_TRUST = 16
 
 
 def audit_sequentially(
-    mechanism: Mechanism,
-    pairs: DatasetPair | Sequence[DatasetPair] | None = None,
+    mechanism: Mechanism | Callable[..., Any],
+    pairs: Pairs | None = None,
     *,
     claim: Claim | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    adjacency: Adjacency | None = None,
     trials: int = 1_000_000,
     seconds: float | None = None,
     near: float | None = None,
@@ -77,7 +74,7 @@ def audit_sequentially(
 
     Parameters
     ----------
-    mechanism, pairs, claim, seed, n_jobs, witnesses, progress
+    mechanism, pairs, claim, epsilon, delta, adjacency, seed, n_jobs, witnesses, progress
         As for `epsaudit.audit`. Of several pairs, each round bets on the one with the greatest estimated growth and
         spends a fifth of its runs on the others.
     trials : int
@@ -112,14 +109,16 @@ def audit_sequentially(
     ('refuted', True)
     """
     started = time.perf_counter()
-    claim = checked_claim(mechanism, claim)
+    mechanism = mechanism_of(mechanism, adjacency)
+    claim = claim_of(mechanism, claim, epsilon, delta)
     refuse_if_irrefutable(claim)
     trials = whole_at_least(trials, LEAST_TRIALS, "trials")
     confidence = confidence_of(confidence)
-    until = started + finite_at_least(seconds, 0.0, "seconds") if seconds is not None else math.inf
+    until = started + seconds_of(seconds) if seconds is not None else math.inf
     distance = finite_at_least(near, 0.0, "near") if near is not None else None
     seed = entropy(seed)
-    candidates = checked_pairs(mechanism, pairs)
+    candidates = pairs_of(mechanism, pairs)
+    n_jobs, progress = jobs_of(n_jobs), progress_of(progress)
     mechanism = with_known_randomness(mechanism, candidates[0], seed)
     prefer: Literal["threads", "processes"] = (
         "threads" if getattr(mechanism, "releases_the_interpreter", True) else "processes"
