@@ -158,7 +158,7 @@ def audit(
         draw = functools.partial(
             training_outputs, workers=workers, record=checkpoint, progress=_added_up(progress, trials)
         )
-        watched = refusing(draw, mechanism.name, len(sides), constants.look)
+        watched = refusing(draw, mechanism, candidates, constants.look)
         training = train(sides, families, claim, trials, confidence, seed, watched)
         if checkpoint is not None:
             training = checkpoint.record_choice(training, len(sides))

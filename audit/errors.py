@@ -1,4 +1,4 @@
-"""The one exception of the package: a sentence that says what was wrong and what is accepted.
+"""The one exception of the package and its one warning: sentences that say what was wrong and what is accepted.
 
 Every module raises it, the command line prints it and exits with status 2, so it lives beside all of them.
 """
@@ -10,6 +10,10 @@ import math
 
 class AuditError(ValueError):
     """Input that the harness cannot accept; the message is a sentence for the person who gave it."""
+
+
+class PowerWarning(UserWarning):
+    """A test of privacy that passed, and would have passed for a mechanism that leaks twice what it claims."""
 
 
 def finite_at_least(value: float, least: float, what: str) -> float:

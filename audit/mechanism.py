@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 import signal
 import textwrap
 import threading
@@ -28,6 +27,7 @@ from epsaudit.global_generators import DatasetChangedError, Habits
 from epsaudit.neighbours import Adjacency, DatasetPair
 from epsaudit.outputs import Outputs, Raised, TimedOut, frozen, pack, pack_frozen
 from epsaudit.randomness import carries_a_generator
+from epsaudit.signatures import takes_rng, takes_size, wrong_call
 
 
 @runtime_checkable
@@ -348,7 +348,7 @@ class _Vectorized(_FunctionDistribution):
         except TypeError:
             raise AuditError(
                 f"The mechanism returned {outputs!r} for {size} outputs; function(dataset, size, rng) must return an "
-                "array of shape (size, ...) or a list of that length."
+                f"array of shape (size, ...) or a list of that length.{wrong_call(self.function, many=True)}"
             ) from None
 
 
@@ -371,7 +371,7 @@ def _wrap(
         adjacency=adjacency_of(adjacency),
         pairs=tuple(listed(pairs)),
         distribution=distribution,
-        uses_rng=_takes_rng(function, arguments, form),
+        uses_rng=takes_rng(function, arguments, form),
     )
 
 
@@ -391,37 +391,4 @@ def mechanism_of(mechanism: Mechanism | Callable[..., Any], adjacency: Adjacency
         raise AuditError(
             f"{mechanism!r} is not a mechanism; give one, or function(dataset, rng), or function(dataset, size, rng)."
         )
-    return (vectorized if _takes_size(mechanism) else black_box)(mechanism, adjacency=adjacency)
-
-
-def _takes_size(function: Callable[..., Any]) -> bool:
-    """Whether this is function(dataset, size, rng), not function(dataset, rng) with further parameters of its own."""
-    try:
-        signature = inspect.signature(function)
-        bound = signature.bind(None, None, None)
-    except (TypeError, ValueError):
-        return False
-    parameters = [signature.parameters[name] for name in bound.arguments][1:]  # fewer than two where there is *args
-    if parameters and parameters[0].name in ("size", "rng"):
-        return parameters[0].name == "size"
-    return all(
-        one.default is one.empty
-        or (place == 1 and (one.default is None or isinstance(one.default, np.random.Generator)))
-        for place, one in enumerate(parameters)
-    )
-
-
-def _takes_rng(function: Callable[..., Any], arguments: tuple[str, ...], form: str) -> bool:
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some compiled functions hide theirs: believe the documented form
-        return True
-    for count, with_rng in ((len(arguments), True), (len(arguments) - 1, False)):
-        try:
-            bound = signature.bind(*arguments[:count]).arguments
-        except TypeError:
-            continue
-        default = signature.parameters[list(bound)[-1]].default
-        if not with_rng or default in (inspect.Parameter.empty, None) or isinstance(default, np.random.Generator):
-            return with_rng  # what has another default, as epsilon=1.0, is no rng
-    raise AuditError(f"The mechanism's signature is {signature}; it must accept {form}, or the same without rng.")
+    return (vectorized if takes_size(mechanism) else black_box)(mechanism, adjacency=adjacency)

@@ -135,8 +135,8 @@ def audit_sequentially(
         prefer,
     )
     constants = Constants(mechanism, seed)
-    stopped = sequential.run(until, progress, mechanism.name)
-    refuse_if_all_failed(mechanism.name, sequential.remembered())
+    stopped = sequential.run(until, progress, mechanism)
+    refuse_if_all_failed(mechanism.name, sequential.remembered(), mechanism, candidates[0].x)
     for state in sequential.states:
         state.refuse_if_dependent(constants, seed, refuted=stopped == "refuted")
     state = sequential.last
@@ -255,7 +255,7 @@ class _SequentialAudit:
         self.rounds: list[Round] = []
         self.last = states[0]
 
-    def run(self, until: float, progress: ProgressCallback | None, name: str) -> Stopped:
+    def run(self, until: float, progress: ProgressCallback | None, mechanism: Mechanism) -> Stopped:
         """Run rounds until there is a reason to stop."""
         pace = 0.0
         stopped: Stopped | None = None
@@ -268,7 +268,7 @@ class _SequentialAudit:
                 state.learn(self.families, self.claim, self.alpha)
             stopped = self._round(number, size)
             if self.runs >= ENOUGH_FAILURES:
-                refuse_if_all_failed(name, self.remembered())
+                refuse_if_all_failed(mechanism.name, self.remembered(), mechanism, self.states[0].pair.x)
             pace = (time.perf_counter() - begun) / size
             if progress is not None:
                 progress(Progress("certification", self.runs, self.trials))
