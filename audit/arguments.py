@@ -6,6 +6,7 @@ Numbers are checked by `epsaudit.errors`, on which everything stands.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ def adjacency_of(adjacency: Any) -> Adjacency | None:
 def pairs_of(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
     """Return the pairs to audit, the mechanism's own for None; datasets differ, are adjacent, can be reread."""
     adjacency = adjacency_of(mechanism.adjacency)
-    found = listed(mechanism.worst_pairs() if pairs is None else pairs)
+    found = listed(mechanism.worst_pairs() if pairs is None else pairs, adjacency)
     if not found:
         raise AuditError(f"{mechanism.name} names no pairs of datasets; give some as pairs=[(x, x_prime)].")
     for pair in found:
@@ -73,10 +74,12 @@ def pairs_of(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
     return found
 
 
-def listed(pairs: Any) -> list[DatasetPair]:
-    """Return pairs of datasets as a list, however they are written."""
+def listed(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPair]:
+    """Return pairs of datasets as a list, however they are written; those of a strategy are drawn."""
     if isinstance(pairs, DatasetPair):
         return [pairs]
+    if (hypothesis := sys.modules.get("hypothesis")) and isinstance(pairs, hypothesis.strategies.SearchStrategy):
+        return _drawn(pairs, adjacency)
     if isinstance(pairs, tuple) and len(pairs) == 2 and not any(isinstance(part, DatasetPair) for part in pairs):
         if all(isinstance(part, tuple) and len(part) == 2 for part in pairs):
             raise AuditError(
@@ -87,6 +90,18 @@ def listed(pairs: Any) -> list[DatasetPair]:
     if not isinstance(pairs, Iterable) or isinstance(pairs, (str, bytes, Mapping)):
         raise AuditError(f"pairs is {shorten(pairs)}; {PAIRS}.")
     return [pair_of(pair) for pair in pairs]
+
+
+def _drawn(strategy: Any, adjacency: Adjacency | None) -> list[DatasetPair]:
+    from epsaudit.candidates import drawn, relation_seen  # which read their arguments here
+
+    found = drawn(strategy, adjacency=adjacency)
+    if adjacency is None and relation_seen(found) is None:
+        raise AuditError(
+            "A strategy is joined by boundary cases, and its pairs do not say by which relation; give adjacency=, for "
+            "instance Substitution(), or pairs=epsaudit.candidates.drawn(strategy) to do without."
+        )
+    return found
 
 
 def pair_of(value: Any) -> DatasetPair:

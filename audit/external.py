@@ -128,7 +128,9 @@ def command(
         raise AuditError("The command is empty; give a program and its arguments.")
     timeout = seconds_of(timeout, "timeout")
     program = Program(parts, None if folder is None else os.fspath(folder), float(timeout))
-    return CommandMechanism(program, name or _name(parts), claim, adjacency_of(adjacency), tuple(listed(pairs)))
+    return CommandMechanism(
+        program, name or _name(parts), claim, adjacency_of(adjacency), tuple(listed(pairs, adjacency_of(adjacency)))
+    )
 
 
 @dataclass(frozen=True)

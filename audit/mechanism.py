@@ -369,7 +369,7 @@ def _wrap(
         name=name or str(getattr(function, "__name__", type(function).__name__)),
         claim=claim,
         adjacency=adjacency_of(adjacency),
-        pairs=tuple(listed(pairs)),
+        pairs=tuple(listed(pairs, adjacency_of(adjacency))),
         distribution=distribution,
         uses_rng=takes_rng(function, arguments, form),
     )
