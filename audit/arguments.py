@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -18,14 +18,18 @@ from epsaudit.fresh import refuse_if_consumed, same
 from epsaudit.neighbours import Adjacency, DatasetPair, shorten
 
 if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
     from epsaudit.mechanism import Mechanism
     from epsaudit.witnesses import Family
 
 LEAST_TRIALS = 100
 """Fewest runs that an audit accepts: with 75 certification runs it can show epsilon 3.18 at 95 % at best."""
 
-Pairs = DatasetPair | tuple[Any, Any] | Iterable[DatasetPair | tuple[Any, Any]]
+Pairs: TypeAlias = "DatasetPair | tuple[Any, Any] | Iterable[DatasetPair | tuple[Any, Any]] | SearchStrategy[Any]"
 """How pairs of datasets may be written."""
+Relation: TypeAlias = Adjacency | type[Adjacency]
+"""How a neighbouring relation may be written: `AddRemove` is `AddRemove()`."""
 
 PAIRS = "write (x, x_prime) or DatasetPair(x, x_prime), a list of those, or a strategy of hypothesis that draws them"
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from epsaudit import exact
-from epsaudit.arguments import LEAST_TRIALS, Pairs, claim_of, families_of, jobs_of, pairs_of, progress_of
+from epsaudit.arguments import LEAST_TRIALS, Pairs, Relation, claim_of, families_of, jobs_of, pairs_of, progress_of
 from epsaudit.checkpoint import Checkpoint, Identity
 from epsaudit.claims import Claim
 from epsaudit.determinism import Constants, with_known_randomness
@@ -22,7 +22,7 @@ from epsaudit.failures import refusing
 from epsaudit.fingerprint import digest
 from epsaudit.fresh import given
 from epsaudit.mechanism import FunctionMechanism, Mechanism, mechanism_of
-from epsaudit.neighbours import Adjacency, DatasetPair, shorten
+from epsaudit.neighbours import DatasetPair, shorten
 from epsaudit.parallel import Workers, check_restart
 from epsaudit.provenance import execution, provenance
 from epsaudit.results import AuditResult
@@ -47,7 +47,7 @@ def audit(
     claim: Claim | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
-    adjacency: Adjacency | None = None,
+    adjacency: Relation | None = None,
     trials: int = 1_000_000,
     confidence: float = 0.95,
     seed: int | None = None,

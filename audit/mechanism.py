@@ -19,7 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.arguments import Pairs, adjacency_of, listed, seconds_of
+from epsaudit.arguments import Pairs, Relation, adjacency_of, listed, seconds_of
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
 from epsaudit.fresh import Dataset
@@ -127,7 +127,7 @@ def black_box(
     function: Callable[..., Any],
     *,
     claim: Claim | None = None,
-    adjacency: Adjacency | None = None,
+    adjacency: Relation | None = None,
     pairs: Pairs = (),
     name: str | None = None,
     time_limit: float | None = None,
@@ -179,7 +179,7 @@ def vectorized(
     function: Callable[..., Any],
     *,
     claim: Claim | None = None,
-    adjacency: Adjacency | None = None,
+    adjacency: Relation | None = None,
     pairs: Pairs = (),
     name: str | None = None,
     fresh_randomness: bool = False,
@@ -355,7 +355,7 @@ class _Vectorized(_FunctionDistribution):
 def _wrap(
     function: Callable[..., Any],
     claim: Claim | None,
-    adjacency: Adjacency | None,
+    adjacency: Relation | None,
     pairs: Pairs,
     name: str | None,
     distribution: type[_FunctionDistribution],
@@ -375,7 +375,7 @@ def _wrap(
     )
 
 
-def mechanism_of(mechanism: Mechanism | Callable[..., Any], adjacency: Adjacency | None = None) -> Mechanism:
+def mechanism_of(mechanism: Mechanism | Callable[..., Any], adjacency: Relation | None = None) -> Mechanism:
     """Return a mechanism as it is, or wrap a plain function: by `vectorized` if it takes a size, else by `black_box`.
 
     Raises

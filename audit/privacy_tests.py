@@ -20,13 +20,12 @@ from typing import Any
 
 import pytest
 
-from epsaudit.arguments import Pairs
+from epsaudit.arguments import Pairs, Relation
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError, PowerWarning
 from epsaudit.failures import without_internals
 from epsaudit.fingerprint import digest
 from epsaudit.mechanism import Mechanism
-from epsaudit.neighbours import Adjacency
 from epsaudit.pytest_plugin import FALSE_ALARM, PROPERTY, RUNS, SECONDS, Asker, asking, option, read, share_of_suite
 from epsaudit.reporting.numbers import lower
 from epsaudit.sampling import Progress
@@ -73,7 +72,7 @@ class PrivacyAudit:
         claim: Claim | None = None,
         epsilon: float | None = None,
         delta: float = 0.0,
-        adjacency: Adjacency | None = None,
+        adjacency: Relation | None = None,
         near: float | None = None,
         runs: int | None = None,
         seconds: float | None = None,
@@ -119,7 +118,7 @@ class PrivacyAudit:
         claim: Claim | None = None,
         epsilon: float | None = None,
         delta: float = 0.0,
-        adjacency: Adjacency | None = None,
+        adjacency: Relation | None = None,
         runs: int | None = None,
         seconds: float | None = None,
         false_alarm: float | None = None,
@@ -151,7 +150,7 @@ class PrivacyAudit:
         claim: Claim | None,
         epsilon: float | None,
         delta: float,
-        adjacency: Adjacency | None,
+        adjacency: Relation | None,
         near: float | None,
         runs: int | None,
         seconds: float | None,

@@ -19,7 +19,17 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.arguments import LEAST_TRIALS, Pairs, claim_of, families_of, jobs_of, pairs_of, progress_of, seconds_of
+from epsaudit.arguments import (
+    LEAST_TRIALS,
+    Pairs,
+    Relation,
+    claim_of,
+    families_of,
+    jobs_of,
+    pairs_of,
+    progress_of,
+    seconds_of,
+)
 from epsaudit.auditor import exact_parameter, prepared
 from epsaudit.claims import Claim
 from epsaudit.dependence import LEVEL, dependence_of_outputs, refuse
@@ -27,7 +37,7 @@ from epsaudit.determinism import Constants, with_known_randomness
 from epsaudit.errors import AuditError, confidence_of, finite_at_least, whole_at_least
 from epsaudit.failures import refuse_if_all_failed
 from epsaudit.mechanism import Mechanism, mechanism_of
-from epsaudit.neighbours import Adjacency, DatasetPair, shorten
+from epsaudit.neighbours import DatasetPair, shorten
 from epsaudit.outputs import Outputs, alike, join
 from epsaudit.parallel import jobs_allowed, jobs_to_use
 from epsaudit.provenance import provenance
@@ -56,7 +66,7 @@ def audit_sequentially(
     claim: Claim | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
-    adjacency: Adjacency | None = None,
+    adjacency: Relation | None = None,
     trials: int = 1_000_000,
     seconds: float | None = None,
     near: float | None = None,
