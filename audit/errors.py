@@ -16,6 +16,18 @@ class PowerWarning(UserWarning):
     """A test of privacy that passed, and would have passed for a mechanism that leaks twice what it claims."""
 
 
+def with_article(noun: str) -> str:
+    """Return a noun, or the name of a type, behind its indefinite article.
+
+    Examples
+    --------
+    >>> with_article("int"), with_article("list"), with_article("uint8")
+    ('an int', 'a list', 'a uint8')
+    """
+    vowel = noun[:1].lower() in tuple("aeiou") and not noun.lower().startswith(("uint", "uni", "use", "one", "eu"))
+    return f"{'an' if vowel else 'a'} {noun}"
+
+
 def finite_at_least(value: float, least: float, what: str) -> float:
     """Return ``value`` as a float, or raise `AuditError` naming ``what`` if it is not finite and >= ``least``."""
     try:

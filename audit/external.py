@@ -60,7 +60,7 @@ import numpy as np
 from epsaudit.arguments import Pairs, adjacency_of, listed, seconds_of
 from epsaudit.child import Child, Pool, Program
 from epsaudit.claims import Claim
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, with_article
 from epsaudit.neighbours import Adjacency, DatasetPair, shorten
 from epsaudit.output_json import from_json
 from epsaudit.outputs import Outputs, normal_array, pack_frozen
@@ -299,8 +299,8 @@ def dataset_to_json(dataset: Any) -> Any:
     if isinstance(dataset, Mapping) and all(isinstance(key, str) for key in dataset):
         return {key: dataset_to_json(part) for key, part in dataset.items()}
     raise AuditError(
-        f"The dataset holds {shorten(dataset)}, a {type(dataset).__name__}, which JSON cannot write; a command takes "
-        "numbers, strings, None, lists, tuples, sets, arrays, and mappings whose keys are strings."
+        f"The dataset holds {shorten(dataset)}, {with_article(type(dataset).__name__)}, which JSON cannot write; a "
+        "command takes numbers, strings, None, lists, tuples, sets, arrays, and mappings whose keys are strings."
     )
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, with_article
 from epsaudit.neighbours import DatasetPair
 
 CONSTANTS = (int, float, complex, str, bytes, bool, type(None), Decimal, Fraction, range, uuid.UUID)
@@ -149,7 +149,7 @@ dataset. Give what every run can read anew: a list, an array, a frame, or a path
     kind = type(dataset)
     stream = isinstance(dataset, io.IOBase) or hasattr(dataset, "fileno")
     if isinstance(dataset, Iterator) or stream or hasattr(dataset, "fetchone") or hasattr(dataset, "cursor"):
-        what = "an open file" if stream else f"a {kind.__name__}"
+        what = "an open file" if stream else with_article(kind.__name__)
         raise AuditError(
             f"The dataset {inside or 'is'} {what}: the first run would use it up, and later ones see another dataset. "
             f"{HOW}"
