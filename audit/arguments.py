@@ -6,6 +6,8 @@ Numbers are checked by `epsaudit.errors`, on which everything stands.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from epsaudit.claims import ApproxDP, Claim, PureDP
-from epsaudit.errors import AuditError, finite_at_least
+from epsaudit.errors import AuditError, finite_at_least, whole_at_least
 from epsaudit.fresh import refuse_if_consumed, same
 from epsaudit.neighbours import Adjacency, DatasetPair, shorten
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 LEAST_TRIALS = 100
 """Fewest runs that an audit accepts: with 75 certification runs it can show epsilon 3.18 at 95 % at best."""
 
+MOST_TRIALS = 10**14
+"""Most: a month of a hundred cores at 400,000 runs a second."""
+
 Pairs: TypeAlias = "DatasetPair | tuple[Any, Any] | Iterable[DatasetPair | tuple[Any, Any]] | SearchStrategy[Any]"
 """How pairs of datasets may be written."""
 Relation: TypeAlias = Adjacency | type[Adjacency]
@@ -36,24 +41,36 @@ PAIRS = "write (x, x_prime) or DatasetPair(x, x_prime), a list of those, or a st
 
 def claim_of(mechanism: Mechanism, claim: Claim | None, epsilon: float | None = None, delta: float = 0.0) -> Claim:
     """Return the claim to audit: the one given, (epsilon, delta)-DP, or the mechanism's own."""
-    if epsilon is None and delta != 0:
+    pure = np.isscalar(delta) and delta == 0
+    if epsilon is None and not pure:
         raise AuditError(f"delta is {delta!r} without an epsilon; give epsilon=, or a claim=.")
     if epsilon is not None:
         if claim is not None:
             raise AuditError(f"Both claim={claim} and epsilon={epsilon!r} were given; give one of them.")
-        return PureDP(epsilon) if delta == 0 else ApproxDP(epsilon, delta)
-    claim = claim if claim is not None else mechanism.claim
+        return PureDP(epsilon) if pure else ApproxDP(epsilon, delta)
+    return is_claim(claim if claim is not None else mechanism.claim, mechanism.name)
+
+
+def is_claim(claim: Any, name: str) -> Claim:
+    """Return a claim; raise `AuditError` for what is none."""
     if not isinstance(claim, Claim):
-        raise AuditError(
-            f"The claim of {mechanism.name} is {claim!r}; give one, for instance epsilon=1.0 or claim=PureDP(1.0)."
-        )
+        raise AuditError(f"The claim of {name} is {claim!r}; give one, for instance epsilon=1.0 or claim=PureDP(1.0).")
     return claim
+
+
+def trials_of(trials: Any, what: str = "trials") -> int:
+    """Return a number of runs that an audit can make."""
+    number = whole_at_least(trials, LEAST_TRIALS, what)
+    if number > MOST_TRIALS:
+        raise AuditError(f"{what} is {trials!r}; no audit ends that has more than {MOST_TRIALS:,} runs.")
+    return number
 
 
 def adjacency_of(adjacency: Any) -> Adjacency | None:
     """Return a relation, made of its class where that is given; None where the caller vouches for the pairs."""
     if isinstance(adjacency, type) and issubclass(adjacency, Adjacency):
-        return adjacency()
+        with contextlib.suppress(TypeError):  # abstract, or asks for more
+            return adjacency()
     if adjacency is not None and not isinstance(adjacency, Adjacency):
         raise AuditError(
             f"adjacency is {adjacency!r}; it must be AddRemove(), Substitution(), MaxChange(bound), or None, by which "
@@ -82,7 +99,7 @@ def listed(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPair]:
     """Return pairs of datasets as a list, however they are written; those of a strategy are drawn."""
     if isinstance(pairs, DatasetPair):
         return [pairs]
-    if (hypothesis := sys.modules.get("hypothesis")) and isinstance(pairs, hypothesis.strategies.SearchStrategy):
+    if is_strategy(pairs):
         return _drawn(pairs, adjacency)
     if isinstance(pairs, tuple) and len(pairs) == 2 and not any(isinstance(part, DatasetPair) for part in pairs):
         if all(isinstance(part, tuple) and len(part) == 2 for part in pairs):
@@ -93,7 +110,13 @@ def listed(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPair]:
         return [DatasetPair(*pairs)]
     if not isinstance(pairs, Iterable) or isinstance(pairs, (str, bytes, Mapping)):
         raise AuditError(f"pairs is {shorten(pairs)}; {PAIRS}.")
-    return [pair_of(pair) for pair in pairs]
+    return [pair for part in pairs for pair in (_drawn(part, adjacency) if is_strategy(part) else [pair_of(part)])]
+
+
+def is_strategy(value: Any) -> bool:
+    """Say whether this is a strategy of hypothesis, which need not be installed."""
+    hypothesis = sys.modules.get("hypothesis")
+    return hypothesis is not None and isinstance(value, hypothesis.strategies.SearchStrategy)
 
 
 def _drawn(strategy: Any, adjacency: Adjacency | None) -> list[DatasetPair]:
@@ -151,6 +174,16 @@ def progress_of(progress: Any) -> Any:
             "epsaudit.reporting.progress.Lines() is."
         )
     return progress
+
+
+def checkpoint_of(checkpoint: Any) -> Any:
+    """Return a path, or the part of a checkpoint that is one audit's, or None."""
+    from epsaudit.section import Section  # which stands above
+
+    path = isinstance(checkpoint, (str, os.PathLike)) and os.fspath(checkpoint)
+    if not path and not (checkpoint is None or isinstance(checkpoint, Section)):
+        raise AuditError(f"checkpoint is {checkpoint!r}; it must be the path of a file.")
+    return checkpoint
 
 
 def seconds_of(seconds: Any, what: str = "seconds") -> float:

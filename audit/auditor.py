@@ -13,11 +13,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from epsaudit import exact
-from epsaudit.arguments import LEAST_TRIALS, Pairs, Relation, claim_of, families_of, jobs_of, pairs_of, progress_of
+from epsaudit.arguments import (
+    Pairs,
+    Relation,
+    checkpoint_of,
+    claim_of,
+    families_of,
+    jobs_of,
+    pairs_of,
+    progress_of,
+    trials_of,
+)
 from epsaudit.checkpoint import Checkpoint, Identity
 from epsaudit.claims import Claim
 from epsaudit.determinism import Constants, with_known_randomness
-from epsaudit.errors import AuditError, confidence_of, whole_at_least
+from epsaudit.errors import AuditError, confidence_of
 from epsaudit.failures import refusing
 from epsaudit.fingerprint import digest
 from epsaudit.fresh import given
@@ -122,11 +132,11 @@ def audit(
     started = time.perf_counter()
     mechanism = mechanism_of(mechanism, adjacency)
     claim = claim_of(mechanism, claim, epsilon, delta)
-    trials = whole_at_least(trials, LEAST_TRIALS, "trials")
+    trials = trials_of(trials)
     confidence = confidence_of(confidence)
     families = families_of(witnesses)
     candidates = pairs_of(mechanism, pairs)
-    n_jobs, progress = jobs_of(n_jobs), progress_of(progress)
+    n_jobs, progress, checkpoint = jobs_of(n_jobs), progress_of(progress), checkpoint_of(checkpoint)
     seed = entropy(seed) if checkpoint is None else seed
     mechanism = with_known_randomness(mechanism, candidates[0], 0 if seed is None else seed)
     workers = Workers.suited_to(mechanism, n_jobs, one_by_one=checkpoint is not None)

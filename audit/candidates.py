@@ -8,12 +8,13 @@ costs no confidence.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from epsaudit.arguments import pair_of
+from epsaudit.arguments import Relation, adjacency_of, is_strategy, pair_of
 from epsaudit.errors import AuditError, finite_at_least, whole_at_least
 from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, MaxChange, Substitution, shorten
 
@@ -45,7 +46,7 @@ def patterns(size: int, bound: float = 1.0, base: float = 0.0) -> list[DatasetPa
     first above (0.0, 0.0, 0.0, 0.0) (1.0, 0.0, 0.0, 0.0)
     """
     size = whole_at_least(size, 1, "size")
-    bound = finite_at_least(bound, 0.0, "bound")
+    bound, base = finite_at_least(bound, 0.0, "bound"), finite_at_least(base, -math.inf, "base")
     flat, half = np.zeros(size), np.arange(size) < size // 2
     first, last = np.eye(size)[[0, -1]]
     rest, before = 1.0 - first, 1.0 - last
@@ -73,7 +74,7 @@ def patterns(size: int, bound: float = 1.0, base: float = 0.0) -> list[DatasetPa
     return list(found.values())
 
 
-def boundary(low: float, high: float, size: int, adjacency: Adjacency | None = None) -> list[DatasetPair]:
+def boundary(low: float, high: float, size: int, adjacency: Relation | None = None) -> list[DatasetPair]:
     """List pairs of datasets of numbers that sit at the ends of their range, where sensitivity usually is.
 
     Parameters
@@ -96,7 +97,12 @@ def boundary(low: float, high: float, size: int, adjacency: Adjacency | None = N
     (8, (0, 0, 0, 0))
     """
     size = whole_at_least(size, 1, "size")
-    if not low < high:
+    adjacency = adjacency_of(adjacency)
+    try:
+        empty = not low < high
+    except TypeError:
+        empty = True
+    if empty:
         raise AuditError(f"The range from {low!r} to {high!r} is empty; low must be below high.")
     half = (low,) * (size - size // 2) + (high,) * (size // 2)
     bases: list[tuple[float, ...]] = [(low,) * size, (high,) * size, half, (low,) * (size - 1) + (high,)]
@@ -115,7 +121,7 @@ def boundary(low: float, high: float, size: int, adjacency: Adjacency | None = N
     return [DatasetPair(*pair) for pair in dict.fromkeys(pairs)]
 
 
-def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Adjacency | None = None) -> list[DatasetPair]:
+def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | None = None) -> list[DatasetPair]:
     """Draw different pairs from a strategy of hypothesis, and join them with boundary cases made of their records.
 
     Random datasets seldom sit where sensitivity is. So the least and the greatest record that were drawn are put
@@ -154,7 +160,9 @@ def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Adjacency | 
     except ImportError as error:
         raise AuditError("Pairs drawn from a strategy need hypothesis: pip install hypothesis.") from error
 
-    count = whole_at_least(count, 1, "count")
+    if not is_strategy(strategy):
+        raise AuditError(f"{shorten(strategy)} is no strategy of hypothesis; give one that draws pairs (x, x_prime).")
+    count, adjacency = whole_at_least(count, 1, "count"), adjacency_of(adjacency)
     found: dict[str, DatasetPair] = {}
 
     @hypothesis.seed(seed)

@@ -31,12 +31,16 @@ def with_article(noun: str) -> str:
 def finite_at_least(value: float, least: float, what: str) -> float:
     """Return ``value`` as a float, or raise `AuditError` naming ``what`` if it is not finite and >= ``least``."""
     try:
-        number = float(value)
+        number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
-        raise AuditError(f"{what} is {value!r}; it must be a number of at least {least:g}.") from None
+        raise AuditError(f"{what} is {value!r}; it must be {_finite(least)}.") from None
     if not math.isfinite(number) or number < least:
-        raise AuditError(f"{what} is {value!r}; it must be a finite number of at least {least:g}.")
+        raise AuditError(f"{what} is {value!r}; it must be {_finite(least)}.")
     return number
+
+
+def _finite(least: float) -> str:
+    return "a finite number" if least == -math.inf else f"a finite number of at least {least:g}"
 
 
 def fraction(value: float, what: str, *, open_below: bool = False) -> float:

@@ -71,13 +71,13 @@ def estimator(
     if not callable(getattr(make, "fit", None)):
         raise AuditError(f"{make!r} has no fit; give a class that has, as sklearn.linear_model.LogisticRegression.")
     if (attribute is None) == (predict is None):
-        raise AuditError(
-            "Give either attribute=, what is released of a fitted model, or predict=, points to predict."
-        )
+        raise AuditError("Give either attribute=, what is released of a fitted model, or predict=, points to predict.")
     names = (attribute,) if isinstance(attribute, str) else tuple(attribute or ())
     if not all(isinstance(one, str) for one in names) or (attribute is not None and not names):
         raise AuditError(f"attribute is {attribute!r}; it must be the name of an attribute, or several.")
     source = next((one for one in ("random_state", "rng") if one in inspect.signature(make).parameters), None)
+    if not isinstance(options or {}, dict):
+        raise AuditError(f"options is {options!r}; it must be a dict of arguments of the class.")
     given = dict(options or {})
     if source in given:
         raise AuditError(f"{source!r} is among the options; leave it out, so that every run has randomness of its own.")

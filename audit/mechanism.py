@@ -19,7 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.arguments import Pairs, Relation, adjacency_of, listed, seconds_of
+from epsaudit.arguments import Pairs, Relation, adjacency_of, is_claim, listed, seconds_of
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
 from epsaudit.fresh import Dataset
@@ -362,6 +362,10 @@ def _wrap(
     arguments: tuple[str, ...],
 ) -> FunctionMechanism:
     form = f"function({', '.join(arguments)})"
+    if claim is not None:
+        is_claim(claim, "the mechanism")
+    if name is not None and not isinstance(name, str):
+        raise AuditError(f"name is {name!r}; it must be a string.")
     if not callable(function):
         raise AuditError(f"{function!r} is not callable; a mechanism is {form}, or the same without rng.")
     return FunctionMechanism(
@@ -387,6 +391,8 @@ def mechanism_of(mechanism: Mechanism | Callable[..., Any], adjacency: Relation 
         if adjacency is not None:
             raise AuditError(f"adjacency= is for plain functions; that of {mechanism.name} is {mechanism.adjacency}.")
         return mechanism
+    if isinstance(mechanism, type) and hasattr(mechanism, "worst_pairs"):
+        raise AuditError(f"{mechanism.__name__} is a class of mechanisms; give one of them, {mechanism.__name__}(...).")
     if not callable(mechanism):
         raise AuditError(
             f"{mechanism!r} is not a mechanism; give one, or function(dataset, rng), or function(dataset, size, rng)."

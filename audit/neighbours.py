@@ -147,24 +147,30 @@ class MaxChange(Adjacency):
         return f"query answers within {self.bound:g}"
 
 
-def leave_one_out(dataset: Sequence[Hashable]) -> Iterator[DatasetPair]:
+def leave_one_out(dataset: Any) -> Iterator[DatasetPair]:
     """Yield a pair (dataset, dataset without one record) for every distinct record in the dataset.
+
+    Frames and mappings stay what they are; other datasets become tuples.
 
     Examples
     --------
     >>> [pair.x_prime for pair in leave_one_out((5, 7, 5))]
     [(7, 5), (5, 5)]
+    >>> [pair.x_prime for pair in leave_one_out({"ann": 1, "bob": 2})]
+    [{'bob': 2}, {'ann': 1}]
     """
-    x = tuple(_records(dataset))
-    for position in _first_positions(x):
-        yield DatasetPair(
-            x,
-            x[:position] + x[position + 1 :],
-            f"{len(x)} records against all but one with {x[position]!r}",
-        )
+    records = _listed_records(dataset)
+    x: Any = dataset if _is_frame(dataset) or isinstance(dataset, Mapping) else records
+    for position in _first_positions(records):
+        others = [place != position for place in range(len(records))]
+        if _is_frame(x):
+            x_prime = x[others] if hasattr(x, "itertuples") else x.filter(others)
+        else:
+            x_prime = type(x)(itertools.compress(records, others))
+        yield DatasetPair(x, x_prime, f"{len(records)} records against all but one with {records[position]!r}")
 
 
-def replace_one(dataset: Sequence[Hashable], records: Iterable[Hashable]) -> Iterator[DatasetPair]:
+def replace_one(dataset: Iterable[Any], records: Iterable[Any]) -> Iterator[DatasetPair]:
     """Yield a pair for every distinct record in the dataset replaced by every different one in ``records``.
 
     Examples
@@ -172,15 +178,24 @@ def replace_one(dataset: Sequence[Hashable], records: Iterable[Hashable]) -> Ite
     >>> [pair.x_prime for pair in replace_one((0, 1), (0, 1))]
     [(1, 1), (0, 0)]
     """
-    x, replacements = tuple(_records(dataset)), tuple(dict.fromkeys(records))
+    if _is_frame(dataset) or isinstance(dataset, Mapping):
+        raise AuditError(f"{shorten(dataset)} is a frame or a mapping; replace_one takes a sequence or an array.")
+    x, replacements = _listed_records(dataset), _listed_records(records)
     for position in _first_positions(x):
-        for record in replacements:
-            if record != x[position]:
+        for record in (replacements[place] for place in _first_positions(replacements)):
+            if _comparable(record) != _comparable(x[position]):
                 yield DatasetPair(
                     x,
                     (*x[:position], record, *x[position + 1 :]),
                     f"{len(x)} records against one {x[position]!r} made {record!r}",
                 )
+
+
+def _listed_records(dataset: Any) -> tuple[Any, ...]:
+    try:
+        return tuple(_records(dataset))
+    except TypeError as error:
+        raise AuditError(f"{shorten(dataset)} is no dataset of records: {error}.") from None
 
 
 def _first_positions(records: Sequence[Hashable]) -> list[int]:

@@ -190,11 +190,11 @@ def _number(text: str) -> Any:
 
 def read(name: str, value: Any, what: str) -> Any:
     """Return a number of runs or of seconds, a seed or a probability; raise `AuditError` for what is none."""
-    from epsaudit.arguments import LEAST_TRIALS, seconds_of
+    from epsaudit.arguments import seconds_of, trials_of
     from epsaudit.errors import fraction, whole_at_least
 
     if name == "runs":
-        return whole_at_least(value, LEAST_TRIALS, what)
+        return trials_of(value, what)
     if name == "seed":
         return whole_at_least(value, 0, what)
     if name == "seconds":

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.arguments import (
-    LEAST_TRIALS,
     Pairs,
     Relation,
     claim_of,
@@ -29,12 +28,13 @@ from epsaudit.arguments import (
     pairs_of,
     progress_of,
     seconds_of,
+    trials_of,
 )
 from epsaudit.auditor import exact_parameter, prepared
 from epsaudit.claims import Claim
 from epsaudit.dependence import LEVEL, dependence_of_outputs, refuse
 from epsaudit.determinism import Constants, with_known_randomness
-from epsaudit.errors import AuditError, confidence_of, finite_at_least, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, finite_at_least
 from epsaudit.failures import refuse_if_all_failed
 from epsaudit.mechanism import Mechanism, mechanism_of
 from epsaudit.neighbours import DatasetPair, shorten
@@ -122,7 +122,7 @@ def audit_sequentially(
     mechanism = mechanism_of(mechanism, adjacency)
     claim = claim_of(mechanism, claim, epsilon, delta)
     refuse_if_irrefutable(claim)
-    trials = whole_at_least(trials, LEAST_TRIALS, "trials")
+    trials = trials_of(trials)
     confidence = confidence_of(confidence)
     until = started + seconds_of(seconds) if seconds is not None else math.inf
     distance = finite_at_least(near, 0.0, "near") if near is not None else None
