@@ -82,6 +82,15 @@ def test_frames_are_datasets_of_their_rows(frame):
     assert str(DatasetPair(people, people[:0])).endswith("against DataFrame(age, name): no rows")
 
 
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_one_record_of_a_frame_or_a_mapping_is_left_out(frame):
+    people = frame({"age": [31, 40, 31], "name": ["ann", "bob", "ann"]})
+    pairs = list(leave_one_out(people))
+    assert [pair.x_prime["age"].to_list() for pair in pairs] == [[40, 31], [31, 31]]
+    assert all(type(pair.x_prime) is frame and AddRemove().holds(pair.x, pair.x_prime) for pair in pairs)
+    assert [pair.x_prime for pair in leave_one_out({"ann": [1], "bob": [1]})] == [{"bob": [1]}, {"ann": [1]}]
+
+
 def test_arrays_print_in_one_line():
     assert str(DatasetPair(np.eye(2), np.zeros(1))) == "array([[1., 0.], [0., 1.]]) against array([0.])"
 

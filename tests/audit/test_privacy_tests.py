@@ -160,24 +160,30 @@ def test_what_is_asked_wrongly_is_one_sentence_below_the_users_line(suite):
     def many(people, epsilon, rng):
         return len(people) + rng.laplace(scale=1 / epsilon)
 
+    def unpacked(people, bounds, rng):
+        low, high = bounds
+        return len(people) + rng.laplace()
+
     def silent(people, rng):
         return people["age"] + rng.laplace()
 
-    @pytest.mark.parametrize("function", [unbound, turned, many, silent])
+    @pytest.mark.parametrize("function", [unbound, turned, many, unpacked, silent])
     def test_calls(privacy_audit, function):
         privacy_audit.check(function, PAIR, epsilon=1.0)  # mine
 
     def test_pairs(privacy_audit):
         privacy_audit.must_fail(count, 3, epsilon=1.0)  # mine
     """)
-    result.assert_outcomes(failed=5)
+    result.assert_outcomes(failed=6)
     text = result.stdout.str()
-    assert len(re.findall(r"# mine\n(?: +\^+\n)?E +epsaudit\.errors\.AuditError: ", text)) == 5
+    assert len(re.findall(r"# mine\n(?: +\^+\n)?E +epsaudit\.errors\.AuditError: ", text)) == 6
     for words in (
         "It was called as unbound(x, rng): its 'epsilon' was the random generator. Bind what differs, as "
         "functools.partial(unbound, epsilon=...).",
         "It was called as turned(x, rng): its 'rng' was the dataset and its 'people' was the random generator.",
         "It was called as many(x, size, rng): its 'epsilon' was the number of outputs.",
+        "It was called as unpacked(x, size, rng): its 'bounds' was the number of outputs.",
+        ">       low, high = bounds",
         "raised TypeError: list indices must be integers or slices, not str.\n",
         ">       return len(people) + 1 / epsilon",
         "pairs is 3; write (x, x_prime)",
