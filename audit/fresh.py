@@ -116,6 +116,25 @@ def given(pair: DatasetPair) -> DatasetPair:
     return DatasetPair(Dataset(pair.x).copy(), Dataset(pair.x_prime).copy(), name=pair.name)
 
 
+def same(x: Any, x_prime: Any) -> bool:
+    """Say whether two datasets are equal by value, as far as == or the bytes that they are kept as can tell.
+
+    Examples
+    --------
+    >>> same({"ann": 1, "bob": 2}, {"bob": 2, "ann": 1}), same([float("nan")], [float("nan")]), same([1], [2])
+    (True, True, False)
+    """
+    if x is x_prime:
+        return True
+    with contextlib.suppress(Exception):  # datasets that cannot be compared, or only part by part
+        equal = np.array_equal(x, x_prime) if isinstance(x, np.ndarray) else x == x_prime
+        if isinstance(equal, (bool, np.bool_)) and equal:
+            return True
+    with contextlib.suppress(Exception):
+        return bool(cloudpickle.dumps(x) == cloudpickle.dumps(x_prime))
+    return False
+
+
 def is_constant(value: Any) -> bool:
     """Say whether nothing can change a value: numbers, strings, dates, and tuples and frozen sets of them.
 
@@ -160,25 +179,6 @@ dataset. Give what every run can read anew: a list, an array, a frame, or a path
     elif kind is dict:
         for part in dataset.values():
             refuse_if_consumed(part, "holds")
-
-
-def same(x: Any, x_prime: Any) -> bool:
-    """Say whether two datasets are equal by value, as far as == or the bytes that they are kept as can tell.
-
-    Examples
-    --------
-    >>> same({"ann": 1, "bob": 2}, {"bob": 2, "ann": 1}), same([float("nan")], [float("nan")]), same([1], [2])
-    (True, True, False)
-    """
-    if x is x_prime:
-        return True
-    with contextlib.suppress(Exception):  # datasets that cannot be compared, or only part by part
-        equal = np.array_equal(x, x_prime) if isinstance(x, np.ndarray) else x == x_prime
-        if isinstance(equal, (bool, np.bool_)) and equal:
-            return True
-    with contextlib.suppress(Exception):
-        return bool(cloudpickle.dumps(x) == cloudpickle.dumps(x_prime))
-    return False
 
 
 def _settled(dataset: Any) -> tuple[Any, bytes]:
