@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from epsaudit.errors import AuditError, finite_at_least
+from epsaudit.frames import describe, describe_pair, is_frame, rows_of
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class DatasetPair:
     name: str = ""
 
     def __str__(self) -> str:
-        return self.name or f"{shorten(self.x)} against {shorten(self.x_prime)}"
+        frames = describe_pair(self.x, self.x_prime)
+        return self.name or frames or f"{shorten(self.x)} against {shorten(self.x_prime)}"
 
     def swapped(self) -> DatasetPair:
         """Return the same pair with x and x' exchanged."""
@@ -160,10 +162,10 @@ def leave_one_out(dataset: Any) -> Iterator[DatasetPair]:
     [{'bob': 2}, {'ann': 1}]
     """
     records = _listed_records(dataset)
-    x: Any = dataset if _is_frame(dataset) or isinstance(dataset, Mapping) else records
+    x: Any = dataset if is_frame(dataset) or isinstance(dataset, Mapping) else records
     for position in _first_positions(records):
         others = [place != position for place in range(len(records))]
-        if _is_frame(x):
+        if is_frame(x):
             x_prime = x[others] if hasattr(x, "itertuples") else x.filter(others)
         else:
             x_prime = type(x)(itertools.compress(records, others))
@@ -178,7 +180,7 @@ def replace_one(dataset: Iterable[Any], records: Iterable[Any]) -> Iterator[Data
     >>> [pair.x_prime for pair in replace_one((0, 1), (0, 1))]
     [(1, 1), (0, 0)]
     """
-    if _is_frame(dataset) or isinstance(dataset, Mapping):
+    if is_frame(dataset) or isinstance(dataset, Mapping):
         raise AuditError(f"{shorten(dataset)} is a frame or a mapping; replace_one takes a sequence or an array.")
     x, replacements = _listed_records(dataset), _listed_records(records)
     for position in _first_positions(x):
@@ -207,7 +209,7 @@ def _first_positions(records: Sequence[Hashable]) -> list[int]:
 
 def _differences(x: Any, x_prime: Any) -> tuple[int, int]:
     """Sizes of the multiset differences x \\ x' and x' \\ x."""
-    if _is_frame(x) and _is_frame(x_prime) and list(x.columns) != list(x_prime.columns):
+    if is_frame(x) and is_frame(x_prime) and list(x.columns) != list(x_prime.columns):
         raise ValueError(f"their columns are {list(x.columns)} and {list(x_prime.columns)}")
     ours, theirs = (Counter(map(_comparable, _records(dataset))) for dataset in (x, x_prime))
     return (ours - theirs).total(), (theirs - ours).total()
@@ -231,8 +233,8 @@ def _comparable(record: Any) -> Hashable:
 
 def _records(dataset: Any) -> Iterable[Any]:
     rows: Iterable[Any] = _listed(dataset)
-    if _is_frame(dataset):
-        rows = dataset.itertuples(index=False, name=None) if hasattr(dataset, "itertuples") else dataset.iter_rows()
+    if is_frame(dataset):
+        rows = rows_of(dataset)
     elif isinstance(dataset, Mapping):
         rows = dataset.items()
     return map(tuple, rows) if getattr(dataset, "ndim", 1) == 2 else rows
@@ -243,23 +245,7 @@ def _listed(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def _is_frame(dataset: Any) -> bool:
-    """Whether this is a table with named columns: a frame of pandas or of polars."""
-    return hasattr(dataset, "columns") and (hasattr(dataset, "itertuples") or hasattr(dataset, "iter_rows"))
-
-
 def shorten(dataset: Any, width: int = 48) -> str:
-    """Represent a dataset in one line of at most ``width`` characters; a frame by its columns and rows.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> shorten(pd.DataFrame({"age": [31, 40], "name": ["ann", "bob"]}))
-    "DataFrame(age, name): (31, 'ann'), (40, 'bob')"
-    """
-    if _is_frame(dataset):
-        rows = map(repr, itertools.islice(_records(dataset), width))
-        text = f"{type(dataset).__name__}({', '.join(map(str, dataset.columns))}): {', '.join(rows) or 'no rows'}"
-    else:
-        text = re.sub(r"\s*\n\s*", " ", repr(dataset))
+    """Represent a dataset in one line of at most ``width`` characters."""
+    text = describe(dataset) if is_frame(dataset) else re.sub(r"\s*\n\s*", " ", repr(dataset))
     return text if len(text) <= width else f"{text[: width - 4]} ..."

@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import cloudpickle
 
 from epsaudit.claims import Claim
-from epsaudit.errors import AuditError, with_article
+from epsaudit.errors import AuditError
 from epsaudit.extras import MissingExtraError, left_out
 from epsaudit.mechanism import Mechanism
 from epsaudit.neighbours import DatasetPair
@@ -152,8 +152,8 @@ def _own(name: str, by_value: bool) -> Entry:
         return found
     if not isinstance(found, Mechanism):
         raise AuditError(
-            f"{name!r} is {with_article(type(found).__name__)}, not a mechanism; wrap a function by "
-            "epsaudit.black_box or epsaudit.vectorized."
+            f"{name!r} is a {type(found).__name__}, not a mechanism; wrap a function by epsaudit.black_box or "
+            "epsaudit.vectorized."
         )
     if not isinstance(found.claim, Claim):
         raise AuditError(f"{name!r} has no claim to audit; give it one, for instance claim=PureDP(1.0).")

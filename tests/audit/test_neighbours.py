@@ -78,8 +78,6 @@ def test_frames_are_datasets_of_their_rows(frame):
     assert Substitution().holds(people, frame({"age": [31, 41, None], "name": ["ann", "bob", None]}))
     assert not AddRemove().holds(people, frame({"age": [31, 41], "name": ["ann", "bob"]}))
     assert not Substitution().holds(people, people[::-1])
-    assert str(DatasetPair(people[:1], people[:0])).startswith("DataFrame(age, name): (31")
-    assert str(DatasetPair(people, people[:0])).endswith("against DataFrame(age, name): no rows")
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
