@@ -111,6 +111,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Count anew where a plugin runs a test again."""
+    asker = asking(item.config)
+    asker.checks, asker.examples = 0, {}
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, object, object]:
     """Remember that it is not the test that asks, but a fixture of a class, a module or the session."""

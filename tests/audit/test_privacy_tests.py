@@ -116,6 +116,31 @@ def test_fixtures_of_every_scope_may_ask(suite):
     assert {line.split("SEEDS ")[1] for line in alone} <= strip  # no test's seed depends on which others ran
 
 
+def test_a_test_that_is_run_again_does_the_same_again(suite, pytester):
+    pytester.makeconftest("""
+        from _pytest.runner import runtestprotocol
+
+        def pytest_runtest_protocol(item, nextitem):
+            runtestprotocol(item, nextitem=nextitem, log=False)
+            item._initrequest()
+            runtestprotocol(item, nextitem=nextitem)
+            return True
+    """)
+    result = suite(
+        """
+    SEEDS = []
+
+    def test_again(privacy_audit):
+        SEEDS.append(privacy_audit.check(count, PAIR, epsilon=1.0, runs=200).seed)
+        assert len(set(SEEDS)) == 1
+        print("RUNS", len(SEEDS))
+    """,
+        "-rP",
+    )
+    result.assert_outcomes(passed=1)
+    assert "RUNS 2" in result.stdout.str()
+
+
 def test_under_given_examples_share_the_false_alarms_and_repeat_themselves(suite):
     result = suite("""
     def drift(number, size, rng):
