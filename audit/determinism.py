@@ -77,7 +77,7 @@ def with_known_randomness(mechanism: Mechanism, pair: DatasetPair, seed: int) ->
     return remarked
 
 
-def _remarked(mechanism: Any, pair: DatasetPair, seed: int) -> Any:
+def _remarked(mechanism: FunctionMechanism, pair: DatasetPair, seed: int) -> FunctionMechanism:
     own = shared = False
     try:
         for number, dataset in enumerate((pair.x, pair.x_prime)):

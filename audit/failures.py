@@ -6,14 +6,22 @@ same exception. An exception on one of the datasets only is a finding, and one t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import types
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from epsaudit.errors import AuditError
+from epsaudit.fresh import Dataset
+from epsaudit.mechanism import FunctionMechanism, Mechanism
+from epsaudit.neighbours import DatasetPair
 from epsaudit.outputs import Outputs, Raised, TimedOut
+from epsaudit.signatures import wrong_call
 
 
-def refuse_if_all_failed(name: str, blocks: Iterable[Outputs]) -> None:
+def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = None, dataset: Any = None) -> None:
     """Raise `AuditError` if every run raised the same exception, or every run timed out.
 
     Parameters
@@ -22,6 +30,8 @@ def refuse_if_all_failed(name: str, blocks: Iterable[Outputs]) -> None:
         The mechanism's.
     blocks : iterable of ndarray
         Outputs on all datasets; read no further than the first that is no failure, or another one.
+    mechanism, dataset : optional
+        Run once more, to raise the error from the function's own exception.
 
     Examples
     --------
@@ -47,11 +57,55 @@ ZeroDivisionError: division by zero.
     if first is None:
         return
     said = "timed out" if isinstance(first, TimedOut) else f"raised {first.exception}{message and f': {message}'}"
-    raise AuditError(f"Nothing was tested: each of the first {runs:,} runs of {name}, on both datasets, {said}.")
+    call = "" if isinstance(first, TimedOut) else wrong_call(getattr(mechanism, "function", None))
+    raise AuditError(
+        f"Nothing was tested: each of the first {runs:,} runs of {name}, on both datasets, {said}.{call}"
+    ) from (None if isinstance(first, TimedOut) else _exception_of(mechanism, dataset))
+
+
+def _exception_of(mechanism: Any, dataset: Any) -> BaseException | None:
+    """The exception of one more run, with its traceback; None where a mechanism is no function, or does not raise."""
+    try:
+        if isinstance(mechanism, FunctionMechanism) and mechanism.one_by_one:
+            arguments = (np.random.default_rng(0),) if mechanism.uses_rng else ()
+            mechanism.function(Dataset(dataset).copy(), *arguments)
+    except (Exception, SystemExit) as error:
+        return error
+    return None
+
+
+def without_internals(error: AuditError) -> AuditError:
+    """Return an error whose traceback, and that of its cause, name no line of this package.
+
+    A cause that was raised by nobody else's code is dropped.
+    """
+    cause = error.__cause__
+    frames = [] if cause is None else [tb for tb in _walk(cause.__traceback__) if not _is_ours(tb)]
+    error.__cause__ = None
+    if cause is not None and frames:
+        kept = None
+        for tb in reversed(frames):
+            kept = types.TracebackType(kept, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
+        error.__cause__ = cause.with_traceback(kept)
+        cause.__cause__ = cause.__context__ = None
+    return error.with_traceback(None)
+
+
+def _walk(traceback: types.TracebackType | None) -> Iterator[types.TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _is_ours(traceback: types.TracebackType) -> bool:
+    return Path(traceback.tb_frame.f_code.co_filename).is_relative_to(Path(__file__).parent)
 
 
 def refusing(
-    draw: Callable[..., tuple[Outputs, Outputs]], name: str, pairs: int, look: Callable[..., None]
+    draw: Callable[..., tuple[Outputs, Outputs]],
+    mechanism: Mechanism,
+    pairs: Sequence[DatasetPair],
+    look: Callable[..., None],
 ) -> Callable[..., tuple[Outputs, Outputs]]:
     """Let the first draws, one for each pair of datasets, pass only if something in them is no failure.
 
@@ -61,10 +115,10 @@ def refusing(
 
     def drawn(*arguments: Any, **options: Any) -> tuple[Outputs, Outputs]:
         outputs = draw(*arguments, **options)
-        if len(first) < 2 * pairs:
+        if len(first) < 2 * len(pairs):
             first.extend(outputs)
-            if len(first) == 2 * pairs:
-                refuse_if_all_failed(name, first)
+            if len(first) == 2 * len(pairs):
+                refuse_if_all_failed(mechanism.name, first, mechanism, pairs[0].x)
         look(arguments[0], outputs)
         return outputs
 

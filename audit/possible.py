@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from scipy.stats import binom
 
-from epsaudit.auditor import LEAST_TRIALS
+from epsaudit.arguments import LEAST_TRIALS
 from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.errors import AuditError, confidence_of
 from epsaudit.one_run import OneRunResult

@@ -34,6 +34,7 @@ from epsaudit.mechanism import Mechanism, OutputDistribution, TakesTurns
 from epsaudit.neighbours import DatasetPair
 from epsaudit.outputs import Outputs, alike, join, normal_array, pack_frozen
 from epsaudit.parallel import Workers
+from epsaudit.signatures import wrong_call
 from epsaudit.witnesses import Witness
 
 COPIED = "the function changes its dataset: every run was given a copy"
@@ -117,6 +118,7 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
         raise AuditError(
             f"The mechanism raised {type(error).__name__} ({error}) while drawing {size} outputs. Wrap a function that "
             "makes one output a call in epsaudit.black_box to have exceptions counted as outcomes."
+            f"{wrong_call(getattr(distribution, 'function', None), many=True)}"
         ) from error
     if not isinstance(outputs, np.ndarray) or outputs.ndim == 0 or len(outputs) != size:
         shape = getattr(outputs, "shape", None)

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 
 import joblib
 
-from epsaudit.auditor import audit, checked_claim, checked_pairs, identity
+from epsaudit.arguments import claim_of, pairs_of
+from epsaudit.auditor import audit, identity
 from epsaudit.checkpoint import Checkpoint
 from epsaudit.errors import confidence_of
 from epsaudit.parallel import jobs_to_use
@@ -77,8 +78,8 @@ def checkpointed(
         {
             entry.name: identity(
                 entry.mechanism,
-                checked_claim(entry.mechanism, entry.claim),
-                checked_pairs(entry.mechanism, entry.pairs),
+                claim_of(entry.mechanism, entry.claim),
+                pairs_of(entry.mechanism, entry.pairs),
                 trials,
                 each,
                 entry.witnesses,

@@ -21,7 +21,7 @@ from typing import Any
 from rich.console import Console
 
 from epsaudit import results, stored, suite
-from epsaudit.auditor import LEAST_TRIALS
+from epsaudit.arguments import LEAST_TRIALS
 from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.cluster import cluster
 from epsaudit.commands import AS_EXPECTED, INTERRUPTED, SURPRISED

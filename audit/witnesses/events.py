@@ -18,7 +18,7 @@ from epsaudit.errors import AuditError
 from epsaudit.output_json import from_json, to_json
 from epsaudit.outputs import Outputs, normal_array, values_of, written
 from epsaudit.witnesses.atoms import describe_atoms, is_atom
-from epsaudit.witnesses.features import Feature, Value, feature_from_dict, feature_to_dict
+from epsaudit.witnesses.features import Deviation, Feature, Value, feature_from_dict, feature_to_dict
 
 if TYPE_CHECKING:
     from epsaudit.certificates import Counts
@@ -104,7 +104,8 @@ class Region:
     def __str__(self) -> str:
         parts = [_condition(self.feature, interval) for interval in self.intervals]
         if self.excluded:
-            parts = [f"({' or '.join(parts)}) and {describe_atoms('not ', self.excluded)}"]
+            inside = parts[0] if len(parts) == 1 else f"({' or '.join(parts)})"
+            parts = [f"{inside} and {describe_atoms('not ', self.excluded)}"]
         if self.included:
             parts.append(describe_atoms("", self.included))
         return "{" + (" or ".join(parts) or "never") + "}"
@@ -232,7 +233,9 @@ def _condition(feature: Feature, interval: Interval) -> str:
     if statement is not None:
         false, true = (bool(inside) for inside in interval.contains(np.array([0.0, 1.0])))
         if true != false:
-            return str(statement) if true else f"not ({statement})"
+            return str(statement if true else feature.denial)  # type: ignore[attr-defined]  # what has one has both
+    if isinstance(feature, Deviation) and interval.low <= 0.0 == interval.high:
+        return f"{feature.feature.label} = {feature.centre:.6g}"
     return interval.describe(feature.label)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.errors import with_article
 from epsaudit.outputs import Items, Outputs, kind_of, kinds_of, number, values_of, written
 from epsaudit.witnesses.features import Feature, readable
 
@@ -46,9 +47,16 @@ class HasKind:
     @property
     def statement(self) -> str:
         """What holds where the feature is 1."""
-        return f"y is {self.name if self.name in ('None', 'complex') else f'a {self.name}'}".replace(
-            "a array", "an array"
-        )
+        return f"y is {self._noun}"
+
+    @property
+    def denial(self) -> str:
+        """What holds where the feature is 0."""
+        return f"y is not {self._noun}"
+
+    @property
+    def _noun(self) -> str:
+        return self.name if self.name in ("None", "complex") else with_article(self.name)
 
     @property
     def label(self) -> str:
@@ -94,7 +102,7 @@ class Contains:
     >>> outputs = np.empty(2, object)
     >>> outputs[:] = [Items.of({"ann": 3}), Items.of({})]
     >>> Contains("ann")(outputs).tolist(), Contains("ann").label
-    ([1.0, 0.0], "['ann' in y]")
+    ([1.0, 0.0], "[y has 'ann']")
     """
 
     key: Hashable
@@ -102,7 +110,12 @@ class Contains:
     @property
     def statement(self) -> str:
         """What holds where the feature is 1."""
-        return f"{written(self.key)} in y"
+        return f"y has {written(self.key)}"
+
+    @property
+    def denial(self) -> str:
+        """What holds where the feature is 0."""
+        return f"y has no {written(self.key)}"
 
     @property
     def label(self) -> str:

@@ -177,13 +177,13 @@ def symbol(data, rng, strength=0.5):
 ONE_BY_ONE = {
     key: "ann",
     length: "len(y)",
-    element: "in y",
+    element: "y has ",
     raises: "",
     raises_another: "raises",
     kind: "y is a",
     string_length: "len(y)",
     nested: "y[1][1]",
-    mixed: "in y",
+    mixed: "y has ",
     not_a_number: "",
     symbol: "",
 }
