@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from epsaudit.errors import AuditError
+from epsaudit.errors import OwnCodeError
 from epsaudit.outputs import Outputs, Raised, TimedOut
 
 
@@ -32,7 +32,7 @@ def refuse_if_all_failed(name: str, blocks: Iterable[Outputs]) -> None:
     >>> refuse_if_all_failed("mine", [outputs, outputs])
     Traceback (most recent call last):
     ...
-    epsaudit.errors.AuditError: Nothing was tested: each of the first 14 runs of mine, on both datasets, raised \
+    epsaudit.errors.OwnCodeError: Nothing was tested: each of the first 14 runs of mine, on both datasets, raised \
 ZeroDivisionError: division by zero.
     """
     first: Raised | TimedOut | None = None
@@ -47,7 +47,7 @@ ZeroDivisionError: division by zero.
     if first is None:
         return
     said = "timed out" if isinstance(first, TimedOut) else f"raised {first.exception}{message and f': {message}'}"
-    raise AuditError(f"Nothing was tested: each of the first {runs:,} runs of {name}, on both datasets, {said}.")
+    raise OwnCodeError(f"Nothing was tested: each of the first {runs:,} runs of {name}, on both datasets, {said}.")
 
 
 def refusing(

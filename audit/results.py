@@ -264,8 +264,12 @@ def save(results: Iterable[Storable], path: Path) -> None:
     Each result is what its ``to_json`` says, and a block ``execution``: command, start, seconds and machine.
     Without these blocks (see `comparable`) the file is the same, byte for byte, for the same seed and code.
     """
-    written = [{**result.to_json(), "execution": _execution(result)} for result in results]
-    write_whole(path, _text(written))
+    write_whole(path, text(results))
+
+
+def text(results: Iterable[Storable]) -> str:
+    """Return what `save` writes."""
+    return _text([{**result.to_json(), "execution": _execution(result)} for result in results])
 
 
 def comparable(path: Path) -> str:

@@ -48,7 +48,7 @@ def run(
     family_confidence : float
         Confidence of all bounds together, in [0.5, 1).
     seed : int
-        Seed of the suite; see `entry_seed`.
+        Seed of the suite; see `entry_seed`. One entry alone is audited with this seed itself.
     progress : callable, optional
         As for `epsaudit.audit`; not called where entries run side by side.
     checkpoint : Checkpoint, optional
@@ -58,11 +58,14 @@ def run(
     if len(entries) == 1 or checkpoint is not None:
         for entry in entries:
             section = None if checkpoint is None else checkpoint.section(entry.name)
-            own_seed = seed if checkpoint is None else checkpoint.seed
+            root = seed if checkpoint is None else checkpoint.seed
+            own_seed = root if len(entries) == 1 else entry_seed(root, entry.name)
             yield _audit(entry, trials, each, own_seed, n_jobs, progress, section)
         return
     parallel = joblib.Parallel(n_jobs=jobs_to_use(n_jobs, trials), return_as="generator", batch_size=1)
-    for result in parallel(joblib.delayed(_audit)(entry, trials, each, seed, 1) for entry in entries):
+    for result in parallel(
+        joblib.delayed(_audit)(entry, trials, each, entry_seed(seed, entry.name), 1) for entry in entries
+    ):
         known = {**result.execution, "command": command()}  # which a worker does not know
         yield dataclasses.replace(result, provenance=provenance(), execution=known)
 
@@ -110,7 +113,7 @@ def _audit(
         claim=entry.claim,
         trials=trials,
         confidence=confidence,
-        seed=entry_seed(seed, entry.name),
+        seed=seed,
         n_jobs=n_jobs,
         witnesses=entry.witnesses,
         progress=progress,
