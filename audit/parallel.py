@@ -10,6 +10,7 @@ import functools
 import itertools
 import multiprocessing
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -18,8 +19,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import cloudpickle
-import joblib
-from joblib.parallel import get_active_backend
 
 from epsaudit.errors import AuditError
 
@@ -82,6 +81,9 @@ class Workers:
             for part in parts:
                 yield part, function(shared, part)
             return
+        import joblib  # slow to import, and small audits need none of it
+        from joblib.parallel import get_active_backend
+
         job = Job(shared)
         backend, _ = get_active_backend(prefer=self.prefer)
         if not getattr(backend, "supports_sharedmem", False):
@@ -149,6 +151,11 @@ def jobs_to_use(n_jobs: int | None, runs: int) -> int | None:
     """Workers for joblib: what was asked for, None for what its context says, or else one a core where that pays."""
     if n_jobs is not None:
         return n_jobs
+    if runs <= FEW_RUNS and "joblib" not in sys.modules:
+        return 1
+    import joblib
+    from joblib.parallel import get_active_backend
+
     backend, active = get_active_backend()
     if active is not None or type(backend).__name__ != "LokyBackend":
         return None
@@ -216,6 +223,8 @@ def _follow_the_parent() -> None:
 
 def _in_turns(parallel: Any, tasks: Iterator[Any], jobs: int | None) -> Generator[Any, None, None]:
     """For backends that answer only when all is done (multiprocessing, ray): a few tasks a worker at a time."""
+    import joblib
+
     turn = 8 * int(joblib.effective_n_jobs(jobs))
     with parallel:
         while some := list(itertools.islice(tasks, turn)):
