@@ -1,31 +1,24 @@
 """What the subcommands of ``epsaudit`` do, one module each; their words and options are in `epsaudit.cli`.
 
-A command takes its options as one object and returns an exit status. What it says goes through `printer` or `say`, so
-that names are printed as they are, whatever signs are in them.
+A command takes its options as one object and returns an exit status. What it says goes through `sayer`, so that names
+are printed as they are, whatever signs are in them.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from collections.abc import Callable
+from typing import Any
 
 AS_EXPECTED, SURPRISED, BAD_INPUT, OWN_CODE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 """Exit statuses: every verdict as expected, one not, wrong input, the audited code failed, a defect here, Ctrl-C."""
 
 
-def printer(options: Any = None, *, stderr: bool = False) -> Console:
-    """Return a console that prints names as they are: no markup, no emoji codes, nothing cut off.
-
-    It is silent with ``--quiet`` and ``--json``.
-    """
-    from rich.console import Console
-
-    silent = getattr(options, "quiet", False) or getattr(options, "json", False)
-    return Console(stderr=stderr, quiet=silent, markup=False, emoji=False, highlight=False, soft_wrap=True)
+def sayer(options: Any) -> Callable[[str], None]:
+    """Return what prints a line as it is; with ``--quiet`` and ``--json``, what does nothing."""
+    silent = options.quiet or getattr(options, "json", False)
+    return (lambda text: None) if silent else (lambda text: print(text, flush=True))
 
 
 def say_json(options: Any, data: Any) -> None:

@@ -23,8 +23,7 @@ from epsaudit.auditor import LEAST_TRIALS
 from epsaudit.checkpoint import Checkpoint
 from epsaudit.chunks import LARGEST_CHUNK
 from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
-from epsaudit.cluster import cluster
-from epsaudit.commands import AS_EXPECTED, INTERRUPTED, SURPRISED, printer
+from epsaudit.commands import AS_EXPECTED, INTERRUPTED, SURPRISED
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.external import command
 from epsaudit.extras import MissingExtraError, left_out, needs
@@ -57,6 +56,8 @@ def audit(options: SimpleNamespace) -> int:
 
     with contextlib.ExitStack() as stack:
         if options.cluster is not None:
+            from epsaudit.cluster import cluster
+
             stack.enter_context(cluster(options.cluster))
         checkpoint = None
         if options.checkpoint is not None:
@@ -79,7 +80,7 @@ def _run(
     started = time.perf_counter()
     done: list[AuditResult] = []
     interrupted = False
-    with progress.bar(len(entries), printer(options, stderr=True)) as bar, _terminable():
+    with progress.board([entry.name for entry in entries], quiet=options.quiet or options.json) as board, _terminable():
         try:
             for result in suite.run(
                 entries,
@@ -87,11 +88,11 @@ def _run(
                 family_confidence=options.confidence,
                 seed=seed,
                 n_jobs=options.jobs,
-                progress=bar.step,
+                progress=board.of,
                 checkpoint=checkpoint,
             ):
                 done.append(result)  # one at a time: Ctrl-C keeps what is done
-                bar.finished(result.mechanism, len(done))
+                board.ended(result.mechanism)
         except KeyboardInterrupt:
             interrupted = True
     if options.out is not None and done:
@@ -206,14 +207,18 @@ def _terminable() -> Iterator[None]:
 
 
 def _show(options: SimpleNamespace, done: Sequence[AuditResult], seed: int) -> None:
-    console = printer(options)
     if options.json:
         print(results.text(done), end="")
+    elif options.quiet:
+        return
     elif len(done) == 1:
-        console.print(str(done[0]))
+        print(done[0])
     else:
-        console.print(table.render(done, console.width))
-        console.print(f"{table.caption(done, options.confidence)} Seed {seed}.", soft_wrap=False)
+        from rich.console import Console
+
+        console = Console(markup=False, emoji=False, highlight=False)
+        console.print(table.render(done, console.width), soft_wrap=True)
+        console.print(f"{table.caption(done, options.confidence)} Seed {seed}.")
 
 
 def _write(done: Sequence[AuditResult], confidence: float, out: Path) -> None:

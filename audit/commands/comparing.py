@@ -9,7 +9,7 @@ import dataclasses
 from types import SimpleNamespace
 
 from epsaudit import compare, results, suite
-from epsaudit.commands import AS_EXPECTED, SURPRISED, printer, say_json
+from epsaudit.commands import AS_EXPECTED, SURPRISED, say_json, sayer
 from epsaudit.errors import AuditError
 from epsaudit.provenance import typed
 from epsaudit.registry import chosen
@@ -19,7 +19,7 @@ from epsaudit.sampling import entropy
 def compare_files(options: SimpleNamespace) -> int:
     """Say which bounds moved beyond chance."""
     drift = compare.compare(results.load(options.old), results.load(options.new), options.error)
-    printer(options).print(str(drift))
+    sayer(options)(str(drift))
     if not drift.comparisons:
         raise AuditError(f"Nothing in {options.new} can be compared with {options.old}.")
     say_json(options, dataclasses.asdict(drift))
@@ -41,5 +41,5 @@ def recount(options: SimpleNamespace) -> int:
     with typed(options.typed(seed=seed)):
         results.save(counted, options.out)
     count = "1 result" if len(counted) == 1 else f"{len(counted)} results"
-    printer(options).print(f"{count} recounted with seed {seed}: {options.out}")
+    sayer(options)(f"{count} recounted with seed {seed}: {options.out}")
     return AS_EXPECTED

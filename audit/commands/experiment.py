@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from epsaudit import stored
-from epsaudit.commands import AS_EXPECTED, SURPRISED, printer, say_json
+from epsaudit.commands import AS_EXPECTED, SURPRISED, say_json, sayer
 from epsaudit.errors import AuditError, meant
 from epsaudit.studies import Study, studies
 
@@ -20,7 +20,7 @@ def listing(options: SimpleNamespace) -> int:
     found = studies().values()
     first = max((len(study.name) for study in found), default=0)
     for study in found:
-        printer(options).print(f"{study.name:<{first}}  {study.summary}")
+        sayer(options)(f"{study.name:<{first}}  {study.summary}")
     say_json(options, [{"name": study.name, "summary": study.summary} for study in found])
     return AS_EXPECTED
 
@@ -29,12 +29,12 @@ def run(options: SimpleNamespace) -> int:
     """Run one study or all."""
     chosen = _chosen(options.name)
     out = options.out if options.out is not None else Path("results-quick" if options.quick else "results")
-    console = printer(options)
+    say = sayer(options)
     for study in chosen:
         started = time.perf_counter()
-        console.print(f"{study.name}: {study.summary}")
+        say(f"{study.name}: {study.summary}")
         study.run(out / study.name, seed=options.seed, quick=options.quick, allow_modified=options.allow_modified)
-        console.print(f"{study.name}: {out / study.name}, {time.perf_counter() - started:.0f} seconds")
+        say(f"{study.name}: {out / study.name}, {time.perf_counter() - started:.0f} seconds")
     return AS_EXPECTED
 
 
@@ -43,14 +43,14 @@ def status(options: SimpleNamespace) -> int:
     found = stored.status(options.folder)
     if not found:
         raise AuditError(f"{options.folder} has no stored results: no provenance.json, in it or one folder deeper.")
-    console = printer(options)
+    say = sayer(options)
     first = max(len(str(one.folder)) for one in found)
     for one in found:
         took = "   ? s" if one.seconds is None else f"{one.seconds:4.0f} s"
-        console.print(f"{one.folder!s:<{first}}  {one.commit:<18}  {took}  {one.why_stale or 'up to date'}")
+        say(f"{one.folder!s:<{first}}  {one.commit:<18}  {took}  {one.why_stale or 'up to date'}")
     stale = sum(bool(one.why_stale) for one in found)
     known = sum(one.seconds or 0.0 for one in found)
-    console.print(f"{stale} of {len(found)} are stale; all took {known / 60:.0f} minutes, where the time is known.")
+    say(f"{stale} of {len(found)} are stale; all took {known / 60:.0f} minutes, where the time is known.")
     facts = ("commit", "seconds", "why_stale")
     say_json(options, [{"folder": str(one.folder), **{name: getattr(one, name) for name in facts}} for one in found])
     return SURPRISED if stale else AS_EXPECTED

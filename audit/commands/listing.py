@@ -9,7 +9,7 @@ from typing import Any
 
 from epsaudit import libraries
 from epsaudit.claims import Claim
-from epsaudit.commands import AS_EXPECTED, printer, say_json
+from epsaudit.commands import AS_EXPECTED, say_json, sayer
 from epsaudit.errors import AuditError, meant
 from epsaudit.registry import Entry, registered
 
@@ -25,17 +25,17 @@ def listing(options: SimpleNamespace) -> int:
         groups = {_heading(one): one.rows for one in chosen}
     names = [row.name for rows in groups.values() for row in rows]
     kept = set(_matching(names, options.pattern))
-    console = printer(options)
+    say = sayer(options)
     listed: list[dict[str, Any]] = []
     first = max(map(len, kept), default=0)
     for heading, rows in groups.items():
         if heading and any(row.name in kept for row in rows):
-            console.print(heading)
+            say(heading)
         for row in (row for row in rows if row.name in kept):
             claim = _claim(row)
-            console.print(f"{row.name:<{first}}  {claim}, {row.expected}")
+            say(f"{row.name:<{first}}  {claim}, {row.expected}")
             if options.long:
-                console.print(f"  {row.reason or row.source}")
+                say(f"  {row.reason or row.source}")
             facts = {"expected": row.expected, "source": row.source, "reason": row.reason}
             listed.append({"name": row.name, "claim": str(claim), **facts})
     say_json(options, listed)

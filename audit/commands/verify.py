@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 
 from epsaudit import results, verify
-from epsaudit.commands import AS_EXPECTED, SURPRISED, printer, say_json
+from epsaudit.commands import AS_EXPECTED, SURPRISED, say_json, sayer
 from epsaudit.commands.report import matching
 from epsaudit.libraries import entry_of
 from epsaudit.registry import Entry, chosen, registered
@@ -26,20 +26,20 @@ def verify_file(options: SimpleNamespace) -> int:
     entries = [_entry(options.mechanism or name) if options.rerun else None for _, name in work]
     with_exact = [name for item, name in work if item.get("exact") is not None]
     known = _with_known_laws(with_exact, options.mechanism)
-    console = printer(options)
+    say = sayer(options)
     verified = []
     for (item, name), entry in zip(work, entries, strict=True):
         found = verify.recompute(item, entry or known.get(name))
         if found.holds and entry is not None:
             found = verify.rerun(item, entry, options.jobs)
         verified.append(found)
-        console.print(_line(found))
+        say(_line(found))
         for difference in found.differences:
-            console.print(f"  {visible(difference)}")
+            say(f"  {visible(difference)}")
     holding = sum(found.holds for found in verified)
-    console.print(f"{holding} of {len(work)} results are as stored.")
+    say(f"{holding} of {len(work)} results are as stored.")
     for what in sorted({what for found in verified for what in found.unchecked}):
-        console.print(f"Not checked: {what}.")
+        say(f"Not checked: {what}.")
     say_json(options, [_facts(found) for found in verified])
     return AS_EXPECTED if holding == len(work) else SURPRISED
 

@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import pty
 import subprocess
 import sys
 
@@ -158,19 +157,3 @@ class TestProgress:
         done = subprocess.run(self.command, capture_output=True, text=True, check=True)
         assert done.stderr == ""
         assert "laplace: 1-DP claimed" in done.stdout
-
-    def test_a_bar_on_a_terminal(self):
-        screen, terminal = pty.openpty()
-        with subprocess.Popen(
-            self.command, stdout=subprocess.PIPE, stderr=terminal, env={**os.environ, "TERM": "xterm"}
-        ):
-            os.close(terminal)
-            drawn = b""
-            try:
-                while chunk := os.read(screen, 4096):
-                    drawn += chunk
-            except OSError:
-                pass
-            os.close(screen)
-        assert b"auditing" in drawn
-        assert b"100%" in drawn
