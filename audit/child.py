@@ -85,7 +85,7 @@ class Child:
         self._words = bytearray()
         if os.name != "posix":
             raise AuditError("A mechanism in another process needs a POSIX system: Linux, macOS, or WSL on Windows.")
-        if shutil.which(program.words[0]) is None and not os.access(self._path(), os.X_OK):
+        if shutil.which(program.words[0]) is None and not shutil.which(os.path.abspath(self._path())):
             raise AuditError(
                 f"The command {program} cannot be started: there is no program {program.words[0]!r} that may be run."
             )

@@ -7,6 +7,7 @@ need the words alone, come at once.
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import traceback
 import warnings
@@ -62,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _complain(sentence: str, status: int, lines: str = "") -> int:
     """Print a sentence, and lines of a traceback below it; return the exit status."""
-    print(f"epsaudit: {' '.join(sentence.split())}\n{lines}", end="", file=sys.stderr)
+    sentence = re.sub(r"\s*\n\s*", " ", sentence.strip())
+    print(f"epsaudit: {sentence}\n{lines}", end="", file=sys.stderr)
     return status
 
 
@@ -268,10 +270,14 @@ REPORT = Command(
     ],
     """
     epsaudit report results/audit.json --markdown
-    epsaudit report results/audit.json --only laplace --figure curve.pdf --kind trade-off
+    epsaudit report audit.json --only laplace --figure curve.pdf --kind trade-off
     """,
 )
-EXPERIMENT = click.Group("experiment", help="List or run the published studies. Or say which results are stale.")
+EXPERIMENT = click.Group(
+    "experiment",
+    help="List or run the published studies. Or say which results are stale.",
+    no_args_is_help=False,
+)
 EXPERIMENT.add_command(Command("list", "experiment.listing", "List the studies.", [JSON, QUIET]))
 EXPERIMENT.add_command(
     Command(

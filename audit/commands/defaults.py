@@ -70,10 +70,8 @@ def _as_typed(param: click.Parameter, value: Any, where: str) -> Any:
     depth = (param.nargs != 1) + bool(param.multiple)
     typed = _listed(value, depth)
     if typed is None:
-        raise AuditError(
-            f"{where} is {value!r}; it must be {'a list of ' * depth}{'texts' if depth else 'a text'} or "
-            f"{'numbers' if depth else 'a number'}."
-        )
+        kinds = ("a text or a number", "a list of texts or numbers", "a list of lists of texts or numbers")
+        raise AuditError(f"{where} is {value!r}; it must be {kinds[depth]}.")
     return typed
 
 
