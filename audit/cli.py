@@ -53,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _complain("interrupted.", INTERRUPTED)
     except (Exception, SystemExit) as error:
+        if isinstance(error, SystemExit) and not error.code:  # completion ends so
+            return AS_EXPECTED
         if lines := own_lines(error):
             return _complain(f"The audited code raised {type(error).__name__}:", OWN_CODE, lines)
         said = "".join(traceback.format_exception(error))

@@ -469,7 +469,7 @@ class TestWords:
         ):
             monkeypatch.setenv("COMP_WORDS", words)
             monkeypatch.setenv("COMP_CWORD", position)
-            main([])
+            assert main([]) == AS_EXPECTED
             assert f"plain,{found}\n" in capsys.readouterr().out
 
     def test_help_has_headings_and_examples_that_fit_eighty_columns(self, monkeypatch, capsys):
