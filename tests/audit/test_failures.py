@@ -157,5 +157,5 @@ def test_the_fixture_fails_with_that_sentence(pytester):
     """)
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
     result.assert_outcomes(failed=2)
-    assert result.stdout.str().count("AuditError: Nothing was tested: each of the first") >= 2
+    assert result.stdout.str().count("OwnCodeError: Nothing was tested: each of the first") >= 2
     assert "raised TypeError: typo." in result.stdout.str()

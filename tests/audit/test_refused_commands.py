@@ -16,6 +16,7 @@ from epsaudit import DatasetPair, PureDP, black_box, vectorized
 
 pairs = [DatasetPair(0, 1)]
 sound = vectorized(lambda d, n, rng: d + rng.laplace(size=n), claim=PureDP(1.0), pairs=pairs)
+leaky = vectorized(lambda d, n, rng: d + rng.laplace(size=n) / 3, claim=PureDP(1.0), pairs=pairs)
 claimless = vectorized(lambda d, n, rng: d + rng.laplace(size=n), pairs=pairs)
 pairless = vectorized(lambda d, n, rng: d + rng.laplace(size=n), claim=PureDP(1.0))
 few = vectorized(lambda d, n, rng: rng.laplace(size=3), claim=PureDP(1.0), pairs=pairs)
@@ -372,13 +373,7 @@ def test_a_defect_of_the_package_is_not_the_users(here, monkeypatch, capsys):
     assert "This is a defect of epsaudit; please report it" in capsys.readouterr().err
 
 
-def test_a_refuted_claim_alone_has_status_one(here, monkeypatch, capsys):
-    monkeypatch.syspath_prepend(str(here))
-    import mine
-
-    from epsaudit import PureDP, vectorized
-
-    mine.leaky = vectorized(lambda d, n, rng: d + rng.laplace(size=n) / 3, claim=PureDP(1.0), pairs=mine.pairs)
+def test_a_refuted_claim_alone_has_status_one(here, capsys):
     arguments = ["--trials", "20000", "--seed", "1", "--jobs", "1"]
     assert main(["audit", "mine:leaky", *arguments, "--quiet"]) == SURPRISED
     assert capsys.readouterr() == ("", "")
