@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 LEAST_TRIALS = 100
 """Fewest runs that an audit accepts: with 75 certification runs it can show epsilon 3.18 at 95 % at best."""
 
-MOST_TRIALS = 10**14
-"""Most: a month of a hundred cores at 400,000 runs a second."""
+MOST_TRIALS = 7 * 10**13
+"""Most: the 2^26 chunks of 2^20 runs that a checkpoint can hold, and a month of a hundred cores at a quarter of a
+million runs a second."""
 
 Pairs: TypeAlias = "DatasetPair | tuple[Any, Any] | Iterable[DatasetPair | tuple[Any, Any]] | SearchStrategy[Any]"
 """How pairs of datasets may be written."""
@@ -159,11 +160,11 @@ def families_of(witnesses: str | Sequence[Family]) -> Sequence[Family]:
     return families
 
 
-def jobs_of(n_jobs: Any) -> int | None:
+def jobs_of(n_jobs: Any, what: str = "n_jobs") -> int | None:
     """Return a number of workers as joblib takes it: None, 1 or more, or negative to count from all cores."""
     if n_jobs is None or (isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool) and n_jobs != 0):
         return None if n_jobs is None else int(n_jobs)
-    raise AuditError(f"n_jobs is {n_jobs!r}; it must be a whole number of at least 1, or -1 for every core.")
+    raise AuditError(f"{what} is {n_jobs!r}; it must be a whole number of at least 1, or -1 for every core.")
 
 
 def progress_of(progress: Any) -> Any:

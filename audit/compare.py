@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import fisher_exact
 
 from epsaudit.certificates import Box
 from epsaudit.errors import AuditError, fraction
@@ -142,6 +141,8 @@ def p_value(old: AuditResult, new: AuditResult) -> float:
     """Two-sided exact p-value of the hypothesis that the counts of both results have one law; see `compare`."""
     pairs = zip(_proportions(old), _proportions(new), strict=True)
     tables = [np.array([before, after]) for before, after in pairs]
+    from scipy.stats import fisher_exact  # slow to import
+
     return min(1.0, len(tables) * min(float(fisher_exact(table).pvalue) for table in tables))
 
 

@@ -1,11 +1,14 @@
 """The one exception of the package and its one warning: sentences that say what was wrong and what is accepted.
 
-Every module raises it, the command line prints it and exits with status 2, so it lives beside all of them.
+Every module raises it, the command line prints it and exits with status 2, or 3 where the audited code failed, so it
+lives beside all of them.
 """
 
 from __future__ import annotations
 
+import difflib
 import math
+from collections.abc import Iterable
 
 
 class AuditError(ValueError):
@@ -26,6 +29,18 @@ def with_article(noun: str) -> str:
     """
     vowel = noun[:1].lower() in tuple("aeiou") and not noun.lower().startswith(("uint", "uni", "use", "one", "eu"))
     return f"{'an' if vowel else 'a'} {noun}"
+
+
+class OwnCodeError(AuditError):
+    """The code that is audited failed, not what was asked: a module, a mechanism, or a program in another process.
+
+    Attributes
+    ----------
+    lines : str
+        The lines of the traceback that a user wrote, where they would be lost on the way from a worker process.
+    """
+
+    lines = ""
 
 
 def finite_at_least(value: float, least: float, what: str) -> float:
@@ -76,3 +91,17 @@ def whole_at_least(value: int, least: int, what: str) -> int:
     if not whole or number < least:
         raise AuditError(f"{what} is {value!r}; it must be a whole number of at least {least}.")
     return number
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Ask whether one of the known names was meant: a sentence to go behind another, or ''.
+
+    Examples
+    --------
+    >>> meant("laplas", ["laplace", "gaussian"])
+    " Did you mean 'laplace'?"
+    >>> meant("exponential", ["laplace", "gaussian"])
+    ''
+    """
+    close = difflib.get_close_matches(name, list(known))
+    return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""

@@ -102,7 +102,8 @@ def command(
     Raises
     ------
     AuditError
-        If there are no words, or the time limit is not above 0. The program is first started when an audit begins.
+        If there are no words, a quotation is not closed, or the time limit is not above 0. The program is first
+        started when an audit begins.
 
     Examples
     --------
@@ -123,7 +124,10 @@ def command(
     >>> audit(mechanism, trials=20_000, seed=1).violates_claim
     True
     """
-    parts = tuple(shlex.split(words)) if isinstance(words, str) else tuple(str(word) for word in words)
+    try:
+        parts = tuple(shlex.split(words) if isinstance(words, str) else map(str, words))
+    except ValueError as error:
+        raise AuditError(f"The command {words!r} cannot be split into words ({error}); mind its quotation.") from None
     if not parts:
         raise AuditError("The command is empty; give a program and its arguments.")
     timeout = seconds_of(timeout, "timeout")

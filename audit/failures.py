@@ -6,14 +6,12 @@ same exception. An exception on one of the datasets only is a finding, and one t
 
 from __future__ import annotations
 
-import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from epsaudit.errors import AuditError
+from epsaudit.errors import OwnCodeError
 from epsaudit.fresh import Dataset
 from epsaudit.mechanism import FunctionMechanism, Mechanism
 from epsaudit.neighbours import DatasetPair
@@ -42,7 +40,7 @@ def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = 
     >>> refuse_if_all_failed("mine", [outputs, outputs])
     Traceback (most recent call last):
     ...
-    epsaudit.errors.AuditError: Nothing was tested: each of the first 14 runs of mine, on both datasets, raised \
+    epsaudit.errors.OwnCodeError: Nothing was tested: each of the first 14 runs of mine, on both datasets, raised \
 ZeroDivisionError: division by zero.
     """
     first: Raised | TimedOut | None = None
@@ -58,7 +56,7 @@ ZeroDivisionError: division by zero.
         return
     said = "timed out" if isinstance(first, TimedOut) else f"raised {first.exception}{message and f': {message}'}"
     call = "" if isinstance(first, TimedOut) else wrong_call(getattr(mechanism, "function", None))
-    raise AuditError(
+    raise OwnCodeError(
         f"Nothing was tested: each of the first {runs:,} runs of {name}, on both datasets, {said}.{call}"
     ) from (None if isinstance(first, TimedOut) else _exception_of(mechanism, dataset))
 
@@ -72,33 +70,6 @@ def _exception_of(mechanism: Any, dataset: Any) -> BaseException | None:
     except (Exception, SystemExit) as error:
         return error
     return None
-
-
-def without_internals(error: AuditError) -> AuditError:
-    """Return an error whose traceback, and that of its cause, name no line of this package.
-
-    A cause that was raised by nobody else's code is dropped.
-    """
-    cause = error.__cause__
-    frames = [] if cause is None else [tb for tb in _walk(cause.__traceback__) if not _is_ours(tb)]
-    error.__cause__ = None
-    if cause is not None and frames:
-        kept = None
-        for tb in reversed(frames):
-            kept = types.TracebackType(kept, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
-        error.__cause__ = cause.with_traceback(kept)
-        cause.__cause__ = cause.__context__ = None
-    return error.with_traceback(None)
-
-
-def _walk(traceback: types.TracebackType | None) -> Iterator[types.TracebackType]:
-    while traceback is not None:
-        yield traceback
-        traceback = traceback.tb_next
-
-
-def _is_ours(traceback: types.TracebackType) -> bool:
-    return Path(traceback.tb_frame.f_code.co_filename).is_relative_to(Path(__file__).parent)
 
 
 def refusing(

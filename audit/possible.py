@@ -10,8 +10,6 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from scipy.stats import binom
-
 from epsaudit.arguments import LEAST_TRIALS
 from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.errors import AuditError, confidence_of
@@ -200,6 +198,8 @@ def _counts(counts: Counts, witness: Witness) -> Iterator[str]:
     ):
         if event is None and seen != (0, 0):
             yield f"{sum(seen):,} outputs are said to be guesses {guess}; the witness has no event that guesses so."
+    from scipy.stats import binom  # slow to import
+
     fewer, runs = min(counts.runs_x, counts.runs_x_prime), counts.runs_x + counts.runs_x_prime
     if fewer >= 0 and 2.0 * float(binom.cdf(fewer, runs, 0.5)) < FAIR:
         yield f"{counts.runs_x:,} runs were on x and {counts.runs_x_prime:,} on x'; fair coins do not part them so."

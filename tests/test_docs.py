@@ -19,7 +19,8 @@ def load(name):
     return module
 
 
-blocks, constants, notebook = load("blocks"), load("constants"), load("notebook")
+blocks, constants = load("blocks"), load("constants")
+messages, notebook = load("messages"), load("notebook")
 every_page = pytest.mark.parametrize("page", blocks.PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
@@ -74,7 +75,7 @@ def test_links_between_pages_and_to_files_of_the_repository_lead_somewhere():
             path = (page.parent / target.split("#")[0]).resolve()
             elsewhere = re.match(r"[a-z]+:|#", target)
             if (
-                not elsewhere and not path.exists() and path != ROOT / "docs/reference/constants.md"
+                not elsewhere and not path.exists() and path.name not in ("constants.md", "messages.md")
             ):  # made by the build
                 broken.append(f"{page.relative_to(ROOT)}: {target}")
     assert not broken
@@ -100,3 +101,16 @@ def test_a_constant_without_a_reason_is_found():
     source = 'A = 1\n\nB = 2\n"""why"""\nC, D = 1.5, -2  # why, too\n# and why\nE = (1, 2)\nf = 3\nG = "text"\n'
     found = {one.names: one.reason for one in constants.constants_of(source, "m")}
     assert found == {("A",): "", ("B",): "why", ("C", "D"): "why, too", ("E",): "and why"}
+
+
+def test_every_refusal_is_on_the_page_of_messages():
+    found = list(messages.messages())
+    raised = {
+        path: len(re.findall(r"raise (?:AuditError|OwnCodeError|MissingExtraError)\(", path.read_text()))
+        for path in messages.SOURCES.rglob("*.py")
+    }
+    assert len(found) >= sum(raised.values()) > 150
+    page = messages.page()
+    assert all(f"## `{one.module}`" in page for one in found)
+    for words in ("It must be a whole number of at least", "No dask scheduler answers at", "which is no line of text"):
+        assert words in page

@@ -172,7 +172,11 @@ FAULTS = {
     ),  # a busy machine starts it within that
     "garbage": (HELLO + "say('1\\n2\\noops\\n4\\n5')", "wrote 'oops' as output 3 of 5, which is no output in JSON"),
     "a strange object": (HELLO + "say('1\\n2\\n3\\n4\\n{\"y\": 1}')", "as output 5 of 5, which is no output in JSON"),
-    "bytes": (HELLO + "sys.stdout.buffer.write(b'\\xff\\xfe\\n' * 5); sys.stdout.flush()", "as output 1 of 5"),
+    "bytes": (HELLO + "sys.stdout.buffer.write(b'\\xff\\xfe\\n' * 5); sys.stdout.flush()", "which is no line of text"),
+    "binary lines that are too few": (  # it is not waited for
+        HELLO + "sys.stdout.buffer.write(bytes(range(32))); sys.stdout.flush(); time.sleep(60)",
+        "which is no line of text",
+    ),
     "two in a line": (HELLO + "say('1, 2\\n3\\n4\\n5\\n6')", "wrote '1, 2' as output 1 of 5"),
     "an error": (HELLO + """say('{"error": "the dataset is empty"}')""", "says: the dataset is empty"),
     "a late error": (HELLO + """say('1\\n2\\n{"error": "the noise ran out"}')""", "says: the noise ran out"),

@@ -157,7 +157,7 @@ def test_the_fixture_fails_with_that_sentence(pytester):
     """)
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
     result.assert_outcomes(failed=2)
-    assert result.stdout.str().count("AuditError: Nothing was tested: each of the first") >= 2
+    assert result.stdout.str().count("OwnCodeError: Nothing was tested: each of the first") >= 2
     text = result.stdout.str()
     assert "raised TypeError: typo." in text
     assert text.count('>       raise TypeError("typo")') == 2  # the first exception's own traceback
