@@ -105,8 +105,8 @@ class Claim(ABC):
         root: float = brentq(shortfall, 0.0, high, xtol=1e-12)
         return ApproxDP(root, delta)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object that `from_json` turns back into this claim."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object that `from_dict` turns back into this claim."""
         return {"kind": type(self).__name__, **dataclasses.asdict(self)}  # type: ignore[call-overload]  # as above
 
 
@@ -299,12 +299,12 @@ class GaussianDP(Claim):
         return f"{self.mu:.6g}-GDP"
 
 
-def from_json(data: dict[str, Any]) -> Claim:
-    """Rebuild a claim from what `Claim.to_json` returned; raises `AuditError` for anything else.
+def from_dict(data: dict[str, Any]) -> Claim:
+    """Rebuild a claim from what `Claim.to_dict` returned; raises `AuditError` for anything else.
 
     Examples
     --------
-    >>> from_json({"kind": "ZCDP", "rho": 0.5})
+    >>> from_dict({"kind": "ZCDP", "rho": 0.5})
     ZCDP(rho=0.5)
     """
     kinds: dict[str, Callable[[dict[str, Any]], Claim]] = {

@@ -25,6 +25,7 @@ from epsaudit.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED, au
 from epsaudit.errors import AuditError
 from epsaudit.extras import LeftOut
 from epsaudit.registry import Entry, chosen, registered
+from epsaudit.results import AuditResult
 from epsaudit.sampling import entropy
 
 
@@ -120,14 +121,17 @@ def _print_entries(console: Console, entries: Sequence[tuple[Entry | libraries.L
 
 def _compare(options: argparse.Namespace) -> int:
     drift = compare.compare(results.load(options.old), results.load(options.new), options.error)
-    print(drift)
+    if drift.comparisons or drift.not_compared:
+        print(drift)
     if not drift.comparisons:
         raise AuditError(f"Nothing in {options.new} can be compared with {options.old}.")
     return SURPRISED if drift.moved else AS_EXPECTED
 
 
 def _recount(options: argparse.Namespace) -> int:
-    old = results.load(options.old)
+    old = [result for result in results.load(options.old) if isinstance(result, AuditResult)]
+    if not old:
+        raise AuditError(f"{options.old} has no result of an audit of fixed size; only their events are counted again.")
     seed = entropy(options.seed)
     entries = {result.mechanism: chosen([result.mechanism])[0] for result in old}
     counted = []

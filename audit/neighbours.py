@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from epsaudit.errors import AuditError, finite_at_least
+from epsaudit.frames import describe, describe_pair, is_frame
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class DatasetPair:
     name: str = ""
 
     def __str__(self) -> str:
-        return self.name or f"{shorten(self.x)} against {shorten(self.x_prime)}"
+        frames = describe_pair(self.x, self.x_prime)
+        return self.name or frames or f"{shorten(self.x)} against {shorten(self.x_prime)}"
 
     def swapped(self) -> DatasetPair:
         """Return the same pair with x and x' exchanged."""
@@ -207,5 +209,5 @@ def _records(dataset: Any) -> Iterable[Hashable]:
 
 def shorten(dataset: Any, width: int = 48) -> str:
     """Represent a dataset in at most ``width`` characters."""
-    text = repr(dataset)
+    text = describe(dataset) if is_frame(dataset) else repr(dataset)
     return text if len(text) <= width else f"{text[: width - 4]} ..."

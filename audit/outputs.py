@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit import frames
 from epsaudit.errors import AuditError
 
 Outputs = NDArray[Any]
@@ -439,15 +440,20 @@ def _of_another_type(value: Any) -> Any:
     for kind, make in _DERIVED:
         if isinstance(value, kind):
             return make(value)
+    if frames.is_frame(value) and len(set(value.columns)) == len(value.columns):
+        return normal(frames.columns_of(value))
+    if frames.is_series(value):
+        return normal(value.to_list())
     raise refused(value)
 
 
 def refused(value: Any) -> AuditError:
     """Return the error that names an object which has no normal form."""
     try:
-        shown = repr(value)
+        shown = frames.describe(value) if frames.is_frame(value) else repr(value)
     except Exception:
         shown = "an object"
+    shown = " ".join(shown.split())
     return AuditError(
         f"The mechanism returned {shown if len(shown) < 200 else shown[:196] + ' ...'} of type {type(value).__name__}, "
         "which cannot be compared; return numbers, strings, bytes, dates, None, or tuples, lists, sets, mappings and "

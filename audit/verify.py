@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +18,10 @@ from epsaudit.errors import AuditError
 from epsaudit.one_run import OneRunResult
 from epsaudit.possible import impossible
 from epsaudit.registry import Entry
-from epsaudit.results import AuditResult
+from epsaudit.results import AuditResult, json_number
 from epsaudit.sequential import SequentialResult
+
+Kind = AuditResult | SequentialResult | OneRunResult
 
 TOLERANCE = 1e-9
 """Relative difference that another version of scipy may make."""
@@ -54,7 +57,7 @@ class Verification:
         Whether an audit can have given the numbers that were stored; if not, no bound follows from them.
     """
 
-    result: AuditResult | SequentialResult | OneRunResult
+    result: Kind
     differences: tuple[str, ...]
     how: str
     unchecked: tuple[str, ...]
@@ -66,7 +69,7 @@ class Verification:
         return not self.differences
 
 
-def rebuild(stored: dict[str, Any]) -> AuditResult | SequentialResult | OneRunResult:
+def rebuild(stored: dict[str, Any]) -> Kind:
     """Make a result of its JSON object, of whatever kind of audit; raises `AuditError` if it is none."""
     kinds: dict[Any, type[AuditResult] | type[SequentialResult] | type[OneRunResult]] = {
         None: AuditResult,
@@ -75,8 +78,29 @@ def rebuild(stored: dict[str, Any]) -> AuditResult | SequentialResult | OneRunRe
     }
     kind = stored.get("kind")
     if not isinstance(kind, str | None) or kind not in kinds:
-        raise AuditError(f"{kind!r} is no kind of result; there are 'sequential', 'one-run', and none for the rest.")
-    return kinds[kind].from_json(stored)
+        raise AuditError(f"kind is {kind!r}; it must be 'sequential' or 'one-run', or absent.")
+    return kinds[kind].from_dict(stored)
+
+
+def checked(stored: dict[str, Any], where: str) -> Kind:
+    """Make a result of its JSON object, if an audit can have given its numbers and its bounds follow from them.
+
+    What an older version did not write may be absent. `recompute` compares everything, also epsilon and delta beside
+    a claim about a whole curve, which take half a second.
+
+    Raises
+    ------
+    AuditError
+        A sentence that starts with ``where``.
+    """
+    try:
+        result = rebuild(stored)
+        differences, _ = _differences(result, stored, _bounds)
+    except AuditError as error:
+        raise AuditError(f"{where}: {error}") from None
+    if differences:
+        raise AuditError(f"{where}, {result.mechanism}: {differences[0]}")
+    return result
 
 
 def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verification:
@@ -102,22 +126,12 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
     >>> from epsaudit import DatasetPair, PureDP, vectorized
     >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0),
     ...                    pairs=[DatasetPair(0, 1)])
-    >>> stored = audit(noisy, trials=5000, seed=1).to_json()
+    >>> stored = audit(noisy, trials=5000, seed=1).to_dict()
     >>> recompute(stored).holds, recompute({**stored, "lower_bound": 2.0}).holds
     (True, False)
     """
     result = rebuild(stored)
-    try:
-        differences = impossible(result)
-        possible = not differences
-        if possible:
-            differences = _different(stored, result.to_json())
-    except AuditError:
-        raise
-    except Exception as error:  # a file may hold anything, in fields of which only an event knows what they must be
-        raise AuditError(
-            f"Some field of the result of {result.mechanism} is malformed: {type(error).__name__} ({error})."
-        ) from error
+    differences, possible = _differences(result, stored, lambda result: result.to_dict())
     unchecked, how = [UNCHECKED[type(result)], WORDS], "recomputed from its counts"
     if not isinstance(result, OneRunResult) and result.exact is not None:
         exact = None if entry is None else _exact(result, entry)
@@ -130,14 +144,38 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
     return Verification(result, tuple(differences), how, tuple(unchecked), possible)
 
 
-def _different(stored: dict[str, Any], computed: dict[str, Any]) -> list[str]:
-    """Say which fields are absent from a stored result, or not what was computed."""
+def _differences(
+    result: Kind, stored: dict[str, Any], derive: Callable[[Kind], dict[str, Any]]
+) -> tuple[list[str], bool]:
+    """Say what is impossible; if nothing is, which derived fields are absent, or not what was computed."""
+    try:
+        differences = impossible(result)
+        if differences:
+            return differences, False
+        computed = derive(result)
+    except AuditError:
+        raise
+    except Exception as error:  # a file may hold anything, in fields of which only an event knows what they must be
+        raise AuditError(
+            f"Some field of the result of {result.mechanism} is malformed: {type(error).__name__} ({error})."
+        ) from error
     said = {name: f"stored as {_short(stored[name])}" if name in stored else "absent" for name in computed}
     return [
         f"{name} is {said[name]}, and is {_short(value)} by the counts."
         for name, value in computed.items()
         if name not in stored or not _close(stored[name], value)
-    ]
+    ], True
+
+
+def _bounds(result: Kind) -> dict[str, Any]:
+    """The bounds and the verdict, as a file has them."""
+    found = {name: getattr(result, name) for name in ("lower_bound", "proven", "verdict")}
+    if isinstance(result, SequentialResult):
+        found |= {"runs": result.runs, "log_evidence": result.log_evidence, "path": result.path}
+    elif result.claim.claimed_point is not None:
+        found["delta_lower"] = result.delta_lower
+        found |= {"epsilon_lower": result.epsilon_lower} if isinstance(result, AuditResult) else {}
+    return {name: json_number(value) if isinstance(value, float) else value for name, value in found.items()}
 
 
 def _exact(result: AuditResult | SequentialResult, entry: Entry) -> float | None:
@@ -186,8 +224,8 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
         n_jobs=n_jobs,
         witnesses=before.families,
     )
-    fresh = after.to_json()
-    expected = before.to_json()
+    fresh = after.to_dict()
+    expected = before.to_dict()
     differences = [
         f"{name} was {_short(expected[name])}, and is {_short(fresh[name])} now."
         for name in expected

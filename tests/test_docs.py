@@ -19,7 +19,7 @@ def load(name):
     return module
 
 
-blocks, constants = load("blocks"), load("constants")
+blocks, constants, notebook = load("blocks"), load("constants"), load("notebook")
 every_page = pytest.mark.parametrize("page", blocks.PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
@@ -56,6 +56,15 @@ def test_an_output_that_changed_is_written_into_its_page(tmp_path):
     page.write_text(text.format(3), encoding="utf-8")
     assert blocks.rewrite(page) == 1
     assert page.read_text(encoding="utf-8") == text.format(2)
+
+
+def test_the_notebook_shows_what_it_says():
+    """In a kernel of its own, which takes seconds to start: only there are figures shown as people see them."""
+    stored = notebook.nbformat.read(notebook.PATH, as_version=4)
+    cells = notebook.shown(notebook.executed())
+    kinds = {kind for cell in cells for kind, _ in cell}
+    assert {"text/html", "image/png", "stream"} <= kinds
+    assert cells == notebook.shown(stored), "'python docs/notebook.py' writes what the cells show now"
 
 
 def test_links_between_pages_and_to_files_of_the_repository_lead_somewhere():

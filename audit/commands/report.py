@@ -19,13 +19,13 @@ from epsaudit.exact import PrivacyProfile, knows_law
 from epsaudit.extras import needs
 from epsaudit.registry import registered
 from epsaudit.reporting import methods, table
-from epsaudit.results import AuditResult
+from epsaudit.results import AuditResult, Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FIGURES = ("bounds", "profile", "trade-off")
-TEXTS: dict[str, tuple[str, Callable[[Sequence[AuditResult], float], str]]] = {
+TEXTS: dict[str, tuple[str, Callable[[Sequence[Result], float], str]]] = {
     "latex": ("a table for LaTeX (booktabs)", table.to_latex),
     "markdown": ("a table in Markdown", table.to_markdown),
     "csv": ("all fields, numbers in full precision", lambda chosen, family: table.to_csv(chosen)),
@@ -76,7 +76,7 @@ def _report(options: argparse.Namespace) -> int:
     return AS_EXPECTED
 
 
-def _write_figure(path: Path, kind: str, chosen: Sequence[AuditResult], family: float) -> None:
+def _write_figure(path: Path, kind: str, chosen: Sequence[Result], family: float) -> None:
     with needs("report"):
         from epsaudit.reporting import style
     ending = path.suffix.removeprefix(".").lower()
@@ -101,7 +101,7 @@ def matching(names: Sequence[str], patterns: Sequence[str] | None, file: Path) -
     return [name for name in names if patterns is None or any(fnmatch.fnmatchcase(name, p) for p in patterns)]
 
 
-def _draw(kind: str, chosen: Sequence[AuditResult], family: float) -> Figure:
+def _draw(kind: str, chosen: Sequence[Result], family: float) -> Figure:
     from epsaudit.reporting import curves, figure
 
     if kind == "bounds":
@@ -111,8 +111,13 @@ def _draw(kind: str, chosen: Sequence[AuditResult], family: float) -> Figure:
         raise AuditError(
             f"--kind {kind} draws one result; choose one by --only of {names}{', ...' * (len(chosen) > 3)}."
         )
+    (result,) = chosen
+    if not isinstance(result, AuditResult):
+        raise AuditError(
+            f"--kind {kind} draws an audit of fixed size; {result.mechanism} is a {type(result).__name__}."
+        )
     draw = curves.privacy_profile if kind == "profile" else curves.trade_off
-    return draw(chosen[0], _exact(chosen[0]))
+    return draw(result, _exact(result))
 
 
 def _exact(result: AuditResult) -> PrivacyProfile | None:

@@ -130,7 +130,7 @@ def bar(audits: int, console: Console) -> Iterator[Bar]:
         TextColumn("auditing"),
         BarColumn(bar_width=20),
         TaskProgressColumn(),
-        TextColumn("{task.fields[name]}"),
+        TextColumn("{task.fields[name]}", markup=False),
         TextColumn("{task.fields[pace]}", style="dim"),
     )
     with Progress(*columns, console=console, transient=True) as progress:

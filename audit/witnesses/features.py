@@ -34,7 +34,7 @@ Kind = TypeVar("Kind", bound=type)
 
 
 def readable(kind: Kind) -> Kind:
-    """Class decorator: let `feature_from_json` rebuild this frozen dataclass from its fields."""
+    """Class decorator: let `feature_from_dict` rebuild this frozen dataclass from its fields."""
     KINDS[kind.__name__] = kind
     return kind
 
@@ -110,18 +110,18 @@ class Deviation:
             return np.abs(self.feature(outputs) - self.centre)
 
 
-def feature_to_json(feature: Feature) -> dict[str, Any]:
-    """Return a JSON object that `feature_from_json` turns back into the feature."""
+def feature_to_dict(feature: Feature) -> dict[str, Any]:
+    """Return a JSON object that `feature_from_dict` turns back into the feature."""
     fields = dataclasses.fields(feature)  # type: ignore[arg-type]  # features are dataclasses
     return {"kind": type(feature).__name__, **{field.name: _encode(getattr(feature, field.name)) for field in fields}}
 
 
-def feature_from_json(data: dict[str, Any]) -> Feature:
+def feature_from_dict(data: dict[str, Any]) -> Feature:
     """Rebuild a feature; raises `AuditError` for what is none.
 
     Examples
     --------
-    >>> feature_from_json(feature_to_json(Deviation(Coordinate(1), 0.5)))
+    >>> feature_from_dict(feature_to_dict(Deviation(Coordinate(1), 0.5)))
     Deviation(feature=Coordinate(index=1), centre=0.5)
     """
     try:
@@ -129,13 +129,13 @@ def feature_from_json(data: dict[str, Any]) -> Feature:
         feature: Feature = KINDS[data["kind"]](**fields)
         hash(feature)  # fields of the wrong kind, as lists, are not accepted
         return feature
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise AuditError(f"{data!r} is not a feature of an output.") from None
 
 
 def _encode(value: Any) -> Any:
     if type(value).__name__ in KINDS:
-        return feature_to_json(value)
+        return feature_to_dict(value)
     if type(value) is tuple:
         return [_encode(part) for part in value]
     if isinstance(value, float) and np.isfinite(value):
@@ -145,7 +145,7 @@ def _encode(value: Any) -> Any:
 
 def _decode(value: Any) -> Any:
     if isinstance(value, dict):
-        return feature_from_json(value) if "kind" in value else from_json(value)
+        return feature_from_dict(value) if "kind" in value else from_json(value)
     return tuple(map(_decode, value)) if isinstance(value, list) else value
 
 

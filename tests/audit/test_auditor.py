@@ -191,4 +191,4 @@ def test_the_public_surface_is_that_of_the_design():
         "AuditResult"
     )
     assert set(names.split()) <= set(package.__all__)
-    assert AuditResult.from_json(audit(noisy(), trials=1000, seed=1).to_json()).mechanism == "<lambda>"
+    assert AuditResult.from_dict(audit(noisy(), trials=1000, seed=1).to_dict()).mechanism == "<lambda>"

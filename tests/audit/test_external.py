@@ -88,7 +88,7 @@ class TestLanguages:
         assert sound.reproducible is LANGUAGES[language][2]
 
     def test_a_seeded_program_gives_the_same_result_at_any_number_of_jobs(self):
-        results = [audit(noisy_count("python"), trials=6_000, seed=4, n_jobs=jobs).to_json() for jobs in (1, 2, 5)]
+        results = [audit(noisy_count("python"), trials=6_000, seed=4, n_jobs=jobs).to_dict() for jobs in (1, 2, 5)]
         assert results[0] == results[1] == results[2]
 
     def test_names_are_those_of_the_program(self):

@@ -266,7 +266,7 @@ def test_the_path_rises_and_the_record_recomputes_its_evidence():
     assert list(bounds) == sorted(bounds)
     assert runs[-1] == result.runs == sum(round_.runs for round_ in result.rounds)
     assert result.log_evidence >= math.log(100.0)
-    again = SequentialResult.from_json(json.loads(json.dumps(result.to_json())))
+    again = SequentialResult.from_dict(json.loads(json.dumps(result.to_dict())))
     assert again == result
     assert str(again) == str(result)
     assert "contradicts the claim" in str(result)
@@ -392,9 +392,9 @@ def test_a_function_is_not_a_mechanism():
 
 
 def test_malformed_records_are_refused():
-    data = audit_sequentially(Laplace(1.0), trials=200, seed=0, n_jobs=1).to_json()
+    data = audit_sequentially(Laplace(1.0), trials=200, seed=0, n_jobs=1).to_dict()
     with pytest.raises(AuditError, match="stopped is 'tired'"):
-        SequentialResult.from_json({**data, "stopped": "tired"})
+        SequentialResult.from_dict({**data, "stopped": "tired"})
     del data["rounds"]
     with pytest.raises(AuditError, match="rounds"):
-        SequentialResult.from_json(data)
+        SequentialResult.from_dict(data)

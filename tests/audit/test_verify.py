@@ -42,7 +42,7 @@ def noisy(scale=1.0):
 
 @pytest.fixture(scope="module")
 def stored():
-    return audit(noisy(), trials=20_000, seed=3).to_json()
+    return audit(noisy(), trials=20_000, seed=3).to_dict()
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ class TestRecompute:
 def forged(stored, **changes):
     """Whatever follows from the changed fields by an honest computation, so that only impossibility gives it away."""
     result = rebuild({**copy.deepcopy(stored), **changes})
-    return json.loads(json.dumps(result.to_json()))
+    return json.loads(json.dumps(result.to_dict()))
 
 
 def paths(node, path=()):
@@ -136,7 +136,7 @@ def leaky():
     result = audit(noisy(0.9), claim=ApproxDP(0.5, 1e-3), trials=20_000, seed=3, n_jobs=1)
     game = dataclasses.replace(result, certificate=MembershipGame())
     assert game.witness.events == 2
-    return json.loads(json.dumps(game.to_json()))
+    return json.loads(json.dumps(game.to_dict()))
 
 
 class TestForgeries:
@@ -166,20 +166,25 @@ class TestForgeries:
         ],
     )
     def test_certificates_that_training_does_not_choose(self, leaky, certificate, sentence):
-        assert sentence in recompute(forged(leaky, certificate=certificate.to_json())).differences[0]
+        assert sentence in recompute(forged(leaky, certificate=certificate.to_dict())).differences[0]
 
     def test_a_box_about_an_event_that_is_not_there(self, leaky):
         one = {**leaky["witness"], "guess_x": None}
         counts = {**leaky["counts"], "events": 1, "guess_x_on_x": 0, "guess_x_on_x_prime": 0}
         assert recompute(forged(leaky, witness=one, counts=counts)).holds
-        boxed = forged(leaky, witness=one, counts=counts, certificate=Box("x").to_json())
+        boxed = forged(leaky, witness=one, counts=counts, certificate=Box("x").to_dict())
         assert "which the witness does not have" in recompute(boxed).differences[0]
 
     def test_a_tangent_against_a_curve_is_needed(self):
         result = audit(noisy(0.9), claim=GaussianDP(1.0), trials=20_000, seed=3, n_jobs=1)
-        for tangent in (-0.5, math.inf, math.nan, "0.5"):
-            stored = {**result.to_json(), "certificate": {"kind": "MembershipGame", "tangent": tangent, "share": 0.03}}
-            assert "tangent" in recompute(stored).differences[0]
+
+        def at(tangent):
+            return {**result.to_dict(), "certificate": {"kind": "MembershipGame", "tangent": tangent, "share": 0.03}}
+
+        for tangent in (-0.5, math.inf, math.nan):
+            assert "tangent" in recompute(at(tangent)).differences[0]
+        with pytest.raises(AuditError, match=r"certificate\.tangent is '0\.5'; it must be a number"):
+            recompute(at("0.5"))
 
     def test_coins_that_are_not_fair(self, leaky):
         counts = leaky["counts"]
@@ -199,7 +204,7 @@ class TestForgeries:
 
     def test_an_exact_value_is_computed_from_the_laws_or_said_not_to_be(self):
         entry = registered()["laplace"]
-        stored = next(iter(run([entry], trials=5_000, n_jobs=1))).to_json()
+        stored = next(iter(run([entry], trials=5_000, n_jobs=1))).to_dict()
         assert recompute(stored, entry).holds
         assert EXACT not in recompute(stored, entry).unchecked
         for exact in (0.1, 7.0, "inf"):
@@ -215,12 +220,12 @@ class TestForgeries:
     def test_every_field_is_needed_and_of_its_type(self, kind, claim):
         """But for words, and an exact value where there is one, none may be absent, or be what it cannot be."""
         if kind == "fixed size":
-            stored = audit(noisy(), claim=claim, trials=5_000, seed=1, n_jobs=1).to_json()
+            stored = audit(noisy(), claim=claim, trials=5_000, seed=1, n_jobs=1).to_dict()
         elif kind == "sequential":
-            stored = audit_sequentially(noisy(), claim=claim, trials=100, seed=1, n_jobs=1).to_json()
+            stored = audit_sequentially(noisy(), claim=claim, trials=100, seed=1, n_jobs=1).to_dict()
         else:
             coins = np.arange(2_000) % 2
-            stored = audit_scores(coins, coins, claim=claim, guesses="bonferroni", seed=1).to_json()
+            stored = audit_scores(coins, coins, claim=claim, guesses="bonferroni", seed=1).to_dict()
         stored = json.loads(json.dumps(stored))
         assert recompute(stored).holds
         values = (ABSENT, "x", 10**400) if kind == "sequential" else (ABSENT, None, "x", -1, 10**400, math.nan, [], {})
@@ -253,7 +258,7 @@ class TestRerun:
         assert any(difference.startswith("counts was") for difference in found.differences)
 
     def test_all_witnesses_are_asked_for_again(self):
-        result = audit(noisy(), trials=20_000, seed=4, witnesses="all").to_json()
+        result = audit(noisy(), trials=20_000, seed=4, witnesses="all").to_dict()
         assert rerun(result, Entry("noisy", noisy(), PureDP(1.0))).holds
 
     def test_families_of_ones_own_cannot_be_had_from_a_file(self, changed):
@@ -273,10 +278,10 @@ class TestRerun:
 
         result = audit(loud(1.0), trials=4_000, seed=5)
         assert not result.reproducible
-        same = rerun(result.to_json(), Entry("loud", loud(1.0), PureDP(1.0)))
+        same = rerun(result.to_dict(), Entry("loud", loud(1.0), PureDP(1.0)))
         assert same.holds
         assert "counted again" in same.how
-        assert not rerun(result.to_json(), Entry("loud", loud(0.5), PureDP(1.0))).holds
+        assert not rerun(result.to_dict(), Entry("loud", loud(0.5), PureDP(1.0))).holds
 
 
 class TestCommand:
@@ -331,7 +336,7 @@ class TestCommand:
         del data["results"][0]["confidence"]
         file.write_text(json.dumps(data))
         assert main(["verify", str(file), "laplace"]) == 2
-        assert "field 'confidence' is missing or malformed" in capsys.readouterr().err
+        assert "confidence is missing" in capsys.readouterr().err
 
     def test_counts_changed_with_their_bound_are_found_by_running_again(self, file, capsys):
         data = json.loads(file.read_text())
@@ -339,7 +344,7 @@ class TestCommand:
         counts["guess_x_on_x"] -= 5
         from epsaudit import AuditResult
 
-        data["results"][0] = {**data["results"][0], **AuditResult.from_json(data["results"][0]).to_json()}
+        data["results"][0] = {**data["results"][0], **AuditResult.from_dict(data["results"][0]).to_dict()}
         file.write_text(json.dumps(data))
         assert main(["verify", str(file), "laplace"]) == 0
         assert main(["verify", str(file), "laplace", "--rerun", "--jobs", "1"]) == 1
@@ -388,29 +393,27 @@ class TestOtherKinds:
         result = audit_scores(coins, coins + rng.laplace(size=2_000), claim=PureDP(1.0), guesses=200)
         save([result], tmp_path / "result.json")
         assert main(["verify", str(tmp_path / "result.json")]) == 0
-        stored = result.to_json()
+        stored = result.to_dict()
         stored["lower_bound"] += 0.1
         assert "lower_bound" in recompute(stored).differences[0]
-        assert main(["report", str(tmp_path / "result.json"), "--latex"]) == 2
-        assert "kind 'one-run'" in capsys.readouterr().err
 
     def test_they_are_not_run_again(self):
-        stored = audit_sequentially(noisy(0.5), trials=20_000, seed=1, n_jobs=1).to_json()
+        stored = audit_sequentially(noisy(0.5), trials=20_000, seed=1, n_jobs=1).to_dict()
         with pytest.raises(AuditError, match="can be recomputed, not run again"):
             rerun(stored, Entry("noisy", noisy(), PureDP(1.0)))
-        with pytest.raises(AuditError, match="no kind of result"):
+        with pytest.raises(AuditError, match=r"kind is .guess.; it must be"):
             recompute({**stored, "kind": "guess"})
 
 
 @pytest.fixture(scope="module")
 def consistent():
     """A sequential audit of a true claim with room below it."""
-    return json.loads(json.dumps(audit_sequentially(noisy(2.0), trials=4_000, seed=6, n_jobs=1).to_json()))
+    return json.loads(json.dumps(audit_sequentially(noisy(2.0), trials=4_000, seed=6, n_jobs=1).to_dict()))
 
 
 @pytest.fixture(scope="module")
 def refuted():
-    return json.loads(json.dumps(audit_sequentially(noisy(0.5), trials=20_000, seed=1, n_jobs=1).to_json()))
+    return json.loads(json.dumps(audit_sequentially(noisy(0.5), trials=20_000, seed=1, n_jobs=1).to_dict()))
 
 
 def with_bound(stored, bound):
@@ -435,7 +438,7 @@ class TestWhatNoSequentialAuditCanHaveGiven:
     def test_audits_of_several_pairs_hold(self, claim, seed):
         pairs = [DatasetPair(0, 1), DatasetPair(0, 0.5), DatasetPair(0.0, -1)]
         result = audit_sequentially(noisy(2.0), pairs, claim=claim, trials=500, seed=seed, n_jobs=1)
-        assert recompute(json.loads(json.dumps(result.to_json()))).differences == ()
+        assert recompute(json.loads(json.dumps(result.to_dict()))).differences == ()
 
     @pytest.mark.parametrize("claim", SEQUENTIAL_CLAIMS, ids=str)
     @pytest.mark.parametrize("seed", range(3))
@@ -443,7 +446,7 @@ class TestWhatNoSequentialAuditCanHaveGiven:
     def test_every_other_bound_is_refused(self, claim, seed, scale):
         """Whatever it is of the parameters tested, one step from the true one or more, below the claim or above."""
         result = audit_sequentially(noisy(scale), claim=claim, trials=2_000, seed=seed, n_jobs=1)
-        stored, grid = json.loads(json.dumps(result.to_json())), [0.0, *betting.parameter_grid(claim)]
+        stored, grid = json.loads(json.dumps(result.to_dict())), [0.0, *betting.parameter_grid(claim)]
         place = grid.index(result.lower_bound)
         assert recompute(stored).differences == ()
         for forged in {grid[place + 1], grid[max(place - 1, 0)], grid[place + 10], grid[-1]} - {result.lower_bound}:
@@ -471,7 +474,7 @@ class TestWhatNoSequentialAuditCanHaveGiven:
         for round_ in old["rounds"]:
             for strategy in round_["strategies"]:
                 del strategy["looks"]
-        with pytest.raises(AuditError, match="field 'looks' is missing"):
+        with pytest.raises(AuditError, match=r"looks is missing"):
             recompute(old)
 
     @pytest.mark.parametrize(
@@ -593,7 +596,7 @@ class TestSequentialForgeries:
 
     def test_a_tangent_that_is_not_of_the_curve(self):
         result = audit_sequentially(noisy(2.0), claim=GaussianDP(1.0), trials=500, seed=1, n_jobs=1)
-        stored = json.loads(json.dumps(result.to_json()))
+        stored = json.loads(json.dumps(result.to_dict()))
         rounds = copy.deepcopy(stored["rounds"])
         rounds[-1]["strategies"][0]["tangent"] = 0.1234
         assert "none of its tangents" in self.differences(stored, rounds)
@@ -620,7 +623,7 @@ class TestSequentialForgeries:
         assert "The rounds are on 14 pairs; the first looked at 1." in self.differences(consistent, rounds, pair=pair)
 
     def test_a_claim_that_no_bet_refutes(self, consistent):
-        claim = ApproxDP(1.0, 1.0 - 1e-12).to_json()
+        claim = ApproxDP(1.0, 1.0 - 1e-12).to_dict()
         assert "No number of runs refutes" in recompute({**consistent, "claim": claim}).differences[0]
 
     @pytest.mark.parametrize("options", [{"near": 0.5}, {"near": 5.0}, {"seconds": 0.0}, {"seconds": 0.05}], ids=str)
@@ -628,13 +631,13 @@ class TestSequentialForgeries:
         for seed in range(4):
             pairs = [DatasetPair(0, 1), DatasetPair(0, 0.5)][: 1 + seed % 2]
             result = audit_sequentially(noisy(1.2), pairs, trials=3_000, seed=seed, n_jobs=1, **options)
-            assert recompute(json.loads(json.dumps(result.to_json()))).differences == ()
+            assert recompute(json.loads(json.dumps(result.to_dict()))).differences == ()
 
     def test_long_audits_whose_memory_is_full_are_believed(self):
         for pairs in (PAIRS, [*PAIRS, DatasetPair(0, 0.5)]):
             result = audit_sequentially(noisy(1.1), pairs, trials=300_000, seed=1)
             assert result.rounds[-1].strategies[0].past > 90_000
-            assert recompute(json.loads(json.dumps(result.to_json()))).differences == ()
+            assert recompute(json.loads(json.dumps(result.to_dict()))).differences == ()
 
 
 RULES = ["planned", "half", "bonferroni", 200, (100, 50), Threshold(0.5)]
@@ -646,7 +649,7 @@ class TestWhatNoOneRunAuditCanHaveGiven:
         rng = np.random.default_rng(1)
         coins = rng.random(2_001) < 0.5
         return json.loads(
-            json.dumps(audit_scores(coins, coins + rng.laplace(size=2_001), claim=claim, guesses=guesses).to_json())
+            json.dumps(audit_scores(coins, coins + rng.laplace(size=2_001), claim=claim, guesses=guesses).to_dict())
         )
 
     @pytest.mark.parametrize("guesses", RULES, ids=str)
@@ -657,7 +660,7 @@ class TestWhatNoOneRunAuditCanHaveGiven:
         rng = np.random.default_rng(1)
         coins = rng.random(2_000) < 0.5
         result = audit_scores(coins, coins + rng.laplace(size=2_000), claim=ApproxDP(1.0, 1e-4), method="trade-off")
-        assert recompute(result.by("sharp").to_json()).holds
+        assert recompute(result.by("sharp").to_dict()).holds
 
     @pytest.mark.parametrize("guesses", RULES, ids=str)
     @pytest.mark.parametrize(
@@ -682,8 +685,8 @@ class TestWhatNoOneRunAuditCanHaveGiven:
             ({"confidence": 1.0}, "confidence"),
             ({"confidence": math.nan}, "confidence"),
             ({"reproducible": True}, "seed"),
-            ({"claim": GaussianDP(1.0).to_json()}, "whole curve"),
-            ({"claim": ZCDP(1.0).to_json()}, "PureDP, ApproxDP or GaussianDP"),
+            ({"claim": GaussianDP(1.0).to_dict()}, "whole curve"),
+            ({"claim": ZCDP(1.0).to_dict()}, "PureDP, ApproxDP or GaussianDP"),
         ],
     )
     def test_numbers_that_do_not_fit_together(self, change, sentence):
@@ -700,4 +703,4 @@ def test_every_kind_of_claim_survives(tmp_path):
     mechanisms = [(gaussian, claim) for claim in gaussian.claims] + [(Laplace(1.0), GaussianDP(2.0))]
     for mechanism, claim in mechanisms:
         result = audit(mechanism, claim=claim, trials=10_000, seed=2, n_jobs=1)
-        assert recompute(json.loads(json.dumps(result.to_json()))).holds
+        assert recompute(json.loads(json.dumps(result.to_dict()))).holds
