@@ -15,6 +15,7 @@ import numpy as np
 from scipy.stats import fisher_exact
 
 from epsaudit.certificates import Box
+from epsaudit.determinism import with_known_randomness
 from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanism import Mechanism
 from epsaudit.neighbours import DatasetPair
@@ -197,6 +198,7 @@ def recount(
     if pair is None:
         raise AuditError(f"{mechanism.name} has no pair {old.pair!r} any more; give the pair that was audited.")
     runs = old.runs if trials is None else trials
+    mechanism = with_known_randomness(mechanism, pair, seed)
     counts = certification_counts(
         (mechanism(pair.x), mechanism(pair.x_prime)),
         old.witness,
@@ -211,6 +213,7 @@ def recount(
         counts=counts,
         exact=None,
         seed=seed,
+        reproducible=bool(getattr(mechanism, "reproducible", True)),
         provenance=provenance(),
         seconds=math.nan,
         execution=execution(0.0),

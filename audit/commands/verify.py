@@ -45,9 +45,7 @@ def _verify(options: argparse.Namespace) -> int:
     failed = 0
     unchecked: set[str] = set()
     for (item, name), entry in zip(work, entries, strict=True):
-        found = verify.recompute(item, entry or known.get(name))
-        if found.holds and entry is not None:
-            found = verify.rerun(item, entry, options.jobs)
+        found = verify.rerun(item, entry, options.jobs) if entry else verify.recompute(item, known.get(name))
         failed += not found.holds
         unchecked.update(found.unchecked)
         print(_line(found), flush=True)

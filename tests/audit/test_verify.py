@@ -22,6 +22,7 @@ from epsaudit import (
 )
 from epsaudit.certificates import Box, MembershipGame
 from epsaudit.cli import main
+from epsaudit.compare import recount
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.one_run import Threshold, audit_scores
 from epsaudit.registry import Entry, registered
@@ -282,6 +283,35 @@ class TestRerun:
         assert same.holds
         assert "counted again" in same.how
         assert not rerun(result.to_dict(), Entry("loud", loud(0.5), PureDP(1.0))).holds
+        assert same.result == result, "the line is about the stored bound"
+        assert "epsilon >= " in same.how
+
+    def test_no_switch_in_the_file_leaves_the_seed_unchecked(self, stored):
+        """Counts moved by little more than chance, with the flag of a mechanism that no seed reproduces."""
+        counts = dict(stored["counts"])
+        for sign, names in ((1, ("x_on_x", "x_prime_on_x_prime")), (-1, ("x_on_x_prime", "x_prime_on_x"))):
+            for name in names:
+                counts[f"guess_{name}"] += sign * int(1.3 * counts[f"guess_{name}"] ** 0.5)
+        moved = forged(stored, counts=counts, reproducible=False)
+        assert moved["lower_bound"] > stored["lower_bound"]
+        assert recompute(moved).holds
+        said = rerun(moved, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1).differences
+        assert {"counts", "lower_bound", "reproducible"} <= {sentence.split()[0] for sentence in said}
+        again = forged(moved, trials=stored["trials"] - stored["training_runs"], training_runs=0, reproducible=True)
+        assert recompute(again).holds
+        assert rerun(again, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1).differences[0].startswith("counts was")
+
+    def test_what_was_counted_again_is_counted_again_from_its_seed(self, stored):
+        recounted = recount(rebuild(stored), noisy(), seed=9, n_jobs=1).to_dict()
+        found = rerun(recounted, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1)
+        assert found.holds
+        assert "from seed 9" in found.how
+
+    def test_a_number_changed_by_hand_is_found_without_running(self, stored):
+        found = rerun({**stored, "lower_bound": 7.0}, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1)
+        assert found.differences[0].startswith("lower_bound is stored as 7.0")
+        impossible = rerun({**stored, "confidence": 0.2}, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1)
+        assert not impossible.possible
 
 
 class TestCommand:
