@@ -30,6 +30,8 @@ from epsaudit.results import save
 from epsaudit.sequential import betting
 from epsaudit.suite import run
 from epsaudit.verify import EXACT, rebuild, recompute, rerun
+from epsaudit.witnesses import Interval, Region, Witness
+from epsaudit.witnesses.features import Coordinate, Deviation, Value
 
 PAIRS = [DatasetPair(0, 1)]
 
@@ -246,6 +248,81 @@ def believed(stored):
         return recompute(stored).holds
     except AuditError:
         return False
+
+
+EVENTS = {
+    "the same event twice": (Region(intervals=(Interval(high=0.5),)),) * 2,
+    "ends in common": (Region(intervals=(Interval(high=0.5),)), Region(intervals=(Interval(low=0.5),))),
+    "open intervals": (
+        Region(intervals=(Interval(0.0, 1.0, includes_low=False, includes_high=False),)),
+        Region(intervals=(Interval(0.5, 2.0, includes_low=False, includes_high=False),)),
+    ),
+    "all but some numbers": (
+        Region(intervals=(Interval(0.0, 1.0),), excluded=(0.0, 1.0)),
+        Region(intervals=(Interval(-1.0, 2.0),), excluded=(0.0, 5e-324, 1.0)),
+    ),
+    "the whole line": (Region(intervals=(Interval(),)), Region(intervals=(Interval(low=math.inf),))),
+    "the same atom": (Region(included=("a", 2.0)), Region(included=("b", "a"))),
+    "an atom in an interval": (Region(included=(0.7,)), Region(intervals=(Interval(low=0.5),))),
+    "of a coordinate": (
+        Region(Coordinate(1), (Interval(high=0.5),)),
+        Region(Coordinate(1), (Interval(low=-1.0, high=0.0, includes_high=False),)),
+    ),
+    "an atom's coordinate": (Region(included=((0.0, 0.7),)), Region(Coordinate(1), (Interval(low=0.5),))),
+}
+EMPTY = {
+    "nothing": Region(),
+    "reversed": Region(intervals=(Interval(5.0, 1.0),)),
+    "open and without a number": Region(intervals=(Interval(1.0, np.nextafter(1.0, 2.0), False, False),)),
+    "one number taken out": Region(intervals=(Interval(1.0, 1.0),), excluded=(1.0,)),
+    "not a number": Region(intervals=(Interval(math.nan, math.nan),)),
+    "of a coordinate": Region(Coordinate(1), (Interval(5.0, 1.0),)),
+}
+
+
+class TestEvents:
+    """Of witnesses put into a result in the place of its own, with its counts."""
+
+    @staticmethod
+    def said(leaky, guess_x, guess_x_prime):
+        return " ".join(recompute(forged(leaky, witness=written(guess_x, guess_x_prime))).differences)
+
+    @pytest.mark.parametrize("events", EVENTS.values(), ids=EVENTS)
+    def test_both_hold_the_same_output(self, leaky, events):
+        for both in (events, events[::-1]):
+            assert "hold outputs in common" in self.said(leaky, *both)
+
+    @pytest.mark.parametrize("event", EMPTY.values(), ids=EMPTY)
+    def test_one_was_seen_that_holds_nothing(self, leaky, event):
+        other = Region(intervals=(Interval(low=0.5),))
+        assert "which holds no output" in self.said(leaky, event, other)
+        assert "which holds no output" in self.said(leaky, other, event)
+
+    @pytest.mark.parametrize(
+        "events",
+        [
+            (Region(intervals=(Interval(high=0.5),)), Region(intervals=(Interval(low=0.5, includes_low=False),))),
+            (Region(intervals=(Interval(0.0, 1.0),), excluded=(0.5,)), Region(included=(0.5, None))),
+            (Region(intervals=(Interval(),), excluded=(math.inf,)), Region(intervals=(Interval(low=math.inf),))),
+            (Region(intervals=(Interval(1.0, 1.0),)), Region(included=(("a", 1.0),))),
+            (Region(Coordinate(1), (Interval(high=0.5),), included=((0.0, 0.7),)), Region(included=((0.0, 0.9),))),
+            (Region(Deviation(Value(), 1.0), (Interval(high=0.5),)), Region(Deviation(Value(), 1.0), (Interval(0.6),))),
+        ],
+    )  # fmt: skip
+    def test_what_an_audit_can_have_found_is_believed(self, leaky, events):
+        assert self.said(leaky, *events) == ""
+
+    def test_in_the_rounds_of_a_sequential_audit(self, consistent):
+        twice = Region(intervals=(Interval(high=0.5),))
+        rounds = copy.deepcopy(consistent["rounds"])
+        strategy = next(one for round_ in rounds for one in round_["strategies"] if one["counts"]["events"] == 2)
+        strategy["witness"] = written(twice, twice)
+        assert "hold outputs in common" in " ".join(recompute(forged(consistent, rounds=rounds)).differences)
+
+
+def written(guess_x, guess_x_prime):
+    witness = Witness(guess_x, guess_x_prime)
+    return json.loads(json.dumps({"text": str(witness), **witness.to_dict()}))
 
 
 class TestRerun:
