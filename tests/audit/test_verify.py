@@ -384,6 +384,18 @@ class TestRerun:
         assert found.holds
         assert "from seed 9" in found.how
 
+    def test_what_draws_from_the_global_generators_is_counted_again_from_its_seed(self):
+        def draw(data):
+            return data + np.random.laplace()  # noqa: NPY002  # what is tested
+
+        loud = black_box(draw, claim=PureDP(1.0), pairs=PAIRS, name="loud")
+        result = audit(loud, trials=1_000, seed=5, n_jobs=1)
+        assert result.reproducible
+        recounted = recount(result, loud, seed=9, n_jobs=1)
+        assert recounted.reproducible
+        found = rerun(recounted.to_dict(), Entry("loud", loud, PureDP(1.0)), n_jobs=1)
+        assert found.differences == ()
+
     def test_a_number_changed_by_hand_is_found_without_running(self, stored):
         found = rerun({**stored, "lower_bound": 7.0}, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1)
         assert found.differences[0].startswith("lower_bound is stored as 7.0")
