@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from epsaudit.certificates import Box
+from epsaudit.determinism import with_known_randomness
 from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanism import Mechanism
 from epsaudit.neighbours import DatasetPair
@@ -198,6 +199,7 @@ def recount(
     if pair is None:
         raise AuditError(f"{mechanism.name} has no pair {old.pair!r} any more; give the pair that was audited.")
     runs = old.runs if trials is None else trials
+    mechanism = with_known_randomness(mechanism, pair, seed)
     counts = certification_counts(
         (mechanism(pair.x), mechanism(pair.x_prime)),
         old.witness,
@@ -212,6 +214,7 @@ def recount(
         counts=counts,
         exact=None,
         seed=seed,
+        reproducible=bool(getattr(mechanism, "reproducible", True)),
         provenance=provenance(),
         seconds=math.nan,
         execution=execution(0.0),

@@ -48,7 +48,7 @@ def check(data: Any, name: str, where: str = "") -> None:
 def read(path: Path, what: str) -> Any:
     """Read a JSON file; raises `AuditError` if it cannot be read as ``what``, in words."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number)
+        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number, object_pairs_hook=_once)
     except (OSError, ValueError, RecursionError) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise AuditError(f"{path} cannot be read as {what}: {str(said).rstrip('.')}.") from error
@@ -118,3 +118,12 @@ def _short(value: Any) -> str:
 
 def _no_number(text: str) -> float:
     raise ValueError(f"{text} is not JSON")
+
+
+def _once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a JSON object whose readers cannot differ in which of two values a field has."""
+    found = dict(fields)
+    if len(found) < len(fields):
+        names = [name for name, _ in fields]
+        raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r} is given twice")
+    return found

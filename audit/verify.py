@@ -6,6 +6,7 @@ if nothing does.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Callable
@@ -14,10 +15,14 @@ from typing import Any
 
 from epsaudit import compare
 from epsaudit.auditor import audit, exact_parameter
+from epsaudit.determinism import with_known_randomness
 from epsaudit.errors import AuditError
+from epsaudit.mechanism import Mechanism
+from epsaudit.neighbours import DatasetPair
 from epsaudit.one_run import OneRunResult
 from epsaudit.possible import impossible
 from epsaudit.registry import Entry
+from epsaudit.reporting.numbers import lower
 from epsaudit.results import AuditResult, json_number
 from epsaudit.sequential import SequentialResult
 
@@ -46,7 +51,7 @@ class Verification:
     Attributes
     ----------
     result : AuditResult, SequentialResult or OneRunResult
-        As recomputed from the stored counts, or as run again.
+        As recomputed from the stored counts, or as run again from the seed.
     differences : tuple of str
         What is not as stored, each in a sentence; empty if all is.
     how : str
@@ -192,8 +197,10 @@ def _exact(result: AuditResult | SequentialResult, entry: Entry) -> float | None
 def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Verification:
     """Audit the mechanism again from the stored seed and compare everything that the seed determines.
 
-    Where the mechanism draws its own randomness, the stored event is counted afresh instead, and Fisher's exact test
-    compares the counts: it says 'changed' of an unchanged mechanism with probability 1 % at most.
+    What does not hold as `recompute` checks it is not run. Where today's mechanism draws its own randomness and the
+    file says so too, the stored event is counted afresh instead, and Fisher's exact test compares the counts: it says
+    'changed' of an unchanged mechanism with probability 1 % at most. What was only counted, as by
+    `epsaudit.compare.recount`, is counted again.
 
     Parameters
     ----------
@@ -204,16 +211,20 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
     n_jobs : int, optional
         Parallel workers, as for `epsaudit.audit`.
     """
-    before = rebuild(stored)
+    found = recompute(stored, entry)
+    before = found.result
+    if not found.holds:
+        return found
     if not isinstance(before, AuditResult):
         raise AuditError(f"{before.mechanism} was not audited by epsaudit.audit; it can be recomputed, not run again.")
-    unchecked = recompute(stored, entry).unchecked
-    if not before.reproducible:
-        return _recount(before, entry, n_jobs, unchecked)
+    pairs = entry.pairs or entry.mechanism.worst_pairs()
+    mechanism = with_known_randomness(entry.mechanism, pairs[0], before.seed) if pairs else entry.mechanism
+    seeded = before.reproducible or bool(getattr(mechanism, "reproducible", True))  # whatever the file says
+    if before.training_runs == 0 or not seeded:
+        pair = next((pair for pair in pairs if str(pair) == before.pair), None)
+        return _recount(found, before, entry.mechanism, pair, n_jobs, seeded=seeded)
     if before.families == "own":
         raise AuditError(f"{before.mechanism} was audited with families of its own, which a result file does not hold.")
-    if before.training_runs == 0:
-        return _recount(before, entry, n_jobs, unchecked)
     after = audit(
         entry.mechanism,
         entry.pairs,
@@ -224,20 +235,35 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
         n_jobs=n_jobs,
         witnesses=before.families,
     )
-    fresh = after.to_dict()
-    expected = before.to_dict()
-    differences = [
+    return Verification(after, tuple(_changes(before, after)), f"run again from seed {before.seed}", (WORDS,))
+
+
+def _changes(before: AuditResult, after: AuditResult) -> list[str]:
+    """Say what the seed does not give again."""
+    expected, fresh = before.to_dict(), after.to_dict()
+    return [
         f"{name} was {_short(expected[name])}, and is {_short(fresh[name])} now."
         for name in expected
         if name not in ("mechanism", "expected", "provenance") and not _close(expected[name], fresh[name])
     ]
-    return Verification(after, tuple(differences), f"run again from seed {before.seed}", (WORDS,))
 
 
-def _recount(before: AuditResult, entry: Entry, n_jobs: int | None, unchecked: tuple[str, ...]) -> Verification:
-    pairs = entry.pairs or entry.mechanism.worst_pairs()
-    pair = next((pair for pair in pairs if str(pair) == before.pair), None)
-    after = compare.recount(before, entry.mechanism, pair, seed=before.seed + 1, n_jobs=n_jobs)
+def _recount(
+    found: Verification,
+    before: AuditResult,
+    mechanism: Mechanism,
+    pair: DatasetPair | None,
+    n_jobs: int | None,
+    *,
+    seeded: bool,
+) -> Verification:
+    """Count the stored event again: from the seed that counted it, or, where none does, as independent runs."""
+    if seeded:
+        other = dataclasses.replace(before, seed=before.seed + 1)
+        after = compare.recount(other, mechanism, pair, seed=before.seed, n_jobs=n_jobs)
+        how = f"its event counted again from seed {before.seed}"
+        return Verification(after, tuple(_changes(before, after)), how, found.unchecked)
+    after = compare.recount(before, mechanism, pair, seed=before.seed + 1, n_jobs=n_jobs)
     p_value = compare.p_value(before, after)
     differences = []
     if p_value <= LEVEL:
@@ -245,7 +271,8 @@ def _recount(before: AuditResult, entry: Entry, n_jobs: int | None, unchecked: t
             f"The event was counted as {before.describe_counts()}, and is counted as {after.describe_counts()} now: "
             f"p = {p_value:.2g}, beyond chance."
         )
-    return Verification(after, tuple(differences), f"its event counted again, p = {p_value:.2g}", unchecked)
+    how = f"its event counted again ({after.claim.symbol} >= {lower(after.lower_bound)}), p = {p_value:.2g}"
+    return Verification(before, tuple(differences), how, found.unchecked)
 
 
 def _close(stored: Any, computed: Any) -> bool:

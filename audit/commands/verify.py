@@ -29,9 +29,7 @@ def verify_file(options: SimpleNamespace) -> int:
     say = sayer(options)
     verified = []
     for (item, name), entry in zip(work, entries, strict=True):
-        found = verify.recompute(item, entry or known.get(name))
-        if found.holds and entry is not None:
-            found = verify.rerun(item, entry, options.jobs)
+        found = verify.rerun(item, entry, options.jobs) if entry else verify.recompute(item, known.get(name))
         verified.append(found)
         say(_line(found))
         for difference in found.differences:

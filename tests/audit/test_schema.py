@@ -234,6 +234,33 @@ def test_what_is_malformed_or_edited_is_refused_in_one_sentence_that_names_the_f
 
 
 @pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        ("sequential", "expected", "violated"),
+        ("one run", "expected", "violated"),
+        ("one run", "notes", ["proved"]),
+        *((kind, "epsilon", 9.0) for kind in ("fixed", "sequential", "one run")),
+    ],
+)
+def test_fields_that_no_such_result_has_are_refused(found, tmp_path, capsys, kind, field, value):
+    file = tmp_path / "audit.json"
+    file.write_text(json.dumps({"schema": 1, "results": [{**found[kind], field: value}]}), encoding="utf-8")
+    for options in (["report", str(file), "--csv"], ["verify", str(file)]):
+        assert main(options) == 2
+        assert f"{field} is not known here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["fixed", "sequential", "one run"])
+def test_a_field_given_twice_is_refused(found, tmp_path, capsys, kind):
+    """Readers differ in which of the two they take."""
+    file = written(tmp_path, found[kind])
+    file.write_text(file.read_text().replace('"lower_bound":', '"lower_bound": 7.0, "lower_bound":'), encoding="utf-8")
+    for options in (["report", str(file), "--csv"], ["verify", str(file)]):
+        assert main(options) == 2
+        assert "the field 'lower_bound' is given twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     "text",
     [
      "", "[]", "{", "3", "null", '{"schema": 1}', '{"schema": 2, "results": []}', '{"schema": 1, "results": {}}',

@@ -22,6 +22,7 @@ from epsaudit import (
 )
 from epsaudit.certificates import Box, MembershipGame
 from epsaudit.cli import main
+from epsaudit.compare import recount
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.one_run import Threshold, audit_scores
 from epsaudit.registry import Entry, registered
@@ -29,6 +30,8 @@ from epsaudit.results import save
 from epsaudit.sequential import betting
 from epsaudit.suite import run
 from epsaudit.verify import EXACT, rebuild, recompute, rerun
+from epsaudit.witnesses import Interval, Region, Witness
+from epsaudit.witnesses.features import Coordinate, Deviation, Value
 
 PAIRS = [DatasetPair(0, 1)]
 
@@ -247,6 +250,81 @@ def believed(stored):
         return False
 
 
+EVENTS = {
+    "the same event twice": (Region(intervals=(Interval(high=0.5),)),) * 2,
+    "ends in common": (Region(intervals=(Interval(high=0.5),)), Region(intervals=(Interval(low=0.5),))),
+    "open intervals": (
+        Region(intervals=(Interval(0.0, 1.0, includes_low=False, includes_high=False),)),
+        Region(intervals=(Interval(0.5, 2.0, includes_low=False, includes_high=False),)),
+    ),
+    "all but some numbers": (
+        Region(intervals=(Interval(0.0, 1.0),), excluded=(0.0, 1.0)),
+        Region(intervals=(Interval(-1.0, 2.0),), excluded=(0.0, 5e-324, 1.0)),
+    ),
+    "the whole line": (Region(intervals=(Interval(),)), Region(intervals=(Interval(low=math.inf),))),
+    "the same atom": (Region(included=("a", 2.0)), Region(included=("b", "a"))),
+    "an atom in an interval": (Region(included=(0.7,)), Region(intervals=(Interval(low=0.5),))),
+    "of a coordinate": (
+        Region(Coordinate(1), (Interval(high=0.5),)),
+        Region(Coordinate(1), (Interval(low=-1.0, high=0.0, includes_high=False),)),
+    ),
+    "an atom's coordinate": (Region(included=((0.0, 0.7),)), Region(Coordinate(1), (Interval(low=0.5),))),
+}
+EMPTY = {
+    "nothing": Region(),
+    "reversed": Region(intervals=(Interval(5.0, 1.0),)),
+    "open and without a number": Region(intervals=(Interval(1.0, np.nextafter(1.0, 2.0), False, False),)),
+    "one number taken out": Region(intervals=(Interval(1.0, 1.0),), excluded=(1.0,)),
+    "not a number": Region(intervals=(Interval(math.nan, math.nan),)),
+    "of a coordinate": Region(Coordinate(1), (Interval(5.0, 1.0),)),
+}
+
+
+class TestEvents:
+    """Of witnesses put into a result in the place of its own, with its counts."""
+
+    @staticmethod
+    def said(leaky, guess_x, guess_x_prime):
+        return " ".join(recompute(forged(leaky, witness=written(guess_x, guess_x_prime))).differences)
+
+    @pytest.mark.parametrize("events", EVENTS.values(), ids=EVENTS)
+    def test_both_hold_the_same_output(self, leaky, events):
+        for both in (events, events[::-1]):
+            assert "hold outputs in common" in self.said(leaky, *both)
+
+    @pytest.mark.parametrize("event", EMPTY.values(), ids=EMPTY)
+    def test_one_was_seen_that_holds_nothing(self, leaky, event):
+        other = Region(intervals=(Interval(low=0.5),))
+        assert "which holds no output" in self.said(leaky, event, other)
+        assert "which holds no output" in self.said(leaky, other, event)
+
+    @pytest.mark.parametrize(
+        "events",
+        [
+            (Region(intervals=(Interval(high=0.5),)), Region(intervals=(Interval(low=0.5, includes_low=False),))),
+            (Region(intervals=(Interval(0.0, 1.0),), excluded=(0.5,)), Region(included=(0.5, None))),
+            (Region(intervals=(Interval(),), excluded=(math.inf,)), Region(intervals=(Interval(low=math.inf),))),
+            (Region(intervals=(Interval(1.0, 1.0),)), Region(included=(("a", 1.0),))),
+            (Region(Coordinate(1), (Interval(high=0.5),), included=((0.0, 0.7),)), Region(included=((0.0, 0.9),))),
+            (Region(Deviation(Value(), 1.0), (Interval(high=0.5),)), Region(Deviation(Value(), 1.0), (Interval(0.6),))),
+        ],
+    )  # fmt: skip
+    def test_what_an_audit_can_have_found_is_believed(self, leaky, events):
+        assert self.said(leaky, *events) == ""
+
+    def test_in_the_rounds_of_a_sequential_audit(self, consistent):
+        twice = Region(intervals=(Interval(high=0.5),))
+        rounds = copy.deepcopy(consistent["rounds"])
+        strategy = next(one for round_ in rounds for one in round_["strategies"] if one["counts"]["events"] == 2)
+        strategy["witness"] = written(twice, twice)
+        assert "hold outputs in common" in " ".join(recompute(forged(consistent, rounds=rounds)).differences)
+
+
+def written(guess_x, guess_x_prime):
+    witness = Witness(guess_x, guess_x_prime)
+    return json.loads(json.dumps({"text": str(witness), **witness.to_dict()}))
+
+
 class TestRerun:
     def test_the_seed_gives_it_again(self, stored):
         found = rerun(stored, Entry("noisy", noisy(), PureDP(1.0)))
@@ -282,6 +360,47 @@ class TestRerun:
         assert same.holds
         assert "counted again" in same.how
         assert not rerun(result.to_dict(), Entry("loud", loud(0.5), PureDP(1.0))).holds
+        assert same.result == result, "the line is about the stored bound"
+        assert "epsilon >= " in same.how
+
+    def test_no_switch_in_the_file_leaves_the_seed_unchecked(self, stored):
+        """Counts moved by little more than chance, with the flag of a mechanism that no seed reproduces."""
+        counts = dict(stored["counts"])
+        for sign, names in ((1, ("x_on_x", "x_prime_on_x_prime")), (-1, ("x_on_x_prime", "x_prime_on_x"))):
+            for name in names:
+                counts[f"guess_{name}"] += sign * int(1.3 * counts[f"guess_{name}"] ** 0.5)
+        moved = forged(stored, counts=counts, reproducible=False)
+        assert moved["lower_bound"] > stored["lower_bound"]
+        assert recompute(moved).holds
+        said = rerun(moved, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1).differences
+        assert {"counts", "lower_bound", "reproducible"} <= {sentence.split()[0] for sentence in said}
+        again = forged(moved, trials=stored["trials"] - stored["training_runs"], training_runs=0, reproducible=True)
+        assert recompute(again).holds
+        assert rerun(again, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1).differences[0].startswith("counts was")
+
+    def test_what_was_counted_again_is_counted_again_from_its_seed(self, stored):
+        recounted = recount(rebuild(stored), noisy(), seed=9, n_jobs=1).to_dict()
+        found = rerun(recounted, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1)
+        assert found.holds
+        assert "from seed 9" in found.how
+
+    def test_what_draws_from_the_global_generators_is_counted_again_from_its_seed(self):
+        def draw(data):
+            return data + np.random.laplace()  # noqa: NPY002  # what is tested
+
+        loud = black_box(draw, claim=PureDP(1.0), pairs=PAIRS, name="loud")
+        result = audit(loud, trials=1_000, seed=5, n_jobs=1)
+        assert result.reproducible
+        recounted = recount(result, loud, seed=9, n_jobs=1)
+        assert recounted.reproducible
+        found = rerun(recounted.to_dict(), Entry("loud", loud, PureDP(1.0)), n_jobs=1)
+        assert found.differences == ()
+
+    def test_a_number_changed_by_hand_is_found_without_running(self, stored):
+        found = rerun({**stored, "lower_bound": 7.0}, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1)
+        assert found.differences[0].startswith("lower_bound is stored as 7.0")
+        impossible = rerun({**stored, "confidence": 0.2}, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1)
+        assert not impossible.possible
 
 
 class TestCommand:
