@@ -161,7 +161,7 @@ def structure_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     features += [feature for feature in numbers_inside(sample) if len(feature.path) > 1]
     elements: Counter[Hashable] = Counter()
     for value in sample:
-        elements.update(element for element in _elements(value) if not isinstance(element, float))
+        elements.update(_elements(value))
     varying = [element for element, seen in elements.most_common() if LEAST_SEEN <= seen < len(sample)]
     return features + [Contains(element) for element in varying[:MOST_PATHS]]
 
