@@ -371,8 +371,8 @@ def written(value: Any) -> str:
 
 
 def too_long(value: Any) -> bool:
-    """Say whether a number is a whole one that Python, and JSON, would not write in decimals."""
-    return isinstance(value, int) and value.bit_length() > 4096
+    """Say whether a number is a whole one that Python and JSON may not write in decimals: they stop at 4,300 digits."""
+    return isinstance(value, int) and value.bit_length() > 4096  # 1,234 digits
 
 
 def order_key(value: Any) -> tuple[str, Any]:
