@@ -94,8 +94,12 @@ def from_json(data: Any) -> Any:
                     return Array.of(numbers, [int(length) for length in shape])
             case _:
                 return normal(_plain_from_json(data))
+    except AuditError:  # of a part
+        raise
     except (ValueError, TypeError, ArithmeticError, KeyError):
         pass
+    except RecursionError:
+        raise AuditError("A list of lists of lists that is too deep to read is not an output.") from None
     raise AuditError(f"{data!r} is not an output.")
 
 

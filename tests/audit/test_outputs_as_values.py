@@ -163,6 +163,14 @@ def deep():
     return value
 
 
+def test_lists_too_deep_in_a_file_are_no_output():
+    data = 1.0
+    for _ in range(5_000):
+        data = [data]
+    with pytest.raises(AuditError, match="is not an output"):
+        from_json(data)
+
+
 EARLY = datetime.min.replace(tzinfo=timezone(timedelta(hours=9)))
 
 
