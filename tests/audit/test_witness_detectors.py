@@ -139,6 +139,23 @@ def element(data, rng, strength=0.5):
     return rest | {"ann"} if leaks(data, rng, strength) else rest | {"bob"}
 
 
+def element_among_numbers(data, rng, strength=0.5):
+    told = leaks(data, rng, strength)
+    return {i for i in range(40) if rng.random() < 0.5} | {99 if told else 100}
+
+
+def imaginary(data, rng, strength=0.5):
+    return complex(rng.normal(), rng.normal() + 4 * leaks(data, rng, strength))
+
+
+def key_among_noise(data, rng, strength=0.5):
+    return {rng.random(): 1, "a": leaks(data, rng, strength)}
+
+
+def parity_of_long_numbers(data, rng, strength=0.5):
+    return 2**70 + 2 * int(rng.integers(10**9)) + leaks(data, rng, strength)
+
+
 def raises(data, rng, strength=0.5):
     if leaks(data, rng, strength):
         raise ValueError("too small")
@@ -178,6 +195,10 @@ ONE_BY_ONE = {
     key: "ann",
     length: "len(y)",
     element: "y has ",
+    element_among_numbers: "y has ",
+    imaginary: "y[1]",
+    key_among_noise: "y['a']",
+    parity_of_long_numbers: "mod 2",
     raises: "",
     raises_another: "raises",
     kind: "y is a",
