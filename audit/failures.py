@@ -67,7 +67,9 @@ def _exception_of(mechanism: Any, dataset: Any) -> BaseException | None:
         if isinstance(mechanism, FunctionMechanism) and mechanism.one_by_one:
             arguments = (np.random.default_rng(0),) if mechanism.uses_rng else ()
             mechanism.function(Dataset(dataset).copy(), *arguments)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         return error
     return None
 

@@ -131,6 +131,7 @@ def audit_sequentially(
     until = started + seconds_of(seconds) if seconds is not None else math.inf
     distance = finite_at_least(near, 0.0, "near") if near is not None else None
     seed = entropy(seed)
+    families = families_of(witnesses)
     candidates = pairs_of(mechanism, pairs)
     n_jobs, progress = jobs_of(n_jobs), progress_of(progress)
     written = before_first_call(mechanism)
@@ -141,7 +142,7 @@ def audit_sequentially(
     sequential = _SequentialAudit(
         claim,
         [_PairState(pair, prepared(mechanism, pair)) for pair in candidates],
-        families_of(witnesses),
+        families,
         1.0 - confidence,
         distance,
         trials,
