@@ -77,11 +77,14 @@ class TestRecompute:
             "guess_x_on_x_prime",
             "guess_x_prime_on_x",
             "guess_x_prime_on_x_prime",
-            "events",
         ],
     )
     def test_every_count_matters(self, changed, count):
         changed["counts"][count] += 1
+        assert not recompute(changed).holds
+
+    def test_the_number_of_events_matters(self, changed):
+        changed["counts"]["events"] = 3 - changed["counts"]["events"]
         assert not recompute(changed).holds
 
     def test_counts_that_no_audit_can_have_given(self, changed):
@@ -745,7 +748,7 @@ class TestSequentialForgeries:
         claim = ApproxDP(1.0, 1.0 - 1e-12).to_dict()
         assert "No number of runs refutes" in recompute({**consistent, "claim": claim}).differences[0]
 
-    @pytest.mark.parametrize("options", [{"near": 0.5}, {"near": 5.0}, {"seconds": 0.0}, {"seconds": 0.05}], ids=str)
+    @pytest.mark.parametrize("options", [{"near": 0.5}, {"near": 5.0}, {"seconds": 1e-9}, {"seconds": 0.05}], ids=str)
     def test_other_reasons_to_stop_are_believed(self, options):
         for seed in range(4):
             pairs = [DatasetPair(0, 1), DatasetPair(0, 0.5)][: 1 + seed % 2]
