@@ -9,6 +9,7 @@ workers say how many.
 import hashlib
 import os
 import signal
+import sys
 import time
 from datetime import date
 
@@ -31,6 +32,18 @@ def pytest_collection_modifyitems(config, items):
     if config.option.markexpr == "nightly":
         day = os.environ["NIGHTLY_DAY"]
         items.sort(key=lambda item: hashlib.sha256(f"{day} {item.nodeid}".encode()).digest())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Forget what a test imported from a temporary folder: the next may have another ``mine.py``."""
+    paths, modules = list(sys.path), set(sys.modules)
+    result = yield
+    sys.path[:] = paths
+    for name in set(sys.modules) - modules:
+        if "/pytest-of-" in (getattr(sys.modules[name], "__file__", None) or ""):
+            del sys.modules[name]
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)
