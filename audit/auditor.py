@@ -120,12 +120,6 @@ def audit(
     families = families_of(witnesses)
     candidates = checked_pairs(mechanism, pairs)
     seed = entropy(seed) if checkpoint is None else seed
-    written = before_first_call(mechanism)
-    mechanism = with_known_randomness(mechanism, candidates[0], 0 if seed is None else seed)
-    workers = Workers.suited_to(mechanism, n_jobs, one_by_one=checkpoint is not None)
-    if checkpoint is not None:
-        check_restart(mechanism)
-
     if checkpoint is not None and not isinstance(checkpoint, Section):
         what = identity(mechanism, claim, candidates, trials, confidence, witnesses)
         with Checkpoint(checkpoint, {mechanism.name: what}, seed) as opened:
@@ -144,6 +138,11 @@ def audit(
     if checkpoint is not None and (finished := checkpoint.result()) is not None:
         return finished
     seed = entropy(seed)
+    written = before_first_call(mechanism)
+    mechanism = with_known_randomness(mechanism, candidates[0], seed)
+    workers = Workers.suited_to(mechanism, n_jobs, one_by_one=checkpoint is not None)
+    if checkpoint is not None:
+        check_restart(mechanism)
     sides = [prepared(mechanism, pair) for pair in candidates]
     copies = Copies(mechanism, written, seed)
     training = None if checkpoint is None else checkpoint.training(len(sides))

@@ -317,7 +317,7 @@ def _log_choose(n: int, k: NDArray[Any]) -> NDArray[np.float64]:
 def _values(outputs: Outputs) -> NDArray[Any]:
     """One number an output: itself, a checksum of what it prints as, or a projection of an array."""
     if outputs.dtype.kind not in "biuf":
-        return np.fromiter((zlib.crc32(repr(value).encode()) for value in outputs.tolist()), np.int64, len(outputs))
+        return np.fromiter((zlib.crc32(written(value).encode()) for value in outputs.tolist()), np.int64, len(outputs))
     if outputs.ndim > 1:
         rows = np.nan_to_num(outputs.reshape(len(outputs), -1).astype(float))
         with np.errstate(over="ignore", invalid="ignore"):

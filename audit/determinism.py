@@ -85,7 +85,8 @@ def _remarked(mechanism: Any, pair: DatasetPair, seed: int) -> Any:
             blocks = [draw(one, REPEATS, _stream(seed, number)) for one in distributions]
             own |= repr(blocks[0].tolist()) != repr(blocks[1].tolist())
             if not mechanism.one_by_one:
-                raw: list[Any] = [one.sample(REPEATS, _stream(seed, number)) for one in distributions]
+                with seeded(_stream(seed, number)):
+                    raw: list[Any] = [one.sample(REPEATS, _stream(seed, number)) for one in distributions]
                 shared |= all(isinstance(some, np.ndarray) for some in raw) and np.may_share_memory(*raw)
     except Exception:  # the audit itself says what is wrong
         return mechanism

