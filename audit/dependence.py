@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaincc, gammaln
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs import Outputs, join
+from epsaudit.outputs import Outputs, join, written
 
 LEVEL = 1e-9
 """Probability that independent runs are refused, over everything that is tested in an audit."""

@@ -210,21 +210,26 @@ def lines():
 attempt = -1
 whole = run(sys.argv[1]).to_json()
 total = lines()
+begun = next(i for i, line in enumerate(written().splitlines()) if "chunk" in json.loads(line)[1])
 os.unlink(sys.argv[1])
 moments = random.Random(11)
 killed = 0
 for attempt in range(100):
     if killed == 20:
         break
-    moment = moments.randint(min(lines() + 1 + attempt % 4, total), total)  # how far it may come
+    least = max(lines() + 1, begun + 1 if attempt % 4 else 0)  # one in four is killed in training
+    moment = moments.randint(least, max(least, total))  # how far it may come
     process = os.fork()
     if process == 0:
         run(sys.argv[1])
         os._exit(0)
-    while lines() < moment:
+    ended = 0
+    while lines() < moment and not ended:
         time.sleep(0.001)
-    os.kill(process, signal.SIGKILL)
-    _, status = os.waitpid(process, 0)
+        ended, status = os.waitpid(process, os.WNOHANG)
+    if not ended:
+        os.kill(process, signal.SIGKILL)
+        _, status = os.waitpid(process, 0)
     killed += os.WIFSIGNALED(status)
     done = [json.loads(line)[1] for line in written().split(b"\\n")[:-1]]
     finished = bool(done) and "result" in done[-1]

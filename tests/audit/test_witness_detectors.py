@@ -101,7 +101,7 @@ def matrix_corner(data, size, rng, strength=1):
 VECTORIZED = {
     difference: "y[",
     equality: ("y[1] = y[3]", "distinct numbers in y"),  # one and the same event
-    order: "y[",
+    order: ("y[", "argmax(y)"),
     total: "sum(y)",
     greatest: "max(y)",
     parity: "mod 2",
@@ -137,6 +137,23 @@ def length(data, rng, strength=0.5):
 def element(data, rng, strength=0.5):
     rest = {int(i) for i in rng.integers(0, 200, 5)}
     return rest | {"ann"} if leaks(data, rng, strength) else rest | {"bob"}
+
+
+def element_among_numbers(data, rng, strength=0.5):
+    told = leaks(data, rng, strength)
+    return {i for i in range(40) if rng.random() < 0.5} | {99 if told else 100}
+
+
+def imaginary(data, rng, strength=0.5):
+    return complex(rng.normal(), rng.normal() + 4 * leaks(data, rng, strength))
+
+
+def key_among_noise(data, rng, strength=0.5):
+    return {rng.random(): 1, "a": leaks(data, rng, strength)}
+
+
+def parity_of_long_numbers(data, rng, strength=0.5):
+    return 2**70 + 2 * int(rng.integers(10**9)) + leaks(data, rng, strength)
 
 
 def raises(data, rng, strength=0.5):
@@ -178,6 +195,10 @@ ONE_BY_ONE = {
     key: "ann",
     length: "len(y)",
     element: "in y",
+    element_among_numbers: "in y",
+    imaginary: "y[1]",
+    key_among_noise: "y['a']",
+    parity_of_long_numbers: "mod 2",
     raises: "raises ValueError",
     raises_another: "raises",
     kind: "y is a",
