@@ -154,12 +154,14 @@ class Copies:
     def look(self, sides: Sides, outputs: tuple[Outputs, Outputs], level: float = LEVEL / 8) -> None:
         """Remember which sides are constant; raises `AuditError` if a function repeats or keeps a draw.
 
-        Independent runs of a function that keeps nothing are refused with probability at most ``level`` for each side.
+        Independent runs of a function that keeps nothing are refused with probability at most ``level`` for each side,
+        of which the k-th pair has a share 1 / (k (k + 1)).
         """
         if id(sides) in self._seen:
             return
         if isinstance(self._mechanism, FunctionMechanism) and self._written is not None:
             _keep(self._mechanism, self._written, _written(self._mechanism))
+        level /= (len(self._seen) + 1) * (len(self._seen) + 2)
         constant = tuple(map(_is_constant, outputs))
         self._seen[id(sides)] = (constant[0], constant[1])
         for side, name in enumerate(("x", "x'")):
