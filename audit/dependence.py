@@ -140,7 +140,7 @@ def difference_of_copies(outputs: Outputs, others: Outputs, level: float) -> Fin
     >>> difference_of_copies(rng.normal(size=1000), rng.normal(size=48), 1e-9) is None
     True
     >>> print(difference_of_copies(0.01 * rng.normal(size=1000), rng.normal(size=48), 1e-9).what)
-    of 48 outputs of copies 0 lie in the middle half, of 1,000 others 524
+    of 48 outputs of copies 0 lie in the middle half, of 1,000 others 525
     """
     values = _values(join([outputs[:MOST_OBJECTS], others]))
     low, middle, high = (np.sort(values)[int(share * len(values))] for share in (0.25, 0.5, 0.75))

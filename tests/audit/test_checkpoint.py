@@ -68,7 +68,7 @@ class TestResume:
         mechanism = count(function=noted)
         first = audit(mechanism, **OPTIONS, checkpoint=path)
         before = path.read_bytes()
-        assert len(runs) == OPTIONS["trials"] + 4 * REPEATS  # to see where its randomness comes from
+        assert len(runs) == OPTIONS["trials"] + 8 * REPEATS  # twice, to see where its randomness comes from
         fresh = []
         runs, noted.__closure__[0].cell_contents = fresh, fresh
         assert audit(mechanism, **OPTIONS, checkpoint=str(path)) == first
