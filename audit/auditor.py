@@ -121,9 +121,9 @@ def audit(
     candidates = checked_pairs(mechanism, pairs)
     seed = entropy(seed) if checkpoint is None else seed
     if checkpoint is not None and not isinstance(checkpoint, Section):
+        what = identity(mechanism, claim, candidates, trials, confidence, witnesses)
         if not os.path.exists(checkpoint):  # before anything is written
             check_restart(with_known_randomness(mechanism, candidates[0], 0 if seed is None else seed))
-        what = identity(mechanism, claim, candidates, trials, confidence, witnesses)
         with Checkpoint(checkpoint, {mechanism.name: what}, seed) as opened:
             return audit(
                 mechanism,
