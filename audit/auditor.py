@@ -138,14 +138,10 @@ def audit(
     candidates = pairs_of(mechanism, pairs)
     n_jobs, progress, checkpoint = jobs_of(n_jobs), progress_of(progress), checkpoint_of(checkpoint)
     seed = entropy(seed) if checkpoint is None else seed
-    written = before_first_call(mechanism)
-    mechanism = with_known_randomness(mechanism, candidates[0], 0 if seed is None else seed)
-    workers = Workers.suited_to(mechanism, n_jobs, one_by_one=checkpoint is not None)
-    if checkpoint is not None:
-        check_restart(mechanism)
-
     if checkpoint is not None and not isinstance(checkpoint, Section):
         what = identity(mechanism, claim, candidates, trials, confidence, witnesses)
+        if not os.path.exists(checkpoint):  # before anything is written
+            check_restart(with_known_randomness(mechanism, candidates[0], 0 if seed is None else seed))
         with Checkpoint(checkpoint, {mechanism.name: what}, seed) as opened:
             return audit(
                 mechanism,
@@ -162,6 +158,11 @@ def audit(
     if checkpoint is not None and (finished := checkpoint.result()) is not None:
         return finished
     seed = entropy(seed)
+    written = before_first_call(mechanism)
+    mechanism = with_known_randomness(mechanism, candidates[0], seed)
+    workers = Workers.suited_to(mechanism, n_jobs, one_by_one=checkpoint is not None)
+    if checkpoint is not None:
+        check_restart(mechanism)
     sides = [prepared(mechanism, pair) for pair in candidates]
     copies = Copies(mechanism, written, seed)
     training = None if checkpoint is None else checkpoint.training(len(sides))

@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaincc, gammaln
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs import Outputs, join
+from epsaudit.outputs import Outputs, join, written
 
 LEVEL = 1e-9
 """Probability that independent runs are refused, over everything that is tested in an audit."""
@@ -140,7 +140,7 @@ def difference_of_copies(outputs: Outputs, others: Outputs, level: float) -> Fin
     >>> difference_of_copies(rng.normal(size=1000), rng.normal(size=48), 1e-9) is None
     True
     >>> print(difference_of_copies(0.01 * rng.normal(size=1000), rng.normal(size=48), 1e-9).what)
-    of 48 outputs of copies 0 lie in the middle half, of 1,000 others 524
+    of 48 outputs of copies 0 lie in the middle half, of 1,000 others 525
     """
     values = _values(join([outputs[:MOST_OBJECTS], others]))
     low, middle, high = (np.sort(values)[int(share * len(values))] for share in (0.25, 0.5, 0.75))
@@ -317,7 +317,7 @@ def _log_choose(n: int, k: NDArray[Any]) -> NDArray[np.float64]:
 def _values(outputs: Outputs) -> NDArray[Any]:
     """One number an output: itself, a checksum of what it prints as, or a projection of an array."""
     if outputs.dtype.kind not in "biuf":
-        return np.fromiter((zlib.crc32(repr(value).encode()) for value in outputs.tolist()), np.int64, len(outputs))
+        return np.fromiter((zlib.crc32(written(value).encode()) for value in outputs.tolist()), np.int64, len(outputs))
     if outputs.ndim > 1:
         rows = np.nan_to_num(outputs.reshape(len(outputs), -1).astype(float))
         with np.errstate(over="ignore", invalid="ignore"):

@@ -85,7 +85,8 @@ def _remarked(mechanism: FunctionMechanism, pair: DatasetPair, seed: int) -> Fun
             blocks = [draw(one, REPEATS, _stream(seed, number)) for one in distributions]
             own |= repr(blocks[0].tolist()) != repr(blocks[1].tolist())
             if not mechanism.one_by_one:
-                raw: list[Any] = [one.sample(REPEATS, _stream(seed, number)) for one in distributions]
+                with seeded(_stream(seed, number)):
+                    raw: list[Any] = [one.sample(REPEATS, _stream(seed, number)) for one in distributions]
                 shared |= all(isinstance(some, np.ndarray) for some in raw) and np.may_share_memory(*raw)
     except Exception:  # the audit itself says what is wrong
         return mechanism
@@ -153,12 +154,14 @@ class Copies:
     def look(self, sides: Sides, outputs: tuple[Outputs, Outputs], level: float = LEVEL / 8) -> None:
         """Remember which sides are constant; raises `AuditError` if a function repeats or keeps a draw.
 
-        Independent runs of a function that keeps nothing are refused with probability at most ``level`` for each side.
+        Independent runs of a function that keeps nothing are refused with probability at most ``level`` for each side,
+        of which the k-th pair has a share 1 / (k (k + 1)).
         """
         if id(sides) in self._seen:
             return
         if isinstance(self._mechanism, FunctionMechanism) and self._written is not None:
             _keep(self._mechanism, self._written, _written(self._mechanism))
+        level /= (len(self._seen) + 1) * (len(self._seen) + 2)
         constant = tuple(map(_is_constant, outputs))
         self._seen[id(sides)] = (constant[0], constant[1])
         for side, name in enumerate(("x", "x'")):

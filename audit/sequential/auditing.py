@@ -154,7 +154,7 @@ def audit_sequentially(
     stopped = sequential.run(until, progress, mechanism)
     refuse_if_all_failed(mechanism.name, sequential.remembered(), mechanism, candidates[0].x)
     for state in sequential.states:
-        state.refuse_if_dependent(copies, seed, refuted=stopped == "refuted")
+        state.refuse_if_dependent(copies, seed, LEVEL / len(sequential.states), refuted=stopped == "refuted")
     state = sequential.last
     return SequentialResult(
         mechanism=mechanism.name,
@@ -202,7 +202,7 @@ class _PairState:
                 memory.append(some)
                 self.remembered += len(some)
 
-    def refuse_if_dependent(self, copies: Copies, seed: int, refuted: bool) -> None:
+    def refuse_if_dependent(self, copies: Copies, seed: int, level: float, refuted: bool) -> None:
         """Raise `AuditError` if what is remembered shows that runs depend on one another.
 
         The audit may stop after any chunk, depending on what it saw: that after the k-th has a share 1 / (k (k + 1)).
@@ -211,16 +211,16 @@ class _PairState:
             return
         for memory, side in zip(self.outputs, ("x", "x'"), strict=True):
             chunks = len(memory)
-            level = LEVEL / (8 * chunks * (chunks + 1))
-            refuse(dependence_of_outputs(join(memory), ([len(block) for block in memory],), level), side)
+            share = level / (8 * chunks * (chunks + 1))
+            refuse(dependence_of_outputs(join(memory), ([len(block) for block in memory],), share), side)
         more: tuple[list[Outputs], list[Outputs]] = ([], [])
         tossed = any(getattr(side, "tossed", False) for side in self.sides)
         in_turns = all(isinstance(side, TakesTurns) for side in self.sides)
         if tossed or (in_turns and refuted and self.remembered < ENOUGH_TO_TRUST):
-            more = self._more_calls(seed, RUNS_A_CALL if tossed else RUNS_A_STREAM)
-        copies.look(self.sides, (join([*self.outputs[0], *more[0]]), join([*self.outputs[1], *more[1]])), level)
+            more = self._more_calls(seed, level / 8, RUNS_A_CALL if tossed else RUNS_A_STREAM)
+        copies.look(self.sides, (join([*self.outputs[0], *more[0]]), join([*self.outputs[1], *more[1]])), share)
 
-    def _more_calls(self, seed: int, size: int) -> tuple[list[Outputs], list[Outputs]]:
+    def _more_calls(self, seed: int, level: float, size: int) -> tuple[list[Outputs], list[Outputs]]:
         """Ask again in many calls: the few of an audit that ended early show too little."""
         coins = np.repeat(np.array([0, 1], np.int8), size)
         calls: tuple[list[Outputs], list[Outputs]] = ([], [])
@@ -229,7 +229,7 @@ class _PairState:
             for found, outputs in zip(calls, draw_by_coins(self.sides, rng.permutation(coins), rng), strict=True):
                 found += [] if outputs is None else [outputs]
         for found, name in zip(calls, ("x", "x'"), strict=True):
-            refuse(dependence_of_outputs(join(found), ([size] * MORE_CALLS,), LEVEL / 8), name)
+            refuse(dependence_of_outputs(join(found), ([size] * MORE_CALLS,), level), name)
         return calls
 
     def learn(self, families: Sequence[Family], claim: Claim, alpha: float) -> None:
