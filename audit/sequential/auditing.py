@@ -33,7 +33,7 @@ from epsaudit.arguments import (
 from epsaudit.auditor import exact_parameter, prepared
 from epsaudit.claims import Claim
 from epsaudit.dependence import LEVEL, dependence_of_outputs, refuse
-from epsaudit.determinism import Copies, before_first_call, with_known_randomness
+from epsaudit.determinism import Copies, with_known_randomness
 from epsaudit.errors import AuditError, confidence_of, finite_at_least
 from epsaudit.failures import refuse_if_all_failed
 from epsaudit.mechanism import Mechanism, TakesTurns, mechanism_of
@@ -134,7 +134,6 @@ def audit_sequentially(
     families = families_of(witnesses)
     candidates = pairs_of(mechanism, pairs)
     n_jobs, progress = jobs_of(n_jobs), progress_of(progress)
-    written = before_first_call(mechanism)
     mechanism = with_known_randomness(mechanism, candidates[0], seed)
     prefer: Literal["threads", "processes"] = (
         "threads" if getattr(mechanism, "releases_the_interpreter", True) else "processes"
@@ -150,13 +149,13 @@ def audit_sequentially(
         jobs_allowed(mechanism, n_jobs),
         prefer,
     )
-    copies = Copies(mechanism, written, seed)
+    copies = Copies(mechanism, seed)
     stopped = sequential.run(until, progress, mechanism)
     refuse_if_all_failed(mechanism.name, sequential.remembered(), mechanism, candidates[0].x)
     for state in sequential.states:
         state.refuse_if_dependent(copies, seed, LEVEL / len(sequential.states), refuted=stopped == "refuted")
     state = sequential.last
-    return SequentialResult(
+    result = SequentialResult(
         mechanism=mechanism.name,
         claim=claim,
         pair=str(state.pair),
@@ -173,6 +172,9 @@ def audit_sequentially(
         provenance=provenance(),
         seconds=time.perf_counter() - started,
     )
+    if result.violates_claim:
+        copies.count_again(state.sides, result.witness, result.runs // 8)
+    return result
 
 
 def refuse_if_irrefutable(claim: Claim) -> None:

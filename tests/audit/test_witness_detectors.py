@@ -285,5 +285,5 @@ def test_an_output_that_cannot_be_encoded_is_named():
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, float("nan")])
 def test_a_time_limit_must_be_above_zero(limit):
-    with pytest.raises(ValueError, match="^time_limit is .*; it must be "):
+    with pytest.raises(ValueError, match=r"^time_limit is .*; it must be "):
         black_box(lambda data, rng: 0, time_limit=limit)
