@@ -30,10 +30,10 @@ def compare_files(options: SimpleNamespace) -> int:
 
 def recount(options: SimpleNamespace) -> int:
     """Count the events of old results on today's code."""
+    seed = entropy(options.seed)
     old = [result for result in results.load(options.old) if isinstance(result, AuditResult)]
     if not old:
         raise AuditError(f"{options.old} has no result of an audit of fixed size; only their events are counted again.")
-    seed = entropy(options.seed)
     entries = {result.mechanism: chosen([result.mechanism])[0] for result in old}
     counted = []
     for result in old:

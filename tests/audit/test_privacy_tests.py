@@ -201,7 +201,7 @@ def test_what_is_asked_wrongly_is_one_sentence_below_the_users_line(suite):
     """)
     result.assert_outcomes(failed=6)
     text = result.stdout.str()
-    assert len(re.findall(r"# mine\n(?: +\^+\n)?E +epsaudit\.errors\.AuditError: ", text)) == 6
+    assert len(re.findall(r"# mine\n(?: +\^+\n)?E +epsaudit\.errors\.(?:AuditError|OwnCodeError): ", text)) == 6
     for words in (
         "It was called as unbound(x, rng): its 'epsilon' was the random generator. Bind what differs, as "
         "functools.partial(unbound, epsilon=...).",

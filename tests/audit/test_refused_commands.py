@@ -118,7 +118,7 @@ def refuse(arguments, capsys, status, words):
 
 
 NUMBERS = [
-    ("--trials many", "--trials is 'many'; it must be a number"),
+    ("--trials many", "--trials is 'many'; it must be a finite number"),
     ("--trials nan", "--trials is nan"),
     ("--trials inf", "--trials is inf"),
     ("--trials -5", "--trials is -5.0"),
