@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.columns import columns_of
 from epsaudit.errors import AuditError
 from epsaudit.output_json import from_json, to_json
 from epsaudit.outputs import Outputs, are_objects, number, numbers_of, rows_of
@@ -54,7 +55,7 @@ class Value:
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         """See `Feature`."""
-        return numbers_of(outputs)
+        return np.full(len(outputs), np.nan) if columns_of(outputs) else numbers_of(outputs)
 
 
 @readable
@@ -80,6 +81,9 @@ class Coordinate:
         rows = rows_of(outputs)
         if rows is not None and self.index < rows.shape[1]:
             return rows[:, self.index]
+        if columns := columns_of(outputs):
+            part = columns.part(self.index) if columns.kind == "sequence" else None
+            return np.full(len(outputs), np.nan) if part is None else numbers_of(part)
         if are_objects(outputs):
             return np.array([number(_part(value, self.index)) for value in outputs.tolist()], float)
         return np.full(len(outputs), np.nan)

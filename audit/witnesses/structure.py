@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.columns import columns_of, inside
 from epsaudit.errors import with_article
-from epsaudit.outputs import Items, Outputs, kind_of, kinds_of, number, values_of, written
+from epsaudit.outputs import Items, Outputs, kind_of, kinds_of, number, numbers_of, values_of, written
+from epsaudit.witnesses.atoms import is_atom
 from epsaudit.witnesses.features import Feature, readable
 
 Floats = NDArray[np.float64]
@@ -65,6 +67,8 @@ class HasKind:
 
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
+        if columns := columns_of(outputs):
+            return np.full(len(outputs), float(columns.kind == self.name))
         return np.fromiter((kind == self.name for kind in kinds_of(outputs)), float, len(outputs))
 
 
@@ -88,7 +92,10 @@ class Length:
 
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
-        inner = (at(value, self.path) for value in values_of(outputs))
+        part = inside(outputs, self.path)
+        if part is not None and (columns := columns_of(part)):
+            return np.full(len(outputs), float(len(columns.places)))
+        inner = (at(value, self.path) for value in values_of(outputs)) if part is None else values_of(part)
         return np.fromiter((_length(value) for value in inner), float, len(outputs))
 
 
@@ -124,6 +131,10 @@ class Contains:
 
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
+        if columns := columns_of(outputs):
+            if columns.kind == "mapping":
+                return np.full(len(outputs), float(self.key in columns.places))
+            return np.asarray(sum(is_atom(part, (self.key,)) for part in columns.parts) > 0, float)
         return np.fromiter((self.key in _elements(value) for value in values_of(outputs)), float, len(outputs))
 
 
@@ -147,6 +158,9 @@ class At:
 
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
+        part = inside(outputs, self.path)
+        if part is not None:
+            return numbers_of(part)
         return np.fromiter((number(at(value, self.path)) for value in values_of(outputs)), float, len(outputs))
 
 
