@@ -42,6 +42,12 @@ PAIRS = "write (x, x_prime) or DatasetPair(x, x_prime), a list of those, or a st
 
 def claim_of(mechanism: Mechanism, claim: Claim | None, epsilon: float | None = None, delta: float = 0.0) -> Claim:
     """Return the claim to audit: the one given, (epsilon, delta)-DP, or the mechanism's own."""
+    given = claim_given(claim, epsilon, delta)
+    return is_claim(given if given is not None else mechanism.claim, mechanism.name)
+
+
+def claim_given(claim: Claim | None, epsilon: float | None, delta: float) -> Claim | None:
+    """Return the claim given, (epsilon, delta)-DP, or None where neither was given."""
     pure = np.isscalar(delta) and delta == 0
     if epsilon is None and not pure:
         raise AuditError(f"delta is {delta!r} without an epsilon; give epsilon=, or a claim=.")
@@ -49,7 +55,7 @@ def claim_of(mechanism: Mechanism, claim: Claim | None, epsilon: float | None = 
         if claim is not None:
             raise AuditError(f"Both claim={claim} and epsilon={epsilon!r} were given; give one of them.")
         return PureDP(epsilon) if pure else ApproxDP(epsilon, delta)
-    return is_claim(claim if claim is not None else mechanism.claim, mechanism.name)
+    return claim
 
 
 def is_claim(claim: Any, name: str) -> Claim:

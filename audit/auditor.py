@@ -6,6 +6,7 @@ valid.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import time
@@ -171,6 +172,7 @@ def audit(
         )
         watched = refusing(draw, mechanism, candidates, copies.look)
         training = train(sides, families, claim, trials, confidence, seed, watched)
+        training = dataclasses.replace(training, notes=copies.notes(sides[training.pair]))
         if checkpoint is not None:
             training = checkpoint.record_choice(training, len(sides))
     choice, runs = training.choice, trials - training.runs
@@ -201,7 +203,7 @@ def audit(
         seed=seed,
         reproducible=bool(getattr(mechanism, "reproducible", True)),
         families=witnesses if isinstance(witnesses, str) else "own",
-        notes=(*notes_on(sides[training.pair]), *copies.notes(sides[training.pair])),
+        notes=(*notes_on(sides[training.pair]), *training.notes),
         provenance=provenance(),
         seconds=(seconds := time.perf_counter() - started),
         execution=execution(seconds),

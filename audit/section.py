@@ -89,7 +89,7 @@ class Section:
         with self._making_sense("choice"):
             witness, certificate = witness_from_dict(data["witness"]), certificate_from_dict(data["certificate"])
             choice = Choice(witness, certificate, float(data["predicted"]))
-            return Training(range(pairs)[data["pair"]], choice, int(data["runs"]))
+            return Training(range(pairs)[data["pair"]], choice, int(data["runs"]), tuple(map(str, data["notes"])))
 
     def record_choice(self, training: Training, pairs: int) -> Training:
         """Remember what training chose, and return it as a later run will read it.
@@ -103,6 +103,7 @@ class Section:
         written = {
             "pair": training.pair,
             "runs": training.runs,
+            "notes": training.notes,
             "witness": witness,
             "certificate": training.choice.certificate.to_dict(),
             "predicted": float(training.choice.predicted),

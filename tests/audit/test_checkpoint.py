@@ -57,6 +57,15 @@ class TestResume:
     def test_a_checkpoint_changes_nothing(self, path):
         assert audit(count(), **OPTIONS, checkpoint=path).to_dict() == audit(count(), **OPTIONS).to_dict()
 
+    def test_what_training_showed_is_said_after_a_restart_too(self, path):
+        silent = count(function=lambda data, rng: 1)
+        whole = audit(silent, **OPTIONS, checkpoint=path)
+        path.write_bytes(b"".join(line for line in path.read_bytes().splitlines(True) if b'"result":' not in line))
+        assert len(whole.notes) == 1
+        assert "always gives the same output" in whole.notes[0]
+        assert "result" not in records(path)[-1]
+        assert audit(silent, **OPTIONS, checkpoint=path).notes == whole.notes
+
     def test_a_finished_audit_is_not_run_again(self, path):
         runs = []
 

@@ -3,6 +3,7 @@
 import json
 import math
 import statistics
+from functools import partial
 
 import numpy as np
 import pytest
@@ -43,6 +44,21 @@ def alternating(coins):
     """Those in at even places, those out at odd ones, as far as they go."""
     pairs = min(coins.sum(), (~coins).sum())
     return np.concatenate([np.tile([True, False], pairs), np.full(len(coins) - 2 * pairs, coins.sum() > pairs)])
+
+
+def test_a_claim_is_written_as_for_other_audits():
+    coins = np.random.default_rng(0).random(500) < 0.5
+    long, short = ({"claim": ApproxDP(1.0, 1e-5)}, {"epsilon": 1.0, "delta": 1e-5})
+    assert audit_scores(coins, coins, **short, seed=1).claim == ApproxDP(1.0, 1e-5)
+    bounds = [
+        audit_one_run(lambda included, rng: included, 400, **given, seed=1).lower_bound for given in (long, short)
+    ]
+    assert bounds[0] == bounds[1] > 1.0
+    for call in (partial(audit_one_run, lambda included, rng: included, 400), partial(audit_scores, coins, coins)):
+        with pytest.raises(AuditError, match=r"Both claim=.* and epsilon=1.0 were given"):
+            call(**long, epsilon=1.0)
+        with pytest.raises(AuditError, match=r"delta is 0.1 without an epsilon"):
+            call(delta=0.1)
 
 
 class TestCoverage:
