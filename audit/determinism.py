@@ -48,10 +48,10 @@ COPIES = 48
 answer of randomised response at epsilon 1 escapes them with probability 2e-7."""
 RUNS_OF_A_COPY = 16
 """Runs of each copy at most; and no more than a thirteenth of the runs that they are compared with, but one."""
-RUNS_IN_DOUBT, IN_DOUBT = 128, 0.1
+RUNS_IN_DOUBT, IN_DOUBT = 128, 0.02
 """Runs of each copy where fewer show, at the second level, that copies see an event unevenly. Of 400 sets of 48
-copies that keep a chance of 0.4 or 0.6 each, 99 in 100 then have a p-value below 1e-10; with 32 runs each 88 in 100 are
-in doubt, with 16 of copies that keep 0.27 or 0.73 all are."""
+copies that keep a chance of 0.4 or 0.6 each, 99 in 100 then have a p-value below 1e-10; with 32 runs each 70 in 100 are
+in doubt, with 16 of copies that keep 0.27 or 0.73 all but 1 in 200 are."""
 
 LARGEST_FUNCTION = 1 << 24
 """Bytes of a function, as it was before its first call, that are kept for its next audit."""
