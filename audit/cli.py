@@ -7,6 +7,7 @@ need the words alone, come at once.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 import traceback
@@ -17,7 +18,7 @@ from typing import Any
 
 import click
 
-from epsaudit.commands import AS_EXPECTED, BAD_INPUT, INTERNAL, INTERRUPTED, OWN_CODE
+from epsaudit.commands import AS_EXPECTED, BAD_INPUT, INTERNAL, INTERRUPTED, NOBODY_READS, OWN_CODE
 from epsaudit.commands.words import Command, NamedPath, Number, Option, completing
 from epsaudit.errors import AuditError, OwnCodeError, confidence_of, finite_at_least, fraction
 from epsaudit.extras import LeftOut, Unusable
@@ -31,6 +32,7 @@ Exit status:
   3    the code that is audited failed, or a package that registers some
   4    epsaudit itself has a defect
   130  Ctrl-C
+  141  whoever read the output stopped reading
 
 Defaults of options may stand in pyproject.toml, in a table for each command: [tool.epsaudit.audit].
 
@@ -53,6 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _complain("interrupted.", INTERRUPTED)
     except (Exception, SystemExit) as error:
+        if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python writes what is left at its end
+            return NOBODY_READS
         if isinstance(error, SystemExit) and not error.code:  # completion ends so
             return AS_EXPECTED
         if lines := own_lines(error):

@@ -11,8 +11,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-AS_EXPECTED, SURPRISED, BAD_INPUT, OWN_CODE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
-"""Exit statuses: every verdict as expected, one not, wrong input, the audited code failed, a defect here, Ctrl-C."""
+AS_EXPECTED, SURPRISED, BAD_INPUT, OWN_CODE, INTERNAL, INTERRUPTED, NOBODY_READS = 0, 1, 2, 3, 4, 130, 141
+"""Exit statuses: every verdict as expected, one not, wrong input, the audited code failed, a defect here, Ctrl-C, and
+what shells say of a program whose output nobody reads any more."""
 
 
 def sayer(options: Any) -> Callable[[str], None]:

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from epsaudit.cli import main
-from epsaudit.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, OWN_CODE, SURPRISED
+from epsaudit.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, NOBODY_READS, OWN_CODE, SURPRISED
 from epsaudit.registry import registered
 from epsaudit.results import comparable, load
 
@@ -157,3 +157,12 @@ class TestProgress:
         done = subprocess.run(self.command, capture_output=True, text=True, check=True)
         assert done.stderr == ""
         assert "laplace: 1-DP claimed" in done.stdout
+
+
+def test_who_stops_reading_is_told_neither_of_a_refuted_claim_nor_of_a_defect():
+    command = [sys.executable, "-m", "epsaudit", "audit", "laplace", "gaussian", "--trials", "100"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (NOBODY_READS, b"")
