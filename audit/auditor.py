@@ -27,7 +27,8 @@ from epsaudit.arguments import (
 )
 from epsaudit.checkpoint import Checkpoint, Identity
 from epsaudit.claims import Claim
-from epsaudit.determinism import Copies, with_known_randomness
+from epsaudit.copies import Copies
+from epsaudit.determinism import refuse_if_drawn_before, with_known_randomness
 from epsaudit.errors import AuditError, confidence_of
 from epsaudit.failures import refusing
 from epsaudit.fingerprint import digest
@@ -164,6 +165,7 @@ def audit(
     if checkpoint is not None:
         check_restart(mechanism)
     sides = [prepared(mechanism, pair) for pair in candidates]
+    refuse_if_drawn_before(mechanism, candidates[0], sides[0], seed)
     copies = Copies(mechanism, seed)
     training = None if checkpoint is None else checkpoint.training(len(sides))
     if training is None:
@@ -208,8 +210,8 @@ def audit(
         seconds=(seconds := time.perf_counter() - started),
         execution=execution(seconds),
     )
-    if result.violates_claim:
-        copies.count_again(sides[training.pair], choice.witness, training.runs)
+    if result.lower_bound > 0.0:
+        copies.count_again(sides[training.pair], choice.witness, trials, result.violates_claim)
     if checkpoint is not None:
         checkpoint.record_result(result)
     return result

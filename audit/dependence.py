@@ -200,6 +200,21 @@ def unevenness_of_copies(runs: int, first: NDArray[Any], later: NDArray[Any], le
     return finding if finding.log_p < np.log(level / 2) else None
 
 
+def difference_of_counts(runs: int, own: int, others: int, level: float) -> Finding | None:
+    """Test whether a function and copies of it see an event equally often, in so many ``runs`` each.
+
+    Examples
+    --------
+    >>> difference_of_counts(1000, 310, 290, 1e-9) is None
+    True
+    >>> print(difference_of_counts(1000, 310, 90, 1e-9).what)
+    of 1,000 runs of the function 310 are in the event, of as many of copies 90
+    """
+    what = f"of {runs:,} runs of the function {own:,} are in the event, of as many of copies {others:,}"
+    finding = Finding(what, _log_tail(own, own + others, runs, 2 * runs))
+    return finding if finding.log_p < np.log(level / 2) else None
+
+
 def _kinds(
     runs: int, partitions: Sequence[Sequence[int]], rng: np.random.Generator
 ) -> Iterator[tuple[str, Places, Places]]:

@@ -77,6 +77,11 @@ def draw_reproducibly(draw: Callable[[], Drawn], rng: np.random.Generator, habit
     >>> a == b, habits.draws_globally
     (True, True)
     """
+    with np.errstate():  # what a function sets for itself
+        return _reproducibly(draw, rng, habits)
+
+
+def _reproducibly(draw: Callable[[], Drawn], rng: np.random.Generator, habits: Habits) -> Drawn:
     if _unknown_or_drawing(habits):
         with LOCK:
             if _unknown_or_drawing(habits):  # another thread may have found out

@@ -451,7 +451,7 @@ def _complex(value: Any) -> Any:
 
 
 def _time(value: datetime.datetime) -> datetime.datetime:
-    return value if value.tzinfo is None else value.astimezone(datetime.UTC)
+    return value.replace(fold=0) if value.tzinfo is None else value.astimezone(datetime.UTC)
 
 
 def _moment(value: Any) -> Any:

@@ -58,7 +58,11 @@ def _own_traceback(error: BaseException) -> TracebackType | None:
 
 
 def _is_own(frame: FrameType) -> bool:
-    name, path = frame.f_code.co_filename, Path(frame.f_code.co_filename)
+    ours = str(frame.f_globals.get("__name__")).partition(".")[0] == "epsaudit"
+    return not (frame.f_code.co_filename.startswith("<frozen ") or ours) and is_own_file(Path(frame.f_code.co_filename))
+
+
+def is_own_file(path: Path) -> bool:
+    """Say whether a user wrote a file: it is neither of this package nor of an installed one."""
     installed = {"site-packages", "dist-packages"} & {*path.parts} or path.is_relative_to(sysconfig.get_path("stdlib"))
-    ours = str(frame.f_globals.get("__name__")).partition(".")[0] == "epsaudit" or path.is_relative_to(PACKAGE)
-    return not (name.startswith("<frozen ") or installed or ours)
+    return not installed and not path.is_relative_to(PACKAGE)

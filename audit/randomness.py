@@ -10,9 +10,12 @@ import functools
 import inspect
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from epsaudit.own_code import is_own_file
 
 GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
 DEPTH = 4
@@ -48,7 +51,12 @@ def parts_of(thing: Any, arguments: int) -> Iterator[Any]:
     elif inspect.isfunction(thing):
         yield from (thing.__defaults__ or ())[max(arguments - _without_default(thing), 0) :]
         yield from (thing.__kwdefaults__ or {}).values()
-        yield from (thing.__globals__[name] for name in thing.__code__.co_names if name in thing.__globals__)
+        named = [thing.__globals__[name] for name in thing.__code__.co_names if name in thing.__globals__]
+        yield from named
+        for module in filter(inspect.ismodule, named):
+            path = getattr(module, "__file__", None)
+            if path is not None and is_own_file(Path(path)):  # others' modules hold functions
+                yield from (vars(module)[name] for name in thing.__code__.co_names if name in vars(module))
         for cell in thing.__closure__ or ():
             try:
                 yield cell.cell_contents

@@ -32,8 +32,9 @@ from epsaudit.arguments import (
 )
 from epsaudit.auditor import exact_parameter, prepared
 from epsaudit.claims import Claim
+from epsaudit.copies import Copies
 from epsaudit.dependence import LEVEL, dependence_of_outputs, refuse
-from epsaudit.determinism import Copies, with_known_randomness
+from epsaudit.determinism import refuse_if_drawn_before, with_known_randomness
 from epsaudit.errors import AuditError, confidence_of, finite_at_least
 from epsaudit.failures import refuse_if_all_failed
 from epsaudit.mechanism import Mechanism, TakesTurns, mechanism_of
@@ -149,6 +150,7 @@ def audit_sequentially(
         jobs_allowed(mechanism, n_jobs),
         prefer,
     )
+    refuse_if_drawn_before(mechanism, candidates[0], sequential.states[0].sides, seed)
     copies = Copies(mechanism, seed)
     stopped = sequential.run(until, progress, mechanism)
     refuse_if_all_failed(mechanism.name, sequential.remembered(), mechanism, candidates[0].x)
@@ -172,8 +174,8 @@ def audit_sequentially(
         provenance=provenance(),
         seconds=time.perf_counter() - started,
     )
-    if result.violates_claim:
-        copies.count_again(state.sides, result.witness, result.runs // 8)
+    if result.lower_bound > 0.0:
+        copies.count_again(state.sides, result.witness, result.runs, result.violates_claim)
     return result
 
 

@@ -8,6 +8,8 @@ import functools
 import hashlib
 import math
 import secrets
+import sys
+import types
 
 import numpy as np
 import pandas as pd
@@ -69,11 +71,45 @@ def repeats_at_a_distance(data, size, rng):
     return np.where(uniform < TRUE, data, 1 - data)
 
 
+class Model:
+    """Releases what it kept of its first answer, with a little fresh noise."""
+
+    def __init__(self):
+        self.kept = {}
+
+    def release(self, data, rng):
+        return self.kept.setdefault(data, data + rng.laplace()) + rng.normal(scale=0.01)
+
+
+class Slotted(Model):
+    __slots__ = ("kept",)
+
+    def __call__(self, data, rng):
+        return self.release(data, rng)
+
+
+def keeps_it_in_a_cache():
+    noise = functools.lru_cache(lambda data: np.random.laplace())  # noqa: NPY002
+    return lambda data, rng: data + noise(data) + rng.normal(scale=0.01)
+
+
+def keeps_it_in_a_module(name):
+    """A module of the user's own, reached through another."""
+    module = types.ModuleType(name)
+    module.__file__ = __file__
+    source = "CACHE = {}\ndef release(data, rng):\n    return CACHE.setdefault(data, data + rng.laplace())\n"
+    exec(source, vars(module))  # as an import would
+    sys.modules[name] = module
+    return lambda data, rng: module.release(data, rng) + rng.normal(scale=0.01)
+
+
 FRAMES = DatasetPair(pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": [1, 2, 3]}))
 DEPENDENT = {
     "a draw beside jitter": (lambda: black_box(keeps_its_draw(), claim=PureDP(1.0)), COUNTS),
     "an answer": (lambda: black_box(caches_its_answer(), claim=PureDP(1.0)), COUNTS),
     "an answer on a data frame": (lambda: black_box(keeps_it_on_the_frame(), claim=PureDP(1.0)), FRAMES),
+    "a draw in a cache": (lambda: black_box(keeps_it_in_a_cache(), claim=PureDP(1.0)), COUNTS),
+    "a draw in a module": (lambda: black_box(keeps_it_in_a_module("kept"), claim=PureDP(1.0)), COUNTS),
     "draws used again in a call": (lambda: vectorized(repeats_at_a_distance, claim=PureDP(1.0)), BITS),
 }
 
@@ -110,6 +146,74 @@ def test_a_draw_of_few_values_is_never_the_ground_of_a_refutation(run):
     assert any("copies that saw the event more often than others" in outcome for outcome in outcomes)
 
 
+def rarely_weak():
+    """Randomised response at epsilon 1, in one process of twenty at 3: 1.05 in all."""
+    kept = []
+
+    def answer(data, rng):
+        if not kept:
+            kept.append(3.0 if rng.random() < 0.05 else 1.0)
+        return data if rng.random() < 1.0 / (1.0 + math.exp(-kept[0])) else 1 - data
+
+    return answer
+
+
+def test_a_kept_draw_that_few_copies_have_is_told_by_the_function_itself():
+    said = []
+    for seed in range(40):
+        try:
+            mechanism = black_box(rarely_weak(), claim=PureDP(1.1))
+            said.append(str(audit(mechanism, BITS, trials=6_000, seed=seed, n_jobs=1, confidence=0.9999).verdict))
+        except AuditError as error:
+            said.append(str(error))
+    assert "violated" not in said
+    assert any("of the function" in one for one in said)
+
+
+@pytest.mark.parametrize("run", [audit, audit_sequentially])
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda model: model.release, lambda model: functools.partial(model.release), lambda model: model],
+    ids=["method", "partial", "slots"],
+)
+def test_what_kept_a_draw_is_refused_ever_after(run, wrap):
+    """A second audit began with the draw that the first had made it keep, and certified 6.2 of 1."""
+    model = Slotted()
+    for seed in range(3):
+        with pytest.raises(AuditError, match="kept a draw in an earlier audit" if seed else "keeps a draw"):
+            run(black_box(wrap(model), claim=PureDP(1.0)), COUNTS, trials=6_000, seed=seed, n_jobs=1)
+    run(black_box(lambda data, rng: data + rng.laplace(), claim=PureDP(1.0)), COUNTS, trials=500, seed=0, n_jobs=1)
+
+
+class DrawsBefore:
+    """A mechanism that draws its noise where it is given the dataset."""
+
+    name, claim, adjacency = "draws before", PureDP(1.0), None
+
+    def worst_pairs(self):
+        return [COUNTS]
+
+    def __call__(self, dataset):
+        answer = dataset + np.random.laplace()  # noqa: NPY002
+        return types.SimpleNamespace(sample=lambda size, rng: answer + rng.laplace(size=size))
+
+
+@pytest.mark.parametrize("run", [audit, audit_sequentially])
+def test_a_class_must_draw_from_its_rng(run):
+    with pytest.raises(AuditError, match="other outputs for the same rng"):
+        run(DrawsBefore(), trials=6_000, seed=0, n_jobs=1)
+
+
+@pytest.mark.parametrize("run", [audit, audit_sequentially])
+def test_how_a_function_has_numpy_treat_underflow_is_its_own_affair(run):
+    def strict(data, rng):
+        np.seterr(all="raise")
+        return data + rng.laplace()
+
+    assert not run(black_box(strict, claim=PureDP(1.0)), COUNTS, trials=4_000, seed=0, n_jobs=1).violates_claim
+    assert np.geterr()["under"] == "ignore"
+
+
 def test_copies_that_keep_nothing_are_found_uneven_no_more_often_than_the_level_says():
     """At level 0.1 of 4,000 tests: a binomial count beyond 0.1 by five deviations has probability below 1e-6."""
     rng = np.random.default_rng(5)
@@ -130,7 +234,7 @@ def test_copies_that_keep_nothing_are_found_uneven_no_more_often_than_the_level_
 def test_an_answer_that_an_earlier_audit_cached_is_refused_again(run):
     mechanism = black_box(caches_its_answer(), claim=PureDP(1.0))
     for seed in range(2):
-        with pytest.raises(AuditError, match="draws its noise once"):
+        with pytest.raises(AuditError, match="kept a draw in an earlier audit" if seed else "draws its noise once"):
             run(mechanism, COUNTS, seed=seed, n_jobs=1, confidence=0.9999)
 
 
