@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 
 from epsaudit.errors import AuditError
 
-PACKAGE = Path(__file__).parent
+PACKAGE, STDLIB = Path(__file__).parent, Path(sysconfig.get_path("stdlib"))
 
 
 def own_lines(error: BaseException | None) -> str:
@@ -64,5 +64,5 @@ def _is_own(frame: FrameType) -> bool:
 
 def is_own_file(path: Path) -> bool:
     """Say whether a user wrote a file: it is neither of this package nor of an installed one."""
-    installed = {"site-packages", "dist-packages"} & {*path.parts} or path.is_relative_to(sysconfig.get_path("stdlib"))
+    installed = {"site-packages", "dist-packages"} & {*path.parts} or path.is_relative_to(STDLIB)
     return not installed and not path.is_relative_to(PACKAGE)
