@@ -1,0 +1,312 @@
+"""Covariance-aware mean: every lemma of its proof on small and adversarial data, exact delta, and what breaks it."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epsaudit import AuditError, audit, exact
+from epsaudit.mechanisms.broken.covariance_mean import (
+    EmpiricalMean,
+    HalfOfTheNoise,
+    PublishedCovarianceAwareMean,
+    PublishedScoreTest,
+    TooFewLevels,
+    UntrimmedMean,
+)
+from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean, SubstituteInPlace, covariance_loss
+from epsaudit.mechanisms.covariance_pairs import poles
+from epsaudit.mechanisms.refusable_normal import RefusableNormal
+from epsaudit.mechanisms.score_test import ScoreTest
+from epsaudit.mechanisms.stable_mean import Stability, StableMean, leverages, score, weights_of
+
+SMALL = Stability(90, 4, 3.0)  # as few records as the lemmas allow, nearly
+KINDS = ("normal", "cauchy", "clusters", "near a subspace", "ramp")
+
+
+def adversarial(kind, seed, n, d):
+    """Data of one kind, most of which bring some points between the levels, and a neighbour in one place."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    if kind == "cauchy":
+        x = rng.standard_t(rng.uniform(1.0, 6.0), size=(n, d))
+    elif kind == "clusters":
+        x = rng.choice([-1.0, 1.0], (n, d)) * (rng.random((n, 1)) < rng.uniform(0.2, 1.0)) + 1e-3 * x
+    elif kind == "near a subspace":
+        x[:, -1] *= rng.choice([0.0, 1.0, 1e-9], n, p=[0.8, 0.1, 0.1])
+    elif kind == "ramp":
+        few = rng.integers(0, n, 5)
+        x = rng.choice([-1.0, 1.0], (n, d)) + 0.1 * x
+        x[few] *= rng.uniform(1.0, 5.0, (5, 1))
+    x_prime = x.copy()
+    place = int(rng.integers(n))
+    x_prime[place] = rng.normal(size=d) * rng.choice([0.0, 0.5, 1.0, 2.0, 4.0, 100.0])
+    return x, x_prime, place
+
+
+pairs = st.tuples(st.sampled_from(KINDS), st.integers(0, 10**6), st.integers(1, 3))
+
+
+def fits(case, bounds=SMALL):
+    kind, seed, d = case
+    x, x_prime, place = adversarial(kind, seed, bounds.records, d)
+    return StableMean(x, bounds), StableMean(x_prime, bounds), place
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("seed", range(6))
+def test_good_subsets_are_the_largest_by_enumeration(d, seed):
+    """Lemma 1: of all subsets that are good at a level, one contains all others, and it is the one that is found."""
+    m = 8
+    bounds = Stability(2 * m, 1, 2.2)
+    x = np.random.default_rng(seed).standard_t(2.0, (2 * m, d))
+    fit = StableMean(x, bounds)
+    for level in range(3):
+        good = set()
+        for size in range(d, m + 1):
+            for subset in itertools.combinations(range(m), size):
+                norms = m * leverages(fit.differences[list(subset)])
+                if (norms <= bounds.threshold(level)).all():
+                    good |= set(subset)
+        assert good == set(np.flatnonzero(fit.difference_levels <= level).tolist())
+
+
+@settings(max_examples=150, deadline=None)
+@given(pairs)
+def test_levels_move_by_one_but_for_the_changed_point(case):
+    """Lemma 1: S_l without the changed point lies in the neighbour's S_(l+1); a level past 2 k counts as 2 k + 1."""
+    x, x_prime, place = fits(case)
+    same = np.arange(SMALL.differences) != place % SMALL.differences
+    assert np.abs(x.difference_levels - x_prime.difference_levels)[same].max() <= 1
+    if max(x.covariance_score, x_prime.covariance_score) < SMALL.levels:
+        same = np.arange(SMALL.records) != place
+        assert np.abs(x.record_levels - x_prime.record_levels)[same].max() <= 1
+
+
+@settings(max_examples=150, deadline=None)
+@given(pairs)
+def test_scores_have_sensitivity_two(case):
+    x, x_prime, _ = fits(case)
+    assert abs(x.covariance_score - x_prime.covariance_score) <= 2
+    assert abs(x.score - x_prime.score) <= 2
+
+
+def test_scores_of_any_levels_have_sensitivity_two():
+    """Of all levels of four points for k = 2, and all that neighbours' can be."""
+    k, m = 2, 4
+    reached = set()
+    for levels in itertools.product(range(2 * k + 2), repeat=m):
+        others = [(own - 1, own, own + 1) for own in levels[1:]]
+        for moved in itertools.product(range(2 * k + 2), *others):
+            moved = np.clip(moved, 0, 2 * k + 1)
+            reached.add(score(np.array(levels), k) - score(moved, k))
+    assert reached == {-2, -1, 0, 1, 2}
+
+
+@settings(max_examples=200, deadline=None)
+@given(pairs)
+def test_covariances_and_means_are_close_where_both_scores_are_below_k(case):
+    """Lemmas 2 and 4: eigenvalues within gamma, their sums too, and means within Delta."""
+    x, x_prime, _ = fits(case)
+    if max(x.covariance_score, x_prime.covariance_score) == SMALL.levels:
+        return
+    gamma = SMALL.covariance
+    root = np.linalg.inv(np.linalg.cholesky(x.covariance))
+    ratios = np.linalg.eigvalsh(root @ x_prime.covariance @ root.T)
+    assert np.maximum(1.0 - ratios, 0.0).sum() <= gamma * (1 + 1e-9)
+    assert np.maximum(1.0 - 1.0 / ratios, 0.0).sum() <= gamma * (1 + 1e-9)
+    if max(x.score, x_prime.score) < SMALL.levels:
+        assert np.linalg.norm(root @ (x.mean - x_prime.mean)) <= SMALL.mean * (1 + 1e-9)
+
+
+def test_pairs_of_these_kinds_reach_every_case():
+    """The properties above are not vacuous: scores 0, between, and k occur, in neighbours that differ."""
+    seen = set()
+    for kind, seed in itertools.product(KINDS, range(30)):
+        x, x_prime, _ = fits((kind, seed, 2))
+        seen.add((x.score in (0, SMALL.levels), x.score == SMALL.levels, x.score == x_prime.score))
+    assert len(seen) == 6
+
+
+def test_poles_come_near_the_greatest_shift_of_the_mean():
+    bounds = Stability(200_000, 24, 6.0)
+    pair = poles(bounds, 1, 23)
+    x, x_prime = StableMean(pair.x, bounds), StableMean(pair.x_prime, bounds)
+    shift = abs(x.mean - x_prime.mean)[0] / math.sqrt(x.covariance[0, 0])
+    assert 0.95 * bounds.mean < shift <= bounds.mean
+
+
+def test_levels_score_and_mean_follow_affine_maps():
+    """Under x -> A x + b with a condition number of 10^6; the covariance goes to A covariance A'."""
+    rng = np.random.default_rng(3)
+    bounds = Stability(400, 6, 12.0)
+    x = rng.standard_t(4.0, (400, 3))
+    turn, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+    change, shift = turn @ np.diag([1.0, 1e-3, 1e3]) @ rng.normal(size=(3, 3)), np.array([5.0, -7.0, 1e3])
+    one, other = StableMean(x, bounds), StableMean(x @ change.T + shift, bounds)
+    assert one.difference_levels.tolist() == other.difference_levels.tolist()
+    assert one.record_levels.tolist() == other.record_levels.tolist()
+    assert one.difference_levels.max() > 0
+    assert other.mean == pytest.approx(change @ one.mean + shift, rel=1e-9)
+    root = np.linalg.inv(change)
+    assert root @ other.covariance @ root.T == pytest.approx(one.covariance, rel=1e-6, abs=1e-9)
+
+
+def test_weights_are_shares_of_levels_above_k():
+    levels = np.arange(10)
+    by_definition = [np.mean([level <= one for one in range(5, 9)]) for level in levels]
+    assert weights_of(levels, 4).tolist() == by_definition
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "sensitivity"), [(1.0, 1e-6, 2), (0.3, 0.01, 2), (2.0, 0.2, 1)])
+def test_the_test_of_scores_keeps_its_promise_and_attains_it(epsilon, delta, sensitivity):
+    """Lemma 5: two outcomes are (epsilon, delta)-close for all scores, score 0 passes and k fails."""
+    test = ScoreTest(epsilon, delta, sensitivity)
+    assert test.log_chances(0)[0] == 0.0
+    assert test.log_chances(test.levels)[0] == -math.inf
+    greatest = 0.0
+    for one in range(test.levels + 1):
+        for other in range(max(one - sensitivity, 0), min(one + sensitivity, test.levels) + 1):
+            p, q = np.exp(test.log_chances(one)), np.exp(test.log_chances(other))
+            greatest = max(greatest, *(p - math.exp(epsilon) * q))
+    assert 0.3 * delta < greatest <= delta * (1 + 1e-9)
+
+
+def test_the_published_test_leaks_what_its_code_says():
+    """At (1, 1e-6): probability 0.27 at score 29 and 0.56 at 28, but 0 at 30; the threshold that is needed is 55."""
+    test = PublishedScoreTest(1.0, 1e-6)
+    p = [math.exp(test.log_chances(score)[0]) for score in (28, 29, 30)]
+    assert p == pytest.approx([0.5576, 0.2706, 0.0], abs=1e-4)
+    assert (test.levels, ScoreTest(1.0, 1e-6).levels) == (32, 55)
+
+
+@pytest.mark.parametrize("gamma", [0.002, 0.02, 0.1])
+def test_covariances_within_gamma_cost_no_more_than_computed(gamma):
+    """Lemma 3 on normal pairs on the line and in the plane that use up gamma, exactly."""
+    delta = 1e-3
+    bound = covariance_loss(gamma, delta)
+    for ratios in ([1.0 - gamma], [1.0 / (1.0 - gamma)], [1.0 - gamma, 1.0 / (1.0 - gamma)], [1.0 - gamma / 2] * 2):
+        d = len(ratios)
+        law, law_prime = RefusableNormal(np.zeros(d), np.eye(d)), RefusableNormal(np.zeros(d), np.diag(ratios))
+        assert exact.delta(law, law_prime, bound) <= delta
+
+
+def test_loss_of_vectors_is_that_of_the_independent_normals_they_are_made_of():
+    """A shift and two scales under a linear map, half refused; by simulation within 5 standard errors."""
+    rng = np.random.default_rng(4)
+    change = rng.normal(size=(3, 3))
+    law = RefusableNormal(np.zeros(3), change @ change.T, math.log(0.5), math.log(0.5))
+    moved = change @ np.diag([1.0, 1.5, 0.5]) @ change.T
+    other = RefusableNormal(change @ [1.0, 0.0, 0.2], moved, math.log(0.4), math.log(0.6))
+    draws = law.sample(200_000, rng)
+    loss = law.log_density(draws) - other.log_density(draws)
+    for epsilon in (0.0, 0.5, 2.0):
+        terms = np.maximum(-np.expm1(epsilon - loss), 0.0)
+        profile = exact.PrivacyProfile(law, other)
+        assert abs(profile.hockey_stick(epsilon) - terms.mean()) < 5.0 * terms.std() / math.sqrt(len(terms))
+
+
+def test_laws_on_different_subspaces_are_told_apart_surely_and_on_one_are_not():
+    line, plane = np.diag([1.0, 0.0]), np.eye(2)
+    on_line = RefusableNormal(np.zeros(2), line)
+    assert exact.delta(on_line, RefusableNormal(np.zeros(2), plane), 5.0) == 1.0
+    assert exact.delta(on_line, RefusableNormal(np.array([0.0, 1e-3]), line), 5.0) == 1.0
+    expected = exact.delta(RefusableNormal(np.zeros(1), np.eye(1)), RefusableNormal(np.ones(1), np.eye(1)), 1.0)
+    assert exact.delta(on_line, RefusableNormal(np.array([1.0, 0.0]), line), 1.0) == pytest.approx(expected)
+    assert on_line.log_density(np.array([[0.3, 0.1]])) == -math.inf
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(KINDS), st.integers(0, 10**6), st.integers(1, 2))
+def test_exact_delta_holds_on_adversarial_neighbours(kind, seed, d):
+    """Theorem 1, with as few records as it allows."""
+    mechanism = CovarianceAwareMean(4.0, 0.02, outlier=4.0, dimension=d)
+    x, x_prime, _ = adversarial(kind, seed, mechanism.least_records, d)
+    assert exact.PrivacyProfile(mechanism(x), mechanism(x_prime)).pair.lower is None or d > 1
+    assert hockey_stick_at_most(mechanism(x), mechanism(x_prime), 4.0) <= 0.02
+
+
+def hockey_stick_at_most(law, law_prime, epsilon):
+    """Delta from the pair that is no harder to tell apart than in truth, if a convolution knows two bounds only."""
+    pair = law.loss_against(law_prime)
+    greatest = 0.0
+    for one in (pair, pair.swapped):
+        values, losses = one.above(epsilon)
+        greatest = max(greatest, float(np.sum(np.exp(values[0]) * -np.expm1(np.minimum(epsilon - losses, 0.0)))))
+    return greatest
+
+
+@pytest.mark.parametrize("outliers", range(0, 17, 2))
+def test_exact_delta_holds_along_the_poles(outliers):
+    mechanism = CovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=2)
+    pair = poles(mechanism.bounds(4 * mechanism.least_records), 2, outliers)
+    SubstituteInPlace().check(pair)
+    x, x_prime = mechanism.fit(pair.x), mechanism.fit(pair.x_prime)
+    assert (x.score, x_prime.score) == (min(outliers + 2, mechanism.test.levels), outliers)
+    assert exact.delta(mechanism(pair.x), mechanism(pair.x_prime), 4.0) <= 0.01
+
+
+@pytest.mark.parametrize("variant", [PublishedCovarianceAwareMean, EmpiricalMean, HalfOfTheNoise, UntrimmedMean])
+def test_incorrect_variants_exceed_delta(variant):
+    mechanism = variant(4.0, 0.01, outlier=6.0, dimension=2 if variant is EmpiricalMean else 1)
+    pair = mechanism.worst_pairs()[0]
+    mechanism.adjacency.check(pair)
+    assert exact.delta(mechanism(pair.x), mechanism(pair.x_prime), 4.0) > 0.02
+
+
+def test_too_few_levels_exceed_delta():
+    mechanism = TooFewLevels(4.0, 0.01, outlier=6.0, dimension=1)
+    pair = mechanism.worst_pairs()[0]
+    assert exact.delta(mechanism(pair.x), mechanism(pair.x_prime), 4.0) > 0.3
+    sound = CovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=1)
+    assert exact.delta(sound(pair.x), sound(pair.x_prime), 4.0) == 0.0  # refuses both
+
+
+@pytest.mark.parametrize("variant", [PublishedCovarianceAwareMean, EmpiricalMean, UntrimmedMean, TooFewLevels])
+def test_audits_refute_incorrect_variants(variant):
+    """A right mechanism would be refuted with probability 1e-6."""
+    mechanism = variant(4.0, 0.01, outlier=6.0, dimension=2)
+    result = audit(mechanism, mechanism.worst_pairs()[:1], trials=20_000, confidence=1.0 - 1e-6, seed=1, n_jobs=1)
+    assert result.violates_claim
+
+
+def test_a_stable_mean_is_accurate_and_refuses_rarely_on_normal_data():
+    """Mahalanobis error against that of the data's own mean, over 20 datasets; the bound is 4 standard errors up."""
+    mechanism = CovarianceAwareMean(2.0, 1e-4, outlier=24.0, dimension=2)
+    n, errors = 4 * mechanism.least_records, []
+    for seed in range(20):
+        law = mechanism(np.random.default_rng(seed).normal(size=(n, 2)) * [1.0, 1e6])
+        assert law.log_passes > -0.1
+        errors.append(np.linalg.norm(law.mean / [1.0, 1e6]) * math.sqrt(n))
+    assert np.sqrt(np.mean(np.square(errors))) < math.sqrt(2.0) * (1.0 + 4.0 / math.sqrt(80))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "sentence"),
+    [
+        (np.zeros((50, 2)), "50 records; the guarantee needs at least"),
+        (np.full((5000, 2), np.nan), "all records must be finite"),
+        (np.zeros((1, 2)), "1 records in 2 dimensions"),
+        (np.zeros((5000, 3)), "n records of 2 numbers"),
+        ("abc", "n records of 2 numbers"),
+    ],
+)
+def test_bad_datasets_are_refused_in_a_sentence(dataset, sentence):
+    with pytest.raises(AuditError, match=sentence):
+        CovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=2)(dataset)
+
+
+def test_bad_parameters_are_refused_in_a_sentence():
+    with pytest.raises(AuditError, match="lambda_0"):
+        CovarianceAwareMean(4.0, 0.01, outlier=0.0, dimension=2)
+    with pytest.raises(AuditError, match="dimension"):
+        CovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=0)
+
+
+def test_a_dataset_of_equal_records_is_refused_surely():
+    law = CovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=2)(np.ones((5000, 2)))
+    assert law.log_refuses == 0.0
+    assert np.isnan(law.sample(5, np.random.default_rng(0))).all()
