@@ -22,6 +22,8 @@ from epsaudit.mechanisms.stability import RefusalLaw
 
 _ROUNDING = 1e-11
 """Relative to 1, after both covariances are scaled alike: what rounding leaves of a variance or a shift that is 0."""
+_FAR = 20.0
+"""Shifts and ratios of scales beyond which a grid of losses overflows: a pair that far apart shares nothing anyhow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +83,7 @@ class RefusableNormal:
         return np.where(refused, self.log_refuses, self.log_passes + density)
 
     def loss_against(self, other: object) -> LossPair | None:
-        """The privacy loss of this law against another of its kind; see the theory in the module's docstring."""
+        """The privacy loss of this law against another of its kind; None for two coordinates and more, if one is far."""
         if not isinstance(other, RefusableNormal) or other.mean.shape != self.mean.shape:
             return None
         passes, refuses = (self.log_passes, other.log_passes), (self.log_refuses, other.log_refuses)
@@ -94,6 +96,8 @@ class RefusableNormal:
             ((shift, scale),) = pairs
             first = RefusalLaw(NormalLaw(0.0, 1.0), passes[0], refuses[0])
             return loss_pair(first, RefusalLaw(NormalLaw(shift, scale), passes[1], refuses[1]))
+        if any(abs(shift) > _FAR or not 1.0 / _FAR < scale < _FAR for shift, scale in pairs):
+            return None  # losses too unequal for one grid
         normal = convolved([(loss_pair(NormalLaw(0.0, 1.0), NormalLaw(*pair)), 1) for pair in pairs])
         assert normal.lower is not None
         return _with_refusal(normal, passes, refuses, _with_refusal(normal.lower, passes, refuses, None))

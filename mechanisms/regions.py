@@ -131,7 +131,9 @@ def depth_regions(points: Floats) -> list[Region]:
         x = np.sort(points[:, 0])
         return [Interval(float(a), float(b)) for a, b in zip(x, x[::-1], strict=True) if a < b]
     centre = points.mean(axis=0)
-    size = np.abs(points - centre).max() or 1.0
+    size = np.abs(points - centre).max()
+    if size == 0.0:
+        return []
     normals, offsets, beyond = _lines((points - centre) / size)
     region = Polygon(np.array([[-2.0, -2.0], [2.0, -2.0], [2.0, 2.0], [-2.0, 2.0]]))
     regions: list[Region] = []
