@@ -83,7 +83,7 @@ class RefusableNormal:
         return np.where(refused, self.log_refuses, self.log_passes + density)
 
     def loss_against(self, other: object) -> LossPair | None:
-        """The privacy loss of this law against another of its kind; None for two coordinates and more, if one is far."""
+        """The privacy loss against another of its kind; None for two coordinates and more, if one is far."""
         if not isinstance(other, RefusableNormal) or other.mean.shape != self.mean.shape:
             return None
         passes, refuses = (self.log_passes, other.log_passes), (self.log_refuses, other.log_refuses)
