@@ -35,7 +35,7 @@ QUESTION = (
 )
 EPSILON, DELTA = 1.0, 1e-6
 CONDITION = 1e6
-"""Greatest over least variance of the data that are not isotropic: a clipping radius that fits one axis drowns another."""
+"""Greatest over least variance of the data that are not isotropic: clipping that fits one axis drowns another."""
 LARGEST = 10.0
 """Radius in which clip-and-noise looks for records, as a multiple of the greatest standard deviation times sqrt(d)."""
 COLUMNS = (
