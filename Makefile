@@ -5,13 +5,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEED ?= 0
 
-.PHONY: audit test results status lint types docs check benchmark clean
+.PHONY: audit test nightly results status lint types docs check benchmark clean
 
 audit: $(VENV)/installed
 	$(BIN)/epsaudit audit --seed $(SEED) --out results
 
 test: $(VENV)/installed
+	$(BIN)/python -m compileall -q audit mechanisms experiments  # once, and not in every process that a test starts
 	$(BIN)/python -m pytest -n auto
+
+# What is expensive and rarely breaks. With NIGHTLY_SECONDS=240 no test begins after four minutes; the order is of the day,
+# so that each has its turn, and NIGHTLY_DAY=2026-01-31 repeats that of another.
+nightly: $(VENV)/installed
+	$(BIN)/python -m pytest -n auto -m nightly
 
 # Everything under results/, about three hours on two cores: sequential-validity and claims-that-do-not-survive half an
 # hour and twenty minutes, power, library-bugs (which installs released libraries), interactive, shuffling and

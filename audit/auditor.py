@@ -15,7 +15,7 @@ from typing import Any
 from epsaudit import exact
 from epsaudit.checkpoint import Checkpoint, Identity
 from epsaudit.claims import Claim
-from epsaudit.determinism import Constants, with_known_randomness
+from epsaudit.determinism import Copies, before_first_call, with_known_randomness
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.failures import refusing
 from epsaudit.fingerprint import digest
@@ -120,13 +120,10 @@ def audit(
     families = families_of(witnesses)
     candidates = checked_pairs(mechanism, pairs)
     seed = entropy(seed) if checkpoint is None else seed
-    mechanism = with_known_randomness(mechanism, candidates[0], 0 if seed is None else seed)
-    workers = Workers.suited_to(mechanism, n_jobs, one_by_one=checkpoint is not None)
-    if checkpoint is not None:
-        check_restart(mechanism)
-
     if checkpoint is not None and not isinstance(checkpoint, Section):
         what = identity(mechanism, claim, candidates, trials, confidence, witnesses)
+        if not os.path.exists(checkpoint):  # before anything is written
+            check_restart(with_known_randomness(mechanism, candidates[0], 0 if seed is None else seed))
         with Checkpoint(checkpoint, {mechanism.name: what}, seed) as opened:
             return audit(
                 mechanism,
@@ -143,14 +140,19 @@ def audit(
     if checkpoint is not None and (finished := checkpoint.result()) is not None:
         return finished
     seed = entropy(seed)
+    written = before_first_call(mechanism)
+    mechanism = with_known_randomness(mechanism, candidates[0], seed)
+    workers = Workers.suited_to(mechanism, n_jobs, one_by_one=checkpoint is not None)
+    if checkpoint is not None:
+        check_restart(mechanism)
     sides = [prepared(mechanism, pair) for pair in candidates]
-    constants = Constants(mechanism, seed)
+    copies = Copies(mechanism, written, seed)
     training = None if checkpoint is None else checkpoint.training(len(sides))
     if training is None:
         draw = functools.partial(
             training_outputs, workers=workers, record=checkpoint, progress=_added_up(progress, trials)
         )
-        watched = refusing(draw, mechanism.name, len(sides), constants.look)
+        watched = refusing(draw, mechanism.name, len(sides), copies.look)
         training = train(sides, families, claim, trials, confidence, seed, watched)
         if checkpoint is not None:
             training = checkpoint.record_choice(training, len(sides))
@@ -182,7 +184,7 @@ def audit(
         seed=seed,
         reproducible=bool(getattr(mechanism, "reproducible", True)),
         families=witnesses if isinstance(witnesses, str) else "own",
-        notes=(*notes_on(sides[training.pair]), *constants.notes(sides[training.pair])),
+        notes=(*notes_on(sides[training.pair]), *copies.notes(sides[training.pair])),
         provenance=provenance(),
         seconds=(seconds := time.perf_counter() - started),
         execution=execution(seconds),

@@ -106,7 +106,7 @@ def stream(seed: int, stage: Stage, *key: int) -> np.random.Generator:
 
 
 def training_chunks(size: int, stage: Stage, index: int, least: int) -> Iterator[Chunk]:
-    """Split ``size`` runs on each dataset: whole blocks of numpy code, about 64 chunks of what is called once a run."""
+    """Split ``size`` runs on each dataset: whole blocks of numpy code, about 64 chunks of functions and programs."""
     step = BLOCK if least >= LEAST_CHUNK else min(max(-(-size // (CHUNKS // 4)), least), BLOCK)
     for part, start in enumerate(range(0, size, step)):
         key = (STAGES[stage], index, part) if part else (STAGES[stage], index)

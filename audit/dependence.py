@@ -11,9 +11,10 @@ What is tested
 sets A and B of pairs of runs, no run in two pairs, without looking at the outputs, and a symmetric relation, which may
 depend on the outputs as a multiset. A permutation of the pairs is a permutation of the runs, so the indicators of which
 pairs are related are exchangeable: given that t of them are related in A and B together, the number in A is
-hypergeometric(|A| + |B|, t, |A|). Here A holds runs a fixed lag apart (the next run, the same place in the next call or
-chunk), B holds runs that a fixed random permutation put together; related are equal outputs, and outputs on the same
-side of the median. This sees repeats, over-dispersion between calls and chunks, and answers that alternate.
+hypergeometric(|A| + |B|, t, |A|). Here A holds runs a lag apart (fixed, or suggested by the first half of the runs and
+tested on the second; the same place in the next call or chunk), B holds runs that a fixed random permutation put
+together; related are equal outputs, and outputs on the same side of the median. This sees repeats, over-dispersion
+between calls and chunks, and answers that alternate.
 
 *Halves* (`dependence_of_outputs`). Likewise the number of outputs above the median in the first half of the runs is
 hypergeometric, given that in all: this sees drift with the number of the call, and state that is used up.
@@ -47,7 +48,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaincc, gammaln
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs import Outputs
+from epsaudit.outputs import Outputs, join, written
 
 LEVEL = 1e-9
 """Probability that independent runs are refused, over everything that is tested in an audit."""
@@ -118,7 +119,7 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     middle = np.partition(values, len(values) // 2)[len(values) // 2]
     above = min(values >= middle, values > middle, key=lambda mask: abs(float(np.mean(mask)) - 0.5))
     rng = np.random.default_rng((SHUFFLES, len(values)))
-    kinds = list(_kinds(len(values), partitions, rng))
+    kinds = [*_kinds(len(values), partitions, rng), *_suggested(above, rng)]
     found = [_halves(above)]
     for which, first, second in kinds:
         found += _pairs(values, above, which, first, second)
@@ -127,14 +128,44 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     return worst if worst.log_p < np.log(level / tests) else None
 
 
+def difference_of_copies(outputs: Outputs, others: Outputs, level: float) -> Finding | None:
+    """Test whether ``others``, one of each copy of a function, have the law of ``outputs``: by ranks, and by repeats.
+
+    All are exchangeable if they have, so the number of others above the median of all, in their middle half, or equal
+    to another output is hypergeometric given that of all.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> difference_of_copies(rng.normal(size=1000), rng.normal(size=48), 1e-9) is None
+    True
+    >>> print(difference_of_copies(0.01 * rng.normal(size=1000), rng.normal(size=48), 1e-9).what)
+    of 48 outputs of copies 0 lie in the middle half, of 1,000 others 525
+    """
+    values = _values(join([outputs[:MOST_OBJECTS], others]))
+    low, middle, high = (np.sort(values)[int(share * len(values))] for share in (0.25, 0.5, 0.75))
+    which, counts = np.unique(values, return_inverse=True, return_counts=True)[1:]
+    relations = (
+        (values > middle, "lie above the median"),
+        ((values >= low) & (values <= high), "lie in the middle half"),
+        (counts[which] > 1, "equal another output"),
+    )
+    size, drawn = len(values), len(others)
+    found = []
+    for mask, words in relations:
+        hits, total = int(np.count_nonzero(mask[-drawn:])), int(np.count_nonzero(mask))
+        what = f"of {drawn} outputs of copies {hits} {words}, of {size - drawn:,} others {total - hits:,}"
+        found.append(Finding(what, _log_tail(hits, total, drawn, size)))
+    worst = min(found, key=lambda one: one.log_p)
+    return worst if worst.log_p < np.log(level / 6) else None
+
+
 def _kinds(
     runs: int, partitions: Sequence[Sequence[int]], rng: np.random.Generator
 ) -> Iterator[tuple[str, Places, Places]]:
     """Yield pairs of runs, each run in one pair at most, with words for the second: a lag apart, or place by place."""
     for lag in (lag for lag in LAGS if 2 * lag <= runs):
-        chosen = _some(runs // (2 * lag) * lag, rng)
-        first = chosen // lag * 2 * lag + chosen % lag
-        yield "the next run" if lag == 1 else f"the run {lag:,} later", first, first + lag
+        yield _apart(lag, runs, rng)
     for sizes in partitions:
         starts = np.concatenate([[0], np.cumsum(sizes)])
         common = [(starts[i], starts[i + 1], min(sizes[i : i + 2])) for i in range(0, len(sizes) - 1, 2)]
@@ -146,6 +177,23 @@ def _kinds(
             block = np.searchsorted(before, chosen, side="right") - 1
             place = chosen - before[block]
             yield "the run in the same place of the next call", first_start[block] + place, second_start[block] + place
+
+
+def _apart(lag: int, runs: int, rng: np.random.Generator) -> tuple[str, Places, Places]:
+    chosen = _some(runs // (2 * lag) * lag, rng)
+    first = chosen // lag * 2 * lag + chosen % lag
+    return "the next run" if lag == 1 else f"the run {lag:,} later", first, first + lag
+
+
+def _suggested(above: NDArray[np.bool_], rng: np.random.Generator) -> Iterator[tuple[str, Places, Places]]:
+    """Pairs in the second half of the runs, at the lag at which those of the first half are most alike."""
+    half = len(above) // 2
+    signs = above[:half] - float(np.mean(above[:half]))
+    power = np.abs(np.fft.rfft(signs, 2 * half)) ** 2
+    alike = np.abs(np.fft.irfft(power)[1 : half // 2])
+    if len(alike):
+        which, first, second = _apart(int(np.argmax(alike)) + 1, len(above) - half, rng)
+        yield which, half + first, half + second
 
 
 def _some(count: int, rng: np.random.Generator) -> Places:
@@ -269,7 +317,7 @@ def _log_choose(n: int, k: NDArray[Any]) -> NDArray[np.float64]:
 def _values(outputs: Outputs) -> NDArray[Any]:
     """One number an output: itself, a checksum of what it prints as, or a projection of an array."""
     if outputs.dtype.kind not in "biuf":
-        return np.fromiter((zlib.crc32(repr(value).encode()) for value in outputs.tolist()), np.int64, len(outputs))
+        return np.fromiter((zlib.crc32(written(value).encode()) for value in outputs.tolist()), np.int64, len(outputs))
     if outputs.ndim > 1:
         rows = np.nan_to_num(outputs.reshape(len(outputs), -1).astype(float))
         with np.errstate(over="ignore", invalid="ignore"):

@@ -1,52 +1,67 @@
-"""Functions that always give the same output on a dataset: whether they have no randomness, or only remember a draw.
+"""Where a function's randomness comes from: its rng, the global generators, another source, or a draw that it keeps.
 
-`Constants` takes a function as it was before its first call and the outputs that it gave; it raises an error, or notes
-that they were always the same. A function whose answer is cached looks like one without randomness, and would be
-refuted where its one draw on x differs from its one draw on x', although a single release is private. Copies of it that
-were never called tell the two apart.
+`with_known_randomness` takes a function and says whether the same seeds give the same outputs. `Copies` takes a
+function as it was before its first call and the outputs that it gave; it raises an error, or notes that they were
+always the same. Given a draw that a function remembers, its runs look independent, and it would be refuted where what
+it remembers on x differs from what it remembers on x', although a single release is private. Copies of it that were
+never called, on datasets that were never used, tell that apart from a leak.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
 import pickle
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import cloudpickle
 import numpy as np
 
-from epsaudit.dependence import LEVEL
+from epsaudit.dependence import LEVEL, dependence_of_outputs, difference_of_copies, refuse
 from epsaudit.errors import AuditError
 from epsaudit.global_generators import Habits, seeded, used
 from epsaudit.mechanism import FunctionMechanism, Mechanism
 from epsaudit.neighbours import DatasetPair
-from epsaudit.outputs import Outputs, Raised, are_numbers, are_objects, pack
+from epsaudit.outputs import Outputs, Raised, are_numbers, are_objects, join, pack
 from epsaudit.randomness import parts_of
 from epsaudit.sampling import Sides, draw
 
 CONSTANT = "the function always gives the same output on each dataset: no randomness was seen"
 
-COPIES = 24
-"""Copies that are asked: a cached answer of randomised response at epsilon 1 escapes 24 with probability 0.0005."""
+COPIES = 48
+"""Copies that are asked: that none of so many lies in the middle half of the runs has probability 4e-15. A cached
+answer of randomised response at epsilon 1 escapes them with probability 2e-7."""
+RUNS_OF_A_COPY = 16
+"""Runs of each copy at most; and no more than a thirteenth of the runs that they are compared with, but one."""
+
+LARGEST_FUNCTION = 1 << 24
+"""Bytes of a function, as it was before its first call, that are kept for its next audit."""
 
 REPEATS = 8
-"""Seeds, on each dataset, for which a function must give the same output twice: 32 runs in all."""
+"""Runs, or seeds, on each dataset for which a function must give the same outputs twice: 32 runs in all."""
 STREAM = 5
 """First spawn key of the streams used here; see `epsaudit.chunks.STAGES` for the others."""
 
 
 def with_known_randomness(mechanism: Mechanism, pair: DatasetPair, seed: int) -> Mechanism:
-    """Return a function that takes no rng with the remark that it draws from the global generators, if it does.
+    """Return a function with remarks on what 32 runs show of its randomness and its memory.
 
-    It is run at most 32 times, with the global generators seeded: it must use them, and give the same outputs again
-    for the same seeds. Only then may it run in several processes, and be called reproducible.
+    One that takes an rng must give the same outputs again for the same seeds, else it has randomness of its own. One
+    that takes none must use the global generators, and give the same outputs again for the same seeds of these. Only
+    then may it run in several processes, and be called reproducible. One that returns the same memory in two calls is
+    not called by two threads at a time.
     """
-    if not isinstance(mechanism, FunctionMechanism) or mechanism.uses_rng or not mechanism.copies_repeat:
+    if not isinstance(mechanism, FunctionMechanism):
+        return mechanism
+    if mechanism.uses_rng:
+        return _remarked(mechanism, pair, seed)
+    if not mechanism.copies_repeat:
         return mechanism
     remarked = dataclasses.replace(mechanism, draws_globally=True)
     if remarked.owns_randomness or mechanism.time_limit is not None:
@@ -60,6 +75,23 @@ def with_known_randomness(mechanism: Mechanism, pair: DatasetPair, seed: int) ->
     except Exception:  # the audit itself says what is wrong
         return mechanism
     return remarked
+
+
+def _remarked(mechanism: Any, pair: DatasetPair, seed: int) -> Any:
+    own = shared = False
+    try:
+        for number, dataset in enumerate((pair.x, pair.x_prime)):
+            distributions = [mechanism(dataset) for _ in range(2)]
+            blocks = [draw(one, REPEATS, _stream(seed, number)) for one in distributions]
+            own |= repr(blocks[0].tolist()) != repr(blocks[1].tolist())
+            if not mechanism.one_by_one:
+                with seeded(_stream(seed, number)):
+                    raw: list[Any] = [one.sample(REPEATS, _stream(seed, number)) for one in distributions]
+                shared |= all(isinstance(some, np.ndarray) for some in raw) and np.may_share_memory(*raw)
+    except Exception:  # the audit itself says what is wrong
+        return mechanism
+    own &= mechanism.time_limit is None
+    return dataclasses.replace(mechanism, draws_elsewhere=own, fills_a_buffer=shared) if own or shared else mechanism
 
 
 def _once(distribution: Any, seed: int, number: int) -> tuple[str, bool]:
@@ -76,6 +108,26 @@ def before_first_call(mechanism: Mechanism) -> bytes | None:
     """
     if not isinstance(mechanism, FunctionMechanism):
         return None
+    written = _written(mechanism)
+    with contextlib.suppress(KeyError, TypeError):
+        first, last = _WRITTEN[mechanism.function]
+        if last == written:  # as the last audit left it, which may have made it remember an answer
+            return first
+    _keep(mechanism, written, written)
+    return written
+
+
+_WRITTEN: weakref.WeakKeyDictionary[Any, tuple[bytes, bytes]] = weakref.WeakKeyDictionary()
+"""Functions before their first audit, and in their last."""
+
+
+def _keep(mechanism: FunctionMechanism, first: bytes | None, last: bytes | None) -> None:
+    if first is not None and last is not None and max(len(first), len(last)) <= LARGEST_FUNCTION:
+        with contextlib.suppress(TypeError):  # of a kind that cannot be referred to weakly
+            _WRITTEN[mechanism.function] = (first, last)
+
+
+def _written(mechanism: FunctionMechanism) -> bytes | None:
     module = sys.modules.get(getattr(mechanism.function, "__module__", None) or "")
     by_value = module is not None and module.__name__ not in ("__main__", "builtins")
     for register in (True, False) if by_value else (False,):
@@ -91,27 +143,57 @@ def before_first_call(mechanism: Mechanism) -> bytes | None:
     return None
 
 
-class Constants:
-    """Looks at the outputs of every pair, and has each constant side examined once."""
+class Copies:
+    """Compares the outputs of every pair, once, with those of copies of the function as ``written``."""
 
-    def __init__(self, mechanism: Mechanism, seed: int) -> None:
+    def __init__(self, mechanism: Mechanism, written: bytes | None, seed: int) -> None:
         self._mechanism, self._seed = mechanism, seed
-        self._written = before_first_call(mechanism)
+        self._written = written
         self._seen: dict[int, tuple[bool, bool]] = {}
 
-    def look(self, sides: Sides, outputs: tuple[Outputs, Outputs]) -> None:
-        """Remember which sides are constant; raises `AuditError` if one only repeats its first draw."""
+    def look(self, sides: Sides, outputs: tuple[Outputs, Outputs], level: float = LEVEL / 8) -> None:
+        """Remember which sides are constant; raises `AuditError` if a function repeats or keeps a draw.
+
+        Independent runs of a function that keeps nothing are refused with probability at most ``level`` for each side,
+        of which the k-th pair has a share 1 / (k (k + 1)).
+        """
         if id(sides) in self._seen:
             return
+        if isinstance(self._mechanism, FunctionMechanism) and self._written is not None:
+            _keep(self._mechanism, self._written, _written(self._mechanism))
+        level /= (len(self._seen) + 1) * (len(self._seen) + 2)
         constant = tuple(map(_is_constant, outputs))
         self._seen[id(sides)] = (constant[0], constant[1])
         for side, name in enumerate(("x", "x'")):
-            if constant[side] and isinstance(self._mechanism, FunctionMechanism):
+            if not isinstance(self._mechanism, FunctionMechanism):
+                continue
+            if constant[side]:
                 self._refuse_if_remembered(sides[side], repr(outputs[side][:1].tolist()), len(outputs[side]), name)
+            elif self._written is not None:
+                self._refuse_if_kept(sides[side], self._written, outputs[side], name, level)
 
     def notes(self, sides: Sides) -> tuple[str, ...]:
         """Say so if every output on each dataset of the pair was the same."""
         return (CONSTANT,) if all(self._seen.get(id(sides), (False, False))) else ()
+
+    def _refuse_if_kept(self, side: Any, written: bytes, outputs: Outputs, name: str, level: float) -> None:
+        """Refuse a function whose runs are alike because of a draw that it keeps, as copies of it show."""
+        runs = min(max(len(outputs) // (13 * COPIES), 1), RUNS_OF_A_COPY)
+        try:
+            copies = [_copied(side, written, None) for _ in range(COPIES)]
+        except Exception:  # what cannot be copied cannot be compared
+            return
+        blocks = [draw(copy, runs, _stream(self._seed, COPIES + 1 + number)) for number, copy in enumerate(copies)]
+        if len({repr(block.tolist()) for block in blocks}) == 1:  # a generator of its own, which copies repeat
+            return
+        refuse(dependence_of_outputs(join(blocks), ([runs] * COPIES,), level / 2), name)
+        difference = difference_of_copies(outputs, join([block[:1] for block in blocks]), level / 2)
+        if difference is not None:
+            raise AuditError(
+                f"Copies of the function that were never called answer otherwise on {name} than the function in its "
+                f"runs: {difference.what}. It keeps a draw from run to run, or needs a run to warm up, and then its "
+                "runs say nothing of a release. Draw fresh noise in every run."
+            )
 
     def _refuse_if_remembered(self, side: Any, value: str, runs: int, name: str) -> None:
         caches = list(_caches(side.function))
@@ -175,7 +257,8 @@ def _copied(side: Any, written: bytes, forgotten: str | None) -> Any:
                 thing.clear()
             elif hasattr(thing, "__dict__") and not callable(thing):
                 vars(thing).update({name: None for name, part in vars(thing).items() if _prints_as(part, forgotten)})
-    return dataclasses.replace(side, function=function, habits=Habits())
+    fresh = pickle.loads(pickle.dumps(side.dataset))  # what an earlier run left on the dataset is not with it
+    return dataclasses.replace(side, function=function, dataset=fresh, habits=Habits(side.habits.draws_globally))
 
 
 def _prints_as(part: Any, value: str) -> bool:
@@ -196,7 +279,8 @@ def _held(thing: Any, depth: int = 4) -> Iterator[Any]:
 def _cleared(side: Any, caches: list[Any]) -> Any:
     for cache in caches:
         cache.cache_clear()
-    return dataclasses.replace(side, habits=Habits())
+    fresh = pickle.loads(pickle.dumps(side.dataset))
+    return dataclasses.replace(side, dataset=fresh, habits=Habits())
 
 
 def _caches(function: Any, depth: int = 4) -> Iterator[Any]:

@@ -141,7 +141,7 @@ class CommandMechanism:
     adjacency: Adjacency | None
     pairs: tuple[DatasetPair, ...]
     releases_the_interpreter = True
-    one_by_one = True
+    wants_many_calls = True
 
     @property
     def reproducible(self) -> bool:

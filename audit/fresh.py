@@ -34,7 +34,6 @@ OTHER_CONSTANTS = (
     datetime.timedelta,
     datetime.tzinfo,
     pathlib.PurePath,
-    enum.Enum,
 )
 
 HOW = "Give what every run can read anew: a list, an array, a frame, or a path from which the function reads."
@@ -127,8 +126,10 @@ def is_constant(value: Any) -> bool:
     (True, False)
     """
     kind = type(value)
-    if kind in CONSTANTS or isinstance(value, OTHER_CONSTANTS):
+    if kind in CONSTANTS or (isinstance(value, OTHER_CONSTANTS) and not hasattr(value, "__dict__")):
         return True
+    if isinstance(value, enum.Enum):
+        return is_constant(value.value)
     if isinstance(value, np.generic):
         return kind is not np.void and kind is not np.object_
     if isinstance(value, (tuple, frozenset)) and not hasattr(value, "__dict__"):

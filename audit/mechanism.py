@@ -85,11 +85,14 @@ class FunctionMechanism:
     time_limit: float | None = None
     fresh_randomness: bool = False
     draws_globally: bool = False
+    draws_elsewhere: bool = False
+    fills_a_buffer: bool = False
+    wants_many_calls = True
 
     @property
     def owns_randomness(self) -> bool:
-        """Whether it takes no rng and was not seen to do with the global generators, or carries one of its own."""
-        seen = self.uses_rng or self.draws_globally
+        """Whether it was not seen to do with its rng or the global generators, or carries a generator of its own."""
+        seen = (self.uses_rng and not self.draws_elsewhere) or self.draws_globally
         return not seen or carries_a_generator(self.function, 2 if self.one_by_one else 3)
 
     @property
@@ -109,8 +112,8 @@ class FunctionMechanism:
 
     @property
     def releases_the_interpreter(self) -> bool:
-        """Whether threads run it in parallel; false for a Python function called once a run, or global generators."""
-        return not self.one_by_one and not self.draws_globally
+        """Whether threads run it in parallel; not a Python function called once a run, global generators, a buffer."""
+        return not (self.one_by_one or self.draws_globally or self.fills_a_buffer)
 
     def __call__(self, dataset: Any) -> OutputDistribution:
         """Bind the function to a dataset, of which every run sees what is given here; see `epsaudit.fresh`."""
@@ -256,7 +259,9 @@ class _OneByOne(_FunctionDistribution):
         for which in coins:
             try:
                 value = calls[which]()
-            except (Exception, SystemExit) as error:
+            except (KeyboardInterrupt, _TimeIsUp):
+                raise
+            except BaseException as error:
                 value = Raised(type(error).__name__, "" if raised else _message(error))
                 raised = True
             keep[which](value if type(value) is float else frozen(value))

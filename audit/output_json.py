@@ -17,7 +17,19 @@ from typing import Any
 import numpy as np
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs import Array, Items, Outputs, Raised, TimedOut, normal, normal_array, refused
+from epsaudit.outputs import (
+    Array,
+    Complex,
+    Items,
+    Outputs,
+    Raised,
+    TimedOut,
+    kind_of,
+    normal,
+    normal_array,
+    refused,
+    too_long,
+)
 
 
 def to_json(value: Any) -> Any:
@@ -29,6 +41,8 @@ def to_json(value: Any) -> Any:
     ({'tuple': [1.0, {'bytes': '61'}]}, {'fraction': [1, 3]})
     """
     match value:
+        case int() if too_long(value):
+            return {"hex": hex(value)}
         case None | str() | bool() | int():
             return value
         case float():
@@ -41,18 +55,18 @@ def to_json(value: Any) -> Any:
             return {"set": sorted(map(to_json, value), key=json.dumps)}
         case TimedOut():
             return {"timeout": True}
+        case Complex():
+            return {"complex": [to_json(part) for part in value]}
         case tuple():
             return {"tuple": [to_json(part) for part in value]}
         case Raised():
             return {"raises": value.exception}
         case bytes():
             return {"bytes": value.hex()}
-        case complex():
-            return {"complex": [repr(value.real), repr(value.imag)]}
         case Decimal():
             return {"decimal": str(value)}
         case Fraction():
-            return {"fraction": [value.numerator, value.denominator]}
+            return {"fraction": [to_json(value.numerator), to_json(value.denominator)]}
         case datetime.datetime():
             return {"datetime": value.isoformat()}
         case datetime.date():
@@ -80,8 +94,12 @@ def from_json(data: Any) -> Any:
                     return Array.of(numbers, [int(length) for length in shape])
             case _:
                 return normal(_plain_from_json(data))
+    except AuditError:  # of a part
+        raise
     except (ValueError, TypeError, ArithmeticError, KeyError):
         pass
+    except RecursionError:
+        raise AuditError("A list of lists of lists that is too deep to read is not an output.") from None
     raise AuditError(f"{data!r} is not an output.")
 
 
@@ -129,12 +147,16 @@ def _plain_from_json(data: Any) -> Any:
             return Raised(name)
         case {"bytes": str(text)}:
             return bytes.fromhex(text)
-        case {"complex": [str(real), str(imaginary)]}:
-            return complex(float(real), float(imaginary))
+        case {"complex": [real, imaginary]}:
+            pair = Complex((from_json(real), from_json(imaginary)))
+            if set(map(kind_of, pair)) == {"number"}:
+                return pair if pair[1] != 0 else pair[0]
         case {"decimal": str(text)}:
             return Decimal(text)
-        case {"fraction": [int(over), int(under)]}:
-            return Fraction(over, under)
+        case {"hex": str(text)}:
+            return int(text, 16)
+        case {"fraction": [over, under]}:
+            return Fraction(_plain_from_json(over), _plain_from_json(under))
         case {"datetime": str(text)}:
             return datetime.datetime.fromisoformat(text)
         case {"date": str(text)}:

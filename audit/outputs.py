@@ -8,14 +8,17 @@ The normal form of
 
 - a number (bool, int, float, `Decimal`, `Fraction`, complex without an imaginary part, numpy's) is the float that it
   equals. One that equals no float stays an int, `Decimal` or `Fraction`. True, 1 and 1.0 are one output.
-- a string, bytes, a date or a time is itself, as an object of the plain type; times with a zone are in UTC.
+- a complex number is the `Complex` of its two parts.
+- a string, bytes, a date or a time is itself, as an object of the plain type; times with a zone are in UTC. A
+  time that counts nanoseconds is the pair of a time and these.
 - a member of an Enum is the number or string that it is, or else the string 'Class.NAME'.
 - a list, a tuple or an array of one dimension is the tuple of its parts. An array of more dimensions is an `Array`,
   its numbers with its shape. A set is a frozenset, a mapping is `Items`.
-- None, `Raised` and `TimedOut` are themselves, and every NaN is one object.
+- None, `Raised` and `TimedOut` are themselves, and every NaN is one object, NaT too.
 
 Two outputs are one where Python calls their normal forms equal: 0.0 is -0.0 (``witnesses='all'`` tells these apart).
-Anything else is refused by name, for an object that equals only itself would make every output a new one.
+Anything else is refused by name, for an object that equals only itself would make every output a new one; so is what
+holds itself.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ Outputs = NDArray[Any]
 An array of floats of shape (size, k) stands for tuples of k floats, one of more dimensions for `Array`s.
 """
 
-NAN, COMPLEX_NAN, DECIMAL_NAN = float("nan"), complex("nan"), Decimal("nan")
+NAN = float("nan")
 WHOLE_IN_FLOATS = 2**53
 """Whole numbers beyond are not all floats."""
 
@@ -139,6 +142,21 @@ class Array(_Marked):
         return f"array of shape {self.shape}: {written(tuple(self))}"
 
 
+class Complex(_Marked):
+    """The outcome of a run that returned a complex number: its real and its imaginary part, which is not 0.
+
+    Examples
+    --------
+    >>> normal(1 + 2j), normal(1 + 2j)[1], normal(1 + 2j) == (1.0, 2.0)
+    (complex(1, 2), 2.0, False)
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"complex({written(self[0])}, {written(self[1])})"
+
+
 def normal(value: Any) -> Any:
     """Return the normal form of one output.
 
@@ -152,8 +170,13 @@ def normal(value: Any) -> Any:
     >>> normal([1, True, "a"]), normal(np.array([[0.5]])), normal({"ann": {2, 1}})
     ((1.0, 1.0, 'a'), array of shape (1, 1): (0.5,), {'ann': frozenset({1, 2})})
     """
-    make = _NORMAL.get(type(value))
-    return _of_another_type(value) if make is None else make(value)
+    make = _NORMAL.get(type(value), _of_another_type)
+    try:
+        return make(value)
+    except AuditError:
+        raise
+    except (ValueError, ArithmeticError, RecursionError):  # a date before the first, a list that holds itself
+        raise refused(value) from None
 
 
 def frozen(value: Any) -> Any:
@@ -206,9 +229,9 @@ def normal_array(outputs: Any) -> Outputs:
     kind = array.dtype.kind
     if kind == "U" and array.ndim == 1:
         return array
-    if kind in "bf" or (kind in "iu" and _exact(array)):
+    if kind == "b" or array.dtype == np.float64 or (kind in "iuf" and _exact(array)):
         return np.ascontiguousarray(array, dtype=np.float64)
-    return _objects(list(map(normal, array.tolist() if array.ndim == 1 else array)))
+    return _objects(list(map(normal, _items(array) if array.ndim == 1 else array)))
 
 
 def join(blocks: Sequence[Outputs]) -> Outputs:
@@ -342,7 +365,14 @@ def written(value: Any) -> str:
         return f"frozenset({{{', '.join(sorted(map(written, value)))}}})" if value else "frozenset()"
     if type(value) is tuple:
         return f"({', '.join(map(written, value))}{',' if len(value) == 1 else ''})"
-    return repr(value)
+    if isinstance(value, Fraction):
+        return f"Fraction({written(value.numerator)}, {written(value.denominator)})"
+    return hex(value) if too_long(value) else repr(value)
+
+
+def too_long(value: Any) -> bool:
+    """Say whether a number is a whole one that Python and JSON may not write in decimals: they stop at 4,300 digits."""
+    return isinstance(value, int) and value.bit_length() > 4096  # 1,234 digits
 
 
 def order_key(value: Any) -> tuple[str, Any]:
@@ -376,10 +406,12 @@ def _exact_floats(values: Sequence[Any], kinds: set[type]) -> Outputs | None:
 
 
 def _exact(numbers: NDArray[Any]) -> bool:
-    """Whether whole numbers are so small that all are floats."""
+    """Whether all are floats: whole numbers so small that they are, or long doubles that no float rounds."""
     if numbers.dtype.itemsize < 8 or numbers.size == 0:
         return True
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
+        if numbers.dtype.itemsize > 8:
+            return np.array_equal(numbers.astype(np.float64), numbers, equal_nan=True)
         return bool(np.nanmax(numbers) < WHOLE_IN_FLOATS and np.nanmin(numbers) > -WHOLE_IN_FLOATS)
 
 
@@ -401,45 +433,68 @@ def _whole(value: int) -> Any:
 
 
 def _real(value: Decimal | Fraction) -> Any:
-    if value != value:
-        return DECIMAL_NAN
+    if isinstance(value, Decimal) and value.is_nan():
+        return NAN
     try:
         return float(value) if float(value) == value else value
     except OverflowError:
         return value
 
 
-def _complex(value: complex) -> Any:
-    if value != value:
-        return COMPLEX_NAN
-    return complex(value) if value.imag else value.real
+def _complex(value: Any) -> Any:
+    imaginary = normal(value.imag)
+    return Complex((normal(value.real), imaginary)) if imaginary != 0 else normal(value.real)
 
 
 def _time(value: datetime.datetime) -> datetime.datetime:
     return value if value.tzinfo is None else value.astimezone(datetime.UTC)
 
 
+def _moment(value: Any) -> Any:
+    """The normal form of a time of a class of its own: pandas' may be NaT, and counts nanoseconds besides."""
+    if value != value:
+        return NAN
+    moment = _time(datetime.datetime.fromisoformat(datetime.datetime.isoformat(value)))
+    nanosecond = getattr(value, "nanosecond", 0)
+    return (moment, float(nanosecond)) if nanosecond else moment
+
+
 def _array(value: NDArray[Any]) -> Any:
     """One output that is an array, of numbers or not."""
     if value.ndim == 0:
-        return normal(value.item())
+        return normal(value[()])
     if isinstance(value, np.ma.MaskedArray) or value.dtype.kind not in "biuf":
-        return normal(value.tolist())
-    numbers = value.astype(float) if value.dtype.kind == "f" else value  # a long double's items are no Python floats
-    parts = tuple(map(normal, np.asarray(numbers).ravel().tolist()))
+        return normal(_items(value))
+    parts = tuple(map(normal, np.asarray(value).ravel().tolist()))
     return parts if value.ndim == 1 else Array.of(parts, value.shape)
+
+
+def _items(array: NDArray[Any]) -> list[Any]:
+    """The items of an array; of dates and times numpy's own, for Python's None would stand for NaT."""
+    return list(array) if array.dtype.kind in "mM" else array.tolist()
 
 
 def _of_another_type(value: Any) -> Any:
     """The normal form of an object whose class is derived from a known one."""
     if isinstance(value, np.generic):
-        return normal(float(value) if isinstance(value, np.floating) else value.item())
+        return _scalar(value)
     if isinstance(value, Enum):
         return normal(value.value) if isinstance(value, (int, float, str)) else f"{type(value).__name__}.{value.name}"
     for kind, make in _DERIVED:
         if isinstance(value, kind):
             return make(value)
     raise refused(value)
+
+
+def _scalar(value: Any) -> Any:
+    """The normal form of a scalar of numpy's."""
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return NAN if np.isnat(value) else normal(value.item())
+    if isinstance(value, np.complexfloating):
+        return _complex(value)
+    if isinstance(value, np.longdouble):  # its item is itself
+        return normal(Fraction(*value.as_integer_ratio()) if np.isfinite(value) else float(value))
+    return normal(value.item())
 
 
 def refused(value: Any) -> AuditError:
@@ -484,6 +539,7 @@ _NORMAL: dict[type, Callable[[Any], Any]] = {
     TimedOut: _itself,
     Items: _itself,
     Array: _itself,
+    Complex: _itself,
     bytes: _itself,
     complex: _complex,
     Decimal: _real,
@@ -500,14 +556,14 @@ _DERIVED: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (bytes, lambda value: bytes(memoryview(value))),
     (bytearray, lambda value: bytes(memoryview(value))),
     (complex, lambda value: normal(complex.__pos__(value))),
-    ((Items, Array), _itself),
+    ((Items, Array, Complex), _itself),
     (tuple, lambda value: tuple(map(normal, tuple.__iter__(value)))),
     (list, lambda value: tuple(map(normal, list.__iter__(value)))),
     (np.ndarray, _array),
     (Mapping, Items.of),
     (Set, _set),
     ((Decimal, Fraction), _real),
-    (datetime.datetime, lambda value: _time(datetime.datetime.fromisoformat(datetime.datetime.isoformat(value)))),
+    (datetime.datetime, _moment),
     (datetime.date, lambda value: datetime.date(value.year, value.month, value.day)),
 )
 """Classes that others are derived from; their objects may compare as they like, the copies do not."""
@@ -521,6 +577,7 @@ _KINDS: dict[str, Any] = {
     "string": str,
     "mapping": Items,
     "array": Array,
+    "complex": Complex,
     "sequence": tuple,
     "set": frozenset,
     "None": type(None),

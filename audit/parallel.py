@@ -28,8 +28,9 @@ from epsaudit.errors import AuditError
 FEW_RUNS = 20_000
 """Not worth a second worker, unless one is asked for."""
 
-LEAST_CHUNK, LEAST_SLOW_CHUNK = 1 << 12, 1 << 6
-"""Fewest runs in a chunk: of numpy code, and of a mechanism that is called once a run and may take seconds each."""
+LEAST_CHUNK, LEAST_CHUNK_OF_CALLS = 1 << 12, 1 << 6
+"""Fewest runs in a chunk: of a mechanism that promises independent runs, and of functions and programs, which do not. A
+small audit of these has many chunks so that dependence on the call shows; and a run of theirs may take seconds."""
 
 WATCH_SECONDS = 0.5
 """Seconds between two looks at whether the parent still lives; a worker outlives it by no more."""
@@ -63,11 +64,13 @@ class Workers:
 
     @classmethod
     def suited_to(cls, mechanism: object, n_jobs: int | None, *, one_by_one: bool = False) -> Workers:
-        """Read off a mechanism whether threads run it in parallel, and whether it is called once a run."""
+        """Read off a mechanism whether threads run it in parallel, and whether it wants many calls."""
         threads = getattr(mechanism, "releases_the_interpreter", True)
-        slow = getattr(mechanism, "one_by_one", False)
+        many = getattr(mechanism, "wants_many_calls", False)
         n_jobs = jobs_allowed(mechanism, n_jobs)
-        return cls(n_jobs, "threads" if threads else "processes", LEAST_SLOW_CHUNK if slow else LEAST_CHUNK, one_by_one)
+        return cls(
+            n_jobs, "threads" if threads else "processes", LEAST_CHUNK_OF_CALLS if many else LEAST_CHUNK, one_by_one
+        )
 
     def each(
         self, function: Callable[[Any, Part], Answer], shared: Any, parts: Iterable[Part], runs: int

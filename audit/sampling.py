@@ -90,6 +90,15 @@ def entropy(seed: int | None) -> int:
     return secrets.randbits(63) if seed is None else whole_at_least(seed, 0, "seed")
 
 
+def move_on(rng: np.random.Generator) -> None:
+    """Draw a number that nobody uses, between two calls of a function.
+
+    Global generators are seeded from where ``rng`` stands. A function that draws from them alone leaves it there, and
+    the next call, on the other dataset perhaps, would have the same noise.
+    """
+    rng.integers(1 << 53)
+
+
 def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) -> Outputs:
     """Draw ``size`` outputs and check that they are as many.
 
@@ -98,11 +107,13 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
     AuditError
         If the answer is not an array of ``size`` outputs, or a vectorised mechanism raises.
     """
+    if getattr(distribution, "tossed", False):
+        move_on(rng)
     try:
         outputs = draw_reproducibly(lambda: distribution.sample(size, rng), rng, _habits(distribution))
-    except (AuditError, MemoryError):
+    except (AuditError, MemoryError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise AuditError(
             f"The mechanism raised {type(error).__name__} ({error}) while drawing {size} outputs. Wrap a function that "
             "makes one output a call in epsaudit.black_box to have exceptions counted as outcomes."
@@ -356,6 +367,8 @@ def _by_coins(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[
     else:
         coins = rng.permutation(np.repeat(np.array([0, 1], np.int8), chunk.size))
     for start in range(0, len(coins), BLOCK):
+        if start:
+            move_on(rng)
         for side, block in enumerate(draw_by_coins(sides, coins[start : start + BLOCK], rng)):
             if block is not None:
                 yield side, block

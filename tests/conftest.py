@@ -1,6 +1,52 @@
-"""Whoever starts the tests in the background of a script makes them deaf to Ctrl-C, which some of them send."""
+"""Signals reach the tests, cores are not shared twice, and nightly tests come in an order of the day.
 
+Whoever starts the tests in the background of a script makes them deaf to Ctrl-C, which some of them send. And
+pytest-xdist uses the cores already: an audit that is not told a number of jobs, here or in a process that a test
+starts, starts no workers of its own, which would import for seconds. Results do not depend on it; tests that are about
+workers say how many.
+"""
+
+import hashlib
+import os
 import signal
+import sys
+import time
+from datetime import date
+
+import pytest
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
+
+
+def pytest_configure(config):
+    """Settle the day, and when its nightly tests end, before pytest-xdist starts workers, which inherit both."""
+    os.environ.setdefault("NIGHTLY_DAY", date.today().isoformat())
+    if "NIGHTLY_SECONDS" in os.environ:
+        os.environ.setdefault("NIGHTLY_END", str(time.time() + float(os.environ["NIGHTLY_SECONDS"])))
+
+
+def pytest_collection_modifyitems(config, items):
+    """Order nightly tests by a hash of the day, so that over days the time is enough for each."""
+    if config.option.markexpr == "nightly":
+        day = os.environ["NIGHTLY_DAY"]
+        items.sort(key=lambda item: hashlib.sha256(f"{day} {item.nodeid}".encode()).digest())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Forget what a test imported from a temporary folder: the next may have another ``mine.py``."""
+    paths, modules = list(sys.path), set(sys.modules)
+    result = yield
+    sys.path[:] = paths
+    for name in set(sys.modules) - modules:
+        if "/pytest-of-" in (getattr(sys.modules[name], "__file__", None) or ""):
+            del sys.modules[name]
+    return result
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("nightly") and time.time() > float(os.environ.get("NIGHTLY_END", "inf")):
+        pytest.skip("the night's time is over; another day begins with other tests")

@@ -135,17 +135,20 @@ def test_pytest_with_the_fixture_works_without_the_extras(user):
     assert "1 passed" in done.stdout
 
 
-@pytest.mark.parametrize("command", [["epsaudit"], ["python", "-m", "epsaudit"]])
-def test_an_audit_works_without_the_extras_and_says_what_it_left_out(user, command):
-    done = user(*command, "audit", "mechanisms:noisy", "--trials", "2e4", "--seed", "1", "--out", "out")
+def test_the_package_runs_as_a_module_too(user):
+    assert user("python", "-m", "epsaudit", "--help").stdout == user("epsaudit", "--help").stdout != ""
+
+
+def test_an_audit_works_without_the_extras_and_says_what_it_left_out(user):
+    done = user("epsaudit", "audit", "mechanisms:noisy", "--trials", "2e4", "--seed", "1", "--out", "out")
     assert done.returncode == 0, done.stderr
     assert "noisy: 1-DP claimed; certified lower bound" in done.stdout
     assert done.stderr.strip().endswith(
         "Figures and page are left out: matplotlib is not installed; pip install 'epsaudit[report]'."
     )
     assert {path.name for path in (user.folder / "out").iterdir()} == {"audit.json", "audit.csv", "audit.tex"}
-    assert user(*command, "verify", "out/audit.json").returncode == 0
-    assert r"\cite{" in user(*command, "report", "out/audit.json", "--methods").stdout
+    assert user("epsaudit", "verify", "out/audit.json").returncode == 0
+    assert r"\cite{" in user("epsaudit", "report", "out/audit.json", "--methods").stdout
 
 
 def test_the_list_leaves_out_what_needs_an_extra_in_one_sentence(user):
@@ -158,6 +161,14 @@ def test_the_list_leaves_out_what_needs_an_extra_in_one_sentence(user):
     assert "anes96/" in user("epsaudit", "list", extras=True).stdout
 
 
+@pytest.fixture(scope="module")
+def audited(user):
+    """The user, who has audited something already."""
+    assert user("epsaudit", "audit", "mechanisms:noisy", "--trials", "2e3", "--seed", "1", "--out", ".").returncode == 0
+    (user.folder / "audit.json").replace(user.folder / "out.json")
+    return user
+
+
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
@@ -167,10 +178,8 @@ def test_the_list_leaves_out_what_needs_an_extra_in_one_sentence(user):
         (["audit", "mechanisms:noisy", "--cluster", "tcp://127.0.0.1:1"], "cluster"),
     ],
 )
-def test_a_missing_extra_is_one_sentence(user, words, extra):
-    user("epsaudit", "audit", "mechanisms:noisy", "--trials", "2e3", "--seed", "1", "--out", ".")
-    (user.folder / "audit.json").replace(user.folder / "out.json")
-    done = user("epsaudit", *words)
+def test_a_missing_extra_is_one_sentence(audited, words, extra):
+    done = audited("epsaudit", *words)
     assert done.returncode == 2
     (sentence,) = done.stderr.splitlines()
     assert sentence.startswith("epsaudit: ")

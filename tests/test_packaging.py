@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ def declared(extra=None):
     return found
 
 
+@cache
 def imports(path):
     """Libraries that a module imports, anywhere in it but for types."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -42,13 +44,13 @@ def imports(path):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         for part in node.body
     }
+    found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in typing_only:
             level = getattr(node, "level", 0)
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-            for name in {name.partition(".")[0] for name in names} if not level else ():
-                if name not in sys.stdlib_module_names and name != "epsaudit":
-                    yield name
+            found |= {name.partition(".")[0] for name in names} if not level else set()
+    return found - sys.stdlib_module_names - {"epsaudit"}
 
 
 def used(*folders):

@@ -264,10 +264,10 @@ def _result(
             f"The scores have shape {values.shape} and dtype {values.dtype}; they must be {len(included)} numbers, one "
             "for each canary."
         )
-    if np.any(np.isnan(values.astype(float))):
+    if np.any(np.isnan(values)):
         raise AuditError(f"{int(np.isnan(values).sum())} scores are NaN; a score must say how much a canary seems in.")
     order = places(len(included), seed)
-    counts = rule.count(included[order], values.astype(float)[order], claim, method, confidence)
+    counts = rule.count(included[order], values[order], claim, method, confidence)
     return OneRunResult(
         mechanism=name,
         claim=claim,

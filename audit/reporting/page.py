@@ -138,7 +138,7 @@ def event_in_words(result: AuditResult) -> list[Sentence]:
     >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0),
     ...                    pairs=[DatasetPair(0, 1)])
     >>> event_in_words(audit(noisy, trials=5000, seed=1))[0].before
-    'Taken for a run on x: an output y with'
+    'Taken for a run on x′: an output y with'
     """
     witness = result.witness
     sides = [("x", witness.guess_x), ("x′", witness.guess_x_prime)]

@@ -29,10 +29,10 @@ from epsaudit.auditor import (
 )
 from epsaudit.claims import Claim
 from epsaudit.dependence import LEVEL, dependence_of_outputs, refuse
-from epsaudit.determinism import Constants, with_known_randomness
+from epsaudit.determinism import Copies, before_first_call, with_known_randomness
 from epsaudit.errors import AuditError, confidence_of, finite_at_least, whole_at_least
 from epsaudit.failures import refuse_if_all_failed
-from epsaudit.mechanism import Mechanism
+from epsaudit.mechanism import Mechanism, TakesTurns
 from epsaudit.neighbours import DatasetPair, shorten
 from epsaudit.outputs import Outputs, alike, join
 from epsaudit.parallel import jobs_allowed, jobs_to_use
@@ -49,10 +49,14 @@ from epsaudit.witnesses import Family, Witness
 
 ENOUGH_FAILURES = 1_000
 """Runs after which a mechanism that only ever raised the same exception is given up."""
-LEAST_TO_TRUST, ENOUGH_TO_TRUST = 1 << 10, 1 << 12
-"""Runs, beyond the budget, that show whether outputs depend on their call, where an audit refutes with few calls."""
-CALLS_TO_TRUST = 16
-"""Calls that these runs are made in. Set by hand; no measurement is recorded."""
+MORE_CALLS = 64
+"""Calls to each side, beyond the budget, that show whether outputs depend on their call; the audit may have had few."""
+RUNS_A_CALL, RUNS_A_STREAM = 32, 4
+"""Runs on each side in such a call of a function or program that makes many a call, and with such a stream of what
+makes one. Then half of all pairs a lag apart, against half at random, have a p-value below 1e-20 where 4 in 5 pairs
+within a call lie on one side of the median; and where all outputs of a stream are equal."""
+ENOUGH_TO_TRUST = 1 << 12
+"""Runs after which what is remembered shows the same of a function that is called once a run."""
 
 
 def audit_sequentially(
@@ -120,6 +124,7 @@ def audit_sequentially(
     distance = finite_at_least(near, 0.0, "near") if near is not None else None
     seed = entropy(seed)
     candidates = checked_pairs(mechanism, pairs)
+    written = before_first_call(mechanism)
     mechanism = with_known_randomness(mechanism, candidates[0], seed)
     prefer: Literal["threads", "processes"] = (
         "threads" if getattr(mechanism, "releases_the_interpreter", True) else "processes"
@@ -135,11 +140,11 @@ def audit_sequentially(
         jobs_allowed(mechanism, n_jobs),
         prefer,
     )
-    constants = Constants(mechanism, seed)
+    copies = Copies(mechanism, written, seed)
     stopped = sequential.run(until, progress, mechanism.name)
     refuse_if_all_failed(mechanism.name, sequential.remembered())
     for state in sequential.states:
-        state.refuse_if_dependent(constants, seed, refuted=stopped == "refuted")
+        state.refuse_if_dependent(copies, seed, LEVEL / len(sequential.states), refuted=stopped == "refuted")
     state = sequential.last
     return SequentialResult(
         mechanism=mechanism.name,
@@ -154,7 +159,7 @@ def audit_sequentially(
         exact=exact_parameter(claim, state.sides),
         seed=seed,
         reproducible=bool(getattr(mechanism, "reproducible", True)),
-        notes=(*notes_on(state.sides), *constants.notes(state.sides)),
+        notes=(*notes_on(state.sides), *copies.notes(state.sides)),
         provenance=provenance(),
         seconds=time.perf_counter() - started,
     )
@@ -187,7 +192,7 @@ class _PairState:
                 memory.append(some)
                 self.remembered += len(some)
 
-    def refuse_if_dependent(self, constants: Constants, seed: int, refuted: bool) -> None:
+    def refuse_if_dependent(self, copies: Copies, seed: int, level: float, refuted: bool) -> None:
         """Raise `AuditError` if what is remembered shows that runs depend on one another.
 
         The audit may stop after any chunk, depending on what it saw: that after the k-th has a share 1 / (k (k + 1)).
@@ -196,22 +201,26 @@ class _PairState:
             return
         for memory, side in zip(self.outputs, ("x", "x'"), strict=True):
             chunks = len(memory)
-            level = LEVEL / (8 * chunks * (chunks + 1))
-            refuse(dependence_of_outputs(join(memory), ([len(block) for block in memory],), level), side)
+            share = level / (8 * chunks * (chunks + 1))
+            refuse(dependence_of_outputs(join(memory), ([len(block) for block in memory],), share), side)
+        more: tuple[list[Outputs], list[Outputs]] = ([], [])
         tossed = any(getattr(side, "tossed", False) for side in self.sides)
-        if refuted and tossed and self.remembered < ENOUGH_TO_TRUST:
-            self._refuse_if_calls_depend(seed)
-        constants.look(self.sides, (join(self.outputs[0]), join(self.outputs[1])))
+        in_turns = all(isinstance(side, TakesTurns) for side in self.sides)
+        if tossed or (in_turns and refuted and self.remembered < ENOUGH_TO_TRUST):
+            more = self._more_calls(seed, level / 8, RUNS_A_CALL if tossed else RUNS_A_STREAM)
+        copies.look(self.sides, (join([*self.outputs[0], *more[0]]), join([*self.outputs[1], *more[1]])), share)
 
-    def _refuse_if_calls_depend(self, seed: int) -> None:
-        """Ask again what makes many outputs a call: the few calls of an audit that ended early show too little."""
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, 0, 0, 0, 1)))
-        size = max(self.remembered, LEAST_TO_TRUST) // (2 * CALLS_TO_TRUST)
+    def _more_calls(self, seed: int, level: float, size: int) -> tuple[list[Outputs], list[Outputs]]:
+        """Ask again in many calls: the few of an audit that ended early show too little."""
         coins = np.repeat(np.array([0, 1], np.int8), size)
-        calls = [draw_by_coins(self.sides, coins, rng) for _ in range(CALLS_TO_TRUST)]
-        for outputs, name in zip(zip(*calls, strict=True), ("x", "x'"), strict=True):
-            sizes = [len(one) for one in outputs if one is not None]
-            refuse(dependence_of_outputs(join(outputs), (sizes,), LEVEL / 8), name)
+        calls: tuple[list[Outputs], list[Outputs]] = ([], [])
+        for number in range(MORE_CALLS):
+            rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, 0, 0, 0, 1, number)))
+            for found, outputs in zip(calls, draw_by_coins(self.sides, rng.permutation(coins), rng), strict=True):
+                found += [] if outputs is None else [outputs]
+        for found, name in zip(calls, ("x", "x'"), strict=True):
+            refuse(dependence_of_outputs(join(found), ([size] * MORE_CALLS,), level), name)
+        return calls
 
     def learn(self, families: Sequence[Family], claim: Claim, alpha: float) -> None:
         """Plan the next round from everything remembered, if there is anything new."""

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import whole_at_least
-from epsaudit.outputs import Outputs
-from epsaudit.witnesses.features import Feature, readable
+from epsaudit.outputs import Outputs, are_objects
+from epsaudit.witnesses.features import Feature, Value, readable
 
 MANTISSA = 52
 """Bits of the fraction of a double (IEEE 754)."""
@@ -137,6 +137,8 @@ class NegativeZero:
 class Residue:
     """The remainder of a whole number on division; NaN for numbers that are not whole.
 
+    Of outputs that are ints, because no float is so exact, it is the exact one.
+
     Examples
     --------
     >>> from epsaudit.witnesses.features import Value
@@ -160,4 +162,9 @@ class Residue:
         """See `Feature`."""
         numbers = self.feature(outputs)
         with np.errstate(invalid="ignore"):
-            return np.where(np.floor(numbers) == numbers, np.mod(numbers, self.modulus), np.nan)
+            remainders = np.where(np.floor(numbers) == numbers, np.mod(numbers, self.modulus), np.nan)
+        if are_objects(outputs) and isinstance(self.feature, Value):
+            for place, value in enumerate(outputs.tolist()):
+                if type(value) is int:
+                    remainders[place] = value % self.modulus
+        return remainders

@@ -21,7 +21,7 @@ from epsaudit.witnesses.features import Coordinate, Deviation, Feature, Value
 from epsaudit.witnesses.models import Tree
 from epsaudit.witnesses.screening import screen
 from epsaudit.witnesses.smoothing import Binned, smooth
-from epsaudit.witnesses.structure import At, Contains
+from epsaudit.witnesses.structure import LEAST_SEEN, At, Contains
 
 Floats = NDArray[np.float64]
 BITS_PER_SPLIT = 8.0
@@ -333,7 +333,8 @@ def _telling_keys(outputs: Outputs, outputs_prime: Outputs) -> list[Hashable]:
         for side in (outputs, outputs_prime)
     )
     pooled = counts + counts_prime
-    telling = {key: (counts[key] - counts_prime[key]) ** 2 / seen for key, seen in pooled.items()}
+    often = {key: seen for key, seen in pooled.items() if seen >= LEAST_SEEN}
+    telling = {key: (counts[key] - counts_prime[key]) ** 2 / seen for key, seen in often.items()}
     return sorted(telling, key=lambda key: (-telling[key], -pooled[key], order_key(key)))
 
 

@@ -111,5 +111,6 @@ def described(outputs: Outputs, outputs_prime: Outputs) -> tuple[list[list[Featu
     flat = all(isinstance(feature(outputs[:1])[0], float) for feature in inside) and 1 < longest <= 16
     together = combinations_of(longest) if flat and inside else []
     releases = releases_of(outputs, outputs_prime, longest) if together else []
-    groups = [[Value(), *inside, *structure_of(outputs, outputs_prime)], releases]
+    alone: list[Feature] = [Value(), *inside, *structure_of(outputs, outputs_prime)]
+    groups = [list(dict.fromkeys(alone)), releases]
     return [group for group in groups if group], together + releases

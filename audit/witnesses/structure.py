@@ -25,7 +25,7 @@ first round; no measurement is recorded."""
 SYMBOLS = ("None", "raised", "timeout")
 """Kinds whose few values are atoms, which say all that the kind would."""
 LEAST_SEEN = 5
-"""Elements that were seen less often tell nothing."""
+"""Elements, keys and places that were seen less often tell nothing."""
 WALKED = 20_000
 """Training outputs of each side whose insides are listed."""
 
@@ -158,10 +158,11 @@ def structure_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
         lengths = {_length(at(value, path)) for value in sample}
         if len({length for length in lengths if length == length}) > 1:
             features.append(Length(path))
-    features += [feature for feature in numbers_inside(sample) if len(feature.path) > 1]
+    inside = numbers_inside(sample)  # but coordinates of tuples, which are features anyway
+    features += [feature for feature in inside if len(feature.path) > 1 or not isinstance(feature.path[0], int)]
     elements: Counter[Hashable] = Counter()
     for value in sample:
-        elements.update(element for element in _elements(value) if not isinstance(element, float))
+        elements.update(_elements(value))
     varying = [element for element, seen in elements.most_common() if LEAST_SEEN <= seen < len(sample)]
     return features + [Contains(element) for element in varying[:MOST_PATHS]]
 
@@ -175,7 +176,7 @@ def _paths_of(sample: Sequence[Any], containers: bool) -> list[Path]:
     seen: Counter[Path] = Counter()
     for value in sample[:2000] + sample[-2000:] if isinstance(sample, list) else sample:
         seen.update(_walk(value, (), containers))
-    return [path for path, _ in seen.most_common(MOST_PATHS)]
+    return [path for path, times in seen.most_common(MOST_PATHS) if times >= LEAST_SEEN]
 
 
 def _walk(value: Any, path: Path, containers: bool) -> Iterator[Path]:

@@ -37,7 +37,10 @@ def mechanism(function):
 
 
 @pytest.mark.parametrize("run", [audit, audit_sequentially])
-@pytest.mark.parametrize("function", [numpys, pythons, without_rng, both, many])
+@pytest.mark.parametrize(
+    "function",
+    [*(pytest.param(one, marks=pytest.mark.nightly) for one in (numpys, pythons)), without_rng, both, many],
+)
 def test_a_seed_gives_the_same_result_with_any_number_of_workers(function, run):
     results = [run(mechanism(function), trials=12_000, seed=4, n_jobs=jobs) for jobs in (1, 1, 2)]
     assert results[0] == results[1] == results[2]

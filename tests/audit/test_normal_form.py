@@ -61,9 +61,13 @@ def same(first, second):
     return type(first) is type(second) and (first == second or first != first)
 
 
-@settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(outputs_of_any_kind, min_size=1, max_size=6))
-def test_the_normal_form_of_an_output_does_not_depend_on_its_block(values):
+@pytest.mark.parametrize("examples", [1_000, pytest.param(30_000, marks=pytest.mark.nightly)])
+def test_the_normal_form_of_an_output_does_not_depend_on_its_block(examples):
+    tried = settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    tried(given(st.lists(outputs_of_any_kind, min_size=1, max_size=6))(normal_form_does_not_depend_on_the_block))()
+
+
+def normal_form_does_not_depend_on_the_block(values):
     together = values_of(pack(values))
     for value, among in zip(values, together, strict=True):
         (alone,) = values_of(pack([value]))
@@ -111,7 +115,7 @@ def test_membership_alone_is_membership_in_any_block_and_after_json(name, pool, 
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(pool=pools, seed=st.integers(0, 2**32), rule=st.tuples(st.floats(0, 1), st.floats(0, 1)))
 def test_two_events_of_one_score_hold_no_output_in_common(pool, seed, rule):
     low, high = sorted(rule)

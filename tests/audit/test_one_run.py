@@ -268,6 +268,17 @@ class TestRules:
         scores = np.array([np.inf, 0.0, 1.0, -np.inf, 2.0, 3.0])
         assert audit_scores(self.included, scores, claim=PureDP(1.0), guesses=2).counts == (GuessCounts(6, 1, 1, 1, 1),)
 
+    def test_scores_that_no_float_holds_are_compared_as_they_are(self):
+        small = np.array([5, 4, 3, 2, 1, 0])
+        for scores in (
+            2**60 + small,
+            2**63 + small.astype(np.uint64),
+            small > 2,
+            1 + small * np.finfo(np.longdouble).eps,
+        ):
+            (counts,) = audit_scores(self.included, scores, claim=PureDP(1.0), guesses=(3, 3)).counts
+            assert (counts.correct_in, counts.correct_out) == (2, 2)
+
     def test_a_separate_half_guesses_about_the_other_half_only(self):
         rng = np.random.default_rng(0)
         included = rng.random(1000) < 0.5

@@ -4,15 +4,24 @@ Each sound function's single release is exactly 1-DP; at 99.99 % an audit refute
 leaky one has half of the noise that its claim needs, and hides it in memory that it uses again.
 """
 
+import json
 import math
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
+from epsaudit.output_json import from_json, to_json
+from epsaudit.outputs import normal, normal_array, pack, values_of, written
+from epsaudit.witnesses.atoms import describe_atoms
 
 PAIR = DatasetPair(0, 1)
 CLAIM = PureDP(1.0)
+LAST_BIT = np.finfo(np.longdouble).eps
 
 
 def whole_numbers_beside_rare_floats(data, rng):
@@ -105,3 +114,79 @@ class Shouted(str):
 def test_a_string_that_compares_as_it_likes_is_the_string_that_it_is():
     mechanism = black_box(lambda data, rng: Shouted("yes" if data else "no"), claim=CLAIM, pairs=[PAIR])
     assert audit(mechanism, trials=1_000, seed=1).violates_claim
+
+
+UNLIKE = {
+    "nanoseconds": (lambda: pd.Timestamp(0, unit="ns"), lambda: pd.Timestamp(1, unit="ns")),
+    "long doubles": (lambda: np.longdouble(1), lambda: np.longdouble(1) + LAST_BIT),
+    "vectors of long doubles": (lambda: np.full(2, 1, np.longdouble), lambda: np.full(2, 1 + LAST_BIT)),
+    "complex long doubles": (lambda: np.clongdouble(1j), lambda: np.clongdouble(1j) * (1 + LAST_BIT)),
+    "no time and nothing": (lambda: np.datetime64("NaT"), lambda: None),
+    "no times and nothings": (lambda: np.full(2, "NaT", "datetime64[s]"), lambda: [None, None]),
+    "complex numbers with a NaN": (lambda: complex(math.nan, 1), lambda: complex(math.nan, 2)),
+    "a complex number and a pair": (lambda: 1j, lambda: (0, 1)),
+}
+
+
+@pytest.mark.parametrize("kind", UNLIKE)
+def test_what_differs_stays_different(kind):
+    first, second = (make() for make in UNLIKE[kind])
+    assert normal(first) != normal(second)
+    for value in (first, second):
+        form = normal(value)
+        assert {from_json(json.loads(json.dumps(to_json(form))))} == {form}  # of one object for NaN
+        assert {form, normal(value), *values_of(pack([value])), values_of(pack([value, "a"]))[0]} == {form}
+
+
+def test_a_column_of_numbers_keeps_what_no_float_holds():
+    for column in (np.array([1, 1 + LAST_BIT]), np.array([1, 1 + LAST_BIT]) * 1j, np.array(["NaT", 0], "M8[s]")):
+        assert values_of(normal_array(column)) == [normal(value) for value in column]
+        assert len(set(normal_array(column).tolist())) == 2
+
+
+def test_every_nan_is_one():
+    nans = [math.nan, np.nan, Decimal("nan"), Decimal("sNaN"), complex("nan"), np.longdouble("nan"), pd.NaT]
+    nans += [np.datetime64("NaT"), np.timedelta64("NaT"), np.float32("nan")]
+    assert {normal(value) for value in nans} == {normal(math.nan)}
+
+
+def holds_itself():
+    kept = []
+    kept.append(kept)
+    return kept
+
+
+def deep():
+    value = ()
+    for _ in range(5_000):
+        value = (value,)
+    return value
+
+
+def test_lists_too_deep_in_a_file_are_no_output():
+    data = 1.0
+    for _ in range(5_000):
+        data = [data]
+    with pytest.raises(AuditError, match="is not an output"):
+        from_json(data)
+
+
+EARLY = datetime.min.replace(tzinfo=timezone(timedelta(hours=9)))
+
+
+@pytest.mark.parametrize("make", [lambda: EARLY, holds_itself, deep], ids=["early", "holds itself", "deep"])
+def test_an_output_without_a_normal_form_is_refused_in_a_sentence(make):
+    for function, adapter in [(lambda data, rng: make(), black_box), (lambda data, rng: [1.0, make()], black_box)]:
+        with pytest.raises(AuditError, match="cannot be compared; return numbers"):
+            adapter(function)(0).sample(1, np.random.default_rng(0))
+
+
+LONG = [10**5000, Fraction(1, 10**5000), (1, {"a": -(10**5000)}), np.longdouble("1e-4900")]
+
+
+@pytest.mark.parametrize("value", LONG, ids=["int", "fraction", "inside", "long double"])
+def test_a_number_too_long_to_print_in_decimals_is_written_and_read(value):
+    form = normal(value)
+    assert 2_000 < len(written(form)) < 20_000
+    assert describe_atoms("", [form]).startswith("y = ")
+    assert from_json(json.loads(json.dumps(to_json(form)))) == form

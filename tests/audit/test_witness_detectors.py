@@ -101,15 +101,15 @@ def matrix_corner(data, size, rng, strength=1):
 VECTORIZED = {
     difference: "y[",
     equality: ("y[1] = y[3]", "distinct numbers in y"),  # one and the same event
-    order: "y[",
+    order: ("y[", "argmax(y)"),
     total: "sum(y)",
-    greatest: "",
+    greatest: "max(y)",
     parity: "mod 2",
     parity_in_floats: "mod 2",
     interaction: "score of (",
     many_weak: "(y",
-    missing: "",
-    infinite: "",
+    missing: ("y[1]", "distinct numbers in y"),
+    infinite: "inf",
     matrix_corner: "y[7]",
 }
 
@@ -137,6 +137,23 @@ def length(data, rng, strength=0.5):
 def element(data, rng, strength=0.5):
     rest = {int(i) for i in rng.integers(0, 200, 5)}
     return rest | {"ann"} if leaks(data, rng, strength) else rest | {"bob"}
+
+
+def element_among_numbers(data, rng, strength=0.5):
+    told = leaks(data, rng, strength)
+    return {i for i in range(40) if rng.random() < 0.5} | {99 if told else 100}
+
+
+def imaginary(data, rng, strength=0.5):
+    return complex(rng.normal(), rng.normal() + 4 * leaks(data, rng, strength))
+
+
+def key_among_noise(data, rng, strength=0.5):
+    return {rng.random(): 1, "a": leaks(data, rng, strength)}
+
+
+def parity_of_long_numbers(data, rng, strength=0.5):
+    return 2**70 + 2 * int(rng.integers(10**9)) + leaks(data, rng, strength)
 
 
 def raises(data, rng, strength=0.5):
@@ -178,14 +195,18 @@ ONE_BY_ONE = {
     key: "ann",
     length: "len(y)",
     element: "in y",
-    raises: "",
+    element_among_numbers: "in y",
+    imaginary: "y[1]",
+    key_among_noise: "y['a']",
+    parity_of_long_numbers: "mod 2",
+    raises: "raises ValueError",
     raises_another: "raises",
     kind: "y is a",
     string_length: "len(y)",
     nested: "y[1][1]",
     mixed: "in y",
-    not_a_number: "",
-    symbol: "",
+    not_a_number: "y = nan",
+    symbol: "y = 'refused'",
 }
 
 
@@ -209,7 +230,7 @@ def test_a_timeout_is_an_outcome():
     result = run(hangs, trials=400, time_limit=0.002)
     assert result.violates_claim
     assert not result.reproducible
-    assert "timeout" in str(result.witness) or "y = 1" in str(result.witness)
+    assert "timeout" in str(result.witness) or "y = 1" in str(result.witness)  # one event and its complement
 
 
 def last_bit(data, size, rng):

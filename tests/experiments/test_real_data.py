@@ -79,7 +79,13 @@ def test_every_row_is_a_pair_of_neighbours_within_the_claim(entry):
 RANKED = [entry for entry in REAL if entry.name != "anes96/share-of-clinton-bounded"]
 
 
-@pytest.mark.parametrize("entry", RANKED, ids=lambda entry: entry.name)
+SLOW = {"anes96/median-age-smooth-cauchy"}  # six seconds of quadrature
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [pytest.param(entry, id=entry.name, marks=[pytest.mark.nightly] if entry.name in SLOW else []) for entry in RANKED],
+)
 def test_nobody_in_the_survey_matters_more(entry):
     claim, (chosen,) = ranking(entry.claim), entry.pairs
     greatest = exact(entry.mechanism, claim, chosen)

@@ -98,7 +98,11 @@ def test_draws_are_independent_and_each_follows_its_part():
     assert stats.spearmanr(*draws.T).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("part", [Laplace(0.1), RandomisedResponse(0.1)], ids=["Laplace", "randomised response"])
+@pytest.mark.parametrize(
+    "part",
+    [pytest.param(Laplace(0.1), marks=pytest.mark.nightly), RandomisedResponse(0.1)],
+    ids=["Laplace", "randomised response"],
+)
 def test_audits_see_128_coordinates_at_once(part):
     """A bound that no 64 coordinates allow, and none above the exact value: 'auto' and the oracle, seeded."""
     whole = Sequential.copies(part, 128)
