@@ -67,6 +67,25 @@ def covariance_loss(gamma: float, delta: float) -> float:
     return min(renyi_to_epsilon(a, a * height / (1.0 - a * gamma), delta) for a in orders.tolist())
 
 
+def release_scale(bounds: Stability, epsilon: float, delta: float) -> float:
+    """Return c for which neighbours' N(mean, c^2 covariance) are (epsilon, delta)-close; infinite where none is.
+
+    Theorem 1 (ii): what Lemma 3 leaves of epsilon and delta pays for the shift of the mean, by Lemma 4.
+
+    Examples
+    --------
+    >>> round(release_scale(Stability(4000, 10, 6.0), 2.0, 0.005), 5), release_scale(Stability(400, 10, 6.0), 2.0, 0.005)
+    (0.00475, inf)
+    """
+    if not bounds.possible or epsilon <= 0.0:
+        return math.inf
+    rest = COVARIANCE_SHARE * delta * math.exp(-epsilon)
+    epsilon -= covariance_loss(bounds.covariance, rest)
+    if epsilon <= 0.0:
+        return math.inf
+    return bounds.mean / float(approximate_to_gaussian(epsilon, delta - math.exp(epsilon) * rest))
+
+
 @dataclass(frozen=True)
 class CovarianceAwareMean(Reference):
     """A stable mean plus normal noise of c^2 times a stable covariance, where a noisy test of their score passes.
@@ -145,15 +164,7 @@ class CovarianceAwareMean(Reference):
 
     def noise(self, records: int) -> float:
         """c, the scale of the noise relative to the covariance; infinite for too few records."""
-        bounds = self.bounds(records)
-        if not bounds.possible:
-            return math.inf
-        epsilon, delta = (1.0 - self.test_share) * self.epsilon, self.delta / 2.0
-        rest = COVARIANCE_SHARE * delta * math.exp(-epsilon)
-        epsilon -= covariance_loss(bounds.covariance, rest)
-        if epsilon <= 0.0:
-            return math.inf
-        return bounds.mean / float(approximate_to_gaussian(epsilon, delta - math.exp(epsilon) * rest))
+        return release_scale(self.bounds(records), (1.0 - self.test_share) * self.epsilon, self.delta / 2.0)
 
     @cached_property
     def least_records(self) -> int:
@@ -166,19 +177,27 @@ class CovarianceAwareMean(Reference):
             low, high = (middle, high) if math.isinf(self.noise(middle)) else (low, middle)
         return high
 
-    def fit(self, dataset: ArrayLike) -> StableMean:
-        """Compute mean, covariance and score of a dataset, shape (n, d)."""
+    def enough_records(self, dataset: ArrayLike) -> Floats:
+        """Return a dataset as an array of shape (n, d), or raise `AuditError`."""
         data = as_records(dataset, self.dimension)
         if len(data) < self.least_records:
             raise AuditError(
                 f"The dataset has {len(data)} records; the guarantee needs at least {self.least_records} for "
                 f"{self.claim} with lambda_0 = {self.outlier:g}."
             )
+        return data
+
+    def fit(self, dataset: ArrayLike) -> StableMean:
+        """Compute mean, covariance and score of a dataset, shape (n, d)."""
+        data = self.enough_records(dataset)
         return StableMean(data, self.bounds(len(data)))
 
     def __call__(self, dataset: ArrayLike) -> RefusableNormal:
         """Prepare the law on one dataset."""
-        fit = self.fit(dataset)
+        return self.released(self.fit(dataset))
+
+    def released(self, fit: StableMean) -> RefusableNormal:
+        """The law of test and release, given what they see of a dataset."""
         passes, refuses = self.log_chances(fit.score)
         if passes == -math.inf:
             return refusal(self.dimension)
