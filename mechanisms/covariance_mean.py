@@ -51,11 +51,23 @@ class SubstituteInPlace(Adjacency):
         return "substitute the record at one position"
 
 
+def covariance_divergence(order: float, gamma: float) -> float:
+    """Renyi divergence of normal laws of one mean whose covariances differ as Lemma 2 allows: Lemma 3.
+
+    a h / (1 - a gamma) with h = (gamma / (1 - gamma))^2 / 2, for 1 < a < 1 / gamma.
+
+    Examples
+    --------
+    >>> round(covariance_divergence(10.0, 0.01), 6)
+    0.000567
+    """
+    return 0.5 * order * (gamma / (1.0 - gamma)) ** 2 / (1.0 - order * gamma)
+
+
 def covariance_loss(gamma: float, delta: float) -> float:
     """Epsilon at delta of normal laws of one mean whose covariances differ as Lemma 2 allows: Lemma 3.
 
-    D_a <= a h / (1 - a gamma) with h = (gamma / (1 - gamma))^2 / 2, converted at the best of a grid of orders a between
-    1 and 1 / gamma; any order is sound.
+    The divergence is converted at the best of a grid of orders between 1 and 1 / gamma; any order is sound.
 
     Examples
     --------
@@ -63,8 +75,7 @@ def covariance_loss(gamma: float, delta: float) -> float:
     (0.1271, 0.00969)
     """
     orders = 1.0 + np.geomspace(0.02, 0.98, 60) * (1.0 / gamma - 1.0)
-    height = 0.5 * (gamma / (1.0 - gamma)) ** 2
-    return min(renyi_to_epsilon(a, a * height / (1.0 - a * gamma), delta) for a in orders.tolist())
+    return min(renyi_to_epsilon(order, covariance_divergence(order, gamma), delta) for order in orders.tolist())
 
 
 def release_scale(bounds: Stability, epsilon: float, delta: float) -> float:
@@ -74,8 +85,9 @@ def release_scale(bounds: Stability, epsilon: float, delta: float) -> float:
 
     Examples
     --------
-    >>> round(release_scale(Stability(4000, 10, 6.0), 2.0, 0.005), 5), release_scale(Stability(400, 10, 6.0), 2.0, 0.005)
-    (0.00475, inf)
+    >>> few, many = Stability(400, 10, 6.0), Stability(4000, 10, 6.0)
+    >>> release_scale(few, 2.0, 0.005), round(release_scale(many, 2.0, 0.005), 5)
+    (inf, 0.00475)
     """
     if not bounds.possible or epsilon <= 0.0:
         return math.inf

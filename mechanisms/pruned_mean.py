@@ -16,7 +16,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsaudit.errors import AuditError
 from epsaudit.exact.losses import LossPair
 from epsaudit.mechanisms.base import positive
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean, refusal, release_scale
