@@ -105,7 +105,7 @@ def answer(rows: Sequence[dict[str, Any]], audits: Sequence[dict[str, Any]]) -> 
 
 
 def outlier_threshold(d: int, n: int) -> float:
-    """lambda_0 for normal data: what one of n chi-squared variables of d degrees exceeds in one of ten datasets, + 25 %.
+    """lambda_0 for normal data: 1.25 times what one of n chi-squared variables exceeds in one of ten datasets.
 
     The tail bound of Laurent and Massart (2000), Lemma 1, d + 2 sqrt(d u) + 2 u at u = log(10 n).
     """

@@ -17,7 +17,13 @@ from epsaudit.mechanisms.broken.covariance_mean import (
     TooFewLevels,
     UntrimmedMean,
 )
-from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean, SubstituteInPlace, covariance_loss
+from epsaudit.mechanisms.covariance_mean import (
+    COVARIANCE_SHARE,
+    CovarianceAwareMean,
+    SubstituteInPlace,
+    covariance_divergence,
+    covariance_loss,
+)
 from epsaudit.mechanisms.covariance_pairs import poles
 from epsaudit.mechanisms.refusable_normal import RefusableNormal
 from epsaudit.mechanisms.score_test import ScoreTest
@@ -151,6 +157,38 @@ def test_poles_come_near_the_greatest_shift_of_the_mean():
     assert 0.95 * bounds.mean < shift <= bounds.mean
 
 
+def test_covariances_come_near_the_greatest_distance_of_neighbours():
+    """k - 1 differences lose a level each, and the greatest that is good at level 0 goes: gamma can be no smaller."""
+    bounds = Stability(40_000, 12, 6.0)
+    m, k = bounds.differences, bounds.levels
+    y = np.ones(m)
+    y[0] = math.sqrt(bounds.outlier * (1.0 - 1e-3) * (m - k) / (m - bounds.outlier))
+    for level in range(k + 1, 2 * k):  # one by one, at the ends of different levels
+        place = level - k
+        within = np.sum(np.square(np.delete(y, range(place, k))))
+        y[place:k] = math.sqrt(within / (m / bounds.threshold(level) / (1.0 - 1e-7) - (k - place)))
+    x = np.concatenate([y * math.sqrt(2.0), np.zeros(m)])[:, None]
+    x_prime = x.copy()
+    x_prime[0] = 0.0
+    one, other = StableMean(x, bounds), StableMean(x_prime, bounds)
+    assert max(one.covariance_score, other.covariance_score) < k
+    assert 0.95 * bounds.covariance < 1.0 - (other.covariance / one.covariance).item() <= bounds.covariance
+
+
+def test_record_levels_are_as_defined():
+    """The least l at which all but l references at most are within (1 - gamma)^-l 2 lambda_0, by a loop."""
+    bounds = Stability(400, 5, 8.0)
+    fit = StableMean(np.random.default_rng(5).standard_t(3.0, (400, 2)), bounds)
+    inverse, levels = np.linalg.inv(fit.covariance), []
+    for record in fit.data:
+        steps = fit.data[:22] - record
+        distances = np.einsum("ij,jk,ik->i", steps, inverse, steps)
+        missed = [np.sum(distances > 16.0 * (1.0 - bounds.covariance) ** -level) for level in range(11)]
+        levels.append(next((level for level in range(11) if missed[level] <= level), 11))
+    assert fit.record_levels.tolist() == levels
+    assert 3 < len(set(levels)) < 12
+
+
 def test_levels_score_and_mean_follow_affine_maps():
     """Under x -> A x + b with a condition number of 10^6; the covariance goes to A covariance A'."""
     rng = np.random.default_rng(3)
@@ -205,6 +243,33 @@ def test_covariances_within_gamma_cost_no_more_than_computed(gamma):
         d = len(ratios)
         law, law_prime = RefusableNormal(np.zeros(d), np.eye(d)), RefusableNormal(np.zeros(d), np.diag(ratios))
         assert max(hockey_sticks(law, law_prime, bound)) <= delta
+
+
+@pytest.mark.parametrize(("order", "gamma"), [(1.5, 0.01), (5.0, 0.01), (10.0, 0.02)])
+def test_divergence_of_covariances_is_bounded_and_nearly_so_great(order, gamma):
+    """Lemma 3 by quadrature, for two eigenvalues at the ends of what gamma allows."""
+    found = 0.0
+    for ratio in (1.0 - gamma, 1.0 / (1.0 - gamma)):
+        x = np.linspace(-40.0, 40.0, 400_001)
+        log_p, log_q = -0.5 * x**2, -0.5 * (x**2 / ratio + math.log(ratio))
+        density = np.exp(order * log_p + (1.0 - order) * log_q) / math.sqrt(2.0 * math.pi)
+        found += math.log(density.sum() * (x[1] - x[0])) / (order - 1.0)
+    bound = covariance_divergence(order, gamma)
+    assert 0.75 * bound < found <= bound
+
+
+def test_the_noise_pays_for_shift_and_covariance_and_no_more():
+    """Theorem 1's chain at the noise used: epsilon_a + epsilon_b = epsilon_r, and their deltas make delta_r."""
+    mechanism, n = CovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=2), 3000
+    bounds, release, delta = mechanism.bounds(n), 4.0 * (1.0 - mechanism.test_share), 0.005
+    delta_b = COVARIANCE_SHARE * delta * math.exp(-release)
+    epsilon_a = release - covariance_loss(bounds.covariance, delta_b)
+    shift = bounds.mean / mechanism.noise(n)
+    laws = [RefusableNormal(np.array([mean]), np.eye(1)) for mean in (0.0, shift)]
+    delta_a = exact.delta(*laws, epsilon_a)
+    assert delta_a + math.exp(epsilon_a) * delta_b == pytest.approx(delta, rel=1e-6)
+    assert mechanism.test.epsilon + release == pytest.approx(4.0)
+    assert mechanism.test.delta + delta == pytest.approx(0.01)
 
 
 def test_loss_of_vectors_is_that_of_the_independent_normals_they_are_made_of():

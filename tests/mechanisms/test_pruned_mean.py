@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from epsaudit import AuditError, audit, exact
 from epsaudit.exact.losses import NotKnownError
+from epsaudit.mechanisms.covariance_mean import release_scale
 from epsaudit.mechanisms.pruned_mean import GROWTH, PrunedLaw, PrunedMean, PrunedStableMean, Pruning, hazard
 from epsaudit.mechanisms.stable_mean import leverages
 
@@ -199,6 +200,15 @@ def test_exact_delta_holds_even_if_the_set_is_seen(near, star):
     law, law_prime = MECHANISM(x), MECHANISM(x_prime)
     assert revealed(law, law_prime, place, 0.0) > 1e-4
     assert revealed(law, law_prime, place, 4.0) <= 0.02
+
+
+def test_the_parts_of_the_claim_add_up():
+    """Theorem 3: test, survivors and release share epsilon, and with the threshold out of range, delta."""
+    n = 3 * MECHANISM.least_records
+    bounds, quarter = MECHANISM.bounds(n), 0.02 / 4.0
+    left = 4.0 - MECHANISM.test.epsilon - bounds.loss(quarter)
+    assert MECHANISM.noise(n) == release_scale(bounds, left, quarter)
+    assert MECHANISM.test.delta == bounds.chance == quarter
 
 
 def test_worst_pair_has_an_exact_law_within_the_claim():

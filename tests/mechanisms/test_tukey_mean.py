@@ -57,6 +57,33 @@ def test_exact_delta_holds_on_the_line(seed, spread):
     assert exact.delta(mechanism(x), mechanism(x_prime), 3.0) <= 0.02
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_stability_is_as_defined(seed):
+    """The greatest h < t for which some g has e^(-a g) V_(t-h) <= eta V_(t+g+h) > 0, by loops."""
+    mechanism = TukeyMean(3.0, 0.02, dimension=1)
+    x, _ = neighbours(seed, 60, 1, [0.0, 0.3, 1.0][seed % 3])
+    volume = dict(enumerate((region.volume for region in depth_regions(x)), start=1))
+    t, a = mechanism.depth(60), (1.5 + math.log(0.99)) / 2.0
+    found = [
+        h
+        for h in range(t)
+        if any(
+            math.exp(-a * g) * volume[t - h] <= 0.01 * volume[t + g + h]
+            for g in range(60)
+            if volume.get(t + g + h, 0.0) > 0.0
+        )
+    ]
+    assert mechanism.stability(x) == max(found, default=-1)
+
+
+def test_the_parts_of_the_claim_add_up():
+    """Theorem 2: 2 a - log(1 - eta) and the test's epsilon, eta and the test's delta."""
+    mechanism = TukeyMean(3.0, 0.02, dimension=2)
+    assert 2.0 * mechanism.rate - math.log(1.0 - mechanism.edge) + mechanism.test.epsilon == pytest.approx(3.0)
+    assert mechanism.edge + mechanism.test.delta == pytest.approx(0.02)
+    assert mechanism.test.sensitivity == 1.0
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_exact_delta_holds_in_the_plane(seed):
     mechanism = TukeyMean(6.0, 0.05, dimension=2)
