@@ -87,7 +87,7 @@ def release_scale(bounds: Stability, epsilon: float, delta: float) -> float:
     --------
     >>> few, many = Stability(400, 10, 6.0), Stability(4000, 10, 6.0)
     >>> release_scale(few, 2.0, 0.005), round(release_scale(many, 2.0, 0.005), 5)
-    (inf, 0.00475)
+    (inf, 0.00442)
     """
     if not bounds.possible or epsilon <= 0.0:
         return math.inf

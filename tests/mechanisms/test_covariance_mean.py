@@ -175,6 +175,19 @@ def test_covariances_come_near_the_greatest_distance_of_neighbours():
     assert 0.95 * bounds.covariance < 1.0 - (other.covariance / one.covariance).item() <= bounds.covariance
 
 
+def test_norms_come_near_the_greatest_of_lemma_2():
+    """k - 1 differences at the threshold of level 2 k: 1 / norm is at least 1 / lambda_0 - (3 k - 1) / m, and near."""
+    bounds = Stability(800, 12, 8.0)
+    m, k = bounds.differences, bounds.levels
+    y = np.ones(m)
+    y[: k - 1] = math.sqrt((m - k + 1) / (m / bounds.threshold(2 * k) * (1.0 + 1e-9) - (k - 1)))
+    fit = StableMean(np.concatenate([y * math.sqrt(2.0), np.zeros(m)])[:, None], bounds)
+    assert fit.covariance_score < k
+    assert weights_of(fit.difference_levels, k)[0] == pytest.approx(1.0 / k)
+    norm = bounds.covariance * m / (2.0 - 1.0 / k)  # Lemma 2's B, of which gamma is made
+    assert 0.85 * norm < float(y[0] ** 2 / fit.covariance.item()) <= norm
+
+
 def test_record_levels_are_as_defined():
     """The least l at which all but l references at most are within (1 - gamma)^-l 2 lambda_0, by a loop."""
     bounds = Stability(400, 5, 8.0)

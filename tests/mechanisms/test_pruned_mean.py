@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from epsaudit import AuditError, audit, exact
 from epsaudit.exact.losses import NotKnownError
+from epsaudit.mechanisms.broken.pruned_mean import FixedThresholds
 from epsaudit.mechanisms.covariance_mean import release_scale
 from epsaudit.mechanisms.pruned_mean import GROWTH, PrunedLaw, PrunedMean, PrunedStableMean, Pruning, hazard
 from epsaudit.mechanisms.stable_mean import leverages
@@ -220,6 +221,18 @@ def test_worst_pair_has_an_exact_law_within_the_claim():
     assert exact.delta(law, law_prime, 4.0) <= 0.01
     result = audit(mechanism, [pair], trials=20_000, seed=1, n_jobs=1)
     assert 0.0 < result.lower_bound < result.exact
+
+
+def test_thresholds_without_noise_are_refuted():
+    """A right mechanism would be refuted with probability 1e-4; the pruned mean is not, on the same pair."""
+    wrong = FixedThresholds(4.0, 0.01, outlier=12.0, dimension=2)
+    pair = wrong.worst_pairs()[0]
+    wrong.adjacency.check(pair)
+    assert exact.delta(wrong(pair.x), wrong(pair.x_prime), 4.0) > 0.3
+    result = audit(wrong, [pair], trials=20_000, confidence=1.0 - 1e-4, seed=1, n_jobs=1)
+    assert result.violates_claim
+    right = PrunedMean(4.0, 0.01, outlier=12.0, dimension=2)
+    assert not audit(right, [pair], trials=2_000, confidence=1.0 - 1e-4, seed=1, n_jobs=1).violates_claim
 
 
 def small_law(near=1.0):
