@@ -15,7 +15,7 @@ from typing import Any
 from epsaudit import exact
 from epsaudit.checkpoint import Checkpoint, Identity
 from epsaudit.claims import Claim
-from epsaudit.determinism import Copies, before_first_call, with_known_randomness
+from epsaudit.determinism import Copies, with_known_randomness
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.failures import refusing
 from epsaudit.fingerprint import digest
@@ -140,13 +140,12 @@ def audit(
     if checkpoint is not None and (finished := checkpoint.result()) is not None:
         return finished
     seed = entropy(seed)
-    written = before_first_call(mechanism)
     mechanism = with_known_randomness(mechanism, candidates[0], seed)
     workers = Workers.suited_to(mechanism, n_jobs, one_by_one=checkpoint is not None)
     if checkpoint is not None:
         check_restart(mechanism)
     sides = [prepared(mechanism, pair) for pair in candidates]
-    copies = Copies(mechanism, written, seed)
+    copies = Copies(mechanism, seed)
     training = None if checkpoint is None else checkpoint.training(len(sides))
     if training is None:
         draw = functools.partial(
@@ -189,6 +188,8 @@ def audit(
         seconds=(seconds := time.perf_counter() - started),
         execution=execution(seconds),
     )
+    if result.violates_claim:
+        copies.count_again(sides[training.pair], choice.witness, training.runs)
     if checkpoint is not None:
         checkpoint.record_result(result)
     return result

@@ -24,6 +24,11 @@ both together, that in the first is hypergeometric. Two-sided p-values of disjoi
 at least uniform, so the sum of their negative logarithms is at most a gamma variable (Fisher 1932). Chunks are paired
 with their neighbours, and by halves with those far away; the totals of both halves are compared, too.
 
+*Copies* (`difference_of_copies`, `unevenness_of_copies`). If a function keeps nothing, its outputs and those of copies
+of it are exchangeable, and the tests are those of halves: of the runs against the copies, and of the copies that saw an
+event more often than others in their first runs, parted where their means lie furthest apart, against those others, in
+their later ones.
+
 What it costs
 -------------
 Each test has a share of `LEVEL`: independent runs are refused with probability at most 1e-9 in all. An audit that is
@@ -143,7 +148,7 @@ def difference_of_copies(outputs: Outputs, others: Outputs, level: float) -> Fin
     of 48 outputs of copies 0 lie in the middle half, of 1,000 others 525
     """
     values = _values(join([outputs[:MOST_OBJECTS], others]))
-    low, middle, high = (np.sort(values)[int(share * len(values))] for share in (0.25, 0.5, 0.75))
+    low, middle, high = np.sort(values)[[len(values) // 4, len(values) // 2, 3 * len(values) // 4]]
     which, counts = np.unique(values, return_inverse=True, return_counts=True)[1:]
     relations = (
         (values > middle, "lie above the median"),
@@ -158,6 +163,41 @@ def difference_of_copies(outputs: Outputs, others: Outputs, level: float) -> Fin
         found.append(Finding(what, _log_tail(hits, total, drawn, size)))
     worst = min(found, key=lambda one: one.log_p)
     return worst if worst.log_p < np.log(level / 6) else None
+
+
+def unevenness_of_copies(runs: int, first: NDArray[Any], later: NDArray[Any], level: float) -> Finding | None:
+    """Test whether copies of a function see an event equally often: those that the first runs suggest, by later ones.
+
+    Parameters
+    ----------
+    runs : int
+        Later runs of each copy.
+    first, later : ndarray of int, shape (copies,)
+        How often each copy saw the event in its first runs and in its later ones.
+    level : float
+        As for `dependence_of_outputs`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> unevenness_of_copies(8, *rng.binomial(8, 0.3, size=(2, 48)), 1e-9) is None
+    True
+    >>> kept = np.repeat([0.1, 0.9], 24)
+    >>> print(unevenness_of_copies(8, *rng.binomial(8, kept, size=(2, 48)), 1e-9).what)
+    copies that saw the event more often than others saw it again in 169 of 200 runs, those others in 20 of 184
+    """
+    order = np.argsort(first, kind="stable")
+    below, rest = np.cumsum(first[order])[:-1], np.arange(1, len(first))
+    apart = (below / rest - (first.sum() - below) / rest[::-1]) ** 2 * rest * rest[::-1]  # of the means of both parts
+    often = order[int(np.argmax(apart)) + 1 :]
+    hits, total = int(later[often].sum()), int(later.sum())
+    drawn, size = runs * len(often), runs * len(first)
+    finding = Finding(
+        f"copies that saw the event more often than others saw it again in {hits:,} of {drawn:,} runs, those others in "
+        f"{total - hits:,} of {size - drawn:,}",
+        _log_tail(hits, total, drawn, size),
+    )
+    return finding if finding.log_p < np.log(level / 2) else None
 
 
 def _kinds(

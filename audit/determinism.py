@@ -10,6 +10,7 @@ never called, on datasets that were never used, tell that apart from a leak.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import functools
 import math
@@ -17,20 +18,28 @@ import pickle
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import cloudpickle
 import numpy as np
 
-from epsaudit.dependence import LEVEL, dependence_of_outputs, difference_of_copies, refuse
+from epsaudit.dependence import (
+    LEVEL,
+    Finding,
+    dependence_of_outputs,
+    difference_of_copies,
+    refuse,
+    unevenness_of_copies,
+)
 from epsaudit.errors import AuditError
 from epsaudit.global_generators import Habits, seeded, used
 from epsaudit.mechanism import FunctionMechanism, Mechanism
 from epsaudit.neighbours import DatasetPair
-from epsaudit.outputs import Outputs, Raised, are_numbers, are_objects, join, pack
+from epsaudit.outputs import Outputs, Raised, are_numbers, are_objects, join, pack, written
 from epsaudit.randomness import parts_of
 from epsaudit.sampling import Sides, draw
+from epsaudit.witnesses import Witness
 
 CONSTANT = "the function always gives the same output on each dataset: no randomness was seen"
 
@@ -39,6 +48,10 @@ COPIES = 48
 answer of randomised response at epsilon 1 escapes them with probability 2e-7."""
 RUNS_OF_A_COPY = 16
 """Runs of each copy at most; and no more than a thirteenth of the runs that they are compared with, but one."""
+RUNS_IN_DOUBT, IN_DOUBT = 128, 0.02
+"""Runs of each copy where fewer show, at the second level, that copies see an event unevenly. Of 400 sets of 48
+copies that keep a chance of 0.4 or 0.6 each, 99 in 100 then have a p-value below 1e-10; with 32 runs each 70 in 100 are
+in doubt, with 16 of copies that keep 0.27 or 0.73 all but 1 in 200 are."""
 
 LARGEST_FUNCTION = 1 << 24
 """Bytes of a function, as it was before its first call, that are kept for its next audit."""
@@ -55,50 +68,59 @@ def with_known_randomness(mechanism: Mechanism, pair: DatasetPair, seed: int) ->
     One that takes an rng must give the same outputs again for the same seeds, else it has randomness of its own. One
     that takes none must use the global generators, and give the same outputs again for the same seeds of these. Only
     then may it run in several processes, and be called reproducible. One that returns the same memory in two calls is
-    not called by two threads at a time.
+    not called by two threads at a time. A copy is asked, so that the function itself has not been called yet: only
+    one that cannot be pickled is asked itself.
     """
     if not isinstance(mechanism, FunctionMechanism):
         return mechanism
-    if mechanism.uses_rng:
-        return _remarked(mechanism, pair, seed)
-    if not mechanism.copies_repeat:
-        return mechanism
-    remarked = dataclasses.replace(mechanism, draws_globally=True)
-    if remarked.owns_randomness or mechanism.time_limit is not None:
-        return mechanism
     try:
+        fresh = _with(mechanism, before_first_call(mechanism))
+        if mechanism.uses_rng:
+            own, shared = _remarks(fresh, pair, seed)
+            return dataclasses.replace(mechanism, draws_elsewhere=own, fills_a_buffer=shared)
+        remarked = dataclasses.replace(mechanism, draws_globally=True)
+        if not mechanism.copies_repeat or remarked.owns_randomness or mechanism.time_limit is not None:
+            return mechanism
         for number in range(REPEATS):
             for dataset in (pair.x, pair.x_prime):
-                first, moved = _once(mechanism(dataset), seed, number)
-                if not moved or first != _once(mechanism(dataset), seed, number)[0]:
+                first, moved = _once(fresh(dataset), seed, number)
+                if not moved or first != _once(fresh(dataset), seed, number)[0]:
                     return mechanism
     except Exception:  # the audit itself says what is wrong
         return mechanism
     return remarked
 
 
-def _remarked(mechanism: Any, pair: DatasetPair, seed: int) -> Any:
+def _with(mechanism: FunctionMechanism, pickled: bytes | None) -> Any:
+    """The mechanism with a copy of its function; itself where there is none."""
+    with contextlib.suppress(Exception):
+        return dataclasses.replace(mechanism, function=pickle.loads(pickled or b""))
+    return mechanism
+
+
+def _remarks(mechanism: Any, pair: DatasetPair, seed: int) -> tuple[bool, bool]:
+    """Whether the same seeds gave other outputs, and whether two calls returned the same memory."""
     own = shared = False
-    try:
-        for number, dataset in enumerate((pair.x, pair.x_prime)):
-            distributions = [mechanism(dataset) for _ in range(2)]
-            blocks = [draw(one, REPEATS, _stream(seed, number)) for one in distributions]
-            own |= repr(blocks[0].tolist()) != repr(blocks[1].tolist())
-            if not mechanism.one_by_one:
-                with seeded(_stream(seed, number)):
-                    raw: list[Any] = [one.sample(REPEATS, _stream(seed, number)) for one in distributions]
-                shared |= all(isinstance(some, np.ndarray) for some in raw) and np.may_share_memory(*raw)
-    except Exception:  # the audit itself says what is wrong
-        return mechanism
-    own &= mechanism.time_limit is None
-    return dataclasses.replace(mechanism, draws_elsewhere=own, fills_a_buffer=shared) if own or shared else mechanism
+    for number, dataset in enumerate((pair.x, pair.x_prime)):
+        distributions = [mechanism(dataset) for _ in range(2)]
+        blocks = [draw(one, REPEATS, _stream(seed, number)) for one in distributions]
+        own |= _text(blocks[0]) != _text(blocks[1])
+        if not mechanism.one_by_one:
+            with seeded(_stream(seed, number)):
+                raw: list[Any] = [one.sample(REPEATS, _stream(seed, number)) for one in distributions]
+            shared |= all(isinstance(some, np.ndarray) for some in raw) and np.may_share_memory(*raw)
+    return own and mechanism.time_limit is None, shared
 
 
 def _once(distribution: Any, seed: int, number: int) -> tuple[str, bool]:
     """One output, as text, with seeded global generators, and whether these were used."""
     rng = _stream(seed, number)
     with seeded(rng) as begun:
-        return repr(distribution.sample(1, rng).tolist()), used(begun)
+        return _text(distribution.sample(1, rng)), used(begun)
+
+
+def _text(outputs: Outputs) -> str:
+    return written(tuple(outputs.tolist()))
 
 
 def before_first_call(mechanism: Mechanism) -> bytes | None:
@@ -108,26 +130,26 @@ def before_first_call(mechanism: Mechanism) -> bytes | None:
     """
     if not isinstance(mechanism, FunctionMechanism):
         return None
-    written = _written(mechanism)
+    now = _pickled(mechanism)
     with contextlib.suppress(KeyError, TypeError):
-        first, last = _WRITTEN[mechanism.function]
-        if last == written:  # as the last audit left it, which may have made it remember an answer
+        first, last = _PICKLED[mechanism.function]
+        if last == now:  # as the last audit left it, which may have made it remember an answer
             return first
-    _keep(mechanism, written, written)
-    return written
+    _keep(mechanism, now, now)
+    return now
 
 
-_WRITTEN: weakref.WeakKeyDictionary[Any, tuple[bytes, bytes]] = weakref.WeakKeyDictionary()
+_PICKLED: weakref.WeakKeyDictionary[Any, tuple[bytes, bytes]] = weakref.WeakKeyDictionary()
 """Functions before their first audit, and in their last."""
 
 
 def _keep(mechanism: FunctionMechanism, first: bytes | None, last: bytes | None) -> None:
     if first is not None and last is not None and max(len(first), len(last)) <= LARGEST_FUNCTION:
         with contextlib.suppress(TypeError):  # of a kind that cannot be referred to weakly
-            _WRITTEN[mechanism.function] = (first, last)
+            _PICKLED[mechanism.function] = (first, last)
 
 
-def _written(mechanism: FunctionMechanism) -> bytes | None:
+def _pickled(mechanism: FunctionMechanism) -> bytes | None:
     module = sys.modules.get(getattr(mechanism.function, "__module__", None) or "")
     by_value = module is not None and module.__name__ not in ("__main__", "builtins")
     for register in (True, False) if by_value else (False,):
@@ -144,14 +166,17 @@ def _written(mechanism: FunctionMechanism) -> bytes | None:
 
 
 class Copies:
-    """Compares the outputs of every pair, once, with those of copies of the function as ``written``."""
+    """Compares the outputs of every pair, once, with those of copies of the function as it was before its first call.
 
-    def __init__(self, mechanism: Mechanism, written: bytes | None, seed: int) -> None:
+    Make it before the function is called.
+    """
+
+    def __init__(self, mechanism: Mechanism, seed: int) -> None:
         self._mechanism, self._seed = mechanism, seed
-        self._written = written
+        self._pickled = before_first_call(mechanism)
         self._seen: dict[int, tuple[bool, bool]] = {}
 
-    def look(self, sides: Sides, outputs: tuple[Outputs, Outputs], level: float = LEVEL / 8) -> None:
+    def look(self, sides: Sides, outputs: tuple[Outputs, Outputs], level: float = LEVEL / 16) -> None:
         """Remember which sides are constant; raises `AuditError` if a function repeats or keeps a draw.
 
         Independent runs of a function that keeps nothing are refused with probability at most ``level`` for each side,
@@ -159,8 +184,8 @@ class Copies:
         """
         if id(sides) in self._seen:
             return
-        if isinstance(self._mechanism, FunctionMechanism) and self._written is not None:
-            _keep(self._mechanism, self._written, _written(self._mechanism))
+        if isinstance(self._mechanism, FunctionMechanism) and self._pickled is not None:
+            _keep(self._mechanism, self._pickled, _pickled(self._mechanism))
         level /= (len(self._seen) + 1) * (len(self._seen) + 2)
         constant = tuple(map(_is_constant, outputs))
         self._seen[id(sides)] = (constant[0], constant[1])
@@ -168,23 +193,55 @@ class Copies:
             if not isinstance(self._mechanism, FunctionMechanism):
                 continue
             if constant[side]:
-                self._refuse_if_remembered(sides[side], repr(outputs[side][:1].tolist()), len(outputs[side]), name)
-            elif self._written is not None:
-                self._refuse_if_kept(sides[side], self._written, outputs[side], name, level)
+                self._refuse_if_remembered(sides[side], _text(outputs[side][:1]), len(outputs[side]), name)
+            elif self._pickled is not None:
+                self._refuse_if_kept(sides[side], self._pickled, outputs[side], name, level)
+
+    def count_again(self, sides: Sides, witness: Witness, runs: int) -> None:
+        """Ask before a claim is refuted: raises `AuditError` if some copies see the events more often than others.
+
+        A copy that keeps a draw sees an event as often as that draw has it, another copy more or less often. Few runs
+        of each say whether to ask for more: about ``runs`` in all on each dataset, or `RUNS_IN_DOUBT` of each copy.
+        Independent runs are refused with probability at most LEVEL / 8.
+        """
+        if not isinstance(self._mechanism, FunctionMechanism) or self._pickled is None:
+            return
+        for side, name in zip(sides, ("x", "x'"), strict=True):
+            for each, level in ((RUNS_OF_A_COPY, IN_DOUBT), (max(RUNS_IN_DOUBT, runs // COPIES), LEVEL / 16)):
+                try:
+                    copies = [_copied(side, self._pickled, None) for _ in range(COPIES)]
+                except Exception:  # what cannot be copied cannot be compared
+                    return
+                found = self._unevenness(copies, witness, each // 2, level)
+                if found is None:
+                    break
+            refuse(found, name)
+
+    def _unevenness(self, copies: Sequence[Any], witness: Witness, runs: int, level: float) -> Finding | None:
+        first: list[list[Any]] = []
+        later: list[list[Any]] = []
+        for number, copied in enumerate(copies):
+            rng = _stream(self._seed, (2 + runs) * COPIES + 1 + number)
+            for hits in (first, later):
+                guesses = witness.guesses(draw(copied, runs, rng))
+                hits.append([np.count_nonzero(event) for event in guesses if event is not None])
+        events = zip(np.transpose(first), np.transpose(later), strict=True)
+        found = [unevenness_of_copies(runs, *event, level / 2) for event in events]
+        return next(filter(None, found), None)
 
     def notes(self, sides: Sides) -> tuple[str, ...]:
         """Say so if every output on each dataset of the pair was the same."""
         return (CONSTANT,) if all(self._seen.get(id(sides), (False, False))) else ()
 
-    def _refuse_if_kept(self, side: Any, written: bytes, outputs: Outputs, name: str, level: float) -> None:
+    def _refuse_if_kept(self, side: Any, pickled: bytes, outputs: Outputs, name: str, level: float) -> None:
         """Refuse a function whose runs are alike because of a draw that it keeps, as copies of it show."""
         runs = min(max(len(outputs) // (13 * COPIES), 1), RUNS_OF_A_COPY)
         try:
-            copies = [_copied(side, written, None) for _ in range(COPIES)]
+            copies = [_copied(side, pickled, None) for _ in range(COPIES)]
         except Exception:  # what cannot be copied cannot be compared
             return
         blocks = [draw(copy, runs, _stream(self._seed, COPIES + 1 + number)) for number, copy in enumerate(copies)]
-        if len({repr(block.tolist()) for block in blocks}) == 1:  # a generator of its own, which copies repeat
+        if len(set(map(_text, blocks))) == 1:  # a generator of its own, which copies repeat
             return
         refuse(dependence_of_outputs(join(blocks), ([runs] * COPIES,), level / 2), name)
         difference = difference_of_copies(outputs, join([block[:1] for block in blocks]), level / 2)
@@ -200,12 +257,10 @@ class Copies:
         makers: list[Callable[[], Any]] = []
         if caches:
             makers.append(lambda: _cleared(side, caches))
-        copied = self._written is not None and pickle.loads(self._written) is not side.function
-        if self._written is not None and copied:
-            written = self._written
-            for forget in (False, True):
-                makers.append(functools.partial(_copied, side, written, value if forget else None))
-        if self._written is None and not caches:
+        pickled = self._pickled
+        if pickled is not None and pickle.loads(pickled) is not side.function:
+            makers += [functools.partial(_copied, side, pickled, forgotten) for forgotten in (None, value)]
+        if pickled is None and not caches:
             raise AuditError(
                 f"Every run on {name} gave the same output, and the function cannot be copied to see whether it has "
                 "no randomness or only remembers its first draw. Pass it what it holds (connections, locks) in a form "
@@ -239,8 +294,8 @@ def _others_differ(make: Callable[[], Any], value: str, runs: int, seed: int) ->
     """
     others = 0
     for number in range(COPIES):
-        output = draw(make(), 1, _stream(seed, number)).tolist()
-        others += repr(output) != value and not isinstance(output[0], Raised)  # who misses a table raises
+        output = draw(make(), 1, _stream(seed, number))
+        others += _text(output) != value and not isinstance(output[0], Raised)  # who misses a table raises
         same, copies = runs + number + 1 - others, number + 1
         share = same / (runs + copies)
         if others and math.comb(copies, others) * share**same * (1.0 - share) ** others < LEVEL / 4:
@@ -248,22 +303,22 @@ def _others_differ(make: Callable[[], Any], value: str, runs: int, seed: int) ->
     return False
 
 
-def _copied(side: Any, written: bytes, forgotten: str | None) -> Any:
+def _copied(side: Any, pickled: bytes, forgotten: str | None) -> Any:
     """A copy of the function, in which what holds this output is emptied: an earlier audit may have filled it."""
-    function = pickle.loads(written)
+    function = pickle.loads(pickled)
     if forgotten is not None:
         for thing in list(_held(function)):
             if isinstance(thing, dict) and any(_prints_as(part, forgotten) for part in thing.values()):
                 thing.clear()
             elif hasattr(thing, "__dict__") and not callable(thing):
                 vars(thing).update({name: None for name, part in vars(thing).items() if _prints_as(part, forgotten)})
-    fresh = pickle.loads(pickle.dumps(side.dataset))  # what an earlier run left on the dataset is not with it
+    fresh = copy.copy(side.dataset)  # what an earlier run left on the dataset is not with it
     return dataclasses.replace(side, function=function, dataset=fresh, habits=Habits(side.habits.draws_globally))
 
 
 def _prints_as(part: Any, value: str) -> bool:
     try:
-        return repr(pack([part]).tolist()) == value
+        return _text(pack([part])) == value
     except Exception:  # no output
         return False
 
@@ -279,8 +334,7 @@ def _held(thing: Any, depth: int = 4) -> Iterator[Any]:
 def _cleared(side: Any, caches: list[Any]) -> Any:
     for cache in caches:
         cache.cache_clear()
-    fresh = pickle.loads(pickle.dumps(side.dataset))
-    return dataclasses.replace(side, dataset=fresh, habits=Habits())
+    return dataclasses.replace(side, dataset=copy.copy(side.dataset), habits=Habits())
 
 
 def _caches(function: Any, depth: int = 4) -> Iterator[Any]:
@@ -294,7 +348,7 @@ def _caches(function: Any, depth: int = 4) -> Iterator[Any]:
 
 def _is_constant(outputs: Outputs) -> bool:
     if are_objects(outputs):
-        return len({repr(value) for value in outputs.tolist()}) == 1
+        return len(set(map(written, outputs.tolist()))) == 1
     first = outputs[:1]
     if not are_numbers(outputs):
         return bool(np.all(outputs == first))

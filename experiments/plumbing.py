@@ -1,7 +1,7 @@
 """Awkward plumbing: functions whose single release is private, or leaks, behind datasets that they change, answers
 that they remember, and generators that they share.
 
-Sound functions (every single release exactly 1-DP) and leaky ones (the same plumbing, a quarter of the noise: exactly
+Sound functions (every single release 1-DP) and leaky ones (the same plumbing, a quarter of the noise: exactly
 4-DP) are audited against 1-DP at 99.99 %, by audits of fixed size and sequential ones. Expected: no sound one is
 refuted and no leaky one is called consistent; what cannot be audited is refused with a reason.
 
@@ -34,6 +34,7 @@ SOUND, TOO_LITTLE = 1.0, 0.25
 REASONS = {
     "depend on one another": "runs depend on one another",
     "draws its noise once": "answer remembered",
+    "answer otherwise": "draw kept from run to run",
     "would use it up": "dataset used up by the first run",
     "cannot be copied": "cannot be copied",
     "cannot be imported": "not installed",

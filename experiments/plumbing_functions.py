@@ -1,7 +1,7 @@
 """Functions with awkward plumbing: each adds Laplace noise to a count, and does something odd on the way.
 
-Each takes a scale of noise and returns a mechanism with its pair. On its pair every single release is exactly (1 /
-scale)-DP: what a fresh process that calls the function once would publish.
+Each takes a scale of noise and returns a mechanism with its pair. On its pair every single release is
+(1 / scale)-DP, exactly but for the sampled model: what a fresh process that calls the function once would publish.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import datetime
 import functools
 import itertools
 import locale
+import math
 import random
 import sqlite3
 import sys
@@ -229,6 +230,31 @@ def _cached(scale: float) -> Built:
 @case("lru_cache")
 def _lru(scale: float) -> Built:
     return built(functools.lru_cache(lambda data: data + system_laplace(scale)))
+
+
+@case("draw kept beside fresh noise")
+def _beside(scale: float) -> Built:
+    kept: dict[int, float] = {}
+
+    def run(data: int, rng: np.random.Generator) -> float:
+        if data not in kept:
+            kept[data] = data + rng.laplace(scale=scale)
+        return kept[data] + rng.normal(scale=0.01)
+
+    return built(run)
+
+
+@case("model fitted once, then sampled")
+def _fitted_once(scale: float) -> Built:
+    kept: dict[int, bool] = {}
+    wrong = 1.0 / (1.0 + math.exp(1.0 / scale))
+
+    def run(data: int, rng: np.random.Generator) -> bool:
+        if data not in kept:
+            kept[data] = (data > 2) != (rng.random() < wrong)
+        return kept[data] != (rng.random() < 0.1)
+
+    return built(run)
 
 
 @case("cached sensitivity")

@@ -29,7 +29,7 @@ from epsaudit.auditor import (
 )
 from epsaudit.claims import Claim
 from epsaudit.dependence import LEVEL, dependence_of_outputs, refuse
-from epsaudit.determinism import Copies, before_first_call, with_known_randomness
+from epsaudit.determinism import Copies, with_known_randomness
 from epsaudit.errors import AuditError, confidence_of, finite_at_least, whole_at_least
 from epsaudit.failures import refuse_if_all_failed
 from epsaudit.mechanism import Mechanism, TakesTurns
@@ -124,7 +124,6 @@ def audit_sequentially(
     distance = finite_at_least(near, 0.0, "near") if near is not None else None
     seed = entropy(seed)
     candidates = checked_pairs(mechanism, pairs)
-    written = before_first_call(mechanism)
     mechanism = with_known_randomness(mechanism, candidates[0], seed)
     prefer: Literal["threads", "processes"] = (
         "threads" if getattr(mechanism, "releases_the_interpreter", True) else "processes"
@@ -140,13 +139,13 @@ def audit_sequentially(
         jobs_allowed(mechanism, n_jobs),
         prefer,
     )
-    copies = Copies(mechanism, written, seed)
+    copies = Copies(mechanism, seed)
     stopped = sequential.run(until, progress, mechanism.name)
     refuse_if_all_failed(mechanism.name, sequential.remembered())
     for state in sequential.states:
         state.refuse_if_dependent(copies, seed, LEVEL / len(sequential.states), refuted=stopped == "refuted")
     state = sequential.last
-    return SequentialResult(
+    result = SequentialResult(
         mechanism=mechanism.name,
         claim=claim,
         pair=str(state.pair),
@@ -163,6 +162,9 @@ def audit_sequentially(
         provenance=provenance(),
         seconds=time.perf_counter() - started,
     )
+    if result.violates_claim:
+        copies.count_again(state.sides, result.witness, result.runs // 8)
+    return result
 
 
 def refuse_if_irrefutable(claim: Claim) -> None:

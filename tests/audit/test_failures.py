@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
-from epsaudit.determinism import REPEATS
 from epsaudit.failures import refuse_if_all_failed
 from epsaudit.outputs import Raised
 
@@ -109,7 +108,7 @@ def test_nothing_is_certified_that_only_failed(pairs, runs):
 
     with pytest.raises(AuditError, match=rf"each of the first {runs} runs of counted, .* raised TypeError: unsup"):
         at_once(counted, pairs=pairs)
-    assert f"{len(calls) - 4 * REPEATS:,}" == runs  # before them, to see where its randomness comes from
+    assert f"{len(calls):,}" == runs
 
 
 def test_a_second_try_from_a_checkpoint_certifies_nothing_either(tmp_path):
