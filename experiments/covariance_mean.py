@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from matplotlib.figure import Figure
 
 from epsaudit.auditor import audit
@@ -66,10 +67,8 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     quick : bool
         One dimension, one size and one repetition, without the library, for a look.
     """
-    dimensions, sizes, repetitions = ((2,), (100_000,), 1) if quick else ((1, 2, 5, 10), SIZES, 20)
-    with nullcontext() if quick else library_mean() as library:
-        rows = [*errors(dimensions, sizes, repetitions, seed, library)]
-        rows += survey_errors(sizes[-2:], repetitions, seed, library)
+    dimensions, sizes, repetitions = ((2,), (100_000,), 1) if quick else ((1, 2, 5, 10), SIZES, 8)
+    rows = errors(dimensions, sizes, repetitions, seed) + survey_errors(sizes[-2:], repetitions, seed)
     audits = list(audited(5_000 if quick else 1_000_000, seed))
     write_data(out, [*rows, *audits], seed=seed, epsilon=EPSILON, delta=DELTA)
     write_figure(out / "errors", draw(rows))
@@ -143,44 +142,56 @@ def deviations(d: int, condition: float) -> Floats:
     return np.asarray(np.sqrt(np.geomspace(1.0, condition, d) if d > 1 else np.array([condition])))
 
 
-def errors(
-    dimensions: Sequence[int], sizes: Sequence[int], repetitions: int, seed: int, library: LibraryMean | None
-) -> Iterator[dict[str, Any]]:
-    """Yield error and refusals of every estimator on every kind of data, around the mean 0."""
-    for kind, (name, (sampler, condition)) in enumerate(KINDS.items()):
-        for d in dimensions:
-            for n in sizes:
-                scale = deviations(d, condition)
-                rng = np.random.default_rng([seed, kind, d, n])
-                yield from _rows(
-                    {"data": name, "d": d, "n": n},
-                    (sampler(n, d, rng) * scale for _ in range(repetitions)),
-                    lambda estimate, scale=scale: float(np.linalg.norm(estimate / scale)),
-                    LARGEST * math.sqrt(d) * float(scale.max()),
-                    rng,
-                    library,
-                )
+def errors(dimensions: Sequence[int], sizes: Sequence[int], repetitions: int, seed: int) -> list[dict[str, Any]]:
+    """Error and refusals of every estimator on every kind of data, around the mean 0: a process a kind and dimension.
+
+    The largest dimension first, as it takes the longest; every size has a stream of its own.
+    """
+    cells = [(kind, d) for d in sorted(dimensions, reverse=True) for kind in KINDS]
+    tasks = (delayed(errors_of)(kind, d, sizes, repetitions, seed) for kind, d in cells)
+    found = dict(zip(cells, Parallel(n_jobs=1 if repetitions == 1 else -1)(tasks), strict=True))
+    return [row for kind in KINDS for d in dimensions for row in found[kind, d]]
 
 
-def survey_errors(
-    sizes: Sequence[int], repetitions: int, seed: int, library: LibraryMean | None
-) -> Iterator[dict[str, Any]]:
-    """Yield error and refusals on age, years married and years of education of the wives of 1974, each drawn anew.
+def errors_of(kind: str, d: int, sizes: Sequence[int], repetitions: int, seed: int) -> list[dict[str, Any]]:
+    """Error and refusals on one kind of data in one dimension; a single repetition is without the library."""
+    sampler, condition = KINDS[kind]
+    scale = deviations(d, condition)
+    rows: list[dict[str, Any]] = []
+    with nullcontext() if repetitions == 1 else library_mean() as library:
+        for n in sizes:
+            rng = np.random.default_rng([seed, list(KINDS).index(kind), d, n])
+            rows += _rows(
+                {"data": kind, "d": d, "n": n},
+                (sampler(n, d, rng) * scale for _ in range(repetitions)),
+                lambda estimate: float(np.linalg.norm(estimate / scale)),
+                LARGEST * math.sqrt(d) * float(scale.max()),
+                rng,
+                library,
+            )
+    return rows
+
+
+def survey_errors(sizes: Sequence[int], repetitions: int, seed: int) -> list[dict[str, Any]]:
+    """Error and refusals on age, years married and years of education of the wives of 1974, each drawn anew.
 
     Records are drawn with replacement, as so few would be refused; the truth is the survey's own mean.
     """
     wives = np.array([(wife.age, wife.years_married, wife.education) for wife in fair()], float)
     mean, root = wives.mean(axis=0), np.linalg.cholesky(np.linalg.inv(np.cov(wives.T)))
     rng = np.random.default_rng([seed, len(KINDS)])
-    for n in sizes:
-        yield from _rows(
-            {"data": "survey", "d": 3, "n": n},
-            (wives[rng.integers(0, len(wives), n)] for _ in range(repetitions)),
-            lambda estimate: float(np.linalg.norm((estimate - mean) @ root)),
-            100.0,
-            rng,
-            library,
-        )
+    rows: list[dict[str, Any]] = []
+    with nullcontext() if repetitions == 1 else library_mean() as library:
+        for n in sizes:
+            rows += _rows(
+                {"data": "survey", "d": 3, "n": n},
+                (wives[rng.integers(0, len(wives), n)] for _ in range(repetitions)),
+                lambda estimate: float(np.linalg.norm((estimate - mean) @ root)),
+                100.0,
+                rng,
+                library,
+            )
+    return rows
 
 
 def _rows(
