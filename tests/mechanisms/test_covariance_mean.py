@@ -330,6 +330,27 @@ def test_exact_delta_holds_along_the_poles(outliers):
     assert exact.delta(mechanism(pair.x), mechanism(pair.x_prime), 4.0) <= 0.01
 
 
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_exact_delta_holds_where_the_majority_of_two_clusters_moves_by_one(more):
+    """Clusters at 1 and -1 of equal size but for ``more``, and a record that changes sides; references in both."""
+    mechanism = CovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=1)
+    n = 4 * mechanism.least_records
+    x = np.where(np.arange(n) < n // 2 + more, 1.0, -1.0)[np.random.default_rng(0).permutation(n), None]
+    x_prime = x.copy()
+    x_prime[0] = -x[0]
+    law, law_prime = mechanism(x), mechanism(x_prime)
+    assert law.log_passes > -0.1
+    assert exact.delta(law, law_prime, 0.01) > 0.0
+    assert exact.delta(law, law_prime, 4.0) <= 0.01
+
+
+def test_the_pair_of_a_subspace_is_refused_by_the_sound_mechanism():
+    """All records in a subspace, or one off it, tell the empirical mean apart surely."""
+    pair = EmpiricalMean(4.0, 0.01, outlier=6.0, dimension=2).worst_pairs()[0]
+    sound = CovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=2)
+    assert sound(pair.x).log_refuses == sound(pair.x_prime).log_refuses == 0.0
+
+
 def test_hill_climbing_from_the_poles_does_not_pass_the_claim():
     """Some records of both datasets change at a time, and stay where delta grows, at half of the claimed epsilon."""
     mechanism = CovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=1)

@@ -298,6 +298,15 @@ def test_neighbours_given_one_set_are_as_close_as_lemmas_2_and_4_say():
         assert abs(a.mean - b.mean).item() <= bounds.mean * math.sqrt(a.covariance.item())
 
 
+def test_dropped_differences_count_twice_and_the_others_are_not_weighted_anew():
+    x, _ = data_far_below_thresholds(MECHANISM.least_records)
+    kept = np.ones(len(x) // 2, bool)
+    kept[:3] = False
+    fit = PrunedStableMean(x, MECHANISM.bounds(len(x)), kept)
+    assert fit.covariance_score == 6
+    assert fit.covariance.item() == pytest.approx(np.sum(np.square(fit.differences[3:])) / len(kept))
+
+
 def test_bad_input_is_refused_in_a_sentence():
     with pytest.raises(AuditError, match="spread of log-thresholds"):
         PrunedMean(4.0, 0.01, outlier=6.0, dimension=2, spread=0.0)
