@@ -285,19 +285,23 @@ def audited(runs: int, seed: int) -> Iterator[dict[str, Any]]:
 
 @styled()
 def draw(rows: Sequence[dict[str, Any]]) -> Figure:
-    """Draw errors against n, one panel a kind of data, for the largest dimension."""
+    """Draw errors against n, one panel a kind of data, for the largest dimension; what always refuses is left out."""
     kinds = [kind for kind in KINDS if any(row["data"] == kind for row in rows)]
     d = max(row["d"] for row in rows if row["data"] in KINDS)
     figure = blank(TWO_COLUMNS, 2.6)
     for place, kind in enumerate(kinds):
-        axes = figure.add_subplot(1, len(kinds), place + 1)
+        axes = figure.add_subplot(1, len(kinds), place + 1, sharey=figure.axes[0] if place else None)
         for marker, estimator in enumerate(dict.fromkeys(row["estimator"] for row in rows)):
             mine = [row for row in rows if (row["data"], row["d"], row["estimator"]) == (kind, d, estimator)]
             points = [(row["n"], row["error"]) for row in mine if row["error"] is not None]
+            if not points:
+                continue
             axes.plot([n for n, _ in points], [error for _, error in points], MARKERS[marker] + "-", label=estimator)
         axes.set(xscale="log", yscale="log", xlabel="n", title=f"{kind}, d = {d}")
         if place == 0:
             axes.set_ylabel("Mahalanobis error")
+        else:
+            axes.tick_params(labelleft=False)
     legend_below(figure)
     return figure
 
