@@ -1,6 +1,7 @@
 from .auditor import audit as audit
 from .claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
-from .errors import AuditError
+from .errors import AuditError, PowerWarning
+from .estimators import estimator
 from .external import command
 from .mechanism import Mechanism, OutputDistribution, black_box, vectorized
 from .neighbours import AddRemove, DatasetPair, MaxChange, Substitution
@@ -21,6 +22,7 @@ __all__ = [
     "Mechanism",
     "OneRunResult",
     "OutputDistribution",
+    "PowerWarning",
     "PureDP",
     "RenyiDP",
     "SequentialResult",
@@ -31,5 +33,6 @@ __all__ = [
     "audit_sequentially",
     "black_box",
     "command",
+    "estimator",
     "vectorized",
 ]

@@ -6,6 +6,7 @@ valid.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import time
@@ -13,14 +14,25 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from epsaudit import exact
+from epsaudit.arguments import (
+    Pairs,
+    Relation,
+    checkpoint_of,
+    claim_of,
+    families_of,
+    jobs_of,
+    pairs_of,
+    progress_of,
+    trials_of,
+)
 from epsaudit.checkpoint import Checkpoint, Identity
 from epsaudit.claims import Claim
 from epsaudit.determinism import Copies, with_known_randomness
-from epsaudit.errors import AuditError, confidence_of, whole_at_least
+from epsaudit.errors import AuditError, confidence_of
 from epsaudit.failures import refusing
 from epsaudit.fingerprint import digest
-from epsaudit.fresh import given, refuse_if_consumed
-from epsaudit.mechanism import FunctionMechanism, Mechanism
+from epsaudit.fresh import given
+from epsaudit.mechanism import FunctionMechanism, Mechanism, mechanism_of
 from epsaudit.neighbours import DatasetPair, shorten
 from epsaudit.parallel import Workers, check_restart
 from epsaudit.provenance import execution, provenance
@@ -36,17 +48,17 @@ from epsaudit.sampling import (
 )
 from epsaudit.section import Section
 from epsaudit.training import train, training_runs, validation_runs
-from epsaudit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, Family
-
-LEAST_TRIALS = 100
-"""Fewest runs that an audit accepts: with 75 certification runs it can show epsilon 3.18 at 95 % at best."""
+from epsaudit.witnesses import Family
 
 
 def audit(
-    mechanism: Mechanism,
-    pairs: DatasetPair | Sequence[DatasetPair] | None = None,
+    mechanism: Mechanism | Callable[..., Any],
+    pairs: Pairs | None = None,
     *,
     claim: Claim | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    adjacency: Relation | None = None,
     trials: int = 1_000_000,
     confidence: float = 0.95,
     seed: int | None = None,
@@ -63,13 +75,18 @@ def audit(
 
     Parameters
     ----------
-    mechanism : Mechanism
-        A reference implementation, or a function wrapped by `black_box` or `vectorized`.
-    pairs : DatasetPair or sequence of DatasetPair, optional
+    mechanism : Mechanism or callable
+        A reference implementation, a function wrapped by `black_box` or `vectorized`, or a plain one:
+        ``function(dataset, rng)`` for one output a call, or the vectorised ``function(dataset, size, rng)``.
+    pairs : (x, x_prime), DatasetPair, list of these, or strategy of hypothesis, optional
         Neighbouring datasets to tell apart; by default the mechanism's own ``worst_pairs()``. Several pairs
         compete on training runs and one is certified; many go through successive halving.
     claim : Claim, optional
         What to audit; by default the mechanism's own claim.
+    epsilon, delta : float, optional
+        A shorter way to claim (epsilon, delta)-DP.
+    adjacency : Adjacency, optional
+        For a plain function: the relation that the pairs are checked against.
     trials : int
         All runs of the mechanism, on both datasets, training included; at least 100.
     confidence : float
@@ -114,11 +131,13 @@ def audit(
     (True, True)
     """
     started = time.perf_counter()
-    claim = checked_claim(mechanism, claim)
-    trials = whole_at_least(trials, LEAST_TRIALS, "trials")
+    mechanism = mechanism_of(mechanism, adjacency)
+    claim = claim_of(mechanism, claim, epsilon, delta)
+    trials = trials_of(trials)
     confidence = confidence_of(confidence)
     families = families_of(witnesses)
-    candidates = checked_pairs(mechanism, pairs)
+    candidates = pairs_of(mechanism, pairs)
+    n_jobs, progress, checkpoint = jobs_of(n_jobs), progress_of(progress), checkpoint_of(checkpoint)
     seed = entropy(seed) if checkpoint is None else seed
     if checkpoint is not None and not isinstance(checkpoint, Section):
         what = identity(mechanism, claim, candidates, trials, confidence, witnesses)
@@ -151,8 +170,9 @@ def audit(
         draw = functools.partial(
             training_outputs, workers=workers, record=checkpoint, progress=_added_up(progress, trials)
         )
-        watched = refusing(draw, mechanism.name, len(sides), copies.look)
+        watched = refusing(draw, mechanism, candidates, copies.look)
         training = train(sides, families, claim, trials, confidence, seed, watched)
+        training = dataclasses.replace(training, notes=copies.notes(sides[training.pair]))
         if checkpoint is not None:
             training = checkpoint.record_choice(training, len(sides))
     choice, runs = training.choice, trials - training.runs
@@ -183,7 +203,7 @@ def audit(
         seed=seed,
         reproducible=bool(getattr(mechanism, "reproducible", True)),
         families=witnesses if isinstance(witnesses, str) else "own",
-        notes=(*notes_on(sides[training.pair]), *copies.notes(sides[training.pair])),
+        notes=(*notes_on(sides[training.pair]), *training.notes),
         provenance=provenance(),
         seconds=(seconds := time.perf_counter() - started),
         execution=execution(seconds),
@@ -259,50 +279,3 @@ def exact_parameter(claim: Claim, sides: Sides) -> float | None:
         return exact.exact_parameter(claim, *sides)
     except exact.NotKnownError:
         return None
-
-
-def checked_claim(mechanism: Mechanism, claim: Claim | None) -> Claim:
-    """Return the claim to audit, the mechanism's own for None; raise `AuditError` for what is no mechanism or claim."""
-    if not isinstance(mechanism, Mechanism):
-        raise AuditError(
-            f"{mechanism!r} is not a mechanism; wrap a function as epsaudit.black_box(function, claim=...) or "
-            "epsaudit.vectorized(function, claim=...)."
-        )
-    claim = claim if claim is not None else mechanism.claim
-    if not isinstance(claim, Claim):
-        raise AuditError(f"The claim of {mechanism.name} is {claim!r}; give one, for instance claim=PureDP(1.0).")
-    return claim
-
-
-def checked_pairs(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
-    """Return the pairs to audit, the mechanism's own for None; raise `AuditError` for one that is not adjacent."""
-    given = mechanism.worst_pairs() if pairs is None else [pairs] if isinstance(pairs, DatasetPair) else list(pairs)
-    if len(given) == 0:
-        raise AuditError(f"{mechanism.name} names no pairs of datasets; give some as pairs=[DatasetPair(x, x_prime)].")
-    for pair in given:
-        if not isinstance(pair, DatasetPair):
-            raise AuditError(f"{pair!r} is not a pair of datasets; write DatasetPair(x, x_prime).")
-        for dataset in (pair.x, pair.x_prime):
-            refuse_if_consumed(dataset)
-        if mechanism.adjacency is not None:
-            mechanism.adjacency.check(pair)
-    return list(given)
-
-
-def families_of(witnesses: str | Sequence[Family]) -> Sequence[Family]:
-    """Return the families that a ``witnesses`` argument names; raise `AuditError` for one that names none."""
-    if witnesses == "auto":
-        return DEFAULT_FAMILIES
-    if witnesses == "all":
-        return ALL_FAMILIES
-    families: Any = witnesses
-    if isinstance(families, str) or not isinstance(families, Sequence) or len(families) == 0:
-        raise AuditError(
-            f"witnesses is {witnesses!r}; it must be 'auto', 'all' or a list of families of epsaudit.witnesses."
-        )
-    for family in families:
-        if isinstance(family, type) or not callable(getattr(family, "fit", None)):
-            raise AuditError(
-                f"{family!r} among the witnesses is no family: an object with fit(outputs, outputs_prime), as Tails()."
-            )
-    return families

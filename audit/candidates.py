@@ -7,13 +7,19 @@ costs no confidence.
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from epsaudit.arguments import Relation, adjacency_of, is_strategy, pair_of
 from epsaudit.errors import AuditError, finite_at_least, whole_at_least
-from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
+from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, MaxChange, Substitution, shorten
+
+EXAMPLES = 256
+"""Examples that are drawn from a strategy to see the range of its records: the ends of floats(0, 10) to 1 %."""
 
 
 def patterns(size: int, bound: float = 1.0, base: float = 0.0) -> list[DatasetPair]:
@@ -40,7 +46,7 @@ def patterns(size: int, bound: float = 1.0, base: float = 0.0) -> list[DatasetPa
     first above (0.0, 0.0, 0.0, 0.0) (1.0, 0.0, 0.0, 0.0)
     """
     size = whole_at_least(size, 1, "size")
-    bound = finite_at_least(bound, 0.0, "bound")
+    bound, base = finite_at_least(bound, 0.0, "bound"), finite_at_least(base, -math.inf, "base")
     flat, half = np.zeros(size), np.arange(size) < size // 2
     first, last = np.eye(size)[[0, -1]]
     rest, before = 1.0 - first, 1.0 - last
@@ -68,7 +74,7 @@ def patterns(size: int, bound: float = 1.0, base: float = 0.0) -> list[DatasetPa
     return list(found.values())
 
 
-def boundary(low: float, high: float, size: int, adjacency: Adjacency | None = None) -> list[DatasetPair]:
+def boundary(low: float, high: float, size: int, adjacency: Relation | None = None) -> list[DatasetPair]:
     """List pairs of datasets of numbers that sit at the ends of their range, where sensitivity usually is.
 
     Parameters
@@ -91,7 +97,12 @@ def boundary(low: float, high: float, size: int, adjacency: Adjacency | None = N
     (8, (0, 0, 0, 0))
     """
     size = whole_at_least(size, 1, "size")
-    if not low < high:
+    adjacency = adjacency_of(adjacency)
+    try:
+        empty = not low < high
+    except TypeError:
+        empty = True
+    if empty:
         raise AuditError(f"The range from {low!r} to {high!r} is empty; low must be below high.")
     half = (low,) * (size - size // 2) + (high,) * (size // 2)
     bases: list[tuple[float, ...]] = [(low,) * size, (high,) * size, half, (low,) * (size - 1) + (high,)]
@@ -110,21 +121,24 @@ def boundary(low: float, high: float, size: int, adjacency: Adjacency | None = N
     return [DatasetPair(*pair) for pair in dict.fromkeys(pairs)]
 
 
-def drawn(strategy: Any, count: int = 64, seed: int = 0, adjacency: Adjacency | None = None) -> list[DatasetPair]:
-    """Draw different pairs from a hypothesis strategy of yours, which gives (x, x_prime) or `DatasetPair`.
+def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | None = None) -> list[DatasetPair]:
+    """Draw different pairs from a strategy of hypothesis, and join them with boundary cases made of their records.
 
-    Needs hypothesis (in the extra ``test``).
+    Random datasets seldom sit where sensitivity is. So the least and the greatest record that were drawn are put
+    together at the sizes that were drawn, as by `boundary`, or by `patterns` for `MaxChange`. Audits take a strategy as
+    ``pairs``, too, with a relation. Needs hypothesis (in the extra ``test``).
 
     Parameters
     ----------
     strategy : hypothesis.strategies.SearchStrategy
-        What makes pairs; those that are not adjacent are left out.
+        What makes pairs, (x, x_prime) or `DatasetPair`; those that are not adjacent are left out.
     count : int
-        How many examples are drawn at most; simple and extreme ones are among them.
+        How many of the pairs drawn are kept at most, simple ones among them; each costs runs that tell which is worst.
     seed : int
         The same seed gives the same pairs.
     adjacency : Adjacency, optional
-        The relation to keep; None keeps all pairs.
+        The relation to keep. None keeps all pairs, and joins boundary cases only if in all of them one record was
+        added or removed.
 
     Raises
     ------
@@ -136,19 +150,24 @@ def drawn(strategy: Any, count: int = 64, seed: int = 0, adjacency: Adjacency | 
     >>> from hypothesis import strategies as st
     >>> people = st.lists(st.integers(0, 9), min_size=1, max_size=5).map(tuple)
     >>> pairs = drawn(people.map(lambda x: (x, x[1:])), seed=1, adjacency=AddRemove())
-    >>> len(pairs) > 10, all(len(pair.x) == len(pair.x_prime) + 1 for pair in pairs)
+    >>> len(pairs) > 10, all(len(pair.x) == len(pair.x_prime) + 1 for pair in pairs[:10])
     (True, True)
+    >>> [pair for pair in pairs if pair.x_prime == (0, 0, 0, 0, 9)]
+    [DatasetPair(x=(0, 0, 0, 0), x_prime=(0, 0, 0, 0, 9), name='')]
     """
     try:
         import hypothesis
     except ImportError as error:
         raise AuditError("Pairs drawn from a strategy need hypothesis: pip install hypothesis.") from error
 
+    if not is_strategy(strategy):
+        raise AuditError(f"{shorten(strategy)} is no strategy of hypothesis; give one that draws pairs (x, x_prime).")
+    count, adjacency = whole_at_least(count, 1, "count"), adjacency_of(adjacency)
     found: dict[str, DatasetPair] = {}
 
     @hypothesis.seed(seed)
     @hypothesis.settings(
-        max_examples=whole_at_least(count, 1, "count"),
+        max_examples=max(EXAMPLES, count),
         phases=[hypothesis.Phase.generate],
         database=None,
         deadline=None,
@@ -156,19 +175,64 @@ def drawn(strategy: Any, count: int = 64, seed: int = 0, adjacency: Adjacency | 
     )
     @hypothesis.given(strategy)
     def collect(drawn_pair: Any) -> None:
-        pair = _as_pair(drawn_pair)
+        try:
+            pair = pair_of(drawn_pair)
+        except AuditError:
+            raise AuditError(
+                f"The strategy gave {shorten(drawn_pair)}; it must give pairs, as .map(lambda x: (x, x[1:])) does."
+            ) from None
         if adjacency is None or adjacency.holds(pair.x, pair.x_prime):
             found.setdefault(repr((pair.x, pair.x_prime)), pair)
 
-    collect()
+    try:
+        collect()
+    except AuditError:
+        raise
+    except Exception as error:
+        raise AuditError(f"The strategy raised {type(error).__name__}: {error}.") from error
     if not found:
-        raise AuditError(f"None of {count} examples of the strategy were neighbours under '{adjacency}'.")
-    return list(found.values())
+        raise AuditError(
+            f"None of the {max(EXAMPLES, count)} examples of the strategy were neighbours under '{adjacency}'."
+        )
+    pairs = list(found.values())
+    relation = adjacency or relation_seen(pairs)
+    kept = pairs[:: -(-len(pairs) // count)]
+    extremes = _extremes(pairs, relation) if relation else []
+    return list({repr((pair.x, pair.x_prime)): pair for pair in kept + extremes}.values())
 
 
-def _as_pair(value: Any) -> DatasetPair:
-    if isinstance(value, DatasetPair):
-        return value
-    if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2:
-        return DatasetPair(*value)
-    raise AuditError(f"The strategy gave {value!r}; it must give (x, x_prime) or a DatasetPair.")
+def relation_seen(pairs: Sequence[DatasetPair]) -> Adjacency | None:
+    """Return `AddRemove` if it holds for all pairs, else None: what else looks alike may mean less, as `MaxChange`."""
+    with contextlib.suppress(Exception):  # datasets may be of any kind
+        return AddRemove() if all(AddRemove().holds(pair.x, pair.x_prime) for pair in pairs) else None
+    return None
+
+
+def _extremes(pairs: Sequence[DatasetPair], adjacency: Adjacency) -> list[DatasetPair]:
+    """Pairs of the least and the greatest record seen, at the sizes seen; none where records have no order."""
+    datasets = [dataset for pair in pairs for dataset in (pair.x, pair.x_prime)]
+    kind = type(datasets[0])
+    if not all(type(dataset) is kind for dataset in datasets) or not issubclass(kind, (list, tuple, np.ndarray)):
+        return []
+    try:
+        listed = [dataset.tolist() if kind is np.ndarray else dataset for dataset in datasets]
+        records = [record for dataset in listed for record in dataset if record == record]
+        low, high, sizes = min(records), max(records), sorted({len(dataset) for dataset in listed})
+        if isinstance(adjacency, MaxChange):
+            made = [pair for base in (low, high) for pair in patterns(sizes[-1], adjacency.bound, base)]
+        else:
+            forms = [adjacency] if isinstance(adjacency, (AddRemove, Substitution)) else [AddRemove(), Substitution()]
+            ends = sorted({max(size, 1) for size in (sizes[0], sizes[-1] - 1, sizes[-1])})
+            made = [pair for form in forms for size in ends for pair in boundary(low, high, size, form)]
+    except (TypeError, ValueError):  # an AuditError is one: there is no range
+        return []
+    made = [
+        pair
+        for pair in made
+        if all(sizes[0] <= len(side) <= sizes[-1] for side in (pair.x, pair.x_prime))
+        and all(low <= record <= high for side in (pair.x, pair.x_prime) for record in side)
+        and adjacency.holds(pair.x, pair.x_prime)
+    ]
+    different = {frozenset(tuple(sorted(side)) for side in (pair.x, pair.x_prime)): pair for pair in made}
+    make = np.array if kind is np.ndarray else kind
+    return [DatasetPair(make(pair.x), make(pair.x_prime), pair.name) for pair in different.values()]

@@ -63,7 +63,7 @@ class Counts:
         """Wrong guesses."""
         return np.add(self.guess_x_on_x_prime, self.guess_x_prime_on_x, dtype=float)
 
-    def to_json(self) -> dict[str, int]:
+    def to_dict(self) -> dict[str, int]:
         """Return the fields as a JSON object."""
         return {name: int(value) for name, value in dataclasses.asdict(self).items()}
 
@@ -102,8 +102,8 @@ class Certificate(ABC):
         at once. (0, 0) where nothing is shown.
         """
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object that `certificate_from_json` turns back into this certificate."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object that `certificate_from_dict` turns back into this certificate."""
         return {"kind": type(self).__name__, **dataclasses.asdict(self)}  # type: ignore[call-overload]  # a dataclass
 
 
@@ -276,12 +276,12 @@ class Box(Certificate):
         return claim.claimed_point or (0.0, claim.profile(0.0))
 
 
-def certificate_from_json(data: dict[str, Any]) -> Certificate:
-    """Rebuild a certificate from what `Certificate.to_json` returned; raises `AuditError` for anything else.
+def certificate_from_dict(data: dict[str, Any]) -> Certificate:
+    """Rebuild a certificate from what `Certificate.to_dict` returned; raises `AuditError` for anything else.
 
     Examples
     --------
-    >>> certificate_from_json(Box("x_prime").to_json())
+    >>> certificate_from_dict(Box("x_prime").to_dict())
     Box(event='x_prime', split=0.5)
     """
     kinds: dict[str, type[Certificate]] = {"MembershipGame": MembershipGame, "Box": Box}

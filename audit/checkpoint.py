@@ -28,7 +28,7 @@ try:
 except ImportError:  # not POSIX: nothing keeps two audits from sharing a file
     fcntl = None  # type: ignore[assignment]
 
-FORMAT = 1
+FORMAT = 2
 """Version of the file's format, which is written in its first line."""
 SYNC_SHARE = 100
 """Waiting for the disk takes at most this part of the time; a kill loses nothing of what is not yet on it."""
@@ -41,7 +41,7 @@ class Checkpoint:
 
     Each line is ``["CRC32 in hexadecimal", {...}]``; the checksum is that of the record's text. Records are
 
-    - ``{"checkpoint": 1, "seed": ..., "audits": {name: identity, ...}}``, the first line, written whole;
+    - ``{"checkpoint": 2, "seed": ..., "audits": {name: identity, ...}}``, the first line, written whole;
     - ``{"audit": name, "training": key, "size": n, "outputs": [on x, on x']}``, a finished training chunk that took
       long: the others are drawn again;
     - ``{"audit": name, "choice": {...}}``, the witness and certificate that training chose;

@@ -8,8 +8,10 @@ group of its own, which a watchdog kills when this process ends, for whatever re
 from __future__ import annotations
 
 import atexit
+import codecs
 import contextlib
 import os
+import re
 import selectors
 import shlex
 import shutil
@@ -22,13 +24,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Generic, NoReturn, TypeVar
 
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, OwnCodeError
 
 PIECE = 1 << 18
 """Bytes read or written at a time, a quarter of a MiB, so that a slow child never blocks the rest. Set by hand in
 the first round; no measurement is recorded."""
 LONGEST_LINE = 1 << 24
 """Bytes without a newline that are taken for garbage."""
+
+NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""Characters that no line of JSON has."""
 
 LAST_WORDS, LAST_LINES = 300, 3
 """Characters and lines of standard error that a sentence quotes."""
@@ -80,7 +85,7 @@ class Child:
         self._words = bytearray()
         if os.name != "posix":
             raise AuditError("A mechanism in another process needs a POSIX system: Linux, macOS, or WSL on Windows.")
-        if shutil.which(program.words[0]) is None and not os.access(self._path(), os.X_OK):
+        if shutil.which(program.words[0]) is None and not shutil.which(os.path.abspath(self._path())):
             raise AuditError(
                 f"The command {program} cannot be started: there is no program {program.words[0]!r} that may be run."
             )
@@ -119,11 +124,20 @@ class Child:
     def lines(self, number: int, speaks: Callable[[bytes], bool]) -> list[bytes]:
         """Read ``number`` lines, without newlines; fewer if the first, or one after it, ``speaks`` of the answer."""
         seen = scanned = 0
+        decoder = codecs.getincrementaldecoder("utf-8")()
 
         def enough() -> bool:
             nonlocal seen, scanned
-            seen += self.received.count(b"\n", scanned)
+            fresh = bytes(self.received[scanned:])
+            seen += fresh.count(b"\n")
             scanned = len(self.received)
+            if not (seen and speaks(bytes(self.received[: self.received.index(b"\n")]))):
+                try:
+                    is_text = not NO_TEXT.search(decoder.decode(fresh))
+                except UnicodeDecodeError:
+                    is_text = False
+                if not is_text:
+                    self.fail(f"wrote {fresh[:40]!r}, which is no line of text")
             if not seen:
                 if scanned > LONGEST_LINE:
                     self.fail(f"wrote {scanned:,} bytes without a newline, beginning {bytes(self.received[:40])!r}")
@@ -152,7 +166,7 @@ class Child:
         lines = [line.strip() for line in self._words.decode("utf-8", "replace").splitlines()]
         words = " | ".join([line for line in lines if line.strip("^~ ")][-LAST_LINES:])  # without a traceback's marks
         said = f" Its standard error ends: {words[-LAST_WORDS:]!r}." if words else ""
-        raise AuditError(f"The command {self.program} {what}.{said}")
+        raise OwnCodeError(f"The command {self.program} {what}.{said}")
 
     def close(self) -> None:
         """End the process, whatever it started in its group, and its watchdog; once is enough."""

@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 from scipy.special import expit, ndtri, rel_entr
 
 from epsaudit.conversions import approximate_to_delta, approximate_to_gaussian, gaussian_to_delta
 from epsaudit.errors import AuditError, finite_at_least, fraction
+from epsaudit.roots import root
 
 Floats = NDArray[np.float64]
 
@@ -85,7 +85,7 @@ class Claim(ABC):
         def excess(log_delta: float) -> float:
             return float(self.least_at(epsilon, math.exp(log_delta))) - self.parameter
 
-        return math.exp(brentq(excess, math.log(1e-300), math.log(high), xtol=1e-13, rtol=1e-13))
+        return math.exp(root(excess, math.log(1e-300), math.log(high), xtol=1e-13, rtol=1e-13))
 
     def approximate(self, delta: float) -> ApproxDP:
         """Return the tightest (epsilon, delta)-DP that this claim implies at the given delta in [0, 1)."""
@@ -102,11 +102,10 @@ class Claim(ABC):
             high *= 2.0
             if high > 1e6:
                 raise AuditError(f"{self} implies no (epsilon, delta)-DP with delta = {delta:g}.")
-        root: float = brentq(shortfall, 0.0, high, xtol=1e-12)
-        return ApproxDP(root, delta)
+        return ApproxDP(root(shortfall, 0.0, high, xtol=1e-12), delta)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object that `from_json` turns back into this claim."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object that `from_dict` turns back into this claim."""
         return {"kind": type(self).__name__, **dataclasses.asdict(self)}  # type: ignore[call-overload]  # as above
 
 
@@ -299,12 +298,12 @@ class GaussianDP(Claim):
         return f"{self.mu:.6g}-GDP"
 
 
-def from_json(data: dict[str, Any]) -> Claim:
-    """Rebuild a claim from what `Claim.to_json` returned; raises `AuditError` for anything else.
+def from_dict(data: dict[str, Any]) -> Claim:
+    """Rebuild a claim from what `Claim.to_dict` returned; raises `AuditError` for anything else.
 
     Examples
     --------
-    >>> from_json({"kind": "ZCDP", "rho": 0.5})
+    >>> from_dict({"kind": "ZCDP", "rho": 0.5})
     ZCDP(rho=0.5)
     """
     kinds: dict[str, Callable[[dict[str, Any]], Claim]] = {

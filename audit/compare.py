@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import fisher_exact
 
 from epsaudit.certificates import Box
+from epsaudit.determinism import with_known_randomness
 from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanism import Mechanism
 from epsaudit.neighbours import DatasetPair
 from epsaudit.parallel import Workers
 from epsaudit.provenance import execution, provenance
 from epsaudit.reporting.numbers import lower
-from epsaudit.results import AuditResult
+from epsaudit.results import AuditResult, Result
 from epsaudit.sampling import certification_counts
 
 
@@ -84,7 +84,7 @@ class Drift:
         return "\n".join([*map(str, self.comparisons), *said, *([test] if count else [])])
 
 
-def compare(old: Sequence[AuditResult], new: Sequence[AuditResult], error: float = 0.01) -> Drift:
+def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -> Drift:
     """Test for every mechanism whether what its certified bound is computed from changed beyond chance.
 
     The bound of a membership game is computed from correct and wrong guesses. Each guess is correct with one
@@ -95,9 +95,11 @@ def compare(old: Sequence[AuditResult], new: Sequence[AuditResult], error: float
 
     Parameters
     ----------
-    old, new : sequence of AuditResult
-        Results are compared if mechanism, claim, pair, witness and certificate are the same; where several are, the
-        first of the old ones with the first of the new ones, and so on.
+    old, new : sequence of Result
+        Results of audits of fixed size are compared if mechanism, claim, pair, witness and certificate are the same;
+        where several are, the first of the old ones with the first of the new ones, and so on. Of others there is a
+        sentence with both bounds: a sequential audit's events and length depend on what was seen, and guesses about
+        canaries of one run are not independent, so that their counts have no exact test.
     error : float
         Probability of saying that anything moved if nothing did, divided over the comparisons.
 
@@ -114,18 +116,19 @@ def compare(old: Sequence[AuditResult], new: Sequence[AuditResult], error: float
     True
     """
     error = fraction(error, "error probability", open_below=True)
+    reasons = _other_kinds(old, new)
+    before, now = ([result for result in results if isinstance(result, AuditResult)] for results in (old, new))
     waiting: dict[tuple[str, ...], list[AuditResult]] = {}
-    for result in new:
+    for result in now:
         waiting.setdefault(_key(result), []).append(result)
     pairs, alone = [], []
-    for result in old:
+    for result in before:
         alike = waiting.get(_key(result))
         if alike:
             pairs.append((result, alike.pop(0)))
         else:
             alone.append((result, alike))
     left = [result for alike in waiting.values() for result in alike]
-    reasons = []
     for result, alike in alone:
         instead = _counterpart(result, left)
         left = [other for other in left if other is not instead]
@@ -139,6 +142,8 @@ def p_value(old: AuditResult, new: AuditResult) -> float:
     """Two-sided exact p-value of the hypothesis that the counts of both results have one law; see `compare`."""
     pairs = zip(_proportions(old), _proportions(new), strict=True)
     tables = [np.array([before, after]) for before, after in pairs]
+    from scipy.stats import fisher_exact  # slow to import
+
     return min(1.0, len(tables) * min(float(fisher_exact(table).pvalue) for table in tables))
 
 
@@ -194,6 +199,7 @@ def recount(
     if pair is None:
         raise AuditError(f"{mechanism.name} has no pair {old.pair!r} any more; give the pair that was audited.")
     runs = old.runs if trials is None else trials
+    mechanism = with_known_randomness(mechanism, pair, seed)
     counts = certification_counts(
         (mechanism(pair.x), mechanism(pair.x_prime)),
         old.witness,
@@ -208,6 +214,7 @@ def recount(
         counts=counts,
         exact=None,
         seed=seed,
+        reproducible=bool(getattr(mechanism, "reproducible", True)),
         provenance=provenance(),
         seconds=math.nan,
         execution=execution(0.0),
@@ -219,9 +226,32 @@ def _key(result: AuditResult) -> tuple[str, ...]:
         result.mechanism,
         repr(result.claim),
         result.pair,
-        repr(result.witness.to_json()),
-        repr(result.certificate.to_json()),
+        repr(result.witness.to_dict()),
+        repr(result.certificate.to_dict()),
     )
+
+
+def _other_kinds(old: Sequence[Result], new: Sequence[Result]) -> list[str]:
+    """Say of each result that is not of an audit of fixed size what was and is certified."""
+    left = [result for result in new if not isinstance(result, AuditResult)]
+    said = []
+    for before in old:
+        if isinstance(before, AuditResult):
+            continue
+        alike = (
+            one
+            for one in left
+            if (type(one), one.mechanism, one.claim) == (type(before), before.mechanism, before.claim)
+        )
+        now = next(alike, None)
+        symbol, name = before.claim.symbol, f"{before.mechanism}, {before.claim}"
+        if now is None:
+            said.append(f"{name}: not in the new results")
+            continue
+        left.remove(now)
+        bounds = f"{symbol} >= {lower(before.lower_bound)} before, {symbol} >= {lower(now.lower_bound)} now"
+        said.append(f"{name}: {bounds}; counts of a {type(before).__name__} have no exact test")
+    return [*said, *(f"{result.mechanism}, {result.claim}: only in the new results" for result in left)]
 
 
 def _counterpart(old: AuditResult, left: Sequence[AuditResult]) -> AuditResult | None:
@@ -238,7 +268,7 @@ def _why_not(old: AuditResult, new: AuditResult | None, *, fewer: bool) -> str:
         return f"claimed as {new.claim} now"
     if new.pair != old.pair:
         return f"audited on {new.pair} now, on {old.pair} before"
-    if str(new.witness) != str(old.witness) or new.witness.to_json() != old.witness.to_json():
+    if str(new.witness) != str(old.witness) or new.witness.to_dict() != old.witness.to_dict():
         return (
             f"another event now, {new.witness}, not {old.witness}; 'epsaudit recount' counts the old event on the new "
             "code"

@@ -14,10 +14,10 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr, ndtri_exp
 
 from epsaudit.errors import AuditError, finite_at_least, fraction
+from epsaudit.roots import root
 
 Floats = NDArray[np.float64]
 
@@ -192,6 +192,8 @@ def renyi_curve_to_epsilon(curve: Callable[[float], float], delta: float) -> flo
     values = [bound(place) for place in grid]
     best = int(np.argmin(values))
     bracket = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
+    from scipy.optimize import minimize_scalar  # slow to import
+
     found = minimize_scalar(bound, bounds=bracket, method="bounded", options={"xatol": 1e-10})
     return max(min(values[best], float(found.fun)), 0.0)
 
@@ -273,8 +275,7 @@ def gaussian_to_epsilon(mu: float, delta: float) -> float:
     high = 1.0
     while float(gaussian_to_delta(mu, high)) > delta:
         high *= 2.0
-    root: float = brentq(lambda e: float(gaussian_to_delta(mu, e)) - delta, 0.0, high, xtol=1e-13, rtol=1e-13)
-    return root
+    return root(lambda e: float(gaussian_to_delta(mu, e)) - delta, 0.0, high, xtol=1e-13, rtol=1e-13)
 
 
 def approximate_to_gaussian(epsilon: ArrayLike, delta: ArrayLike) -> Floats:

@@ -1,26 +1,61 @@
-"""The one exception of the package: a sentence that says what was wrong and what is accepted.
+"""The one exception of the package and its one warning: sentences that say what was wrong and what is accepted.
 
-Every module raises it, the command line prints it and exits with status 2, so it lives beside all of them.
+Every module raises it, the command line prints it and exits with status 2, or 3 where the audited code failed, so it
+lives beside all of them.
 """
 
 from __future__ import annotations
 
+import difflib
 import math
+from collections.abc import Iterable
 
 
 class AuditError(ValueError):
     """Input that the harness cannot accept; the message is a sentence for the person who gave it."""
 
 
+class PowerWarning(UserWarning):
+    """A test of privacy that passed, and would have passed for a mechanism that leaks twice what it claims."""
+
+
+def with_article(noun: str) -> str:
+    """Return a noun, or the name of a type, behind its indefinite article.
+
+    Examples
+    --------
+    >>> with_article("int"), with_article("list"), with_article("uint8")
+    ('an int', 'a list', 'a uint8')
+    """
+    vowel = noun[:1].lower() in tuple("aeiou") and not noun.lower().startswith(("uint", "uni", "use", "one", "eu"))
+    return f"{'an' if vowel else 'a'} {noun}"
+
+
+class OwnCodeError(AuditError):
+    """The code that is audited failed, not what was asked: a module, a mechanism, or a program in another process.
+
+    Attributes
+    ----------
+    lines : str
+        The lines of the traceback that a user wrote, where they would be lost on the way from a worker process.
+    """
+
+    lines = ""
+
+
 def finite_at_least(value: float, least: float, what: str) -> float:
     """Return ``value`` as a float, or raise `AuditError` naming ``what`` if it is not finite and >= ``least``."""
     try:
-        number = float(value)
+        number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
-        raise AuditError(f"{what} is {value!r}; it must be a number of at least {least:g}.") from None
+        raise AuditError(f"{what} is {value!r}; it must be {_finite(least)}.") from None
     if not math.isfinite(number) or number < least:
-        raise AuditError(f"{what} is {value!r}; it must be a finite number of at least {least:g}.")
+        raise AuditError(f"{what} is {value!r}; it must be {_finite(least)}.")
     return number
+
+
+def _finite(least: float) -> str:
+    return "a finite number" if least == -math.inf else f"a finite number of at least {least:g}"
 
 
 def fraction(value: float, what: str, *, open_below: bool = False) -> float:
@@ -56,3 +91,17 @@ def whole_at_least(value: int, least: int, what: str) -> int:
     if not whole or number < least:
         raise AuditError(f"{what} is {value!r}; it must be a whole number of at least {least}.")
     return number
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Ask whether one of the known names was meant: a sentence to go behind another, or ''.
+
+    Examples
+    --------
+    >>> meant("laplas", ["laplace", "gaussian"])
+    " Did you mean 'laplace'?"
+    >>> meant("exponential", ["laplace", "gaussian"])
+    ''
+    """
+    close = difflib.get_close_matches(name, list(known))
+    return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""

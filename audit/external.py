@@ -57,9 +57,10 @@ from typing import Any
 
 import numpy as np
 
+from epsaudit.arguments import Pairs, adjacency_of, listed, seconds_of
 from epsaudit.child import Child, Pool, Program
 from epsaudit.claims import Claim
-from epsaudit.errors import AuditError, finite_at_least
+from epsaudit.errors import AuditError, with_article
 from epsaudit.neighbours import Adjacency, DatasetPair, shorten
 from epsaudit.output_json import from_json
 from epsaudit.outputs import Outputs, normal_array, pack_frozen
@@ -79,7 +80,7 @@ def command(
     *,
     claim: Claim | None = None,
     adjacency: Adjacency | None = None,
-    pairs: Sequence[DatasetPair] = (),
+    pairs: Pairs = (),
     name: str | None = None,
     timeout: float = 300.0,
     folder: str | os.PathLike[str] | None = None,
@@ -101,7 +102,8 @@ def command(
     Raises
     ------
     AuditError
-        If there are no words, or the time limit is not above 0. The program is first started when an audit begins.
+        If there are no words, a quotation is not closed, or the time limit is not above 0. The program is first
+        started when an audit begins.
 
     Examples
     --------
@@ -122,13 +124,17 @@ def command(
     >>> audit(mechanism, trials=20_000, seed=1).violates_claim
     True
     """
-    parts = tuple(shlex.split(words)) if isinstance(words, str) else tuple(str(word) for word in words)
+    try:
+        parts = tuple(shlex.split(words) if isinstance(words, str) else map(str, words))
+    except ValueError as error:
+        raise AuditError(f"The command {words!r} cannot be split into words ({error}); mind its quotation.") from None
     if not parts:
         raise AuditError("The command is empty; give a program and its arguments.")
-    if not finite_at_least(timeout, 0.0, "timeout") > 0.0:
-        raise AuditError(f"timeout is {timeout!r}; it must be a number of seconds above 0.")
+    timeout = seconds_of(timeout, "timeout")
     program = Program(parts, None if folder is None else os.fspath(folder), float(timeout))
-    return CommandMechanism(program, name or _name(parts), claim, adjacency, tuple(pairs))
+    return CommandMechanism(
+        program, name or _name(parts), claim, adjacency_of(adjacency), tuple(listed(pairs, adjacency_of(adjacency)))
+    )
 
 
 @dataclass(frozen=True)
@@ -297,8 +303,8 @@ def dataset_to_json(dataset: Any) -> Any:
     if isinstance(dataset, Mapping) and all(isinstance(key, str) for key in dataset):
         return {key: dataset_to_json(part) for key, part in dataset.items()}
     raise AuditError(
-        f"The dataset holds {shorten(dataset)}, a {type(dataset).__name__}, which JSON cannot write; a command takes "
-        "numbers, strings, None, lists, tuples, sets, arrays, and mappings whose keys are strings."
+        f"The dataset holds {shorten(dataset)}, {with_article(type(dataset).__name__)}, which JSON cannot write; a "
+        "command takes numbers, strings, None, lists, tuples, sets, arrays, and mappings whose keys are strings."
     )
 
 

@@ -32,6 +32,10 @@ class LeftOut(UserWarning):
     """What is not there because of a library that is not installed."""
 
 
+class Unusable(LeftOut):
+    """What is not there because a package registers what cannot be used."""
+
+
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
     """Turn the failure to import a library within into a sentence: which extra to install.
@@ -60,6 +64,6 @@ def needs(extra: str) -> Iterator[None]:
         ) from error
 
 
-def left_out(what: str, error: MissingExtraError) -> None:
-    """Warn, in the words of ``error``, that something is left out; the command line prints it as a sentence."""
-    warnings.warn(f"{what} left out: {error}", LeftOut, stacklevel=3)
+def left_out(what: str, why: object, category: type[LeftOut] = LeftOut) -> None:
+    """Warn that something is left out, and why; the command line prints it as a sentence."""
+    warnings.warn(f"{what} left out: {why}", category, stacklevel=3)

@@ -6,14 +6,20 @@ same exception. An exception on one of the datasets only is a finding, and one t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from epsaudit.errors import AuditError
+import numpy as np
+
+from epsaudit.errors import OwnCodeError
+from epsaudit.fresh import Dataset
+from epsaudit.mechanism import FunctionMechanism, Mechanism
+from epsaudit.neighbours import DatasetPair
 from epsaudit.outputs import Outputs, Raised, TimedOut
+from epsaudit.signatures import wrong_call
 
 
-def refuse_if_all_failed(name: str, blocks: Iterable[Outputs]) -> None:
+def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = None, dataset: Any = None) -> None:
     """Raise `AuditError` if every run raised the same exception, or every run timed out.
 
     Parameters
@@ -22,6 +28,8 @@ def refuse_if_all_failed(name: str, blocks: Iterable[Outputs]) -> None:
         The mechanism's.
     blocks : iterable of ndarray
         Outputs on all datasets; read no further than the first that is no failure, or another one.
+    mechanism, dataset : optional
+        Run once more, to raise the error from the function's own exception.
 
     Examples
     --------
@@ -32,7 +40,7 @@ def refuse_if_all_failed(name: str, blocks: Iterable[Outputs]) -> None:
     >>> refuse_if_all_failed("mine", [outputs, outputs])
     Traceback (most recent call last):
     ...
-    epsaudit.errors.AuditError: Nothing was tested: each of the first 14 runs of mine, on both datasets, raised \
+    epsaudit.errors.OwnCodeError: Nothing was tested: each of the first 14 runs of mine, on both datasets, raised \
 ZeroDivisionError: division by zero.
     """
     first: Raised | TimedOut | None = None
@@ -47,11 +55,30 @@ ZeroDivisionError: division by zero.
     if first is None:
         return
     said = "timed out" if isinstance(first, TimedOut) else f"raised {first.exception}{message and f': {message}'}"
-    raise AuditError(f"Nothing was tested: each of the first {runs:,} runs of {name}, on both datasets, {said}.")
+    call = "" if isinstance(first, TimedOut) else wrong_call(getattr(mechanism, "function", None))
+    raise OwnCodeError(
+        f"Nothing was tested: each of the first {runs:,} runs of {name}, on both datasets, {said}.{call}"
+    ) from (None if isinstance(first, TimedOut) else _exception_of(mechanism, dataset))
+
+
+def _exception_of(mechanism: Any, dataset: Any) -> BaseException | None:
+    """The exception of one more run, with its traceback; None where a mechanism is no function, or does not raise."""
+    try:
+        if isinstance(mechanism, FunctionMechanism) and mechanism.one_by_one:
+            arguments = (np.random.default_rng(0),) if mechanism.uses_rng else ()
+            mechanism.function(Dataset(dataset).copy(), *arguments)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return error
+    return None
 
 
 def refusing(
-    draw: Callable[..., tuple[Outputs, Outputs]], name: str, pairs: int, look: Callable[..., None]
+    draw: Callable[..., tuple[Outputs, Outputs]],
+    mechanism: Mechanism,
+    pairs: Sequence[DatasetPair],
+    look: Callable[..., None],
 ) -> Callable[..., tuple[Outputs, Outputs]]:
     """Let the first draws, one for each pair of datasets, pass only if something in them is no failure.
 
@@ -61,10 +88,10 @@ def refusing(
 
     def drawn(*arguments: Any, **options: Any) -> tuple[Outputs, Outputs]:
         outputs = draw(*arguments, **options)
-        if len(first) < 2 * pairs:
+        if len(first) < 2 * len(pairs):
             first.extend(outputs)
-            if len(first) == 2 * pairs:
-                refuse_if_all_failed(name, first)
+            if len(first) == 2 * len(pairs):
+                refuse_if_all_failed(mechanism.name, first, mechanism, pairs[0].x)
         look(arguments[0], outputs)
         return outputs
 

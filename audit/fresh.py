@@ -22,7 +22,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, with_article
 from epsaudit.neighbours import DatasetPair
 
 CONSTANTS = (int, float, complex, str, bytes, bool, type(None), Decimal, Fraction, range, uuid.UUID)
@@ -117,6 +117,25 @@ def given(pair: DatasetPair) -> DatasetPair:
     return DatasetPair(Dataset(pair.x).copy(), Dataset(pair.x_prime).copy(), name=pair.name)
 
 
+def same(x: Any, x_prime: Any) -> bool:
+    """Say whether two datasets are equal by value, as far as == or the bytes that they are kept as can tell.
+
+    Examples
+    --------
+    >>> same({"ann": 1, "bob": 2}, {"bob": 2, "ann": 1}), same([float("nan")], [float("nan")]), same([1], [2])
+    (True, True, False)
+    """
+    if x is x_prime:
+        return True
+    with contextlib.suppress(Exception):  # datasets that cannot be compared, or only part by part
+        equal = np.array_equal(x, x_prime) if isinstance(x, np.ndarray) else x == x_prime
+        if isinstance(equal, (bool, np.bool_)) and equal:
+            return True
+    with contextlib.suppress(Exception):
+        return bool(cloudpickle.dumps(x) == cloudpickle.dumps(x_prime))
+    return False
+
+
 def is_constant(value: Any) -> bool:
     """Say whether nothing can change a value: numbers, strings, dates, and tuples and frozen sets of them.
 
@@ -152,7 +171,7 @@ dataset. Give what every run can read anew: a list, an array, a frame, or a path
     kind = type(dataset)
     stream = isinstance(dataset, io.IOBase) or hasattr(dataset, "fileno")
     if isinstance(dataset, Iterator) or stream or hasattr(dataset, "fetchone") or hasattr(dataset, "cursor"):
-        what = "an open file" if stream else f"a {kind.__name__}"
+        what = "an open file" if stream else with_article(kind.__name__)
         raise AuditError(
             f"The dataset {inside or 'is'} {what}: the first run would use it up, and later ones see another dataset. "
             f"{HOW}"

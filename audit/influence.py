@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from epsaudit.arguments import claim_of
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
 from epsaudit.exact import exact_parameter, knows_law
@@ -59,7 +60,7 @@ def most_influential(
     >>> print(most_influential(mechanism, leave_one_out((0,) * 20 + (1,) * 9 + (3,))))
     30 records against all but one with 3
     """
-    claim = claim if claim is not None else mechanism.claim
+    claim = claim_of(mechanism, claim)
     best: DatasetPair | None = None
     greatest = -math.inf
     seen: set[Hashable] = set()

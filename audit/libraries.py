@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from epsaudit.claims import Claim
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, meant
 from epsaudit.registry import Entry, Expected, collected
 
 
@@ -69,8 +69,7 @@ class Library:
 
 def libraries() -> dict[str, Library]:
     """Collect every library that installed packages register, by name; see `epsaudit.registry.collected`."""
-    found: dict[str, Library] = collected("epsaudit.libraries", "libraries")
-    return found
+    return collected("epsaudit.libraries", "libraries", Library)
 
 
 def library(name: str) -> Library:
@@ -78,7 +77,7 @@ def library(name: str) -> Library:
     known = libraries()
     if name not in known:
         there = ", ".join(known) or "none: a package registers them in the entry-point group epsaudit.libraries"
-        raise AuditError(f"{name!r} is not a library; there are {there}.")
+        raise AuditError(f"{name!r} is not a library; there are {there}.{meant(name, known)}")
     return known[name]
 
 
@@ -103,8 +102,9 @@ def matching(found: Sequence[Library], patterns: Sequence[str]) -> dict[str, lis
     for pattern in patterns:
         named = [(one, row) for one in found for row in one.rows if _names(pattern, row)]
         if not named:
-            there = ", ".join(row.name for one in found for row in one.rows)
-            raise AuditError(f"{pattern!r} names none of {there}.")
+            there = [row.name for one in found for row in one.rows]
+            close = meant(pattern, [*there, *(name.partition("/")[2] for name in there)])
+            raise AuditError(f"{pattern!r} names none of {', '.join(there)}.{close}")
         for one, row in named:
             if row not in kept[one.name]:
                 kept[one.name].append(row)

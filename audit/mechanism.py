@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 import signal
 import textwrap
 import threading
@@ -20,13 +19,15 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.arguments import Pairs, Relation, adjacency_of, is_claim, listed, seconds_of
 from epsaudit.claims import Claim
-from epsaudit.errors import AuditError, finite_at_least
+from epsaudit.errors import AuditError
 from epsaudit.fresh import Dataset
 from epsaudit.global_generators import DatasetChangedError, Habits
 from epsaudit.neighbours import Adjacency, DatasetPair
 from epsaudit.outputs import Outputs, Raised, TimedOut, frozen, pack, pack_frozen
 from epsaudit.randomness import carries_a_generator
+from epsaudit.signatures import takes_rng, takes_size, wrong_call
 
 
 @runtime_checkable
@@ -57,8 +58,8 @@ class Mechanism(Protocol):
         """A short name for tables."""
 
     @property
-    def claim(self) -> Claim:
-        """The proven bound."""
+    def claim(self) -> Claim | None:
+        """The proven bound; None where an audit is to be given one."""
 
     @property
     def adjacency(self) -> Adjacency | None:
@@ -129,8 +130,8 @@ def black_box(
     function: Callable[..., Any],
     *,
     claim: Claim | None = None,
-    adjacency: Adjacency | None = None,
-    pairs: Sequence[DatasetPair] = (),
+    adjacency: Relation | None = None,
+    pairs: Pairs = (),
     name: str | None = None,
     time_limit: float | None = None,
     fresh_randomness: bool = False,
@@ -171,8 +172,8 @@ def black_box(
     >>> mechanism(("ann", "bob")).sample(3, np.random.default_rng(0)).shape
     (3,)
     """
-    if time_limit is not None and not finite_at_least(time_limit, 0.0, "time limit") > 0.0:
-        raise AuditError(f"The time limit is {time_limit!r}; it must be a number of seconds above 0.")
+    if time_limit is not None:
+        time_limit = seconds_of(time_limit, "time_limit")
     wrapped = _wrap(function, claim, adjacency, pairs, name, _OneByOne, ("dataset", "rng"))
     return dataclasses.replace(wrapped, time_limit=time_limit, fresh_randomness=fresh_randomness)
 
@@ -181,8 +182,8 @@ def vectorized(
     function: Callable[..., Any],
     *,
     claim: Claim | None = None,
-    adjacency: Adjacency | None = None,
-    pairs: Sequence[DatasetPair] = (),
+    adjacency: Relation | None = None,
+    pairs: Pairs = (),
     name: str | None = None,
     fresh_randomness: bool = False,
 ) -> FunctionMechanism:
@@ -353,44 +354,53 @@ class _Vectorized(_FunctionDistribution):
         except TypeError:
             raise AuditError(
                 f"The mechanism returned {outputs!r} for {size} outputs; function(dataset, size, rng) must return an "
-                "array of shape (size, ...) or a list of that length."
+                f"array of shape (size, ...) or a list of that length.{wrong_call(self.function, many=True)}"
             ) from None
 
 
 def _wrap(
     function: Callable[..., Any],
     claim: Claim | None,
-    adjacency: Adjacency | None,
-    pairs: Sequence[DatasetPair],
+    adjacency: Relation | None,
+    pairs: Pairs,
     name: str | None,
     distribution: type[_FunctionDistribution],
     arguments: tuple[str, ...],
 ) -> FunctionMechanism:
     form = f"function({', '.join(arguments)})"
+    if claim is not None:
+        is_claim(claim, "the mechanism")
+    if name is not None and not isinstance(name, str):
+        raise AuditError(f"name is {name!r}; it must be a string.")
     if not callable(function):
         raise AuditError(f"{function!r} is not callable; a mechanism is {form}, or the same without rng.")
     return FunctionMechanism(
         function=function,
         name=name or str(getattr(function, "__name__", type(function).__name__)),
         claim=claim,
-        adjacency=adjacency,
-        pairs=tuple(pairs),
+        adjacency=adjacency_of(adjacency),
+        pairs=tuple(listed(pairs, adjacency_of(adjacency))),
         distribution=distribution,
-        uses_rng=_takes_rng(function, arguments, form),
+        uses_rng=takes_rng(function, arguments, form),
     )
 
 
-def _takes_rng(function: Callable[..., Any], arguments: tuple[str, ...], form: str) -> bool:
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some compiled functions hide theirs: believe the documented form
-        return True
-    for count, with_rng in ((len(arguments), True), (len(arguments) - 1, False)):
-        try:
-            bound = signature.bind(*arguments[:count]).arguments
-        except TypeError:
-            continue
-        default = signature.parameters[list(bound)[-1]].default
-        if not with_rng or default in (inspect.Parameter.empty, None) or isinstance(default, np.random.Generator):
-            return with_rng  # what has another default, as epsilon=1.0, is no rng
-    raise AuditError(f"The mechanism's signature is {signature}; it must accept {form}, or the same without rng.")
+def mechanism_of(mechanism: Mechanism | Callable[..., Any], adjacency: Relation | None = None) -> Mechanism:
+    """Return a mechanism as it is, or wrap a plain function: by `vectorized` if it takes a size, else by `black_box`.
+
+    Raises
+    ------
+    AuditError
+        For what is neither, or an adjacency beside a mechanism, which has its own.
+    """
+    if isinstance(mechanism, Mechanism) and not isinstance(mechanism, type):
+        if adjacency is not None:
+            raise AuditError(f"adjacency= is for plain functions; that of {mechanism.name} is {mechanism.adjacency}.")
+        return mechanism
+    if isinstance(mechanism, type) and hasattr(mechanism, "worst_pairs"):
+        raise AuditError(f"{mechanism.__name__} is a class of mechanisms; give one of them, {mechanism.__name__}(...).")
+    if not callable(mechanism):
+        raise AuditError(
+            f"{mechanism!r} is not a mechanism; give one, or function(dataset, rng), or function(dataset, size, rng)."
+        )
+    return (vectorized if takes_size(mechanism) else black_box)(mechanism, adjacency=adjacency)

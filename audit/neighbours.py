@@ -1,22 +1,26 @@
 """Which datasets count as neighbours: adjacency relations, pairs of datasets, and generators of candidate pairs.
 
-It checks datasets as the mechanism's author writes them and makes printable pairs. A dataset is any sequence of
-hashable records; order never matters. Query answers are vectors of numbers.
+It checks datasets as the mechanism's author writes them and makes printable pairs. A dataset is a collection of
+records: the items of a sequence, the rows of an array or of a frame, the entries (key, value) of a mapping. Order
+never matters. Query answers are vectors of numbers.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from epsaudit.errors import AuditError, finite_at_least
+from epsaudit.frames import describe, describe_pair, is_frame, rows_of
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,8 @@ class DatasetPair:
     name: str = ""
 
     def __str__(self) -> str:
-        return self.name or f"{shorten(self.x)} against {shorten(self.x_prime)}"
+        frames = describe_pair(self.x, self.x_prime)
+        return self.name or frames or f"{shorten(self.x)} against {shorten(self.x_prime)}"
 
     def swapped(self) -> DatasetPair:
         """Return the same pair with x and x' exchanged."""
@@ -62,10 +67,9 @@ class Adjacency(ABC):
         """Raise `AuditError` with both datasets unless the pair is adjacent."""
         try:
             adjacent = self.holds(pair.x, pair.x_prime)
-        except (TypeError, ValueError) as error:
+        except Exception as error:  # datasets are of any kind, and relations anybody's
             raise AuditError(
-                f"The pair {pair} cannot be compared under {self} ({error}); a dataset is a sequence with one "
-                "hashable records. Pass adjacency=None to vouch for the pairs yourself."
+                f"The pair {pair} cannot be compared under {self} ({error}). Pass adjacency=None to vouch for it."
             ) from error
         if not adjacent:
             raise AuditError(f"The pair {pair} is not adjacent: under {self}, neighbours differ in {self.description}.")
@@ -81,6 +85,8 @@ class AddRemove(Adjacency):
     Examples
     --------
     >>> AddRemove().holds([1, 2, 2], [2, 1]), AddRemove().holds([1, 2], [1, 3])
+    (True, False)
+    >>> AddRemove().holds({"ann": 2}, {"ann": 2, "bob": 4}), AddRemove().holds({"ann": 2}, {"ann": 9, "bob": 4})
     (True, False)
     """
 
@@ -143,24 +149,30 @@ class MaxChange(Adjacency):
         return f"query answers within {self.bound:g}"
 
 
-def leave_one_out(dataset: Sequence[Hashable]) -> Iterator[DatasetPair]:
+def leave_one_out(dataset: Any) -> Iterator[DatasetPair]:
     """Yield a pair (dataset, dataset without one record) for every distinct record in the dataset.
+
+    Frames and mappings stay what they are; other datasets become tuples.
 
     Examples
     --------
     >>> [pair.x_prime for pair in leave_one_out((5, 7, 5))]
     [(7, 5), (5, 5)]
+    >>> [pair.x_prime for pair in leave_one_out({"ann": 1, "bob": 2})]
+    [{'bob': 2}, {'ann': 1}]
     """
-    x = tuple(_records(dataset))
-    for position in _first_positions(x):
-        yield DatasetPair(
-            x,
-            x[:position] + x[position + 1 :],
-            f"{len(x)} records against all but one with {x[position]!r}",
-        )
+    records = _listed_records(dataset)
+    x: Any = dataset if is_frame(dataset) or isinstance(dataset, Mapping) else records
+    for position in _first_positions(records):
+        others = [place != position for place in range(len(records))]
+        if is_frame(x):
+            x_prime = x[others] if hasattr(x, "itertuples") else x.filter(others)
+        else:
+            x_prime = type(x)(itertools.compress(records, others))
+        yield DatasetPair(x, x_prime, f"{len(records)} records against all but one with {records[position]!r}")
 
 
-def replace_one(dataset: Sequence[Hashable], records: Iterable[Hashable]) -> Iterator[DatasetPair]:
+def replace_one(dataset: Iterable[Any], records: Iterable[Any]) -> Iterator[DatasetPair]:
     """Yield a pair for every distinct record in the dataset replaced by every different one in ``records``.
 
     Examples
@@ -168,15 +180,24 @@ def replace_one(dataset: Sequence[Hashable], records: Iterable[Hashable]) -> Ite
     >>> [pair.x_prime for pair in replace_one((0, 1), (0, 1))]
     [(1, 1), (0, 0)]
     """
-    x, replacements = tuple(_records(dataset)), tuple(dict.fromkeys(records))
+    if is_frame(dataset) or isinstance(dataset, Mapping):
+        raise AuditError(f"{shorten(dataset)} is a frame or a mapping; replace_one takes a sequence or an array.")
+    x, replacements = _listed_records(dataset), _listed_records(records)
     for position in _first_positions(x):
-        for record in replacements:
-            if record != x[position]:
+        for record in (replacements[place] for place in _first_positions(replacements)):
+            if _comparable(record) != _comparable(x[position]):
                 yield DatasetPair(
                     x,
                     (*x[:position], record, *x[position + 1 :]),
                     f"{len(x)} records against one {x[position]!r} made {record!r}",
                 )
+
+
+def _listed_records(dataset: Any) -> tuple[Any, ...]:
+    try:
+        return tuple(_records(dataset))
+    except TypeError as error:
+        raise AuditError(f"{shorten(dataset)} is no dataset of records: {error}.") from None
 
 
 def _first_positions(records: Sequence[Hashable]) -> list[int]:
@@ -188,24 +209,43 @@ def _first_positions(records: Sequence[Hashable]) -> list[int]:
 
 def _differences(x: Any, x_prime: Any) -> tuple[int, int]:
     """Sizes of the multiset differences x \\ x' and x' \\ x."""
+    if is_frame(x) and is_frame(x_prime) and list(x.columns) != list(x_prime.columns):
+        raise ValueError(f"their columns are {list(x.columns)} and {list(x_prime.columns)}")
     ours, theirs = (Counter(map(_comparable, _records(dataset))) for dataset in (x, x_prime))
     return (ours - theirs).total(), (theirs - ours).total()
 
 
-def _comparable(record: Hashable) -> Hashable:
-    """The record itself, with a missing answer (nan) equal to any other."""
-    if isinstance(record, tuple):
+def _comparable(record: Any) -> Hashable:
+    """The record's value; lists are tuples, and a missing answer (nan) equals any other."""
+    if isinstance(record, (int, str)):
+        return record
+    if isinstance(record, Mapping):
+        return frozenset((key, _comparable(value)) for key, value in record.items())
+    if isinstance(record, Set):
+        return frozenset(record)
+    if isinstance(record, (tuple, list)):
         return tuple(map(_comparable, record))
-    return "nan" if isinstance(record, float) and math.isnan(record) else record
+    if isinstance(record, float) and math.isnan(record):
+        return "nan"
+    listed = _listed(record)
+    return record if listed is record else _comparable(listed)
 
 
-def _records(dataset: Any) -> Iterable[Hashable]:
-    if isinstance(dataset, np.ndarray):
-        return dataset.tolist() if dataset.ndim == 1 else map(tuple, dataset.tolist())
-    return dataset  # type: ignore[no-any-return]  # checked by Counter
+def _records(dataset: Any) -> Iterable[Any]:
+    rows: Iterable[Any] = _listed(dataset)
+    if is_frame(dataset):
+        rows = rows_of(dataset)
+    elif isinstance(dataset, Mapping):
+        rows = dataset.items()
+    return map(tuple, rows) if getattr(dataset, "ndim", 1) == 2 else rows
+
+
+def _listed(value: Any) -> Any:
+    """What has a ``tolist``, as arrays and series, as a list of plain values; anything else as it is."""
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def shorten(dataset: Any, width: int = 48) -> str:
-    """Represent a dataset in at most ``width`` characters."""
-    text = repr(dataset)
+    """Represent a dataset in one line of at most ``width`` characters."""
+    text = describe(dataset) if is_frame(dataset) else re.sub(r"\s*\n\s*", " ", repr(dataset))
     return text if len(text) <= width else f"{text[: width - 4]} ..."

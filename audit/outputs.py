@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit import frames
 from epsaudit.errors import AuditError
 
 Outputs = NDArray[Any]
@@ -208,7 +209,7 @@ def pack_frozen(values: Sequence[Any]) -> Outputs:
         return numbers
     if kinds == {np.ndarray} and len({(value.shape, value.dtype) for value in values}) == 1:
         return normal_array(np.array(values))
-    return _objects([normal(value) if type(value) in _UNFINISHED else value for value in values])
+    return pack_normal([normal(value) if type(value) in _UNFINISHED else value for value in values])
 
 
 def normal_array(outputs: Any) -> Outputs:
@@ -231,7 +232,7 @@ def normal_array(outputs: Any) -> Outputs:
         return array
     if kind == "b" or array.dtype == np.float64 or (kind in "iuf" and _exact(array)):
         return np.ascontiguousarray(array, dtype=np.float64)
-    return _objects(list(map(normal, _items(array) if array.ndim == 1 else array)))
+    return pack_normal(list(map(normal, _items(array) if array.ndim == 1 else array)))
 
 
 def join(blocks: Sequence[Outputs]) -> Outputs:
@@ -276,7 +277,7 @@ def number(value: Any) -> float:
     """Return the float nearest to an output in normal form, NaN for what is no real number."""
     if type(value) is float:
         return value
-    if isinstance(value, (int, Decimal, Fraction)):
+    if isinstance(value, _REAL):
         try:
             return float(value)
         except OverflowError:
@@ -296,7 +297,10 @@ def numbers_of(outputs: Outputs) -> NDArray[np.float64]:
         return outputs
     if outputs.dtype != object:
         return np.full(len(outputs), np.nan)
-    return np.array([number(value) for value in outputs.tolist()], float)
+    values = outputs.tolist()
+    if not any(issubclass(kind, _REAL) for kind in set(map(type, values))):
+        return np.full(len(outputs), np.nan)
+    return np.array([value if type(value) is float else number(value) for value in values], float)
 
 
 def rows_of(outputs: Outputs) -> NDArray[np.float64] | None:
@@ -382,8 +386,8 @@ def order_key(value: Any) -> tuple[str, Any]:
     return kind_of(value), (2, 0.0, written(value))
 
 
-def _objects(values: list[Any]) -> Outputs:
-    """Pack normal forms: floats, and tuples of as many floats, as arrays of floats."""
+def pack_normal(values: list[Any]) -> Outputs:
+    """Put normal forms into one array: floats, and tuples of as many floats, as arrays of floats."""
     kinds = set(map(type, values))
     if kinds == {float}:
         return np.array(values, np.float64)
@@ -483,6 +487,10 @@ def _of_another_type(value: Any) -> Any:
     for kind, make in _DERIVED:
         if isinstance(value, kind):
             return make(value)
+    if frames.is_frame(value) and len(set(value.columns)) == len(value.columns):
+        return normal(frames.columns_of(value))
+    if frames.is_series(value):
+        return normal(value.to_list())
     raise refused(value)
 
 
@@ -500,9 +508,10 @@ def _scalar(value: Any) -> Any:
 def refused(value: Any) -> AuditError:
     """Return the error that names an object which has no normal form."""
     try:
-        shown = repr(value)
+        shown = frames.describe(value) if frames.is_frame(value) else repr(value)
     except Exception:
         shown = "an object"
+    shown = " ".join(shown.split())
     return AuditError(
         f"The mechanism returned {shown if len(shown) < 200 else shown[:196] + ' ...'} of type {type(value).__name__}, "
         "which cannot be compared; return numbers, strings, bytes, dates, None, or tuples, lists, sets, mappings and "
@@ -572,8 +581,9 @@ _FLOATS = {float, bool, np.float64, np.float32, np.bool_}
 _NUMBERS = {*_FLOATS, int, np.int64, np.int32, np.uint64}
 _UNCHANGING = {*_NUMBERS, str, type(None), bytes}
 _UNFINISHED = {*_NUMBERS, np.ndarray}
+_REAL = (float, int, Decimal, Fraction)
 _KINDS: dict[str, Any] = {
-    "number": (int, float, Decimal, Fraction),
+    "number": _REAL,
     "string": str,
     "mapping": Items,
     "array": Array,

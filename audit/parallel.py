@@ -19,9 +19,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import cloudpickle
-import joblib
-from joblib.externals.loky import get_reusable_executor
-from joblib.parallel import get_active_backend
 
 from epsaudit.errors import AuditError
 
@@ -87,6 +84,9 @@ class Workers:
             for part in parts:
                 yield part, function(shared, part)
             return
+        import joblib  # slow to import, and small audits need none of it
+        from joblib.parallel import get_active_backend
+
         job = Job(shared)
         backend, _ = get_active_backend(prefer=self.prefer)
         if type(backend).__name__ == "LokyBackend":
@@ -156,6 +156,11 @@ def jobs_to_use(n_jobs: int | None, runs: int) -> int | None:
     """Workers for joblib: what was asked for, None for what its context says, or else one a core where that pays."""
     if n_jobs is not None:
         return n_jobs
+    if runs <= FEW_RUNS and "joblib" not in sys.modules:
+        return 1
+    import joblib
+    from joblib.parallel import get_active_backend
+
     backend, active = get_active_backend()
     if active is not None or type(backend).__name__ != "LokyBackend":
         return None
@@ -233,6 +238,8 @@ def _renew_workers() -> None:
     now = {name: spec for name, module in [*sys.modules.items()] if (spec := getattr(module, "__spec__", None))}
     place = {"": (sys.path[:], os.stat(".")[1:3])}
     if place != {"": _seen.get("", place[""])} or any(_seen.get(name, spec) is not spec for name, spec in now.items()):
+        from joblib.externals.loky import get_reusable_executor
+
         get_reusable_executor(reuse=True).shutdown(wait=True)
         _seen.clear()
     _seen.update(now | place)  # a module that is loaded anew has a new spec
@@ -240,6 +247,8 @@ def _renew_workers() -> None:
 
 def _in_turns(parallel: Any, tasks: Iterator[Any], jobs: int | None) -> Generator[Any, None, None]:
     """For backends that answer only when all is done (multiprocessing, ray): a few tasks a worker at a time."""
+    import joblib
+
     turn = 8 * int(joblib.effective_n_jobs(jobs))
     with parallel:
         while some := list(itertools.islice(tasks, turn)):

@@ -10,13 +10,15 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from scipy.stats import binom
+import numpy as np
+from numpy.typing import NDArray
 
-from epsaudit.auditor import LEAST_TRIALS
+from epsaudit.arguments import LEAST_TRIALS
 from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.errors import AuditError, confidence_of
 from epsaudit.one_run import OneRunResult
 from epsaudit.one_run.counts import check_method
+from epsaudit.outputs import pack
 from epsaudit.results import AuditResult
 from epsaudit.sequential import SequentialResult
 from epsaudit.sequential.auditing import refuse_if_irrefutable
@@ -24,7 +26,8 @@ from epsaudit.sequential.possible import impossible_rounds
 from epsaudit.sequential.record import StrategyRecord
 from epsaudit.sequential.schedule import STRATEGIES
 from epsaudit.training import training_runs, validation_runs
-from epsaudit.witnesses import Witness
+from epsaudit.witnesses import Event, Region, Witness
+from epsaudit.witnesses.events import VALUE
 
 MOST_RUNS = 2**62
 """More than anybody will ever make, and less than numpy overflows at."""
@@ -200,6 +203,42 @@ def _counts(counts: Counts, witness: Witness) -> Iterator[str]:
     ):
         if event is None and seen != (0, 0):
             yield f"{sum(seen):,} outputs are said to be guesses {guess}; the witness has no event that guesses so."
+        if isinstance(event, Region) and any(seen) and not (event.included or _numbers(event).any()):
+            yield f"{sum(seen):,} outputs are said to be in {event}, which holds no output."
+    if _overlap(witness.guess_x, witness.guess_x_prime):
+        yield f"The events, {witness}, hold outputs in common; an output is a guess of one dataset."
+    from scipy.stats import binom  # slow to import
+
     fewer, runs = min(counts.runs_x, counts.runs_x_prime), counts.runs_x + counts.runs_x_prime
     if fewer >= 0 and 2.0 * float(binom.cdf(fewer, runs, 0.5)) < FAIR:
         yield f"{counts.runs_x:,} runs were on x and {counts.runs_x_prime:,} on x'; fair coins do not part them so."
+
+
+def _overlap(first: Event | None, second: Event | None) -> bool:
+    """Whether some output lies in both events: a single one that either includes, or a number that both hold.
+
+    Audits cut both events from one feature; what two features have in common is not looked for.
+    """
+    if not (isinstance(first, Region) and isinstance(second, Region)):
+        return False
+    single = pack([*first.included, *second.included])
+    if len(single) and bool((first.contains(single) & second.contains(single)).any()):
+        return True
+    return first.feature == second.feature and bool(_numbers(first, second).any())
+
+
+def _numbers(*events: Region) -> NDArray[np.bool_]:
+    """Which numbers all events of one feature hold, of those at and beside every end of an interval.
+
+    They suffice: whatever events have in common starts at one of them. Single outputs that are put in or taken out are
+    numbers of the feature only if it is the output itself.
+    """
+    ends = [end for event in events for interval in event.intervals for end in (interval.low, interval.high)]
+    taken = [atom for event in events for atom in event.excluded if type(atom) is float]
+    at = np.array([0.0, *ends, *taken])
+    numbers = np.concatenate([np.nextafter(at, -np.inf), at, np.nextafter(at, np.inf)])
+    held = np.ones(len(numbers), bool)
+    for event in events:
+        excluded = event.excluded if event.feature == VALUE else ()
+        held &= Region(intervals=event.intervals, excluded=excluded).contains(numbers)
+    return held

@@ -14,6 +14,9 @@ import platform
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -102,8 +105,23 @@ def machine() -> str:
     return words.removesuffix(", ")
 
 
+_typed: ContextVar[str | None] = ContextVar("typed", default=None)
+
+
+@contextmanager
+def typed(words: str) -> Iterator[None]:
+    """Let `command` say these words, which repeat what is run inside: they hold a seed that was not given."""
+    before = _typed.set(words)
+    try:
+        yield
+    finally:
+        _typed.reset(before)
+
+
 def command() -> str:
     """Write the command of this process as it would be typed, without the folders of the programs."""
+    if (words := _typed.get()) is not None:
+        return words
     given = sys.orig_argv[1:]
     if given[:1] in (["-m"], ["-c"]):
         return shlex.join(["python", *given])

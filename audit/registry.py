@@ -10,7 +10,7 @@ import fnmatch
 import importlib
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, Literal, Protocol, TypeVar
@@ -18,10 +18,10 @@ from typing import Any, Literal, Protocol, TypeVar
 import cloudpickle
 
 from epsaudit.claims import Claim
-from epsaudit.errors import AuditError
-from epsaudit.extras import MissingExtraError, left_out
+from epsaudit.errors import AuditError, OwnCodeError, meant
+from epsaudit.extras import MissingExtraError, Unusable, left_out
 from epsaudit.mechanism import Mechanism
-from epsaudit.neighbours import DatasetPair
+from epsaudit.neighbours import DatasetPair, shorten
 
 Expected = Literal["consistent", "violated"]
 
@@ -73,39 +73,53 @@ Registered = TypeVar("Registered", bound=Named)
 
 def registered() -> dict[str, Entry]:
     """Collect every installed entry by name; see `collected`."""
-    entries: dict[str, Entry] = collected("epsaudit.registry", "mechanisms")
-    return entries
+    return collected("epsaudit.registry", "mechanisms", Entry)
 
 
-def collected(group: str, what: str) -> dict[str, Registered]:
+def collected(group: str, what: str, kind: type[Registered]) -> dict[str, Registered]:
     """Collect by name what installed packages list under an entry-point group, in the order in which they list it.
+
+    What cannot be used is left out with a warning that names it: `epsaudit.extras.LeftOut` for what needs a library
+    that is not installed, `epsaudit.extras.Unusable` for what fails, is of another kind, or takes a name again.
 
     Parameters
     ----------
     group : str
         The group; each of its entry points names a function that returns an iterable.
     what : str
-        What is registered, for the error.
-
-    What needs a library that is not installed is left out with a warning, `epsaudit.extras.LeftOut`.
-
-    Raises
-    ------
-    AuditError
-        If two packages register one name.
+        What is registered, for the warnings.
+    kind : type
+        What it is.
     """
     found: dict[str, Registered] = {}
     for point in sorted(entry_points(group=group), key=lambda point: point.name):
         try:
-            contributed: Iterable[Registered] = point.load()()
+            for one in point.load()():
+                wrong = _wrong(one, kind, found)
+                if wrong:
+                    left_out(f"One of the {what} of {point.value} is", f"{wrong}.", Unusable)
+                else:
+                    found[one.name] = one
         except MissingExtraError as error:
             left_out(f"The {what} of {point.value} are", error)
-            continue
-        for one in contributed:
-            if one.name in found:
-                raise AuditError(f"Two {what} are registered as {one.name!r}; names must be unique.")
-            found[one.name] = one
+        except (Exception, SystemExit) as error:
+            left_out(f"The {what} of {point.value} are", f"it raised {type(error).__name__}: {error}.", Unusable)
     return found
+
+
+def _wrong(one: Any, kind: type[Named], found: Mapping[str, Any]) -> str:
+    """Say why something that a package registers cannot be used, '' if it can."""
+    if not isinstance(one, kind):
+        return f"{shorten(one)} is no {kind.__name__}"
+    if not isinstance(one.name, str) or not one.name or ":" in one.name:
+        return f"{one.name!r} is no name; it must be a text without ':'"
+    if one.name in found:
+        return f"the name {one.name!r} is taken"
+    if isinstance(one, Entry) and not isinstance(one.claim, Claim):
+        return f"the claim of {one.name!r} is {shorten(one.claim)}"
+    if isinstance(one, Entry) and not isinstance(one.mechanism, Mechanism):
+        return f"what runs as {one.name!r} is of type {type(one.mechanism).__name__}, not a mechanism"
+    return ""
 
 
 def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
@@ -130,7 +144,8 @@ def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
         matches = fnmatch.filter(known, name)
         if not matches:
             raise AuditError(
-                f"{name!r} is not registered; 'epsaudit list' shows what is, and package.module:object names your own."
+                f"{name!r} is not registered.{meant(name, known)} 'epsaudit list' shows what is, and "
+                "package.module:object names your own."
             )
         entries.update({match: known[match] for match in matches})
     return list(entries.values())
@@ -139,20 +154,28 @@ def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
 def _own(name: str, by_value: bool) -> Entry:
     """Import ``package.module:object``, with the current folder importable as for ``python -m``."""
     module_name, _, path = name.partition(":")
+    if not all(part.isidentifier() for part in [*module_name.split("."), *path.split(".")]):
+        raise AuditError(f"{name!r} names no object; give package.module:object.")
     sys.path.insert(0, os.getcwd())  # and there it stays, for workers that import the module again
     try:
         found: Any = importlib.import_module(module_name)
-        if by_value:
-            cloudpickle.register_pickle_by_value(found)
-        for part in path.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise AuditError(f"{name!r} cannot be imported ({error}); give package.module:object.") from error
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
+            raise AuditError(f"There is no module {error.name!r} for {name!r}; give package.module:object.") from None
+        raise OwnCodeError(f"{module_name} cannot be imported: it raised {type(error).__name__}: {error}.") from error
+    if by_value:
+        cloudpickle.register_pickle_by_value(found)
+    for part in path.split("."):
+        if not hasattr(found, part):
+            there = getattr(found, "__dict__", {})
+            mechanisms = [known for known, value in there.items() if isinstance(value, (Entry, Mechanism))]
+            raise AuditError(f"{module_name} has no {path!r}.{meant(part, mechanisms)} Give package.module:object.")
+        found = getattr(found, part)
     if isinstance(found, Entry):
         return found
     if not isinstance(found, Mechanism):
         raise AuditError(
-            f"{name!r} is a {type(found).__name__}, not a mechanism; wrap a function by epsaudit.black_box or "
+            f"{name!r} is of type {type(found).__name__}, not a mechanism; wrap a function by epsaudit.black_box or "
             "epsaudit.vectorized."
         )
     if not isinstance(found.claim, Claim):

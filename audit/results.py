@@ -1,41 +1,46 @@
-"""The result of an audit: an immutable record that keeps its counts, recomputes its bounds, and goes to JSON and back.
+"""Results: what those of every kind of audit share, the result of an audit of fixed size, and the files of results.
 
-It holds counts and choices and prints them as sentences. Rendering many results is the business of
-`epsaudit.reporting`.
+A result is an immutable record that keeps its counts, recomputes its bounds, prints itself as sentences, and becomes a
+JSON object and back. Rendering many results is the business of `epsaudit.reporting`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Self
 
-from epsaudit import claims
-from epsaudit.certificates import Certificate, Counts, certificate_from_json, reach, runs_to_reach
+from epsaudit import claims, schema
+from epsaudit.certificates import Certificate, Counts, certificate_from_dict, reach, runs_to_reach
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
+from epsaudit.extras import needs
 from epsaudit.provenance import execution
 from epsaudit.registry import Expected
 from epsaudit.reporting import notebook
 from epsaudit.reporting.numbers import lower, percent
-from epsaudit.witnesses import Witness, witness_from_json
+from epsaudit.witnesses import Witness, witness_from_dict
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 SCHEMA = 1
 """Version of the result file's format."""
 
 
-@dataclass(frozen=True)
-class AuditResult:
-    """A certified lower bound on the privacy loss of a mechanism on one pair of datasets.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Result(ABC):
+    """A certified lower bound on the privacy loss of a mechanism: what the three kinds of audits share.
 
-    Bounds are recomputed from ``counts`` by ``certificate`` whenever they are asked for. Each holds with
-    probability at least ``confidence`` over the runs.
+    `AuditResult`, `SequentialResult` and `OneRunResult` say what was seen. Bounds are recomputed from that whenever
+    they are asked for, and hold with probability at least ``confidence``.
 
     Attributes
     ----------
@@ -43,63 +48,229 @@ class AuditResult:
         Name of the mechanism.
     claim : Claim
         What was audited.
-    pair, x, x_prime : str
-        The pair's name, and its two datasets (shortened).
-    trials, training_runs : int
-        All runs of the mechanism on both datasets, and those of them that chose witness and certificate.
     confidence : float
         One-sided confidence of every bound.
-    certificate : Certificate
-        The rule that turns the counts into bounds.
-    witness : Witness
-        The events that tell x from x'; prints.
-    counts : Counts
-        What the certification runs saw.
-    exact : float or None
-        The exact value of the claim's parameter on this pair, where both output laws are known.
     seed : int
         Root of all random streams.
+    exact : float or None
+        The exact value of the claim's parameter on the audited pair, where both output laws are known.
     reproducible : bool
         False where the mechanism owns its randomness.
     expected : 'consistent', 'violated' or None
         The verdict that theory expects, where somebody said.
     notes : tuple of str
         What a reader should know of how the runs were made: that every run was given a copy of its dataset, say.
-    families : 'auto', 'all' or 'own'
-        Where candidate events came from: the argument ``witnesses`` of `epsaudit.audit`, 'own' for a list of families.
     provenance : dict
         Versions of what computed the result, and its commit.
     seconds : float
         Wall-clock time.
     execution : dict
-        Command, time and machine. Neither this nor ``seconds`` is compared, or part of `to_json`; `save` adds both.
+        Command, time and machine. Neither this nor ``seconds`` is compared, or part of `to_dict`; `save` adds both.
     """
 
     mechanism: str
     claim: Claim
-    pair: str
-    x: str
-    x_prime: str
-    trials: int
-    training_runs: int
     confidence: float
-    certificate: Certificate
-    witness: Witness
-    counts: Counts
-    exact: float | None
     seed: int
+    exact: float | None = None
     reproducible: bool = True
     expected: Expected | None = None
-    families: str = "auto"
     notes: tuple[str, ...] = ()
-    provenance: dict[str, str] = field(default_factory=dict, repr=False)
-    seconds: float = field(default=math.nan, repr=False, compare=False)
-    execution: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    provenance: dict[str, str] = field(default_factory=dict)
+    seconds: float = field(default=math.nan, compare=False)
+    execution: dict[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def proven(self) -> float:
         """The claim's parameter."""
         return self.claim.parameter
+
+    @property
+    @abstractmethod
+    def lower_bound(self) -> float:
+        """Certified lower bound on the claim's parameter: epsilon, rho or mu."""
+
+    @property
+    @abstractmethod
+    def spent(self) -> int:
+        """All runs of the mechanism that were made, those that chose what to certify included."""
+
+    @property
+    def violates_claim(self) -> bool:
+        """Whether the certified lower bound is above the claim."""
+        return self.lower_bound > self.proven
+
+    @property
+    def verdict(self) -> str:
+        """'violated' if the bound contradicts the claim, else 'consistent' (which is no proof of privacy)."""
+        return "violated" if self.violates_claim else "consistent"
+
+    @property
+    def surprising(self) -> bool:
+        """Whether the verdict is not the expected one."""
+        return self.expected is not None and self.verdict != self.expected
+
+    @property
+    def limits(self) -> str | None:
+        """A sentence if no mechanism, however leaky, could have refuted the claim by so little; else None."""
+        return None
+
+    @abstractmethod
+    def describe_event(self) -> str:
+        """Write what was taken for a sign of one dataset or the other."""
+
+    @abstractmethod
+    def describe_counts(self) -> str:
+        """Write the counts as a person would check them."""
+
+    @abstractmethod
+    def describe_method(self) -> str:
+        """Write how counts became a bound."""
+
+    @abstractmethod
+    def lines(self) -> list[tuple[str, str]]:
+        """What is printed below the first sentence: labels and texts."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object: what was run and seen, and the bounds, which `from_dict` computes afresh.
+
+        It depends on the seed and the code alone; command, time and machine are left to `save`.
+        """
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Rebuild a result from what `to_dict` returned; runs no code of the audited mechanism.
+
+        Raises
+        ------
+        AuditError
+            If a field is missing or malformed, or if the result is of another kind of audit.
+        """
+
+    @staticmethod
+    def shared(data: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of this class, as `from_dict` of every kind of result needs them, from a JSON object."""
+        made = data.get("execution", {})
+        return {
+            "mechanism": data["mechanism"],
+            "claim": claims.from_dict(data["claim"]),
+            "confidence": float(data["confidence"]),
+            "seed": int(data["seed"]),
+            "exact": None if data.get("exact") is None else float(data["exact"]),
+            "reproducible": data["reproducible"],
+            "expected": data.get("expected"),
+            "notes": tuple(data.get("notes", ())),
+            "provenance": dict(data["provenance"]),
+            "seconds": float(made.get("seconds", math.nan)),
+            "execution": {name: value for name, value in made.items() if name != "seconds"},
+        }
+
+    @abstractmethod
+    def plot(self) -> Figure:
+        """Draw the result as a matplotlib figure, with ``savefig``."""
+
+    def sentence(self) -> str:
+        """Say what was claimed, what is certified, and whether that contradicts the claim."""
+        heard = "contradicts the claim" if self.violates_claim else "does not refute the claim"
+        return (
+            f"{self.mechanism}: {self.claim} claimed; certified lower bound {self.claim.symbol} >= "
+            f"{lower(self.lower_bound)} at {percent(self.confidence)} confidence{self._when}: {heard}."
+        )
+
+    _when = ""
+
+    def __str__(self) -> str:
+        return "\n".join([self.sentence(), *(f"  {label:<9}  {text}" for label, text in self._all_lines())])
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} of {self.mechanism}: {self.claim} claimed, {self.claim.symbol} >= "
+            f"{lower(self.lower_bound)} at {percent(self.confidence)}, {self.verdict}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the same as ``print``, as a table."""
+        return notebook.render(self.sentence(), self._all_lines(), self.verdict)
+
+    def _all_lines(self) -> list[tuple[str, str]]:
+        notes = [*self.notes, *([self.limits] if self.limits else [])]
+        return [*self.lines(), *(("note", note) for note in notes)]
+
+    def row(self) -> dict[str, Any]:
+        """Return the fields that tables, CSV files and `to_frame` show, the same for every kind of audit."""
+        return {
+            "mechanism": self.mechanism,
+            "claim": str(self.claim),
+            "parameter": self.claim.symbol,
+            "proven": self.proven,
+            "exact": self.exact,
+            "lower_bound": self.lower_bound,
+            "epsilon_lower": getattr(self, "epsilon_lower", None),
+            "delta_lower": getattr(self, "delta_lower", None),
+            "confidence": self.confidence,
+            "trials": self.spent,
+            "training_runs": getattr(self, "training_runs", None),
+            "certificate": self.describe_method(),
+            "witness": self.describe_event(),
+            "pair": getattr(self, "pair", None),
+            "verdict": self.verdict,
+            "expected": self.expected,
+            "seed": self.seed,
+            "reproducible": self.reproducible,
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the fields of `row` as a pandas DataFrame of one line; ``pandas.concat`` joins those of many."""
+        with needs("studies"):
+            import pandas as pd
+        return pd.DataFrame([self.row()])
+
+    def save(self, path: Path) -> None:
+        """Write this result as a file ``{"schema": 1, "results": [...]}``, whole or not at all; see `save`."""
+        save([self], path)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what `save` wrote; raises `AuditError` if it cannot be, or holds anything but one such result."""
+        found = load(path)
+        if len(found) != 1 or not isinstance(found[0], cls):
+            raise AuditError(
+                f"{path} holds {', '.join(type(one).__name__ for one in found)}; one {cls.__name__} is read."
+            )
+        return found[0]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AuditResult(Result):
+    """A certified lower bound from an audit of fixed size, on one pair of datasets; see also `Result`.
+
+    Attributes
+    ----------
+    pair, x, x_prime : str
+        The pair's name, and its two datasets (shortened).
+    trials, training_runs : int
+        All runs of the mechanism on both datasets, and those of them that chose witness and certificate.
+    certificate : Certificate
+        The rule that turns the counts into bounds.
+    witness : Witness
+        The events that tell x from x'; prints.
+    counts : Counts
+        What the certification runs saw.
+    families : 'auto', 'all' or 'own'
+        Where candidate events came from: the argument ``witnesses`` of `epsaudit.audit`, 'own' for a list of families.
+    """
+
+    pair: str
+    x: str
+    x_prime: str
+    trials: int
+    training_runs: int
+    certificate: Certificate
+    witness: Witness
+    counts: Counts
+    families: str = "auto"
 
     @functools.cached_property
     def lower_bound(self) -> float:
@@ -122,21 +293,6 @@ class AuditResult:
         return float(self.certificate.delta(self.counts, self.point[0], self.confidence))
 
     @property
-    def violates_claim(self) -> bool:
-        """Whether the certified lower bound is above the claim."""
-        return self.lower_bound > self.proven
-
-    @property
-    def verdict(self) -> str:
-        """'violated' if the bound contradicts the claim, else 'consistent' (which is no proof of privacy)."""
-        return "violated" if self.violates_claim else "consistent"
-
-    @property
-    def surprising(self) -> bool:
-        """Whether the verdict is not the expected one."""
-        return self.expected is not None and self.verdict != self.expected
-
-    @property
     def runs(self) -> int:
         """Certification runs."""
         return self.trials - self.training_runs
@@ -154,50 +310,62 @@ class AuditResult:
             f"{self.claim.symbol} {lower(most)}; {more}."
         )
 
-    def __str__(self) -> str:
-        exact = "" if self.exact is None else f", exact for this pair {self.exact:.4g}"
-        heard = "contradicts the claim" if self.violates_claim else "does not refute the claim"
-        lines = [
-            f"{self.mechanism}: {self.claim} claimed; certified lower bound {self.claim.symbol} >= "
-            f"{lower(self.lower_bound)} at {percent(self.confidence)} confidence: {heard}.",
-            f"  pair       {self.pair}",
-            f"  witness    {self.witness}",
-            f"  counts     {self.describe_counts()}",
-            f"  parameter  {self.claim.symbol} proven {self.proven:.4g}{exact}",
-            f"  method     {self.certificate.name}, {self.training_runs:,} runs to choose and {self.runs:,} to certify",
-            f"  seed       {self.seed}" + ("" if self.reproducible else " (not reproducible from the seed)"),
-        ]
-        notes = [*self.notes, *([self.limits] if self.limits else [])]
-        return "\n".join(lines + [f"  note       {note}" for note in notes])
+    @property
+    def spent(self) -> int:
+        """All runs on both datasets."""
+        return self.trials
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the same as ``print``, as a table."""
-        return notebook.render(str(self), self.verdict)
+    def lines(self) -> list[tuple[str, str]]:
+        """What is printed below the first sentence: labels and texts."""
+        exact = "" if self.exact is None else f", exact for this pair {self.exact:.4g}"
+        return [
+            ("pair", self.pair),
+            ("witness", self.describe_event()),
+            ("counts", self.describe_counts()),
+            ("parameter", f"{self.claim.symbol} proven {self.proven:.4g}{exact}"),
+            (
+                "method",
+                f"{self.describe_method()}, {self.training_runs:,} runs to choose and {self.runs:,} to certify",
+            ),
+            ("seed", f"{self.seed}" + ("" if self.reproducible else " (not reproducible from the seed)")),
+        ]
+
+    def describe_event(self) -> str:
+        """Write the events."""
+        return str(self.witness)
+
+    def describe_method(self) -> str:
+        """Name the certificate."""
+        return self.certificate.name
+
+    def plot(self) -> Figure:
+        """Draw the privacy profile: what the claim allows, and what the counts exclude."""
+        with needs("report"):
+            from epsaudit.reporting.curves import privacy_profile  # matplotlib takes a second to import
+
+        return privacy_profile(self)
 
     def describe_counts(self) -> str:
         """Write the counts as a person would check them."""
         return self.witness.describe(self.counts)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object: what was run and seen, and the bounds, which `from_json` computes afresh.
-
-        It depends on the seed and the code alone; command, time and machine are left to `save`.
-        """
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object: what was run and seen, and the bounds, which `from_dict` computes afresh."""
         return {
             "mechanism": self.mechanism,
-            "claim": self.claim.to_json(),
+            "claim": self.claim.to_dict(),
             "pair": {"name": self.pair, "x": self.x, "x_prime": self.x_prime},
             "trials": self.trials,
             "training_runs": self.training_runs,
             "confidence": self.confidence,
-            "certificate": self.certificate.to_json(),
-            "witness": {"text": str(self.witness), **self.witness.to_json()},
-            "counts": self.counts.to_json(),
-            "lower_bound": _json_number(self.lower_bound),
-            "epsilon_lower": _json_number(self.epsilon_lower),
-            "delta_lower": _json_number(self.delta_lower),
+            "certificate": self.certificate.to_dict(),
+            "witness": {"text": str(self.witness), **self.witness.to_dict()},
+            "counts": self.counts.to_dict(),
+            "lower_bound": json_number(self.lower_bound),
+            "epsilon_lower": json_number(self.epsilon_lower),
+            "delta_lower": json_number(self.delta_lower),
             "proven": self.proven,
-            "exact": None if self.exact is None else _json_number(self.exact),
+            "exact": None if self.exact is None else json_number(self.exact),
             "verdict": self.verdict,
             "expected": self.expected,
             "seed": self.seed,
@@ -208,64 +376,35 @@ class AuditResult:
         }
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> AuditResult:
-        """Rebuild a result from what `to_json` returned; runs no code of the audited mechanism.
-
-        Raises
-        ------
-        AuditError
-            If a field is missing or malformed, or if the result is of another kind of audit.
-        """
-        if "kind" in data:
-            raise AuditError(f"This is a result of kind {data['kind']!r}, not one of an audit with events and counts.")
-        try:
-            return cls(
-                mechanism=str(data["mechanism"]),
-                claim=claims.from_json(data["claim"]),
-                pair=str(data["pair"]["name"]),
-                x=str(data["pair"]["x"]),
-                x_prime=str(data["pair"]["x_prime"]),
-                trials=int(data["trials"]),
-                training_runs=int(data["training_runs"]),
-                confidence=float(data["confidence"]),
-                certificate=certificate_from_json(data["certificate"]),
-                witness=witness_from_json(data["witness"]),
-                counts=Counts(**{f.name: int(data["counts"][f.name]) for f in dataclasses.fields(Counts)}),
-                exact=None if data["exact"] is None else float(data["exact"]),
-                seed=int(data["seed"]),
-                reproducible=bool(data["reproducible"]),
-                expected=_expected(data.get("expected")),
-                families=str(data.get("families", "auto")),
-                notes=tuple(map(str, data.get("notes", ()))),
-                provenance={str(key): str(value) for key, value in data["provenance"].items()},
-                seconds=float(data.get("execution", {}).get("seconds", math.nan)),
-                execution={str(k): str(v) for k, v in data.get("execution", {}).items() if k != "seconds"},
-            )
-        except AuditError:
-            raise
-        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-            raise AuditError(f"This is not an audit result: field {error} is missing or malformed.") from error
+    def from_dict(cls, data: dict[str, Any]) -> AuditResult:
+        """Rebuild a result from what `to_dict` returned; raises `AuditError` for anything else."""
+        schema.check(data, "audit")
+        return cls(
+            **cls.shared(data),
+            pair=data["pair"]["name"],
+            x=data["pair"]["x"],
+            x_prime=data["pair"]["x_prime"],
+            trials=int(data["trials"]),
+            training_runs=int(data["training_runs"]),
+            certificate=certificate_from_dict(data["certificate"]),
+            witness=witness_from_dict(data["witness"]),
+            counts=Counts(**data["counts"]),
+            families=data.get("families", "auto"),
+        )
 
 
-class Storable(Protocol):
-    """A result of any kind of audit."""
-
-    @property
-    def seconds(self) -> float:
-        """Wall-clock time."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what the seed and the code determine, as a JSON object."""
-
-
-def save(results: Iterable[Storable], path: Path) -> None:
+def save(results: Iterable[Result], path: Path) -> None:
     """Write a result file ``{"schema": 1, "results": [...]}``, whole or not at all; raises `AuditError`.
 
-    Each result is what its ``to_json`` says, and a block ``execution``: command, start, seconds and machine.
+    Each result is what its ``to_dict`` says, and a block ``execution``: command, start, seconds and machine.
     Without these blocks (see `comparable`) the file is the same, byte for byte, for the same seed and code.
     """
-    written = [{**result.to_json(), "execution": _execution(result)} for result in results]
-    write_whole(path, _text(written))
+    write_whole(path, text(results))
+
+
+def text(results: Iterable[Result]) -> str:
+    """Return what `save` writes."""
+    return _text([{**result.to_dict(), "execution": _execution(result)} for result in results])
 
 
 def comparable(path: Path) -> str:
@@ -279,21 +418,25 @@ def comparable(path: Path) -> str:
     return _text([{key: value for key, value in item.items() if key != "execution"} for item in read(path)])
 
 
-def load(path: Path) -> list[AuditResult]:
-    """Read a result file; raises `AuditError` if it cannot be read or is none."""
-    return [AuditResult.from_json(item) for item in read(path)]
+def load(path: Path) -> list[Result]:
+    """Read a result file of any kinds of audits, and check that its results are what their counts say.
+
+    Raises
+    ------
+    AuditError
+        If it cannot be read, is none, or holds what no audit can have given or what does not follow from its counts.
+    """
+    from epsaudit.verify import checked  # it knows every kind of result, of which this module is the base
+
+    return [checked(item, f"{path}: results[{place}]") for place, item in enumerate(read(path))]
 
 
 def read(path: Path) -> list[dict[str, Any]]:
     """Read the JSON objects of a result file, as they are; raises `AuditError` if it cannot be read or is none."""
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise AuditError(f"{path} cannot be read as a result file: {error}.") from error
-    if not isinstance(data, dict) or data.get("schema") != SCHEMA or not isinstance(data.get("results"), list):
+    data = schema.read(path, "a result file")
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA or "results" not in data:
         raise AuditError(f'{path} is not a result file; it must hold {{"schema": {SCHEMA}, "results": [...]}}.')
-    if not all(isinstance(item, dict) for item in data["results"]):
-        raise AuditError(f"{path} is not a result file; each of its results must be a JSON object.")
+    schema.check(data, "results", f"{path}: ")
     return list(data["results"])
 
 
@@ -324,17 +467,12 @@ def _text(written: list[dict[str, Any]]) -> str:
     return json.dumps({"schema": SCHEMA, "results": written}, indent=1) + "\n"
 
 
-def _execution(result: Storable) -> dict[str, Any]:
+def _execution(result: Result) -> dict[str, Any]:
     known = math.isfinite(result.seconds)
-    found: dict[str, str] = getattr(result, "execution", None) or execution(result.seconds if known else 0.0)
+    found = result.execution or execution(result.seconds if known else 0.0)
     return {**found, "seconds": round(result.seconds, 3)} if known else dict(found)
 
 
-def _expected(value: Any) -> Expected | None:
-    if value is None or value == "consistent" or value == "violated":
-        return value  # type: ignore[no-any-return]  # one of the three, as just checked
-    raise AuditError(f"expected is {value!r}; it must be 'consistent', 'violated' or null.")
-
-
-def _json_number(value: float) -> float | str:
+def json_number(value: float) -> float | str:
+    """Write a number as JSON can hold it: an infinite one as text."""
     return value if math.isfinite(value) else str(value)

@@ -28,12 +28,14 @@ from epsaudit.chunks import (
     training_chunks,
 )
 from epsaudit.dependence import LEVEL, dependence_of_outputs, dependence_of_tallies, refuse
-from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.errors import AuditError, OwnCodeError, whole_at_least
 from epsaudit.global_generators import Habits, draw_reproducibly
 from epsaudit.mechanism import Mechanism, OutputDistribution, TakesTurns
 from epsaudit.neighbours import DatasetPair
 from epsaudit.outputs import Outputs, alike, join, normal_array, pack_frozen
+from epsaudit.own_code import own_lines
 from epsaudit.parallel import Workers
+from epsaudit.signatures import wrong_call
 from epsaudit.witnesses import Witness
 
 COPIED = "the function changes its dataset: every run was given a copy"
@@ -114,10 +116,13 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
     except (AuditError, MemoryError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise AuditError(
+        failed = OwnCodeError(
             f"The mechanism raised {type(error).__name__} ({error}) while drawing {size} outputs. Wrap a function that "
             "makes one output a call in epsaudit.black_box to have exceptions counted as outcomes."
-        ) from error
+            f"{wrong_call(getattr(distribution, 'function', None), many=True)}"
+        )
+        failed.lines = own_lines(error)
+        raise failed from error
     if not isinstance(outputs, np.ndarray) or outputs.ndim == 0 or len(outputs) != size:
         shape = getattr(outputs, "shape", None)
         raise AuditError(
@@ -354,10 +359,11 @@ def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Output
         except StopIteration:
             return
         except AuditError as error:
-            raise AuditError(
+            error.args = (
                 f"{error} This was in {chunk.stage}; epsaudit.sampling.replay(mechanism, pair, seed={seed}, "
-                f"key={chunk.key}, size={chunk.size}) draws it again."
-            ) from error
+                f"key={chunk.key}, size={chunk.size}) draws it again.",
+            )
+            raise
         yield side, block
 
 

@@ -14,14 +14,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from epsaudit.certificates import certificate_from_json
+from epsaudit.certificates import certificate_from_dict
 from epsaudit.chunks import Chunk, Tallies, Tally
 from epsaudit.errors import AuditError
 from epsaudit.output_json import block_from_json, block_to_json
 from epsaudit.outputs import Outputs, are_objects
 from epsaudit.results import AuditResult
 from epsaudit.training import Training
-from epsaudit.witnesses import Choice, witness_from_json
+from epsaudit.witnesses import Choice, witness_from_dict
 
 SENSELESS = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, EOFError)
 """What reading a record raises that says nothing; `AuditError` is one, too."""
@@ -87,9 +87,9 @@ class Section:
             return None
         data = self._chosen
         with self._making_sense("choice"):
-            witness, certificate = witness_from_json(data["witness"]), certificate_from_json(data["certificate"])
+            witness, certificate = witness_from_dict(data["witness"]), certificate_from_dict(data["certificate"])
             choice = Choice(witness, certificate, float(data["predicted"]))
-            return Training(range(pairs)[data["pair"]], choice, int(data["runs"]))
+            return Training(range(pairs)[data["pair"]], choice, int(data["runs"]), tuple(map(str, data["notes"])))
 
     def record_choice(self, training: Training, pairs: int) -> Training:
         """Remember what training chose, and return it as a later run will read it.
@@ -99,12 +99,13 @@ class Section:
         AuditError
             If another choice is recorded: the mechanism owns its randomness, and its outputs cannot be written.
         """
-        witness = training.choice.witness.to_json()
+        witness = training.choice.witness.to_dict()
         written = {
             "pair": training.pair,
             "runs": training.runs,
+            "notes": training.notes,
             "witness": witness,
-            "certificate": training.choice.certificate.to_json(),
+            "certificate": training.choice.certificate.to_dict(),
             "predicted": float(training.choice.predicted),
             "exact": '{"repr": ' not in json.dumps(witness),
         }
@@ -160,11 +161,11 @@ class Section:
         if self._finished is None:
             return None
         with self._making_sense("result"):
-            return AuditResult.from_json(self._finished)
+            return AuditResult.from_dict(self._finished)
 
     def record_result(self, result: AuditResult) -> None:
         """Remember the end."""
-        self._finished = result.to_json()
+        self._finished = result.to_dict()
         self._append({"result": self._finished}, now=True)
 
     @contextmanager

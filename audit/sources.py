@@ -1,8 +1,8 @@
 """Which code a stored result depends on: what a module imports of epsaudit, found by its name, and a digest of it.
 
-Imports are read from the source, wherever in a module they stand, and followed. What only renders, stores or watches
-is left out (`OUTSIDE`), and so are docstrings, comments and layout: none of them moves a number. Adapters of released
-libraries run under another Python, are files to the module that starts them, and are not followed.
+Imports are read from the source, wherever in a module they stand, and followed. What only renders, stores, checks or
+watches is left out (`OUTSIDE`), and so are docstrings, comments and layout: none of them moves a number. Adapters of
+released libraries run under another Python, are files to the module that starts them, and are not followed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ OUTSIDE = (
     "epsaudit.stored",
     "epsaudit.extras",
     "epsaudit.studies",
+    "epsaudit.verify",
 )
 
 

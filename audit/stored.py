@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from epsaudit import sources
+from epsaudit import schema, sources
 from epsaudit.errors import AuditError
 from epsaudit.provenance import modified, provenance, repository
+from epsaudit.reporting.escaping import markdown
 from epsaudit.results import write_whole
 
 ALLOW_MODIFIED = "store among this checkout's results although its files differ from the commit; they are named"
@@ -61,24 +62,28 @@ def check_unmodified(out: Path) -> None:
     if changed:
         more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
         raise AuditError(
-            f"Results are stored with the commit that made them, and {', '.join(changed[:5])}{more} differ from it. "
+            f"Results are stored with the commit that made them, and {', '.join(changed[:5])}{more} "
+            f"{'differs' if len(changed) == 1 else 'differ'} from it. "
             "Commit first, give another --out, or store them so by --allow-modified."
         )
 
 
 def write_readme(out: Path, question: str, answer: str, facts: Mapping[str, Any]) -> None:
-    """Write README.md: question, answer, command, date and commit, and a link to page.md where a study made one."""
+    """Write README.md: question, answer, command, date and commit, and a link to page.md where a study made one.
+
+    Question and answer are plain sentences, of which nothing is taken for Markdown.
+    """
     ran = facts["execution"]
     quick = " (a quick look, not a result)" if facts.get("quick") else ""
     changed = f", with changes to {facts['modified']}" if "modified" in facts else ""
     took = f", {ran['seconds'] / 60:.0f} minutes" if ran["seconds"] >= 90 else f", {ran['seconds']:.0f} seconds"
     lines = [
         f"# {out.name}\n",
-        f"- **Question**: {question}",
-        f"- **Answer**{quick}: {answer}",
+        f"- **Question**: {markdown(question)}",
+        f"- **Answer**{quick}: {markdown(answer)}",
         f"- **Command**: `{ran.get('command', '')}`",
         f"- **Date**: {ran['started'][:10]}{took}",
-        f"- **Commit**: {facts.get('commit', 'not of a checkout')}{changed}",
+        f"- **Commit**: {markdown(facts.get('commit', 'not of a checkout') + changed)}",
     ]
     page = ["\nMore in [page.md](page.md)."] if (out / "page.md").exists() else []
     write_whole(out / "README.md", "\n".join(lines + page) + "\n")
@@ -97,12 +102,10 @@ def status(results: Path) -> list[Stored]:
 
 
 def _status(file: Path) -> Stored:
-    try:
-        facts = json.loads(file.read_text(encoding="utf-8"))
-        seconds = facts.get("execution", {}).get("seconds")
-        return Stored(file.parent, str(facts.get("commit", "no commit")), seconds, _why_stale(facts))
-    except (OSError, ValueError, AttributeError) as error:
-        raise AuditError(f"{file} cannot be read as the provenance of results: {error}.") from error
+    facts = schema.read(file, "the provenance of results")
+    schema.check(facts, "provenance", f"{file}: ")
+    seconds = facts.get("execution", {}).get("seconds")
+    return Stored(file.parent, facts.get("commit", "no commit"), seconds, _why_stale(facts))
 
 
 def _why_stale(facts: dict[str, Any]) -> str:

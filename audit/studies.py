@@ -50,5 +50,4 @@ class Study:
 
 def studies() -> dict[str, Study]:
     """Collect every installed study by name; see `epsaudit.registry.collected`."""
-    found: dict[str, Study] = collected("epsaudit.experiments", "studies")
-    return found
+    return collected("epsaudit.experiments", "studies", Study)

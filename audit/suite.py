@@ -8,11 +8,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-import joblib
-
-from epsaudit.auditor import audit, checked_claim, checked_pairs, identity
+from epsaudit.arguments import claim_of, pairs_of
+from epsaudit.auditor import audit, identity
 from epsaudit.checkpoint import Checkpoint
 from epsaudit.errors import confidence_of
 from epsaudit.parallel import jobs_to_use
@@ -30,7 +29,7 @@ def run(
     family_confidence: float = 0.95,
     seed: int = 0,
     n_jobs: int | None = None,
-    progress: ProgressCallback | None = None,
+    progress: Callable[[str], ProgressCallback | None] = lambda name: None,
     checkpoint: Checkpoint | None = None,
 ) -> Iterator[AuditResult]:
     """Audit every entry and yield its result, under the entry's name, in order and as soon as it is known.
@@ -48,9 +47,10 @@ def run(
     family_confidence : float
         Confidence of all bounds together, in [0.5, 1).
     seed : int
-        Seed of the suite; see `entry_seed`.
+        Seed of the suite; see `entry_seed`. One entry alone is audited with this seed itself.
     progress : callable, optional
-        As for `epsaudit.audit`; not called where entries run side by side.
+        Given an entry's name, returns its callback as for `epsaudit.audit`, which is sent to another process where
+        entries run side by side.
     checkpoint : Checkpoint, optional
         What `checkpointed` opened, with these entries, trials and confidence; its seed takes the place of ``seed``.
     """
@@ -58,11 +58,18 @@ def run(
     if len(entries) == 1 or checkpoint is not None:
         for entry in entries:
             section = None if checkpoint is None else checkpoint.section(entry.name)
-            own_seed = seed if checkpoint is None else checkpoint.seed
-            yield _audit(entry, trials, each, own_seed, n_jobs, progress, section)
+            root = seed if checkpoint is None else checkpoint.seed
+            own_seed = root if len(entries) == 1 else entry_seed(root, entry.name)
+            yield _audit(entry, trials, each, own_seed, n_jobs, progress(entry.name), section)
         return
+    import joblib  # slow to import, and one audit needs none of it
+
     parallel = joblib.Parallel(n_jobs=jobs_to_use(n_jobs, trials), return_as="generator", batch_size=1)
-    for result in parallel(joblib.delayed(_audit)(entry, trials, each, seed, 1) for entry in entries):
+    tasks = (
+        joblib.delayed(_audit)(entry, trials, each, entry_seed(seed, entry.name), 1, progress(entry.name))
+        for entry in entries
+    )
+    for result in parallel(tasks):
         known = {**result.execution, "command": command()}  # which a worker does not know
         yield dataclasses.replace(result, provenance=provenance(), execution=known)
 
@@ -77,8 +84,8 @@ def checkpointed(
         {
             entry.name: identity(
                 entry.mechanism,
-                checked_claim(entry.mechanism, entry.claim),
-                checked_pairs(entry.mechanism, entry.pairs),
+                claim_of(entry.mechanism, entry.claim),
+                pairs_of(entry.mechanism, entry.pairs),
                 trials,
                 each,
                 entry.witnesses,
@@ -110,7 +117,7 @@ def _audit(
         claim=entry.claim,
         trials=trials,
         confidence=confidence,
-        seed=entry_seed(seed, entry.name),
+        seed=seed,
         n_jobs=n_jobs,
         witnesses=entry.witnesses,
         progress=progress,

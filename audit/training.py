@@ -69,11 +69,14 @@ class Training:
         Witness and certificate.
     runs : int
         Runs that it took, on both datasets of all pairs.
+    notes : tuple of str
+        What its runs showed and the certification's cannot show.
     """
 
     pair: int
     choice: Choice
     runs: int
+    notes: tuple[str, ...] = ()
 
 
 def training_runs(trials: int) -> int:

@@ -6,19 +6,27 @@ if nothing does.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from epsaudit import compare
 from epsaudit.auditor import audit, exact_parameter
+from epsaudit.determinism import with_known_randomness
 from epsaudit.errors import AuditError
+from epsaudit.mechanism import Mechanism
+from epsaudit.neighbours import DatasetPair
 from epsaudit.one_run import OneRunResult
 from epsaudit.possible import impossible
 from epsaudit.registry import Entry
-from epsaudit.results import AuditResult
+from epsaudit.reporting.numbers import lower
+from epsaudit.results import AuditResult, json_number
 from epsaudit.sequential import SequentialResult
+
+Kind = AuditResult | SequentialResult | OneRunResult
 
 TOLERANCE = 1e-9
 """Relative difference that another version of scipy may make."""
@@ -43,7 +51,7 @@ class Verification:
     Attributes
     ----------
     result : AuditResult, SequentialResult or OneRunResult
-        As recomputed from the stored counts, or as run again.
+        As recomputed from the stored counts, or as run again from the seed.
     differences : tuple of str
         What is not as stored, each in a sentence; empty if all is.
     how : str
@@ -54,7 +62,7 @@ class Verification:
         Whether an audit can have given the numbers that were stored; if not, no bound follows from them.
     """
 
-    result: AuditResult | SequentialResult | OneRunResult
+    result: Kind
     differences: tuple[str, ...]
     how: str
     unchecked: tuple[str, ...]
@@ -66,7 +74,7 @@ class Verification:
         return not self.differences
 
 
-def rebuild(stored: dict[str, Any]) -> AuditResult | SequentialResult | OneRunResult:
+def rebuild(stored: dict[str, Any]) -> Kind:
     """Make a result of its JSON object, of whatever kind of audit; raises `AuditError` if it is none."""
     kinds: dict[Any, type[AuditResult] | type[SequentialResult] | type[OneRunResult]] = {
         None: AuditResult,
@@ -75,8 +83,29 @@ def rebuild(stored: dict[str, Any]) -> AuditResult | SequentialResult | OneRunRe
     }
     kind = stored.get("kind")
     if not isinstance(kind, str | None) or kind not in kinds:
-        raise AuditError(f"{kind!r} is no kind of result; there are 'sequential', 'one-run', and none for the rest.")
-    return kinds[kind].from_json(stored)
+        raise AuditError(f"kind is {kind!r}; it must be 'sequential' or 'one-run', or absent.")
+    return kinds[kind].from_dict(stored)
+
+
+def checked(stored: dict[str, Any], where: str) -> Kind:
+    """Make a result of its JSON object, if an audit can have given its numbers and its bounds follow from them.
+
+    What an older version did not write may be absent. `recompute` compares everything, also epsilon and delta beside
+    a claim about a whole curve, which take half a second.
+
+    Raises
+    ------
+    AuditError
+        A sentence that starts with ``where``.
+    """
+    try:
+        result = rebuild(stored)
+        differences, _ = _differences(result, stored, _bounds)
+    except AuditError as error:
+        raise AuditError(f"{where}: {error}") from None
+    if differences:
+        raise AuditError(f"{where}, {result.mechanism}: {differences[0]}")
+    return result
 
 
 def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verification:
@@ -102,22 +131,12 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
     >>> from epsaudit import DatasetPair, PureDP, vectorized
     >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0),
     ...                    pairs=[DatasetPair(0, 1)])
-    >>> stored = audit(noisy, trials=5000, seed=1).to_json()
+    >>> stored = audit(noisy, trials=5000, seed=1).to_dict()
     >>> recompute(stored).holds, recompute({**stored, "lower_bound": 2.0}).holds
     (True, False)
     """
     result = rebuild(stored)
-    try:
-        differences = impossible(result)
-        possible = not differences
-        if possible:
-            differences = _different(stored, result.to_json())
-    except AuditError:
-        raise
-    except Exception as error:  # a file may hold anything, in fields of which only an event knows what they must be
-        raise AuditError(
-            f"Some field of the result of {result.mechanism} is malformed: {type(error).__name__} ({error})."
-        ) from error
+    differences, possible = _differences(result, stored, lambda result: result.to_dict())
     unchecked, how = [UNCHECKED[type(result)], WORDS], "recomputed from its counts"
     if not isinstance(result, OneRunResult) and result.exact is not None:
         exact = None if entry is None else _exact(result, entry)
@@ -130,14 +149,38 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
     return Verification(result, tuple(differences), how, tuple(unchecked), possible)
 
 
-def _different(stored: dict[str, Any], computed: dict[str, Any]) -> list[str]:
-    """Say which fields are absent from a stored result, or not what was computed."""
+def _differences(
+    result: Kind, stored: dict[str, Any], derive: Callable[[Kind], dict[str, Any]]
+) -> tuple[list[str], bool]:
+    """Say what is impossible; if nothing is, which derived fields are absent, or not what was computed."""
+    try:
+        differences = impossible(result)
+        if differences:
+            return differences, False
+        computed = derive(result)
+    except AuditError:
+        raise
+    except Exception as error:  # a file may hold anything, in fields of which only an event knows what they must be
+        raise AuditError(
+            f"Some field of the result of {result.mechanism} is malformed: {type(error).__name__} ({error})."
+        ) from error
     said = {name: f"stored as {_short(stored[name])}" if name in stored else "absent" for name in computed}
     return [
         f"{name} is {said[name]}, and is {_short(value)} by the counts."
         for name, value in computed.items()
         if name not in stored or not _close(stored[name], value)
-    ]
+    ], True
+
+
+def _bounds(result: Kind) -> dict[str, Any]:
+    """The bounds and the verdict, as a file has them."""
+    found = {name: getattr(result, name) for name in ("lower_bound", "proven", "verdict")}
+    if isinstance(result, SequentialResult):
+        found |= {"runs": result.runs, "log_evidence": result.log_evidence, "path": result.path}
+    elif result.claim.claimed_point is not None:
+        found["delta_lower"] = result.delta_lower
+        found |= {"epsilon_lower": result.epsilon_lower} if isinstance(result, AuditResult) else {}
+    return {name: json_number(value) if isinstance(value, float) else value for name, value in found.items()}
 
 
 def _exact(result: AuditResult | SequentialResult, entry: Entry) -> float | None:
@@ -154,8 +197,10 @@ def _exact(result: AuditResult | SequentialResult, entry: Entry) -> float | None
 def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Verification:
     """Audit the mechanism again from the stored seed and compare everything that the seed determines.
 
-    Where the mechanism draws its own randomness, the stored event is counted afresh instead, and Fisher's exact test
-    compares the counts: it says 'changed' of an unchanged mechanism with probability 1 % at most.
+    What does not hold as `recompute` checks it is not run. Where today's mechanism draws its own randomness and the
+    file says so too, the stored event is counted afresh instead, and Fisher's exact test compares the counts: it says
+    'changed' of an unchanged mechanism with probability 1 % at most. What was only counted, as by
+    `epsaudit.compare.recount`, is counted again.
 
     Parameters
     ----------
@@ -166,16 +211,20 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
     n_jobs : int, optional
         Parallel workers, as for `epsaudit.audit`.
     """
-    before = rebuild(stored)
+    found = recompute(stored, entry)
+    before = found.result
+    if not found.holds:
+        return found
     if not isinstance(before, AuditResult):
         raise AuditError(f"{before.mechanism} was not audited by epsaudit.audit; it can be recomputed, not run again.")
-    unchecked = recompute(stored, entry).unchecked
-    if not before.reproducible:
-        return _recount(before, entry, n_jobs, unchecked)
+    pairs = entry.pairs or entry.mechanism.worst_pairs()
+    mechanism = with_known_randomness(entry.mechanism, pairs[0], before.seed) if pairs else entry.mechanism
+    seeded = before.reproducible or bool(getattr(mechanism, "reproducible", True))  # whatever the file says
+    if before.training_runs == 0 or not seeded:
+        pair = next((pair for pair in pairs if str(pair) == before.pair), None)
+        return _recount(found, before, entry.mechanism, pair, n_jobs, seeded=seeded)
     if before.families == "own":
         raise AuditError(f"{before.mechanism} was audited with families of its own, which a result file does not hold.")
-    if before.training_runs == 0:
-        return _recount(before, entry, n_jobs, unchecked)
     after = audit(
         entry.mechanism,
         entry.pairs,
@@ -186,20 +235,35 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
         n_jobs=n_jobs,
         witnesses=before.families,
     )
-    fresh = after.to_json()
-    expected = before.to_json()
-    differences = [
+    return Verification(after, tuple(_changes(before, after)), f"run again from seed {before.seed}", (WORDS,))
+
+
+def _changes(before: AuditResult, after: AuditResult) -> list[str]:
+    """Say what the seed does not give again."""
+    expected, fresh = before.to_dict(), after.to_dict()
+    return [
         f"{name} was {_short(expected[name])}, and is {_short(fresh[name])} now."
         for name in expected
         if name not in ("mechanism", "expected", "provenance") and not _close(expected[name], fresh[name])
     ]
-    return Verification(after, tuple(differences), f"run again from seed {before.seed}", (WORDS,))
 
 
-def _recount(before: AuditResult, entry: Entry, n_jobs: int | None, unchecked: tuple[str, ...]) -> Verification:
-    pairs = entry.pairs or entry.mechanism.worst_pairs()
-    pair = next((pair for pair in pairs if str(pair) == before.pair), None)
-    after = compare.recount(before, entry.mechanism, pair, seed=before.seed + 1, n_jobs=n_jobs)
+def _recount(
+    found: Verification,
+    before: AuditResult,
+    mechanism: Mechanism,
+    pair: DatasetPair | None,
+    n_jobs: int | None,
+    *,
+    seeded: bool,
+) -> Verification:
+    """Count the stored event again: from the seed that counted it, or, where none does, as independent runs."""
+    if seeded:
+        other = dataclasses.replace(before, seed=before.seed + 1)
+        after = compare.recount(other, mechanism, pair, seed=before.seed, n_jobs=n_jobs)
+        how = f"its event counted again from seed {before.seed}"
+        return Verification(after, tuple(_changes(before, after)), how, found.unchecked)
+    after = compare.recount(before, mechanism, pair, seed=before.seed + 1, n_jobs=n_jobs)
     p_value = compare.p_value(before, after)
     differences = []
     if p_value <= LEVEL:
@@ -207,7 +271,8 @@ def _recount(before: AuditResult, entry: Entry, n_jobs: int | None, unchecked: t
             f"The event was counted as {before.describe_counts()}, and is counted as {after.describe_counts()} now: "
             f"p = {p_value:.2g}, beyond chance."
         )
-    return Verification(after, tuple(differences), f"its event counted again, p = {p_value:.2g}", unchecked)
+    how = f"its event counted again ({after.claim.symbol} >= {lower(after.lower_bound)}), p = {p_value:.2g}"
+    return Verification(before, tuple(differences), how, found.unchecked)
 
 
 def _close(stored: Any, computed: Any) -> bool:

@@ -223,7 +223,7 @@ def check() -> list[dict[str, object]]:
 
 
 def _saved(result: AuditResult) -> dict[str, object]:
-    return result.to_json()
+    return result.to_dict()
 
 
 def gaussian_profile_point() -> float:

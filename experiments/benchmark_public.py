@@ -25,7 +25,7 @@ from epsaudit.experiments.benchmark_rows import Row, rows
 from epsaudit.experiments.oracle import oracle_bound, tails_of
 from epsaudit.reporting.columns import Column
 from epsaudit.reporting.studies import add_options, print_table, run, write_data, write_figure, write_json, write_table
-from epsaudit.reporting.style import BLUE, GREEN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.style import BLUE, GREEN, TWO_COLUMNS, VERMILION, blank, legend_below, not_drawn, styled
 
 QUESTION = "How do certified bounds compare with published ones, an oracle's and the exact values?"
 CONFIDENCE = 0.95
@@ -137,6 +137,7 @@ def draw(frame: pd.DataFrame, runs: int) -> Figure:
     for column, label, marker, colour, size in styles:
         values = frame[column].to_numpy(float)
         shown = np.where(np.isfinite(values) & (values > 0), values, np.nan)
+        label = not_drawn(label, values.tolist(), positive=True)
         axes.plot(shown, places, marker, color=colour, markersize=size, label=label, linestyle="none")
     axes.set_xscale("log")
     axes.set_yticks(places, frame["name"])

@@ -223,7 +223,7 @@ def draw_by_order(curves: list[dict[str, Any]]) -> Figure:
             markersize=2.5,
             label=f"x = {number:,}",
         )
-    axes.axhline(0.5, color="black", linestyle=":")
+    axes.axhline(0.5, color="black", linestyle=":", label="ρ/2")
     axes.set_xscale("log")
     axes.set_ylim(0.0, 1.0)
     axes.set_xlabel("order / x")

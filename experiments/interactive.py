@@ -185,8 +185,10 @@ def draw(rows: list[dict[str, Any]], trials: int) -> Figure:
         )
         axes.plot(row["exact"] / row["proven"], place, "|", color="black", markersize=8)
     axes.axvline(1.0, color=GREEN, linestyle="--", label="budget")
-    axes.plot([], [], "o", color=BLUE, markersize=3.5, label=f"certified, consistent, {count(trials)} runs")
-    axes.plot([], [], "s", color=VERMILION, markersize=3.5, label="certified, violated")
+    for verdict, marker, colour in (("consistent", "o", BLUE), ("violated", "s", VERMILION)):
+        if any(row["verdict"] == verdict for row in rows):
+            label = f"certified, {verdict}, {count(trials)} runs"
+            axes.plot([], [], marker, color=colour, markersize=3.5, label=label)
     axes.plot([], [], "|", color="black", linestyle="none", markersize=8, label="exact")
     axes.set_yticks(range(len(rows)), [f"{row['filter']}: {row['analyst']}" for row in reversed(rows)])
     axes.set_xlabel("privacy loss / budget, in the budget's own parameter")

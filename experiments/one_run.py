@@ -50,6 +50,7 @@ CONFIDENCE = 0.95
 MU = 1.0
 CANARIES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 RESPONSE, MANY_RESPONSE = "one run, randomised response: certified ε", "many runs, randomised response: certified ε"
+CLAIMED = "the theoretical ε"
 GAP = "1/2 to 2/3 of ε: the known gap of one run under Gaussian noise"
 STYLE = {
     POINT: (BLUE, "o", "-"),
@@ -204,7 +205,7 @@ def draw_by_canaries(rows: list[dict[str, Any]]) -> Figure:
         _lines(axes, mine, "canaries", "share")
         axes.set(xscale="log", ylim=(0.0, 1.04), xlabel="canaries of one run, or runs with one canary")
         axes.set_title(f"{mechanism}, ε = {mine[0]['claimed']:.3g}")
-        axes.axhline(1.0, color="black", linewidth=0.6)
+        axes.axhline(1.0, color="black", linewidth=0.6, label=CLAIMED)
     panels[0].axhspan(0.5, 2 / 3, color="0.9", linewidth=0, zorder=0, label=GAP)
     panels[0].set_ylabel("share of ε")
     _legend(figure)
@@ -222,7 +223,7 @@ def draw_by_epsilon(rows: list[dict[str, Any]], trained: list[dict[str, Any]], c
         shown = [{**row, "shown": row.get("certified", row.get("implied"))} for row in mine]
         _lines(axes, shown, "claimed", "shown")
         most = max(row["claimed"] for row in mine)
-        axes.plot([0.0, most], [0.0, most], color="black", linewidth=0.6)
+        axes.plot([0.0, most], [0.0, most], color="black", linewidth=0.6, label=CLAIMED)
         if name != "randomised response":
             band = [0.0, most / 2], [0.0, most * 2 / 3]
             axes.fill_between([0.0, most], *band, color="0.9", linewidth=0, zorder=0, label=GAP)

@@ -137,7 +137,7 @@ def _one(data: str, audited: str, mechanism: CanaryMechanism, seed: int, claim: 
         "certified": result.lower_bound,
         "verdict": result.verdict,
         "table": True,
-        "result": result.to_json(),
+        "result": result.to_dict(),
     }
 
 
@@ -154,7 +154,7 @@ def _many(learner: DPSGD, audited: str, trials: int, seed: int, replaces: bool =
         "certified": result.lower_bound,
         "verdict": result.verdict,
         "table": True,
-        "result": result.to_json(),
+        "result": result.to_dict(),
     }
 
 

@@ -209,7 +209,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
             f"{finding.name}: {refuted.verdict}; corrected variant refuted {rows[-1]['corrected refuted']} of {audits}",
             flush=True,
         )
-    write_data(out, rows, seed=seed, results=[result.to_json() for result in results])
+    write_data(out, rows, seed=seed, results=[result.to_dict() for result in results])
     write_figure(out / "claims", certified_against_proven(results, 1.0 - len(results) * 0.001))
     caption = (
         f"Published claims that do not survive an audit of {trials:,} runs: the claimed, exact and certified value of "

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, cached_property
+from importlib import import_module
+from typing import Any
 
 from epsaudit.claims import ApproxDP, Claim, PureDP
 from epsaudit.experiments.data import MODES, anes96, answers, fair, modechoice
+from epsaudit.extras import needs
 from epsaudit.influence import most_influential
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.base import Reference
@@ -54,7 +57,7 @@ CLINTON_VOTERS = NumericQuery(clinton_voters, pairs=(DatasetPair((), ("Clinton",
 
 
 def entries() -> list[Entry]:
-    """Every question on real data; the searches run at the first call, in about a second, and are kept.
+    """Every question on real data; surveys are read and searched when a row's pairs are first looked at, and kept.
 
     Examples
     --------
@@ -64,6 +67,8 @@ def entries() -> list[Entry]:
     anes96/count-clinton-voters-gaussian | 944 voters against all but one for Clinton
     fair/max-affairs-shifted-inverse | 6366 wives against all but one with affairs 57.6
     """
+    with needs("studies"):
+        import_module("statsmodels")  # what will be needed: its surveys take seconds to import
     return list(_entries())
 
 
@@ -81,7 +86,6 @@ def _entries() -> tuple[Entry, ...]:
 
 def _clinton_voters() -> list[Entry]:
     """The textbook pair of a count is that of the rows 'laplace' and 'gaussian': not repeated."""
-    votes = answers(anes96(), "vote")
     mechanisms = {
         "laplace": (Laplace(1.0, CLINTON_VOTERS), "Dwork et al. 2006, Proposition 1"),
         "gaussian": (Gaussian(1.0, 1e-5, CLINTON_VOTERS), "Balle and Wang 2018, Theorem 8"),
@@ -90,7 +94,7 @@ def _clinton_voters() -> list[Entry]:
         _on_a_person(
             f"anes96/count-clinton-voters-{suffix}",
             mechanism,
-            leave_one_out(votes),
+            lambda: leave_one_out(answers(anes96(), "vote")),
             "{size} voters against all but one for {gone}",
             f"{ANES96}; {proof}",
         )
@@ -99,7 +103,6 @@ def _clinton_voters() -> list[Entry]:
 
 
 def _most_affairs() -> list[Entry]:
-    affairs = answers(fair(), "affairs")
     gaussian_search = GaussianBinarySearch.calibrated(AFFAIRS, 0.5, beta=0.5)
     claims = {
         "shifted-inverse": (ShiftedInverseSensitivity(AFFAIRS, 1.0, beta=0.5), 0, f"{DOWN_SENSITIVITY}, Theorem 4"),
@@ -116,7 +119,7 @@ def _most_affairs() -> list[Entry]:
         row = _on_a_person(
             f"fair/max-affairs-{suffix}",
             mechanism,
-            leave_one_out(affairs),
+            lambda: leave_one_out(answers(fair(), "affairs")),
             "{size} wives against all but one with affairs {gone}",
             f"{FAIR}; {proof}",
             place,
@@ -126,7 +129,6 @@ def _most_affairs() -> list[Entry]:
 
 
 def _most_chosen_mode() -> list[Entry]:
-    modes = answers(modechoice(), "mode")
     exponential, flip = ExponentialMechanism(1.0, CHOSEN_MODE), PermuteAndFlip(1.0, CHOSEN_MODE)
     claims = {
         "exponential": (exponential, 0, "McSherry and Talwar 2007, Theorem 6"),
@@ -138,7 +140,7 @@ def _most_chosen_mode() -> list[Entry]:
         row = _on_a_person(
             f"modechoice/most-chosen-{suffix}",
             mechanism,
-            replace_one(modes, MODES),
+            lambda: replace_one(answers(modechoice(), "mode"), MODES),
             "{size} travellers against one by {gone} going by {came}",
             f"{MODECHOICE}; {proof}",
             place,
@@ -149,7 +151,7 @@ def _most_chosen_mode() -> list[Entry]:
 
 def _median_age() -> list[Entry]:
     """Of 943 voters, an odd number: the last of the file is left out."""
-    ages = answers(anes96(), "age")[:-1]
+    ends = (AGES.candidates[0], AGES.candidates[-1])
     interval = StableMedian(float(AGES.candidates[0]), float(AGES.candidates[-1]))
     mechanisms = {
         "inverse-sensitivity": (InverseSensitivity(1.0, AGES), f"{INVERSE_SENSITIVITY}, Theorem 2"),
@@ -161,7 +163,7 @@ def _median_age() -> list[Entry]:
         row = _on_a_person(
             f"anes96/median-age-{suffix}",
             mechanism,
-            replace_one(ages, (AGES.candidates[0], AGES.candidates[-1])),
+            lambda: replace_one(answers(anes96(), "age")[:-1], ends),
             "{size} voters against one of age {gone} made {came}",
             f"{ANES96}; {proof}",
         )
@@ -173,7 +175,7 @@ def _commonest_party() -> list[Entry]:
     row = _on_a_person(
         "anes96/commonest-party-ptr",
         ProposeTestRelease(StableMode(), 1.0, 1e-5),
-        leave_one_out(answers(anes96(), "party")),
+        lambda: leave_one_out(answers(anes96(), "party")),
         "{size} voters against all but one {gone}",
         f"{ANES96}; {STABILITY_NOTES}, mode, corrected",
     )
@@ -186,7 +188,6 @@ def _share_of_clinton() -> list[Entry]:
     The row 'bounded' takes the pair of the row 'naive', a voter whose leaving moves the share most, because ranking by
     its own exact loss would take ten seconds.
     """
-    votes = tuple(int(vote == "Clinton") for vote in answers(anes96(), "vote"))
     mechanisms = {
         "naive": (NaiveRatio(1.0), LOCAL_SENSITIVITY),
         "counts": (CountsRatio(1.0), f"{LOCAL_SENSITIVITY}; Kulesza, Suresh and Wang 2024, Algorithm 3"),
@@ -195,7 +196,7 @@ def _share_of_clinton() -> list[Entry]:
         _on_a_person(
             f"anes96/share-of-clinton-{suffix}",
             mechanism,
-            leave_one_out(votes),
+            lambda: leave_one_out(tuple(int(vote == "Clinton") for vote in answers(anes96(), "vote"))),
             "{size} voters against all but one, who says {gone} to Clinton",
             f"{ANES96}; {proof}",
         )
@@ -207,15 +208,40 @@ def _share_of_clinton() -> list[Entry]:
 
 
 def _on_a_person(
-    name: str, mechanism: Reference, candidates: Iterable[DatasetPair], words: str, source: str, place: int = 0
+    name: str,
+    mechanism: Reference,
+    candidates: Callable[[], Iterable[DatasetPair]],
+    words: str,
+    source: str,
+    place: int = 0,
 ) -> Entry:
     """Audit the mechanism's claim at ``place`` on the person who matters most to it, the pair put into words."""
     claim = mechanism.claims[place]
-    pair = most_influential(mechanism, candidates, ranking(claim))
-    before, after = Counter(pair.x), Counter(pair.x_prime)
-    gone, came = (" and ".join(map(str, change)) for change in (before - after, after - before))
-    pair = dataclasses.replace(pair, name=words.format(size=len(pair.x), gone=gone, came=came))
-    return Entry(name, mechanism, claim, pairs=(pair,), source=source)
+
+    def find() -> tuple[DatasetPair, ...]:
+        pair = most_influential(mechanism, candidates(), ranking(claim))
+        before, after = Counter(pair.x), Counter(pair.x_prime)
+        gone, came = (" and ".join(map(str, change)) for change in (before - after, after - before))
+        return (dataclasses.replace(pair, name=words.format(size=len(pair.x), gone=gone, came=came)),)
+
+    return Entry(name, mechanism, claim, pairs=Found(find), source=source)
+
+
+class Found(Sequence[DatasetPair]):
+    """Pairs that are searched for when they are first looked at, which may take a second."""
+
+    def __init__(self, find: Callable[[], Sequence[DatasetPair]]) -> None:
+        self._find = find
+
+    @cached_property
+    def _pairs(self) -> Sequence[DatasetPair]:
+        return self._find()
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._pairs[place]
 
 
 def ranking(claim: Claim) -> Claim:

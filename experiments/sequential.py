@@ -31,7 +31,7 @@ from epsaudit.reporting.columns import Column
 from epsaudit.reporting.numbers import plain
 from epsaudit.reporting.paths import sequential_path
 from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
-from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, not_drawn, styled
 from epsaudit.sequential import betting
 
 QUESTION = "How many runs does a sequential audit need to refute a wrong claim?"
@@ -245,11 +245,12 @@ def _draw_runs(rows: Sequence[dict[str, Any]]) -> Figure:
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xscale("log")
     axes.set_xlabel("runs to refute the claim, on both datasets")
-    for label, style in (
-        ("sequential, median and quartiles", {"marker": "s", "color": VERMILION}),
-        ("fixed size, half of the audits refute", {"marker": "o", "color": BLUE}),
-        ("log(1/alpha) / KL, best event known", {"marker": "|", "color": "black", "markersize": 10.0}),
+    for key, label, style in (
+        ("sequential", "sequential, median and quartiles", {"marker": "s", "color": VERMILION}),
+        ("fixed", "fixed size, half of the audits refute", {"marker": "o", "color": BLUE}),
+        ("limit", "log(1/alpha) / KL, best event known", {"marker": "|", "color": "black", "markersize": 10.0}),
     ):
+        label = not_drawn(label, [row[key] for row in rows])
         axes.plot([], [], linestyle="none", label=label, **{"markersize": 5.0, **style})
     legend_below(figure, 3)
     return figure

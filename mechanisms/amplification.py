@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.stats import binom
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc, betaincc
 
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import positive
+from epsaudit.roots import root
 
 Floats = NDArray[np.float64]
-_TAIL = 1e-18
+_RARITY = 42.0
+"""Numbers of clones that are rarer than e^-42 = 6e-19 on each side are counted as leaks."""
 
 
 def closed_form(epsilon: float, users: int, delta: float) -> float:
@@ -112,10 +113,8 @@ def numeric(epsilon: float, users: int, delta: float, answers: int = 2) -> float
         return 0.0
     if clones_delta(epsilon, epsilon, users, answers) > delta:  # rounding: nothing leaks more than epsilon
         return epsilon
-    root: float = brentq(
-        lambda e: clones_delta(e, epsilon, users, answers) - delta, 0.0, epsilon, xtol=1e-12, rtol=1e-12
-    )
-    return min(root * (1.0 + 1e-9), epsilon)
+    found = root(lambda e: clones_delta(e, epsilon, users, answers) - delta, 0.0, epsilon, xtol=1e-12, rtol=1e-12)
+    return min(found * (1.0 + 1e-9), epsilon)
 
 
 def clones_delta(at: float, epsilon: float, users: int, answers: int = 2) -> float:
@@ -131,10 +130,14 @@ def clones_delta(at: float, epsilon: float, users: int, answers: int = 2) -> flo
     lie = 1.0 / (math.exp(epsilon) + answers - 1.0)
     share = 2.0 * lie
     involved = (math.exp(epsilon) + 1.0) * lie  # the user in question sends one of the two answers
-    low, high = (int(binom.ppf(tail, users - 1, share)) for tail in (_TAIL, 1.0 - 1e-16))
-    clones = np.arange(max(low - 1, 0), min(high + 1, users - 1) + 1)
-    weights = binom.pmf(clones, users - 1, share)
-    outside = max(binom.cdf(clones[0] - 1, users - 1, share) + binom.sf(clones[-1], users - 1, share), 0.0)
+    others = users - 1
+    width = math.sqrt(2.0 * others * share * (1.0 - share) * _RARITY) + _RARITY  # Bernstein's inequality, rounded up
+    clones = np.arange(max(math.floor(others * share - width), 0), min(math.ceil(others * share + width), others) + 1)
+    ratios = (others - clones[:-1]) / (clones[:-1] + 1.0) * (share / (1.0 - share))
+    logs = np.append(0.0, np.cumsum(np.log(ratios)))
+    weights = np.exp(logs - logs.max())
+    outside = _less(clones[0], others, share) + _more(clones[-1], others, share)
+    weights *= (1.0 - outside) / weights.sum()
     return float(weights @ _hockey_stick(at, epsilon, clones, involved, lie)) + float(outside)
 
 
@@ -148,10 +151,23 @@ def _hockey_stick(at: float, epsilon: float, clones: NDArray[np.int64], involved
     # P / P' = (r a + (1 - r) (c + 1 - a)) / ((1 - r) a + r (c + 1 - a)) >= e^at from this a on
     tilt = (truth * math.exp(at) - (1.0 - truth)) / ((2.0 * truth - 1.0) * (1.0 + math.exp(at)))
     first = np.ceil(total * tilt - 1e-9)
-    more, same = binom.sf(first - 2, clones, 0.5), binom.sf(first - 1, clones, 0.5)
+    more, same = _more(first - 2, clones, 0.5), _more(first - 1, clones, 0.5)
     p = truth * more + (1.0 - truth) * same
     q = (1.0 - truth) * more + truth * same
     return np.asarray(involved * np.maximum(p - math.exp(at) * q, 0.0))
+
+
+def _more(count: ArrayLike, trials: ArrayLike, share: float) -> Floats:
+    """Chance that a binomial number is above ``count``."""
+    count, trials = np.broadcast_arrays(np.asarray(count, float), np.asarray(trials, float))
+    inside = np.clip(count, 0.0, np.maximum(trials - 1.0, 0.0))
+    tail = betainc(inside + 1.0, np.maximum(trials - inside, 1.0), share)
+    return np.asarray(np.where(count < 0.0, 1.0, np.where(count >= trials, 0.0, tail)))
+
+
+def _less(count: int, trials: int, share: float) -> float:
+    """Chance that a binomial number is below ``count``."""
+    return float(betaincc(count, trials - count + 1.0, share)) if count > 0 else 0.0
 
 
 def _checked(

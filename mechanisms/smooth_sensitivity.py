@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from epsaudit.claims import ApproxDP, Claim, PureDP
 from epsaudit.errors import AuditError, fraction
@@ -23,6 +22,7 @@ from epsaudit.mechanisms.laws import Floats, LaplaceLaw
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.stability import StableMedian
 from epsaudit.neighbours import Adjacency, DatasetPair
+from epsaudit.roots import root
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ class SmoothMedianLaplace(_SmoothMedian):
         def excess(beta: float) -> float:
             return far * math.expm1(beta) - beta - self.epsilon / 2.0
 
-        return min(float(brentq(excess, 0.0, self.epsilon + 1.0, xtol=1e-14)), self.epsilon / 2.0)
+        return min(float(root(excess, 0.0, self.epsilon + 1.0, xtol=1e-14)), self.epsilon / 2.0)
 
     @property
     def smoothness(self) -> float:

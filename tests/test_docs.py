@@ -20,6 +20,7 @@ def load(name):
 
 
 blocks, constants = load("blocks"), load("constants")
+messages, notebook = load("messages"), load("notebook")
 every_page = pytest.mark.parametrize("page", blocks.PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
@@ -58,6 +59,15 @@ def test_an_output_that_changed_is_written_into_its_page(tmp_path):
     assert page.read_text(encoding="utf-8") == text.format(2)
 
 
+def test_the_notebook_shows_what_it_says():
+    """In a kernel of its own, which takes seconds to start: only there are figures shown as people see them."""
+    stored = notebook.nbformat.read(notebook.PATH, as_version=4)
+    cells = notebook.shown(notebook.executed())
+    kinds = {kind for cell in cells for kind, _ in cell}
+    assert {"text/html", "image/png", "stream"} <= kinds
+    assert cells == notebook.shown(stored), "'python docs/notebook.py' writes what the cells show now"
+
+
 def test_links_between_pages_and_to_files_of_the_repository_lead_somewhere():
     broken = []
     for page in blocks.PAGES:
@@ -65,7 +75,7 @@ def test_links_between_pages_and_to_files_of_the_repository_lead_somewhere():
             path = (page.parent / target.split("#")[0]).resolve()
             elsewhere = re.match(r"[a-z]+:|#", target)
             if (
-                not elsewhere and not path.exists() and path != ROOT / "docs/reference/constants.md"
+                not elsewhere and not path.exists() and path.name not in ("constants.md", "messages.md")
             ):  # made by the build
                 broken.append(f"{page.relative_to(ROOT)}: {target}")
     assert not broken
@@ -91,3 +101,16 @@ def test_a_constant_without_a_reason_is_found():
     source = 'A = 1\n\nB = 2\n"""why"""\nC, D = 1.5, -2  # why, too\n# and why\nE = (1, 2)\nf = 3\nG = "text"\n'
     found = {one.names: one.reason for one in constants.constants_of(source, "m")}
     assert found == {("A",): "", ("B",): "why", ("C", "D"): "why, too", ("E",): "and why"}
+
+
+def test_every_refusal_is_on_the_page_of_messages():
+    found = list(messages.messages())
+    raised = {
+        path: len(re.findall(r"raise (?:AuditError|OwnCodeError|MissingExtraError)\(", path.read_text()))
+        for path in messages.SOURCES.rglob("*.py")
+    }
+    assert len(found) >= sum(raised.values()) > 150
+    page = messages.page()
+    assert all(f"## `{one.module}`" in page for one in found)
+    for words in ("It must be a whole number of at least", "No dask scheduler answers at", "which is no line of text"):
+        assert words in page

@@ -5,7 +5,6 @@ It parses the command line, prints a table and writes files. Ctrl-C and SIGTERM 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import signal
@@ -16,138 +15,92 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from rich.console import Console
-
 from epsaudit import results, stored, suite
-from epsaudit.auditor import LEAST_TRIALS
+from epsaudit.arguments import jobs_of, trials_of
+from epsaudit.checkpoint import Checkpoint
 from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
-from epsaudit.cluster import cluster
 from epsaudit.commands import AS_EXPECTED, INTERRUPTED, SURPRISED
-from epsaudit.errors import AuditError, confidence_of, finite_at_least, whole_at_least
+from epsaudit.errors import AuditError
 from epsaudit.external import command
 from epsaudit.extras import MissingExtraError, left_out, needs
 from epsaudit.libraries import library, matching
 from epsaudit.neighbours import DatasetPair
-from epsaudit.provenance import execution
+from epsaudit.provenance import execution, typed
 from epsaudit.registry import Entry, chosen
 from epsaudit.reporting import progress, table
 from epsaudit.results import AuditResult
 from epsaudit.sampling import entropy
 
 
-def add(commands: Any) -> None:
-    """Add the subcommand to the parser's ``add_subparsers`` object."""
-    auditing = commands.add_parser("audit", help="audit registered mechanisms, or your own")
-    auditing.add_argument(
-        "names",
-        nargs="*",
-        metavar="NAME",
-        help="registered names or patterns ('broken/*'), or package.module:object for your own mechanism; default: all",
-    )
-    auditing.add_argument(
-        "--library",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="audit a released library, installed on demand in its own environment; may be given again, and NAMEs "
-        "choose among its mechanisms ('epsaudit list --library' shows them)",
-    )
-    auditing.add_argument(
-        "--trials", type=float, help="runs a mechanism, all told (default 1e6; 1e5 with --library, which is slower)"
-    )
-    auditing.add_argument(
-        "--confidence", type=float, default=0.95, help="of all bounds together, shared equally (default 0.95)"
-    )
-    auditing.add_argument("--seed", type=int, help="makes the result reproducible (default: a fresh one, printed)")
-    auditing.add_argument("--jobs", type=int, help="parallel workers (default: every core)")
-    auditing.add_argument("--out", type=Path, help="folder for audit.json, .csv, .tex, .html, .png and .pdf")
-    auditing.add_argument(
-        "--checkpoint",
-        type=Path,
-        metavar="FILE",
-        help="record finished chunks there; the same command goes on from them after any interruption",
-    )
-    auditing.add_argument("--cluster", metavar="ADDRESS", help="run on the workers of this dask scheduler")
-    program = auditing.add_argument_group("a program in any language", "see the protocol in audit/external.py")
-    program.add_argument("--command", dest="program", metavar="'PROGRAM ARGUMENTS'", help="audit this program")
-    program.add_argument(
-        "--pair",
-        nargs=2,
-        action="append",
-        default=[],
-        metavar=("X", "X_PRIME"),
-        help="two neighbouring datasets as JSON; may be given again",
-    )
-    for name, meaning in (
-        ("epsilon", "claims pure DP; with --delta approximate, with --order Renyi DP"),
-        ("delta", "of approximate DP"),
-        ("order", "of Renyi DP"),
-        ("rho", "claims zCDP"),
-        ("mu", "claims Gaussian DP"),
-    ):
-        program.add_argument(f"--{name}", type=float, help=meaning)
-    program.add_argument(
-        "--timeout", type=float, default=300.0, metavar="SECONDS", help="of silence before it is given up (default 300)"
-    )
-    auditing.set_defaults(command=_audit)
-
-
-def _audit(options: argparse.Namespace) -> int:
+def audit(options: SimpleNamespace) -> int:
+    """Audit, print and write."""
     given = options.trials if options.trials is not None else 100_000 if options.library else 1_000_000
-    trials = whole_at_least(given, LEAST_TRIALS, "--trials")
-    confidence = confidence_of(options.confidence, "--confidence")
+    trials = trials_of(given, "--trials")
     if options.seed is not None:
         entropy(options.seed)
-    if options.jobs is not None and options.jobs == 0:
-        raise AuditError("--jobs is 0; it must be a number of workers, or negative to count back from all cores.")
+    jobs_of(options.jobs, "--jobs")
     if options.out is not None:
         _writable(options.out)
     entries, missing = _of_libraries(options) if options.library else (_entries(options), [])
 
-    started = time.perf_counter()
-    done: list[AuditResult] = []
-    status = AS_EXPECTED
     with contextlib.ExitStack() as stack:
         if options.cluster is not None:
+            from epsaudit.cluster import cluster
+
             stack.enter_context(cluster(options.cluster))
         checkpoint = None
         if options.checkpoint is not None:
-            opened = suite.checkpointed(options.checkpoint, entries, trials, confidence, options.seed)
+            opened = suite.checkpointed(options.checkpoint, entries, trials, options.confidence, options.seed)
             checkpoint = stack.enter_context(opened)
         seed = entropy(options.seed) if checkpoint is None else checkpoint.seed
-        bar = stack.enter_context(progress.bar(len(entries), Console(stderr=True)))
+        stack.enter_context(typed(options.typed(seed=seed)))
+        return _run(options, entries, trials, seed, checkpoint, missing)
+
+
+def _run(
+    options: SimpleNamespace,
+    entries: Sequence[Entry],
+    trials: int,
+    seed: int,
+    checkpoint: Checkpoint | None,
+    missing: Sequence[str],
+) -> int:
+    """Audit the entries, and write and print what is finished."""
+    started = time.perf_counter()
+    done: list[AuditResult] = []
+    interrupted = False
+    with progress.board([entry.name for entry in entries], quiet=options.quiet or options.json) as board, _terminable():
         try:
-            with _terminable():
-                audits = suite.run(
-                    entries,
-                    trials=trials,
-                    family_confidence=confidence,
-                    seed=seed,
-                    n_jobs=options.jobs,
-                    progress=bar.step,
-                    checkpoint=checkpoint,
-                )
-                for result in audits:
-                    done.append(result)  # one at a time: Ctrl-C keeps what is done
-                    bar.finished(result.mechanism, len(done))
+            for result in suite.run(
+                entries,
+                trials=trials,
+                family_confidence=options.confidence,
+                seed=seed,
+                n_jobs=options.jobs,
+                progress=board.of,
+                checkpoint=checkpoint,
+            ):
+                done.append(result)  # one at a time: Ctrl-C keeps what is done
+                board.ended(result.mechanism)
         except KeyboardInterrupt:
-            status = INTERRUPTED
+            interrupted = True
     if options.out is not None and done:
-        _write(done, confidence, options.out)
-        if status == AS_EXPECTED and not (options.names or options.program or options.library):
+        _write(done, options.confidence, options.out)
+        if not (interrupted or options.names or options.program or options.library):
             _write_origin(options, done, seed, time.perf_counter() - started)
-    if status == INTERRUPTED:
+    if interrupted:
         print(f"epsaudit: interrupted; {_kept(options, done)}.", file=sys.stderr)
-        return status
-    _show(done, confidence, seed)
+        return INTERRUPTED
+    _show(options, done, seed)
     for sentence in missing:
         print(f"epsaudit: {sentence}", file=sys.stderr)
     return SURPRISED if missing or any(result.surprising for result in done) else AS_EXPECTED
 
 
-def _kept(options: argparse.Namespace, done: Sequence[AuditResult]) -> str:
+def _kept(options: SimpleNamespace, done: Sequence[AuditResult]) -> str:
     parts = []
     if options.out is not None and done:
         parts.append(f"{len(done)} finished audits are in {options.out}")
@@ -156,7 +109,7 @@ def _kept(options: argparse.Namespace, done: Sequence[AuditResult]) -> str:
     return ", and ".join(parts) or "nothing was written (--checkpoint FILE would have kept finished chunks)"
 
 
-def _entries(options: argparse.Namespace) -> list[Entry]:
+def _entries(options: SimpleNamespace) -> list[Entry]:
     if options.program is None:
         if options.pair or _claims(options):
             raise AuditError("--pair and the claim's numbers go with --command; other mechanisms know their own.")
@@ -168,11 +121,11 @@ def _entries(options: argparse.Namespace) -> list[Entry]:
             """--command needs two neighbouring datasets, for instance --pair '["ann"]' '["ann", "bob"]'."""
         )
     pairs = [DatasetPair(_dataset(x), _dataset(x_prime)) for x, x_prime in options.pair]
-    mechanism: Any = command(options.program, pairs=pairs, timeout=finite_at_least(options.timeout, 0.0, "--timeout"))
+    mechanism: Any = command(options.program, pairs=pairs, timeout=options.timeout)
     return [Entry(mechanism.name, mechanism, _claim(options))]
 
 
-def _of_libraries(options: argparse.Namespace) -> tuple[list[Entry], list[str]]:
+def _of_libraries(options: SimpleNamespace) -> tuple[list[Entry], list[str]]:
     """Install the libraries; return the entries to audit, and why the others cannot be."""
     if options.program is not None or options.pair or _claims(options):
         raise AuditError(
@@ -193,12 +146,12 @@ def _of_libraries(options: argparse.Namespace) -> tuple[list[Entry], list[str]]:
     return entries, missing
 
 
-def _claims(options: argparse.Namespace) -> dict[str, float]:
+def _claims(options: SimpleNamespace) -> dict[str, float]:
     given = {name: getattr(options, name) for name in ("epsilon", "delta", "order", "rho", "mu")}
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _claim(options: argparse.Namespace) -> Claim:
+def _claim(options: SimpleNamespace) -> Claim:
     given = _claims(options)
     kinds: dict[tuple[str, ...], type[Claim]] = {
         ("epsilon",): PureDP,
@@ -245,13 +198,19 @@ def _terminable() -> Iterator[None]:
             signal.signal(signal.SIGTERM, before)
 
 
-def _show(done: Sequence[AuditResult], confidence: float, seed: int) -> None:
-    console = Console()
-    if len(done) == 1:
-        console.print(str(done[0]), highlight=False, markup=False, soft_wrap=True)
+def _show(options: SimpleNamespace, done: Sequence[AuditResult], seed: int) -> None:
+    if options.json:
+        print(results.text(done), end="")
+    elif options.quiet:
         return
-    console.print(table.render(done, console.width), no_wrap=True, crop=False)
-    console.print(f"{table.caption(done, confidence)} Seed {seed}.", highlight=False)
+    elif len(done) == 1:
+        print(done[0])
+    else:
+        from rich.console import Console
+
+        console = Console(markup=False, emoji=False, highlight=False)
+        console.print(table.render(done, console.width), soft_wrap=True)
+        console.print(f"{table.caption(done, options.confidence)} Seed {seed}.")
 
 
 def _write(done: Sequence[AuditResult], confidence: float, out: Path) -> None:
@@ -274,7 +233,7 @@ def _write(done: Sequence[AuditResult], confidence: float, out: Path) -> None:
     results.write_whole(out / "audit.html", page.render(done, confidence, str(out / "audit.json")))
 
 
-def _write_origin(options: argparse.Namespace, done: Sequence[AuditResult], seed: int, seconds: float) -> None:
+def _write_origin(options: SimpleNamespace, done: Sequence[AuditResult], seed: int, seconds: float) -> None:
     """Say beside the table of everything that is registered which code it depends on, and what it shows."""
     modules = sorted({point.module for point in entry_points(group="epsaudit.registry")})
     ran = {**execution(seconds), "seconds": round(seconds, 1)}

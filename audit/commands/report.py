@@ -5,55 +5,35 @@ It reads a result file, runs no mechanism, and writes tables, figures, a page an
 
 from __future__ import annotations
 
-import argparse
 import fnmatch
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 from epsaudit import results
 from epsaudit.commands import AS_EXPECTED
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, meant
 from epsaudit.exact import PrivacyProfile, knows_law
 from epsaudit.extras import needs
 from epsaudit.registry import registered
 from epsaudit.reporting import methods, table
-from epsaudit.results import AuditResult
+from epsaudit.results import AuditResult, Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FIGURES = ("bounds", "profile", "trade-off")
-TEXTS: dict[str, tuple[str, Callable[[Sequence[AuditResult], float], str]]] = {
-    "latex": ("a table for LaTeX (booktabs)", table.to_latex),
-    "markdown": ("a table in Markdown", table.to_markdown),
-    "csv": ("all fields, numbers in full precision", lambda chosen, family: table.to_csv(chosen)),
-    "methods": ("the methods paragraphs of a paper and their BibTeX entries", methods.methods),
+TEXTS: dict[str, Callable[[Sequence[Result], float], str]] = {
+    "latex": table.to_latex,
+    "markdown": table.to_markdown,
+    "csv": lambda chosen, family: table.to_csv(chosen),
+    "methods": methods.methods,
 }
 
 
-def add(commands: Any) -> None:
-    """Add the subcommand to the parser's ``add_subparsers`` object."""
-    report = commands.add_parser("report", help="tables, figures, a page and the methods paragraphs from a result file")
-    report.add_argument("file", type=Path, metavar="RESULT.json")
-    report.add_argument(
-        "--only", action="append", metavar="NAME", help="only these results; a name or a pattern, may be repeated"
-    )
-    report.add_argument("--html", type=Path, metavar="FILE", help="one self-contained page")
-    for name, (words, _) in TEXTS.items():
-        report.add_argument(f"--{name}", nargs="?", const="-", metavar="FILE", help=f"{words}; printed without FILE")
-    report.add_argument("--figure", type=Path, metavar="FILE", help="a figure; FILE ends in .pdf, .png or .svg")
-    report.add_argument(
-        "--kind",
-        choices=FIGURES,
-        default="bounds",
-        help="of the figure: certified against proven bounds (default), or profile or trade-off curve of one result",
-    )
-    report.set_defaults(command=_report)
-
-
-def _report(options: argparse.Namespace) -> int:
+def report(options: SimpleNamespace) -> int:
+    """Write what is asked for."""
     everything = results.load(options.file)
     family = table.family_confidence(everything)  # also of a part of them, which may have been chosen by its results
     names = matching([result.mechanism for result in everything], options.only, options.file)
@@ -61,10 +41,12 @@ def _report(options: argparse.Namespace) -> int:
     asked = [name for name in (*TEXTS, "html", "figure") if getattr(options, name) is not None]
     if not asked:
         raise AuditError(f"Say what to write: {', '.join(f'--{name}' for name in (*TEXTS, 'html', 'figure'))}.")
-    for name, (_, write) in TEXTS.items():
+    for name, write in TEXTS.items():
         target = getattr(options, name)
         if target == "-":
             sys.stdout.write(write(chosen, family))
+        elif target == "":
+            raise AuditError(f"--{name} is empty; give a file, or --{name} alone to print.")
         elif target is not None:
             results.write_whole(Path(target), write(chosen, family))
     if options.html is not None:
@@ -76,7 +58,7 @@ def _report(options: argparse.Namespace) -> int:
     return AS_EXPECTED
 
 
-def _write_figure(path: Path, kind: str, chosen: Sequence[AuditResult], family: float) -> None:
+def _write_figure(path: Path, kind: str, chosen: Sequence[Result], family: float) -> None:
     with needs("report"):
         from epsaudit.reporting import style
     ending = path.suffix.removeprefix(".").lower()
@@ -95,13 +77,13 @@ def matching(names: Sequence[str], patterns: Sequence[str] | None, file: Path) -
     """
     for pattern in patterns or []:
         if not fnmatch.filter(names, pattern):
-            raise AuditError(f"{file} has no result named {pattern!r}.")
+            raise AuditError(f"{file} has no result named {pattern!r}.{meant(pattern, names)}")
     if not names:
         raise AuditError(f"{file} has no results.")
-    return [name for name in names if patterns is None or any(fnmatch.fnmatchcase(name, p) for p in patterns)]
+    return [name for name in names if not patterns or any(fnmatch.fnmatchcase(name, p) for p in patterns)]
 
 
-def _draw(kind: str, chosen: Sequence[AuditResult], family: float) -> Figure:
+def _draw(kind: str, chosen: Sequence[Result], family: float) -> Figure:
     from epsaudit.reporting import curves, figure
 
     if kind == "bounds":
@@ -111,8 +93,13 @@ def _draw(kind: str, chosen: Sequence[AuditResult], family: float) -> Figure:
         raise AuditError(
             f"--kind {kind} draws one result; choose one by --only of {names}{', ...' * (len(chosen) > 3)}."
         )
+    (result,) = chosen
+    if not isinstance(result, AuditResult):
+        raise AuditError(
+            f"--kind {kind} draws an audit of fixed size; {result.mechanism} is a {type(result).__name__}."
+        )
     draw = curves.privacy_profile if kind == "profile" else curves.trade_off
-    return draw(chosen[0], _exact(chosen[0]))
+    return draw(result, _exact(result))
 
 
 def _exact(result: AuditResult) -> PrivacyProfile | None:

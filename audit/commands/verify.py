@@ -5,13 +5,11 @@ It reads a result file, prints one line a result and sets the exit status: 1 if 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 from epsaudit import results, verify
-from epsaudit.commands import AS_EXPECTED, SURPRISED
+from epsaudit.commands import AS_EXPECTED, SURPRISED, say_json, sayer
 from epsaudit.commands.report import matching
 from epsaudit.libraries import entry_of
 from epsaudit.registry import Entry, chosen, registered
@@ -19,22 +17,8 @@ from epsaudit.reporting.escaping import visible
 from epsaudit.reporting.numbers import lower, percent
 
 
-def add(commands: Any) -> None:
-    """Add the subcommand to the parser's ``add_subparsers`` object."""
-    verifying = commands.add_parser("verify", help="recompute stored bounds from their counts, or run them again")
-    verifying.add_argument("file", type=Path, metavar="RESULT.json")
-    verifying.add_argument("names", nargs="*", metavar="NAME", help="only these results; names or patterns")
-    verifying.add_argument("--rerun", action="store_true", help="run the audits again from their seeds, and compare")
-    verifying.add_argument(
-        "--mechanism",
-        metavar="PACKAGE.MODULE:OBJECT",
-        help="what to run for a result that is not under a registered name (one result)",
-    )
-    verifying.add_argument("--jobs", type=int, help="parallel workers (default: every core)")
-    verifying.set_defaults(command=_verify)
-
-
-def _verify(options: argparse.Namespace) -> int:
+def verify_file(options: SimpleNamespace) -> int:
+    """Recompute results, or run them again."""
     stored = results.read(options.file)
     names = [verify.rebuild(item).mechanism for item in stored]
     kept = set(matching(names, options.names or None, options.file))
@@ -42,21 +26,26 @@ def _verify(options: argparse.Namespace) -> int:
     entries = [_entry(options.mechanism or name) if options.rerun else None for _, name in work]
     with_exact = [name for item, name in work if item.get("exact") is not None]
     known = _with_known_laws(with_exact, options.mechanism)
-    failed = 0
-    unchecked: set[str] = set()
+    say = sayer(options)
+    verified = []
     for (item, name), entry in zip(work, entries, strict=True):
-        found = verify.recompute(item, entry or known.get(name))
-        if found.holds and entry is not None:
-            found = verify.rerun(item, entry, options.jobs)
-        failed += not found.holds
-        unchecked.update(found.unchecked)
-        print(_line(found), flush=True)
+        found = verify.rerun(item, entry, options.jobs) if entry else verify.recompute(item, known.get(name))
+        verified.append(found)
+        say(_line(found))
         for difference in found.differences:
-            print(f"  {visible(difference)}")
-    print(f"{len(work) - failed} of {len(work)} results are as stored.")
-    for what in sorted(unchecked):
-        print(f"Not checked: {what}.")
-    return SURPRISED if failed else AS_EXPECTED
+            say(f"  {visible(difference)}")
+    holding = sum(found.holds for found in verified)
+    say(f"{holding} of {len(work)} results are as stored.")
+    for what in sorted({what for found in verified for what in found.unchecked}):
+        say(f"Not checked: {what}.")
+    say_json(options, [_facts(found) for found in verified])
+    return AS_EXPECTED if holding == len(work) else SURPRISED
+
+
+def _facts(found: verify.Verification) -> dict[str, object]:
+    """Return one result's line as JSON."""
+    facts = {name: getattr(found, name) for name in ("holds", "how", "differences", "unchecked")}
+    return {"mechanism": found.result.mechanism, **facts}
 
 
 def _line(found: verify.Verification) -> str:

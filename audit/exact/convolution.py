@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.fft import irfft, next_fast_len, rfft
 
 from epsaudit.errors import AuditError
 from epsaudit.exact.losses import LossPair, merge_equal
@@ -122,6 +121,8 @@ class _Grid:
     def sum(terms: Sequence[tuple[_Grid, int]]) -> _Grid:
         """Grid of the sum of independent losses."""
         length = 1 + sum(count * (grid.p.size - 1) for grid, count in terms)
+        from scipy.fft import irfft, next_fast_len, rfft  # slow to import
+
         size = next_fast_len(length, real=True)
         masses = []
         for name in ("p", "q"):

@@ -10,8 +10,6 @@ import math
 from functools import singledispatch
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
-from scipy.optimize import minimize_scalar
 from scipy.special import ndtri_exp
 
 from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
@@ -158,6 +156,8 @@ def _concentration(pair: LossPair, greatest_loss: float) -> float:
         return at_one
     if best == grid.size - 1 and not bounded:
         return _limit_in_the_order(pair)
+    from scipy.optimize import minimize_scalar  # slow to import
+
     found = minimize_scalar(
         lambda x: -float(ratio(np.array([x]))[0]),
         bounds=(grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]),
@@ -238,5 +238,7 @@ def _grows_in_the_tail(values: Floats, log_chances: Floats) -> bool:
         return False
     rarity, first = np.unique(rarity[usable], return_index=True)
     steps = 2.0 ** np.arange(1.5, math.log2(rarity[-1]), 0.5)
+    from scipy.interpolate import PchipInterpolator  # slow to import
+
     curve = PchipInterpolator(rarity, values[usable][first])
     return keeps_growing(np.asarray(curve(steps[steps >= rarity[0]])), 1e-3)

@@ -11,7 +11,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from epsaudit.errors import finite_at_least, fraction
 from epsaudit.exact.convolution import LEAST_DELTA
@@ -19,6 +18,7 @@ from epsaudit.exact.divergences import renyi_divergences
 from epsaudit.exact.laws import loss_pair
 from epsaudit.exact.losses import LossPair, NotKnownError, difference
 from epsaudit.exact.quadrature import Floats
+from epsaudit.roots import root
 
 AGREEMENT = 1e-6
 """How closely, relative to itself, a value that is known between two bounds must be known to count as exact."""
@@ -253,8 +253,7 @@ def _least_epsilon(pair: LossPair, delta: float) -> float:
     def excess(epsilon: float) -> float:
         return math.log(max(_hockey_stick(pair, epsilon), 1e-320)) - math.log(enough)
 
-    root: float = brentq(excess, 0.0 if high == 1.0 else high / 2, high, xtol=1e-12, rtol=1e-13)
-    return root
+    return root(excess, 0.0 if high == 1.0 else high / 2, high, xtol=1e-12, rtol=1e-13)
 
 
 def _least_epsilon_of_atoms(pair: LossPair, delta: float) -> float:

@@ -50,8 +50,8 @@ class GuessRule(ABC):
     @abstractmethod
     def __str__(self) -> str: ...
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object that `rule_from_json` turns back into this rule."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object that `rule_from_dict` turns back into this rule."""
         return {"kind": type(self).__name__, **dataclasses.asdict(self)}  # type: ignore[call-overload]  # a dataclass
 
 
@@ -244,12 +244,12 @@ def rule_of(guesses: str | int | tuple[int, int] | GuessRule, canaries: int) -> 
     return rule
 
 
-def rule_from_json(data: dict[str, Any]) -> GuessRule:
-    """Rebuild a rule from what `GuessRule.to_json` returned; raises `AuditError` for anything else.
+def rule_from_dict(data: dict[str, Any]) -> GuessRule:
+    """Rebuild a rule from what `GuessRule.to_dict` returned; raises `AuditError` for anything else.
 
     Examples
     --------
-    >>> rule_from_json(Bonferroni((1.0, 0.1)).to_json())
+    >>> rule_from_dict(Bonferroni((1.0, 0.1)).to_dict())
     Bonferroni(shares=(1.0, 0.1))
     """
     kinds = {rule.__name__: rule for rule in RULES.values()}

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsaudit.arguments import claim_given
 from epsaudit.claims import Claim, GaussianDP
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.one_run.counts import METHODS, Bools, Floats, Method, check_method
@@ -60,6 +61,8 @@ def audit_one_run(
     canaries: int | None = None,
     *,
     claim: Claim | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
     guesses: Guesses = "planned",
     method: str = "auto",
     confidence: float = 0.95,
@@ -81,6 +84,8 @@ def audit_one_run(
         m; needed for a function only.
     claim : PureDP, ApproxDP or GaussianDP, optional
         What to audit; by default the mechanism's own. Neighbours differ by one canary added or removed.
+    epsilon, delta : float, optional
+        A shorter way to claim (epsilon, delta)-DP.
     guesses : 'planned', 'half', 'bonferroni', int, pair of int, or GuessRule
         How many canaries to guess: planned from claim and m alone; chosen on half of the canaries, and then about the
         other half; the best of several numbers, paid for; or given: so many, or so many in and out.
@@ -120,6 +125,7 @@ def audit_one_run(
     (True, 100000, 500)
     """
     started = time.perf_counter()
+    claim = claim_given(claim, epsilon, delta)
     if _has_canaries(mechanism):
         if canaries not in (None, mechanism.canaries):
             raise AuditError(
@@ -148,7 +154,9 @@ def audit_scores(
     included: ArrayLike,
     scores: ArrayLike,
     *,
-    claim: Claim,
+    claim: Claim | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
     guesses: Guesses = "planned",
     method: str = "auto",
     confidence: float = 0.95,
@@ -167,7 +175,7 @@ def audit_scores(
         Which canaries were in the dataset.
     scores : array_like of float, shape (m,)
         High where a canary seems in, computed from the mechanism's output alone. NaN is not accepted, infinities are.
-    claim, guesses, method, confidence
+    claim, epsilon, delta, guesses, method, confidence
         As in `audit_one_run`.
     name : str
         What to call the mechanism.
@@ -203,7 +211,8 @@ def audit_scores(
     coins = np.asarray(included)
     if coins.ndim != 1 or len(coins) == 0 or not np.all((coins == 0) | (coins == 1)):
         raise AuditError("included must be one True or False for each canary, at least one.")
-    claim, rule, chosen, confidence = _checked(claim, guesses, method, confidence, len(coins))
+    given_claim = claim_given(claim, epsilon, delta)
+    claim, rule, chosen, confidence = _checked(given_claim, guesses, method, confidence, len(coins))
     given = np.asarray(scores)
     return _result(name, claim, coins.astype(bool), given, rule, chosen, confidence, entropy(seed), None, started)
 

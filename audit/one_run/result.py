@@ -1,4 +1,4 @@
-"""The result of a one-run audit: an immutable record of guesses and correct ones, its bound, and JSON in and out.
+"""The result of a one-run audit: an immutable record of guesses and correct ones, and its bound.
 
 It holds the counts; the bound is recomputed from them whenever it is asked for.
 """
@@ -7,33 +7,32 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
-import math
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from epsaudit import claims
+from epsaudit import claims, schema
 from epsaudit.claims import Claim, GaussianDP
 from epsaudit.errors import AuditError
+from epsaudit.extras import needs
 from epsaudit.one_run import binomial, tradeoff
 from epsaudit.one_run.counts import LEAK_SHARE, METHODS, GuessCounts, Method, bound, check_method, delta_of, shown
-from epsaudit.one_run.guesses import GuessRule, rule_from_json
-from epsaudit.reporting import notebook
+from epsaudit.one_run.guesses import GuessRule, rule_from_dict
 from epsaudit.reporting.numbers import lower, percent
-from epsaudit.results import SCHEMA, read, write_whole
+from epsaudit.results import Result, json_number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
-class OneRunResult:
-    """A lower bound on the privacy loss of a mechanism, from guesses about the canaries of one run.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class OneRunResult(Result):
+    """A lower bound from guesses about the canaries of one run; see also `epsaudit.results.Result`.
+
+    The claim is of PureDP, ApproxDP or GaussianDP. The seed is the root of the order of the canaries only, where the
+    coins and scores were given. There is no pair, and no exact value.
 
     Attributes
     ----------
-    mechanism : str
-        Name of the mechanism.
-    claim : PureDP, ApproxDP or GaussianDP
-        What was audited.
     canaries : int
         How many flipped a coin.
     rule : GuessRule
@@ -42,37 +41,17 @@ class OneRunResult:
         How counts become a bound.
     counts : tuple of GuessCounts
         What the guesses came to; several sets share the error probability equally.
-    confidence : float
-        Probability that the bound does not exceed the truth.
-    seed : int
-        Root of the random streams; of the order of the canaries only where the coins and scores were given.
     given : bool
         Whether the coins and scores came from a run made elsewhere, by `epsaudit.audit_scores`.
-    reproducible : bool
-        False where the mechanism owns its randomness, or somebody else ran it.
-    provenance : dict
-        Versions of what computed the result.
-    seconds : float
-        Wall-clock time; not part of the saved result.
     """
 
-    mechanism: str
-    claim: Claim
     canaries: int
     rule: GuessRule
     method: Method
     counts: tuple[GuessCounts, ...]
-    confidence: float
-    seed: int
     given: bool = False
-    reproducible: bool = True
-    provenance: dict[str, str] = field(default_factory=dict, repr=False)
-    seconds: float = field(default=math.nan, repr=False, compare=False)
 
-    @property
-    def proven(self) -> float:
-        """The claim's parameter."""
-        return self.claim.parameter
+    _when = ", from one run"
 
     @functools.cached_property
     def lower_bound(self) -> float:
@@ -100,8 +79,13 @@ class OneRunResult:
             for c in self.counts
         )
 
-    def epsilon_lower(self, delta: float | None = None) -> float:
-        """Certified lower bound on epsilon at ``delta``, by default the claim's own.
+    @property
+    def epsilon_lower(self) -> float | None:
+        """Certified lower bound on epsilon at the claim's delta; None for a claim about a whole curve."""
+        return None if isinstance(self.claim, GaussianDP) else self.epsilon_at(delta_of(self.claim))
+
+    def epsilon_at(self, delta: float) -> float:
+        """Certified lower bound on epsilon at ``delta``.
 
         Raises
         ------
@@ -114,7 +98,7 @@ class OneRunResult:
                 "delta. implied_epsilon(delta) says what the certified mu would imply; audit the claim "
                 "claim.approximate(delta) to have a bound."
             )
-        claim = self.claim if delta is None else claims.ApproxDP(self.claim.parameter, delta)
+        claim = claims.ApproxDP(self.claim.parameter, delta) if delta > 0.0 else claims.PureDP(self.claim.parameter)
         return max(self._bound(claim, counts) for counts in self.counts)
 
     def implied_epsilon(self, delta: float) -> float:
@@ -141,7 +125,7 @@ class OneRunResult:
         (True, True)
         """
         if not isinstance(self.claim, GaussianDP):
-            raise AuditError(f"{self.claim} is no claim of Gaussian DP; epsilon_lower(delta) is a bound.")
+            raise AuditError(f"{self.claim} is no claim of Gaussian DP; epsilon_at(delta) is a bound.")
         return GaussianDP(self.lower_bound).approximate(delta).epsilon
 
     def by(self, method: Method) -> OneRunResult:
@@ -163,14 +147,9 @@ class OneRunResult:
         return 1.0 - (1.0 - self.confidence) / len(self.counts)
 
     @property
-    def violates_claim(self) -> bool:
-        """Whether the certified lower bound is above the claim."""
-        return self.lower_bound > self.proven
-
-    @property
-    def verdict(self) -> str:
-        """'violated' if the bound contradicts the claim, else 'consistent' (which is no proof of privacy)."""
-        return "violated" if self.violates_claim else "consistent"
+    def spent(self) -> int:
+        """One run."""
+        return 1
 
     @functools.cached_property
     def limits(self) -> str | None:
@@ -184,23 +163,35 @@ class OneRunResult:
             f"most {self.claim.symbol} {lower(most)}; more canaries, or more guesses, would be needed."
         )
 
-    def __str__(self) -> str:
-        heard = "contradicts the claim" if self.violates_claim else "does not refute the claim"
-        lines = [
-            f"{self.mechanism}: {self.claim} claimed; certified lower bound {self.claim.symbol} >= "
-            f"{lower(self.lower_bound)} at {percent(self.confidence)} confidence, from one run: {heard}.",
-            f"  canaries   {self.canaries:,}, each in by a fair coin",
-            f"  guesses    {self.rule}",
-            f"  counts     {shown(self.best)}",
-            f"  parameter  {self.claim.symbol} proven {self.proven:.4g}",
-            f"  method     {METHODS[self.method]}" + self._spent(),
-            f"  seed       {self.seed}" + self._of_what(),
+    def lines(self) -> list[tuple[str, str]]:
+        """What is printed below the first sentence: labels and texts."""
+        return [
+            ("canaries", f"{self.canaries:,}, each in by a fair coin"),
+            ("guesses", self.describe_event()),
+            ("counts", self.describe_counts()),
+            ("parameter", f"{self.claim.symbol} proven {self.proven:.4g}"),
+            ("method", self.describe_method() + self._spent()),
+            ("seed", f"{self.seed}{self._of_what()}"),
         ]
-        return "\n".join(lines + ([f"  note       {self.limits}"] if self.limits else []))
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the same as ``print``, as a table."""
-        return notebook.render(str(self), self.verdict)
+    def describe_event(self) -> str:
+        """Write how many canaries were guessed, and why so many."""
+        return str(self.rule)
+
+    def describe_counts(self) -> str:
+        """Write the counts of the set of guesses that certified most."""
+        return shown(self.best)
+
+    def describe_method(self) -> str:
+        """Name the method."""
+        return METHODS[self.method]
+
+    def plot(self) -> Figure:
+        """Draw the bound beside the claim."""
+        with needs("report"):
+            from epsaudit.reporting.figure import certified_against_proven
+
+        return certified_against_proven([self], self.confidence)
 
     def _of_what(self) -> str:
         if self.given:
@@ -222,18 +213,18 @@ class OneRunResult:
         decided = self.rule.decided_by_output
         return bound(claim, counts, self.method, self.shared_confidence, decided_by_output=decided)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object: what was guessed and right, and the bounds, which `from_json` computes afresh."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object: what was guessed and right, and the bounds, which `from_dict` computes afresh."""
         return {
             "kind": "one-run",
             "mechanism": self.mechanism,
-            "claim": self.claim.to_json(),
+            "claim": self.claim.to_dict(),
             "canaries": self.canaries,
-            "rule": {"text": str(self.rule), **self.rule.to_json()},
+            "rule": {"text": str(self.rule), **self.rule.to_dict()},
             "method": self.method,
             "counts": [dataclasses.asdict(counts) for counts in self.counts],
             "confidence": self.confidence,
-            "lower_bound": self.lower_bound,
+            "lower_bound": json_number(self.lower_bound),
             "delta_lower": self.delta_lower,
             "proven": self.proven,
             "verdict": self.verdict,
@@ -244,43 +235,14 @@ class OneRunResult:
         }
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> OneRunResult:
-        """Rebuild a result from what `to_json` returned; runs no code of the audited mechanism.
-
-        Raises
-        ------
-        AuditError
-            If a field is missing or malformed.
-        """
-        try:
-            if data["kind"] != "one-run" or data["method"] not in METHODS or not data["counts"]:
-                raise AuditError("This is not a one-run result: its kind, its method or its counts say so.")
-            return cls(
-                mechanism=str(data["mechanism"]),
-                claim=claims.from_json(data["claim"]),
-                canaries=int(data["canaries"]),
-                rule=rule_from_json({key: value for key, value in data["rule"].items() if key != "text"}),
-                method=data["method"],
-                counts=tuple(GuessCounts(**counts) for counts in data["counts"]),
-                confidence=float(data["confidence"]),
-                seed=int(data["seed"]),
-                given=bool(data["given"]),
-                reproducible=bool(data["reproducible"]),
-                provenance={str(key): str(value) for key, value in data["provenance"].items()},
-            )
-        except AuditError:
-            raise
-        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-            raise AuditError(f"This is not a one-run result: field {error} is missing or malformed.") from error
-
-    def save(self, path: Path) -> None:
-        """Write this result as a file ``{"schema": 1, "results": [...]}``, whole or not at all."""
-        write_whole(path, json.dumps({"schema": SCHEMA, "results": [self.to_json()]}, indent=1) + "\n")
-
-    @classmethod
-    def load(cls, path: Path) -> OneRunResult:
-        """Read what `save` wrote; raises `AuditError` if it cannot be read or is none."""
-        items = read(path)
-        if len(items) != 1:
-            raise AuditError(f"{path} holds {len(items)} results; a one-run result is saved on its own.")
-        return cls.from_json(items[0])
+    def from_dict(cls, data: dict[str, Any]) -> OneRunResult:
+        """Rebuild a result from what `to_dict` returned; raises `AuditError` for anything else."""
+        schema.check(data, "one-run")
+        return cls(
+            **cls.shared(data),
+            canaries=int(data["canaries"]),
+            rule=rule_from_dict({key: value for key, value in data["rule"].items() if key != "text"}),
+            method=data["method"],
+            counts=tuple(GuessCounts(**counts) for counts in data["counts"]),
+            given=data["given"],
+        )

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.reporting.numbers import percent
-from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled, words
 
 
 @styled()
@@ -42,8 +42,12 @@ def wrong_bounds(
         axes.plot([low, high], [height, height], color=colour, linestyle="-")
         axes.plot(wrong / audits, height, color=colour, marker=marker, linestyle="none")
     axes.axvline(allowed, color="black", linewidth=0.8, linestyle="--", label=f"allowed: {allowed:.3g}")
-    axes.plot([], [], color=BLUE, marker="o", linestyle="-", label=f"seen, {percent(confidence)} interval")
-    axes.set_yticks(range(len(rows)), [f"{name} ({audits:,})" for name, _, audits in rows])
+    marks = {line.get_marker() for line in axes.lines}
+    for colour, marker, what_of in ((BLUE, "o", "seen"), (VERMILION, "s", "seen, above what is allowed")):
+        if marker in marks:
+            label = f"{what_of}, {percent(confidence)} interval"
+            axes.plot([], [], color=colour, marker=marker, linestyle="-", label=label)
+    axes.set_yticks(range(len(rows)), [f"{words(name)} ({audits:,})" for name, _, audits in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(left=0.0)
     axes.set_xlabel(what)

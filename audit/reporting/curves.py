@@ -7,6 +7,7 @@ rests on the counts and the confidence alone: everything beyond the one corner t
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -15,12 +16,14 @@ from numpy.typing import NDArray
 from epsaudit.claims import Claim
 from epsaudit.exact import PrivacyProfile
 from epsaudit.reporting.numbers import count, percent
-from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled, words
 from epsaudit.results import AuditResult
 
 Floats = NDArray[np.float64]
 ERRORS = np.concatenate([[0.0], np.geomspace(1e-6, 1e-2, 17)[:-1], np.linspace(0.01, 1.0, 100)])
 """Where curves are drawn, dense near 0."""
+NEAR = np.geomspace(1e-4, 0.3, 12)
+"""Distances from a claimed epsilon, as shares of it, at which profiles are drawn besides: there they bend most."""
 LEAST_DELTA = 1e-9
 """Where a logarithmic axis for delta ends at the latest."""
 
@@ -48,6 +51,41 @@ def allowed_trade_off(claim: Claim, errors: Floats) -> Floats:
             allowed = np.asarray(claim.least(middle, errors)) <= claim.parameter
         likely, beyond = np.where(allowed, middle, likely), np.where(allowed, beyond, middle)
     return np.asarray(np.where(errors >= 1.0, 0.0, 1.0 - beyond))
+
+
+def claimed_profile(claim: Claim, epsilons: Floats) -> Floats:
+    """Privacy profile of a claim at many epsilons; by bisection at all of them at once where there is no formula.
+
+    Examples
+    --------
+    >>> from epsaudit.claims import ZCDP
+    >>> claimed_profile(ZCDP(0.5), np.array([0.0, 2.0])).round(6).tolist()
+    [0.479101, 0.051858]
+    """
+    if type(claim).profile is not Claim.profile:
+        return np.array([claim.profile(float(epsilon)) for epsilon in epsilons])
+    low, high = np.full(epsilons.shape, math.log(1e-300)), np.zeros(epsilons.shape)
+    for _ in range(45):
+        middle = (low + high) / 2
+        beyond = claim.least_at(epsilons, np.exp(middle)) > claim.parameter
+        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    return np.asarray(np.exp(low))
+
+
+def with_bends(errors: Floats, claim: Claim) -> Floats:
+    """Add to the errors those at which the trade-off curve of a claim of pure or approximate DP has its bends.
+
+    Examples
+    --------
+    >>> from epsaudit.claims import PureDP
+    >>> with_bends(np.array([0.0, 1.0]), PureDP(math.log(3.0))).round(6).tolist()
+    [0.0, 0.25, 1.0]
+    """
+    if claim.claimed_point is None:
+        return errors
+    epsilon, delta = claim.claimed_point
+    middle = (1.0 - delta) / (1.0 + math.exp(epsilon))
+    return np.union1d(errors, [middle, 1.0 - delta])
 
 
 def certified_polygon(result: AuditResult) -> Floats:
@@ -91,11 +129,13 @@ def trade_off(result: AuditResult, exact: PrivacyProfile | None = None) -> Figur
         edgecolor="0.75",
         hatch="////",
         linewidth=0.0,
-        label=f"excluded at {percent(result.confidence)}",
+        label=f"excluded at {percent(result.confidence)}" if len(polygon) > 2 else "excluded: nothing but the trivial",
     )
     axes.plot(*polygon.T, color=VERMILION, linestyle="-", marker="o", markersize=3, label="passes at or below")
-    claimed = allowed_trade_off(result.claim, ERRORS)
-    axes.plot(ERRORS, claimed, color=BLUE, linestyle="--", label=f"claimed: {result.claim}")
+    errors = with_bends(ERRORS, result.claim)
+    axes.plot(
+        errors, allowed_trade_off(result.claim, errors), color=BLUE, linestyle="--", label=f"claimed: {result.claim}"
+    )
     if exact is not None:
         axes.plot(*_exact_trade_off(exact).T, color="black", linestyle=":", label="exact for the pair")
     axes.plot([0.0, 1.0], [1.0, 0.0], color="0.6", linewidth=0.6, linestyle="-")
@@ -117,28 +157,26 @@ def privacy_profile(result: AuditResult, exact: PrivacyProfile | None = None) ->
     axes = figure.add_subplot()
     point = result.point
     widest = max(1.6 * point[0], 1.3 * _root(result), 0.5)
-    epsilons = np.linspace(0.0, widest, 121)
-    claimed = np.array([result.claim.profile(float(epsilon)) for epsilon in epsilons[::3]])
+    even = np.linspace(0.0, widest, 121)
+    epsilons = np.union1d(even, _root(result) * (1.0 - NEAR))  # where what is excluded ends
+    sparse = _near_the_claim(result, even[::3])
+    claimed = claimed_profile(result.claim, sparse)
     shown = certified_profile(result, epsilons)
     logarithmic = bool(np.any((claimed > 0.0) & (claimed < 1e-3)))
     floor = max(LEAST_DELTA, min(claimed[claimed > 0.0], default=1.0) / 3) if logarithmic else 0.0
     visible = np.where(shown > floor, shown, floor)
-    axes.fill_between(
-        epsilons,
-        visible,
-        floor,
-        facecolor="0.9",
-        edgecolor="0.75",
-        hatch="////",
-        linewidth=0.0,
-        label=f"excluded at {percent(result.confidence)}",
-    )
     some = shown > floor
-    axes.plot(epsilons[some], shown[some], color=VERMILION, linestyle="-", label="at least")
-    axes.plot(epsilons[::3], np.maximum(claimed, floor), color=BLUE, linestyle="--", label=f"claimed: {result.claim}")
+    if some.any():
+        excluded = f"excluded at {percent(result.confidence)}"
+        grey: dict[str, Any] = {"facecolor": "0.9", "edgecolor": "0.75", "hatch": "////", "linewidth": 0.0}
+        axes.fill_between(epsilons, visible, floor, label=excluded, **grey)
+        axes.plot(epsilons[some], shown[some], color=VERMILION, linestyle="-", label="at least")
+    else:
+        axes.plot([], [], linestyle="none", label=f"nothing excluded at {percent(result.confidence)}")
+    axes.plot(sparse, np.maximum(claimed, floor), color=BLUE, linestyle="--", label=f"claimed: {result.claim}")
     if exact is not None:
-        deltas = np.array([exact.delta(float(epsilon)) for epsilon in epsilons[::3]])
-        axes.plot(epsilons[::3], np.maximum(deltas, floor), color="black", linestyle=":", label="exact for the pair")
+        deltas = np.array([exact.delta(float(epsilon)) for epsilon in sparse])
+        axes.plot(sparse, np.maximum(deltas, floor), color="black", linestyle=":", label="exact for the pair")
     if not logarithmic or point[1] > floor:
         axes.plot(*point, color=BLUE, marker="D", linestyle="none", label="tested point")
     if logarithmic:
@@ -150,9 +188,17 @@ def privacy_profile(result: AuditResult, exact: PrivacyProfile | None = None) ->
     return figure
 
 
+def _near_the_claim(result: AuditResult, epsilons: Floats) -> Floats:
+    """Add epsilons near the claimed one, if there is one."""
+    if result.claim.claimed_point is None:  # smooth
+        return epsilons
+    claimed, _ = result.claim.claimed_point
+    return np.union1d(epsilons, np.concatenate([[claimed], claimed * (1.0 - NEAR), claimed * (1.0 + NEAR)]))
+
+
 def _title(result: AuditResult) -> str:
     name = result.mechanism if len(result.mechanism) <= 44 else f"{result.mechanism[:41]}..."
-    return f"{name}\n{count(result.trials)} runs, {percent(result.confidence)} confidence"
+    return f"{words(name)}\n{count(result.trials)} runs, {percent(result.confidence)} confidence"
 
 
 def _root(result: AuditResult) -> float:

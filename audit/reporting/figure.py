@@ -15,9 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
 from epsaudit.claims import ApproxDP
-from epsaudit.reporting.numbers import SYMBOLS, count, lower, percent, plain
-from epsaudit.reporting.style import BLUE, ONE_COLUMN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
-from epsaudit.results import AuditResult
+from epsaudit.reporting.numbers import SYMBOLS, lower, percent, plain
+from epsaudit.reporting.style import BLUE, ONE_COLUMN, TWO_COLUMNS, VERMILION, blank, legend_below, styled, words
+from epsaudit.reporting.table import runs_each
+from epsaudit.results import AuditResult, Result
 
 STYLE = {"consistent": (BLUE, "o"), "violated": (VERMILION, "s")}
 ROWS = 54
@@ -43,18 +44,19 @@ TELLING = {
 
 @dataclass(frozen=True)
 class Shares:
-    """A result as shares of its claim; in delta where the claim's epsilon is 0."""
+    """A result as shares of its claim; in delta where the claim's epsilon is 0, and as it is where all of it is."""
 
     bound: float
     exact: float | None
     in_delta: bool = False
+    of_nothing: bool = False
 
 
-Rows = Sequence[tuple[AuditResult, Shares]]
+Rows = Sequence[tuple[Result, Shares]]
 
 
-def shares(result: AuditResult) -> Shares | None:
-    """Divide a result by its claim; None where the claim is 0 altogether.
+def shares(result: Result) -> Shares:
+    """Divide a result by its claim; as it is where the claim is 0 altogether.
 
     Examples
     --------
@@ -68,37 +70,40 @@ def shares(result: AuditResult) -> Shares | None:
         return Shares(
             result.lower_bound / result.proven, None if result.exact is None else result.exact / result.proven
         )
-    if isinstance(result.claim, ApproxDP) and result.claim.delta > 0.0:
+    if isinstance(result, AuditResult) and isinstance(result.claim, ApproxDP) and result.claim.delta > 0.0:
         return Shares(result.delta_lower / result.claim.delta, None, in_delta=True)
-    return None
+    return Shares(result.lower_bound, result.exact, of_nothing=True)
 
 
 @styled()
-def certified_against_proven(results: Sequence[AuditResult], family_confidence: float) -> Figure:
+def certified_against_proven(results: Sequence[Result], family_confidence: float) -> Figure:
     """Draw every result as a share of its claim: the certified bound, the one-sided interval, the exact value.
 
     Consistent results stand in panels on a linear axis that ends just above 1, violated ones in panels of their own
-    on a logarithmic axis. A claim whose epsilon is 0 is drawn in delta; one that is 0 altogether has no share, and
-    the legend says how many. An arrow stands for an exact value beyond the axis, such as infinity. One panel is as wide
-    as a column of a paper, two as its text.
+    on a logarithmic axis. A claim whose epsilon is 0 is drawn in delta; claims that are 0 altogether have no share, and
+    stand below in a panel of bounds as they are. An arrow stands for an exact value beyond the axis, such as infinity.
+    One panel is as wide as a column of a paper, two as its text.
     """
-    known = [(result, shares(result)) for result in results]
-    shown = [(result, share) for result, share in known if share is not None]
-    groups = [[row for row in shown if row[0].violates_claim == violated] for violated in (False, True)]
-    rows = _arranged([group for group in groups if group])
+    shown = [(result, shares(result)) for result in results]
+    of_nothing = [row for row in shown if row[1].of_nothing]
+    groups = [
+        [row for row in shown if row[0].violates_claim == violated and not row[1].of_nothing]
+        for violated in (False, True)
+    ]
+    rows = _arranged([group for group in groups if group]) + ([[of_nothing]] if of_nothing else [])
+    rows = [panels for panels in rows if any(panels)] or [[[]]]
     short = max((len(_name(*row)) for row in shown), default=0) <= 24
-    width = ONE_COLUMN if len(rows[0]) == 1 and short else TWO_COLUMNS
+    width = ONE_COLUMN if max(map(len, rows)) == 1 and short else TWO_COLUMNS
     tallest = [max(map(len, panels)) for panels in rows]
     figure = blank(width, 0.85 + 0.145 * sum(tallest) + 0.45 * len(rows))
-    grid = figure.subplots(len(rows), len(rows[0]), squeeze=False, height_ratios=[most + 3 for most in tallest])
-    for row, panels, most in zip(grid, rows, tallest, strict=True):
-        for axes, panel in zip(row, panels, strict=True):
+    grid = figure.add_gridspec(len(rows), 1, height_ratios=[most + 3 for most in tallest])
+    for place, (panels, most) in enumerate(zip(rows, tallest, strict=True)):
+        for axes, panel in zip(grid[place].subgridspec(1, len(panels)).subplots(squeeze=False)[0], panels, strict=True):
             _draw(axes, panel, most, list(itertools.chain(*panels)) if len(rows) > 1 else panel)
-    runs = " or ".join(sorted({count(result.trials) for result, _ in shown}))
-    about = f"Certified lower bounds on privacy loss, {runs} runs each"
+    about = f"Certified lower bounds on privacy loss, {runs_each([result for result, _ in shown])} each"
     together = f"all hold together at {percent(family_confidence)} confidence"
     figure.suptitle(f"{about};{chr(10) if width == ONE_COLUMN else ' '}{together}", fontsize=8)
-    _legend(figure.axes[0], shown, len(known) - len(shown))
+    _legend(figure.axes[0], shown)
     legend_below(figure, 2 if width == ONE_COLUMN else 3)
     return figure
 
@@ -111,41 +116,48 @@ def _arranged(groups: list[Rows]) -> list[list[Rows]]:
     return [[group[:half], group[half:]] for group, half in zip(groups, halves, strict=True)]
 
 
-def _name(result: AuditResult, share: Shares) -> str:
-    return result.mechanism + " (in δ)" * share.in_delta
+def _name(result: Result, share: Shares) -> str:
+    return words(result.mechanism) + " (in δ)" * share.in_delta
 
 
-def _legend(axes: Axes, shown: Rows, left_out: int) -> None:
+def _legend(axes: Axes, shown: Rows) -> None:
+    """Name the marks that occur, and no others."""
     for verdict in dict.fromkeys(result.verdict for result, _ in shown):
         colour, marker = STYLE[verdict]
         axes.plot([], [], marker=marker, color=colour, linestyle="-", label=f"certified, {verdict}")
-    axes.plot([], [], marker="|", color="black", linestyle="none", markersize=8, label="exact for the pair")
-    if any(share.exact is not None and math.isinf(share.exact) for _, share in shown):
-        axes.plot([], [], marker=">", color="black", linestyle="none", label="exact: infinite")
+    marks = [line.get_marker() for panel in axes.figure.axes for line in panel.lines]
+    if "|" in marks:
+        axes.plot([], [], marker="|", color="black", linestyle="none", markersize=8, label="exact for the pair")
+    if ">" in marks:
+        infinite = sum(share.exact is not None and math.isinf(share.exact) for _, share in shown)
+        where = "infinite" if marks.count(">") == infinite else "infinite, or beyond the axis"
+        axes.plot([], [], marker=">", color="black", linestyle="none", label=f"exact: {where}")
     axes.plot([], [], color="black", linewidth=0.8, linestyle="--", label="proven")
-    if left_out:
-        axes.plot([], [], linestyle="none", label=f"not drawn: {left_out} whose claim is 0")
 
 
 def _draw(axes: Axes, panel: Rows, tallest: int, beside: Rows) -> None:
     """Draw a panel on the axis of those beside it: bounds as markers, intervals as lines, exact values as ticks."""
     greatest = max((share.bound for _, share in beside), default=0.0)
-    if panel and panel[0][0].violates_claim:
+    of_nothing = bool(panel) and panel[0][1].of_nothing
+    if of_nothing:
+        exact = [share.exact for _, share in panel if share.exact is not None and math.isfinite(share.exact)]
+        left, right = 0.0, 1.15 * max([0.1, greatest, *exact])
+    elif panel and panel[0][0].violates_claim:
         left, right = 0.8, 1.5 * max(2.0, greatest)
         _logarithmic(axes)
     else:
         left, right = 0.0, 1.15 * max(1.0, greatest)
     for height, row in enumerate(panel):
         _row(axes, height, *row, right)
-    axes.axvline(1.0, color="black", linewidth=0.8, linestyle="--")
+    axes.axvline(0.0 if of_nothing else 1.0, color="black", linewidth=0.8, linestyle="--", clip_on=False)
     axes.set_yticks(range(len(panel)), [_name(*row) for row in panel])
     axes.set_ylim(tallest - 0.4, -0.6)
     axes.set_xlim(left, right)
-    axes.set_xlabel("certified / proven")
+    axes.set_xlabel("certified; the claim is 0" if of_nothing else "certified / proven")
     axes.tick_params(labelsize=6.5)
 
 
-def _row(axes: Axes, height: float, result: AuditResult, share: Shares, right: float) -> None:
+def _row(axes: Axes, height: float, result: Result, share: Shares, right: float) -> None:
     colour, marker = STYLE[result.verdict]
     axes.plot([share.bound, right], [height, height], color=colour, linewidth=1.0, linestyle="-", alpha=0.35)
     axes.plot(share.bound, height, marker=marker, color=colour, linestyle="none", clip_on=False)
@@ -165,13 +177,13 @@ def _logarithmic(axes: Axes) -> None:
 
 
 @styled()
-def front(results: Sequence[AuditResult], family_confidence: float) -> Figure:
+def front(results: Sequence[Result], family_confidence: float) -> Figure:
     """Draw the results that `TELLING` names, their numbers beside them: what a front page has room for.
 
     ``family_confidence`` is of all results together, of which these are a part.
     """
     found = {result.mechanism: result for result in results}
-    rows = [(found[name], share) for name in TELLING if name in found and (share := shares(found[name])) is not None]
+    rows = [(found[name], share) for name in TELLING if name in found and not (share := shares(found[name])).of_nothing]
     figure = blank(FRONT, 1.2 + 0.26 * len(rows))
     axes, numbers = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1])
     _logarithmic(axes)
@@ -191,7 +203,7 @@ def front(results: Sequence[AuditResult], family_confidence: float) -> Figure:
     axes.set_ylim(len(rows) - 0.4, -1.6)
     axes.set_xlim(0.4, right)
     axes.set_xlabel(f"share of the claim, {percent(family_confidence)} confidence")
-    _legend(axes, rows, 0)
+    _legend(axes, rows)
     legend_below(figure, 3)
     return figure
 

@@ -1,6 +1,6 @@
 r"""The methods paragraphs of a paper, written from the results: what was run, which certificate, at what confidence.
 
-From the results it writes two paragraphs of LaTeX with ``\cite`` commands, and the BibTeX entries that they cite.
+From the results it writes paragraphs of LaTeX with ``\cite`` commands, and the BibTeX entries that they cite.
 Nothing is said that the results do not show, so that other results give other words.
 """
 
@@ -15,10 +15,12 @@ from importlib.resources import files
 from epsaudit.certificates import Box, MembershipGame
 from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
+from epsaudit.one_run import OneRunResult
 from epsaudit.reporting.escaping import latex
 from epsaudit.reporting.numbers import SYMBOLS, lower, percent
 from epsaudit.reporting.table import kind_of
-from epsaudit.results import AuditResult
+from epsaudit.results import AuditResult, Result
+from epsaudit.sequential import SequentialResult
 from epsaudit.witnesses.models import Additive, Tree
 
 DEFINITIONS = {
@@ -28,11 +30,14 @@ DEFINITIONS = {
     "RenyiDP": "mironov2017renyi",
     "GaussianDP": "dong2022gaussian",
 }
+SEVERAL = "several versions"
 _CITED = re.compile(r"\\cite\{([^}]*)\}")
 
 
-def methods(results: Sequence[AuditResult], family_confidence: float) -> str:
-    """Return the two paragraphs and, after an empty line, the BibTeX entries that they cite.
+def methods(results: Sequence[Result], family_confidence: float) -> str:
+    """Return the paragraphs and, after an empty line, the BibTeX entries that they cite.
+
+    Audits of fixed size get two paragraphs, sequential and one-run audits one each.
 
     Raises
     ------
@@ -50,9 +55,36 @@ def methods(results: Sequence[AuditResult], family_confidence: float) -> str:
     """
     if not results:
         raise AuditError("There are no results to describe.")
-    paragraphs = [_what_was_run(results), _what_was_certified(results, family_confidence)]
+    fixed = [result for result in results if isinstance(result, AuditResult)]
+    others = [result for result in results if isinstance(result, SequentialResult | OneRunResult)]
+    paragraphs = [_what_was_run(fixed), _what_was_certified(fixed, family_confidence)] if fixed else []
+    paragraphs += [
+        _others([result for result in others if isinstance(result, kind)]) for kind in dict.fromkeys(map(type, others))
+    ]
     cited = [key for paragraph in paragraphs for found in _CITED.findall(paragraph) for key in found.split(",")]
     return "\n\n".join([*paragraphs, references(cited)]) + "\n"
+
+
+def _others(results: Sequence[SequentialResult | OneRunResult]) -> str:
+    """Describe sequential audits, or one-run audits, in one paragraph."""
+    first = results[0]
+    names = ", ".join(_code(result.mechanism) for result in results[:3]) + (", and others" if len(results) > 3 else "")
+    tool = rf"epsaudit~{latex(_only(results, 'epsaudit'))}~\cite{{epsaudit}}"
+    claims = "the claim" if len(results) == 1 else f"{len(results)} claims"
+    audited = f"We audited {claims} of {names} ({_claims(results).removeprefix('1 of ')}) with {tool}"
+    if isinstance(first, SequentialResult):
+        how = (
+            f", sequentially: {_span([result.spent for result in results])} runs were bet on in rounds, by events "
+            "learnt from the rounds before, and the wealth of the bets bounds the privacy loss at every moment "
+            r"at which one may stop \cite{ramdas2023game}."
+        )
+    else:
+        sizes = _span([result.canaries for result in results if isinstance(result, OneRunResult)])
+        how = (
+            rf" in one run each \cite{{steinke2023privacy}}: {sizes} canaries were in by independent fair coins, and "
+            "the bound is the largest parameter that rejects so many right guesses about them."
+        )
+    return " ".join([audited + how, _confidence(results, 0.0), _outcome(results), _reproducing(results)])
 
 
 def references(keys: Sequence[str]) -> str:
@@ -137,6 +169,10 @@ def _what_was_certified(results: Sequence[AuditResult], family: float) -> str:
             f"both{_cite_renyi(boxes)}."
         )
     sentences.append(_confidence(results, family))
+    return " ".join([*sentences, _outcome(results)])
+
+
+def _outcome(results: Sequence[Result]) -> str:
     violated = sum(result.violates_claim for result in results)
     limited = sum(result.limits is not None for result in results)
     outcome = (
@@ -144,13 +180,11 @@ def _what_was_certified(results: Sequence[AuditResult], family: float) -> str:
         if len(results) > 1
         else f"The claim was {'refuted' if violated else 'not refuted'}"
     )
-    sentences.append(f"{outcome}; that a claim is not refuted is no proof of it.")
-    if limited:
-        sentences.append(f"{limited} could not have been refuted with so few runs, whatever the mechanism.")
-    return " ".join(sentences)
+    few = f" {limited} could not have been refuted with so few runs, whatever the mechanism." if limited else ""
+    return f"{outcome}; that a claim is not refuted is no proof of it.{few}"
 
 
-def _claims(results: Sequence[AuditResult]) -> str:
+def _claims(results: Sequence[Result]) -> str:
     kinds = Counter((kind_of(result), type(result.claim).__name__) for result in results)
     said = []
     for (kind, name), number in kinds.most_common():
@@ -159,7 +193,7 @@ def _claims(results: Sequence[AuditResult]) -> str:
     return ", ".join(said[:-1]) + (" and " if len(said) > 1 else "") + said[-1]
 
 
-def _confidence(results: Sequence[AuditResult], family: float) -> str:
+def _confidence(results: Sequence[Result], family: float) -> str:
     confidences = sorted({result.confidence for result in results})
     ends = confidences[:: max(len(confidences) - 1, 1)]
     each = latex(" to ".join(percent(confidence) for confidence in ends))
@@ -174,20 +208,21 @@ def _confidence(results: Sequence[AuditResult], family: float) -> str:
     )
 
 
-def _reproducing(results: Sequence[AuditResult]) -> str:
+def _reproducing(results: Sequence[Result]) -> str:
     seeded = [result for result in results if result.reproducible]
     libraries = ", ".join(
         f"{label}~{latex(_only(results, name))}"
         for name, label in (("python", "Python"), ("numpy", "NumPy"), ("scipy", "SciPy"))
         if _only(results, name) != "unknown"
     )
-    commit = _only(results, "commit")
-    under = "; ".join(part for part in (libraries, f"commit {_code(commit)}" if commit != "unknown" else "") if part)
+    under = "; ".join(part for part in (libraries, _commit(results)) if part)
     tail = f" ({under})" if under else ""
     if len(seeded) == len(results):
         seeds = f"seed {results[0].seed}" if len(results) == 1 else "the seeds in the result file"
         return f"Everything is determined by {seeds}{tail}."
     if len(results) == 1:
+        if getattr(results[0], "given", False):
+            return f"Coins and scores are those of a run that was made elsewhere{tail}."
         return f"The mechanism draws its own randomness, so that no seed reproduces the counts{tail}."
     return (
         f"{len(seeded)} of the audits are determined by the seeds in the result file; the mechanisms of the other "
@@ -195,13 +230,29 @@ def _reproducing(results: Sequence[AuditResult]) -> str:
     )
 
 
+def _commit(results: Sequence[Result]) -> str:
+    """Name the commit, and in words what differed from it: a reader of the paper does not have that."""
+    commit = _only(results, "commit")
+    if commit == "unknown":
+        return ""
+    changed = any(result.provenance.get("commit", "").endswith("-dirty") for result in results)
+    said = f"commit {_code(commit.removesuffix('-dirty'))}" if commit != SEVERAL else "several commits"
+    if not changed:
+        return said
+    files = _only(results, "modified").split(", ")
+    if files[0] in ("unknown", SEVERAL):
+        return f"{said}, with changes beyond the commit that are not recorded"
+    more = f" and {len(files) - 3} more files" if len(files) > 3 else ""
+    return f"{said}, with changes to {', '.join(map(_code, files[:3]))}{more}"
+
+
 def _code(text: str) -> str:
     return rf"\texttt{{{latex(text)}}}"
 
 
-def _only(results: Sequence[AuditResult], name: str) -> str:
+def _only(results: Sequence[Result], name: str) -> str:
     values = {result.provenance.get(name, "unknown") for result in results}
-    return values.pop() if len(values) == 1 else "several versions"
+    return values.pop() if len(values) == 1 else SEVERAL
 
 
 def _span(numbers: Sequence[int]) -> str:

@@ -18,11 +18,12 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from epsaudit.one_run import OneRunResult
 from epsaudit.reporting import sketches
 from epsaudit.reporting.escaping import visible
 from epsaudit.reporting.numbers import SYMBOLS, lower, percent, plain
 from epsaudit.reporting.table import caption, kind_of
-from epsaudit.results import AuditResult
+from epsaudit.results import AuditResult, Result
 
 HEADINGS = (
     ("mechanism", False),
@@ -44,12 +45,12 @@ class Sentence:
     event: str
 
 
-def render(results: Sequence[AuditResult], family_confidence: float, file: str = "audit.json") -> str:
+def render(results: Sequence[Result], family_confidence: float, file: str = "audit.json") -> str:
     """Return the page.
 
     Parameters
     ----------
-    results : sequence of AuditResult
+    results : sequence of Result
     family_confidence : float
         Confidence of all bounds together.
     file : str
@@ -71,6 +72,7 @@ def render(results: Sequence[AuditResult], family_confidence: float, file: str =
         kinds=sorted({kind_of(result) for result in results}),
         caption=caption(results, family_confidence) if results else "There are no results.",
         violated=sum(result.violates_claim for result in results),
+        in_one_run=any(isinstance(result, OneRunResult) for result in results),
         version=version("epsaudit"),
         css=Markup(css),
         js=Markup(js),
@@ -81,9 +83,10 @@ def render(results: Sequence[AuditResult], family_confidence: float, file: str =
     )
 
 
-def _card(number: int, result: AuditResult, file: str) -> dict[str, Any]:
+def _card(number: int, result: Result, file: str) -> dict[str, Any]:
     symbol = SYMBOLS[result.claim.symbol]
     interval = sketches.interval(result)
+    again = ["--rerun"] if isinstance(result, AuditResult) else []
     exact_words = f"{symbol} = {plain(result.exact)}" if result.exact is not None else "not known"
     return {
         "anchor": f"result-{number}",
@@ -97,7 +100,7 @@ def _card(number: int, result: AuditResult, file: str) -> dict[str, Any]:
         "exact_words": exact_words,
         "bound": lower(result.lower_bound),
         "share": lower(result.lower_bound / result.proven, 3) if result.proven > 0.0 else "-",
-        "runs": f"{result.trials:,}",
+        "runs": f"{result.spent:,}",
         "confidence": percent(result.confidence),
         "verdict": result.verdict,
         "surprising": result.surprising,
@@ -106,26 +109,35 @@ def _card(number: int, result: AuditResult, file: str) -> dict[str, Any]:
             "exact": _sortable(result.exact),
             "bound": _sortable(result.lower_bound),
             "share": _sortable(result.lower_bound / result.proven if result.proven > 0.0 else None),
-            "runs": result.trials,
+            "runs": result.spent,
         },
         "interval": interval,
         "proven_anchor": _anchor(interval.proven),
         "bound_anchor": _anchor(interval.bound),
-        "certified": sketches.certified_curve(result),
-        "claimed": sketches.claimed_curve(result.claim),
+        **_seen(result),
+        "limits": result.limits,
+        "reproduce": visible(shlex.join(["epsaudit", "verify", file, *again, result.mechanism])),
+        "seed": f"Seed {result.seed}."
+        if result.reproducible
+        else f"Seed {result.seed}, but the mechanism draws its own randomness: not reproducible from the seed.",
+        "command": visible(result.execution.get("command", "")),
+        "made": visible(_made(result)),
+    }
+
+
+def _seen(result: Result) -> dict[str, Any]:
+    """What a card says of the events and counts; of audits of other than fixed size, what they print."""
+    if not isinstance(result, AuditResult):
+        return {"curves": None, "lines": [(label, visible(text)) for label, text in result.lines()]}
+    return {
+        "curves": (sketches.certified_curve(result), sketches.claimed_curve(result.claim)),
+        "lines": None,
         "event": event_in_words(result),
         "counts": _counts(result),
         "x": visible(result.x),
         "x_prime": visible(result.x_prime),
         "method": f"{result.certificate.name[0].upper()}{result.certificate.name[1:]}; {result.training_runs:,} runs "
         f"chose, {result.runs:,} certified.",
-        "limits": result.limits,
-        "reproduce": visible(shlex.join(["epsaudit", "verify", file, "--rerun", result.mechanism])),
-        "seed": f"Seed {result.seed}."
-        if result.reproducible
-        else f"Seed {result.seed}, but the mechanism draws its own randomness: not reproducible from the seed.",
-        "command": visible(result.execution.get("command", "")),
-        "made": visible(_made(result)),
     }
 
 
@@ -157,7 +169,7 @@ def _counts(result: AuditResult) -> list[tuple[str, str, str]]:
     return [(name, f"{on_x:,}", f"{on_x_prime:,}") for name, on_x, on_x_prime in rows]
 
 
-def _made(result: AuditResult) -> str:
+def _made(result: Result) -> str:
     parts = []
     if "started" in result.execution:
         taken = f", {result.seconds:.3g} seconds" if math.isfinite(result.seconds) else ""

@@ -25,6 +25,7 @@ from epsaudit.reporting.style import (
     blank,
     legend_below,
     styled,
+    words,
 )
 
 COLOURS = (VERMILION, BLUE, GREEN, PURPLE, "black")
@@ -77,7 +78,7 @@ def bound_against_runs(rows: Sequence[Row], confidence: float, audits: int) -> F
             xscale="log", xlabel="runs", ylabel=f"{SYMBOLS[mine[0]['symbol']]}, certified at {percent(confidence)}"
         )
         axes.set_ylim(bottom=0.0)
-        axes.set_title(name)
+        axes.set_title(words(name))
     for axes in figure.axes[len(names) :]:
         axes.remove()
     legend_below(figure, 4 if wide == 2 else 2)
@@ -98,7 +99,7 @@ def sequential_path(results: Mapping[str, Path]) -> Figure:
     for place, (name, result) in enumerate(results.items()):
         runs, bounds = (np.array(values, float) for values in zip(*result.path, strict=True))
         colour = COLOURS[place % len(COLOURS)]
-        axes.step(np.maximum(runs, 1.0), bounds, where="post", color=colour, label=name)
+        axes.step(np.maximum(runs, 1.0), bounds, where="post", color=colour, label=words(name))
         axes.plot(runs[-1], bounds[-1], color=colour, marker=MARKERS[place % len(MARKERS)], linestyle="none")
     for proven in dict.fromkeys(result.claim.parameter for result in results.values()):
         axes.axhline(proven, color="black", linewidth=0.8, linestyle=":", label=f"claimed: {proven:.4g}")

@@ -1,27 +1,29 @@
 """Progress of an audit: a bar on a terminal, a line now and then in a log, a callback anywhere else.
 
-Progress callbacks are drawn by rich, or printed as lines. A bound on the way is called 'so far': only that of the last
-run is certified.
+Progress callbacks print lines, or leave word for `epsaudit.reporting.drawing`. A bound on the way is called 'so far':
+only that of the last run is certified.
 """
 
 from __future__ import annotations
 
+import contextlib
+import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-
 from epsaudit.reporting.numbers import lower
 from epsaudit.sampling import Progress as Step
+from epsaudit.sampling import ProgressCallback
 
 LOG_SECONDS = 30.0
 """Seconds between two lines of a log: 120 an hour."""
 DRAW_SECONDS = 0.2
 """Seconds between two drawings of the bar: five a second look like motion."""
+WORD = struct.Struct("<d120s")
+"""What an audit says of itself: the share of its runs that is done, and how fast it is, in words."""
 
 
 class Pace:
@@ -31,6 +33,10 @@ class Pace:
         self._clock = clock
         self._stage = ("", 0)
         self._began = self._last = clock()
+
+    def __reduce__(self) -> tuple[type[Pace], tuple[Callable[[], float]]]:
+        """Begin anew in a worker process, where the audit begins when this arrives."""
+        return Pace, (self._clock,)
 
     def describe(self, step: Step) -> str:
         """Write speed, bound and time left."""
@@ -46,7 +52,7 @@ class Pace:
         if bound is not None:
             parts.append(f"bound so far {lower(bound)}")
         if step.stage == "certification" and seconds > 0.0 and fresh > 0:
-            parts.append(f"{_clock((step.runs_total - step.runs_done) * seconds / fresh)} left")
+            parts.append(f"{clock_time((step.runs_total - step.runs_done) * seconds / fresh)} left")
         return ", ".join(parts)
 
 
@@ -90,51 +96,55 @@ class Lines:
             )
 
 
-class Bar:
-    """Shows how far a suite is: where it is drawn, or else in lines."""
+class Row:
+    """A progress callback that leaves word in a file, for the board that another process on this machine draws."""
 
-    def __init__(self, audits: int, progress: Progress | None) -> None:
-        self._progress, self._audits, self._done = progress, audits, 0
-        self._task = None if progress is None else progress.add_task("", total=float(audits), name="", pace="")
-        self._pace, self._lines = Pace(), Lines()
-        self._drawn = -DRAW_SECONDS
+    def __init__(self, path: str, place: int) -> None:
+        self._path, self._place = path, place
+        self._pace = Pace()
+        self._written = -DRAW_SECONDS
 
-    def step(self, step: Step) -> None:
-        """Show how far the present audit has come."""
-        if self._progress is None:
-            self._lines.name = f"audit {self._done + 1} of {self._audits}" if self._audits > 1 else "epsaudit"
-            self._lines(step)
-        elif time.monotonic() - self._drawn >= DRAW_SECONDS or step.runs_done >= step.runs_total:
-            self._drawn = time.monotonic()
+    def __call__(self, step: Step) -> None:
+        """Write how far it is, if it is time; on another machine there is no such file."""
+        now = time.monotonic()
+        if now - self._written >= DRAW_SECONDS or step.runs_done >= step.runs_total:
+            self._written = now
             # training is a fraction of all runs that only certification knows: the bar waits for it
             share = step.runs_done / step.runs_total if step.stage == "certification" else 0.0
-            self._draw(step.stage, self._done + share, self._pace.describe(step))
+            words = ", ".join(filter(None, [step.stage, self._pace.describe(step)]))
+            with contextlib.suppress(OSError), open(self._path, "r+b", buffering=0) as file:
+                file.seek(self._place * WORD.size)
+                file.write(WORD.pack(share, words.encode()))
 
-    def finished(self, name: str, audits: int) -> None:
-        """Show that ``audits`` are done, the last of them ``name``."""
-        self._done = audits
-        self._draw(name, float(audits), "")
 
-    def _draw(self, name: str, completed: float, pace: str) -> None:
-        if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, name=name, completed=completed, pace=pace)
+class Board:
+    """Where audits are followed: a line now and then for each, in a log."""
+
+    def of(self, name: str) -> ProgressCallback | None:
+        """Return the callback of one audit, which may be sent to another process."""
+        return Lines(name=name)
+
+    def ended(self, name: str) -> None:
+        """Take note that an audit is done."""
+
+
+class Silence(Board):
+    """No progress at all."""
+
+    def of(self, name: str) -> None:
+        """Nobody listens."""
 
 
 @contextmanager
-def bar(audits: int, console: Console) -> Iterator[Bar]:
-    """Draw a bar while audits run, if ``console`` is a terminal; else print a line now and then."""
-    if not console.is_terminal:
-        yield Bar(audits, None)
+def board(names: Sequence[str], *, quiet: bool = False) -> Iterator[Board]:
+    """Follow the audits of these names: drawn on a terminal after a few seconds, else by a line now and then."""
+    if quiet or not sys.stderr.isatty():
+        yield Silence() if quiet else Board()
         return
-    columns = (
-        TextColumn("auditing"),
-        BarColumn(bar_width=20),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[name]}"),
-        TextColumn("{task.fields[pace]}", style="dim"),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        yield Bar(audits, progress)
+    from epsaudit.reporting.drawing import drawn  # slow to import
+
+    with drawn(names) as found:
+        yield found
 
 
 def _short(number: float) -> str:
@@ -151,12 +161,12 @@ def _short(number: float) -> str:
     return f"{number:.2g}" if number < 10 else f"{number:.0f}"
 
 
-def _clock(seconds: float) -> str:
+def clock_time(seconds: float) -> str:
     """Write a time as a clock shows it.
 
     Examples
     --------
-    >>> _clock(0.2), _clock(75), _clock(2 * 86400 + 3600)
+    >>> clock_time(0.2), clock_time(75), clock_time(2 * 86400 + 3600)
     ('0:00:01', '0:01:15', '49:00:00')
     """
     whole = -int(-seconds // 1)

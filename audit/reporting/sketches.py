@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from epsaudit.claims import Claim
-from epsaudit.reporting.curves import allowed_trade_off, certified_polygon
-from epsaudit.results import AuditResult
+from epsaudit.reporting.curves import allowed_trade_off, certified_polygon, with_bends
+from epsaudit.results import AuditResult, Result
 
 WIDTH = 320.0
 """Pixels of the strip of a result's card."""
@@ -36,7 +36,7 @@ class Interval:
     beyond: bool
 
 
-def interval(result: AuditResult) -> Interval:
+def interval(result: Result) -> Interval:
     """Place the certified bound, the proven value and the exact one."""
     finite = [value for value in (result.proven, result.lower_bound, result.exact) if value is not None]
     greatest = 1.15 * max((value for value in finite if math.isfinite(value)), default=1.0) or 1.0
@@ -68,7 +68,8 @@ def certified_curve(result: AuditResult) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _claimed_curve(claim: Claim) -> str:
-    return _points(np.stack([ERRORS, allowed_trade_off(claim, ERRORS)], axis=1))
+    errors = with_bends(ERRORS, claim)
+    return _points(np.stack([errors, allowed_trade_off(claim, errors)], axis=1))
 
 
 def _points(points: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> str:

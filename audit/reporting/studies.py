@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from epsaudit import stored
 from epsaudit.errors import whole_at_least
@@ -71,11 +72,11 @@ def write_table(out: Path, rows: Sequence[Row], columns: Sequence[Column], capti
 
 def print_table(rows: Sequence[Row], columns: Sequence[Column], title: str) -> None:
     """Print a table to the terminal, its numbers rounded by kind."""
-    shown = Table(title=title)
+    shown = Table(title=Text(title))  # Text, as rich takes [words] and :words: for markup
     for column in columns:
-        shown.add_column(column.heading, justify="right" if column.numeric else "left")
+        shown.add_column(Text(column.heading), justify="right" if column.numeric else "left")
     for row in rows:
-        shown.add_row(*(column.show(row) for column in columns))
+        shown.add_row(*(Text(column.show(row)) for column in columns))
     Console().print(shown)
 
 

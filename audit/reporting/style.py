@@ -7,13 +7,16 @@ again when it is drawn; `render` does the rest. No state of matplotlib is left c
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+
+from epsaudit.reporting.escaping import visible
 
 ONE_COLUMN = 3.4
 """Width in inches of a column of a two-column paper."""
@@ -34,6 +37,13 @@ def styled() -> Iterator[None]:
         yield
 
 
+class Drawn(Figure):
+    """A figure that a notebook shows, whether or not pyplot was imported there."""
+
+    def _repr_png_(self) -> bytes:
+        return render(self, "png")
+
+
 def blank(width: float = ONE_COLUMN, height: float = 2.4) -> Figure:
     """Return an empty figure of that size in inches; call it within `styled`.
 
@@ -44,7 +54,7 @@ def blank(width: float = ONE_COLUMN, height: float = 2.4) -> Figure:
     >>> figure.get_size_inches().tolist()
     [7.0, 3.0]
     """
-    figure = Figure(figsize=(width, height))
+    figure = Drawn(figsize=(width, height))
     FigureCanvasAgg(figure)
     return figure
 
@@ -53,6 +63,38 @@ def legend_below(figure: Figure, columns: int = 2) -> None:
     """Set the legend of the first axes below the figure, where it hides nothing."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", ncols=columns)
+
+
+def words(text: str) -> str:
+    r"""Write a name so that matplotlib draws it as it is: no dollars for mathematics, and no underscore first.
+
+    A label that begins with an underscore would be left out of the legend.
+
+    Examples
+    --------
+    >>> words("a$b$"), words("_x")
+    ('a\\$b\\$', ' _x')
+    """
+    plain = visible(text).replace("$", r"\$")
+    return f" {plain}" if plain.startswith("_") else plain
+
+
+def not_drawn(label: str, values: Sequence[float | None], *, positive: bool = False) -> str:
+    """Add to a label how many of its values stand nowhere, and why: unknown, infinite, or 0 on a logarithmic axis.
+
+    Examples
+    --------
+    >>> not_drawn("exact", [1.0, None, math.inf]), not_drawn("bound", [0.0, 2.0], positive=True)
+    ('exact (not drawn: 1 unknown, 1 infinite)', 'bound (not drawn: 1 of 0)')
+    """
+    known = [value for value in values if value is not None and not math.isnan(value)]
+    counts = {
+        "unknown": len(values) - len(known),
+        "infinite": sum(map(math.isinf, known)),
+        "of 0": sum(value <= 0.0 for value in known) if positive else 0,
+    }
+    said = ", ".join(f"{number} {why}" for why, number in counts.items() if number)
+    return f"{label} (not drawn: {said})" if said else label
 
 
 def render(figure: Figure, kind: str) -> bytes:

@@ -14,10 +14,7 @@ from rich.text import Text
 from epsaudit.reporting import columns
 from epsaudit.reporting.columns import Column
 from epsaudit.reporting.numbers import SYMBOLS, count, lower, percent, plain
-from epsaudit.results import AuditResult
-
-CSV_FIELDS = """mechanism claim parameter proven exact lower_bound epsilon_lower delta_lower confidence trials
-    training_runs certificate witness pair verdict expected seed reproducible""".split()  # noqa: SIM905  # a table
+from epsaudit.results import Result
 
 KINDS = {
     "PureDP": "pure DP",
@@ -28,19 +25,27 @@ KINDS = {
 }
 
 
-def render(results: Sequence[AuditResult], width: int = 80) -> Text:
+def render(results: Sequence[Result], width: int = 80) -> Text:
     """Lay out the terminal table: a line of numbers for each result, and its witness event below.
 
-    Lower bounds are rounded down. A verdict that theory does not expect is marked. Confidence and runs get columns of
-    their own from 100 columns on; `caption` says them in any case.
+    Lower bounds are rounded down. A verdict that theory does not expect is marked, at any width: a narrow terminal goes
+    without the exact values, then without the proven ones, and breaks names. Confidence and runs get columns of their
+    own from 100 columns on; `caption` says them in any case.
     """
-    columns = ["proven", "exact", "certified", *(["conf.", "runs"] if width >= 100 else []), "verdict"]
-    cells = [[*numbers[: len(columns) - 1], verdict] for *numbers, verdict in map(_cells, results)]
-    widths = [max(len(heading), *(len(row[i]) for row in cells)) for i, heading in enumerate(columns)]
-    first = max(width - sum(widths) - 2 * len(widths), 20)
+    headings = ["proven", "exact", "certified", "conf.", "runs", "verdict"]
+    every = list(map(_cells, results))
+    sizes = [max(len(heading), *(len(row[place]) for row in every)) for place, heading in enumerate(headings)]
+    kept = [0, 1, 2, 3, 4, 5] if width >= 100 else [0, 1, 2, 5]
+    for place in (1, 0):
+        if width - sum(sizes[i] + 2 for i in kept) < len("mechanism"):
+            kept.remove(place)
+    columns, cells = [headings[i] for i in kept], [[row[i] for i in kept] for row in every]
+    widths = [sizes[i] for i in kept]
+    first = max(width - sum(widths) - 2 * len(widths), 0)
 
     def line(name: str, row: Sequence[str]) -> str:
-        start = f"{name:<{first}}" if len(name) <= first else f"{name}\n{'':<{first}}"
+        broken = "\n".join(name[start : start + width] for start in range(0, len(name), width))
+        start = f"{name:<{first}}" if len(name) <= first else f"{broken}\n{'':<{first}}"
         aligned = [f"{cell:>{size}}" for cell, size in zip(row[:-1], widths[:-1], strict=True)]
         return "  ".join([start, *aligned, row[-1]])
 
@@ -50,38 +55,41 @@ def render(results: Sequence[AuditResult], width: int = 80) -> Text:
         body = line(result.mechanism, row).rstrip()
         verdict = "bold red" if result.surprising else "yellow" if result.violates_claim else "green"
         text.append(body[: -len(row[-1])]).append(row[-1] + "\n", style=verdict)
-        event = f"  {result.witness}"
+        event = f"  {result.describe_event()}"
         text.append((event if len(event) <= width else event[: width - 3] + "...") + "\n", style="dim")
     return text
 
 
-def _cells(result: AuditResult) -> list[str]:
+def _cells(result: Result) -> list[str]:
     return [
         f"{SYMBOLS[result.claim.symbol]} {plain(result.proven)}",
         plain(result.exact),
         lower(result.lower_bound),
         percent(result.confidence),
-        count(result.trials),
-        result.verdict + (" (!)" if result.surprising else ""),
+        count(result.spent),
+        _verdict(result),
     ]
 
 
-def kind_of(result: AuditResult) -> str:
+def _verdict(result: Result) -> str:
+    return result.verdict + (" (!)" if result.surprising else "")
+
+
+def kind_of(result: Result) -> str:
     """Name the privacy definition of a result's claim."""
     name = type(result.claim).__name__
     return KINDS.get(name, name)
 
 
-def caption(results: Sequence[AuditResult], family_confidence: float) -> str:
+def caption(results: Sequence[Result], family_confidence: float) -> str:
     """Say in sentences what the table shows, with what confidence, and what it does not show."""
     violated = sum(result.violates_claim for result in results)
     surprises = [result.mechanism for result in results if result.surprising]
     confidences = {percent(result.confidence) for result in results}
     each = confidences.pop() if len(confidences) == 1 else "the stated confidence"
-    runs = " or ".join(sorted({count(result.trials) for result in results}))
     sentences = [
         f"{len(results)} audits: {violated} violated, {len(results) - violated} consistent (which is not a proof).",
-        f"{runs} runs each. Every certified bound is a lower bound at {each} on its own; all hold together at "
+        f"{runs_each(results)} each. Every certified bound is a lower bound at {each} on its own; all hold together at "
         f"{percent(family_confidence)} (Bonferroni).",
         "'exact' is the true value for the audited pair, where both output laws are known.",
     ]
@@ -93,7 +101,14 @@ def caption(results: Sequence[AuditResult], family_confidence: float) -> str:
     return " ".join(sentences)
 
 
-def family_confidence(results: Sequence[AuditResult]) -> float:
+def runs_each(results: Sequence[Result]) -> str:
+    """Say how many runs of its mechanism each result took."""
+    numbers = sorted({result.spent for result in results})
+    words = " or ".join(map(count, numbers)) if len(numbers) < 4 else f"{count(numbers[0])} to {count(numbers[-1])}"
+    return words + (" run" if numbers == [1] else " runs")
+
+
+def family_confidence(results: Sequence[Result]) -> float:
     """Confidence of all bounds together: 1 less the sum of their error probabilities (Bonferroni), at least 0.
 
     Examples
@@ -104,38 +119,29 @@ def family_confidence(results: Sequence[AuditResult]) -> float:
     return max(0.0, round(1.0 - math.fsum(1.0 - result.confidence for result in results), 12))
 
 
-def to_csv(results: Sequence[AuditResult]) -> str:
+def to_csv(results: Sequence[Result]) -> str:
     """Return the table as CSV text, numbers in full precision."""
-    rows = []
-    for result in results:
-        special = {
-            "claim": str(result.claim),
-            "parameter": result.claim.symbol,
-            "certificate": result.certificate.name,
-            "witness": str(result.witness),
-        }
-        rows.append({field: special.get(field) or getattr(result, field) for field in CSV_FIELDS})
-    return columns.to_csv(rows, CSV_FIELDS)
+    return columns.to_csv([result.row() for result in results])
 
 
-def to_latex(results: Sequence[AuditResult], family: float) -> str:
+def to_latex(results: Sequence[Result], family: float) -> str:
     """Return the table as LaTeX, certified bounds rounded down; see `epsaudit.reporting.columns.to_latex`."""
     return columns.to_latex(_rows(results), PAPER, caption(results, family), label="tab:audit")
 
 
-def to_markdown(results: Sequence[AuditResult], family: float) -> str:
+def to_markdown(results: Sequence[Result], family: float) -> str:
     """Return the table as Markdown with its caption below, certified bounds rounded down."""
     return f"{columns.to_markdown(_rows(results), PAPER)}\n{caption(results, family)}\n"
 
 
-def _rows(results: Sequence[AuditResult]) -> list[dict[str, Any]]:
+def _rows(results: Sequence[Result]) -> list[dict[str, Any]]:
     return [
         {
             "mechanism": result.mechanism,
             "claim": str(result.claim),
             "exact": result.exact,
             "certified": result.lower_bound,
-            "verdict": result.verdict,
+            "verdict": _verdict(result),
         }
         for result in results
     ]

@@ -11,7 +11,7 @@ import functools
 import math
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,20 +19,24 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.auditor import (
-    LEAST_TRIALS,
-    checked_claim,
-    checked_pairs,
-    exact_parameter,
+from epsaudit.arguments import (
+    Pairs,
+    Relation,
+    claim_of,
     families_of,
-    prepared,
+    jobs_of,
+    pairs_of,
+    progress_of,
+    seconds_of,
+    trials_of,
 )
+from epsaudit.auditor import exact_parameter, prepared
 from epsaudit.claims import Claim
 from epsaudit.dependence import LEVEL, dependence_of_outputs, refuse
 from epsaudit.determinism import Copies, with_known_randomness
-from epsaudit.errors import AuditError, confidence_of, finite_at_least, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, finite_at_least
 from epsaudit.failures import refuse_if_all_failed
-from epsaudit.mechanism import Mechanism, TakesTurns
+from epsaudit.mechanism import Mechanism, TakesTurns, mechanism_of
 from epsaudit.neighbours import DatasetPair, shorten
 from epsaudit.outputs import Outputs, alike, join
 from epsaudit.parallel import jobs_allowed, jobs_to_use
@@ -60,10 +64,13 @@ ENOUGH_TO_TRUST = 1 << 12
 
 
 def audit_sequentially(
-    mechanism: Mechanism,
-    pairs: DatasetPair | Sequence[DatasetPair] | None = None,
+    mechanism: Mechanism | Callable[..., Any],
+    pairs: Pairs | None = None,
     *,
     claim: Claim | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    adjacency: Relation | None = None,
     trials: int = 1_000_000,
     seconds: float | None = None,
     near: float | None = None,
@@ -81,7 +88,7 @@ def audit_sequentially(
 
     Parameters
     ----------
-    mechanism, pairs, claim, seed, n_jobs, witnesses, progress
+    mechanism, pairs, claim, epsilon, delta, adjacency, seed, n_jobs, witnesses, progress
         As for `epsaudit.audit`. Of several pairs, each round bets on the one with the greatest estimated growth and
         spends a fifth of its runs on the others.
     trials : int
@@ -116,14 +123,17 @@ def audit_sequentially(
     ('refuted', True)
     """
     started = time.perf_counter()
-    claim = checked_claim(mechanism, claim)
+    mechanism = mechanism_of(mechanism, adjacency)
+    claim = claim_of(mechanism, claim, epsilon, delta)
     refuse_if_irrefutable(claim)
-    trials = whole_at_least(trials, LEAST_TRIALS, "trials")
+    trials = trials_of(trials)
     confidence = confidence_of(confidence)
-    until = started + finite_at_least(seconds, 0.0, "seconds") if seconds is not None else math.inf
+    until = started + seconds_of(seconds) if seconds is not None else math.inf
     distance = finite_at_least(near, 0.0, "near") if near is not None else None
     seed = entropy(seed)
-    candidates = checked_pairs(mechanism, pairs)
+    families = families_of(witnesses)
+    candidates = pairs_of(mechanism, pairs)
+    n_jobs, progress = jobs_of(n_jobs), progress_of(progress)
     mechanism = with_known_randomness(mechanism, candidates[0], seed)
     prefer: Literal["threads", "processes"] = (
         "threads" if getattr(mechanism, "releases_the_interpreter", True) else "processes"
@@ -131,7 +141,7 @@ def audit_sequentially(
     sequential = _SequentialAudit(
         claim,
         [_PairState(pair, prepared(mechanism, pair)) for pair in candidates],
-        families_of(witnesses),
+        families,
         1.0 - confidence,
         distance,
         trials,
@@ -140,8 +150,8 @@ def audit_sequentially(
         prefer,
     )
     copies = Copies(mechanism, seed)
-    stopped = sequential.run(until, progress, mechanism.name)
-    refuse_if_all_failed(mechanism.name, sequential.remembered())
+    stopped = sequential.run(until, progress, mechanism)
+    refuse_if_all_failed(mechanism.name, sequential.remembered(), mechanism, candidates[0].x)
     for state in sequential.states:
         state.refuse_if_dependent(copies, seed, LEVEL / len(sequential.states), refuted=stopped == "refuted")
     state = sequential.last
@@ -267,7 +277,7 @@ class _SequentialAudit:
         self.rounds: list[Round] = []
         self.last = states[0]
 
-    def run(self, until: float, progress: ProgressCallback | None, name: str) -> Stopped:
+    def run(self, until: float, progress: ProgressCallback | None, mechanism: Mechanism) -> Stopped:
         """Run rounds until there is a reason to stop."""
         pace = 0.0
         stopped: Stopped | None = None
@@ -280,7 +290,7 @@ class _SequentialAudit:
                 state.learn(self.families, self.claim, self.alpha)
             stopped = self._round(number, size)
             if self.runs >= ENOUGH_FAILURES:
-                refuse_if_all_failed(name, self.remembered())
+                refuse_if_all_failed(mechanism.name, self.remembered(), mechanism, self.states[0].pair.x)
             pace = (time.perf_counter() - begun) / size
             if progress is not None:
                 progress(Progress("certification", self.runs, self.trials))

@@ -9,21 +9,18 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from epsaudit import claims
+from epsaudit import schema
 from epsaudit.certificates import Counts
-from epsaudit.claims import Claim
-from epsaudit.errors import AuditError
 from epsaudit.extras import needs
-from epsaudit.reporting import notebook
-from epsaudit.reporting.numbers import lower, percent
+from epsaudit.results import Result, json_number
 from epsaudit.sequential import betting
 from epsaudit.sequential.accounts import Accounts, point, tally_of
-from epsaudit.witnesses import Witness, witness_from_json
+from epsaudit.witnesses import Witness, witness_from_dict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,53 +87,42 @@ class Round:
         return int(self.strategies[0].counts.runs)
 
 
-@dataclass(frozen=True)
-class SequentialResult:
-    """A lower bound on the privacy loss that held at every moment of the audit.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SequentialResult(Result):
+    """A lower bound on the privacy loss that held at every moment of the audit; see also `epsaudit.results.Result`.
+
+    Its confidence is the probability that the bound never exceeds the truth, at any time.
 
     Attributes
     ----------
-    mechanism, claim, pair, x, x_prime, exact, reproducible, provenance, seconds
+    pair, x, x_prime : str
         As on `epsaudit.AuditResult`; the pair is the last one that was bet on.
     trials : int
         The most runs allowed.
-    confidence : float
-        Probability that the bound never exceeds the truth, at any time.
     stopped : 'refuted', 'near', 'runs' or 'seconds'
         Why it stopped.
     rounds : tuple of Round
         Everything that was bet on, in order.
-    seed : int
-        Root of all random streams.
-    notes : tuple of str
-        As on `epsaudit.AuditResult`.
     """
 
-    mechanism: str
-    claim: Claim
     pair: str
     x: str
     x_prime: str
     trials: int
-    confidence: float
     stopped: Stopped
     rounds: tuple[Round, ...]
-    exact: float | None
-    seed: int
-    reproducible: bool = True
-    notes: tuple[str, ...] = ()
-    provenance: dict[str, str] = field(default_factory=dict, repr=False)
-    seconds: float = field(default=math.nan, repr=False, compare=False)
 
-    @property
-    def proven(self) -> float:
-        """The claim's parameter."""
-        return self.claim.parameter
+    _when = " at all times"
 
     @property
     def runs(self) -> int:
         """Runs up to the moment at which the audit stopped, on both datasets, those of every pair included."""
         return sum(round_.explored + round_.runs for round_ in self.rounds)
+
+    @property
+    def spent(self) -> int:
+        """As `runs`."""
+        return self.runs
 
     @property
     def path(self) -> tuple[tuple[int, float], ...]:
@@ -157,11 +143,6 @@ class SequentialResult:
     def violates_claim(self) -> bool:
         """Whether the evidence against the claim reached 1 / (1 - confidence)."""
         return self.log_evidence >= self._recomputed[0].needed - SLACK
-
-    @property
-    def verdict(self) -> str:
-        """'violated' or 'consistent', which is no proof of privacy."""
-        return "violated" if self.violates_claim else "consistent"
 
     @functools.cached_property
     def best(self) -> int:
@@ -233,26 +214,28 @@ class SequentialResult:
 
         return sequential_path({self.mechanism: self})
 
-    def __str__(self) -> str:
+    def lines(self) -> list[tuple[str, str]]:
+        """What is printed below the first sentence: labels and texts."""
         exact = "" if self.exact is None else f", exact for this pair {self.exact:.4g}"
-        heard = "contradicts the claim" if self.violates_claim else "does not refute the claim"
-        lines = [
-            f"{self.mechanism}: {self.claim} claimed; certified lower bound {self.claim.symbol} >= "
-            f"{lower(self.lower_bound)} at {percent(self.confidence)} confidence at all times: {heard}.",
-            f"  pair       {self.pair}",
-            f"  witness    {self.witness}",
-            f"  counts     {self.describe_counts()}",
-            f"  parameter  {self.claim.symbol} proven {self.proven:.4g}{exact}",
-            f"  method     {self.describe_evidence()}",
-            f"  stopped    after {self.runs:,} of at most {self.trials:,} runs: {SENTENCES[self.stopped]}",
-            f"  seed       {self.seed}" + ("" if self.reproducible else " (not reproducible from the seed)"),
+        stopped = f"after {self.runs:,} of at most {self.trials:,} runs: {SENTENCES[self.stopped]}"
+        return [
+            ("pair", self.pair),
+            ("witness", self.describe_event()),
+            ("counts", self.describe_counts()),
+            ("parameter", f"{self.claim.symbol} proven {self.proven:.4g}{exact}"),
+            ("method", self.describe_evidence()),
+            ("stopped", stopped),
+            ("seed", f"{self.seed}" + ("" if self.reproducible else " (not reproducible from the seed)")),
+            *([] if self.violates_claim else [("reach", self.describe_detectable())]),
         ]
-        lines += [] if self.violates_claim else [f"  reach      {self.describe_detectable()}"]
-        return "\n".join(lines + [f"  note       {note}" for note in self.notes])
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the same as ``print``, as a table."""
-        return notebook.render(str(self), self.verdict)
+    def describe_event(self) -> str:
+        """Write the last events of the strategy that won more."""
+        return str(self.witness)
+
+    def describe_method(self) -> str:
+        """Name the method."""
+        return "bets against the claim"
 
     def describe_counts(self) -> str:
         """Write the counts of the last witness so that they can be checked by hand."""
@@ -277,12 +260,12 @@ class SequentialResult:
         least = math.ceil(self.detectable * 1000 - 1e-9) / 1000
         return f"would have caught {symbol} >= {least:.4g} at this budget (9 times in 10, by events as common as these)"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object that `from_json` turns back into this result."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object that `from_dict` turns back into this result."""
         return {
             "kind": "sequential",
             "mechanism": self.mechanism,
-            "claim": self.claim.to_json(),
+            "claim": self.claim.to_dict(),
             "pair": {"name": self.pair, "x": self.x, "x_prime": self.x_prime},
             "trials": self.trials,
             "runs": self.runs,
@@ -295,12 +278,12 @@ class SequentialResult:
                     "explored": round_.explored,
                     "strategies": [
                         {
-                            "witness": {"text": str(strategy.witness), **strategy.witness.to_json()},
+                            "witness": {"text": str(strategy.witness), **strategy.witness.to_dict()},
                             "tangent": strategy.tangent,
                             "correct": strategy.correct,
                             "wrong": strategy.wrong,
                             "past": strategy.past,
-                            "counts": strategy.counts.to_json(),
+                            "counts": strategy.counts.to_dict(),
                             "looks": [list(look) for look in strategy.looks],
                         }
                         for strategy in round_.strategies
@@ -311,7 +294,7 @@ class SequentialResult:
             "lower_bound": self.lower_bound,
             "log_evidence": self.log_evidence,
             "proven": self.proven,
-            "exact": None if self.exact is None else self.exact if math.isfinite(self.exact) else str(self.exact),
+            "exact": None if self.exact is None else json_number(self.exact),
             "verdict": self.verdict,
             "seed": self.seed,
             "reproducible": self.reproducible,
@@ -320,40 +303,21 @@ class SequentialResult:
         }
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> SequentialResult:
-        """Rebuild a result from what `to_json` returned; runs no code of the audited mechanism.
-
-        Raises
-        ------
-        AuditError
-            If a field is missing or malformed.
-        """
-        try:
-            if data["stopped"] not in SENTENCES:
-                raise AuditError(f"stopped is {data['stopped']!r}; it must be one of {', '.join(SENTENCES)}.")
-            return cls(
-                mechanism=str(data["mechanism"]),
-                claim=claims.from_json(data["claim"]),
-                pair=str(data["pair"]["name"]),
-                x=str(data["pair"]["x"]),
-                x_prime=str(data["pair"]["x_prime"]),
-                trials=int(data["trials"]),
-                confidence=float(data["confidence"]),
-                stopped=data["stopped"],
-                rounds=tuple(
-                    Round(str(item["pair"]), int(item["explored"]), tuple(map(_strategy_from_json, item["strategies"])))
-                    for item in data["rounds"]
-                ),
-                exact=None if data["exact"] is None else float(data["exact"]),
-                seed=int(data["seed"]),
-                reproducible=bool(data["reproducible"]),
-                notes=tuple(map(str, data.get("notes", ()))),
-                provenance={str(key): str(value) for key, value in data["provenance"].items()},
-            )
-        except AuditError:
-            raise
-        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-            raise AuditError(f"This is not a sequential result: field {error} is missing or malformed.") from error
+    def from_dict(cls, data: dict[str, Any]) -> SequentialResult:
+        """Rebuild a result from what `to_dict` returned; raises `AuditError` for anything else."""
+        schema.check(data, "sequential")
+        return cls(
+            **cls.shared(data),
+            pair=data["pair"]["name"],
+            x=data["pair"]["x"],
+            x_prime=data["pair"]["x_prime"],
+            trials=int(data["trials"]),
+            stopped=data["stopped"],
+            rounds=tuple(
+                Round(item["pair"], int(item["explored"]), tuple(map(_strategy_from_dict, item["strategies"])))
+                for item in data["rounds"]
+            ),
+        )
 
 
 def tally(counts: Counts) -> betting.Floats:
@@ -366,12 +330,16 @@ def _add(first: Counts, second: Counts) -> Counts:
     return dataclasses.replace(first, **{name: getattr(first, name) + getattr(second, name) for name in names})
 
 
-def _strategy_from_json(data: dict[str, Any]) -> StrategyRecord:
-    counts = Counts(**{f.name: int(data["counts"][f.name]) for f in dataclasses.fields(Counts)})
-    tangent = None if data["tangent"] is None else float(data["tangent"])
-    looks = tuple((int(runs), int(correct), int(wrong)) for runs, correct, wrong in data["looks"])
-    rates = float(data["correct"]), float(data["wrong"])
-    return StrategyRecord(witness_from_json(data["witness"]), tangent, *rates, int(data["past"]), counts, looks)
+def _strategy_from_dict(data: dict[str, Any]) -> StrategyRecord:
+    return StrategyRecord(
+        witness_from_dict(data["witness"]),
+        data["tangent"],
+        float(data["correct"]),
+        float(data["wrong"]),
+        int(data["past"]),
+        Counts(**data["counts"]),
+        tuple((runs, correct, wrong) for runs, correct, wrong in data["looks"]),
+    )
 
 
 def _power(log_value: float) -> str:

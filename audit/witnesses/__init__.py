@@ -7,7 +7,7 @@ give the largest bound with it.
 from epsaudit.witnesses.additive import SharedAdditive
 from epsaudit.witnesses.candidate_scores import CandidateScore, candidate_scores, fitted
 from epsaudit.witnesses.classifiers import Classifiers
-from epsaudit.witnesses.events import Event, Interval, Region, Witness, event_from_json, witness_from_json
+from epsaudit.witnesses.events import Event, Interval, Region, Witness, event_from_dict, witness_from_dict
 from epsaudit.witnesses.families import Combinations, FloatBits, Residues, Structure
 from epsaudit.witnesses.oracle import Oracle
 from epsaudit.witnesses.scores import Family, LikelihoodRatio, Score, Tails
@@ -51,9 +51,9 @@ __all__ = [
     "best_of",
     "candidate_scores",
     "choose",
-    "event_from_json",
+    "event_from_dict",
     "fitted",
     "optimistic_bound",
     "shortlist",
-    "witness_from_json",
+    "witness_from_dict",
 ]

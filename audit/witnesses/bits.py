@@ -122,6 +122,11 @@ class NegativeZero:
         return f"{self.feature.label} is -0.0"
 
     @property
+    def denial(self) -> str:
+        """What holds where the feature is 0."""
+        return f"{self.feature.label} is not -0.0"
+
+    @property
     def label(self) -> str:
         """See `Feature`."""
         return f"[{self.statement}]"

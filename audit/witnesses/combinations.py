@@ -49,6 +49,11 @@ class Combined:
         return f"{self.first.label} = {self.second.label}" if self.operation == "==" else None
 
     @property
+    def denial(self) -> str:
+        """What holds where the feature is 0."""
+        return f"{self.first.label} != {self.second.label}"
+
+    @property
     def label(self) -> str:
         """See `Feature`."""
         first, second = self.first.label, self.second.label

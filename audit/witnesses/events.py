@@ -18,7 +18,7 @@ from epsaudit.errors import AuditError
 from epsaudit.output_json import from_json, to_json
 from epsaudit.outputs import Outputs, normal_array, values_of, written
 from epsaudit.witnesses.atoms import describe_atoms, is_atom
-from epsaudit.witnesses.features import Feature, Value, feature_from_json, feature_to_json
+from epsaudit.witnesses.features import Deviation, Feature, Value, feature_from_dict, feature_to_dict
 
 if TYPE_CHECKING:
     from epsaudit.certificates import Counts
@@ -33,8 +33,8 @@ class Event(Protocol):
     def contains(self, outputs: Outputs) -> Mask:
         """Say of each output whether it lies in the event, shape (size,)."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object that `event_from_json` turns back into the event."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object that `event_from_dict` turns back into the event."""
 
 
 @dataclass(frozen=True)
@@ -104,16 +104,17 @@ class Region:
     def __str__(self) -> str:
         parts = [_condition(self.feature, interval) for interval in self.intervals]
         if self.excluded:
-            parts = [f"({' or '.join(parts)}) and {describe_atoms('not ', self.excluded)}"]
+            inside = parts[0] if len(parts) == 1 else f"({' or '.join(parts)})"
+            parts = [f"{inside} and {describe_atoms('not ', self.excluded)}"]
         if self.included:
             parts.append(describe_atoms("", self.included))
         return "{" + (" or ".join(parts) or "never") + "}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """See `Event`."""
         return {
             "kind": "Region",
-            "feature": feature_to_json(self.feature),
+            "feature": feature_to_dict(self.feature),
             "intervals": [[_finite(i.low), _finite(i.high), i.includes_low, i.includes_high] for i in self.intervals],
             "included": [to_json(atom) for atom in self.included],
             "excluded": [to_json(atom) for atom in self.excluded],
@@ -190,38 +191,38 @@ class Witness:
             return f"{self.guess_x_prime} likelier under x'"
         return f"{self.guess_x} for x, {self.guess_x_prime} for x'"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object that `witness_from_json` turns back into the witness."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object that `witness_from_dict` turns back into the witness."""
         events = {"guess_x": self.guess_x, "guess_x_prime": self.guess_x_prime}
-        return {name: None if event is None else event.to_json() for name, event in events.items()}
+        return {name: None if event is None else event.to_dict() for name, event in events.items()}
 
 
-def witness_from_json(data: dict[str, Any]) -> Witness:
+def witness_from_dict(data: dict[str, Any]) -> Witness:
     """Rebuild a witness; raises `AuditError` for what is none."""
     try:
-        events = [None if data[name] is None else event_from_json(data[name]) for name in ("guess_x", "guess_x_prime")]
+        events = [None if data[name] is None else event_from_dict(data[name]) for name in ("guess_x", "guess_x_prime")]
     except (KeyError, TypeError):
         raise AuditError(f"{data!r} is not a witness; it needs guess_x and guess_x_prime.") from None
     return Witness(*events)
 
 
-def event_from_json(data: dict[str, Any]) -> Event:
+def event_from_dict(data: dict[str, Any]) -> Event:
     """Rebuild an event; raises `AuditError` for what is none.
 
     Examples
     --------
-    >>> print(event_from_json(Region(intervals=(Interval(0.0, 1.0),)).to_json()))
+    >>> print(event_from_dict(Region(intervals=(Interval(0.0, 1.0),)).to_dict()))
     {0 <= y <= 1}
     """
     try:
         if data["kind"] == "Region":
             return Region(
-                feature_from_json(data["feature"]),
+                feature_from_dict(data["feature"]),
                 tuple(Interval(_bound(low), _bound(high), bool(a), bool(b)) for low, high, a, b in data["intervals"]),
                 tuple(from_json(atom) for atom in data["included"]),
                 tuple(from_json(atom) for atom in data["excluded"]),
             )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         pass
     raise AuditError(f"{data!r} is not an event.")
 
@@ -232,7 +233,9 @@ def _condition(feature: Feature, interval: Interval) -> str:
     if statement is not None:
         false, true = (bool(inside) for inside in interval.contains(np.array([0.0, 1.0])))
         if true != false:
-            return str(statement) if true else f"not ({statement})"
+            return str(statement if true else feature.denial)  # type: ignore[attr-defined]  # what has one has both
+    if isinstance(feature, Deviation) and interval.low <= 0.0 == interval.high:
+        return f"{feature.feature.label} = {feature.centre:.6g}"
     return interval.describe(feature.label)
 
 

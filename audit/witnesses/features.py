@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.columns import columns_of
 from epsaudit.errors import AuditError
 from epsaudit.output_json import from_json, to_json
 from epsaudit.outputs import Outputs, are_objects, number, numbers_of, rows_of
@@ -34,7 +35,7 @@ Kind = TypeVar("Kind", bound=type)
 
 
 def readable(kind: Kind) -> Kind:
-    """Class decorator: let `feature_from_json` rebuild this frozen dataclass from its fields."""
+    """Class decorator: let `feature_from_dict` rebuild this frozen dataclass from its fields."""
     KINDS[kind.__name__] = kind
     return kind
 
@@ -54,7 +55,7 @@ class Value:
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         """See `Feature`."""
-        return numbers_of(outputs)
+        return np.full(len(outputs), np.nan) if columns_of(outputs) else numbers_of(outputs)
 
 
 @readable
@@ -80,6 +81,9 @@ class Coordinate:
         rows = rows_of(outputs)
         if rows is not None and self.index < rows.shape[1]:
             return rows[:, self.index]
+        if columns := columns_of(outputs):
+            part = columns.part(self.index) if columns.kind == "sequence" else None
+            return np.full(len(outputs), np.nan) if part is None else numbers_of(part)
         if are_objects(outputs):
             return np.array([number(_part(value, self.index)) for value in outputs.tolist()], float)
         return np.full(len(outputs), np.nan)
@@ -110,18 +114,18 @@ class Deviation:
             return np.abs(self.feature(outputs) - self.centre)
 
 
-def feature_to_json(feature: Feature) -> dict[str, Any]:
-    """Return a JSON object that `feature_from_json` turns back into the feature."""
+def feature_to_dict(feature: Feature) -> dict[str, Any]:
+    """Return a JSON object that `feature_from_dict` turns back into the feature."""
     fields = dataclasses.fields(feature)  # type: ignore[arg-type]  # features are dataclasses
     return {"kind": type(feature).__name__, **{field.name: _encode(getattr(feature, field.name)) for field in fields}}
 
 
-def feature_from_json(data: dict[str, Any]) -> Feature:
+def feature_from_dict(data: dict[str, Any]) -> Feature:
     """Rebuild a feature; raises `AuditError` for what is none.
 
     Examples
     --------
-    >>> feature_from_json(feature_to_json(Deviation(Coordinate(1), 0.5)))
+    >>> feature_from_dict(feature_to_dict(Deviation(Coordinate(1), 0.5)))
     Deviation(feature=Coordinate(index=1), centre=0.5)
     """
     try:
@@ -129,13 +133,13 @@ def feature_from_json(data: dict[str, Any]) -> Feature:
         feature: Feature = KINDS[data["kind"]](**fields)
         hash(feature)  # fields of the wrong kind, as lists, are not accepted
         return feature
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise AuditError(f"{data!r} is not a feature of an output.") from None
 
 
 def _encode(value: Any) -> Any:
     if type(value).__name__ in KINDS:
-        return feature_to_json(value)
+        return feature_to_dict(value)
     if type(value) is tuple:
         return [_encode(part) for part in value]
     if isinstance(value, float) and np.isfinite(value):
@@ -145,7 +149,7 @@ def _encode(value: Any) -> Any:
 
 def _decode(value: Any) -> Any:
     if isinstance(value, dict):
-        return feature_from_json(value) if "kind" in value else from_json(value)
+        return feature_from_dict(value) if "kind" in value else from_json(value)
     return tuple(map(_decode, value)) if isinstance(value, list) else value
 
 

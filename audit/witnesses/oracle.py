@@ -28,7 +28,7 @@ class Density(Protocol):
 class LogRatio:
     """The log-likelihood ratio log p(y) / p'(y): infinite where only one law has y.
 
-    An event that uses it is saved as text only: `feature_from_json` does not know the laws.
+    An event that uses it is saved as text only: `feature_from_dict` does not know the laws.
 
     Examples
     --------

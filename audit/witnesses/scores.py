@@ -22,6 +22,7 @@ from epsaudit.witnesses.models import Tree
 from epsaudit.witnesses.screening import screen
 from epsaudit.witnesses.smoothing import Binned, smooth
 from epsaudit.witnesses.structure import LEAST_SEEN, At, Contains
+from epsaudit.witnesses.tree import cuts
 
 Floats = NDArray[np.float64]
 BITS_PER_SPLIT = 8.0
@@ -179,8 +180,8 @@ class PiecewiseRatio:
 class LikelihoodRatio:
     """Estimate the likelihood ratio: by counting on repeated outputs, by a tree and a curve on the other numbers.
 
-    Its events are sets of atoms and unions of intervals. The tree is scikit-learn's, grown on one feature; the curve,
-    which outputs that are single numbers have, has few intervals split at noise.
+    Its events are sets of atoms and unions of intervals. The tree is grown on one feature; the curve, which outputs
+    that are single numbers have, has few intervals split at noise.
 
     Parameters
     ----------
@@ -238,8 +239,6 @@ class LikelihoodRatio:
         self, feature: Feature, outputs: Outputs, outputs_prime: Outputs, atoms: tuple[Hashable, ...]
     ) -> tuple[Floats, Floats]:
         """Fit the tree on the numbers that are no atoms; return its edges and the log ratio between them."""
-        from sklearn.tree import DecisionTreeClassifier  # a second to import, and only training needs it
-
         numbers = [_others(feature, side, atoms) for side in (outputs, outputs_prime)]
         total = len(numbers[0]) + len(numbers[1])
         if total < 20:
@@ -252,16 +251,7 @@ class LikelihoodRatio:
         levels = np.searchsorted(order[ends], pooled, side="left")
         sides = (levels[: len(numbers[0])], levels[len(numbers[0]) :])
         seen = np.stack([np.bincount(side, minlength=len(ends)) for side in sides])
-        tree = DecisionTreeClassifier(
-            criterion="log_loss",
-            max_leaf_nodes=self.leaves,
-            min_weight_fraction_leaf=max(10, total // 2000) / total,
-            min_impurity_decrease=BITS_PER_SPLIT / total,
-            random_state=0,
-        )
-        columns, labels = np.tile(np.arange(len(ends)), 2)[:, None], np.repeat([0, 1], len(ends))
-        tree.fit(columns, labels, sample_weight=seen.ravel())
-        last = np.unique(np.floor(tree.tree_.threshold[tree.tree_.feature >= 0]).astype(int))
+        last = cuts(seen, self.leaves, max(10, total // 2000), BITS_PER_SPLIT / total)
         edges = (order[ends[last]] + order[ends[last] + 1]) / 2.0
         a, b = (np.add.reduceat(side, np.append(0, last + 1)) for side in seen)
         return edges, np.log((a + 0.5) / (len(outputs) + 1)) - np.log((b + 0.5) / (len(outputs_prime) + 1))

@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs import Items, Outputs, kind_of, kinds_of, number, values_of, written
+from epsaudit.columns import columns_of, inside
+from epsaudit.errors import with_article
+from epsaudit.outputs import Items, Outputs, kind_of, kinds_of, number, numbers_of, values_of, written
+from epsaudit.witnesses.atoms import is_atom
 from epsaudit.witnesses.features import Feature, readable
 
 Floats = NDArray[np.float64]
@@ -46,9 +49,16 @@ class HasKind:
     @property
     def statement(self) -> str:
         """What holds where the feature is 1."""
-        return f"y is {self.name if self.name in ('None', 'complex') else f'a {self.name}'}".replace(
-            "a array", "an array"
-        )
+        return f"y is {self._noun}"
+
+    @property
+    def denial(self) -> str:
+        """What holds where the feature is 0."""
+        return f"y is not {self._noun}"
+
+    @property
+    def _noun(self) -> str:
+        return self.name if self.name in ("None", "complex") else with_article(self.name)
 
     @property
     def label(self) -> str:
@@ -57,6 +67,8 @@ class HasKind:
 
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
+        if columns := columns_of(outputs):
+            return np.full(len(outputs), float(columns.kind == self.name))
         return np.fromiter((kind == self.name for kind in kinds_of(outputs)), float, len(outputs))
 
 
@@ -80,7 +92,10 @@ class Length:
 
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
-        inner = (at(value, self.path) for value in values_of(outputs))
+        part = inside(outputs, self.path)
+        if part is not None and (columns := columns_of(part)):
+            return np.full(len(outputs), float(len(columns.places)))
+        inner = (at(value, self.path) for value in values_of(outputs)) if part is None else values_of(part)
         return np.fromiter((_length(value) for value in inner), float, len(outputs))
 
 
@@ -94,7 +109,7 @@ class Contains:
     >>> outputs = np.empty(2, object)
     >>> outputs[:] = [Items.of({"ann": 3}), Items.of({})]
     >>> Contains("ann")(outputs).tolist(), Contains("ann").label
-    ([1.0, 0.0], "['ann' in y]")
+    ([1.0, 0.0], "[y has 'ann']")
     """
 
     key: Hashable
@@ -102,7 +117,12 @@ class Contains:
     @property
     def statement(self) -> str:
         """What holds where the feature is 1."""
-        return f"{written(self.key)} in y"
+        return f"y has {written(self.key)}"
+
+    @property
+    def denial(self) -> str:
+        """What holds where the feature is 0."""
+        return f"y has no {written(self.key)}"
 
     @property
     def label(self) -> str:
@@ -111,6 +131,10 @@ class Contains:
 
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
+        if columns := columns_of(outputs):
+            if columns.kind == "mapping":
+                return np.full(len(outputs), float(self.key in columns.places))
+            return np.asarray(sum(is_atom(part, (self.key,)) for part in columns.parts) > 0, float)
         return np.fromiter((self.key in _elements(value) for value in values_of(outputs)), float, len(outputs))
 
 
@@ -134,6 +158,9 @@ class At:
 
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
+        part = inside(outputs, self.path)
+        if part is not None:
+            return numbers_of(part)
         return np.fromiter((number(at(value, self.path)) for value in values_of(outputs)), float, len(outputs))
 
 

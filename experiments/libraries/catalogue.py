@@ -84,7 +84,7 @@ def diffprivlib_row(
     about: dict[str, Any] = {} if bits is None else {"witnesses": "all"}
     if bits:
         about |= {"expected": "violated", "reason": BITS}
-    privacy = {name: value for name, value in claim.to_json().items() if name != "kind"}
+    privacy = {name: value for name, value in claim.to_dict().items() if name != "kind"}
     adapter = "exponential" if kind == "Exponential" else "numeric"
     given = {**({} if adapter == "exponential" else {"kind": kind}), **privacy, "sensitivity": 1, **parameters}
     return Row(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from epsaudit.claims import Claim, from_json
+from epsaudit.claims import Claim, from_dict
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.environments import Environment
 from epsaudit.experiments.libraries.versions import ENVIRONMENTS
@@ -132,7 +132,7 @@ class Row:
             last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
             raise AuditError(f"{self.name}: the adapter fails and says: {last}")
         said = json.loads(done.stdout)
-        return None if said is None else from_json(said)
+        return None if said is None else from_dict(said)
 
 
 def entries(rows: Iterable[Row]) -> list[Entry]:
@@ -143,5 +143,5 @@ def entries(rows: Iterable[Row]) -> list[Entry]:
 def _same(stated: Claim, claim: Claim) -> bool:
     if type(stated) is not type(claim):
         return False
-    fields = [name for name in claim.to_json() if name != "kind"]
+    fields = [name for name in claim.to_dict() if name != "kind"]
     return all(math.isclose(getattr(stated, name), getattr(claim, name), rel_tol=SAME) for name in fields)

@@ -19,7 +19,7 @@ from epsaudit.errors import AuditError
 from epsaudit.output_json import from_json, to_json
 from epsaudit.outputs import join, normal, normal_array, number, pack, values_of
 from epsaudit.verify import recompute
-from epsaudit.witnesses import Interval, Region, event_from_json
+from epsaudit.witnesses import Interval, Region, event_from_dict
 from epsaudit.witnesses.atoms import describe_atoms, find_atoms, is_atom
 from epsaudit.witnesses.features import Value
 
@@ -71,11 +71,11 @@ def test_a_saved_witness_is_the_witness(kind):
     mechanism = black_box(flip, claim=PureDP(1.0), pairs=[DatasetPair(0, 1)])
     result = audit(mechanism, trials=20_000, seed=1, n_jobs=1)
     assert 1.3 < result.lower_bound <= math.log(5)
-    stored = json.loads(json.dumps(result.to_json()))
+    stored = json.loads(json.dumps(result.to_dict()))
     assert recompute(stored).holds
     fresh = mechanism(0).sample(1_000, np.random.default_rng(2))
     assert 300 < sum(result.witness.count(fresh)) < 700
-    assert AuditResult.from_json(stored).witness.count(fresh) == result.witness.count(fresh)
+    assert AuditResult.from_dict(stored).witness.count(fresh) == result.witness.count(fresh)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -183,7 +183,7 @@ class TestBlocks:
 
     def test_bounds_of_intervals_are_kept_to_the_last_digit(self):
         event = Region(intervals=(Interval(2.0**60, math.inf), Interval(0.1, 0.1)))
-        again = event_from_json(json.loads(json.dumps(event.to_json())))
+        again = event_from_dict(json.loads(json.dumps(event.to_dict())))
         assert again == event
         assert again.contains(np.array([0.1, np.float32(0.1)])).tolist() == [True, False]
 

@@ -77,7 +77,7 @@ class TestVerdicts:
         assert "raises KeyError" in str(result.witness)
 
     def test_two_equal_laws_give_a_bound_of_zero_or_next_to_it(self):
-        same = audit(noisy(1.0), DatasetPair(0.0, 0.0), trials=50_000, seed=2)
+        same = audit(vectorized(lambda _, size, rng: rng.laplace(size=size)), PAIR, epsilon=1.0, trials=50_000, seed=2)
         assert same.lower_bound < 0.05
 
     def test_several_pairs_compete_and_the_telling_one_is_certified(self):
@@ -151,7 +151,7 @@ class TestBadInput:
             ({"confidence": "high"}, "confidence is 'high'"),
             ({"seed": -3}, "seed is -3"),
             ({"pairs": []}, "names no pairs"),
-            ({"pairs": [(0, 1)]}, r"\(0, 1\) is not a pair of datasets; write DatasetPair"),
+            ({"pairs": [(0, 1, 2)]}, r"\(0, 1, 2\) is not a pair of datasets; write \(x, x_prime\)"),
             ({"claim": "1-DP"}, "The claim of .* is '1-DP'"),
             ({"witnesses": "everything"}, "witnesses is 'everything'"),
             ({"witnesses": None}, "witnesses is None; it must be 'auto'"),
@@ -164,9 +164,12 @@ class TestBadInput:
         with pytest.raises(AuditError, match=message):
             audit(noisy(), **options)
 
-    def test_a_bare_function_is_told_how_to_become_a_mechanism(self):
-        with pytest.raises(AuditError, match=r"audit\.black_box"):
-            audit(lambda data, rng: 1.0)
+    def test_a_bare_function_is_wrapped_and_asked_for_its_claim_and_pairs(self):
+        assert audit(lambda data, rng: data + rng.laplace(), (0, 1), epsilon=1.0, trials=100).claim == PureDP(1.0)
+        with pytest.raises(AuditError, match=r"claim of <lambda> is None; give one, for instance epsilon=1\.0"):
+            audit(lambda data, rng: 1.0, (0, 1))
+        with pytest.raises(AuditError, match="<lambda> names no pairs"):
+            audit(lambda data, rng: 1.0, epsilon=1.0)
 
     def test_a_pair_that_is_not_adjacent_is_refused_before_any_run(self):
         def never(data, size, rng):
@@ -191,4 +194,4 @@ def test_the_public_surface_is_that_of_the_design():
         "AuditResult"
     )
     assert set(names.split()) <= set(package.__all__)
-    assert AuditResult.from_json(audit(noisy(), trials=1000, seed=1).to_json()).mechanism == "<lambda>"
+    assert AuditResult.from_dict(audit(noisy(), trials=1000, seed=1).to_dict()).mechanism == "<lambda>"

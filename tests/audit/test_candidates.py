@@ -55,6 +55,59 @@ def test_a_search_over_a_strategy_finds_the_one_number_that_leaks():
     assert result.pair.startswith("(7")
 
 
+@pytest.mark.parametrize("kind", [list, tuple, np.array])
+@pytest.mark.parametrize("adjacency", [AddRemove(), None])
+def test_what_is_drawn_is_joined_by_boundary_cases_of_its_kind_range_and_sizes(kind, adjacency):
+    strategy = st.lists(st.integers(-3, 8), min_size=3, max_size=5).map(lambda x: (kind(x), kind(x[1:])))
+    pairs = drawn(strategy, adjacency=adjacency)
+    assert {type(side) for pair in pairs for side in (pair.x, pair.x_prime)} == {type(kind([1]))}
+    assert {2, 3, 4, 5} == {len(side) for pair in pairs for side in (pair.x, pair.x_prime)}
+    found = {tuple(sorted(map(tuple, (pair.x, pair.x_prime)), key=len)) for pair in pairs}
+    assert {((-3, -3), (-3, -3, 8)), ((8, 8, 8, 8), (8, 8, 8, 8, -3))} <= found
+    for pair in pairs:
+        AddRemove().check(pair)
+    assert 16 < len(pairs) < 40
+
+
+def test_answers_of_queries_are_joined_by_patterns_within_their_range():
+    answers = st.lists(st.integers(0, 9), min_size=3, max_size=3).map(
+        lambda x: (tuple(x), (x[0], x[1], min(x[2] + 1, 9)))
+    )
+    pairs = drawn(answers, adjacency=MaxChange(1.0))
+    assert ((0, 0, 0), (1, 1, 1)) in {(pair.x, pair.x_prime) for pair in pairs}
+    assert all(0 <= answer <= 9 for pair in pairs for answer in pair.x + pair.x_prime)
+
+
+def test_of_other_datasets_there_are_only_those_drawn():
+    assert len(drawn(st.just(({"ann": 1}, {})))) == 1
+    assert len(drawn(st.just(([1], [None])), adjacency=Substitution())) == 1
+    assert len(drawn(st.just(((1, 1), (2, 2))))) == 1
+
+
+def mean_with_noise_for_one_record_more(data, size, rng):
+    return np.mean(data) + rng.laplace(scale=1000 / (len(data) + 1), size=size)
+
+
+def one_replaced(drawn_):
+    data, record = drawn_
+    return data, [record, *data[1:]]
+
+
+LISTS = st.tuples(st.lists(st.integers(0, 1000), min_size=5, max_size=9), st.integers(0, 1000)).map(one_replaced)
+
+
+def test_a_bare_strategy_catches_noise_for_one_record_more(monkeypatch):
+    terms = {"adjacency": Substitution(), "epsilon": 1.0, "trials": 40_000, "seed": 1, "n_jobs": 1}
+    assert audit(mean_with_noise_for_one_record_more, LISTS, **terms).violates_claim  # epsilon 1.2
+    monkeypatch.setattr("epsaudit.candidates._extremes", lambda pairs, adjacency: [])
+    assert not audit(mean_with_noise_for_one_record_more, LISTS, **terms).violates_claim
+
+
+def test_a_strategy_that_does_not_say_its_relation_is_refused():
+    with pytest.raises(AuditError, match=r"^A strategy is joined by boundary cases.* give adjacency="):
+        audit(mean_with_noise_for_one_record_more, LISTS, epsilon=1.0)
+
+
 def test_the_same_seed_draws_the_same_pairs():
     strategy = st.tuples(st.just(()), st.tuples(st.integers(0, 99)))
     first, again, other = (drawn(strategy, count=20, seed=seed) for seed in (1, 1, 2))
@@ -69,7 +122,10 @@ def test_the_same_seed_draws_the_same_pairs():
         (lambda: boundary(2, 1, 3), "range from 2 to 1 is empty"),
         (lambda: boundary(0, 1, 3, MaxChange(1.0)), "does not know the relation"),
         (lambda: drawn(st.integers()), "it must give"),
-        (lambda: drawn(st.just(((1,), (1,))), adjacency=AddRemove()), "None of 64 examples"),
+        (lambda: drawn(st.nothing()), "The strategy raised"),
+        (lambda: drawn(st.integers().map(lambda x: x / 0)), "The strategy raised ZeroDivisionError: division by zero"),
+        (lambda: drawn(st.just(((), (1,))), count=0), "count is 0"),
+        (lambda: drawn(st.just(((1,), (1,))), adjacency=AddRemove()), "None of the 256 examples"),
     ],
 )
 def test_what_cannot_be_searched_is_said(make, words):

@@ -13,7 +13,7 @@ from epsaudit.certificates import (
     Box,
     Counts,
     MembershipGame,
-    certificate_from_json,
+    certificate_from_dict,
     clopper_pearson_lower,
     clopper_pearson_upper,
     reach,
@@ -145,13 +145,13 @@ class TestBox:
 
 @pytest.mark.parametrize("certificate", [MembershipGame(), MembershipGame(0.3, 0.05), Box(), Box("x_prime", 0.3)])
 def test_certificates_survive_json(certificate):
-    assert certificate_from_json(certificate.to_json()) == certificate
+    assert certificate_from_dict(certificate.to_dict()) == certificate
 
 
 @pytest.mark.parametrize("data", [{}, {"kind": "Wald"}, {"kind": "Box", "corner": 1}, None])
 def test_what_is_no_certificate_is_refused(data):
     with pytest.raises((AuditError, TypeError)):
-        certificate_from_json(data)
+        certificate_from_dict(data)
 
 
 class TestReach:

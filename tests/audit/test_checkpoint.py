@@ -55,7 +55,16 @@ def path(tmp_path):
 
 class TestResume:
     def test_a_checkpoint_changes_nothing(self, path):
-        assert audit(count(), **OPTIONS, checkpoint=path).to_json() == audit(count(), **OPTIONS).to_json()
+        assert audit(count(), **OPTIONS, checkpoint=path).to_dict() == audit(count(), **OPTIONS).to_dict()
+
+    def test_what_training_showed_is_said_after_a_restart_too(self, path):
+        silent = count(function=lambda data, rng: 1)
+        whole = audit(silent, **OPTIONS, checkpoint=path)
+        path.write_bytes(b"".join(line for line in path.read_bytes().splitlines(True) if b'"result":' not in line))
+        assert len(whole.notes) == 1
+        assert "always gives the same output" in whole.notes[0]
+        assert "result" not in records(path)[-1]
+        assert audit(silent, **OPTIONS, checkpoint=path).notes == whole.notes
 
     def test_a_finished_audit_is_not_run_again(self, path):
         runs = []
@@ -76,13 +85,13 @@ class TestResume:
 
     def test_any_prefix_of_the_file_leads_to_the_same_result(self, path):
         # cut at every line end, and inside lines: the torn line is dropped
-        whole = audit(count(), **OPTIONS, checkpoint=path).to_json()
+        whole = audit(count(), **OPTIONS, checkpoint=path).to_dict()
         content = path.read_bytes()
         ends = [i + 1 for i, byte in enumerate(content) if byte == 10]
         rng = random.Random(0)
         for end in [ends[0], *rng.sample(ends[1:], 6), *(rng.randrange(ends[0], len(content)) for _ in range(6))]:
             path.write_bytes(content[:end])
-            assert audit(count(), **OPTIONS, checkpoint=path).to_json() == whole
+            assert audit(count(), **OPTIONS, checkpoint=path).to_dict() == whole
             kept = [line for line in content[:end].splitlines(keepends=True) if line.endswith(b"\n")]
             assert path.read_bytes().startswith(b"".join(kept))
 
@@ -90,7 +99,7 @@ class TestResume:
         fresh = {**OPTIONS, "seed": None}
         first = audit(count(), **fresh, checkpoint=path)
         path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:100]))
-        assert audit(count(), **fresh, checkpoint=path).to_json() == first.to_json()
+        assert audit(count(), **fresh, checkpoint=path).to_dict() == first.to_dict()
 
     def test_randomness_of_its_own_is_counted_once(self, path):
         # chunks that are recorded stay as they are, though drawing them again would give others
@@ -103,8 +112,8 @@ class TestResume:
         first = audit(own, **OPTIONS, checkpoint=path)
         lines = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(b"".join(lines[:-1]))  # all but the result
-        assert audit(own, **OPTIONS, checkpoint=path).to_json() == first.to_json()
-        assert first.to_json() != audit(own, **OPTIONS).to_json()
+        assert audit(own, **OPTIONS, checkpoint=path).to_dict() == first.to_dict()
+        assert first.to_dict() != audit(own, **OPTIONS).to_dict()
 
     def test_training_that_takes_long_is_not_done_again(self, path, monkeypatch):
         keys = []
@@ -153,12 +162,12 @@ class TestOutputsThatAreNotKept:
 
         mechanism = black_box(colour, claim=PureDP(1.0), pairs=[PAIR])
         options = {"trials": 5_000, "seed": 1, "n_jobs": 1}
-        whole = audit(mechanism, **options).to_json()
-        assert audit(mechanism, **options, checkpoint=path).to_json() == whole
+        whole = audit(mechanism, **options).to_dict()
+        assert audit(mechanism, **options, checkpoint=path).to_dict() == whole
         lines = path.read_bytes().splitlines(keepends=True)
         assert not any("training" in record for record in records(path))
         path.write_bytes(b"".join(lines[: len(lines) // 2]))
-        assert audit(mechanism, **options, checkpoint=path).to_json() == whole
+        assert audit(mechanism, **options, checkpoint=path).to_dict() == whole
 
     def test_with_randomness_of_its_own_the_counts_of_another_event_are_refused(self, path):
         def own(data):
@@ -208,7 +217,7 @@ def lines():
     return written().count(b"\\n")
 
 attempt = -1
-whole = run(sys.argv[1]).to_json()
+whole = run(sys.argv[1]).to_dict()
 total = lines()
 begun = next(i for i, line in enumerate(written().splitlines()) if "chunk" in json.loads(line)[1])
 os.unlink(sys.argv[1])
@@ -239,7 +248,7 @@ for attempt in range(100):
         assert done[-1]["result"] == whole
         os.unlink(sys.argv[1])  # finished: begin again
 attempt = 100
-assert run(sys.argv[1]).to_json() == whole
+assert run(sys.argv[1]).to_dict() == whole
 print("same")
 """
 
@@ -392,7 +401,7 @@ class TestRefusals:
 class TestDisk:
     def test_a_full_disk_is_a_sentence_and_keeps_what_is_recorded(self, path):
         resource = pytest.importorskip("resource")
-        whole = audit(count(), **OPTIONS).to_json()
+        whole = audit(count(), **OPTIONS).to_dict()
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (12_345, hard))  # a file may not grow beyond: as good as a full disk
         try:
@@ -401,7 +410,7 @@ class TestDisk:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert path.stat().st_size == 12_345  # the last line is torn
-        assert audit(count(), **OPTIONS, checkpoint=path).to_json() == whole
+        assert audit(count(), **OPTIONS, checkpoint=path).to_dict() == whole
 
 
 class TestSuites:
@@ -419,12 +428,12 @@ class TestSuites:
             return list(suite.run(entries, **self.options, n_jobs=1, checkpoint=checkpoint))
 
     def test_one_file_serves_all_and_finished_audits_are_not_run_again(self, path):
-        whole = [result.to_json() for result in self.run()]
+        whole = [result.to_dict() for result in self.run()]
         with suite.checkpointed(path, self.entries, *self.options.values(), 2) as checkpoint:
             first = next(suite.run(self.entries, **self.options, n_jobs=1, checkpoint=checkpoint))
-        assert first.to_json() == whole[0]
+        assert first.to_dict() == whole[0]
         before = len(records(path))
-        assert [result.to_json() for result in self.run(path)] == whole
+        assert [result.to_dict() for result in self.run(path)] == whole
         assert all(record["audit"] == "two" for record in records(path)[before:])
 
     def test_a_suite_of_others_is_refused(self, path):

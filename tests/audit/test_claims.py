@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP
-from epsaudit.claims import bernoulli_relative_entropy, bernoulli_renyi, from_json
+from epsaudit.claims import bernoulli_relative_entropy, bernoulli_renyi, from_dict
 
 CLAIMS = [PureDP(1.0), ApproxDP(1.0, 0.001234567890123), ZCDP(0.5), RenyiDP(3.0, 0.7), GaussianDP(1.0)]
 DECADES = [1e-3, 1e-2, 0.1, 1.0, 10.0]
@@ -235,7 +235,7 @@ def test_least_at_is_where_the_line_first_touches(epsilon, delta):
 
 @every_claim
 def test_json_round_trip(claim):
-    assert from_json(json.loads(json.dumps(claim.to_json()))) == claim
+    assert from_dict(json.loads(json.dumps(claim.to_dict()))) == claim
 
 
 @every_claim
@@ -247,10 +247,10 @@ def test_parameter_is_replaced_and_printed(claim):
 
 
 def test_numbers_are_stored_as_plain_floats():
-    for given_as in (1, np.float32(1.0), np.int64(1), True):
+    for given_as in (1, np.float32(1.0), np.int64(1)):
         claim = PureDP(given_as)
         assert type(claim.epsilon) is float
-        assert json.dumps(claim.to_json()) == '{"kind": "PureDP", "epsilon": 1.0}'
+        assert json.dumps(claim.to_dict()) == '{"kind": "PureDP", "epsilon": 1.0}'
 
 
 @pytest.mark.parametrize(
@@ -274,11 +274,11 @@ def test_numbers_are_stored_as_plain_floats():
         (lambda: ZCDP(1.0).profile(math.nan), "nan"),
         (lambda: GaussianDP(1.0).approximate(1.5), "delta is 1.5"),
         (lambda: PureDP(1.0).with_parameter(-4.0), "-4.0"),
-        (lambda: from_json({"kind": "Secret"}), "Secret"),
-        (lambda: from_json({"kind": "PureDP"}), "PureDP"),
-        (lambda: from_json({"kind": []}), r"\[\]"),
-        (lambda: from_json("PureDP"), "'PureDP'"),
-        (lambda: from_json({"kind": "ZCDP", "rho": "x"}), "'x'"),
+        (lambda: from_dict({"kind": "Secret"}), "Secret"),
+        (lambda: from_dict({"kind": "PureDP"}), "PureDP"),
+        (lambda: from_dict({"kind": []}), r"\[\]"),
+        (lambda: from_dict("PureDP"), "'PureDP'"),
+        (lambda: from_dict({"kind": "ZCDP", "rho": "x"}), "'x'"),
     ],
 )
 def test_bad_numbers_are_named(make, words):

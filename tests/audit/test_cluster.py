@@ -87,7 +87,7 @@ def running():
 
 @pytest.fixture(scope="module")
 def alone():
-    return json.dumps(audit(noisy(), **OPTIONS, n_jobs=1).to_json())
+    return json.dumps(audit(noisy(), **OPTIONS, n_jobs=1).to_dict())
 
 
 class TestBefore:
@@ -108,11 +108,11 @@ class TestCluster:
     def test_the_result_is_that_of_one_machine(self, running, alone):
         with cluster(running.address) as client:
             assert len(client.ncores()) == 2
-            assert json.dumps(audit(noisy(), **OPTIONS).to_json()) == alone
+            assert json.dumps(audit(noisy(), **OPTIONS).to_dict()) == alone
 
     def test_plain_joblib_does_the_same(self, running, alone):
         with distributed.Client(running.address), joblib.parallel_config(backend="dask"):
-            assert json.dumps(audit(noisy(), **OPTIONS).to_json()) == alone
+            assert json.dumps(audit(noisy(), **OPTIONS).to_dict()) == alone
 
     def test_what_a_cluster_began_one_machine_ends(self, running, alone, tmp_path):
         class EnoughError(Exception):
@@ -124,7 +124,7 @@ class TestCluster:
 
         with cluster(running.address), pytest.raises(EnoughError):
             audit(noisy(), **OPTIONS, progress=stop, checkpoint=tmp_path / "run.jsonl")
-        assert json.dumps(audit(noisy(), **OPTIONS, n_jobs=2, checkpoint=tmp_path / "run.jsonl").to_json()) == alone
+        assert json.dumps(audit(noisy(), **OPTIONS, n_jobs=2, checkpoint=tmp_path / "run.jsonl").to_dict()) == alone
 
     def test_a_worker_killed_in_the_middle_changes_nothing(self, running, alone, tmp_path):
         victim = running.workers.pop()
@@ -138,7 +138,7 @@ class TestCluster:
             found = audit(noisy(), **OPTIONS, progress=kill, checkpoint=tmp_path / "run.jsonl")
             assert len(client.ncores()) == 1
         assert victim.poll() == -signal.SIGKILL
-        assert json.dumps(found.to_json()) == alone
+        assert json.dumps(found.to_dict()) == alone
 
     def test_a_cluster_that_is_lost_is_a_sentence_and_the_chunks_are_kept(self, running, tmp_path):
         running.add()  # joblib keeps the work of a single core on this machine

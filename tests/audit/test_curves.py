@@ -18,6 +18,7 @@ from epsaudit.reporting.curves import (
     allowed_trade_off,
     certified_polygon,
     certified_profile,
+    claimed_profile,
     privacy_profile,
     trade_off,
 )
@@ -58,14 +59,14 @@ def result(mechanism, claim=None, **changes):
 
 @pytest.fixture(scope="module")
 def stored():
-    return result(Laplace(1.0)).to_json()
+    return result(Laplace(1.0)).to_dict()
 
 
 def seen(stored, right, wrong):
     """The stored result, had its first event been seen so often in 500 runs a side, and its second never."""
     counts = {"runs_x": 500, "runs_x_prime": 500, "guess_x_on_x": right, "guess_x_on_x_prime": wrong}
     never = {"guess_x_prime_on_x": 0, "guess_x_prime_on_x_prime": 0}
-    return AuditResult.from_json({**stored, "counts": {**stored["counts"], **counts, **never}})
+    return AuditResult.from_dict({**stored, "counts": {**stored["counts"], **counts, **never}})
 
 
 class TestExcluded:
@@ -163,6 +164,87 @@ class TestFigures:
         assert [(float(line.get_xdata()[0]), line.get_marker()) for line in marks] == [(0.05, "o"), (0.4, "s")]
         assert "sound (100)" in words(figure)
         assert "allowed: 0.05" in words(figure)
+        assert "seen, above what is allowed" in words(figure)
+        assert "seen, above" not in words(coverage.wrong_bounds([("sound", 5, 100)], 0.05))
+
+    @pytest.mark.parametrize("claim", [PureDP(1.0), ApproxDP(1.0, 1e-5), PureDP(0.05), ApproxDP(4.0, 1e-3)])
+    def test_curves_bend_where_the_claim_does(self, claim):
+        """Straight lines between the points that are drawn stay close to the curve."""
+        found = result(Laplace(claim.parameter), claim)
+        (profile,) = (line for line in privacy_profile(found).axes[0].lines if "claimed" in str(line.get_label()))
+        epsilons, deltas = (np.asarray(values, float) for values in profile.get_data())
+        close = claim.parameter * (1.0 - 10.0 ** np.linspace(-3.9, -0.5, 40))
+        true = np.array([claim.profile(float(epsilon)) for epsilon in close])
+        drawn = np.interp(close, epsilons, deltas)
+        assert np.all(np.abs(np.log(drawn / true)) < 0.15)
+        (line,) = (line for line in trade_off(found).axes[0].lines if "claimed" in str(line.get_label()))
+        errors = np.linspace(0.0, 1.0, 1999)
+        assert np.max(np.abs(np.interp(errors, *line.get_data()) - allowed_trade_off(claim, errors))) < 1e-9
+
+    @pytest.mark.parametrize("claim", [ZCDP(0.1), RenyiDP(4.0, 1.0), GaussianDP(1.0), ApproxDP(1.0, 1e-5)])
+    def test_a_claimed_profile_is_the_claims_own(self, claim):
+        epsilons = np.array([0.0, 0.7, 2.5])
+        own = np.array([claim.profile(float(epsilon)) for epsilon in epsilons])
+        assert claimed_profile(claim, epsilons) == pytest.approx(own, rel=1e-8, abs=1e-290)
+
+    def test_an_excluded_region_is_named_where_there_is_one(self, stored):
+        assert "nothing excluded" in words(privacy_profile(seen(stored, 0, 0)))
+        assert "nothing excluded" not in words(privacy_profile(result(Laplace(1.0))))
+
+
+def drawn_and_named(figure):
+    """Markers and dashes of single lines, and those that the legend explains."""
+    handles = [handle for legend in figure.legends for handle in legend.legend_handles]
+    named = {(h.get_marker(), h.get_linestyle()) for h in handles if hasattr(h, "get_marker")}
+    lines = [line for axes in figure.axes for line in axes.lines if len(line.get_xdata())]
+    return {(line.get_marker(), line.get_linestyle()) for line in lines}, named
+
+
+class TestStudies:
+    """Figures of studies, of small made-up tables: every line is explained, and nothing is dropped in silence."""
+
+    def test_groups_by_order(self):
+        from epsaudit.experiments.groups import SHOWN, draw_by_order
+
+        curves = [{"count": SHOWN[0], "order": order, "divergence / order": 0.1} for order in (1.0, 2.0)]
+        drawn, named = drawn_and_named(draw_by_order(curves))
+        assert drawn == named
+
+    def test_one_run_by_canaries(self):
+        from epsaudit.experiments.one_run import STYLE, draw_by_canaries
+
+        rows = [
+            {"mechanism": mechanism, "audited": audited, "canaries": canaries, "share": 0.5, "claimed": 1.0}
+            for mechanism in ("Gaussian noise", "randomised response")
+            for audited in list(STYLE)[:2]
+            for canaries in (100, 1000)
+        ]
+        drawn, named = drawn_and_named(draw_by_canaries(rows))
+        assert drawn <= named
+        assert "the theoretical ε" in words(draw_by_canaries(rows))
+
+    def test_what_has_no_place_on_an_axis_is_counted_in_the_legend(self):
+        from epsaudit.experiments.sequential import _draw_runs
+
+        rows = [
+            {"case": f"c{n}", "alpha": 0.05, "sequential": 10.0, "lower_quartile": 5.0, "upper_quartile": 20.0,
+             "fixed": value, "limit": 3.0}
+            for n, value in enumerate([100.0, math.inf, None])
+        ]  # fmt: skip
+        assert "refute (not drawn: 1 unknown, 1 infinite)" in words(_draw_runs(rows))
+
+    def test_composition_says_what_is_furthest_below_the_oracle(self):
+        from epsaudit.experiments.composition import answer
+
+        row = {"mechanism": "Laplace", "exact": 1.0, "numeric": 1.0, "zcdp": 1.0, "advanced": 1.0, "basic": 1.0,
+               "witness, certified": "{sum(y) <= -48}",
+               "witness, certified by the oracle": "{log p >= 0.2}"}  # fmt: skip
+        rows = [
+            {**row, "copies": copies, "certified": certified, "certified by the oracle": 0.18}
+            for copies, certified in ((2, 0.11), (8, 0.17))
+        ]
+        assert "oracle:" not in answer([{**row, "copies": 2, "certified": 0.0, "certified by the oracle": 0.0}])
+        assert "Laplace, 2 copies, 0.1100 instead of 0.1800, by the event {sum(y) <= -48}" in answer(rows)
 
     def test_text_in_pdf_is_text_and_colours_differ_in_grey(self):
         data = style.render(trade_off(result(Laplace(1.0))), "pdf")

@@ -1,15 +1,22 @@
 """Text from a stranger's file comes through every format without being taken for anything else."""
 
 import csv
+import dataclasses
+import html
 import io
+import re
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
+from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, stored, vectorized
+from epsaudit.reporting import curves, figure, page, paths, style, table
 from epsaudit.reporting.columns import Column, to_csv, to_latex, to_markdown
 from epsaudit.reporting.escaping import csv_cell, latex, markdown, visible
+from epsaudit.reporting.studies import print_table
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -83,3 +90,70 @@ def test_tables_keep_their_shape(text):
     body = to_latex(rows, columns, text).split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()
     assert len(body) == 2
     assert all(line.replace(r"\&", "").count("&") == 1 and line.endswith(r"\\") for line in body)
+
+
+NAMES = [
+    "lib:m:",
+    ":smile:",
+    "[accounting]",
+    "[bold]b[/bold]",
+    "[/]",
+    "<b>&amp;</b>",
+    "a$b$c",
+    "$x_1",
+    "_x",
+    r"\\input{x}",
+]
+"""What rich, HTML, LaTeX or matplotlib would take for something else."""
+
+
+@pytest.fixture(scope="module")
+def results():
+    noisy = vectorized(lambda d, n, rng: d + rng.laplace(size=n), claim=PureDP(1.0), pairs=[DatasetPair(0, 1)])
+    found = audit(noisy, trials=2_000, seed=1, n_jobs=1)
+    return [dataclasses.replace(found, mechanism=name) for name in NAMES]
+
+
+def drawn(picture):
+    """The words of a figure, as they stand in its file."""
+    return [
+        html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", style.render(picture, "svg").decode())
+    ]
+
+
+class TestNamesStayAsTheyAre:
+    def test_in_the_terminal(self, results, capsys):
+        console = Console(file=io.StringIO(), width=100, force_terminal=False)
+        console.print(table.render(results, 100))
+        for name in NAMES:
+            assert f"\n{name} " in console.file.getvalue()
+        print_table([{"name": name} for name in NAMES], [Column("name", "[name] :m:")], "a [title]")
+        printed = capsys.readouterr().out
+        assert all(name in printed for name in [*NAMES, "[name] :m:", "a [title]"])
+
+    def test_on_the_page_and_in_a_notebook(self, results):
+        written = page.render(results, 0.95)
+        for name, result in zip(NAMES, results, strict=True):
+            assert f"<bdi>{html.escape(name, quote=False)}</bdi>" in written.replace("&#34;", '"').replace("&#39;", "'")
+            assert html.escape(name) in result._repr_html_()
+
+    def test_in_csv(self, results):
+        rows = csv.DictReader(io.StringIO(table.to_csv(results)))
+        assert [row["mechanism"] for row in rows] == NAMES
+
+    def test_in_figures(self, results):
+        said = [text.strip() for text in drawn(figure.certified_against_proven(results, 0.95))]
+        assert set(NAMES) <= set(said)
+        for result in results[-4:]:
+            assert result.mechanism in " ".join(drawn(curves.trade_off(result)))
+        noisy = vectorized(lambda d, n, rng: d + rng.laplace(size=n), claim=PureDP(1.0), pairs=[DatasetPair(0, 1)])
+        sequential = audit_sequentially(noisy, trials=500, seed=1, n_jobs=1)
+        said = [text.strip() for text in drawn(paths.sequential_path(dict.fromkeys(NAMES[-4:], sequential)))]
+        assert set(NAMES[-4:]) <= set(said)
+
+    def test_in_the_readme_of_a_study(self, tmp_path):
+        ran = {"seconds": 3.0, "started": "2026-01-01T00:00:00Z", "command": "x"}
+        stored.write_readme(tmp_path, "Is <b> *it*?", "a_b, [c](d) and `e`.", {"commit": "abc", "execution": ran})
+        written = (tmp_path / "README.md").read_text()
+        assert r"Is &lt;b&gt; \*it\*?" in written
+        assert r"a\_b, \[c\](d) and \`e\`." in written

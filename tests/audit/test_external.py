@@ -88,7 +88,7 @@ class TestLanguages:
         assert sound.reproducible is LANGUAGES[language][2]
 
     def test_a_seeded_program_gives_the_same_result_at_any_number_of_jobs(self):
-        results = [audit(noisy_count("python"), trials=6_000, seed=4, n_jobs=jobs).to_json() for jobs in (1, 2, 5)]
+        results = [audit(noisy_count("python"), trials=6_000, seed=4, n_jobs=jobs).to_dict() for jobs in (1, 2, 5)]
         assert results[0] == results[1] == results[2]
 
     def test_names_are_those_of_the_program(self):
@@ -172,7 +172,11 @@ FAULTS = {
     ),  # a busy machine starts it within that
     "garbage": (HELLO + "say('1\\n2\\noops\\n4\\n5')", "wrote 'oops' as output 3 of 5, which is no output in JSON"),
     "a strange object": (HELLO + "say('1\\n2\\n3\\n4\\n{\"y\": 1}')", "as output 5 of 5, which is no output in JSON"),
-    "bytes": (HELLO + "sys.stdout.buffer.write(b'\\xff\\xfe\\n' * 5); sys.stdout.flush()", "as output 1 of 5"),
+    "bytes": (HELLO + "sys.stdout.buffer.write(b'\\xff\\xfe\\n' * 5); sys.stdout.flush()", "which is no line of text"),
+    "binary lines that are too few": (  # it is not waited for
+        HELLO + "sys.stdout.buffer.write(bytes(range(32))); sys.stdout.flush(); time.sleep(60)",
+        "which is no line of text",
+    ),
     "two in a line": (HELLO + "say('1, 2\\n3\\n4\\n5\\n6')", "wrote '1, 2' as output 1 of 5"),
     "an error": (HELLO + """say('{"error": "the dataset is empty"}')""", "says: the dataset is empty"),
     "a late error": (HELLO + """say('1\\n2\\n{"error": "the noise ran out"}')""", "says: the noise ran out"),

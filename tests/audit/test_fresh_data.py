@@ -72,7 +72,7 @@ def test_who_changes_its_dataset_is_audited_as_if_it_did_not(run, changer):
     assert 0.6 < result.lower_bound <= 1.0
     assert COPIED in result.notes
     assert COPIED in str(result)
-    assert type(result).from_json(result.to_json()).notes == result.notes
+    assert type(result).from_dict(result.to_dict()).notes == result.notes
 
 
 def test_the_bound_is_that_of_who_copies():
@@ -186,5 +186,5 @@ def test_constants_are_handed_out_as_they_are(value):
 
 def test_old_results_without_notes_are_read():
     result = audit(black_box(eat, claim=PureDP(1.0)), DatasetPair([1], [1, 2]), trials=400, seed=1, n_jobs=1)
-    old = {key: value for key, value in result.to_json().items() if key != "notes"}
-    assert AuditResult.from_json(old).notes == ()
+    old = {key: value for key, value in result.to_dict().items() if key != "notes"}
+    assert AuditResult.from_dict(old).notes == ()

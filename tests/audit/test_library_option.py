@@ -90,10 +90,10 @@ class TestAudit:
 
 class TestListAndVerify:
     def test_libraries_are_listed_with_their_mechanisms(self, capsys):
-        assert main(["list", "--library"]) == AS_EXPECTED
+        assert main(["list", "--long", "--library"]) == AS_EXPECTED
         everything = capsys.readouterr().out
         assert "--library gone: gone-2.0, not installed yet" in everything
-        assert main(["list", "--library", "toy"]) == AS_EXPECTED
+        assert main(["list", "--long", "--library", "toy"]) == AS_EXPECTED
         printed = capsys.readouterr().out
         assert printed in everything
         assert "toy-1.0/half        1-DP, violated" in printed

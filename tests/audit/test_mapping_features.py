@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from epsaudit.outputs import Items, pack
-from epsaudit.witnesses.features import Coordinate, feature_from_json, feature_to_json
+from epsaudit.witnesses.features import Coordinate, feature_from_dict, feature_to_dict
 from epsaudit.witnesses.scores import features_of
 from epsaudit.witnesses.structure import At, Contains
 
@@ -23,7 +23,7 @@ def test_keys_and_their_numbers_are_read_off_mappings():
 @pytest.mark.parametrize("key", ["a", None, 3.0, 2.5, ("a", 1.0), math.inf])
 def test_features_survive_json(key):
     for feature in (Contains(key), At((key,))):
-        assert feature_from_json(json.loads(json.dumps(feature_to_json(feature)))) == feature
+        assert feature_from_dict(json.loads(json.dumps(feature_to_dict(feature)))) == feature
 
 
 def test_the_most_telling_key_comes_first_and_vectors_keep_their_coordinates():

@@ -3,6 +3,8 @@
 import math
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,6 +64,35 @@ def test_arrays_are_datasets_of_their_rows():
     assert Substitution().holds(np.array([0, 1]), [1, 1])
 
 
+def test_mappings_are_datasets_of_their_entries():
+    assert AddRemove().holds({"a": 2}, {"b": 4, "a": 2})
+    assert Substitution().holds({"a": 2}, {"a": 3})
+    assert not AddRemove().holds({"a": 2}, {"a": 3, "b": 4})
+    assert AddRemove().holds([{"a": [1]}, {"b": np.ones(2)}, [1, {2}]], [{"b": np.ones(2)}, [1, {2}]])
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_are_datasets_of_their_rows(frame):
+    people = frame({"age": [31, 40, None], "name": ["ann", "bob", None]})
+    assert AddRemove().holds(people, people[:2])
+    assert Substitution().holds(people, frame({"age": [31, 41, None], "name": ["ann", "bob", None]}))
+    assert not AddRemove().holds(people, frame({"age": [31, 41], "name": ["ann", "bob"]}))
+    assert not Substitution().holds(people, people[::-1])
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_one_record_of_a_frame_or_a_mapping_is_left_out(frame):
+    people = frame({"age": [31, 40, 31], "name": ["ann", "bob", "ann"]})
+    pairs = list(leave_one_out(people))
+    assert [pair.x_prime["age"].to_list() for pair in pairs] == [[40, 31], [31, 31]]
+    assert all(type(pair.x_prime) is frame and AddRemove().holds(pair.x, pair.x_prime) for pair in pairs)
+    assert [pair.x_prime for pair in leave_one_out({"ann": [1], "bob": [1]})] == [{"bob": [1]}, {"ann": [1]}]
+
+
+def test_arrays_print_in_one_line():
+    assert str(DatasetPair(np.eye(2), np.zeros(1))) == "array([[1., 0.], [0., 1.]]) against array([0.])"
+
+
 def test_missing_answers_are_records_like_any_other():
     """nan differs from itself, and so would every record that did not answer."""
     ages = np.array([31.0, math.nan, math.nan])
@@ -91,7 +122,15 @@ def test_query_answers_of_different_lengths_are_not_adjacent():
         (Substitution(), DatasetPair((1, 2), (1,)), "substitute one record"),
         (MaxChange(0.5), DatasetPair([0], [2], "far apart"), "far apart is not adjacent.*at most 0.5"),
         (AddRemove(), DatasetPair(3, 4), "3 against 4 cannot be compared"),
-        (AddRemove(), DatasetPair([[1], [2]], [[1]]), "hashable record"),
+        (AddRemove(), DatasetPair([object], [[[{1}]]]), "is not adjacent"),
+        (AddRemove(), DatasetPair([bytearray(b"a")], []), "cannot be compared.*unhashable.*adjacency=None"),
+        (AddRemove(), DatasetPair({"a": 2}, {"a": 99, "b": 4}), "exactly one record"),
+        (Substitution(), DatasetPair({"a": 2}, {"b": 2, "a": 2}), "exactly one record"),
+        *(
+            (AddRemove(), DatasetPair(frame({"a": [1]}), frame({column: [7, 2]})), words)
+            for frame in (pd.DataFrame, pl.DataFrame)
+            for column, words in (("a", "exactly one record"), ("b", r"their columns are \['a'\] and \['b'\]"))
+        ),
         (MaxChange(1.0), DatasetPair(["a"], ["b"]), "cannot be compared"),
     ],
 )

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from epsaudit.output_json import block_from_json, block_to_json, from_json, to_json
 from epsaudit.outputs import join, kinds_of, normal, pack, values_of
-from epsaudit.witnesses import ALL_FAMILIES, Witness, event_from_json
+from epsaudit.witnesses import ALL_FAMILIES, Witness, event_from_dict
 
 FAMILIES = {type(family).__name__: family for family in ALL_FAMILIES}
 
@@ -109,7 +109,7 @@ def test_membership_alone_is_membership_in_any_block_and_after_json(name, pool, 
         assert event.contains(pack(pool)).tolist() == alone
         assert event.contains(pack(pool[::-1])).tolist() == alone[::-1]
         assert event.contains(pack([*pool, None, "z", (1, "b"), np.eye(3)]))[: len(pool)].tolist() == alone
-        again = event_from_json(json.loads(json.dumps(event.to_json())))
+        again = event_from_dict(json.loads(json.dumps(event.to_dict())))
         assert again.contains(pack(pool)).tolist() == alone
         assert str(again) == str(event)
 
@@ -136,14 +136,14 @@ def test_membership_is_the_same_in_another_process():
     pool = [0, 0.5, True, None, "a", 2**60 + 1, (1, 2.5), {"b": 1, "a": frozenset("xyz")}, {"c", "d", "e"}, np.eye(2)]
     events = [event for family in FAMILIES.values() for event in events_of(family, pool, 5)]
     assert len(events) > 50
-    told = json.dumps({"events": [event.to_json() for event in events], "outputs": block_to_json(pack(pool))})
+    told = json.dumps({"events": [event.to_dict() for event in events], "outputs": block_to_json(pack(pool))})
     code = (
         "import json, sys\n"
         "from epsaudit.output_json import block_from_json\n"
-        "from epsaudit.witnesses import event_from_json\n"
+        "from epsaudit.witnesses import event_from_dict\n"
         "told = json.load(sys.stdin)\n"
         "outputs = block_from_json(told['outputs'])\n"
-        "print(json.dumps([event_from_json(event).contains(outputs).tolist() for event in told['events']]))\n"
+        "print(json.dumps([event_from_dict(event).contains(outputs).tolist() for event in told['events']]))\n"
     )
     there = subprocess.run([sys.executable, "-c", code], input=told, capture_output=True, text=True, check=True).stdout
     assert json.loads(there) == [membership_alone(event, pool) for event in events]

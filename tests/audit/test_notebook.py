@@ -43,6 +43,11 @@ class Parsed(HTMLParser):
         self.words.append(data.strip())
 
 
+def test_a_notebook_shows_a_figure_without_pyplot():
+    drawn = result("one run").plot()
+    assert drawn._repr_png_().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize("kind", ["fixed", "sequential", "one run"])
 def test_a_notebook_shows_what_print_shows_and_escapes_it(kind):
     found = result(kind)

@@ -3,6 +3,7 @@
 import json
 import math
 import statistics
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from epsaudit.chunks import STAGES
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
 from epsaudit.one_run import Bonferroni, CanaryMechanism, Fixed, SeparateHalf, Threshold, binomial
 from epsaudit.one_run.counts import LEAK_SHARE, GuessCounts
-from epsaudit.one_run.guesses import rule_from_json
+from epsaudit.one_run.guesses import rule_from_dict
 from epsaudit.one_run.planning import expected_accuracy, planned_guesses, predicted
 from epsaudit.one_run.play import places
 from epsaudit.sequential.drawing import STREAM
@@ -43,6 +44,21 @@ def alternating(coins):
     """Those in at even places, those out at odd ones, as far as they go."""
     pairs = min(coins.sum(), (~coins).sum())
     return np.concatenate([np.tile([True, False], pairs), np.full(len(coins) - 2 * pairs, coins.sum() > pairs)])
+
+
+def test_a_claim_is_written_as_for_other_audits():
+    coins = np.random.default_rng(0).random(500) < 0.5
+    long, short = ({"claim": ApproxDP(1.0, 1e-5)}, {"epsilon": 1.0, "delta": 1e-5})
+    assert audit_scores(coins, coins, **short, seed=1).claim == ApproxDP(1.0, 1e-5)
+    bounds = [
+        audit_one_run(lambda included, rng: included, 400, **given, seed=1).lower_bound for given in (long, short)
+    ]
+    assert bounds[0] == bounds[1] > 1.0
+    for call in (partial(audit_one_run, lambda included, rng: included, 400), partial(audit_scores, coins, coins)):
+        with pytest.raises(AuditError, match=r"Both claim=.* and epsilon=1.0 were given"):
+            call(**long, epsilon=1.0)
+        with pytest.raises(AuditError, match=r"delta is 0.1 without an epsilon"):
+            call(delta=0.1)
 
 
 class TestCoverage:
@@ -101,7 +117,7 @@ class TestCoverage:
         result = audit_one_run(
             lambda included, rng: included * 1.0, canaries=2000, claim=PureDP(0.1), guesses=Threshold(0.5), seed=1
         )
-        assert result.to_json()["delta_lower"] == pytest.approx(0.05)
+        assert result.to_dict()["delta_lower"] == pytest.approx(0.05)
 
     def test_a_conspiracy_of_all_of_two_thousand_is_as_likely_as_delta(self):
         assert ConspiringResponse(0.1, 0.04, 2000, 2000).reached == pytest.approx(0.04)
@@ -179,7 +195,7 @@ class TestCoverage:
         assert len({result.counts for result in results}) > 5  # fewer has a probability below 1e-9
         for result in results:
             again = audit_scores(coins, np.zeros(1000), claim=PureDP(1.0), guesses=200, seed=result.seed)
-            assert again == result == OneRunResult.from_json(json.loads(json.dumps(result.to_json())))
+            assert again == result == OneRunResult.from_dict(json.loads(json.dumps(result.to_dict())))
             assert f"seed       {result.seed}, of the order of the canaries only" in str(result)
             assert not result.reproducible
 
@@ -341,7 +357,7 @@ class TestRules:
 
     @pytest.mark.parametrize("rule", [Fixed(3, 4), SeparateHalf(), Bonferroni((0.5, 0.1)), Threshold(0.3)])
     def test_rules_come_back_from_json(self, rule):
-        assert rule_from_json(json.loads(json.dumps(rule.to_json()))) == rule
+        assert rule_from_dict(json.loads(json.dumps(rule.to_dict()))) == rule
 
 
 class TestResult:
@@ -356,8 +372,8 @@ class TestResult:
         assert again == result
         data = json.loads((tmp_path / "result.json").read_text())["results"][0]
         data["lower_bound"], data["delta_lower"] = 99.0, 0.9
-        assert OneRunResult.from_json(data).lower_bound == result.lower_bound
-        assert OneRunResult.from_json(data).delta_lower == result.delta_lower
+        assert OneRunResult.from_dict(data).lower_bound == result.lower_bound
+        assert OneRunResult.from_dict(data).delta_lower == result.delta_lower
 
     def test_the_same_seed_gives_the_same_result_and_another_seed_another(self):
         assert audit_one_run(SUM, seed=5) == audit_one_run(SUM, seed=5)
@@ -407,27 +423,27 @@ class TestResult:
     def test_a_curve_bounds_no_epsilon_but_implies_one(self):
         result = audit_one_run(SUM, seed=1)
         assert result.implied_epsilon(1e-5) == GaussianDP(result.lower_bound).approximate(1e-5).epsilon
-        for delta in (None, 1e-5):
-            with pytest.raises(AuditError, match="bounds its epsilon at no single delta"):
-                result.epsilon_lower(delta)
+        assert result.epsilon_lower is None
+        with pytest.raises(AuditError, match="bounds its epsilon at no single delta"):
+            result.epsilon_at(1e-5)
         with pytest.raises(AuditError, match="no claim of Gaussian DP"):
             audit_one_run(RESPONSE, seed=1).implied_epsilon(1e-5)
 
     def test_epsilon_at_another_delta_is_bounded_by_the_same_counts(self):
         result = audit_one_run(APPROXIMATE_SUM, seed=1)
         counts = result.best
-        assert result.epsilon_lower() == result.lower_bound
-        assert result.epsilon_lower(1e-4) == binomial.epsilon_bound(300, counts.guesses, counts.correct, 1e-4, 0.95)
+        assert result.epsilon_lower == result.lower_bound
+        assert result.epsilon_at(1e-4) == binomial.epsilon_bound(300, counts.guesses, counts.correct, 1e-4, 0.95)
 
     def test_methods_that_do_not_fit_the_claim_or_the_rule_are_refused_wherever_they_come_from(self):
         curve, half = audit_one_run(SUM, seed=1), audit_one_run(APPROXIMATE_SUM, guesses="half", seed=1)
         for result, method in ((curve, "sharp"), (curve, "binomial"), (half, "trade-off")):
             with pytest.raises(AuditError):
                 result.by(method)
-            stored = OneRunResult.from_json({**result.to_json(), "method": method})
+            stored = OneRunResult.from_dict({**result.to_dict(), "method": method})
             with pytest.raises(AuditError):
                 _ = stored.lower_bound
-        stored = OneRunResult.from_json({**audit_one_run(RESPONSE, seed=1).to_json(), "claim": ZCDP(0.5).to_json()})
+        stored = OneRunResult.from_dict({**audit_one_run(RESPONSE, seed=1).to_dict(), "claim": ZCDP(0.5).to_dict()})
         with pytest.raises(AuditError, match="PureDP, ApproxDP or GaussianDP"):
             _ = stored.lower_bound
 
@@ -436,7 +452,7 @@ class TestResult:
     )
     def test_other_files_are_refused(self, change):
         with pytest.raises(AuditError):
-            OneRunResult.from_json({**audit_one_run(RESPONSE, seed=1).to_json(), **change})
+            OneRunResult.from_dict({**audit_one_run(RESPONSE, seed=1).to_dict(), **change})
 
 
 class TestErrors:

@@ -75,7 +75,7 @@ class TestDeterminism:
         assert saved(tmp_path / "file", kind, n_jobs=2, checkpoint=tmp_path / "run.jsonl") == alone[kind]
 
     def test_and_another_seed_gives_another(self, kind, alone):
-        assert json.dumps(audit(mechanism(kind), **{**OPTIONS, "seed": 6}).to_json()).encode() not in alone[kind]
+        assert json.dumps(audit(mechanism(kind), **{**OPTIONS, "seed": 6}).to_dict()).encode() not in alone[kind]
 
 
 class TestChunks:
@@ -125,7 +125,7 @@ class TestMisbehaviour:
         seed, key, size = re.search(r"seed=(\d+), key=(\(.*\)), size=(\d+)\)", str(raised.value)).groups()
         with pytest.raises(AuditError) as again:
             list(replay(law, PAIR, int(seed), tuple(map(int, key.strip("()").split(","))), int(size)))
-        assert isinstance(again.value.__cause__.__cause__, ZeroDivisionError)
+        assert isinstance(again.value.__cause__, ZeroDivisionError)
 
     def test_finished_chunks_are_kept_and_a_mended_machine_goes_on(self, tmp_path):
         path = tmp_path / "run.jsonl"
@@ -137,13 +137,13 @@ class TestMisbehaviour:
             return len(data) + rng.laplace(size=size)
 
         law = vectorized(moody, claim=PureDP(1.0), pairs=[PAIR])
-        whole = audit(law, trials=1_000_000, seed=3, witnesses=[Tails()]).to_json()
+        whole = audit(law, trials=1_000_000, seed=3, witnesses=[Tails()]).to_dict()
         flag.write_text("")
         with pytest.raises(AuditError, match="licence server"):
             audit(law, trials=1_000_000, seed=3, witnesses=[Tails()], n_jobs=1, checkpoint=path)
         assert path.read_text().count('"chunk"') == 150
         flag.unlink()
-        assert audit(law, trials=1_000_000, seed=3, witnesses=[Tails()], checkpoint=path).to_json() == whole
+        assert audit(law, trials=1_000_000, seed=3, witnesses=[Tails()], checkpoint=path).to_dict() == whole
 
     def test_a_mechanism_that_cannot_prepare_a_dataset(self):
         class Fussy:

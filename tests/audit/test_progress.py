@@ -1,12 +1,17 @@
 """Progress: speed, bound and time left, from a clock that the test turns."""
 
 import io
+import pickle
+import sys
 
 import pytest
+from rich.console import Console
 
-from epsaudit import DatasetPair, PureDP, audit, vectorized
+from epsaudit import DatasetPair, PureDP, audit, suite, vectorized
 from epsaudit.certificates import Counts
-from epsaudit.reporting.progress import Lines, Pace
+from epsaudit.registry import Entry
+from epsaudit.reporting.drawing import Drawn, drawn
+from epsaudit.reporting.progress import WORD, Board, Lines, Pace, Row, Silence, board
 from epsaudit.sampling import Progress
 
 NOISE = vectorized(
@@ -93,3 +98,51 @@ class TestCallback:
         audit(NOISE, trials=200_000, seed=1, checkpoint=path, progress=steps.append)
         assert len(steps) == 4
         assert steps[0].runs_before > 100_000
+
+
+class TestBoard:
+    def test_a_line_for_each_audit_that_runs_and_one_for_all(self, tmp_path):
+        clock, screen = Clock(), io.StringIO()
+        (tmp_path / "words").write_bytes(bytes(3 * WORD.size))
+        names = ["lib:m", "[b]", "c"]
+        console = Console(file=screen, force_terminal=True, width=100, markup=False, emoji=False)
+        with Drawn(names, tmp_path / "words", console, clock) as made:
+            rows = [pickle.loads(pickle.dumps(made.of(name))) for name in names]
+            rows[0](step(250))
+            rows[1](Progress("training", 10, 100))
+            made.refresh()
+            assert "lib:m" not in screen.getvalue()  # too soon
+            clock.now = 10.0
+            made.refresh()
+            made.ended("lib:m")
+            clock.now = 20.0
+            made.refresh()
+        drawn = screen.getvalue()
+        assert " 25% lib:m" in drawn
+        assert "  0% [b]" in drawn
+        assert "certification, " in drawn
+        assert "bound so far 0.9876" in drawn
+        assert "3 audits" in drawn
+        assert "0 done, 0:01:50 left" in drawn  # a quarter of an audit in ten seconds
+        assert "1 done, 0:00:40 left" in drawn
+        assert " c " not in drawn  # it does not run yet
+
+    def test_it_is_drawn_on_a_terminal_alone_and_never_where_quiet_is_asked_for(self, monkeypatch):
+        for terminal, quiet, kind in ((True, False, Drawn), (False, False, Board), (True, True, Silence)):
+            monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal)
+            with board(["one"], quiet=quiet) as made:
+                assert type(made) is kind
+
+    def test_no_file_is_no_harm(self, tmp_path):
+        Row(str(tmp_path / "elsewhere"), 0)(step(10))  # on a worker of a cluster
+
+    def test_side_by_side_each_audit_is_told_of_by_name(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("epsaudit.reporting.drawing.AFTER_SECONDS", 0.0)
+        screen = io.StringIO()
+        entries = [Entry(name, NOISE, NOISE.claim) for name in ("first", "second")]
+        with drawn(["first", "second"], Console(file=screen, force_terminal=True, width=100)) as made:
+            for result in suite.run(entries, trials=2_000_000, seed=1, n_jobs=2, progress=made.of):
+                made.refresh()
+                made.ended(result.mechanism)
+        assert "% first" in screen.getvalue()
+        assert "% second" in screen.getvalue()

@@ -36,7 +36,7 @@ def test_versions_are_those_installed_and_the_commit_is_gits():
 
 
 def test_time_and_machine_are_in_files_and_nowhere_in_results(result, tmp_path):
-    assert "execution" not in result.to_json()
+    assert "execution" not in result.to_dict()
     save([result], tmp_path / "audit.json")
     (stored,) = json.loads((tmp_path / "audit.json").read_text())["results"]
     assert set(stored["execution"]) == {"started", "machine", "command", "seconds"}

@@ -8,13 +8,14 @@ import textwrap
 
 import pytest
 
-from epsaudit.pytest_plugin import _confidence, _plain, _seed
+from epsaudit.privacy_tests import _confidence, _plain, _seed
 
 pytest_plugins = ["pytester"]
 
 NOISY = """
     import pytest
-    from epsaudit import AuditError, DatasetPair, PureDP, black_box
+    from epsaudit import AuditError, DatasetPair, PowerWarning, PureDP, black_box
+    from epsaudit.pytest_plugin import asking
 
     def noisy(scale):
         def count(people, size, rng):
@@ -173,32 +174,29 @@ def test_wrong_input_is_an_error_in_a_sentence(suite):
 
 
 TERMS = """
-    def test_default(privacy_audit):
-        privacy_audit._checks = 3
-        print("TERMS", privacy_audit._terms(None, None, None))
+    def test_default(request, privacy_audit):
+        print("TERMS", privacy_audit._terms(asking(request.config), 3, None, None, None))
 
     @pytest.mark.privacy_audit(runs=500, false_alarm=1e-3)
-    def test_marked(privacy_audit):
-        privacy_audit._checks += 1
-        print("TERMS", privacy_audit._terms(None, None, None))
+    def test_marked(request, privacy_audit):
+        print("TERMS", privacy_audit._terms(asking(request.config), 1, None, None, None))
 
     @pytest.mark.privacy_audit(runs=500, false_alarm=1e-3)
-    def test_called(privacy_audit):
-        privacy_audit._checks += 1
-        print("TERMS", privacy_audit._terms(700, 2.0, 1e-9))
+    def test_called(request, privacy_audit):
+        print("TERMS", privacy_audit._terms(asking(request.config), 1, 700, 2.0, 1e-9))
 """
 
 
 @pytest.mark.parametrize(
     ("options", "terms"),
     [
-        ([], [(100_000, None, 1e-6 / 12), (500, None, 5e-4), (700, 2.0, 5e-10)]),
+        ([], [(100_000, 60.0, 1e-6 / 12), (500, 60.0, 5e-4), (700, 2.0, 5e-10)]),
         (
             ["--privacy-runs=1e6", "--privacy-seconds=5"],
             [(1_000_000, 5.0, 1e-6 / 12), (500, 5.0, 5e-4), (700, 2.0, 5e-10)],
         ),
-        (["--privacy-false-alarm=1e-4"], [(100_000, None, 1e-4 / 12), (500, None, 5e-5), (700, 2.0, 5e-10)]),
-        (["--privacy-suite-false-alarm=3e-5"], [(100_000, None, 1e-5 / 12), (500, None, 5e-6), (700, 2.0, 5e-10)]),
+        (["--privacy-false-alarm=1e-4"], [(100_000, 60.0, 1e-4 / 12), (500, 60.0, 5e-5), (700, 2.0, 5e-10)]),
+        (["--privacy-suite-false-alarm=3e-5"], [(100_000, 60.0, 1e-5 / 12), (500, 60.0, 5e-6), (700, 2.0, 5e-10)]),
     ],
 )
 def test_terms_come_from_the_call_the_marker_and_the_command_line(suite, options, terms):
@@ -206,16 +204,14 @@ def test_terms_come_from_the_call_the_marker_and_the_command_line(suite, options
     said = re.findall(
         r"TERMS _Terms\(runs=(\d+), seconds=([\w.]+), test_false_alarm=.*, false_alarm=([\d.e-]+), seed=(\d+)\)", text
     )
-    found = [
-        (int(runs), None if seconds == "None" else float(seconds), float(alarm)) for runs, seconds, alarm, _ in said
-    ]
+    found = [(int(runs), float(seconds), float(alarm)) for runs, seconds, alarm, _ in said]
     assert found == [(runs, seconds, pytest.approx(alarm)) for runs, seconds, alarm in terms]
     assert len({seed for *_, seed in said}) == 3
 
 
 def test_terms_from_the_ini_file(suite, pytester):
     pytester.makeini("[pytest]\nprivacy_runs = 2e4\nprivacy_false_alarm = 1e-5\n")
-    assert "_Terms(runs=20000, seconds=None, test_false_alarm=1e-05" in suite(TERMS, "-rP").stdout.str()
+    assert "_Terms(runs=20000, seconds=60.0, test_false_alarm=1e-05" in suite(TERMS, "-rP").stdout.str()
 
 
 def test_what_the_suite_allows_is_shared_by_those_who_asked_beforehand(suite):

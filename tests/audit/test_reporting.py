@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.registry import Entry, registered
 from epsaudit.reporting import figure, style, table
 from epsaudit.reporting.numbers import count, lower, percent, plain, upper
+from epsaudit.results import load
 
 POSITIVE = st.floats(1e-12, 1e12)
 
@@ -64,10 +66,25 @@ class TestTable:
             assert result.mechanism in text
             assert lower(result.lower_bound) in text
 
+    @pytest.mark.parametrize("width", [30, 40, 50, 60, 72])
+    def test_a_narrow_terminal_keeps_bounds_verdicts_and_the_mark_of_surprise(self, results, width):
+        surprising = [replace(result, expected=None) for result in results]
+        surprising += [replace(results[0], expected="violated"), replace(results[1], expected="consistent")]
+        text = table.render(surprising, width).plain
+        assert all(len(line) <= width for line in text.splitlines())
+        assert text.count("consistent (!)") == text.count("violated (!)") == 1
+        assert text.count("consistent") == text.count("violated") == 2
+        for result in results:
+            assert result.mechanism in text.replace("\n", "")
+            assert text.count(lower(result.lower_bound)) == 2
+        assert ("exact" in text) == (width >= 60)
+
     def test_surprises_are_marked_and_named(self, results):
         flipped = [replace(results[0], expected="violated"), results[1]]
         assert "(!)" in table.render(flipped).plain
         assert "Not as expected (!): laplace." in table.caption(flipped, 0.95)
+        assert r"| consistent (\!) |" in table.to_markdown(flipped, 0.95)
+        assert "consistent (!) " in table.to_latex(flipped, 0.95)
         assert "Not as expected" not in table.caption(results, 0.95)
 
     def test_the_caption_says_what_was_not_shown(self, results):
@@ -93,14 +110,43 @@ class TestFigure:
         endless = replace(results[1], exact=math.inf)
         drawn = figure.certified_against_proven([results[0], nothing, in_delta, endless], 0.95)
         names = [label.get_text() for axes in drawn.axes for label in axes.get_yticklabels()]
-        assert names == [results[0].mechanism, f"{in_delta.mechanism} (in δ)", endless.mechanism]
+        assert names == [results[0].mechanism, f"{in_delta.mechanism} (in δ)", endless.mechanism, nothing.mechanism]
         assert figure.shares(in_delta).bound == pytest.approx(in_delta.delta_lower / 0.1)
         legend = [text.get_text() for text in drawn.legends[0].get_texts()]
-        assert {"exact: infinite", "not drawn: 1 whose claim is 0"} <= set(legend)
+        assert "exact: infinite" in legend
+        below = drawn.axes[-1]
+        assert below.get_xlabel() == "certified; the claim is 0"
+        assert nothing.lower_bound in [float(np.ravel(line.get_xdata())[0]) for line in below.lines]
         arrows = [line for line in drawn.axes[1].lines if line.get_marker() == ">" and len(line.get_xdata()) == 1]
         assert len(arrows) == 1
         plain = figure.certified_against_proven(results, 0.95).legends[0].get_texts()
-        assert not {"exact: infinite", "not drawn: 1 whose claim is 0"} & {text.get_text() for text in plain}
+        assert "exact: infinite" not in {text.get_text() for text in plain}
+
+    def test_claims_of_nothing_alone_fill_a_picture(self, results):
+        alone = [replace(result, claim=PureDP(0.0), mechanism=f"m{n}") for n, result in enumerate(results)]
+        (axes,) = figure.certified_against_proven(alone, 0.95).axes
+        assert [label.get_text() for label in axes.get_yticklabels()] == ["m0", "m1"]
+        drawn = {
+            float(np.ravel(line.get_xdata())[0])
+            for line in axes.lines
+            if line.get_marker() in ("o", "s") and len(line.get_xdata())
+        }
+        assert drawn == {result.lower_bound for result in alone}
+        assert max(drawn) < axes.get_xlim()[1]
+
+    def test_every_row_of_the_registry_is_drawn(self):
+        stored = load(Path(__file__).parents[2] / "results" / "audit.json")
+        panels = figure.certified_against_proven(stored, 0.95).axes
+        assert sum(len(axes.get_yticks()) for axes in panels) == len(stored)
+        assert not any(figure.shares(result).of_nothing for result in stored if result.mechanism in figure.TELLING)
+
+    @pytest.mark.parametrize("chosen", [[0], [1], [0, 1]])
+    def test_the_legend_names_the_marks_that_occur_and_no_others(self, results, chosen):
+        shown = [replace(results[number], exact=None if number else results[number].exact) for number in chosen]
+        legend = {text.get_text() for text in figure.certified_against_proven(shown, 0.95).legends[0].get_texts()}
+        verdicts = {f"certified, {result.verdict}" for result in shown}
+        exact = {"exact for the pair"} if 0 in chosen else set()
+        assert legend == verdicts | exact | {"proven"}
 
     def test_many_results_stand_in_two_columns_on_equal_axes_and_all_are_there(self, results):
         many = [replace(results[number % 4 == 0], mechanism=f"m{number}") for number in range(2 * figure.ROWS)]

@@ -6,8 +6,23 @@ import math
 import numpy as np
 import pytest
 
-from epsaudit import ZCDP, ApproxDP, AuditError, AuditResult, DatasetPair, GaussianDP, PureDP, audit, vectorized
+from epsaudit import (
+    ZCDP,
+    ApproxDP,
+    AuditError,
+    AuditResult,
+    DatasetPair,
+    GaussianDP,
+    OneRunResult,
+    PureDP,
+    SequentialResult,
+    audit,
+    audit_scores,
+    audit_sequentially,
+    vectorized,
+)
 from epsaudit.certificates import Box, Counts, MembershipGame
+from epsaudit.cli import main
 from epsaudit.results import load, save, write_whole
 from epsaudit.witnesses import Interval, Region, Witness
 
@@ -69,7 +84,7 @@ class TestJson:
             trials=5000,
             seed=1,
         )
-        after = AuditResult.from_json(json.loads(json.dumps(before.to_json())))
+        after = AuditResult.from_dict(json.loads(json.dumps(before.to_dict())))
         assert after == before
         assert after.lower_bound == before.lower_bound
         assert str(after) == str(before)
@@ -79,30 +94,141 @@ class TestJson:
             "mechanism claim pair trials confidence certificate witness counts lower_bound epsilon_lower delta_lower "
             "proven exact verdict seed provenance"
         )
-        assert set(documented.split()) <= set(result().to_json())
+        assert set(documented.split()) <= set(result().to_dict())
 
     def test_bounds_in_a_file_are_not_believed_but_recomputed(self):
-        data = result().to_json() | {"lower_bound": 9.9}
-        assert AuditResult.from_json(data).lower_bound == result().lower_bound
+        data = result().to_dict() | {"lower_bound": 9.9}
+        assert AuditResult.from_dict(data).lower_bound == result().lower_bound
 
     @pytest.mark.parametrize("atom", [None, "no", 3, 0.1, math.inf, (1, None, "a"), True])
     def test_atoms_of_every_kind_survive(self, atom):
         r = result(witness=Witness(Region(included=(atom,)), None), certificate=Box())
         outputs = np.empty(2, dtype=object)
         outputs[:] = [atom, "something else"]
-        after = AuditResult.from_json(json.loads(json.dumps(r.to_json())))
+        after = AuditResult.from_dict(json.loads(json.dumps(r.to_dict())))
         assert after.witness.count(outputs) == (1, 0)
 
     def test_infinite_exact_values_are_valid_json(self):
-        text = json.dumps(result(exact=math.inf).to_json(), allow_nan=False)
-        assert AuditResult.from_json(json.loads(text)).exact == math.inf
+        text = json.dumps(result(exact=math.inf).to_dict(), allow_nan=False)
+        assert AuditResult.from_dict(json.loads(text)).exact == math.inf
 
     @pytest.mark.parametrize("field", ["claim", "counts", "witness", "certificate", "confidence"])
     def test_a_missing_field_is_named(self, field):
-        data = result().to_json()
+        data = result().to_dict()
         del data[field]
-        with pytest.raises(AuditError, match=field):
-            AuditResult.from_json(data)
+        with pytest.raises(AuditError, match=f"^{field} is missing"):
+            AuditResult.from_dict(data)
+
+
+@pytest.fixture(scope="module")
+def kinds():
+    """A result of each kind of audit."""
+    noisy = vectorized(
+        lambda d, n, rng: d + rng.laplace(size=n), claim=PureDP(0.5), name="noisy", pairs=[DatasetPair(0, 1)]
+    )
+    rng = np.random.default_rng(1)
+    coins = rng.random(1_000) < 0.5
+    return {
+        AuditResult: audit(noisy, trials=4_000, seed=1, n_jobs=1),
+        SequentialResult: audit_sequentially(noisy, trials=2_000, seed=1, n_jobs=1),
+        OneRunResult: audit_scores(coins, coins + rng.laplace(size=1_000), claim=PureDP(1.0), name="mine", seed=3),
+    }
+
+
+@pytest.mark.parametrize("kind", [AuditResult, SequentialResult, OneRunResult])
+class TestEveryKind:
+    """What results share: short forms for a prompt, a notebook, a figure, a table and a file."""
+
+    def test_a_bare_result_takes_one_line_and_print_at_most_ten(self, kinds, kind):
+        found = kinds[kind]
+        assert kind.__name__ in repr(found)
+        assert found.mechanism in repr(found)
+        assert found.verdict in repr(found)
+        assert len(repr(found).splitlines()) == 1
+        assert len(repr(found)) < 200
+        assert 1 < len(str(found).splitlines()) <= 10
+
+    def test_a_bound_is_rounded_down_in_the_short_form(self, kinds, kind):
+        found = kinds[kind]
+        shown = float(repr(found).split(">= ")[1].split(" at")[0])
+        assert shown <= found.lower_bound
+
+    def test_it_draws_itself(self, kinds, kind):
+        from matplotlib.figure import Figure
+
+        drawn = kinds[kind].plot()
+        assert isinstance(drawn, Figure)
+        assert any(line.get_visible() for axes in drawn.axes for line in axes.lines)
+
+    def test_it_is_a_line_of_a_table(self, kinds, kind):
+        import pandas as pd
+
+        found = kinds[kind]
+        frame = found.to_frame()
+        assert frame.shape == (1, len(found.row()))
+        assert frame["lower_bound"].item() == found.lower_bound
+        assert frame["verdict"].item() == found.verdict
+        together = pd.concat([one.to_frame() for one in kinds.values()])
+        assert list(together.columns) == list(frame.columns)
+
+    def test_it_is_saved_and_read_again_by_its_class_alone(self, kinds, kind, tmp_path):
+        found = kinds[kind]
+        found.save(tmp_path / "one.json")
+        assert kind.load(tmp_path / "one.json") == found
+        others = {AuditResult, SequentialResult, OneRunResult} - {kind}
+        for other in others:
+            with pytest.raises(AuditError, match=f"one {other.__name__} is read"):
+                other.load(tmp_path / "one.json")
+            with pytest.raises(AuditError):
+                other.from_dict(found.to_dict())
+
+    def test_it_goes_to_a_dict_and_back(self, kinds, kind):
+        data = json.loads(json.dumps(kinds[kind].to_dict(), allow_nan=False))
+        assert kind.from_dict(data) == kinds[kind]
+
+
+class TestFilesOfEveryKind:
+    @pytest.fixture
+    def file(self, kinds, tmp_path):
+        save(kinds.values(), tmp_path / "all.json")
+        return tmp_path / "all.json"
+
+    def test_they_are_read_verified_and_compared(self, file, kinds, capsys):
+        assert load(file) == list(kinds.values())
+        assert main(["verify", str(file)]) == 0
+        assert "3 of 3 results are as stored" in capsys.readouterr().out
+        assert main(["compare", str(file), str(file)]) == 0
+        printed = capsys.readouterr().out
+        assert "counts of a SequentialResult have no exact test" in printed
+        assert "counts of a OneRunResult have no exact test" in printed
+        assert "0 of 1 moved" in printed
+
+    @pytest.mark.parametrize("option", ["--latex", "--markdown", "--csv", "--methods"])
+    def test_they_are_reported_in_every_format(self, file, kinds, capsys, option):
+        assert main(["report", str(file), option]) == 0
+        printed = capsys.readouterr().out
+        assert all(one.mechanism in printed for one in kinds.values())
+
+    def test_the_methods_say_how_each_kind_was_audited(self, file, capsys):
+        assert main(["report", str(file), "--methods"]) == 0
+        printed = capsys.readouterr().out
+        for part in (r"\cite{clopper1934use", r"sequentially", r"\cite{ramdas2023game}", "1,000 canaries"):
+            assert part in printed
+        assert "@inproceedings{steinke2023privacy" in printed
+
+    def test_they_stand_on_one_page_and_in_one_figure(self, file, tmp_path):
+        page, figure = tmp_path / "all.html", tmp_path / "all.svg"
+        assert main(["report", str(file), "--html", str(page), "--figure", str(figure)]) == 0
+        assert page.read_text().count('<article class="card"') == 3
+        assert "1,000, each in by a fair coin" in page.read_text()
+        assert "An audit in one run has no pair" in page.read_text()
+        assert figure.read_text().count(">noisy<") == 2
+        assert figure.read_text().count(">mine<") == 1
+
+    def test_curves_are_of_audits_of_fixed_size(self, file, tmp_path, capsys):
+        wanted = ["--only", "mine", "--figure", str(tmp_path / "c.svg"), "--kind", "profile"]
+        assert main(["report", str(file), *wanted]) == 2
+        assert "mine is a OneRunResult" in capsys.readouterr().err
 
 
 class TestFiles:

@@ -10,7 +10,7 @@ from epsaudit.mechanisms.broken.sparse_vector import SparseVector3, SparseVector
 from epsaudit.mechanisms.broken.vectors import SideBySide
 from epsaudit.sequential import betting
 from epsaudit.sequential.learning import fastest
-from epsaudit.witnesses import DEFAULT_FAMILIES, SharedAdditive, candidate_scores, witness_from_json
+from epsaudit.witnesses import DEFAULT_FAMILIES, SharedAdditive, candidate_scores, witness_from_dict
 
 
 def fastest_growth(scores, scores_prime, epsilon):
@@ -43,7 +43,7 @@ def test_a_learnt_sum_survives_its_file_and_finds_nothing_where_there_is_nothing
     moved, still = rng.normal(0.5, 1.0, (400, 6)), rng.normal(size=(400, 6))
     moved[::7, 2], still[::9, 2] = np.nan, -np.inf
     witness = fastest(list(candidate_scores([SharedAdditive()], moved, still)), PureDP(0.5))
-    again = witness_from_json(json.loads(json.dumps(witness.to_json())))
+    again = witness_from_dict(json.loads(json.dumps(witness.to_dict())))
     fresh = rng.normal(size=(50, 6))
     assert again == witness
     assert again.count(fresh) == witness.count(fresh)

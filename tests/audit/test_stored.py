@@ -1,5 +1,6 @@
 """What stands beside results: which code made them, and whether it is still that code."""
 
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -7,8 +8,9 @@ import sys
 
 import pytest
 
-from epsaudit import AuditError, provenance, sources, stored
+from epsaudit import AuditError, DatasetPair, PureDP, audit, provenance, sources, stored, vectorized
 from epsaudit.cli import main
+from epsaudit.reporting import methods
 from epsaudit.reporting.studies import run
 
 MODULE = "epsaudit.experiments.curves"
@@ -77,7 +79,7 @@ def test_results_of_a_modified_checkout_are_stored_only_if_asked(checkout, tmp_p
     run(study, out)  # as committed
     (checkout / "audit" / "a b.py").write_text("X = 2\n")
     provenance.provenance.cache_clear()
-    with pytest.raises(AuditError, match=r"audit/a b\.py differ from it.*--allow-modified"):
+    with pytest.raises(AuditError, match=r"audit/a b\.py differs from it.*--allow-modified"):
         run(study, out)
     run(study, tmp_path_factory.mktemp("elsewhere"))
     run(study, out, quick=True)
@@ -129,3 +131,49 @@ def test_stale_is_what_another_code_made_or_nobody_finished(tmp_path, monkeypatc
     (tmp_path / "old" / "provenance.json").write_text("[")
     assert main(["experiment", "status", str(tmp_path)]) == 2
     assert "cannot be read as the provenance" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"commit": "abc"}, r"commit \texttt{abc})."),
+        ({"commit": "abc-dirty", "modified": "a_b.py"}, r"commit \texttt{abc}, with changes to \texttt{a\_b.py})."),
+        (
+            {"commit": "abc-dirty", "modified": "a.py, b.py, c.py, d.py, e.py"},
+            r"with changes to \texttt{a.py}, \texttt{b.py}, \texttt{c.py} and 2 more files).",
+        ),
+        ({"commit": "abc-dirty"}, "with changes beyond the commit that are not recorded)."),
+    ],
+)  # fmt: skip
+def test_the_methods_paragraph_says_in_words_what_differed_from_the_commit(found, said):
+    noisy = vectorized(lambda d, n, rng: d + rng.laplace(size=n), claim=PureDP(1.0), pairs=[DatasetPair(0, 1)])
+    result = dataclasses.replace(audit(noisy, trials=2_000, seed=1, n_jobs=1), provenance=found)
+    text = methods.methods([result], 0.95)
+    assert said in text
+    assert "dirty" not in text
+    other = dataclasses.replace(result, provenance={"commit": "def"})
+    assert "several commits" in methods.methods([result, other], 0.9)
+    assert ("not recorded" in methods.methods([result, other], 0.9)) == ("dirty" in found["commit"])
+
+
+def test_what_a_study_writes_while_it_runs_is_no_change_and_what_is_ignored_neither(checkout):
+    (checkout / ".gitignore").write_text(".venv/\n")
+    git(checkout, "add", "-A")
+    git(checkout, "commit", "-qm", "Ignore")
+    for name in ("results/audit.json", "results/study/data.json", ".venv/installed"):
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / name).write_text("{}")
+    git(checkout, "add", "results/audit.json")
+    assert provenance.modified(checkout) == []
+    stored.check_unmodified(checkout / "results")
+    (checkout / "audit" / "results").mkdir()
+    (checkout / "audit" / "results" / "x.py").write_text("")  # another folder of that name does count
+    assert provenance.modified(checkout) == ["audit/results/x.py"]
+    with pytest.raises(AuditError, match=r"audit/results/x\.py differs from it"):
+        stored.check_unmodified(checkout / "results")
+
+
+def test_a_readme_names_what_differed_from_the_commit(tmp_path):
+    ran = {"seconds": 3.0, "started": "2026-01-01T00:00:00Z", "command": "x"}
+    stored.write_readme(tmp_path, "Q?", "A.", {"commit": "abc-dirty", "modified": "audit/a.py", "execution": ran})
+    assert "- **Commit**: abc-dirty, with changes to audit/a.py" in (tmp_path / "README.md").read_text()

@@ -23,7 +23,13 @@ def test_rows_do_not_share_random_streams():
 
 def test_a_subset_keeps_the_seeds_of_its_rows():
     whole = {result.mechanism: result.seed for result in suite.run(ENTRIES, trials=2000, seed=5, n_jobs=1)}
-    assert next(suite.run(ENTRIES[2:3], trials=2000, seed=5, n_jobs=1)).seed == whole["c"]
+    assert [result.seed for result in suite.run(ENTRIES[2:], trials=2000, seed=5, n_jobs=1)] == [whole["c"], whole["d"]]
+
+
+def test_one_row_is_reproduced_by_its_own_seed_and_confidence():
+    third = list(suite.run(ENTRIES, trials=2000, seed=5, n_jobs=1))[2]
+    alone = next(suite.run(ENTRIES[2:3], trials=2000, seed=third.seed, family_confidence=third.confidence, n_jobs=1))
+    assert alone == third
 
 
 def test_confidence_is_checked_before_any_run():

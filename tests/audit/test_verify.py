@@ -22,6 +22,7 @@ from epsaudit import (
 )
 from epsaudit.certificates import Box, MembershipGame
 from epsaudit.cli import main
+from epsaudit.compare import recount
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.one_run import Threshold, audit_scores
 from epsaudit.registry import Entry, registered
@@ -29,6 +30,8 @@ from epsaudit.results import save
 from epsaudit.sequential import betting
 from epsaudit.suite import run
 from epsaudit.verify import EXACT, rebuild, recompute, rerun
+from epsaudit.witnesses import Interval, Region, Witness
+from epsaudit.witnesses.features import Coordinate, Deviation, Value
 
 PAIRS = [DatasetPair(0, 1)]
 
@@ -42,7 +45,7 @@ def noisy(scale=1.0):
 
 @pytest.fixture(scope="module")
 def stored():
-    return audit(noisy(), trials=20_000, seed=3).to_json()
+    return audit(noisy(), trials=20_000, seed=3).to_dict()
 
 
 @pytest.fixture
@@ -74,11 +77,14 @@ class TestRecompute:
             "guess_x_on_x_prime",
             "guess_x_prime_on_x",
             "guess_x_prime_on_x_prime",
-            "events",
         ],
     )
     def test_every_count_matters(self, changed, count):
         changed["counts"][count] += 1
+        assert not recompute(changed).holds
+
+    def test_the_number_of_events_matters(self, changed):
+        changed["counts"]["events"] = 3 - changed["counts"]["events"]
         assert not recompute(changed).holds
 
     def test_counts_that_no_audit_can_have_given(self, changed):
@@ -104,7 +110,7 @@ class TestRecompute:
 def forged(stored, **changes):
     """Whatever follows from the changed fields by an honest computation, so that only impossibility gives it away."""
     result = rebuild({**copy.deepcopy(stored), **changes})
-    return json.loads(json.dumps(result.to_json()))
+    return json.loads(json.dumps(result.to_dict()))
 
 
 def paths(node, path=()):
@@ -136,7 +142,7 @@ def leaky():
     result = audit(noisy(0.9), claim=ApproxDP(0.5, 1e-3), trials=20_000, seed=3, n_jobs=1)
     game = dataclasses.replace(result, certificate=MembershipGame())
     assert game.witness.events == 2
-    return json.loads(json.dumps(game.to_json()))
+    return json.loads(json.dumps(game.to_dict()))
 
 
 class TestForgeries:
@@ -166,20 +172,25 @@ class TestForgeries:
         ],
     )
     def test_certificates_that_training_does_not_choose(self, leaky, certificate, sentence):
-        assert sentence in recompute(forged(leaky, certificate=certificate.to_json())).differences[0]
+        assert sentence in recompute(forged(leaky, certificate=certificate.to_dict())).differences[0]
 
     def test_a_box_about_an_event_that_is_not_there(self, leaky):
         one = {**leaky["witness"], "guess_x": None}
         counts = {**leaky["counts"], "events": 1, "guess_x_on_x": 0, "guess_x_on_x_prime": 0}
         assert recompute(forged(leaky, witness=one, counts=counts)).holds
-        boxed = forged(leaky, witness=one, counts=counts, certificate=Box("x").to_json())
+        boxed = forged(leaky, witness=one, counts=counts, certificate=Box("x").to_dict())
         assert "which the witness does not have" in recompute(boxed).differences[0]
 
     def test_a_tangent_against_a_curve_is_needed(self):
         result = audit(noisy(0.9), claim=GaussianDP(1.0), trials=20_000, seed=3, n_jobs=1)
-        for tangent in (-0.5, math.inf, math.nan, "0.5"):
-            stored = {**result.to_json(), "certificate": {"kind": "MembershipGame", "tangent": tangent, "share": 0.03}}
-            assert "tangent" in recompute(stored).differences[0]
+
+        def at(tangent):
+            return {**result.to_dict(), "certificate": {"kind": "MembershipGame", "tangent": tangent, "share": 0.03}}
+
+        for tangent in (-0.5, math.inf, math.nan):
+            assert "tangent" in recompute(at(tangent)).differences[0]
+        with pytest.raises(AuditError, match=r"certificate\.tangent is '0\.5'; it must be a number"):
+            recompute(at("0.5"))
 
     def test_coins_that_are_not_fair(self, leaky):
         counts = leaky["counts"]
@@ -199,7 +210,7 @@ class TestForgeries:
 
     def test_an_exact_value_is_computed_from_the_laws_or_said_not_to_be(self):
         entry = registered()["laplace"]
-        stored = next(iter(run([entry], trials=5_000, n_jobs=1))).to_json()
+        stored = next(iter(run([entry], trials=5_000, n_jobs=1))).to_dict()
         assert recompute(stored, entry).holds
         assert EXACT not in recompute(stored, entry).unchecked
         for exact in (0.1, 7.0, "inf"):
@@ -215,12 +226,12 @@ class TestForgeries:
     def test_every_field_is_needed_and_of_its_type(self, kind, claim):
         """But for words, and an exact value where there is one, none may be absent, or be what it cannot be."""
         if kind == "fixed size":
-            stored = audit(noisy(), claim=claim, trials=5_000, seed=1, n_jobs=1).to_json()
+            stored = audit(noisy(), claim=claim, trials=5_000, seed=1, n_jobs=1).to_dict()
         elif kind == "sequential":
-            stored = audit_sequentially(noisy(), claim=claim, trials=100, seed=1, n_jobs=1).to_json()
+            stored = audit_sequentially(noisy(), claim=claim, trials=100, seed=1, n_jobs=1).to_dict()
         else:
             coins = np.arange(2_000) % 2
-            stored = audit_scores(coins, coins, claim=claim, guesses="bonferroni", seed=1).to_json()
+            stored = audit_scores(coins, coins, claim=claim, guesses="bonferroni", seed=1).to_dict()
         stored = json.loads(json.dumps(stored))
         assert recompute(stored).holds
         values = (ABSENT, "x", 10**400) if kind == "sequential" else (ABSENT, None, "x", -1, 10**400, math.nan, [], {})
@@ -242,6 +253,81 @@ def believed(stored):
         return False
 
 
+EVENTS = {
+    "the same event twice": (Region(intervals=(Interval(high=0.5),)),) * 2,
+    "ends in common": (Region(intervals=(Interval(high=0.5),)), Region(intervals=(Interval(low=0.5),))),
+    "open intervals": (
+        Region(intervals=(Interval(0.0, 1.0, includes_low=False, includes_high=False),)),
+        Region(intervals=(Interval(0.5, 2.0, includes_low=False, includes_high=False),)),
+    ),
+    "all but some numbers": (
+        Region(intervals=(Interval(0.0, 1.0),), excluded=(0.0, 1.0)),
+        Region(intervals=(Interval(-1.0, 2.0),), excluded=(0.0, 5e-324, 1.0)),
+    ),
+    "the whole line": (Region(intervals=(Interval(),)), Region(intervals=(Interval(low=math.inf),))),
+    "the same atom": (Region(included=("a", 2.0)), Region(included=("b", "a"))),
+    "an atom in an interval": (Region(included=(0.7,)), Region(intervals=(Interval(low=0.5),))),
+    "of a coordinate": (
+        Region(Coordinate(1), (Interval(high=0.5),)),
+        Region(Coordinate(1), (Interval(low=-1.0, high=0.0, includes_high=False),)),
+    ),
+    "an atom's coordinate": (Region(included=((0.0, 0.7),)), Region(Coordinate(1), (Interval(low=0.5),))),
+}
+EMPTY = {
+    "nothing": Region(),
+    "reversed": Region(intervals=(Interval(5.0, 1.0),)),
+    "open and without a number": Region(intervals=(Interval(1.0, np.nextafter(1.0, 2.0), False, False),)),
+    "one number taken out": Region(intervals=(Interval(1.0, 1.0),), excluded=(1.0,)),
+    "not a number": Region(intervals=(Interval(math.nan, math.nan),)),
+    "of a coordinate": Region(Coordinate(1), (Interval(5.0, 1.0),)),
+}
+
+
+class TestEvents:
+    """Of witnesses put into a result in the place of its own, with its counts."""
+
+    @staticmethod
+    def said(leaky, guess_x, guess_x_prime):
+        return " ".join(recompute(forged(leaky, witness=written(guess_x, guess_x_prime))).differences)
+
+    @pytest.mark.parametrize("events", EVENTS.values(), ids=EVENTS)
+    def test_both_hold_the_same_output(self, leaky, events):
+        for both in (events, events[::-1]):
+            assert "hold outputs in common" in self.said(leaky, *both)
+
+    @pytest.mark.parametrize("event", EMPTY.values(), ids=EMPTY)
+    def test_one_was_seen_that_holds_nothing(self, leaky, event):
+        other = Region(intervals=(Interval(low=0.5),))
+        assert "which holds no output" in self.said(leaky, event, other)
+        assert "which holds no output" in self.said(leaky, other, event)
+
+    @pytest.mark.parametrize(
+        "events",
+        [
+            (Region(intervals=(Interval(high=0.5),)), Region(intervals=(Interval(low=0.5, includes_low=False),))),
+            (Region(intervals=(Interval(0.0, 1.0),), excluded=(0.5,)), Region(included=(0.5, None))),
+            (Region(intervals=(Interval(),), excluded=(math.inf,)), Region(intervals=(Interval(low=math.inf),))),
+            (Region(intervals=(Interval(1.0, 1.0),)), Region(included=(("a", 1.0),))),
+            (Region(Coordinate(1), (Interval(high=0.5),), included=((0.0, 0.7),)), Region(included=((0.0, 0.9),))),
+            (Region(Deviation(Value(), 1.0), (Interval(high=0.5),)), Region(Deviation(Value(), 1.0), (Interval(0.6),))),
+        ],
+    )  # fmt: skip
+    def test_what_an_audit_can_have_found_is_believed(self, leaky, events):
+        assert self.said(leaky, *events) == ""
+
+    def test_in_the_rounds_of_a_sequential_audit(self, consistent):
+        twice = Region(intervals=(Interval(high=0.5),))
+        rounds = copy.deepcopy(consistent["rounds"])
+        strategy = next(one for round_ in rounds for one in round_["strategies"] if one["counts"]["events"] == 2)
+        strategy["witness"] = written(twice, twice)
+        assert "hold outputs in common" in " ".join(recompute(forged(consistent, rounds=rounds)).differences)
+
+
+def written(guess_x, guess_x_prime):
+    witness = Witness(guess_x, guess_x_prime)
+    return json.loads(json.dumps({"text": str(witness), **witness.to_dict()}))
+
+
 class TestRerun:
     def test_the_seed_gives_it_again(self, stored):
         found = rerun(stored, Entry("noisy", noisy(), PureDP(1.0)))
@@ -253,7 +339,7 @@ class TestRerun:
         assert any(difference.startswith("counts was") for difference in found.differences)
 
     def test_all_witnesses_are_asked_for_again(self):
-        result = audit(noisy(), trials=20_000, seed=4, witnesses="all").to_json()
+        result = audit(noisy(), trials=20_000, seed=4, witnesses="all").to_dict()
         assert rerun(result, Entry("noisy", noisy(), PureDP(1.0))).holds
 
     def test_families_of_ones_own_cannot_be_had_from_a_file(self, changed):
@@ -273,10 +359,51 @@ class TestRerun:
 
         result = audit(loud(1.0), trials=4_000, seed=5)
         assert not result.reproducible
-        same = rerun(result.to_json(), Entry("loud", loud(1.0), PureDP(1.0)))
+        same = rerun(result.to_dict(), Entry("loud", loud(1.0), PureDP(1.0)))
         assert same.holds
         assert "counted again" in same.how
-        assert not rerun(result.to_json(), Entry("loud", loud(0.5), PureDP(1.0))).holds
+        assert not rerun(result.to_dict(), Entry("loud", loud(0.5), PureDP(1.0))).holds
+        assert same.result == result, "the line is about the stored bound"
+        assert "epsilon >= " in same.how
+
+    def test_no_switch_in_the_file_leaves_the_seed_unchecked(self, stored):
+        """Counts moved by little more than chance, with the flag of a mechanism that no seed reproduces."""
+        counts = dict(stored["counts"])
+        for sign, names in ((1, ("x_on_x", "x_prime_on_x_prime")), (-1, ("x_on_x_prime", "x_prime_on_x"))):
+            for name in names:
+                counts[f"guess_{name}"] += sign * int(1.3 * counts[f"guess_{name}"] ** 0.5)
+        moved = forged(stored, counts=counts, reproducible=False)
+        assert moved["lower_bound"] > stored["lower_bound"]
+        assert recompute(moved).holds
+        said = rerun(moved, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1).differences
+        assert {"counts", "lower_bound", "reproducible"} <= {sentence.split()[0] for sentence in said}
+        again = forged(moved, trials=stored["trials"] - stored["training_runs"], training_runs=0, reproducible=True)
+        assert recompute(again).holds
+        assert rerun(again, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1).differences[0].startswith("counts was")
+
+    def test_what_was_counted_again_is_counted_again_from_its_seed(self, stored):
+        recounted = recount(rebuild(stored), noisy(), seed=9, n_jobs=1).to_dict()
+        found = rerun(recounted, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1)
+        assert found.holds
+        assert "from seed 9" in found.how
+
+    def test_what_draws_from_the_global_generators_is_counted_again_from_its_seed(self):
+        def draw(data):
+            return data + np.random.laplace()  # noqa: NPY002  # what is tested
+
+        loud = black_box(draw, claim=PureDP(1.0), pairs=PAIRS, name="loud")
+        result = audit(loud, trials=1_000, seed=5, n_jobs=1)
+        assert result.reproducible
+        recounted = recount(result, loud, seed=9, n_jobs=1)
+        assert recounted.reproducible
+        found = rerun(recounted.to_dict(), Entry("loud", loud, PureDP(1.0)), n_jobs=1)
+        assert found.differences == ()
+
+    def test_a_number_changed_by_hand_is_found_without_running(self, stored):
+        found = rerun({**stored, "lower_bound": 7.0}, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1)
+        assert found.differences[0].startswith("lower_bound is stored as 7.0")
+        impossible = rerun({**stored, "confidence": 0.2}, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1)
+        assert not impossible.possible
 
 
 class TestCommand:
@@ -331,7 +458,7 @@ class TestCommand:
         del data["results"][0]["confidence"]
         file.write_text(json.dumps(data))
         assert main(["verify", str(file), "laplace"]) == 2
-        assert "field 'confidence' is missing or malformed" in capsys.readouterr().err
+        assert "confidence is missing" in capsys.readouterr().err
 
     def test_counts_changed_with_their_bound_are_found_by_running_again(self, file, capsys):
         data = json.loads(file.read_text())
@@ -339,7 +466,7 @@ class TestCommand:
         counts["guess_x_on_x"] -= 5
         from epsaudit import AuditResult
 
-        data["results"][0] = {**data["results"][0], **AuditResult.from_json(data["results"][0]).to_json()}
+        data["results"][0] = {**data["results"][0], **AuditResult.from_dict(data["results"][0]).to_dict()}
         file.write_text(json.dumps(data))
         assert main(["verify", str(file), "laplace"]) == 0
         assert main(["verify", str(file), "laplace", "--rerun", "--jobs", "1"]) == 1
@@ -388,29 +515,27 @@ class TestOtherKinds:
         result = audit_scores(coins, coins + rng.laplace(size=2_000), claim=PureDP(1.0), guesses=200)
         save([result], tmp_path / "result.json")
         assert main(["verify", str(tmp_path / "result.json")]) == 0
-        stored = result.to_json()
+        stored = result.to_dict()
         stored["lower_bound"] += 0.1
         assert "lower_bound" in recompute(stored).differences[0]
-        assert main(["report", str(tmp_path / "result.json"), "--latex"]) == 2
-        assert "kind 'one-run'" in capsys.readouterr().err
 
     def test_they_are_not_run_again(self):
-        stored = audit_sequentially(noisy(0.5), trials=20_000, seed=1, n_jobs=1).to_json()
+        stored = audit_sequentially(noisy(0.5), trials=20_000, seed=1, n_jobs=1).to_dict()
         with pytest.raises(AuditError, match="can be recomputed, not run again"):
             rerun(stored, Entry("noisy", noisy(), PureDP(1.0)))
-        with pytest.raises(AuditError, match="no kind of result"):
+        with pytest.raises(AuditError, match=r"kind is .guess.; it must be"):
             recompute({**stored, "kind": "guess"})
 
 
 @pytest.fixture(scope="module")
 def consistent():
     """A sequential audit of a true claim with room below it."""
-    return json.loads(json.dumps(audit_sequentially(noisy(2.0), trials=4_000, seed=6, n_jobs=1).to_json()))
+    return json.loads(json.dumps(audit_sequentially(noisy(2.0), trials=4_000, seed=6, n_jobs=1).to_dict()))
 
 
 @pytest.fixture(scope="module")
 def refuted():
-    return json.loads(json.dumps(audit_sequentially(noisy(0.5), trials=20_000, seed=1, n_jobs=1).to_json()))
+    return json.loads(json.dumps(audit_sequentially(noisy(0.5), trials=20_000, seed=1, n_jobs=1).to_dict()))
 
 
 def with_bound(stored, bound):
@@ -440,7 +565,7 @@ class TestWhatNoSequentialAuditCanHaveGiven:
     def test_audits_of_several_pairs_hold(self, claim, seed):
         pairs = [DatasetPair(0, 1), DatasetPair(0, 0.5), DatasetPair(0.0, -1)]
         result = audit_sequentially(noisy(2.0), pairs, claim=claim, trials=500, seed=seed, n_jobs=1)
-        assert recompute(json.loads(json.dumps(result.to_json()))).differences == ()
+        assert recompute(json.loads(json.dumps(result.to_dict()))).differences == ()
 
     @pytest.mark.parametrize("claim", SEQUENTIAL_CLAIMS, ids=str)
     @pytest.mark.parametrize("seed", range(3))
@@ -448,7 +573,7 @@ class TestWhatNoSequentialAuditCanHaveGiven:
     def test_every_other_bound_is_refused(self, claim, seed, scale):
         """Whatever it is of the parameters tested, one step from the true one or more, below the claim or above."""
         result = audit_sequentially(noisy(scale), claim=claim, trials=2_000, seed=seed, n_jobs=1)
-        stored, grid = json.loads(json.dumps(result.to_json())), [0.0, *betting.parameter_grid(claim)]
+        stored, grid = json.loads(json.dumps(result.to_dict())), [0.0, *betting.parameter_grid(claim)]
         place = grid.index(result.lower_bound)
         assert recompute(stored).differences == ()
         for forged in {grid[place + 1], grid[max(place - 1, 0)], grid[place + 10], grid[-1]} - {result.lower_bound}:
@@ -476,7 +601,7 @@ class TestWhatNoSequentialAuditCanHaveGiven:
         for round_ in old["rounds"]:
             for strategy in round_["strategies"]:
                 del strategy["looks"]
-        with pytest.raises(AuditError, match="field 'looks' is missing"):
+        with pytest.raises(AuditError, match=r"looks is missing"):
             recompute(old)
 
     @pytest.mark.parametrize(
@@ -598,7 +723,7 @@ class TestSequentialForgeries:
 
     def test_a_tangent_that_is_not_of_the_curve(self):
         result = audit_sequentially(noisy(2.0), claim=GaussianDP(1.0), trials=500, seed=1, n_jobs=1)
-        stored = json.loads(json.dumps(result.to_json()))
+        stored = json.loads(json.dumps(result.to_dict()))
         rounds = copy.deepcopy(stored["rounds"])
         rounds[-1]["strategies"][0]["tangent"] = 0.1234
         assert "none of its tangents" in self.differences(stored, rounds)
@@ -625,21 +750,21 @@ class TestSequentialForgeries:
         assert "The rounds are on 14 pairs; the first looked at 1." in self.differences(consistent, rounds, pair=pair)
 
     def test_a_claim_that_no_bet_refutes(self, consistent):
-        claim = ApproxDP(1.0, 1.0 - 1e-12).to_json()
+        claim = ApproxDP(1.0, 1.0 - 1e-12).to_dict()
         assert "No number of runs refutes" in recompute({**consistent, "claim": claim}).differences[0]
 
-    @pytest.mark.parametrize("options", [{"near": 0.5}, {"near": 5.0}, {"seconds": 0.0}, {"seconds": 0.05}], ids=str)
+    @pytest.mark.parametrize("options", [{"near": 0.5}, {"near": 5.0}, {"seconds": 1e-9}, {"seconds": 0.05}], ids=str)
     def test_other_reasons_to_stop_are_believed(self, options):
         for seed in range(4):
             pairs = [DatasetPair(0, 1), DatasetPair(0, 0.5)][: 1 + seed % 2]
             result = audit_sequentially(noisy(1.2), pairs, trials=3_000, seed=seed, n_jobs=1, **options)
-            assert recompute(json.loads(json.dumps(result.to_json()))).differences == ()
+            assert recompute(json.loads(json.dumps(result.to_dict()))).differences == ()
 
     def test_long_audits_whose_memory_is_full_are_believed(self):
         for pairs in (PAIRS, [*PAIRS, DatasetPair(0, 0.5)]):
             result = audit_sequentially(noisy(1.1), pairs, trials=300_000, seed=1)
             assert result.rounds[-1].strategies[0].past > 90_000
-            assert recompute(json.loads(json.dumps(result.to_json()))).differences == ()
+            assert recompute(json.loads(json.dumps(result.to_dict()))).differences == ()
 
 
 RULES = ["planned", "half", "bonferroni", 200, (100, 50), Threshold(0.5)]
@@ -651,7 +776,7 @@ class TestWhatNoOneRunAuditCanHaveGiven:
         rng = np.random.default_rng(1)
         coins = rng.random(2_001) < 0.5
         return json.loads(
-            json.dumps(audit_scores(coins, coins + rng.laplace(size=2_001), claim=claim, guesses=guesses).to_json())
+            json.dumps(audit_scores(coins, coins + rng.laplace(size=2_001), claim=claim, guesses=guesses).to_dict())
         )
 
     @pytest.mark.parametrize("guesses", RULES, ids=str)
@@ -662,7 +787,7 @@ class TestWhatNoOneRunAuditCanHaveGiven:
         rng = np.random.default_rng(1)
         coins = rng.random(2_000) < 0.5
         result = audit_scores(coins, coins + rng.laplace(size=2_000), claim=ApproxDP(1.0, 1e-4), method="trade-off")
-        assert recompute(result.by("sharp").to_json()).holds
+        assert recompute(result.by("sharp").to_dict()).holds
 
     @pytest.mark.parametrize("guesses", RULES, ids=str)
     @pytest.mark.parametrize(
@@ -687,8 +812,8 @@ class TestWhatNoOneRunAuditCanHaveGiven:
             ({"confidence": 1.0}, "confidence"),
             ({"confidence": math.nan}, "confidence"),
             ({"reproducible": True}, "seed"),
-            ({"claim": GaussianDP(1.0).to_json()}, "whole curve"),
-            ({"claim": ZCDP(1.0).to_json()}, "PureDP, ApproxDP or GaussianDP"),
+            ({"claim": GaussianDP(1.0).to_dict()}, "whole curve"),
+            ({"claim": ZCDP(1.0).to_dict()}, "PureDP, ApproxDP or GaussianDP"),
         ],
     )
     def test_numbers_that_do_not_fit_together(self, change, sentence):
@@ -705,4 +830,4 @@ def test_every_kind_of_claim_survives(tmp_path):
     mechanisms = [(gaussian, claim) for claim in gaussian.claims] + [(Laplace(1.0), GaussianDP(2.0))]
     for mechanism, claim in mechanisms:
         result = audit(mechanism, claim=claim, trials=10_000, seed=2, n_jobs=1)
-        assert recompute(json.loads(json.dumps(result.to_json()))).holds
+        assert recompute(json.loads(json.dumps(result.to_dict()))).holds

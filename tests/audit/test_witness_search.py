@@ -10,10 +10,10 @@ from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
 from epsaudit.certificates import Box
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.floating import LaplaceInDoubles
-from epsaudit.witnesses import Choice, Oracle, Witness, choose, event_from_json
+from epsaudit.witnesses import Choice, Oracle, Witness, choose, event_from_dict
 from epsaudit.witnesses.classifiers import Classifiers, boosted_tree
 from epsaudit.witnesses.events import Interval, Region
-from epsaudit.witnesses.features import Coordinate, feature_from_json, feature_to_json
+from epsaudit.witnesses.features import Coordinate, feature_from_dict, feature_to_dict
 from epsaudit.witnesses.releases import releases_of
 from epsaudit.witnesses.scores import Tails
 from epsaudit.witnesses.smoothing import Binned, smooth
@@ -72,8 +72,8 @@ def test_learnt_scores_survive_json_and_name_what_carries_them():
     x[:50, 1], x[50:90, 0] = np.nan, np.inf
     for score in Classifiers().fit(x, x_prime):
         event = score.at_least(0.1)
-        assert np.array_equal(event_from_json(event.to_json()).contains(x), event.contains(x))
-        assert feature_from_json(feature_to_json(score.feature)) == score.feature
+        assert np.array_equal(event_from_dict(event.to_dict()).contains(x), event.contains(x))
+        assert feature_from_dict(feature_to_dict(score.feature)) == score.feature
         assert "y[2]" in str(event)
 
 
@@ -152,7 +152,7 @@ def test_released_numbers_are_read_off_vectors_with_holes_only():
         "last number",
     ]
     for feature in releases_of(holes, full, 4):
-        assert feature_from_json(feature_to_json(feature)) == feature
+        assert feature_from_dict(feature_to_dict(feature)) == feature
 
 
 def test_numbers_beyond_single_precision_are_learnt_from():

@@ -49,7 +49,7 @@ def test_every_row_has_a_result_that_its_counts_bear_out(case):
     assert found.holds, found.differences
     result = found.result
     assert result.mechanism == case.row.name
-    assert result.claim.to_json() == pytest.approx(case.row.stated_claim.to_json())
+    assert result.claim.to_dict() == pytest.approx(case.row.stated_claim.to_dict())
     assert (result.trials, result.expected) == (case.trials, case.row.expected)
     assert result.pair in map(str, case.row.pairs)
     assert result.families == case.row.witnesses

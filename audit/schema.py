@@ -1,0 +1,129 @@
+"""Files against their JSON Schemas: what is not as the schema says is refused in a sentence that names the field.
+
+The schemas stand in audit/schemas/; what of them is promised to stay is said in docs/reference/files.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from epsaudit.errors import AuditError
+
+LONGEST = 60
+"""Characters of a value that a sentence quotes."""
+
+
+def check(data: Any, name: str, where: str = "") -> None:
+    """Raise `AuditError`, a sentence that starts with ``where`` and names the field, if ``data`` breaks a schema.
+
+    Parameters
+    ----------
+    data
+        A JSON value.
+    name : str
+        Of a file of schemas without its ending, or of a definition in ``results``.
+
+    Examples
+    --------
+    >>> check({"kind": "PureDP", "epsilon": "high"}, "claim", "mine.json: ")
+    Traceback (most recent call last):
+        ...
+    epsaudit.errors.AuditError: mine.json: epsilon is 'high'; it must be a number.
+    """
+    from fastjsonschema import JsonSchemaValueException
+
+    try:
+        _validator(name)(data)
+    except JsonSchemaValueException as error:
+        raise AuditError(f"{where}{_sentence(error)}") from None
+    except RecursionError:
+        raise AuditError(f"{where}the JSON is nested too deeply.") from None
+
+
+def read(path: Path, what: str) -> Any:
+    """Read a JSON file; raises `AuditError` if it cannot be read as ``what``, in words."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number, object_pairs_hook=_once)
+    except (OSError, ValueError, RecursionError) as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise AuditError(f"{path} cannot be read as {what}: {str(said).rstrip('.')}.") from error
+
+
+def schema(name: str) -> dict[str, Any]:
+    """Return a schema of the package: of a kind of file, or of a definition in ``results``."""
+    folder = files("epsaudit").joinpath("schemas")
+    text = folder.joinpath(f"{name}.json")
+    if text.is_file():
+        return dict(json.loads(text.read_text(encoding="utf-8")))
+    definitions = schema("results")["definitions"]
+    return {"$schema": "http://json-schema.org/draft-07/schema#", "definitions": definitions, **definitions[name]}
+
+
+@functools.cache
+def _validator(name: str) -> Callable[[Any], Any]:
+    import fastjsonschema
+
+    compiled: Callable[[Any], Any] = fastjsonschema.compile(schema(name), use_default=False)
+    return compiled
+
+
+def _sentence(error: Any) -> str:
+    """Say what is wrong where, in the words of the schema's rule."""
+    field = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in error.path[1:]).lstrip(".")
+    rule, wanted = error.rule, error.rule_definition
+    if rule == "required":
+        missing = next(name for name in wanted if name not in error.value)
+        return f"{field}.{missing} is missing.".lstrip(".")
+    if rule == "additionalProperties":
+        unknown = next(name for name in error.value if name not in error.definition["properties"])
+        return f"{field}.{unknown} is not known here; fields are {', '.join(error.definition['properties'])}.".lstrip(
+            "."
+        )
+    accepted = {
+        "type": lambda: _types(wanted),
+        "enum": lambda: "one of " + ", ".join(map(repr, wanted)),
+        "const": lambda: repr(wanted),
+        "minimum": lambda: f"at least {wanted}",
+        "exclusiveMinimum": lambda: f"above {wanted}",
+        "maximum": lambda: f"at most {wanted}",
+        "exclusiveMaximum": lambda: f"below {wanted}",
+        "minItems": lambda: f"of at least {wanted}",
+        "maxItems": lambda: f"of at most {wanted}",
+    }
+    must = accepted[rule]() if rule in accepted else error.definition.get("description", "as the schema says")
+    return f"{field or 'The JSON'} is {_short(error.value)}; it must be {must}."
+
+
+def _types(wanted: str | list[str]) -> str:
+    words = {
+        "integer": "a whole number",
+        "object": "a JSON object",
+        "array": "a list",
+        "null": "null",
+        "string": "text",
+    }
+    kinds = [wanted] if isinstance(wanted, str) else wanted
+    return " or ".join(words.get(kind, f"a {kind}") for kind in kinds)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a JSON object whose readers cannot differ in which of two values a field has."""
+    found = dict(fields)
+    if len(found) < len(fields):
+        names = [name for name, _ in fields]
+        raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r} is given twice")
+    return found

@@ -1,0 +1,74 @@
+"""What is read of outputs of one shape, column by column, is what is read of each output by itself."""
+
+import gc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from epsaudit import columns
+from epsaudit.columns import columns_of, inside
+from epsaudit.outputs import join, normal, pack
+from epsaudit.witnesses.atoms import is_atom
+from epsaudit.witnesses.combinations import Reduced
+from epsaudit.witnesses.features import Coordinate, Value
+from epsaudit.witnesses.structure import At, Contains, HasKind, Length
+
+parts = st.one_of(
+    st.none(),
+    st.sampled_from([0, -0.0, 1, 2.5, float("nan"), float("inf"), 2**60 + 1, "ab", "", b"a", True]),
+    st.lists(st.sampled_from([1, 2.5, "ab"]), max_size=2),
+    st.dictionaries(st.sampled_from("ab"), st.integers(0, 2), max_size=1),
+)
+one_shape = st.one_of(
+    st.lists(st.tuples(parts, st.floats(), parts), min_size=1, max_size=8),
+    st.lists(st.fixed_dictionaries({"a": st.integers(0, 2), 1: parts}), min_size=1, max_size=8),
+    st.lists(st.tuples(st.tuples(st.floats(0, 1), st.sampled_from("ab")), st.just("ab")), min_size=1, max_size=8),
+    st.lists(st.tuples(st.fixed_dictionaries({"a": st.floats(0, 1), "b": st.lists(parts, min_size=2, max_size=2)}))),
+)
+PATHS = [(), (0,), (2,), (-1,), (True,), ("a",), (1,), (1.0,), (0, 0), (0, "a"), (0, "b", 1), ("b",), (1, 0)]
+FEATURES = [
+    Value(),
+    *(Coordinate(i) for i in range(4)),
+    *(At(path) for path in PATHS),
+    *(Length(path) for path in PATHS),
+    *(Contains(normal(part)) for part in (0, 1, 2.5, float("nan"), "a", "ab", None, [1], 2**60 + 1, b"a")),
+    *(HasKind(kind) for kind in ("sequence", "mapping", "number")),
+    Reduced("sum", 2),
+]
+
+
+@settings(max_examples=150, deadline=None)
+@given(one_shape)
+def test_columns_say_what_outputs_say(values):
+    outputs = pack([*values, "of another shape"])[:-1]
+    together = np.empty(len(values), object)
+    together[:] = outputs.tolist()
+    assert columns_of(outputs) is None
+    assert values == [] or columns_of(together) is not None
+    for feature in FEATURES:
+        np.testing.assert_array_equal(feature(together), feature(outputs), str(feature))
+        np.testing.assert_array_equal(feature(together[1::2]), feature(outputs[1::2]), str(feature))
+
+
+@pytest.mark.parametrize("other", [None, (1.0,), {"b": 1, "a": "no"}, {"a": 1}, {"a": 1, "c": 2}, ("a", "b"), [[1, 2]]])
+def test_other_shapes_have_no_columns(other):
+    assert columns_of(pack([{"a": 1, "b": "no"}, {"b": 2, "a": "yes"}])) is not None
+    mixed = columns_of(pack([{"a": 1, "b": "no"}, other]))
+    assert (mixed is None) == (other != {"b": 1, "a": "no"})
+
+
+def test_a_key_that_equals_no_key_is_looked_for_one_by_one():
+    assert columns_of(pack([{float("nan"): 1, "a": "no"}] * 2)) is None
+
+
+def test_columns_are_made_once_of_an_array_and_go_with_it():
+    gc.collect()
+    before = len(columns._KNOWN)
+    outputs = join([pack([("a", float(i)) for i in range(10)]), pack([("b", 3.5)])])
+    assert inside(outputs[:5], (1,)).base is inside(outputs[5:], (1,)).base
+    assert len(columns._KNOWN) == before + 1
+    assert is_atom(inside(outputs, (0,)), ("b",)).sum() == 1
+    del outputs
+    assert len(columns._KNOWN) == before

@@ -1,0 +1,217 @@
+"""What a check says when it could not have failed, takes long, or is asked wrongly; and who may ask."""
+
+import re
+
+import hypothesis  # noqa: F401  # pytester forgets what is imported inside
+import pytest
+
+import epsaudit.privacy_tests  # noqa: F401
+
+pytest_plugins = ["pytester"]
+
+COUNT = """
+    import pytest
+    from hypothesis import given, settings, strategies as st
+    from epsaudit import AuditError, PowerWarning
+
+    def count(people, size, rng):
+        return len(people) + rng.laplace(size=size)
+
+    def leak(people, size, rng):
+        return len(people) + rng.laplace(scale=0.4, size=size)
+
+    PAIR = (["ann"], ["ann", "bob"])
+"""
+
+
+@pytest.fixture
+def suite(pytester):
+    """Function that writes a test module below `COUNT` and runs it in this process."""
+
+    def run(body, *options):
+        pytester.makepyfile(test_mine=COUNT + body)
+        return pytester.runpytest_inprocess("-p", "no:cacheprovider", *options)
+
+    return run
+
+
+def test_a_check_that_could_not_have_failed_warns_at_the_users_line(suite):
+    body = """
+    def test_weak(privacy_audit):
+        privacy_audit.check(count, PAIR, epsilon=1.0, runs=150)
+
+    def test_strong(privacy_audit):
+        privacy_audit.check(count, PAIR, epsilon=1.0, runs=2_000)
+
+    def test_no_time(privacy_audit):
+        privacy_audit.check(count, PAIR, epsilon=1.0, seconds=1e-9)
+
+    def test_control(privacy_audit):
+        privacy_audit.must_fail(leak, PAIR, epsilon=1.0)
+    """
+    result = suite(body)
+    result.assert_outcomes(passed=4, warnings=2)
+    said = result.stdout.str()
+    assert (
+        "PowerWarning: The check of count passed, but could hardly have failed: 150 runs do not show epsilon = 2 where "
+        "1-DP is claimed. It would " in said
+    )
+    assert "privacy_audit.check(count, PAIR, epsilon=1.0, runs=150)" in said
+    assert "24 runs, all that fitted into 1e-09 seconds, do not show" in said
+    suite(body, "-W", "error::epsaudit.PowerWarning").assert_outcomes(passed=2, failed=2)
+
+
+def test_a_check_is_limited_and_tells_a_terminal_how_far_it_is(suite, pytester, monkeypatch):
+    pytester.makeconftest("""
+        def pytest_runtest_setup(item):
+            item.config.pluginmanager.get_plugin("terminalreporter").isatty = "terminal" in item.name
+    """)
+    body = """
+    import time
+
+    @pytest.mark.parametrize("where", ["terminal", "file"])
+    def test_slow(privacy_audit, where):
+        def slow(people, rng):
+            time.sleep(0.005)
+            return len(people) + rng.laplace()
+
+        result = privacy_audit.check(slow, PAIR, epsilon=1.0)
+        assert result.stopped == "seconds" and 24 < result.runs < 400
+    """
+    line = "24 of at most 100,000 runs, "
+    for quiet, told in ((0.0, 1), (60.0, 0)):
+        monkeypatch.setattr("epsaudit.privacy_tests.QUIET_SECONDS", quiet)
+        result = suite(body, "--privacy-seconds=1")
+        result.assert_outcomes(passed=2, warnings=2)
+        assert result.stdout.str().count(line) == told
+    assert "(default 60)" in pytester.runpytest_inprocess("--help").stdout.str()
+
+
+def test_fixtures_of_every_scope_may_ask(suite):
+    body = """
+    @pytest.fixture(scope="session")
+    def audited(privacy_audit):
+        return privacy_audit.check(count, PAIR, epsilon=1.0, runs=200)
+
+    @pytest.fixture(scope="module", params=["a", "b"])
+    def by_module(privacy_audit, request):
+        return privacy_audit.check(count, PAIR, epsilon=1.0, runs=200)
+
+    @pytest.fixture
+    def by_test(privacy_audit):
+        return privacy_audit.check(count, PAIR, epsilon=1.0, runs=200)
+
+    def test_first(audited, by_module, by_test):
+        print("SEEDS", audited.seed, by_module.seed, by_test.seed)
+
+    def test_second(audited, by_module, by_test, privacy_audit):
+        again = privacy_audit.check(count, PAIR, epsilon=1.0, runs=200)
+        print("SEEDS", audited.seed, by_module.seed, by_test.seed, again.seed)
+        assert again.confidence > by_test.confidence == audited.confidence
+    """
+    both = {line for line in suite(body, "-s").stdout.lines if "SEEDS" in line}
+    assert len({seed for line in both for seed in line.split("SEEDS ")[1].split()}) == 1 + 2 + 4 + 2
+    alone = {line for line in suite(body, "-s", "-k", "second").stdout.lines if "SEEDS" in line}
+    strip = {line.split("SEEDS ")[1] for line in both}
+    assert {line.split("SEEDS ")[1] for line in alone} <= strip  # no test's seed depends on which others ran
+
+
+def test_a_test_that_is_run_again_does_the_same_again(suite, pytester):
+    pytester.makeconftest("""
+        from _pytest.runner import runtestprotocol
+
+        def pytest_runtest_protocol(item, nextitem):
+            runtestprotocol(item, nextitem=nextitem, log=False)
+            item._initrequest()
+            runtestprotocol(item, nextitem=nextitem)
+            return True
+    """)
+    result = suite(
+        """
+    SEEDS = []
+
+    def test_again(privacy_audit):
+        SEEDS.append(privacy_audit.check(count, PAIR, epsilon=1.0, runs=200).seed)
+        assert len(set(SEEDS)) == 1
+        print("RUNS", len(SEEDS))
+    """,
+        "-rP",
+    )
+    result.assert_outcomes(passed=1)
+    assert "RUNS 2" in result.stdout.str()
+
+
+def test_under_given_examples_share_the_false_alarms_and_repeat_themselves(suite):
+    result = suite("""
+    def drift(number, size, rng):
+        return number + rng.laplace(size=size)
+
+    @given(st.integers(1, 3))
+    @settings(max_examples=5, database=None)
+    def test_leak(privacy_audit, number):
+        privacy_audit.check(drift, (0, number), epsilon=1.0, runs=2_000)
+
+    SPENT = []
+
+    @given(number=st.integers(0, 1))
+    def test_right(privacy_audit, number):
+        result = privacy_audit.check(drift, (number, 1 - number), epsilon=1.0, runs=200)
+        SPENT.append(1 - result.confidence)
+
+    def test_what_was_spent():
+        assert sorted(SPENT) == pytest.approx([1e-6 / 6, 1e-6 / 2])
+
+    class TestMethods:
+        @given(number=st.just(1))
+        def test_right(self, privacy_audit, number):
+            privacy_audit.check(drift, (0, number), epsilon=1.0, runs=200)
+    """)
+    result.assert_outcomes(passed=3, failed=1)
+    text = result.stdout.str()
+    assert "drift leaks more than its claim of 1-DP." in text
+    assert "x = 0, x' = 2" in text
+    for word in ("Flaky", "HealthCheck", "Deadline"):
+        assert word not in text
+
+
+def test_what_is_asked_wrongly_is_one_sentence_below_the_users_line(suite):
+    result = suite("""
+    def unbound(people, epsilon):
+        return len(people) + 1 / epsilon
+
+    def turned(rng, people):
+        return len(people) + rng.laplace()
+
+    def many(people, epsilon, rng):
+        return len(people) + rng.laplace(scale=1 / epsilon)
+
+    def unpacked(people, bounds, rng):
+        low, high = bounds
+        return len(people) + rng.laplace()
+
+    def silent(people, rng):
+        return people["age"] + rng.laplace()
+
+    @pytest.mark.parametrize("function", [unbound, turned, many, unpacked, silent])
+    def test_calls(privacy_audit, function):
+        privacy_audit.check(function, PAIR, epsilon=1.0)  # mine
+
+    def test_pairs(privacy_audit):
+        privacy_audit.must_fail(count, 3, epsilon=1.0)  # mine
+    """)
+    result.assert_outcomes(failed=6)
+    text = result.stdout.str()
+    assert len(re.findall(r"# mine\n(?: +\^+\n)?E +epsaudit\.errors\.(?:AuditError|OwnCodeError): ", text)) == 6
+    for words in (
+        "It was called as unbound(x, rng): its 'epsilon' was the random generator. Bind what differs, as "
+        "functools.partial(unbound, epsilon=...).",
+        "It was called as turned(x, rng): its 'rng' was the dataset and its 'people' was the random generator.",
+        "It was called as many(x, size, rng): its 'epsilon' was the number of outputs.",
+        "It was called as unpacked(x, size, rng): its 'bounds' was the number of outputs.",
+        ">       low, high = bounds",
+        "raised TypeError: list indices must be integers or slices, not str.\n",
+        ">       return len(people) + 1 / epsilon",
+        "pairs is 3; write (x, x_prime)",
+    ):
+        assert words in text
+    assert "epsaudit/" not in text.replace("\\", "/")

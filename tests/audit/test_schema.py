@@ -1,0 +1,313 @@
+"""Files are as their schemas say, and what is not, or cannot be, is refused in one sentence that names the field."""
+
+import copy
+import json
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from epsaudit import (
+    AuditError,
+    DatasetPair,
+    PureDP,
+    audit,
+    audit_scores,
+    audit_sequentially,
+    schema,
+    stored,
+    vectorized,
+)
+from epsaudit.cli import main
+from epsaudit.reporting.studies import write_data
+from epsaudit.results import load, save
+
+RESULTS = Path(__file__).parents[2] / "results"
+SCHEMAS = {"provenance", "data", "timings"}
+"""Names of files that are not of results; all others in results/ are, or facts and rows as in data.json."""
+
+
+def schema_of(path):
+    if path.stem in SCHEMAS:
+        return path.stem
+    return "results" if "schema" in json.loads(path.read_text(encoding="utf-8")) else "data"
+
+
+def stored_files():
+    return sorted(RESULTS.rglob("*.json"))
+
+
+def test_stored_files_are_as_their_schemas_say():
+    assert len(stored_files()) > 40
+    wrong = {}
+    for path in stored_files():
+        try:
+            schema.check(json.loads(path.read_text(encoding="utf-8")), schema_of(path))
+        except AuditError as error:
+            wrong[path] = f"{path.relative_to(RESULTS)}: {error}"
+    stale = {one.folder for one in stored.status(RESULTS) if "changed" in one.why_stale or "before" in one.why_stale}
+    if old := [why for path, why in wrong.items() if path.parent in stale]:  # `make results` makes them anew
+        warnings.warn(f"stale results that today's schema does not allow: {'; '.join(old)}", stacklevel=1)
+    assert not [why for path, why in wrong.items() if path.parent not in stale]
+
+
+def test_stored_results_are_read_and_follow_from_their_counts():
+    assert len(load(RESULTS / "audit.json")) > 100
+
+
+@pytest.fixture(scope="module")
+def found():
+    """The JSON objects of a result of each kind of audit, of one event and of two."""
+    noisy = vectorized(
+        lambda d, n, rng: d + rng.laplace(size=n), claim=PureDP(0.5), name="noisy", pairs=[DatasetPair(0, 1)]
+    )
+    rng = np.random.default_rng(1)
+    coins = rng.random(1_000) < 0.5
+    results = {
+        "fixed": audit(noisy, trials=4_000, seed=1, n_jobs=1),
+        "sequential": audit_sequentially(noisy, trials=2_000, seed=1, n_jobs=1),
+        "one run": audit_scores(coins, coins + rng.laplace(size=1_000), claim=PureDP(1.0), name="mine", seed=3),
+    }
+    return {kind: json.loads(json.dumps(result.to_dict())) for kind, result in results.items()}
+
+
+def written(folder, *items):
+    path = folder / "audit.json"
+    path.write_text(json.dumps({"schema": 1, "results": list(items)}), encoding="utf-8")
+    return path
+
+
+def changed(item, path, value):
+    """A copy with another value at a path such as 'counts.runs_x'; ... takes the field away."""
+    item = copy.deepcopy(item)
+    parent = item
+    *way, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    for key in way:
+        parent = parent[key]
+    if value is ...:
+        del parent[last]
+    else:
+        parent[last] = value(parent[last]) if callable(value) else value
+    return item
+
+
+def test_files_that_are_written_now_are_as_their_schemas_say(found, tmp_path):
+    noisy = vectorized(lambda d, n, rng: d + rng.laplace(size=n), claim=PureDP(1.0), pairs=[DatasetPair(0, 1)])
+    save([audit(noisy, trials=2_000, seed=1, n_jobs=1)], tmp_path / "audit.json")
+    write_data(tmp_path, [{"runs": 3, "bound": np.inf}], seed=0, confidence=0.95)
+    facts = {"seed": 1, **stored.provenance_of("epsaudit.errors"), "execution": {"seconds": 1.0, "machine": "it"}}
+    stored.write_provenance(tmp_path, facts)
+    for path in tmp_path.glob("*.json"):
+        schema.check(json.loads(path.read_text(encoding="utf-8")), schema_of(path))
+    assert load(written(tmp_path, *found.values()))
+
+
+FIXED = [
+    *((name, ...) for name in ("mechanism", "claim", "pair", "trials", "training_runs", "confidence", "certificate")),
+    *((name, ...) for name in ("witness", "counts", "lower_bound", "proven", "exact", "verdict", "seed", "provenance")),
+    ("mechanism", 3),
+    ("confidence", "high"),
+    ("confidence", None),
+    ("confidence", 95),
+    ("confidence", 0.2),
+    ("claim", "1-DP"),
+    ("claim.kind", "Secret"),
+    ("claim.epsilon", -1.0),
+    ("claim.epsilon", "one"),
+    ("claim.epsilon", ...),
+    ("claim.sigma", 2.0),
+    ("pair", "0 against 1"),
+    ("pair.x", [1]),
+    ("trials", 4_000.5),
+    ("trials", -4_000),
+    ("trials", True),
+    ("trials", 10**400),
+    ("training_runs", 3_999),
+    ("counts.runs_x", "many"),
+    ("counts.runs_x", -1),
+    ("counts.guess_x_on_x", 10**6),
+    ("counts.guess_x_on_x", lambda seen: seen + 1),
+    ("counts.runs_x", lambda runs: runs + 500),
+    ("counts.events", 3),
+    ("counts.events", ...),
+    ("counts.unseen", 0),
+    ("certificate.kind", "Wald"),
+    ("certificate.kind", 3),
+    ("certificate.share", 0.5),
+    ("certificate.colour", "red"),
+    ("witness.guess_x", {"kind": "Region"}),
+    ("witness.guess_x.kind", "Guess"),
+    ("witness.guess_x.intervals", "everywhere"),
+    ("witness.guess_x.feature", {"kind": "Nothing"}),
+    ("witness.guess_x", None),
+    ("lower_bound", 3.0),
+    ("lower_bound", "inf"),
+    ("lower_bound", "3"),
+    ("epsilon_lower", 3.0),
+    ("delta_lower", 0.9),
+    ("proven", 0.4),
+    ("exact", -1.0),
+    ("exact", "large"),
+    ("verdict", "consistent or not"),
+    ("verdict", lambda said: {"violated": "consistent", "consistent": "violated"}[said]),
+    ("expected", "fine"),
+    ("seed", "x"),
+    ("seed", -1),
+    ("reproducible", "yes"),
+    ("families", "mine"),
+    ("notes", "none"),
+    ("provenance.numpy", 2),
+    ("execution", {"seconds": "long"}),
+    ("comment", "hello"),
+    ("kind", "other"),
+]
+SEQUENTIAL = [
+    ("rounds", ...),
+    ("rounds", []),
+    ("rounds.0", "first"),
+    ("rounds.0.explored", "some"),
+    ("rounds.0.strategies", []),
+    ("rounds.0.strategies.0.looks", []),
+    ("rounds.0.strategies.0.looks.0", [1, 2]),
+    ("rounds.0.strategies.0.counts.runs_x", 10**6),
+    ("rounds.0.strategies.0.correct", "often"),
+    ("rounds.0.strategies.0.witness.text", ...),
+    ("stopped", "tired"),
+    ("path", [[0, 0.0]]),
+    ("path.0", 3),
+    ("runs", 7),
+    ("log_evidence", 99.0),
+    ("lower_bound", 9.0),
+]
+ONE_RUN = [
+    ("canaries", ...),
+    ("canaries", 3),
+    ("rule.kind", "Guess"),
+    ("rule", "planned"),
+    ("method", "magic"),
+    ("counts", []),
+    ("counts", {}),
+    ("counts.0.guessed_in", 10**6),
+    ("counts.0.correct_in", ...),
+    ("counts.0.correct_in", lambda right: right + 1),
+    ("given", "yes"),
+    ("lower_bound", 9.0),
+    ("delta_lower", 0.5),
+]
+MALFORMED = [
+    (kind, path, value)
+    for kind, cases in (("fixed", FIXED), ("sequential", SEQUENTIAL), ("one run", ONE_RUN))
+    for path, value in cases
+]
+
+
+SAID = {
+    "trials": "trials|runs in all",
+    "training_runs": "training_runs|runs",
+    "witness": "witness|event",
+    "counts": "counts|seen|runs|GuessCounts|lower_bound",
+}
+"""What a sentence may call a field of a file, where it is not by its name."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value"),
+    MALFORMED,
+    ids=[f"{kind} {path} {place}" for place, (kind, path, _) in enumerate(MALFORMED)],
+)
+def test_what_is_malformed_or_edited_is_refused_in_one_sentence_that_names_the_field(
+    found, tmp_path, capsys, kind, path, value
+):
+    file = written(tmp_path, found[kind], changed(found[kind], path, value))
+    assert main(["report", str(file), "--csv"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.count("\n") == 1
+    assert "results[1]" in told.err
+    assert len(told.err) < 400
+    named = [SAID.get(part, part) for part in path.split(".") if not part.isdigit()]
+    assert re.search("|".join(named), told.err)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        ("sequential", "expected", "violated"),
+        ("one run", "expected", "violated"),
+        ("one run", "notes", ["proved"]),
+        *((kind, "epsilon", 9.0) for kind in ("fixed", "sequential", "one run")),
+    ],
+)
+def test_fields_that_no_such_result_has_are_refused(found, tmp_path, capsys, kind, field, value):
+    file = tmp_path / "audit.json"
+    file.write_text(json.dumps({"schema": 1, "results": [{**found[kind], field: value}]}), encoding="utf-8")
+    for options in (["report", str(file), "--csv"], ["verify", str(file)]):
+        assert main(options) == 2
+        assert f"{field} is not known here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["fixed", "sequential", "one run"])
+def test_a_field_given_twice_is_refused(found, tmp_path, capsys, kind):
+    """Readers differ in which of the two they take."""
+    file = written(tmp_path, found[kind])
+    file.write_text(file.read_text().replace('"lower_bound":', '"lower_bound": 7.0, "lower_bound":'), encoding="utf-8")
+    for options in (["report", str(file), "--csv"], ["verify", str(file)]):
+        assert main(options) == 2
+        assert "the field 'lower_bound' is given twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+     "", "[]", "{", "3", "null", '{"schema": 1}', '{"schema": 2, "results": []}', '{"schema": 1, "results": {}}',
+     '{"schema": 1, "results": [3]}', '{"schema": 1, "results": [[]]}', '{"schema": 1, "results": [], "more": 1}',
+     '{"schema": 1, "results": [NaN]}', "[" * 100_000, '{"schema": 1, "results": []',
+     "\x00", '{"schema": "1", "results": []}'],
+)  # fmt: skip
+def test_what_is_no_result_file_is_refused_in_one_sentence(tmp_path, capsys, text):
+    path = tmp_path / "audit.json"
+    path.write_text(text, encoding="utf-8")
+    for command in (["report", str(path), "--csv"], ["verify", str(path)], ["compare", str(path), str(path)]):
+        assert main(command) == 2
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert told.err.count("\n") == 1
+        assert "audit.json" in told.err
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda parts: st.lists(parts, max_size=2) | st.dictionaries(st.text(max_size=3), parts, max_size=2),
+    max_leaves=4,
+)
+
+
+def paths(node, way=()):
+    for key in node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ():
+        yield (*way, str(key))
+        yield from paths(node[key], (*way, str(key)))
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("kind", ["fixed", "sequential", "one run"])
+def test_whatever_stands_in_a_field_is_refused_or_changes_no_bound(found, tmp_path, kind, data):
+    item = found[kind]
+    path = data.draw(st.sampled_from([".".join(way) for way in paths(item) if not any("." in key for key in way)]))
+    other = changed(item, path, data.draw(JSON))
+    try:
+        (read,) = load(written(tmp_path, other))
+    except AuditError as error:
+        told = str(error)
+    else:
+        told = ""
+    assert "\n" not in told
+    if told:
+        return
+    (before,) = load(written(tmp_path, item))
+    assert read.lower_bound == before.lower_bound
+    assert read.verdict == before.verdict
