@@ -13,6 +13,7 @@ def test_without_the_library_there_is_no_baseline(monkeypatch):
         assert library is None
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(module.LIBRARY.built() is None, reason="diffprivlib 0.6.6 is not installed here")
 def test_the_mean_of_clipped_columns_comes_back_with_noise_from_the_seed():
     """Laplace noise of scale 2 d bound / (n epsilon), within 30 of it; one far record is clipped."""
