@@ -40,6 +40,11 @@ def studies() -> list[Study]:
             "accuracy theorems, step counts and figures of down sensitivity",
         ),
         Study(
+            "covariance-mean",
+            "epsaudit.experiments.covariance_mean",
+            "errors and refusals of private means where nobody knows the covariance",
+        ),
+        Study(
             "bound-by-runs",
             "epsaudit.experiments.bound_by_runs",
             "certified bounds against the number of runs, beside an oracle's limit",

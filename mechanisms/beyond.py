@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from epsaudit.claims import Claim, PureDP
 from epsaudit.mechanisms.base import Reference, concentrated
+from epsaudit.mechanisms.broken.covariance_mean import EmpiricalMean, PublishedCovarianceAwareMean
 from epsaudit.mechanisms.broken.local_sensitivity import NOTES_PAIR, POST_PAIR, LaplaceAtLocalSensitivity
 from epsaudit.mechanisms.broken.noisy_max import (
     NoisyMaxAsBoundedRange,
@@ -29,6 +30,7 @@ from epsaudit.mechanisms.broken.stability import (
     PublishedMode,
     UntestedRelease,
 )
+from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.histogram import StableHistogram
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses, Selector
 from epsaudit.mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace
@@ -37,6 +39,7 @@ from epsaudit.mechanisms.ratio import BoundedRatio, CountsRatio, NaiveRatio, Sub
 from epsaudit.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
 from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy, SmoothMedianLaplace
 from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
+from epsaudit.mechanisms.tukey_mean import TukeyMean
 from epsaudit.neighbours import DatasetPair
 from epsaudit.registry import Entry
 
@@ -45,6 +48,8 @@ PURE_TO_ZCDP = "differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP',
 BOUNDED_RANGE = "differentialprivacy.org, 'A better privacy analysis of the exponential mechanism'"
 LOCAL_SENSITIVITY = "'Privately bounding local sensitivity' (2024)"
 STABILITY_NOTES = "lecture notes on propose-test-release"
+AFFINE = "Brown, Hopkins and Smith 2023"
+TUKEY = "Brown, Gaboardi, Smith, Ullman and Zakynthinou 2021"
 SMOOTH = "Nissim, Raskhodnikova and Smith 2007"
 
 SELECTORS: dict[str, tuple[Callable[[float, Utilities], Selector], str]] = {
@@ -67,7 +72,7 @@ def entries() -> list[Entry]:
     >>> [entry.name for entry in entries()][:2]
     ['inverse-median-exponential', 'inverse-median-exponential-zcdp']
     """
-    return [*_inverse(), *_noisy_max(), *_stable(), *_smooth(), *_ratios(), *_broken()]
+    return [*_inverse(), *_noisy_max(), *_stable(), *_smooth(), *_means(), *_ratios(), *_broken()]
 
 
 def _inverse() -> list[Entry]:
@@ -101,6 +106,14 @@ def _smooth() -> list[Entry]:
     return [
         *_claims("smooth-median-cauchy", SmoothMedianCauchy(INTERVAL, 1.0), f"{SMOOTH}, Lemma 2.7, loss computed"),
         *_claims("smooth-median-laplace", SmoothMedianLaplace(INTERVAL, 1.0, 1e-3), f"{SMOOTH}, Lemma 2.9"),
+    ]
+
+
+def _means() -> list[Entry]:
+    aware = CovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=2)
+    return [
+        *_claims("covariance-aware-mean", aware, f"{AFFINE}, Algorithms 1 to 3, constants derived anew"),
+        *_claims("tukey-mean", TukeyMean(4.0, 0.01), f"{TUKEY}, Section 3, constants derived anew"),
     ]
 
 
@@ -175,6 +188,18 @@ def _broken() -> list[Entry]:
             LaplaceAtLocalSensitivity(1.0, NOTES_PAIR),
             f"{STABILITY_NOTES}, shown there as a mistake",
             "local sensitivity 0 against 10^6: the scale tells",
+        ),
+        (
+            "covariance-aware-mean-published-test",
+            PublishedCovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=2),
+            f"{AFFINE}, code as published",
+            "the test's probability falls from far above delta to 0 at once",
+        ),
+        (
+            "empirical-mean-and-covariance",
+            EmpiricalMean(4.0, 0.01, outlier=6.0, dimension=2),
+            f"{TUKEY}, Section 1, shown there as a mistake",
+            "no test: a subspace that all but one share",
         ),
         (
             "ratio-bounded-published",

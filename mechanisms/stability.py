@@ -21,7 +21,7 @@ from epsaudit.claims import ApproxDP, Claim
 from epsaudit.errors import AuditError, finite_at_least, fraction
 from epsaudit.mechanism import OutputDistribution
 from epsaudit.mechanisms.base import Reference, positive
-from epsaudit.mechanisms.laws import Floats, LaplaceLaw
+from epsaudit.mechanisms.laws import Floats, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.noisy_max import name_or_refusal
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
@@ -180,7 +180,7 @@ class RefusalLaw:
     [0.125, 0.75]
     """
 
-    answer: LaplaceLaw
+    answer: LaplaceLaw | NormalLaw
     log_answers: float
     log_refuses: float
 

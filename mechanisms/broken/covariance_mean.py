@@ -1,0 +1,204 @@
+"""Covariance-aware means gone wrong: no test, a published test, too little noise, no trimming, too few levels.
+
+The claims are those of `epsaudit.mechanisms.covariance_mean`; the laws are what the mistake makes of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
+from epsaudit.mechanisms.covariance_pairs import as_records, poles
+from epsaudit.mechanisms.laws import Floats
+from epsaudit.mechanisms.refusable_normal import RefusableNormal
+from epsaudit.mechanisms.score_test import ScoreTest
+from epsaudit.neighbours import DatasetPair
+
+
+@dataclass(frozen=True)
+class PublishedScoreTest(ScoreTest):
+    """Passes with probability 1 - delta e^(epsilon (score - 2) / 2), or never where that is below 0.
+
+    As in the code that was published with Brown, Hopkins and Smith (2023). The probability falls from far above delta
+    to 0 at once: delta is 0.27 in truth for scores one apart at (1, 1e-6), and 0.56 for scores two apart.
+
+    Examples
+    --------
+    >>> test = PublishedScoreTest(1.0, 1e-6)
+    >>> [round(math.exp(test.log_chances(score)[0]), 2) for score in (0, 28, 29, 30)], test.levels
+    ([1.0, 0.56, 0.27, 0.0], 32)
+    """
+
+    @property
+    def levels(self) -> int:
+        """Above 2 log((1 - delta) / delta) / epsilon + 4, where a score fails surely."""
+        return math.ceil(2.0 * math.log((1.0 - self.delta) / self.delta) / self.epsilon + 4.0)
+
+    def log_chances(self, score: int) -> tuple[float, float]:
+        """Log-probabilities that a score passes and that it does not."""
+        if score == 0:
+            return 0.0, -math.inf
+        refuses = self.delta * math.exp(0.5 * self.epsilon * (score - 2.0))
+        return (math.log1p(-refuses), math.log(refuses)) if refuses < 1.0 else (-math.inf, 0.0)
+
+
+@dataclass(frozen=True)
+class PublishedCovarianceAwareMean(CovarianceAwareMean):
+    """The covariance-aware mean behind the published test.
+
+    Examples
+    --------
+    >>> PublishedCovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=2).test.levels
+    12
+    """
+
+    name: ClassVar[str] = "covariance-aware mean, published test"
+
+    @cached_property
+    def test(self) -> ScoreTest:
+        """The published one."""
+        return PublishedScoreTest(self.test_share * self.epsilon, self.delta / 2.0)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """The least score that never passes, and one two less."""
+        records = 4 * self.least_records
+        never = next(score for score in range(10**6) if self.log_chances(score)[0] == -math.inf)
+        return (poles(self.bounds(records), self.dimension, never - 2),)
+
+
+@dataclass(frozen=True)
+class EmpiricalMean(CovarianceAwareMean):
+    """Empirical mean and covariance with no test: a subspace that all records but one share gives that one away.
+
+    The mistake that Brown, Gaboardi, Smith, Ullman and Zakynthinou (2021) warn of: not yet private, although close to
+    what any normal data would be given.
+
+    Examples
+    --------
+    >>> mechanism = EmpiricalMean(4.0, 0.01, outlier=6.0, dimension=2)
+    >>> pair = mechanism.worst_pairs()[0]
+    >>> [np.linalg.matrix_rank(mechanism(x).covariance).item() for x in (pair.x, pair.x_prime)]
+    [1, 2]
+    """
+
+    name: ClassVar[str] = "empirical mean and covariance"
+
+    def __call__(self, dataset: ArrayLike) -> RefusableNormal:
+        """Prepare the law on one dataset."""
+        data = as_records(dataset, self.dimension)
+        covariance: Floats = np.cov(data.T, bias=True).reshape(self.dimension, self.dimension)
+        return RefusableNormal(data.mean(axis=0), self.noise(len(data)) ** 2 * covariance)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """All records in a subspace, or one off it."""
+        x = np.zeros((2 * self.least_records, self.dimension))
+        axes = max(self.dimension - 1, 1)
+        x[np.arange(len(x)), np.arange(len(x)) // 2 % axes] = np.where(np.arange(len(x)) % 2, 1.0, -1.0)
+        x_prime = x.copy()
+        x_prime[0, -1] = 1.0 if self.dimension > 1 else 2.0
+        return (DatasetPair(x, x_prime, f"{len(x)} records in a subspace, or one off it"),)
+
+
+@dataclass(frozen=True)
+class HalfOfTheNoise(CovarianceAwareMean):
+    """c halved.
+
+    Examples
+    --------
+    >>> arguments = {"epsilon": 4.0, "delta": 0.01, "outlier": 6.0, "dimension": 2}
+    >>> HalfOfTheNoise(**arguments).noise(10_000) / CovarianceAwareMean(**arguments).noise(10_000)
+    0.5
+    """
+
+    name: ClassVar[str] = "covariance-aware mean, half of the noise"
+
+    def noise(self, records: int) -> float:
+        """Half of c."""
+        return 0.5 * super().noise(records)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """As for the mechanism, of so many records that the constants of the proof are near their limits."""
+        records = 16 * self.least_records
+        outliers = math.floor(self.test.levels - self.test.reach)
+        return (poles(self.bounds(records), self.dimension, outliers),)
+
+
+@dataclass(frozen=True)
+class UntrimmedMean(CovarianceAwareMean):
+    """The score is tested, but mean and covariance are the empirical ones: one outlier moves them at will.
+
+    Examples
+    --------
+    >>> mechanism = UntrimmedMean(4.0, 0.01, outlier=6.0, dimension=1)
+    >>> pair = mechanism.worst_pairs()[0]
+    >>> [mechanism.fit(x).score for x in (pair.x, pair.x_prime)]
+    [0, 1]
+    """
+
+    name: ClassVar[str] = "covariance-aware mean, untrimmed"
+
+    def __call__(self, dataset: ArrayLike) -> RefusableNormal:
+        """Prepare the law on one dataset."""
+        fit = self.fit(dataset)
+        covariance = fit.differences.T @ fit.differences / fit.bounds.differences
+        passes, refuses = self.log_chances(fit.score)
+        return RefusableNormal(fit.data.mean(axis=0), self.noise(len(fit.data)) ** 2 * covariance, passes, refuses)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """Records at 1 or -1 along an axis, or one of them far out."""
+        x = np.zeros((2 * self.least_records, self.dimension))
+        places = np.arange(len(x))
+        x[places, places % self.dimension] = np.where(places // self.bounds(len(x)).differences, 1.0, -1.0)
+        x_prime = x.copy()
+        x_prime[-1] = 1e3
+        return (DatasetPair(x, x_prime, f"{len(x)} records, the last far out or not"),)
+
+
+@dataclass(frozen=True)
+class HalfOfTheLevels(ScoreTest):
+    """The test's noise and threshold with k = ceil(t) in place of ceil(2 t): the greatest score may pass.
+
+    Examples
+    --------
+    >>> test = HalfOfTheLevels(1.0, 1e-6)
+    >>> test.levels, round(math.exp(test.log_chances(test.levels)[0]), 3)
+    (28, 0.425)
+    """
+
+    @property
+    def levels(self) -> int:
+        """Half of what the proof needs."""
+        return math.ceil(self.reach)
+
+    def log_chances(self, score: int) -> tuple[float, float]:
+        """Those of the test with all levels."""
+        return ScoreTest(self.epsilon, self.delta, self.sensitivity).log_chances(score)
+
+
+@dataclass(frozen=True)
+class TooFewLevels(CovarianceAwareMean):
+    """k too small: scores end at k where the test still passes, however many records are outlying.
+
+    Examples
+    --------
+    >>> TooFewLevels(4.0, 0.01, outlier=6.0, dimension=2).test.levels
+    9
+    """
+
+    name: ClassVar[str] = "covariance-aware mean, too few levels"
+
+    @cached_property
+    def test(self) -> ScoreTest:
+        """A test for which the greatest score is not hopeless."""
+        return HalfOfTheLevels(self.test_share * self.epsilon, self.delta / 2.0)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """Ten times more outliers than levels, all of which one record takes down a level."""
+        records = 16 * self.least_records
+        return (poles(self.bounds(records), self.dimension, 10 * self.test.levels),)

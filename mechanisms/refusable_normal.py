@@ -1,0 +1,144 @@
+"""A normal vector or a refusal: the output law of private means, with its exact privacy loss.
+
+Of two such laws the normal parts are whitened and diagonalised together, so that their loss is that of independent
+normal pairs on the line, which `epsaudit.exact` convolves; the refusal is one more outcome.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsaudit.exact.convolution import convolved
+from epsaudit.exact.laws import loss_pair
+from epsaudit.exact.losses import LossPair, merge_equal
+from epsaudit.exact.quadrature import Panels
+from epsaudit.mechanisms.laws import Floats, NormalLaw
+from epsaudit.mechanisms.stability import RefusalLaw
+
+_ROUNDING = 1e-11
+"""Relative to 1, after both covariances are scaled alike: what rounding leaves of a variance or a shift that is 0."""
+_FAR = 20.0
+"""Shifts and ratios of scales beyond which a grid of losses overflows: a pair that far apart shares nothing anyhow."""
+
+
+@dataclass(frozen=True, eq=False)
+class RefusableNormal:
+    """N(mean, covariance) with probability e^log_passes, else a refusal: a row of NaN.
+
+    Parameters
+    ----------
+    mean : ndarray of float, shape (d,)
+        Centre of the normal law.
+    covariance : ndarray of float, shape (d, d)
+        Its covariance; where it is singular the law lives on an affine subspace.
+    log_passes, log_refuses : float
+        Log-probabilities of an answer and of a refusal.
+
+    Examples
+    --------
+    >>> law = RefusableNormal(np.zeros(2), np.eye(2), math.log(0.5), math.log(0.5))
+    >>> law.sample(3, np.random.default_rng(1)).shape, law.log_density(np.array([[np.nan, np.nan]])).round(3).tolist()
+    ((3, 2), [-0.693])
+    """
+
+    mean: Floats
+    covariance: Floats
+    log_passes: float = 0.0
+    log_refuses: float = -math.inf
+
+    @cached_property
+    def _axes(self) -> tuple[Floats, Floats]:
+        """Scaled eigenvectors, shape (d, rank), and a left inverse of them, shape (rank, d)."""
+        scale = np.sqrt(np.where(np.diag(self.covariance) > 0.0, np.diag(self.covariance), 1.0))
+        values, vectors = np.linalg.eigh(self.covariance / np.outer(scale, scale))
+        kept = values > _ROUNDING
+        roots = np.sqrt(values[kept])
+        return scale[:, None] * vectors[:, kept] * roots, (vectors[:, kept] / roots).T / scale
+
+    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw ``size`` outputs, shape (size, d)."""
+        axes, _ = self._axes
+        outputs = rng.standard_normal((size, axes.shape[1])) @ axes.T
+        outputs += self.mean
+        outputs[np.flatnonzero(rng.random(size) < math.exp(self.log_refuses))] = np.nan
+        return outputs
+
+    def log_density(self, outputs: ArrayLike) -> Floats:
+        """Log of the density at each row of numbers, on the law's subspace; log-probability of a refusal at NaN."""
+        rows = np.asarray(outputs, float) - self.mean
+        axes, inverse = self._axes
+        refused = np.isnan(rows).any(axis=1)
+        rows = np.where(refused[:, None], 0.0, rows)
+        standard = rows @ inverse.T
+        scale = np.sqrt(np.where(np.diag(self.covariance) > 0.0, np.diag(self.covariance), 1.0))
+        off = np.abs((rows - standard @ axes.T) / scale).max(axis=1, initial=0.0)
+        _, log_volume = np.linalg.slogdet(axes.T @ axes)
+        density = -0.5 * (np.square(standard).sum(axis=1) + log_volume + axes.shape[1] * math.log(2.0 * math.pi))
+        density = np.where(off > 1e-7 * (1.0 + np.abs(standard).max(axis=1, initial=0.0)), -np.inf, density)
+        return np.where(refused, self.log_refuses, self.log_passes + density)
+
+    def loss_against(self, other: object) -> LossPair | None:
+        """The privacy loss against another of its kind; None for two coordinates and more, if one is far."""
+        if not isinstance(other, RefusableNormal) or other.mean.shape != self.mean.shape:
+            return None
+        passes, refuses = (self.log_passes, other.log_passes), (self.log_refuses, other.log_refuses)
+        pairs = None if -math.inf in passes else self._independent(other)
+        if pairs is None:  # an answer of one is impossible for the other
+            return _atoms([[passes[0], -math.inf, refuses[0]], [-math.inf, passes[1], refuses[1]]])
+        if not pairs:
+            return _atoms([[passes[0], refuses[0]], [passes[1], refuses[1]]])
+        if len(pairs) == 1:
+            ((shift, scale),) = pairs
+            first = RefusalLaw(NormalLaw(0.0, 1.0), passes[0], refuses[0])
+            return loss_pair(first, RefusalLaw(NormalLaw(shift, scale), passes[1], refuses[1]))
+        if any(abs(shift) > _FAR or not 1.0 / _FAR < scale < _FAR for shift, scale in pairs):
+            return None  # losses too unequal for one grid
+        normal = convolved([(loss_pair(NormalLaw(0.0, 1.0), NormalLaw(*pair)), 1) for pair in pairs])
+        assert normal.lower is not None
+        return _with_refusal(normal, passes, refuses, _with_refusal(normal.lower, passes, refuses, None))
+
+    def _independent(self, other: RefusableNormal) -> list[tuple[float, float]] | None:
+        """Shift and scale of independent normal coordinates whose pairs with N(0, 1) have the same loss.
+
+        Whiten the first covariance and diagonalise the second: a linear map changes no loss. Coordinates of equal
+        variance are turned so that one of them has the whole shift. None if the laws live on different subspaces.
+        """
+        axes, inverse = self._axes
+        other_axes, _ = other._axes
+        shift = other.mean - self.mean
+        scale = np.sqrt(np.maximum(np.diag(self.covariance), np.diag(other.covariance)))
+        scale[scale == 0.0] = 1.0
+        moved = np.column_stack([other_axes, shift])
+        outside = (moved - axes @ (inverse @ moved)) / scale[:, None]
+        size = 1.0 + np.abs(moved / scale[:, None]).max(initial=0.0)
+        if axes.shape[1] != other_axes.shape[1] or np.abs(outside).max(initial=0.0) > 1e-7 * size:
+            return None
+        ratios, turns = np.linalg.eigh((inverse @ other_axes) @ (inverse @ other_axes).T)
+        shifts = turns.T @ (inverse @ shift)
+        same = np.abs(ratios - 1.0) < _ROUNDING
+        whole = float(np.linalg.norm(shifts[same]))
+        pairs = [(float(s), math.sqrt(r)) for s, r in zip(shifts[~same], ratios[~same], strict=True)]
+        return [(whole, 1.0), *pairs] if whole > _ROUNDING else pairs
+
+
+def _atoms(log_chances: list[list[float]]) -> LossPair:
+    aligned = np.array(log_chances)
+    aligned = aligned[:, ~np.isneginf(aligned).all(axis=0)]
+    return LossPair(*merge_equal(aligned, aligned[0] - aligned[1]), Panels.none())
+
+
+def _with_refusal(
+    normal: LossPair, passes: tuple[float, float], refuses: tuple[float, float], lower: LossPair | None
+) -> LossPair:
+    """The pair of answers made rarer, and beside them the refusals."""
+    atoms: NDArray[np.float64] = normal.atoms + np.array(passes)[:, None]
+    losses = normal.losses + (passes[0] - passes[1])
+    if max(refuses) > -math.inf:
+        atoms = np.column_stack([atoms, refuses])
+        losses = np.append(losses, refuses[0] - refuses[1])
+    return LossPair(*merge_equal(atoms, losses), Panels.none(), lower=lower)

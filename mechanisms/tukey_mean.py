@@ -1,0 +1,257 @@
+"""The exponential-time private mean on the line and in the plane: a deep point, where few changes make none unstable.
+
+Records enter, regions of Tukey depth come out of `epsaudit.mechanisms.regions`, and a point of them is drawn by the
+exponential mechanism behind a noisy test; its law is constant on finitely many cells and so exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsaudit.claims import ApproxDP, Claim
+from epsaudit.errors import AuditError, fraction
+from epsaudit.exact.losses import LossPair, merge_equal
+from epsaudit.exact.quadrature import Panels
+from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.covariance_pairs import as_records
+from epsaudit.mechanisms.laws import Floats
+from epsaudit.mechanisms.regions import Region, depth_regions
+from epsaudit.mechanisms.score_test import ScoreTest
+from epsaudit.neighbours import Adjacency, DatasetPair, Substitution
+
+
+@dataclass(frozen=True, eq=False)
+class NestedLaw:
+    """Density proportional to e^(rate i) on the i-th of nested regions, i = 0, 1, ..., or a refusal: a row of NaN.
+
+    Parameters
+    ----------
+    regions : sequence of Interval or Polygon
+        From the greatest to the smallest; may be empty if nothing is ever answered.
+    rate : float
+        Gain of the log-density from one region to the next inside.
+    dimension : int
+        Length of an output.
+    log_passes, log_refuses : float
+        Log-probabilities of an answer and of a refusal.
+
+    Examples
+    --------
+    >>> from epsaudit.mechanisms.regions import Interval
+    >>> law = NestedLaw([Interval(0.0, 4.0), Interval(1.0, 2.0)], math.log(2.0), 1, 0.0, -math.inf)
+    >>> np.exp(law.log_density(np.array([[0.5], [1.5], [9.0]]))).round(3).tolist()
+    [0.2, 0.4, 0.0]
+    """
+
+    regions: Sequence[Region]
+    rate: float
+    dimension: int
+    log_passes: float
+    log_refuses: float
+
+    @cached_property
+    def volumes(self) -> Floats:
+        """Volumes of the regions."""
+        return np.array([region.volume for region in self.regions])
+
+    @cached_property
+    def _shares(self) -> Floats:
+        """Weights of the uniform laws on the regions whose mixture this is, and their sum, the normalising constant."""
+        heights = np.exp(self.rate * np.arange(len(self.regions)))
+        return np.asarray(np.diff(heights, prepend=0.0) * self.volumes)
+
+    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw ``size`` outputs, shape (size, dimension)."""
+        outputs = np.full((size, self.dimension), np.nan)
+        answered = np.flatnonzero(rng.random(size) >= math.exp(self.log_refuses))
+        if len(answered):
+            places = rng.choice(len(self.regions), len(answered), p=self._shares / self._shares.sum())
+            for place, region in enumerate(self.regions):
+                here = answered[places == place]
+                outputs[here] = region.sample(len(here), rng)
+        return outputs
+
+    def log_density(self, outputs: ArrayLike) -> Floats:
+        """Log of the density at each row of numbers, log-probability of a refusal at NaN."""
+        rows = np.asarray(outputs, float)
+        refused = np.isnan(rows).any(axis=1)
+        depth = np.zeros(len(rows), int)
+        for region in self.regions:
+            depth += region.contains(rows)
+        with np.errstate(divide="ignore"):
+            height = self.rate * (depth - 1.0) - np.log(self._shares.sum())
+        return np.where(refused, self.log_refuses, np.where(depth > 0, self.log_passes + height, -np.inf))
+
+    def loss_against(self, other: object) -> LossPair | None:
+        """The privacy loss against another of its kind: both densities are constant where the regions meet."""
+        if not isinstance(other, NestedLaw):
+            return None
+        ours, theirs = len(self.regions), len(other.regions)
+        met = np.zeros((ours + 2, theirs + 2))  # volume in at least i of ours and j of theirs; outside all not needed
+        met[1 : ours + 1, 0], met[0, 1 : theirs + 1] = self.volumes, other.volumes
+        for i, region in enumerate(self.regions):
+            met[i + 1, 1 : theirs + 1] = [region.meet(another).volume for another in other.regions]
+        cells = met[:-1, :-1] - met[1:, :-1] - met[:-1, 1:] + met[1:, 1:]
+        cells[0, 0] = 0.0
+        tiny = 1e-13 * max(met[1:, 0].max(initial=0.0), met[0, 1:].max(initial=0.0))
+        with np.errstate(divide="ignore"):
+            volumes = np.log(np.where(cells > tiny, cells, 0.0))
+            heights = self._heights()[:, None] + volumes, other._heights()[None, :] + volumes
+        atoms = np.stack(
+            [np.append(height, one.log_refuses) for height, one in zip(heights, (self, other), strict=True)]
+        )
+        atoms = atoms[:, ~np.isneginf(atoms).all(axis=0)]
+        return LossPair(*merge_equal(atoms, atoms[0] - atoms[1]), Panels.none())
+
+    def _heights(self) -> Floats:
+        """Log-density outside all regions and where i = 0, 1, ... is the last."""
+        if not len(self.regions):
+            return np.array([-np.inf])
+        inside = self.log_passes + self.rate * np.arange(len(self.regions)) - math.log(self._shares.sum())
+        return np.concatenate([[-np.inf], inside])
+
+
+@dataclass(frozen=True)
+class TukeyMean(Reference):
+    """A point y of Tukey depth q(y) >= t with density proportional to e^(rate q(y)), where a noisy test says: stable.
+
+    Brown, Gaboardi, Smith, Ullman and Zakynthinou (2021), Section 3, on the line and in the plane, with constants
+    derived anew: (epsilon, delta)-DP for any records by Theorem 2 of docs/explanation/covariance-aware-mean.md. Affine
+    maps of the records move the output along. Of epsilon and delta, halves go to the test.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, above 0.
+    delta : float
+        In (0, 1).
+    dimension : int
+        1 or 2. O(n) regions take O(n^3) time in the plane, O(n log n) on the line.
+    share : float
+        t as a share of n, in (0, 1 / (dimension + 1)): some point is always that deep.
+
+    Raises
+    ------
+    AuditError
+        If a parameter is out of range, or a dataset is not an array of finite records in R^d, or has too few to pass.
+
+    Examples
+    --------
+    >>> mechanism = TukeyMean(2.0, 0.02, dimension=1)
+    >>> data = np.random.default_rng(0).normal(size=(400, 1))
+    >>> mechanism.stability(data), round(math.exp(mechanism(data).log_passes), 3)
+    (80, 1.0)
+    """
+
+    epsilon: float
+    delta: float
+    dimension: int = 1
+    share: float = 0.25
+    name: ClassVar[str] = "Tukey mean"
+
+    def __post_init__(self) -> None:
+        positive(self.epsilon, "epsilon")
+        fraction(self.delta, "delta", open_below=True)
+        if self.dimension not in (1, 2):
+            raise AuditError(f"The dimension is {self.dimension!r}; regions of depth are known here for 1 and 2.")
+        if not 0.0 < self.share < 1.0 / (self.dimension + 1):
+            raise AuditError(f"The share is {self.share!r}; it must be above 0 and below 1 / (dimension + 1).")
+        if self.rate <= 0.0:
+            raise AuditError(f"delta is {self.delta!r}; for epsilon = {self.epsilon:g} it must be smaller.")
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """See `Reference.claims`."""
+        return (ApproxDP(self.epsilon, self.delta),)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Substitution: depth knows no order."""
+        return Substitution()
+
+    @property
+    def edge(self) -> float:
+        """eta, the greatest probability that a stable dataset gives to points of depth t, and so delta of a release."""
+        return self.delta / 2.0
+
+    @property
+    def rate(self) -> float:
+        """Gain of the log-density by one of depth: 2 rate - log(1 - eta) = epsilon / 2."""
+        return (self.epsilon / 2.0 + math.log1p(-self.edge)) / 2.0
+
+    @cached_property
+    def test(self) -> ScoreTest:
+        """The test of max(k - stability, 0), which one record changes by at most 1."""
+        return ScoreTest(self.epsilon / 2.0, self.delta / 2.0, sensitivity=1.0)
+
+    def depth(self, records: int) -> int:
+        """t, the least depth of an answer."""
+        return max(math.ceil(self.share * records), 1)
+
+    def stability(self, dataset: ArrayLike) -> int:
+        """How many records can be changed, at least, before points of depth t get more than eta: h, -1 for none.
+
+        The greatest h with e^(-rate g) V_(t-h) / V_(t+g+h) <= eta for some g, V_a the volume of depth a and more: one
+        record moves V_a no further than to V_(a-1) and V_(a+1).
+        """
+        data = as_records(dataset, self.dimension)
+        return self._stability(depth_regions(data), self.depth(len(data)))
+
+    def _stability(self, regions: Sequence[Region], t: int) -> int:
+        volumes = np.array([0.0, *(region.volume for region in regions)])
+        h = -1
+        while h + 1 < t:
+            inner = volumes[t + h + 1 :]
+            with np.errstate(divide="ignore"):
+                shares = math.log(volumes[t - h - 1]) - np.log(inner) if len(volumes) > t - h - 1 else np.zeros(0)
+            if not np.any(shares - self.rate * np.arange(len(shares)) <= math.log(self.edge)):
+                break
+            h += 1
+        return h
+
+    def log_chances(self, stability: int) -> tuple[float, float]:
+        """Log-probabilities of an answer and of a refusal."""
+        return self.test.log_chances(min(max(self.test.levels - stability, 0), self.test.levels))
+
+    def __call__(self, dataset: ArrayLike) -> NestedLaw:
+        """Prepare the law on one dataset."""
+        data = as_records(dataset, self.dimension)
+        t = self.depth(len(data))
+        if t <= self.test.reach:
+            least = math.ceil(self.test.reach / self.share)
+            raise AuditError(f"The dataset has {len(data)} records; the test needs at least {least} to pass ever.")
+        regions = depth_regions(data)
+        passes, refuses = self.log_chances(self._stability(regions, t))
+        answers = regions[t - 1 :] if passes > -math.inf else []
+        return NestedLaw(answers, self.rate, self.dimension, passes, refuses)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """Records evenly spread, of which the greatest moves to the other end: all depths change by 1.
+
+        As few, in steps of 4, as make the test pass half of the time.
+        """
+        n = 4 * math.ceil(self.test.reach / self.share / 4.0)
+        while self._passes(self._pair(n)) < math.log(0.5):
+            n += 4
+        return (self._pair(n),)
+
+    def _passes(self, pair: DatasetPair) -> float:
+        return min(self.log_chances(self.stability(data))[0] for data in (pair.x, pair.x_prime))
+
+    def _pair(self, n: int) -> DatasetPair:
+        steps = np.arange(n, dtype=float)
+        if self.dimension == 1:
+            x = (steps - n / 2.0)[:, None]
+        else:  # a spiral: even in all directions, and in general position
+            angle = steps * math.pi * (3.0 - math.sqrt(5.0))
+            x = np.sqrt(steps + 0.5)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+        x_prime = x.copy()
+        x_prime[np.argmax(x[:, 0])] = x[np.argmin(x[:, 0])] * (1.0 + 1e-3)
+        return DatasetPair(x, x_prime, f"{n} records, the greatest or another least")
