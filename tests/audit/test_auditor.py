@@ -122,7 +122,7 @@ AUDITS = 120
     [
         (Laplace(1.0), PureDP(1.0), True),
         (RandomisedResponse(1.0), PureDP(1.0), True),
-        (Gaussian(1.0, 1e-3), ApproxDP(1.0, 1e-3), False),
+        pytest.param(Gaussian(1.0, 1e-3), ApproxDP(1.0, 1e-3), False, marks=pytest.mark.nightly),
         pytest.param(Gaussian(1.0, 1e-3), GaussianDP(1.0 / Gaussian(1.0, 1e-3).sigma), True, marks=pytest.mark.nightly),
         (Finite(), Finite.claim, True),
     ],

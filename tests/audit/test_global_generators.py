@@ -36,10 +36,16 @@ def mechanism(function):
     return wrap(function, claim=PureDP(1.0), pairs=PAIRS)
 
 
-@pytest.mark.parametrize("run", [audit, audit_sequentially])
+DAILY = {(audit, without_rng), (audit, many), (audit_sequentially, both)}  # every wrapper, generator and kind of audit
+
+
 @pytest.mark.parametrize(
-    "function",
-    [*(pytest.param(one, marks=pytest.mark.nightly) for one in (numpys, pythons)), without_rng, both, many],
+    ("function", "run"),
+    [
+        pytest.param(function, run, marks=[] if (run, function) in DAILY else pytest.mark.nightly)
+        for function in (numpys, pythons, without_rng, both, many)
+        for run in (audit, audit_sequentially)
+    ],
 )
 def test_a_seed_gives_the_same_result_with_any_number_of_workers(function, run):
     results = [run(mechanism(function), trials=12_000, seed=4, n_jobs=jobs) for jobs in (1, 1, 2)]

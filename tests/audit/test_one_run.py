@@ -128,18 +128,18 @@ class TestCoverage:
         assert wrong(CONSPIRING, EVERYBODY, claim=PureDP(1.0), audits=6000) > binom.ppf(0.999, 6000, 0.05)
 
     def test_choosing_among_numbers_of_guesses_without_paying_is_seen(self):
-        # the incorrect variant that must fail: the best of 60 numbers of guesses, each at 95 %, on scores without ties
+        # the incorrect variant that must fail: the best of 21 numbers of guesses, each at 95 %, on scores without ties
         rng = np.random.default_rng(0)
         above = 0
-        for _ in range(500):
+        for _ in range(300):
             included = rng.random(400) < 0.5
             scores = RESPONSE_400.scores(included, rng) * (1.0 + rng.random(400))
             bounds = [
                 audit_scores(included, scores, claim=PureDP(1.0), guesses=number).lower_bound
-                for number in range(20, 201, 3)
+                for number in range(20, 201, 9)
             ]
             above += max(bounds) > 1.0
-        assert above > binom.ppf(0.999, 500, 0.05)
+        assert above > binom.ppf(0.999, 300, 0.05)
 
     @pytest.mark.parametrize(
         ("claim", "guesses"),
@@ -156,7 +156,7 @@ class TestCoverage:
     @pytest.mark.parametrize("score", [np.zeros_like, lambda noise: np.clip(noise, -1.0, 1.0)])
     def test_ties_do_not_tell_coins_by_which_the_rows_are_laid_out(self, claim, guesses, layout, score):
         rng = np.random.default_rng(0)
-        sizes = range(300, 500)
+        sizes = [*range(300, 500, 21)] * 20  # odd and even; a plan is made once for each
         above = sum(
             audit_scores(
                 layout(rng.random(size) < 0.5),
@@ -171,7 +171,12 @@ class TestCoverage:
         assert above <= binom.ppf(0.999, len(sizes), 0.05)
 
     @pytest.mark.parametrize(
-        ("layout", "score"), [(np.sort, np.zeros_like), (np.sort, np.sign), (alternating, np.zeros_like)]
+        ("layout", "score"),
+        [
+            (np.sort, np.zeros_like),  # the one that one order for all audits fails
+            pytest.param(np.sort, np.sign, marks=pytest.mark.nightly),
+            pytest.param(alternating, np.zeros_like, marks=pytest.mark.nightly),
+        ],
     )
     def test_guesses_among_ties_are_right_by_chance_at_every_size(self, layout, score):
         """Any of the 1,493 sizes raises a false alarm 1 time in 1,000, and so do all together."""
