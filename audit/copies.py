@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsaudit.dependence import (
     LEVEL,
@@ -44,6 +45,8 @@ COPIES = 48
 answer of randomised response at epsilon 1 escapes them with probability 2e-7."""
 RUNS_OF_A_COPY = 16
 """Runs of each copy at most; and no more than a thirteenth of the runs that they are compared with, but one."""
+COUNTED_AGAIN = 2 * COPIES * RUNS_OF_A_COPY
+"""Runs of a function, beyond its audit's, whose events are compared with those of its copies; more where in doubt."""
 RUNS_IN_DOUBT, IN_DOUBT = 128, 0.02
 """Runs of each copy where fewer show, at the second level, that copies see an event unevenly. Of 400 sets of 48
 copies that keep a chance of 0.4 or 0.6 each, 99 in 100 then have a p-value below 1e-10; with 32 runs each 70 in 100 are
@@ -104,18 +107,17 @@ class Copies:
 
     def _otherwise(self, sides: Sides, place: int, witness: Witness, runs: int, level: float) -> Finding | None:
         """What copies see otherwise than one another, or than the function, in twice so many ``runs`` of each."""
-        own = _seen(sides[place], witness, 2 * runs * COPIES, stream(self._seed, 2 * runs + place))
-        first, later = [], []
-        for number, copied in enumerate(self._copies(sides[place])):
-            rng = stream(self._seed, 2 * ((2 + runs) * COPIES + number) + place)
-            first.append(_seen(copied, witness, runs, rng))
-            later.append(_seen(copied, witness, runs, rng))
-        alike = len(set(zip(map(tuple, first), map(tuple, later), strict=True))) <= 1
-        if not first or (alike and getattr(self._mechanism, "owns_randomness", False)):
+        own = _seen(sides[place], witness, runs * COPIES, stream(self._seed, 2 * runs + place)).sum(axis=0)
+        seen = [
+            _seen(copied, witness, runs, stream(self._seed, 2 * ((2 + runs) * COPIES + number) + place))
+            for number, copied in enumerate(self._copies(sides[place]))
+        ]
+        alike = all(np.array_equal(one, seen[0]) for one in seen)
+        if not seen or (alike and getattr(self._mechanism, "owns_randomness", False)):
             return None  # no copy can be made, or all repeat a generator of their own
-        for kept, some, more in zip(own, np.transpose(first), np.transpose(later), strict=True):
-            found = unevenness_of_copies(runs, some, more, level / 4) or difference_of_counts(
-                2 * runs * COPIES, kept, int(some.sum() + more.sum()), level / 4
+        for kept, (first, later) in zip(own, np.transpose(seen, (2, 1, 0)), strict=True):
+            found = unevenness_of_copies(runs, first, later, level / 4) or difference_of_counts(
+                2 * runs * COPIES, kept, int(first.sum() + later.sum()), level / 4
             )
             if found is not None:
                 return found
@@ -181,9 +183,10 @@ class Copies:
                 )
 
 
-def _seen(side: Any, witness: Witness, runs: int, rng: np.random.Generator) -> list[int]:
-    """How often so many runs are in each event of the witness."""
-    return [int(np.count_nonzero(event)) for event in witness.guesses(draw(side, runs, rng)) if event is not None]
+def _seen(side: Any, witness: Witness, runs: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """How often so many runs and as many later ones are in each event of the witness: a row each."""
+    guesses = [event for event in witness.guesses(draw(side, 2 * runs, rng)) if event is not None]
+    return np.array([[np.count_nonzero(event[:runs]), np.count_nonzero(event[runs:])] for event in guesses]).T
 
 
 def _draws_once(distribution: Any, rng: np.random.Generator) -> bool:

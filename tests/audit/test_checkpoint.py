@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box, suite, vectorized
 from epsaudit.checkpoint import Checkpoint
 from epsaudit.chunks import Chunk
+from epsaudit.copies import COUNTED_AGAIN
 from epsaudit.fingerprint import digest
 from epsaudit.output_json import block_from_json, block_to_json
 from epsaudit.outputs import Items, Raised, TimedOut, normal_array, pack
@@ -76,7 +77,7 @@ class TestResume:
         mechanism = count(function=noted)
         first = audit(mechanism, **OPTIONS, checkpoint=path)
         before = path.read_bytes()
-        assert len(runs) == OPTIONS["trials"]
+        assert len(runs) == OPTIONS["trials"] + COUNTED_AGAIN
         fresh = []
         runs, noted.__closure__[0].cell_contents = fresh, fresh
         assert audit(mechanism, **OPTIONS, checkpoint=str(path)) == first

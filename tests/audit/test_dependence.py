@@ -134,8 +134,8 @@ class Exhausted:
 @pytest.mark.parametrize(
     ("mechanism", "words"),
     [
-        (lambda: black_box(remembered), "draws its noise once"),
-        (lambda: black_box(remembered_without_rng), "draws its noise once"),
+        (lambda: black_box(remembered), "draws its noise once|kept a draw in an earlier audit"),
+        (lambda: black_box(remembered_without_rng), "draws its noise once|kept a draw in an earlier audit"),
         (lambda: black_box(response_in({})), "draws its noise once"),
         (lambda: black_box(response_in({0: 1, 1: 0})), "draws its noise once"),  # filled before the audit
         (lambda: vectorized(one_draw), "depend on one another"),
