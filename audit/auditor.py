@@ -89,7 +89,8 @@ def audit(
     adjacency : Adjacency, optional
         For a plain function: the relation that the pairs are checked against.
     trials : int
-        All runs of the mechanism, on both datasets, training included; at least 100.
+        All runs of the mechanism, on both datasets, training included; at least 100. A function and copies of it are
+        asked some thousand times more, to see whether it keeps draws (docs/explanation/promises.md).
     confidence : float
         One-sided confidence of the bound, in [0.5, 1).
     seed : int, optional
