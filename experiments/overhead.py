@@ -96,7 +96,7 @@ def compare(before: Path, after: Path, rounds: int, out: Path, seed: int = 0, qu
             {"case": case, "before": least[0], "after": least[1], "least": least[1] / least[0], "median": median}
         )
         print(f"  {case:24} least {least[1] / least[0]:.3f}, median {median:.3f} times as long", flush=True)
-    write_data(out, rows, rounds=rounds)
+    write_data(out, rows, seed=seed, rounds=rounds)
     said = "; ".join(f"{row['case']} {100 * row['least'] - 100:+.1f} %" for row in rows)
     return f"Least processor time of {rounds} rounds, after over before: {said}."
 
