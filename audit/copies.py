@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.chunks import BLOCK
 from epsaudit.dependence import (
     LEVEL,
     Finding,
@@ -35,7 +36,7 @@ from epsaudit.global_generators import Habits, seeded, used
 from epsaudit.mechanism import FunctionMechanism, Mechanism
 from epsaudit.outputs import Outputs, Raised, are_numbers, are_objects, join, pack, written
 from epsaudit.randomness import reached
-from epsaudit.sampling import Sides, draw
+from epsaudit.sampling import Sides, draw, move_on
 from epsaudit.witnesses import Witness
 
 CONSTANT = "the function always gives the same output on each dataset: no randomness was seen"
@@ -107,7 +108,7 @@ class Copies:
 
     def _otherwise(self, sides: Sides, place: int, witness: Witness, runs: int, level: float) -> Finding | None:
         """What copies see otherwise than one another, or than the function, in twice so many ``runs`` of each."""
-        own = _seen(sides[place], witness, runs * COPIES, stream(self._seed, 2 * runs + place)).sum(axis=0)
+        own = _counted(sides[place], witness, 2 * runs * COPIES, stream(self._seed, 2 * runs + place))
         seen = [
             _seen(copied, witness, runs, stream(self._seed, 2 * ((2 + runs) * COPIES + number) + place))
             for number, copied in enumerate(self._copies(sides[place]))
@@ -195,6 +196,16 @@ def _seen(side: Any, witness: Witness, runs: int, rng: np.random.Generator) -> N
     """How often so many runs and as many later ones are in each event of the witness: a row each."""
     guesses = [event for event in witness.guesses(draw(side, 2 * runs, rng)) if event is not None]
     return np.array([[np.count_nonzero(event[:runs]), np.count_nonzero(event[runs:])] for event in guesses]).T
+
+
+def _counted(side: Any, witness: Witness, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """How often so many runs are in each event of the witness, a block at a time."""
+    counts = np.zeros(witness.events, np.int64)
+    for start in range(0, size, BLOCK):
+        move_on(rng)
+        guesses = witness.guesses(draw(side, min(BLOCK, size - start), rng))
+        counts += [np.count_nonzero(event) for event in guesses if event is not None]
+    return counts
 
 
 def _draws_once(distribution: Any, rng: np.random.Generator) -> bool:
