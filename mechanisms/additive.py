@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
-from epsaudit.errors import AuditError, fraction
-from epsaudit.mechanisms.base import Reference, concentrated, positive
+from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP
+from epsaudit.errors import AuditError
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.queries import HEAD_COUNT, NumericQuery
 from epsaudit.neighbours import Adjacency, DatasetPair
@@ -24,7 +24,6 @@ class _Additive(Reference):
 
     @property
     def adjacency(self) -> Adjacency:
-        """The relation that the query's sensitivity is for."""
         return self.query.adjacency
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -38,15 +37,8 @@ class Laplace(_Additive):
 
     Parameters
     ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
     query : NumericQuery
         What is asked; by default the number of records.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0.
 
     Examples
     --------
@@ -62,21 +54,11 @@ class Laplace(_Additive):
     query: NumericQuery = HEAD_COUNT
     name: ClassVar[str] = "Laplace"
 
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), concentrated(self.epsilon))
-
     @property
     def scale(self) -> float:
-        """Scale of the noise, in the unit of the query."""
         return self.query.sensitivity / self.epsilon
 
     def __call__(self, dataset: Any) -> LaplaceLaw:
-        """Prepare the output law on one dataset."""
         return LaplaceLaw(float(self.query(dataset)), self.scale)
 
 
@@ -86,8 +68,6 @@ class DiscreteLaplace(_Additive):
 
     Parameters
     ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
     query : NumericQuery
         What is asked; its answers and its sensitivity must be integers.
 
@@ -107,21 +87,14 @@ class DiscreteLaplace(_Additive):
     name: ClassVar[str] = "discrete Laplace"
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
+        super().__post_init__()
         _integer(self.query.sensitivity, "sensitivity of the query")
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), concentrated(self.epsilon))
-
-    @property
     def scale(self) -> float:
-        """Scale of the noise, in the unit of the query."""
         return self.query.sensitivity / self.epsilon
 
     def __call__(self, dataset: Any) -> DiscreteLaplaceLaw:
-        """Prepare the output law on one dataset."""
         return DiscreteLaplaceLaw(_integer(self.query(dataset), "answer of the query"), self.scale)
 
 
@@ -139,11 +112,6 @@ class Gaussian(_Additive):
     query : NumericQuery
         What is asked; by default the number of records.
 
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
-
     Examples
     --------
     >>> mechanism = Gaussian(1.0, 1e-5)
@@ -156,10 +124,6 @@ class Gaussian(_Additive):
     query: NumericQuery = HEAD_COUNT
     name: ClassVar[str] = "Gaussian"
 
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-        fraction(self.delta, "delta", open_below=True)
-
     @cached_property
     def _calibrated_mu(self) -> float:
         """Greatest sensitivity-to-noise ratio that (epsilon, delta)-DP allows, rounded down."""
@@ -167,7 +131,6 @@ class Gaussian(_Additive):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         mu = self._calibrated_mu
         return (ApproxDP(self.epsilon, self.delta), GaussianDP(mu), ZCDP(mu * mu / 2.0))
 
@@ -177,7 +140,6 @@ class Gaussian(_Additive):
         return self.query.sensitivity / self._calibrated_mu
 
     def __call__(self, dataset: Any) -> NormalLaw:
-        """Prepare the output law on one dataset."""
         return NormalLaw(float(self.query(dataset)), self.sigma)
 
 

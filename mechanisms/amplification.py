@@ -94,15 +94,8 @@ def numeric(epsilon: float, users: int, delta: float, answers: int = 2) -> float
         Local epsilon, above 0.
     users : int
         At least 2.
-    delta : float
-        In (0, 1).
     answers : int
         Number k of answers of a randomised response.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
 
     Examples
     --------

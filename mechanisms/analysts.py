@@ -27,7 +27,6 @@ class _Menu:
 
     @cached_property
     def menu(self) -> tuple[Request, ...]:
-        """See `Analyst`."""
         return tuple(Request(RandomisedResponse(epsilon)) for epsilon in self.epsilons)
 
 
@@ -42,7 +41,6 @@ class Repeater(_Menu):
     """
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
-        """See `Analyst`."""
         return np.zeros(len(answers), np.int64)
 
 
@@ -67,7 +65,6 @@ class Gambler(_Menu):
     lead: int = 2
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
-        """See `Analyst`."""
         lead = np.abs(np.nansum(2.0 * answers - 1.0, axis=1))
         refused = sum(not granted for _, granted in ledger.entries)
         dear = max(len(self.epsilons) - 1 - refused, 0)
@@ -85,7 +82,6 @@ class Doubler(_Menu):
     """
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
-        """See `Analyst`."""
         streak = np.zeros(len(answers), np.int64)
         alive = np.ones(len(answers), bool)
         for column in answers[:, ::-1].T:
@@ -112,7 +108,6 @@ class Interleaver(_Menu):
         return tuple(Request(RandomisedResponse(epsilon), session) for session, epsilon in enumerate(self.epsilons))
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
-        """See `Analyst`."""
         steps = np.where(answers == 1.0, 1, 2).sum(axis=1)
         return np.asarray(steps % len(self.epsilons), np.int64)
 
@@ -143,11 +138,9 @@ class Follower:
 
     @cached_property
     def menu(self) -> tuple[Request, ...]:
-        """See `Analyst`."""
         return tuple(map(Request, (self.first, self.above, self.below)))
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
-        """See `Analyst`."""
         if answers.shape[1] == 0:
             return np.zeros(len(answers), np.int64)
         return np.where(answers[:, 0] > self.threshold, 1, 2).astype(np.int64)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from epsaudit.claims import Claim, PureDP
-from epsaudit.mechanisms.base import Reference, concentrated
+from epsaudit.claims import ZCDP, Claim, PureDP
+from epsaudit.conversions import pure_to_zcdp
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.broken.covariance_mean import EmpiricalMean, PublishedCovarianceAwareMean
 from epsaudit.mechanisms.broken.local_sensitivity import NOTES_PAIR, POST_PAIR, LaplaceAtLocalSensitivity
 from epsaudit.mechanisms.broken.noisy_max import (
@@ -251,5 +252,5 @@ def _each_pair(name: str, mechanism: Reference, source: str) -> list[Entry]:
 
 def _entry(name: str, mechanism: Reference, claim: Claim, pair: DatasetPair, source: str) -> Entry:
     main = mechanism.claim
-    converted = isinstance(main, PureDP) and claim == concentrated(main.epsilon)
+    converted = isinstance(main, PureDP) and claim == ZCDP(pure_to_zcdp(main.epsilon))
     return Entry(name, mechanism, claim, pairs=(pair,), source=f"{source}; {PURE_TO_ZCDP}" if converted else source)

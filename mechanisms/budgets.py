@@ -114,11 +114,9 @@ class TotalFilter(Filter):
 
     @property
     def claim(self) -> Budget:
-        """The budget."""
         return self.budget
 
     def admits(self, ledger: Ledger, request: Request) -> bool:
-        """See `Filter.admits`."""
         return covers(self.budget.parameter, self.budget, (*ledger.granted, request))
 
 
@@ -160,7 +158,6 @@ class SubSessions(Filter):
 
     @property
     def claim(self) -> Budget:
-        """The whole budget."""
         return self.budget
 
     @property
@@ -169,7 +166,6 @@ class SubSessions(Filter):
         return self.budget.parameter - math.fsum(self.shares)
 
     def admits(self, ledger: Ledger, request: Request) -> bool:
-        """See `Filter.admits`."""
         if not 0 <= request.session <= len(self.shares):
             raise AuditError(f"Session {request.session} is not open; there are sessions 0 to {len(self.shares)}.")
         own = (self.rest, *self.shares)[request.session]
@@ -196,11 +192,9 @@ class Unlimited(Filter):
 
     @property
     def claim(self) -> Budget:
-        """What the caller stated."""
         return self.worst
 
     def admits(self, ledger: Ledger, request: Request) -> bool:
-        """See `Filter.admits`."""
         return True
 
 
@@ -230,8 +224,6 @@ class ConcentratedOdometer:
 
     Parameters
     ----------
-    delta : float
-        In (0, 1).
     target : float
         The rho at which it is as tight as rho + 2 sqrt(rho log(1/delta)).
 

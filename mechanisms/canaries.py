@@ -49,10 +49,6 @@ class GradientCanaries:
         Records per canary that are always in and pull its parameter the other way, each with the full clipping norm.
         Where batches are drawn without replacement, a canary takes the place of one and shifts the sum twice as far.
 
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
     """
 
     learner: DPSGD
@@ -68,12 +64,10 @@ class GradientCanaries:
 
     @property
     def name(self) -> str:
-        """The learner's name."""
         return f"{self.learner.name}, gradient canaries"
 
     @property
     def claim(self) -> Claim:
-        """The learner's claim."""
         return self.learner.claim
 
     def scores(self, included: Bools, rng: np.random.Generator, progress: StepCallback | None = None) -> Floats:
@@ -137,12 +131,10 @@ class ExampleCanaries:
 
     @property
     def name(self) -> str:
-        """The learner's name."""
         return f"{self.learner.name}, mislabelled examples"
 
     @property
     def claim(self) -> Claim:
-        """The learner's claim."""
         return self.learner.claim
 
     @property

@@ -143,11 +143,9 @@ class Sequential(Reference):
 
     @property
     def adjacency(self) -> Adjacency:
-        """The parts' own."""
         return self.mechanisms[0].adjacency  # type: ignore[return-value]  # None passes through
 
     def __call__(self, dataset: Any) -> ProductLaw:
-        """Prepare all parts on one dataset."""
         return ProductLaw(tuple(one(dataset) for one in self.mechanisms))
 
     def worst_pairs(self) -> Sequence[DatasetPair]:

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.claims import ApproxDP, Claim
 from epsaudit.conversions import approximate_to_gaussian, renyi_to_epsilon
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import Reference, positive
@@ -43,7 +42,6 @@ class SubstituteInPlace(Adjacency):
     description = "the value of the record at one position"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
-        """See `Adjacency.holds`."""
         a, b = np.asarray(x, float), np.asarray(x_prime, float)
         return a.shape == b.shape and a.ndim == 2 and int((a != b).any(axis=1).sum()) == 1
 
@@ -143,23 +141,13 @@ class CovarianceAwareMean(Reference):
     dimension: int
     test_share: float = 1.0 / 3.0
     name: ClassVar[str] = "covariance-aware mean"
+    adjacency = SubstituteInPlace()
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-        fraction(self.delta, "delta", open_below=True)
+        super().__post_init__()
         positive(self.outlier, "outlier threshold lambda_0")
         whole_at_least(self.dimension, 1, "dimension")
         fraction(self.test_share, "share of the test", open_below=True)
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (ApproxDP(self.epsilon, self.delta),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """The record at one position may change."""
-        return SubstituteInPlace()
 
     @cached_property
     def test(self) -> ScoreTest:
@@ -205,7 +193,6 @@ class CovarianceAwareMean(Reference):
         return StableMean(data, self.bounds(len(data)))
 
     def __call__(self, dataset: ArrayLike) -> RefusableNormal:
-        """Prepare the law on one dataset."""
         return self.released(self.fit(dataset))
 
     def released(self, fit: StableMean) -> RefusableNormal:

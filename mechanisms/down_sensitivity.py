@@ -22,7 +22,7 @@ from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.queries import MonotoneQuery
 from epsaudit.mechanisms.queries.monotone import made_strict
 from epsaudit.mechanisms.search import SearchLaw, TabulatedSearchLaw, comparisons, fits_a_table
-from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair
+from epsaudit.neighbours import AddRemove, DatasetPair
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,6 @@ class ShiftedInverseSensitivity(Reference):
     ----------
     query : MonotoneQuery
         What is asked; Y must fit into memory.
-    epsilon : float
-        Privacy loss in nats, above 0.
     beta : float
         Probability, in (0, 1), with which the answer may be too far off.
 
@@ -59,20 +57,15 @@ class ShiftedInverseSensitivity(Reference):
     epsilon: float
     beta: float = 0.05
     name: ClassVar[str] = "shifted inverse sensitivity"
+    adjacency = AddRemove()
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
+        super().__post_init__()
         fraction(self.beta, "beta", open_below=True)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         return (PureDP(self.epsilon), ZCDP(self.epsilon**2 / 8.0))
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove: the relation under which losses have sensitivity 1."""
-        return AddRemove()
 
     @property
     def tau(self) -> int:
@@ -85,7 +78,6 @@ class ShiftedInverseSensitivity(Reference):
         return self.epsilon / 2.0
 
     def __call__(self, dataset: Sequence[Any]) -> FiniteLaw:
-        """Prepare the output law on one dataset."""
         losses = self.query.losses(dataset)
         shifted = np.maximum(losses - self.tau, self.tau - made_strict(losses))
         return FiniteLaw(self.query.outputs.tolist(), -self.rate * shifted)
@@ -104,6 +96,8 @@ class ShiftedInverseSensitivity(Reference):
 class _NoisySearch(Reference):
     """What both searches share: binary search for the least output whose noisy loss is at most tau."""
 
+    adjacency = AddRemove()
+
     query: MonotoneQuery
     sigma: float
     tau: float
@@ -116,11 +110,6 @@ class _NoisySearch(Reference):
     @abstractmethod
     def noise(self) -> LaplaceLaw | NormalLaw:
         """Law of the noise on each loss."""
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove: the relation under which losses have sensitivity 1."""
-        return AddRemove()
 
     @property
     def candidates(self) -> int:
@@ -160,11 +149,6 @@ class LaplaceBinarySearch(_NoisySearch):
     tau : float
         Threshold on the noisy loss, in records, at least 0.
 
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
-
     Examples
     --------
     >>> from epsaudit.mechanisms.queries import Maximum
@@ -192,12 +176,10 @@ class LaplaceBinarySearch(_NoisySearch):
 
     @property
     def noise(self) -> LaplaceLaw:
-        """See the class."""
         return LaplaceLaw(0.0, self.sigma)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         return (PureDP(self.steps / self.sigma), ZCDP(self.steps / (2.0 * self.sigma**2)))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -221,11 +203,6 @@ class GaussianBinarySearch(_NoisySearch):
         Standard deviation of the noise, in records, above 0.
     tau : float
         Threshold on the noisy loss, in records, at least 0.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
 
     Examples
     --------
@@ -254,12 +231,10 @@ class GaussianBinarySearch(_NoisySearch):
 
     @property
     def noise(self) -> NormalLaw:
-        """See the class."""
         return NormalLaw(0.0, self.sigma)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         return (ZCDP(self.steps / (2.0 * self.sigma**2)), GaussianDP(math.sqrt(self.steps) / self.sigma))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:

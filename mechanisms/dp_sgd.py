@@ -123,11 +123,6 @@ class DPSGD:
     delta : float
         Delta of the claim.
 
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -164,7 +159,6 @@ class DPSGD:
         return self.account()
 
     def account(self) -> ApproxDP:
-        """See `epsaudit.mechanisms.dp_sgd_accounting.poisson_claim`."""
         return poisson_claim(self.rate, self.noise_multiplier, self.steps, self.delta)
 
     def train(

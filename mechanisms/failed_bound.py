@@ -13,12 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from epsaudit.claims import ApproxDP, Claim
-from epsaudit.errors import fraction
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.ratio import ones_and_records
-from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair
+from epsaudit.neighbours import AddRemove, DatasetPair
 
 
 @dataclass(frozen=True)
@@ -51,20 +50,15 @@ class FailedBound(Reference):
     rate: float
     delta: float
     name: ClassVar[str] = "failed bound, both tails"
+    adjacency = AddRemove()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive(self.rate, "rate")
-        fraction(self.delta, "delta", open_below=True)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         return (ApproxDP(0.0, self.delta),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove one record."""
-        return AddRemove()
 
     @property
     def misses(self) -> int:

@@ -47,7 +47,6 @@ class SnappedLaw:
 
     @cached_property
     def support(self) -> tuple[float, ...]:
-        """All outputs."""
         steps = round(self.bound / self.grid)
         return tuple(self.grid * k for k in range(-steps, steps + 1))
 
@@ -63,12 +62,10 @@ class SnappedLaw:
         return np.where(places < self.centre, left, right)
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` outputs, shape (size,)."""
         noisy = self.centre + rng.laplace(0.0, self.scale, size)
         return np.clip(np.rint(noisy / self.grid) * self.grid, -self.bound, self.bound) + 0.0
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log-probability of each output; -inf off the grid."""
         steps = np.asarray(outputs, float) / self.grid + (len(self.support) - 1) // 2
         inside = (steps == np.floor(steps)) & (steps >= 0) & (steps < len(self.support))
         return np.asarray(np.where(inside, self.log_probabilities[np.where(inside, steps, 0).astype(int)], -np.inf))
@@ -88,8 +85,6 @@ class SnappedLaplace(Laplace):
 
     Parameters
     ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
     query : NumericQuery
         What is asked; sensitivity 1.
     bound : float
@@ -119,7 +114,6 @@ class SnappedLaplace(Laplace):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         return (PureDP(self.epsilon * (1.0 + 2.0**-49 * self.bound)),)
 
     @property
@@ -128,5 +122,4 @@ class SnappedLaplace(Laplace):
         return float(2.0 ** math.ceil(math.log2(self.scale)))
 
     def __call__(self, dataset: Any) -> SnappedLaw:  # type: ignore[override]  # rounding makes the law discrete
-        """Prepare the output law on one dataset."""
         return SnappedLaw(float(self.query(dataset)), self.scale, self.grid, self.bound)

@@ -15,9 +15,9 @@ import numpy as np
 
 from epsaudit.claims import Claim, PureDP
 from epsaudit.errors import AuditError, whole_at_least
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import FiniteLaw
-from epsaudit.neighbours import Adjacency, DatasetPair, MaxChange
+from epsaudit.neighbours import DatasetPair, MaxChange
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,10 @@ class TruncatedGeometric(Reference):
     epsilon: float
     n: int = 5
     name: ClassVar[str] = "truncated geometric"
+    adjacency = MaxChange(1.0)
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
+        super().__post_init__()
         whole_at_least(self.n, 1, "n")
 
     @property
@@ -62,13 +63,7 @@ class TruncatedGeometric(Reference):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         return (PureDP(math.log1p(2.0**-self.k)),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Counts that differ by one."""
-        return MaxChange(1.0)
 
     def __call__(self, dataset: Any) -> FiniteLaw:
         """Prepare the law on one count: both tails fall by the ratio with each step away from it."""

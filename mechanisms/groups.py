@@ -65,12 +65,10 @@ class NoisyTwiceLaw:
         return math.hypot(self.sigma, self.relative * max(self.count, self.sigma))
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` noisy counts, shape (size,)."""
         noisy = rng.normal(self.count, self.sigma, size)
         return noisy + self.relative * np.abs(noisy) * rng.standard_normal(size)
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log of the density at each output."""
         return self._integrated(np.asarray(outputs, float), 0.0)[0]
 
     def loss(self, outputs: ArrayLike, more: float = 1.0) -> tuple[Floats, Floats]:
@@ -166,7 +164,6 @@ class GroupChange(Adjacency):
     description = "the size of exactly one group, by one"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
-        """See `Adjacency.holds`."""
         changes = [abs(a - b) for a, b in zip(x, x_prime, strict=False) if a != b]
         return len(x) == len(x_prime) and changes == [1]
 
@@ -204,6 +201,7 @@ class GroupCounts(Reference):
     rho: float
     relative: float
     name: ClassVar[str] = "noisy group counts"
+    adjacency = GroupChange()
 
     def __post_init__(self) -> None:
         positive(self.rho, "rho")
@@ -212,18 +210,12 @@ class GroupCounts(Reference):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         return (ZCDP(self.rho), GaussianDP(math.sqrt(2.0 * self.rho)))
 
     @property
     def sigma(self) -> float:
         """Standard deviation of the first noise."""
         return math.sqrt(1.0 / (2.0 * self.rho))
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """One record joins or leaves one group."""
-        return GroupChange()
 
     def __call__(self, dataset: Sequence[int]) -> NoisyTwiceLaw | ProductLaw:
         """Prepare the law of the noisy counts: a number for one group, else a vector."""

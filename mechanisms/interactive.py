@@ -253,16 +253,13 @@ class Interaction(Reference):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The filter's."""
         return (self.filter.claim,)
 
     @property
     def adjacency(self) -> Adjacency:
-        """The one that all mechanisms of the menu share."""
         return self.analyst.menu[0].mechanism.adjacency  # type: ignore[return-value]  # None passes through
 
     def __call__(self, dataset: Any) -> TranscriptLaw:
-        """Prepare the law of the transcript on one dataset."""
         return TranscriptLaw(self.analyst, self.filter, dataset)
 
     def worst_pairs(self) -> Sequence[DatasetPair]:

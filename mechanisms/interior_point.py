@@ -14,14 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.claims import ApproxDP, Claim
 from epsaudit.errors import AuditError, fraction
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.down_sensitivity import crowds
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, outputs_array
 from epsaudit.mechanisms.quasi_concave import Chosen, Levels, Stage, best_plan, probabilities, run
 from epsaudit.mechanisms.queries import MonotoneQuery
-from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair
+from epsaudit.neighbours import AddRemove, DatasetPair
 
 LISTED = 2**16
 
@@ -50,19 +49,12 @@ class InteriorPoint(Reference):
     ----------
     query : MonotoneQuery
         What is asked; |Y| up to 2^64.
-    epsilon : float
-        Privacy loss in nats, above 0.
     delta : float
         Mass on which it may be exceeded, in (0, 0.1).
     beta : float
         Probability, in (0, 1), with which the answer may be refused or too far off.
     depth : int, optional
         Levels of recursion, at least 1; by default what makes tau least.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
 
     Examples
     --------
@@ -79,9 +71,10 @@ class InteriorPoint(Reference):
     beta: float = 0.05
     depth: int | None = None
     name: ClassVar[str] = "interior point, log* recursion"
+    adjacency = AddRemove()
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
+        super().__post_init__()
         fraction(self.beta, "beta", open_below=True)
         if not 0.0 < self.delta < 0.1:
             raise AuditError(f"delta is {self.delta!r}; it must be strictly between 0 and 0.1.")
@@ -98,16 +91,6 @@ class InteriorPoint(Reference):
     def tau(self) -> int:
         """How many removals to aim at: the promise that the optimiser needs."""
         return self.stage.promise
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (ApproxDP(self.epsilon, self.delta),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove: the relation under which losses have sensitivity 1."""
-        return AddRemove()
 
     def __call__(self, dataset: Sequence[Any]) -> InteriorPointLaw:
         """Prepare the output distribution on one dataset; it lists its law where Y is small enough."""
@@ -180,10 +163,8 @@ class ListedInteriorPointLaw(InteriorPointLaw):
 
     @cached_property
     def log_probabilities(self) -> Floats:
-        """Log-probability of each output of the support."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(probabilities(self.stage, self.levels)))
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log-probability of each output; -inf for what is none."""
         return FiniteLaw(self.support, self.log_probabilities).log_density(outputs_array(list(outputs)))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from epsaudit.claims import ApproxDP, Claim
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanism import OutputDistribution
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.queries import Dataset, Utilities
 from epsaudit.mechanisms.selection import ExponentialMechanism
@@ -116,16 +116,13 @@ class MedianLosses(Losses):
     [2, 1, 0, 2]
     """
 
+    adjacency = Substitution()
+
     candidates: tuple[float, ...]
 
     def __post_init__(self) -> None:
         if len(self.candidates) < 2 or not bool(np.all(np.diff(np.asarray(self.candidates, float)) > 0)):
             raise AuditError(f"The candidates are {self.candidates!r}; they must be at least two increasing numbers.")
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Substitution: the number of records stays odd."""
-        return Substitution()
 
     @property
     def pairs(self) -> tuple[DatasetPair, DatasetPair]:
@@ -222,7 +219,6 @@ class EnumeratedLosses(Losses):
 
     @property
     def adjacency(self) -> Adjacency:
-        """The relation given."""
         return self.relation
 
     @property
@@ -265,11 +261,9 @@ class EnumeratedLosses(Losses):
         return np.asarray(gaps if isinstance(self.relation, AddRemove) else gaps // 2)
 
     def value(self, dataset: Dataset) -> Any:
-        """See `Losses.value`."""
         return self.function(tuple(dataset))
 
     def losses(self, dataset: Dataset) -> NDArray[np.int64]:
-        """See `Losses.losses`."""
         distances = self.distances(dataset)
         nearest: dict[Any, int] = {}
         for value, distance in zip(self.values, distances.tolist(), strict=True):
@@ -277,7 +271,6 @@ class EnumeratedLosses(Losses):
         return np.array([nearest[candidate] for candidate in self.candidates], dtype=np.int64)
 
     def local_sensitivity(self, dataset: Dataset, changes: int) -> float:
-        """See `Losses.local_sensitivity`."""
         within = self.distances(dataset) <= changes
         here = self.value(dataset)
         return max(abs(float(value - here)) for value, near in zip(self.values, within, strict=True) if near)
@@ -314,18 +307,11 @@ class InverseSensitivity(Reference):
 
     Parameters
     ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
     query : Losses
         What is asked.
     selector : callable
         ``selector(epsilon, utilities) -> mechanism``: `ExponentialMechanism`, `PermuteAndFlip`, `NoisyMaxLaplace`,
         `NoisyMaxExponential`, `NoisyMaxGumbel` or `GapMax`, whose gap has sensitivity 1 here as the least loss is 0.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0.
 
     Examples
     --------
@@ -342,9 +328,6 @@ class InverseSensitivity(Reference):
 
     name: ClassVar[str] = "inverse sensitivity"
 
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-
     @cached_property
     def selection(self) -> Selector:
         """The selection mechanism on the losses."""
@@ -352,12 +335,10 @@ class InverseSensitivity(Reference):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`: the selector's."""
         return self.selection.claims
 
     @property
     def adjacency(self) -> Adjacency:
-        """The relation whose steps the losses count."""
         return self.query.adjacency
 
     def reach(self, beta: float) -> int:
@@ -366,7 +347,6 @@ class InverseSensitivity(Reference):
         return math.floor(2.0 / self.epsilon * math.log(size / fraction(beta, "beta", open_below=True)))
 
     def __call__(self, dataset: Any) -> OutputDistribution:
-        """Prepare the law of the answer."""
         return self.selection(dataset)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:

@@ -69,11 +69,9 @@ class FiniteLaw:
         object.__setattr__(self, "_cumulative", cumulative / cumulative[-1])
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw ``size`` outputs, shape (size,)."""
         return self._outputs[np.searchsorted(self._cumulative, rng.random(size), side="right")]
 
     def log_density(self, outputs: Sequence[Hashable] | NDArray[Any]) -> Floats:
-        """Log-probability of each output, shape (size,); -inf off the support."""
         values = outputs if isinstance(outputs, np.ndarray) else outputs_array(outputs)
         if _numeric(values) and _numeric(self._outputs):
             return self._log_density_of_numbers(values)
@@ -109,19 +107,15 @@ class LaplaceLaw:
 
     @property
     def knots(self) -> tuple[float, ...]:
-        """Where the density is not smooth: its centre."""
         return (self.centre,)
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` outputs, shape (size,)."""
         return rng.laplace(self.centre, self.scale, size)
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log of the density at each output."""
         return -np.abs(np.asarray(outputs, float) - self.centre) / self.scale - math.log(2.0 * self.scale)
 
     def log_cdf(self, outputs: ArrayLike) -> Floats:
-        """Log-probability of a draw at or below each output."""
         z = (np.asarray(outputs, float) - self.centre) / self.scale
         return np.where(z < 0.0, z - math.log(2.0), np.log1p(-0.5 * np.exp(-np.maximum(z, 0.0))))
 
@@ -141,20 +135,16 @@ class NormalLaw:
 
     @property
     def knots(self) -> tuple[float, ...]:
-        """The centre; the density is smooth everywhere."""
         return (self.centre,)
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` outputs, shape (size,)."""
         return rng.normal(self.centre, self.scale, size)
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log of the density at each output."""
         z = (np.asarray(outputs, float) - self.centre) / self.scale
         return -0.5 * z * z - math.log(self.scale * math.sqrt(2.0 * math.pi))
 
     def log_cdf(self, outputs: ArrayLike) -> Floats:
-        """Log-probability of a draw at or below each output."""
         return log_ndtr((np.asarray(outputs, float) - self.centre) / self.scale)
 
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from epsaudit.claims import ZCDP, ApproxDP, Claim, PureDP
+from epsaudit.claims import ZCDP, Claim, PureDP
 from epsaudit.errors import fraction
-from epsaudit.mechanisms.base import concentrated, positive
+from epsaudit.mechanisms.base import positive
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw, outputs_array
 from epsaudit.mechanisms.queries import MONOTONE_VOTES, VOTES, Utilities
 from epsaudit.mechanisms.selection import _Selection, log_choice
@@ -72,7 +72,6 @@ class NoisyMaxLaw:
         return outputs_array(self.support)[winner]
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log-probability of each output; -inf for what is no candidate."""
         return self._law.log_density(outputs)
 
 
@@ -116,7 +115,6 @@ class _ReportNoisyMax(_Selection):
         """Log-probability that each score wins, scores in units of the noise's scale."""
 
     def __call__(self, dataset: Any) -> NoisyMaxLaw:
-        """Prepare the law of the winner."""
         scores = self.rate * self.scores(dataset)
         return NoisyMaxLaw(tuple(self.utilities.candidates), scores, self.noise, self.log_winners(scores))
 
@@ -132,18 +130,6 @@ class NoisyMaxLaplace(_ReportNoisyMax):
     Dwork and Roth (2014), Claim 3.9, whose scale is doubled here because utilities need not be monotone. Its zCDP
     claim is the one that every pure DP mechanism has.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    utilities : Utilities
-        By default the votes for each of two candidates, one vote moving.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0.
-
     Examples
     --------
     >>> mechanism = NoisyMaxLaplace(1.0)
@@ -156,13 +142,7 @@ class NoisyMaxLaplace(_ReportNoisyMax):
     name: ClassVar[str] = "report noisy max, Laplace noise"
     noise: ClassVar[str] = "laplace"
 
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), concentrated(self.epsilon))
-
     def log_winners(self, scores: Floats) -> Floats:
-        """See the base class."""
         return laplace_winner(scores)
 
 
@@ -171,13 +151,6 @@ class NoisyMaxExponential(_ReportNoisyMax):
     """Report noisy max with exponential noise of scale 2 sensitivity / epsilon: epsilon-DP.
 
     The law of permute-and-flip (Ding, Kifer, Saghaian, Steinke, Wang, Xiao and Zhang 2021), and so its claims.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    utilities : Utilities
-        By default the votes for each of two candidates, one vote moving.
 
     Examples
     --------
@@ -189,11 +162,6 @@ class NoisyMaxExponential(_ReportNoisyMax):
     utilities: Utilities = VOTES
     name: ClassVar[str] = "report noisy max, exponential noise"
     noise: ClassVar[str] = "exponential"
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), concentrated(self.epsilon))
 
     def log_winners(self, scores: Floats) -> Floats:
         """See the base class: the best accepts surely, the others with exp(-distance)."""
@@ -210,13 +178,6 @@ class NoisyMaxGumbel(_ReportNoisyMax):
 
     epsilon-DP and epsilon^2/8-zCDP (differentialprivacy.org, 'A Better Privacy Analysis of the Exponential Mechanism').
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    utilities : Utilities
-        By default the votes for each of two candidates, one vote moving.
-
     Examples
     --------
     >>> np.exp(NoisyMaxGumbel(1.0)(("red", "red")).log_probabilities).round(6).tolist()
@@ -230,7 +191,6 @@ class NoisyMaxGumbel(_ReportNoisyMax):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         return (PureDP(self.epsilon), ZCDP(self.epsilon**2 / 8.0))
 
     def log_winners(self, scores: Floats) -> Floats:
@@ -251,8 +211,6 @@ class GapMax(_Selection):
 
     Parameters
     ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
     utilities : Utilities
         By default the votes for each of two candidates, one voter joining or leaving.
     delta : float
@@ -260,11 +218,6 @@ class GapMax(_Selection):
     gap_sensitivity : float
         s above, in sensitivities: 1 where all utilities move in one direction, or where the best utility never
         changes (as for losses whose least is 0); 2 in general.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
 
     Examples
     --------
@@ -283,11 +236,6 @@ class GapMax(_Selection):
         super().__post_init__()
         fraction(2.0 * self.delta, "twice delta", open_below=True)
         positive(self.gap_sensitivity, "sensitivity of the gap")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (ApproxDP(self.epsilon, self.delta),)
 
     @property
     def threshold(self) -> float:

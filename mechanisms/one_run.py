@@ -30,15 +30,8 @@ class ResponsePerRecord:
 
     Parameters
     ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
     canaries : int
         How many records.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
 
     Examples
     --------
@@ -58,7 +51,6 @@ class ResponsePerRecord:
 
     @property
     def claim(self) -> Claim:
-        """Warner (1965)."""
         return PureDP(self.epsilon)
 
     def scores(self, included: Bools, rng: np.random.Generator, progress: StepCallback | None = None) -> Floats:
@@ -81,11 +73,6 @@ class SpillingResponse:
         Privacy parameters, epsilon above 0.
     canaries, spilled : int
         How many records, and how many of them are revealed together; delta m must not exceed ``spilled``.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
 
     Examples
     --------
@@ -216,11 +203,6 @@ class NoisyVectorSum:
         How many records, and coordinates.
     delta : float, optional
         Make the (epsilon, delta) claim that Gaussian DP implies in place of Gaussian DP itself.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
 
     Examples
     --------

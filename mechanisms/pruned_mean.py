@@ -289,7 +289,6 @@ class PrunedMean(CovarianceAwareMean):
         return release_scale(bounds, rest, self._delta)
 
     def __call__(self, dataset: ArrayLike) -> PrunedLaw:  # type: ignore[override]  # a mixture of those
-        """Prepare the law on one dataset."""
         return PrunedLaw(self, self.enough_records(dataset))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:

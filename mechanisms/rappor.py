@@ -42,7 +42,6 @@ class BitsLaw:
         return np.column_stack([rng.random(size) < chance for chance in self.chances]).astype(np.int8)
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log-probability of each output, shape (size,)."""
         chances = np.array(self.chances)
         bits = np.asarray(outputs) == 1
         return np.asarray(bits @ np.log(chances) + (~bits) @ np.log1p(-chances))
@@ -61,7 +60,6 @@ class AnyValue(Adjacency):
     description = "the value of one user"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
-        """See `Adjacency.holds`."""
         return bool(x != x_prime)
 
     def __str__(self) -> str:
@@ -101,6 +99,7 @@ class Rappor(Reference):
     bits: int = 20
     hashes: int = 4
     name: ClassVar[str] = "RAPPOR"
+    adjacency = AnyValue()
 
     def __post_init__(self) -> None:
         fraction(self.f, "f of RAPPOR", open_below=True)
@@ -116,14 +115,8 @@ class Rappor(Reference):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         one, zero = self.ones
         return (PureDP(self.hashes * math.log(one * (1.0 - zero) / (zero * (1.0 - one)))),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Local DP: any two values."""
-        return AnyValue()
 
     def filter(self, value: Any) -> tuple[int, ...]:
         """Return the bits that the value sets: the first ``hashes`` different ones of a stream of SHA-256 digests."""
@@ -136,7 +129,6 @@ class Rappor(Reference):
         return tuple(sorted(chosen))
 
     def __call__(self, dataset: Any) -> BitsLaw:
-        """Prepare the law on one value."""
         one, zero = self.ones
         set_bits = self.filter(dataset)
         return BitsLaw(tuple(one if bit in set_bits else zero for bit in range(self.bits)))

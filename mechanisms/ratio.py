@@ -14,13 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.claims import ApproxDP, Claim, PureDP
 from epsaudit.errors import AuditError, fraction
-from epsaudit.mechanisms.base import Reference, concentrated, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, Floats
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.ratio_laws import RatioLaw, ScaleMixture
-from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
+from epsaudit.neighbours import AddRemove, DatasetPair, Substitution
 
 
 def ones_and_records(dataset: Dataset) -> tuple[int, int]:
@@ -52,11 +51,6 @@ def answers(ones: int, zeros: int) -> tuple[int, ...]:
 class NaiveRatio(Reference):
     """Both counts with Laplace noise of scale 2 / epsilon, divided: epsilon-DP by basic composition.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-
     Raises
     ------
     AuditError
@@ -70,19 +64,7 @@ class NaiveRatio(Reference):
 
     epsilon: float
     name: ClassVar[str] = "private ratio, naive"
-
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), concentrated(self.epsilon))
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove: a record moves both counts by at most 1."""
-        return AddRemove()
+    adjacency = AddRemove()
 
     @property
     def noise(self) -> float:
@@ -90,7 +72,6 @@ class NaiveRatio(Reference):
         return 2.0 / self.epsilon
 
     def __call__(self, dataset: Dataset) -> RatioLaw:
-        """Prepare the law of the quotient."""
         ones, records = ones_and_records(dataset)
         return RatioLaw(float(ones), float(records), self.noise)
 
@@ -106,11 +87,6 @@ class CountsRatio(Reference):
     One record moves one of the two counts by 1. The simple algorithm of Kulesza, Suresh and Wang (2024), Algorithm 3,
     as the source has it.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-
     Raises
     ------
     AuditError
@@ -124,19 +100,7 @@ class CountsRatio(Reference):
 
     epsilon: float
     name: ClassVar[str] = "private ratio, ones and zeros, add/remove"
-
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), concentrated(self.epsilon))
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove one record."""
-        return AddRemove()
+    adjacency = AddRemove()
 
     @property
     def noise(self) -> float:
@@ -144,7 +108,6 @@ class CountsRatio(Reference):
         return 1.0 / self.epsilon
 
     def __call__(self, dataset: Dataset) -> RatioLaw:
-        """Prepare the law of the share."""
         ones, records = ones_and_records(dataset)
         return RatioLaw(float(ones), float(records - ones), self.noise, share=True)
 
@@ -157,11 +120,6 @@ class CountsRatio(Reference):
 class SubstitutedCountsRatio(CountsRatio):
     """The same under substitution, which moves both counts: noise of scale 2 / epsilon, epsilon-DP.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-
     Examples
     --------
     >>> SubstitutedCountsRatio(1.0)((1, 0, 0)).noise
@@ -169,11 +127,7 @@ class SubstitutedCountsRatio(CountsRatio):
     """
 
     name: ClassVar[str] = "private ratio, ones and zeros, substitution"
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Substitution: a one becomes a zero."""
-        return Substitution()
+    adjacency = Substitution()
 
     @property
     def noise(self) -> float:
@@ -198,10 +152,6 @@ class BoundedRatio(Reference):
 
     Parameters
     ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    delta : float
-        In (0, 1).
     share : float
         Share of epsilon spent on the bounds, in (0, 1).
 
@@ -223,21 +173,11 @@ class BoundedRatio(Reference):
     delta: float
     share: float = 0.1
     name: ClassVar[str] = "private ratio, bounded local sensitivity"
+    adjacency = AddRemove()
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-        fraction(self.delta, "delta", open_below=True)
+        super().__post_init__()
         fraction(self.share, "share of epsilon", open_below=True)
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (ApproxDP(self.epsilon, self.delta),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove one record."""
-        return AddRemove()
 
     @property
     def rate(self) -> float:
@@ -333,7 +273,6 @@ class BoundedRatioLaw:
         return np.where(np.isnan(scales), self.naive.sample(size, rng), released)
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log of the density at each output, shape (size,)."""
         out, mixture = self.refusal_and_answer
         return np.logaddexp(mixture.log_density(outputs), out + self.naive.log_density(outputs))
 

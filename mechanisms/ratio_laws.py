@@ -57,7 +57,6 @@ class RatioLaw:
         return self.noise / max(abs(self.first) + abs(self.second), self.noise)
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` ratios, shape (size,)."""
         a = rng.laplace(self.first, self.noise, size)
         b = rng.laplace(self.second, self.noise, size)
         return np.asarray(a / (a + b if self.share else b))
@@ -181,7 +180,6 @@ class ScaleMixture:
         return cls(centre, np.log(np.tile(mass[kept], 2) * shares), nodes)
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log of the density at each output, shape (size,)."""
         far = np.abs(np.asarray(outputs, float) - self.centre)
         base = self.log_weights - np.log(2.0 * self.scales)
         rows = max(1, _CHUNK // self.scales.size)

@@ -12,10 +12,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.claims import Claim, PureDP
 from epsaudit.errors import AuditError, whole_at_least
-from epsaudit.mechanisms.base import Reference, concentrated, positive
-from epsaudit.neighbours import Adjacency, DatasetPair, Substitution
+from epsaudit.mechanisms.base import Reference
+from epsaudit.neighbours import DatasetPair, Substitution
 
 
 @dataclass(frozen=True)
@@ -34,16 +33,13 @@ class ResponseLaw:
 
     @property
     def support(self) -> tuple[int, ...]:
-        """The possible answers."""
         return tuple(range(self.answers))
 
     @property
     def log_probabilities(self) -> NDArray[np.float64]:
-        """Log-probability of each possible answer, shape (answers,)."""
         return self.log_density(np.arange(self.answers))
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draw ``size`` answers, shape (size,)."""
         shift = rng.integers(1, self.answers, size)
         return np.where(rng.random(size) < self.truth, self.answer, (self.answer + shift) % self.answers)
 
@@ -65,8 +61,6 @@ class RandomisedResponse(Reference):
 
     Parameters
     ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
     answers : int
         Number k of possible answers, at least 2. A dataset is one user's answer: (0,), ..., or (k - 1,).
 
@@ -85,20 +79,11 @@ class RandomisedResponse(Reference):
     epsilon: float
     answers: int = 2
     name: ClassVar[str] = "randomised response"
+    adjacency = Substitution()
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
+        super().__post_init__()
         whole_at_least(self.answers, 2, "number of answers")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), concentrated(self.epsilon))
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Substitution: the user may have given any other answer."""
-        return Substitution()
 
     @property
     def truth(self) -> float:
@@ -106,7 +91,6 @@ class RandomisedResponse(Reference):
         return 1.0 / (1.0 + (self.answers - 1) * math.exp(-self.epsilon))
 
     def __call__(self, dataset: tuple[int, ...]) -> ResponseLaw:
-        """Prepare the law of the user's noisy answer."""
         if len(dataset) != 1 or dataset[0] not in range(self.answers):
             raise AuditError(f"The dataset is {dataset!r}; it must be one answer from 0 to {self.answers - 1}.")
         return ResponseLaw(int(dataset[0]), self.answers, self.truth)

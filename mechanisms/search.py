@@ -120,7 +120,6 @@ class TabulatedSearchLaw(SearchLaw):
 
     @cached_property
     def log_probabilities(self) -> Floats:
-        """Log-probability of each output of the support."""
         return self.log_density(np.array(self.support))
 
 

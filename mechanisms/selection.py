@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from epsaudit.claims import ZCDP, Claim, PureDP
 from epsaudit.errors import AuditError
-from epsaudit.mechanisms.base import Reference, concentrated, positive
+from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.laws import FiniteLaw, outputs_array
 from epsaudit.mechanisms.queries import MONOTONE_VOTES, VOTES, Utilities
 from epsaudit.neighbours import Adjacency, DatasetPair
@@ -65,7 +65,6 @@ class PermuteAndFlipLaw:
         return outputs_array(self.support)[chosen]
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log-probability of each output; -inf for what is no candidate."""
         return self._law.log_density(outputs)
 
 
@@ -95,12 +94,11 @@ class _Selection(Reference):
     utilities: Utilities
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
+        super().__post_init__()
         positive(self.utilities.sensitivity, "sensitivity of the utilities")
 
     @property
     def adjacency(self) -> Adjacency:
-        """The relation that the utilities' sensitivity is for."""
         return self.utilities.adjacency
 
     def scores(self, dataset: Any) -> Floats:
@@ -121,18 +119,6 @@ class ExponentialMechanism(_Selection):
     epsilon-DP (McSherry and Talwar 2007, Theorem 6). epsilon-bounded-range, and therefore epsilon^2/8-zCDP
     (differentialprivacy.org, 'A Better Privacy Analysis of the Exponential Mechanism'; Cesar and Rogers 2021).
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    utilities : Utilities
-        By default the votes for each of two candidates, one vote moving.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0.
-
     Examples
     --------
     >>> mechanism = ExponentialMechanism(1.0)
@@ -148,7 +134,6 @@ class ExponentialMechanism(_Selection):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         return (PureDP(self.epsilon), ZCDP(self.epsilon**2 / 8.0))
 
     @property
@@ -157,7 +142,6 @@ class ExponentialMechanism(_Selection):
         return self.epsilon / 2.0
 
     def __call__(self, dataset: Any) -> FiniteLaw:
-        """Prepare the law of the choice."""
         return FiniteLaw(self.utilities.candidates, self.rate * self.scores(dataset))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -176,8 +160,6 @@ class MonotoneExponentialMechanism(ExponentialMechanism):
 
     Parameters
     ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
     utilities : Utilities
         By default the votes for each of two candidates, one record added or removed.
 
@@ -209,18 +191,6 @@ class PermuteAndFlip(_Selection):
     noisy max with exponential noise of scale 2 sensitivity / epsilon (Ding, Kifer, Saghaian, Steinke, Wang, Xiao and
     Zhang 2021).
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    utilities : Utilities
-        By default the votes for each of two candidates, one vote moving.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0.
-
     Examples
     --------
     >>> mechanism = PermuteAndFlip(1.0)
@@ -233,17 +203,11 @@ class PermuteAndFlip(_Selection):
     name: ClassVar[str] = "permute-and-flip"
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), concentrated(self.epsilon))
-
-    @property
     def rate(self) -> float:
         """Log-acceptance lost with one unit of sensitivity."""
         return self.epsilon / 2.0
 
     def __call__(self, dataset: Any) -> PermuteAndFlipLaw:
-        """Prepare the law of the choice."""
         scores = self.scores(dataset)
         return PermuteAndFlipLaw(tuple(self.utilities.candidates), self.rate * (scores - scores.max()))
 

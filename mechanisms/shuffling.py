@@ -58,7 +58,6 @@ class TwoBinomials:
     truth: float
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draw ``size`` counts, shape (size,)."""
         return rng.binomial(self.ones, self.truth, size) + rng.binomial(self.zeros, 1.0 - self.truth, size)
 
     @cached_property
@@ -76,7 +75,6 @@ class TwoBinomials:
 
     @cached_property
     def log_probabilities(self) -> Floats:
-        """Log-probability of each count of ``support``."""
         if min(self.ones, self.zeros) <= 1:
             return self.log_density(np.array(self.support))
         users = self.ones + self.zeros
@@ -100,7 +98,6 @@ class TwoBinomials:
         return listed
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log-probability of each count; -inf for what is none."""
         values = np.asarray(outputs, float)
         possible = (values >= 0) & (values <= self.ones + self.zeros) & (values == np.floor(values))
         counts = np.where(possible, values, 0.0)
@@ -274,13 +271,11 @@ class ShuffledResponse(Reference):
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:  # type: ignore[override]  # computed once
-        """See `Reference.claims`."""
         amplified = numeric(self.epsilon, self.users, self.delta, self.answers)
         return (ApproxDP(amplified, self.delta), PureDP(self.epsilon))
 
     @property
     def adjacency(self) -> Adjacency:
-        """One user may hold any other answer."""
         return OneHolds()
 
     @property
@@ -327,7 +322,6 @@ class OneHolds(Substitution):
     """
 
     def holds(self, x: Any, x_prime: Any) -> bool:
-        """See `Adjacency.holds`."""
         if len(x) != len(x_prime):
             return False
         return sorted(a - b for a, b in zip(x, x_prime, strict=True) if a != b) == [-1, 1]

@@ -15,9 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.claims import ApproxDP, Claim, PureDP
 from epsaudit.errors import AuditError, fraction
-from epsaudit.mechanisms.base import Reference, concentrated, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.stability import StableMedian
@@ -40,15 +39,12 @@ class CauchyLaw:
 
     @property
     def knots(self) -> tuple[float, ...]:
-        """The centre; the density is smooth everywhere."""
         return (self.centre,)
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` outputs, shape (size,)."""
         return self.centre + self.scale * rng.standard_cauchy(size)
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log of the density at each output."""
         z = (np.asarray(outputs, float) - self.centre) / self.scale
         return np.asarray(-2.0 * np.log(np.hypot(1.0, z)) - math.log(math.pi * self.scale))
 
@@ -100,12 +96,8 @@ class _SmoothMedian(Reference):
     median: StableMedian
     epsilon: float
 
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-
     @property
     def adjacency(self) -> Adjacency:
-        """Substitution."""
         return self.median.adjacency
 
     @property
@@ -119,7 +111,6 @@ class _SmoothMedian(Reference):
         """beta: the most by which the logarithm of the scale moves between neighbours."""
 
     def scale(self, dataset: Any) -> float:
-        """Scale of the noise."""
         return smooth_sensitivity(self.median, dataset, self.smoothness) / self.shift
 
 
@@ -142,13 +133,6 @@ class SmoothMedianCauchy(_SmoothMedian):
     ----------
     median : StableMedian
         In a finite interval.
-    epsilon : float
-        Privacy loss in nats, above 0.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0.
 
     Examples
     --------
@@ -163,11 +147,6 @@ class SmoothMedianCauchy(_SmoothMedian):
     name: ClassVar[str] = "median, Cauchy noise at smooth sensitivity"
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), concentrated(self.epsilon))
-
-    @property
     def shift(self) -> float:
         """alpha of the class."""
         still = math.cosh(self.epsilon) - 1.0
@@ -180,7 +159,6 @@ class SmoothMedianCauchy(_SmoothMedian):
         return self.epsilon / 2.0
 
     def __call__(self, dataset: Any) -> CauchyLaw:
-        """Prepare the output law on one dataset."""
         return CauchyLaw(self.median(dataset), self.scale(dataset))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -202,15 +180,8 @@ class SmoothMedianLaplace(_SmoothMedian):
     ----------
     median : StableMedian
         In a finite interval.
-    epsilon : float
-        Privacy loss in nats, above 0.
     delta : float
         In (0, 1/4].
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
 
     Examples
     --------
@@ -230,11 +201,6 @@ class SmoothMedianLaplace(_SmoothMedian):
             raise AuditError(f"delta is {self.delta!r}; it must be at most 1/4.")
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (ApproxDP(self.epsilon, self.delta),)
-
-    @property
     def shift(self) -> float:
         """Half of epsilon."""
         return self.epsilon / 2.0
@@ -250,11 +216,9 @@ class SmoothMedianLaplace(_SmoothMedian):
 
     @property
     def smoothness(self) -> float:
-        """See the class."""
         return self._smoothness
 
     def __call__(self, dataset: Any) -> LaplaceLaw:
-        """Prepare the output law on one dataset."""
         return LaplaceLaw(self.median(dataset), self.scale(dataset))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:

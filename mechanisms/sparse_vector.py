@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from epsaudit.claims import Claim, PureDP
 from epsaudit.errors import AuditError, whole_at_least
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw
-from epsaudit.neighbours import Adjacency, DatasetPair, MaxChange
+from epsaudit.neighbours import DatasetPair, MaxChange
 
 IMPOSSIBLE = -1e6
 """Stands for the logarithm of 0 in sums; a matrix product of -inf and 0 would be NaN."""
@@ -91,7 +90,6 @@ class SparseVectorLaw:
         return np.where(log_p < -700.0, -np.inf, log_p)
 
     def log_density(self, outputs: NDArray[Any] | Sequence[tuple[int, ...]]) -> Floats:
-        """Log-probability of each output, shape (size,); -inf off the support."""
         rows = outputs if isinstance(outputs, np.ndarray) and outputs.ndim == 2 else np.array(list(outputs))
         table = dict(zip(codes(np.array(self.support)).tolist(), self.log_probabilities.tolist(), strict=True))
         found, inverse = np.unique(codes(rows), return_inverse=True)
@@ -222,23 +220,15 @@ def outcomes(queries: int, count: int | None) -> tuple[tuple[int, ...], ...]:
 class _SparseVector(Reference):
     """What the family shares; every query has sensitivity 1, and one record may change all of them."""
 
+    adjacency = MaxChange(1.0)
+
     epsilon: float
     count: int
     threshold: float
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
+        super().__post_init__()
         whole_at_least(self.count, 1, "count")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Each answer may change by 1, in any direction."""
-        return MaxChange(1.0)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """The pair on which Ding, Wang, Wang, Zhang and Kifer (2018) tell most variants from sound ones."""
@@ -259,20 +249,6 @@ class SparseVector1(_SparseVector):
 
     Laplace noise of scale 2 / epsilon on the threshold, once, and 4 c / epsilon on each query; halts after c above.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    count : int
-        c, how many queries may lie above.
-    threshold : float
-        What the answers are compared with.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
-
     Examples
     --------
     >>> mechanism = SparseVector1(0.1, threshold=0.5)
@@ -286,7 +262,6 @@ class SparseVector1(_SparseVector):
     name: ClassVar[str] = "sparse vector 1"
 
     def __call__(self, dataset: Any) -> SparseVectorLaw:
-        """Prepare the law on one vector of query answers."""
         return SparseVectorLaw(self._above(dataset), 2.0 / self.epsilon, 4.0 * self.count / self.epsilon, self.count)
 
 
@@ -296,15 +271,6 @@ class SparseVector2(_SparseVector):
 
     Laplace noise of scale 2 c / epsilon on the threshold, drawn anew after every query above, and 4 c / epsilon on each
     query; halts after c above.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    count : int
-        c, how many queries may lie above.
-    threshold : float
-        What the answers are compared with.
 
     Examples
     --------
@@ -318,7 +284,6 @@ class SparseVector2(_SparseVector):
     name: ClassVar[str] = "sparse vector 2"
 
     def __call__(self, dataset: Any) -> SparseVectorLaw:
-        """Prepare the law on one vector of query answers."""
         scale = 2.0 * self.count / self.epsilon
         return SparseVectorLaw(self._above(dataset), scale, 2.0 * scale, self.count, refreshes=True)
 
@@ -329,15 +294,6 @@ class NumericalSparseVector(_SparseVector):
 
     Lyu, Su and Li (2017), Algorithm 7 with three equal shares: Laplace noise of scale 3 / epsilon on the threshold,
     6 c / epsilon on each query, and 3 c / epsilon, fresh, on each released answer.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    count : int
-        c, how many queries may lie above.
-    threshold : float
-        What the answers are compared with.
 
     Examples
     --------
@@ -351,7 +307,6 @@ class NumericalSparseVector(_SparseVector):
     name: ClassVar[str] = "numerical sparse vector"
 
     def __call__(self, dataset: Any) -> NumericalSparseVectorLaw:
-        """Prepare the law on one vector of query answers."""
         share = 3.0 / self.epsilon
         symbols = SparseVectorLaw(self._above(dataset), share, 2.0 * self.count * share, self.count)
         return NumericalSparseVectorLaw(symbols, tuple(float(answer) for answer in dataset), self.count * share)

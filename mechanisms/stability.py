@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.claims import ApproxDP, Claim
-from epsaudit.errors import AuditError, finite_at_least, fraction
+from epsaudit.errors import AuditError, finite_at_least
 from epsaudit.mechanism import OutputDistribution
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.noisy_max import name_or_refusal
 from epsaudit.mechanisms.queries import Dataset
@@ -77,6 +77,8 @@ class StableMedian(StableQuery):
     (23.0, 1.0, 3.0, inf)
     """
 
+    adjacency = Substitution()
+
     lower: float = -math.inf
     upper: float = math.inf
 
@@ -84,13 +86,7 @@ class StableMedian(StableQuery):
         if not self.lower < self.upper:
             raise AuditError(f"The interval is [{self.lower!r}, {self.upper!r}]; its lower end must be the lower one.")
 
-    @property
-    def adjacency(self) -> Adjacency:
-        """Substitution."""
-        return Substitution()
-
     def __call__(self, dataset: Dataset) -> float:
-        """Return the median."""
         return float(self.ordered(dataset)[len(dataset) // 2])
 
     def distance(self, dataset: Dataset, bound: float) -> float:
@@ -143,13 +139,9 @@ class StableMode(StableQuery):
     ('a', 1.0)
     """
 
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove."""
-        return AddRemove()
+    adjacency = AddRemove()
 
     def __call__(self, dataset: Dataset) -> Hashable:
-        """Return the mode."""
         counts = Counter(dataset)
         most = max(counts.values(), default=0)
         return min((record for record, count in counts.items() if count == most), key=repr, default="nobody")
@@ -186,22 +178,18 @@ class RefusalLaw:
 
     @property
     def support(self) -> tuple[None]:
-        """The one atom."""
         return (None,)
 
     @property
     def log_probabilities(self) -> Floats:
-        """Log-probability of the atom."""
         return np.array([self.log_refuses])
 
     @property
     def knots(self) -> tuple[float, ...]:
-        """Those of the answer."""
         return self.answer.knots
 
     @property
     def scale(self) -> float:
-        """That of the answer."""
         return self.answer.scale
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
@@ -211,7 +199,6 @@ class RefusalLaw:
         return outputs
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log of the density at numbers, log-probability at None."""
         if outputs.dtype != object:
             return np.asarray(self.log_answers + self.answer.log_density(outputs))
         refused = np.asarray(outputs == np.array(None, dtype=object), dtype=bool)
@@ -234,15 +221,8 @@ class ProposeTestRelease(Reference):
         What is asked.
     epsilon : float
         Privacy loss of the test, and of the release, in nats; above 0.
-    delta : float
-        In (0, 1).
     bound : float
         The proposed bound on the local sensitivity, in the unit of the query; at least 0.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
 
     Examples
     --------
@@ -262,18 +242,15 @@ class ProposeTestRelease(Reference):
     name: ClassVar[str] = "propose-test-release"
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-        fraction(self.delta, "delta", open_below=True)
+        super().__post_init__()
         finite_at_least(self.bound, 0.0, "proposed bound")
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         return (ApproxDP(self.epsilon if self.bound == 0.0 else 2.0 * self.epsilon, self.delta),)
 
     @property
     def adjacency(self) -> Adjacency:
-        """The query's."""
         return self.query.adjacency
 
     @cached_property
@@ -286,7 +263,6 @@ class ProposeTestRelease(Reference):
         return self.query.distance(dataset, self.bound)
 
     def __call__(self, dataset: Any) -> OutputDistribution:
-        """Prepare the law of the answer."""
         distance, answer = self.distance(dataset), self.query(dataset)
         if self.bound == 0.0:
             return name_or_refusal(answer, distance, self.threshold, 1.0 / self.epsilon)

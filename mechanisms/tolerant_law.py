@@ -64,7 +64,6 @@ class TolerantLaw:
     assumed_error: float
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw ``size`` outputs, shape (size,)."""
         lanes = max(1, 2**22 // (self.rounds + min(self.query.size, self.rounds)))
         starts = range(0, size, lanes)
         parts = [self._run(min(lanes, size - start), rng) for start in starts]
@@ -105,16 +104,13 @@ class ListedTolerantLaw(TolerantLaw):
 
     @property
     def support(self) -> tuple[Any, ...]:
-        """The outputs, in increasing order."""
         return tuple(self.query.outputs.tolist())
 
     @property
     def log_probabilities(self) -> Floats:
-        """Log-probability of each output."""
         return self._law.log_probabilities
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log-probability of each output; -inf for what is no output."""
         return self._law.log_density(outputs)
 
     @cached_property

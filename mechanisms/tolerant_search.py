@@ -20,7 +20,7 @@ from epsaudit.mechanisms.down_sensitivity import crowds
 from epsaudit.mechanisms.laws import NormalLaw
 from epsaudit.mechanisms.queries import MonotoneQuery
 from epsaudit.mechanisms.tolerant_law import ListedTolerantLaw, TolerantLaw, fits_a_list
-from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair
+from epsaudit.neighbours import AddRemove, DatasetPair
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,6 @@ class TolerantSearch(Reference):
     assumed_error : float
         q, in (0, 1/2): probability of a wrong comparison that beliefs are updated with, above the true one.
 
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
-
     Examples
     --------
     >>> from epsaudit.mechanisms.queries import Maximum
@@ -94,6 +89,7 @@ class TolerantSearch(Reference):
     rounds: int
     assumed_error: float
     name: ClassVar[str] = "tolerant search, Gaussian noise"
+    adjacency = AddRemove()
 
     def __post_init__(self) -> None:
         positive(self.sigma, "sigma")
@@ -115,17 +111,10 @@ class TolerantSearch(Reference):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         return (ZCDP(self.rounds / (2.0 * self.sigma**2)), GaussianDP(math.sqrt(self.rounds) / self.sigma))
 
     @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove: the relation under which losses have sensitivity 1."""
-        return AddRemove()
-
-    @property
     def noise(self) -> NormalLaw:
-        """See the class."""
         return NormalLaw(0.0, self.sigma)
 
     def __call__(self, dataset: Sequence[Any]) -> TolerantLaw:

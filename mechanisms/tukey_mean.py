@@ -15,16 +15,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.claims import ApproxDP, Claim
-from epsaudit.errors import AuditError, fraction
+from epsaudit.errors import AuditError
 from epsaudit.exact.losses import LossPair, merge_equal
 from epsaudit.exact.quadrature import Panels
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.covariance_pairs import as_records
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.regions import Region, depth_regions
 from epsaudit.mechanisms.score_test import ScoreTest
-from epsaudit.neighbours import Adjacency, DatasetPair, Substitution
+from epsaudit.neighbours import DatasetPair, Substitution
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,10 +127,6 @@ class TukeyMean(Reference):
 
     Parameters
     ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    delta : float
-        In (0, 1).
     dimension : int
         1 or 2. O(n) regions take O(n^3) time in the plane, O(n log n) on the line.
     share : float
@@ -155,26 +150,16 @@ class TukeyMean(Reference):
     dimension: int = 1
     share: float = 0.25
     name: ClassVar[str] = "Tukey mean"
+    adjacency = Substitution()
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-        fraction(self.delta, "delta", open_below=True)
+        super().__post_init__()
         if self.dimension not in (1, 2):
             raise AuditError(f"The dimension is {self.dimension!r}; regions of depth are known here for 1 and 2.")
         if not 0.0 < self.share < 1.0 / (self.dimension + 1):
             raise AuditError(f"The share is {self.share!r}; it must be above 0 and below 1 / (dimension + 1).")
         if self.rate <= 0.0:
             raise AuditError(f"delta is {self.delta!r}; for epsilon = {self.epsilon:g} it must be smaller.")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (ApproxDP(self.epsilon, self.delta),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Substitution: depth knows no order."""
-        return Substitution()
 
     @property
     def edge(self) -> float:
@@ -221,7 +206,6 @@ class TukeyMean(Reference):
         return self.test.log_chances(min(max(self.test.levels - stability, 0), self.test.levels))
 
     def __call__(self, dataset: ArrayLike) -> NestedLaw:
-        """Prepare the law on one dataset."""
         data = as_records(dataset, self.dimension)
         t = self.depth(len(data))
         if t <= self.test.reach:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.claims import Claim, PureDP
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw
 from epsaudit.mechanisms.noisy_max import NoisyMaxLaw, laplace_winner
 from epsaudit.mechanisms.selection import log_choice
@@ -89,7 +89,6 @@ class GreatestLaw:
         return tuple(sorted(set(self.centres)))
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` outputs, shape (size,)."""
         draw: Callable[..., Floats] = getattr(rng, self.noise)
         greatest = np.full(size, -np.inf)
         for centre in self.centres:
@@ -115,20 +114,9 @@ class GreatestLaw:
 class _Vector(Reference):
     """What the family shares."""
 
+    adjacency = MaxChange(1.0)
+
     epsilon: float
-
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Each answer may change by 1, in any direction, unless a mechanism says less."""
-        return MaxChange(1.0)
 
 
 @dataclass(frozen=True)
@@ -144,7 +132,6 @@ class OneCount(Adjacency):
     description = "one count, by one"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
-        """See `Adjacency.holds`."""
         return len(x) == len(x_prime) and sum(abs(a - b) for a, b in zip(x, x_prime, strict=True)) == 1
 
     def __str__(self) -> str:
@@ -155,16 +142,6 @@ class OneCount(Adjacency):
 class NoisyHistogram(_Vector):
     """Laplace noise of scale 1 / epsilon on every count, one of which a record changes by one: epsilon-DP.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0.
-
     Examples
     --------
     >>> NoisyHistogram(0.5)((3, 1))
@@ -173,19 +150,13 @@ class NoisyHistogram(_Vector):
 
     epsilon: float
     name: ClassVar[str] = "noisy histogram"
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """One record belongs to one group."""
-        return OneCount()
+    adjacency = OneCount()
 
     @property
     def scale(self) -> float:
-        """Scale of the noise."""
         return 1.0 / self.epsilon
 
     def __call__(self, dataset: Any) -> LaplaceVectorLaw:
-        """Prepare the law on one vector of counts."""
         return LaplaceVectorLaw(tuple(map(float, dataset)), self.scale)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -220,7 +191,6 @@ class RunningSums(_Vector):
         return (PureDP(self.epsilon * self.values),)
 
     def __call__(self, dataset: Any) -> LaplaceVectorLaw:
-        """Prepare the law on one vector of values."""
         return LaplaceVectorLaw(tuple(map(float, dataset)), 1.0 / self.epsilon, running=True)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -250,7 +220,6 @@ class ParallelLaplace(_Vector):
     name: ClassVar[str] = "Laplace in parallel"
 
     def __call__(self, dataset: Any) -> LaplaceVectorLaw:
-        """Prepare the law on one number."""
         return LaplaceVectorLaw((float(dataset),) * self.copies, self.copies / self.epsilon)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -266,8 +235,6 @@ class IndexOfMax(_Vector):
 
     Parameters
     ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
     noise : str
         'laplace' or 'exponential'.
 
@@ -282,7 +249,6 @@ class IndexOfMax(_Vector):
     name: ClassVar[str] = "report noisy max, index"
 
     def __call__(self, dataset: Any) -> NoisyMaxLaw:
-        """Prepare the law on one vector of answers."""
         scores = np.asarray(dataset, float) * self.epsilon / 2.0
         log_p = laplace_winner(scores) if self.noise == "laplace" else log_choice(scores - scores.max())
         return NoisyMaxLaw(tuple(range(len(scores))), scores, self.noise, log_p)

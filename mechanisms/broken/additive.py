@@ -32,7 +32,6 @@ class LaplaceHalfNoise(Laplace):
 
     @property
     def scale(self) -> float:
-        """Half of what the claim needs."""
         return super().scale / 2.0
 
 
@@ -50,7 +49,6 @@ class DiscreteLaplaceHalfNoise(DiscreteLaplace):
 
     @property
     def scale(self) -> float:
-        """Half of what the claim needs."""
         return super().scale / 2.0
 
 
@@ -88,7 +86,6 @@ class ClassicalGaussian(Gaussian):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The claim that the formula is used for."""
         return (ApproxDP(self.epsilon, self.delta),)
 
     @property
@@ -114,5 +111,4 @@ class LaplaceAsBoundedRange(Laplace):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The borrowed claim."""
         return (ZCDP(self.epsilon**2 / 8.0),)

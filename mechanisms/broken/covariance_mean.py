@@ -90,7 +90,6 @@ class EmpiricalMean(CovarianceAwareMean):
     name: ClassVar[str] = "empirical mean and covariance"
 
     def __call__(self, dataset: ArrayLike) -> RefusableNormal:
-        """Prepare the law on one dataset."""
         data = as_records(dataset, self.dimension)
         covariance: Floats = np.cov(data.T, bias=True).reshape(self.dimension, self.dimension)
         return RefusableNormal(data.mean(axis=0), self.noise(len(data)) ** 2 * covariance)
@@ -144,7 +143,6 @@ class UntrimmedMean(CovarianceAwareMean):
     name: ClassVar[str] = "covariance-aware mean, untrimmed"
 
     def __call__(self, dataset: ArrayLike) -> RefusableNormal:
-        """Prepare the law on one dataset."""
         fit = self.fit(dataset)
         covariance = fit.differences.T @ fit.differences / fit.bounds.differences
         passes, refuses = self.log_chances(fit.score)

@@ -43,7 +43,6 @@ class ShiftedInverseWithoutFactorTwo(ShiftedInverseSensitivity):
 
     @property
     def rate(self) -> float:
-        """Twice of what the claim allows."""
         return self.epsilon
 
 
@@ -73,7 +72,6 @@ class PublishedBinarySearch(LaplaceBinarySearch):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The claims as published."""
         steps = math.log2(self.query.size)
         return (PureDP(steps / self.sigma), ZCDP(steps / (2.0 * self.sigma**2)))
 
@@ -129,7 +127,6 @@ class PublishedConcentratedSearch(LaplaceBinarySearch):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The claim as published."""
         return (ZCDP(math.log2(self.query.size) / (2.0 * self.sigma**2)),)
 
     @property
@@ -185,7 +182,6 @@ class SearchOfStrictLoss(LaplaceBinarySearch):
     name: ClassVar[str] = "binary search, wrong strictness"
 
     def __call__(self, dataset: Sequence[Any]) -> SearchLaw:
-        """Prepare the output distribution on one dataset."""
         law = super().__call__(dataset)
         return type(law)(law.query, partial(_strict, law.loss), law.candidates, law.tau, law.noise)
 
@@ -208,7 +204,6 @@ class ShiftedInverseWithoutRepair(ShiftedInverseSensitivity):
     name: ClassVar[str] = "shifted inverse sensitivity, not repaired"
 
     def __call__(self, dataset: Sequence[Any]) -> FiniteLaw:
-        """Prepare the output law on one dataset."""
         return FiniteLaw(self.query.outputs.tolist(), -self.rate * np.abs(self.query.losses(dataset) - self.tau))
 
 

@@ -146,7 +146,6 @@ class SingleStratum:
 
     @property
     def claim(self) -> Claim:
-        """The learner's claim."""
         return self.learner.claim
 
     def __call__(self, dataset: tuple[int]) -> SingleStratumLaw:

@@ -29,7 +29,6 @@ class InverseLaplaceLaw:
     scale: float
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` outputs, shape (size,)."""
         sign = 2.0 * rng.integers(0, 2, size) - 1.0
         return self.centre + sign * (self.scale * np.log(1.0 - rng.random(size)))
 
@@ -51,5 +50,4 @@ class LaplaceInDoubles(Laplace):
     name: ClassVar[str] = "Laplace in doubles"
 
     def __call__(self, dataset: Any) -> InverseLaplaceLaw:  # type: ignore[override]  # its law is not Laplace's
-        """Prepare the output law on one dataset."""
         return InverseLaplaceLaw(float(self.query(dataset)), self.scale)

@@ -61,7 +61,6 @@ class NoisyMaxWithoutFactorTwo(NoisyMaxLaplace):
 
     @property
     def rate(self) -> float:
-        """Twice of what the claim allows."""
         return self.epsilon
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -87,7 +86,6 @@ class NoisyMaxAsBoundedRange(NoisyMaxLaplace):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The borrowed claim."""
         return (ZCDP(self.epsilon**2 / 8.0),)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -111,7 +109,6 @@ class NoisyMaxExponentialAsBoundedRange(NoisyMaxExponential):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The borrowed claim."""
         return (ZCDP(self.epsilon**2 / 8.0),)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:

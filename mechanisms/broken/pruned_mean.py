@@ -37,7 +37,6 @@ class FixedThresholds(PrunedMean):
     name: ClassVar[str] = "pruned mean, fixed thresholds"
 
     def __call__(self, dataset: ArrayLike) -> FixedLaw:
-        """Prepare the law on one dataset."""
         return FixedLaw(self, self.enough_records(dataset))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:

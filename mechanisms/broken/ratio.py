@@ -66,7 +66,6 @@ class NaiveRatioHalfNoise(NaiveRatio):
 
     @property
     def noise(self) -> float:
-        """Half of what the claim needs."""
         return super().noise / 2.0
 
 
@@ -86,7 +85,6 @@ class CountsRatioUnderSubstitution(SubstitutedCountsRatio):
 
     @property
     def noise(self) -> float:
-        """Half of what the claim needs."""
         return super().noise / 2.0
 
 

@@ -28,7 +28,6 @@ class ExponentialWithoutFactorTwo(ExponentialMechanism):
 
     @property
     def rate(self) -> float:
-        """Twice of what the claim allows."""
         return self.epsilon
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -66,7 +65,6 @@ class PermuteAndFlipWithoutFactorTwo(PermuteAndFlip):
 
     @property
     def rate(self) -> float:
-        """Twice of what the claim allows."""
         return self.epsilon
 
 
@@ -87,7 +85,6 @@ class PermuteAndFlipAsBoundedRange(PermuteAndFlip):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The borrowed claim."""
         return (ZCDP(self.epsilon**2 / 8.0),)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:

@@ -94,15 +94,6 @@ class SparseVector3(_Broken):
     A released answer v says that the threshold lies below v. No finite epsilon: with c = 1 the loss of m refusals and
     then the value 0, all answers 0 against all 1, is m epsilon / 2.
 
-    Parameters
-    ----------
-    epsilon : float
-        The claimed privacy loss in nats, above 0.
-    count : int
-        c, how many queries may lie above.
-    threshold : float
-        What the answers are compared with.
-
     Examples
     --------
     >>> SparseVector3(0.1)((0, 1)).sample(3, np.random.default_rng(0)).shape
@@ -115,7 +106,6 @@ class SparseVector3(_Broken):
     name: ClassVar[str] = "sparse vector 3"
 
     def __call__(self, dataset: Any) -> ReusedNoiseLaw:
-        """Prepare the law on one vector of query answers."""
         symbols = SparseVectorLaw(self._above(dataset), 2.0 / self.epsilon, 2.0 * self.count / self.epsilon, self.count)
         return ReusedNoiseLaw(symbols, self.threshold)
 
@@ -127,15 +117,6 @@ class SparseVector3(_Broken):
 @dataclass(frozen=True)
 class SparseVector4(_Broken):
     """Algorithm 4, from Lee and Clifton (2014): noise that ignores c; (1 + 6 c) / 4 epsilon in truth.
-
-    Parameters
-    ----------
-    epsilon : float
-        The claimed privacy loss in nats, above 0.
-    count : int
-        c, how many queries may lie above.
-    threshold : float
-        What the answers are compared with.
 
     Examples
     --------
@@ -155,7 +136,6 @@ class SparseVector4(_Broken):
         return PureDP((1.0 + 6.0 * self.count) / 4.0 * self.epsilon)
 
     def __call__(self, dataset: Any) -> SparseVectorLaw:
-        """Prepare the law on one vector of query answers."""
         return SparseVectorLaw(self._above(dataset), 4.0 / self.epsilon, 4.0 / (3.0 * self.epsilon), self.count)
 
 
@@ -165,8 +145,6 @@ class SparseVector5(_Broken):
 
     Parameters
     ----------
-    epsilon : float
-        The claimed privacy loss in nats, above 0.
     count : int
         Not used: the algorithm does not halt.
     threshold : float
@@ -184,7 +162,6 @@ class SparseVector5(_Broken):
     name: ClassVar[str] = "sparse vector 5"
 
     def __call__(self, dataset: Any) -> SparseVectorLaw:
-        """Prepare the law on one vector of query answers."""
         return SparseVectorLaw(self._above(dataset), 2.0 / self.epsilon, 0.0, None)
 
 
@@ -194,8 +171,6 @@ class SparseVector6(_Broken):
 
     Parameters
     ----------
-    epsilon : float
-        The claimed privacy loss in nats, above 0.
     count : int
         Not used: the algorithm does not halt.
     threshold : float
@@ -213,5 +188,4 @@ class SparseVector6(_Broken):
     name: ClassVar[str] = "sparse vector 6"
 
     def __call__(self, dataset: Any) -> SparseVectorLaw:
-        """Prepare the law on one vector of query answers."""
         return SparseVectorLaw(self._above(dataset), 2.0 / self.epsilon, 2.0 / self.epsilon, None)

@@ -55,7 +55,6 @@ class UntestedRelease(ProposeTestRelease):
     name: ClassVar[str] = "propose-test-release, no noise in the test"
 
     def __call__(self, dataset: Any) -> OutputDistribution:
-        """Prepare the law of the answer."""
         if self.distance(dataset) <= self.threshold:
             return FiniteLaw((None,), (0.0,))
         return LaplaceLaw(float(self.query(dataset)), self.bound / self.epsilon)

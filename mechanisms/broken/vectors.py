@@ -11,13 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.claims import Claim, PureDP
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.broken.sparse_vector import UP_AND_DOWN, ReusedNoiseLaw, SparseVector3, SparseVector4
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.sparse_vector import SparseVectorLaw
 from epsaudit.mechanisms.vectors import GreatestLaw, NoisyHistogram, _Vector
-from epsaudit.neighbours import Adjacency, DatasetPair, MaxChange
+from epsaudit.neighbours import DatasetPair, MaxChange
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,6 @@ class ValueOfMax(_Vector):
 
     Parameters
     ----------
-    epsilon : float
-        The claimed privacy loss in nats, above 0.
     noise : str
         'laplace' or 'exponential'.
 
@@ -63,7 +60,6 @@ class ValueOfMax(_Vector):
     name: ClassVar[str] = "report noisy max, value"
 
     def __call__(self, dataset: Any) -> GreatestLaw:
-        """Prepare the law on one vector of answers."""
         return GreatestLaw(tuple(map(float, dataset)), 2.0 / self.epsilon, self.noise)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -90,7 +86,6 @@ class SideBySideLaw:
         return np.column_stack([self.first.sample(size, rng), self.second.sample(size, rng).astype(float)])
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log of the density at each output, shape (size,)."""
         m = len(self.second.answers)
         return self.first.log_density(outputs[:, :m]) + self.second.log_density(outputs[:, m:])
 
@@ -101,8 +96,6 @@ class SideBySide(Reference):
 
     Parameters
     ----------
-    epsilon : float
-        The claimed privacy loss in nats, above 0.
     count : int
         How many queries may lie above, in each.
     threshold : float
@@ -118,22 +111,9 @@ class SideBySide(Reference):
     count: int = 2
     threshold: float = 1.0
     name: ClassVar[str] = "sparse vector 3 and 4 in parallel"
-
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """The claim of each alone."""
-        return (PureDP(self.epsilon),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Each answer may change by 1, in any direction."""
-        return MaxChange(1.0)
+    adjacency = MaxChange(1.0)
 
     def __call__(self, dataset: Any) -> SideBySideLaw:
-        """Prepare the law on one vector of query answers."""
         arguments = (self.epsilon, self.count, self.threshold)
         return SideBySideLaw(SparseVector3(*arguments)(dataset), SparseVector4(*arguments)(dataset))
 

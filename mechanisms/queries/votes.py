@@ -49,7 +49,6 @@ class NumericQuery:
         positive(self.sensitivity, "sensitivity of the query")
 
     def __call__(self, dataset: Any) -> float:
-        """Answer the query."""
         return self.function(dataset)
 
 
@@ -101,6 +100,8 @@ class VoteCounts:
     red ahead by 3 votes against 1
     """
 
+    adjacency = Substitution()
+
     candidates: tuple[Hashable, ...] = ("red", "blue")
 
     def __post_init__(self) -> None:
@@ -111,11 +112,6 @@ class VoteCounts:
     def sensitivity(self) -> float:
         """One vote."""
         return 1.0
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Substitution: one voter votes differently."""
-        return Substitution()
 
     def __call__(self, dataset: Dataset) -> NDArray[np.float64]:
         """Return each candidate's votes, shape (number of candidates,)."""
@@ -141,10 +137,7 @@ class MonotoneVoteCounts(VoteCounts):
     red ahead by 3 votes against 2
     """
 
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove: one voter votes or does not."""
-        return AddRemove()
+    adjacency = AddRemove()
 
     def lead(self, gap: int) -> DatasetPair:
         """See `Utilities.lead`: the lead falls from ``gap`` votes to ``gap - 1``."""
