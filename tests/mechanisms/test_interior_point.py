@@ -11,10 +11,10 @@ from scipy.special import betaincinv
 
 from epsaudit import AuditError, exact
 from epsaudit.mechanisms.broken.interior_point import InteriorPointUntested
-from epsaudit.mechanisms.down_sensitivity_entries import entries
 from epsaudit.mechanisms.interior_point import InteriorPoint
 from epsaudit.mechanisms.quasi_concave import Base, Levels, Stage, _Table, plan_for, probabilities, run
 from epsaudit.mechanisms.queries import KthLargest, Maximum
+from epsaudit.mechanisms.registry import entries
 
 COUNTS = st.lists(st.integers(0, 25), min_size=16, max_size=16)
 SMALL = InteriorPoint(Maximum(tuple(range(16))), 4.0, 0.01, beta=0.5)

@@ -5,7 +5,8 @@ import pytest
 from scipy.special import betaincinv
 
 from epsaudit import Mechanism, OutputDistribution, exact
-from epsaudit.mechanisms.registry import PURE_TO_ZCDP, entries
+from epsaudit.mechanisms.catalogue import PURE_TO_ZCDP
+from epsaudit.mechanisms.registry import entries
 
 ENTRIES = entries()
 SOUND = [entry for entry in ENTRIES if entry.expected == "consistent"]
