@@ -57,6 +57,7 @@ class ShiftedInverseSensitivity(Reference):
     epsilon: float
     beta: float = 0.05
     name: ClassVar[str] = "shifted inverse sensitivity"
+    share: ClassVar[float] = 0.5
     adjacency = AddRemove()
 
     def __post_init__(self) -> None:
@@ -75,7 +76,7 @@ class ShiftedInverseSensitivity(Reference):
     @property
     def rate(self) -> float:
         """Log-weight lost with one unit of the shifted loss."""
-        return self.epsilon / 2.0
+        return self.share * self.epsilon
 
     def __call__(self, dataset: Sequence[Any]) -> FiniteLaw:
         losses = self.query.losses(dataset)

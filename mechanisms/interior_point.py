@@ -29,21 +29,9 @@ LISTED = 2**16
 class InteriorPoint(Reference):
     """Maximise min(lbar, 2 tau - l) by a private quasi-concave optimiser with a log* recursion; None if it refuses.
 
-    The quality Q(x, y) = max(0, min(lbar(x, y), 2 tau - l(x, y), tau)) has sensitivity 1 (Proposition 3 of the
-    source), is quasi-concave in y (lbar does not increase with y, -l does not decrease), and reaches its maximum tau at
-    the least y with l(x, y) <= tau. Any y with Q >= 1 is accurate: lbar >= 1 means y <= f(x), and l < 2 tau means
-    y >= f(x) - DS^{2 tau}(x). Hence privacy and accuracy are those of `epsaudit.mechanisms.quasi_concave.Stage`, at the
-    promise tau: (epsilon, delta)-DP, and f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability at least 1 - beta.
-    Source: differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity', Theorem 6, which names the tools
-    (generalised interior point, Bun, Dwork, Rothblum and Steinke 2018; quasi-concave optimisation, Cohen, Lyu, Nelson,
-    Sarlos and Stemmer 2023) and leaves the constants in 2^O(log* |Y|); implemented is Beimel, Nissim and Stemmer
-    (2013).
-
-    **Its constants.** One level of recursion costs a stability test, at least (2 / epsilon) log(1 / delta), and doubles
-    the promise of the level below. At (1, 1e-6) and beta = 0.05 tau is 257 at |Y| = 2^64, where shifted inverse
-    sensitivity, which is purely private, has 95 and the Gaussian search 107. It falls below shifted inverse sensitivity
-    from |Y| = 2^189 on and below the Gaussian search from 2^326 on; a second level of recursion pays from about
-    2^(2^225) on (`epsaudit.experiments.down_sensitivity_tau`). At every practical |Y| this mechanism loses.
+    (epsilon, delta)-DP, and f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability at least 1 - beta: Theorem 3 of
+    docs/explanation/mechanisms.md, after differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity',
+    Theorem 6, and Beimel, Nissim and Stemmer (2013). At every practical |Y| it loses to the other searches.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,26 +19,16 @@ from scipy.special import logsumexp
 from epsaudit.claims import ZCDP, Claim, PureDP
 from epsaudit.errors import fraction
 from epsaudit.mechanisms.base import positive
-from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw, outputs_array
+from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
 from epsaudit.mechanisms.queries import MONOTONE_VOTES, VOTES, Utilities
 from epsaudit.mechanisms.selection import _Selection, log_choice
 from epsaudit.neighbours import DatasetPair
 
 
-@dataclass(frozen=True, eq=False)
-class NoisyMaxLaw:
+class NoisyMaxLaw(FiniteLaw):
     """The candidate of greatest noisy score; samples by adding the noise, knows its law from ``log_weights``.
 
-    Parameters
-    ----------
-    support : tuple of hashable, length k
-        The candidates.
-    scores : ndarray of float, shape (k,)
-        Their scores, in units of the scale of the noise.
-    noise : str
-        Name of the method of `numpy.random.Generator` that draws noise of scale 1.
-    log_weights : ndarray of float, shape (k,)
-        Log-probabilities of the candidates.
+    Scores are in units of the scale of the noise, which the method of `numpy.random.Generator` of that name draws.
 
     Examples
     --------
@@ -47,32 +37,22 @@ class NoisyMaxLaw:
     ['blue', 'red']
     """
 
-    support: tuple[Hashable, ...]
-    scores: Floats
-    noise: str
-    log_weights: Floats
-    log_probabilities: Floats = field(init=False, repr=False)
-    _law: FiniteLaw = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        law = FiniteLaw(self.support, self.log_weights)
-        object.__setattr__(self, "_law", law)
-        object.__setattr__(self, "log_probabilities", law.log_probabilities)
+    def __init__(self, support: tuple[Hashable, ...], scores: Floats, noise: str, log_weights: Floats) -> None:
+        super().__init__(support, log_weights)
+        object.__setattr__(self, "_scores_and_noise", (scores, noise))
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw ``size`` winners, shape (size,), by running the algorithm one candidate at a time."""
-        draw = getattr(rng, self.noise)
+        """Run the algorithm one candidate at a time."""
+        scores, noise = self._scores_and_noise
+        draw = getattr(rng, noise)
         best = np.full(size, -np.inf)
         winner = np.zeros(size, dtype=np.intp)
-        for candidate, score in enumerate(self.scores):
+        for candidate, score in enumerate(scores):
             noisy = score + draw(size=size)
             ahead = noisy > best
             best[ahead] = noisy[ahead]
             winner[ahead] = candidate
-        return outputs_array(self.support)[winner]
-
-    def log_density(self, outputs: NDArray[Any]) -> Floats:
-        return self._law.log_density(outputs)
+        return self._outputs[winner]
 
 
 def laplace_winner(scores: Floats) -> Floats:
@@ -104,11 +84,6 @@ class _ReportNoisyMax(_Selection):
     """What the three share: noise of scale 2 sensitivities / epsilon on every utility, and only the winner reported."""
 
     noise: ClassVar[str]
-
-    @property
-    def rate(self) -> float:
-        """Utility of one sensitivity in units of the noise's scale."""
-        return self.epsilon / 2.0
 
     @abstractmethod
     def log_winners(self, scores: Floats) -> Floats:
@@ -202,12 +177,8 @@ class NoisyMaxGumbel(_ReportNoisyMax):
 class GapMax(_Selection):
     """Report the best candidate if its lead over the second is safely large, else None: (epsilon, delta)-DP.
 
-    In the spirit of Chaudhuri, Hsu and Song (2014) and of gap-max in Bun, Dwork, Rothblum and Steinke (2018), whose
-    point is that the price does not grow with the number of candidates. The lead moves by at most
-    ``gap_sensitivity`` = s between neighbours, and the winners differ only where both leads are at most s. So the
-    distance max(0, lead / s - 1) has sensitivity 1 and is 0 on both sides of such a pair; noise Laplace(1 / epsilon)
-    and the threshold log(1 / (2 delta)) / epsilon let each side answer with probability delta then. Elsewhere the
-    output is a function of the noisy distance. No zCDP claim: a refusal that turns into a name has infinite loss.
+    In the spirit of Chaudhuri, Hsu and Song (2014) and of gap-max in Bun, Dwork, Rothblum and Steinke (2018): Theorem 6
+    of docs/explanation/mechanisms.md. No zCDP claim: a refusal that turns into a name has infinite loss.
 
     Parameters
     ----------

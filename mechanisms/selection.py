@@ -7,7 +7,7 @@ direction between neighbours the exponential mechanism may be twice as sharp: a 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,23 +16,15 @@ from numpy.typing import NDArray
 from epsaudit.claims import ZCDP, Claim, PureDP
 from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import Reference, positive
-from epsaudit.mechanisms.laws import FiniteLaw, outputs_array
+from epsaudit.mechanisms.laws import FiniteLaw
 from epsaudit.mechanisms.queries import MONOTONE_VOTES, VOTES, Utilities
 from epsaudit.neighbours import Adjacency, DatasetPair
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class PermuteAndFlipLaw:
-    """The candidate that permute-and-flip chooses, given how likely each is to accept (the best one surely does).
-
-    Parameters
-    ----------
-    support : tuple of hashable, length k
-        The candidates.
-    log_acceptance : ndarray of float, shape (k,)
-        Log-probabilities, at most 0, at least one of them 0.
+class PermuteAndFlipLaw(FiniteLaw):
+    """The candidate that permute-and-flip chooses, given the log-probability that each accepts; 0 for the best one.
 
     Examples
     --------
@@ -41,31 +33,19 @@ class PermuteAndFlipLaw:
     [0.75, 0.25]
     """
 
-    support: tuple[Hashable, ...]
-    log_acceptance: Floats
-    log_probabilities: Floats = field(init=False, repr=False)
-    _law: FiniteLaw = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        law = FiniteLaw(self.support, log_choice(self.log_acceptance))
-        object.__setattr__(self, "_law", law)
-        object.__setattr__(self, "log_probabilities", law.log_probabilities)
+    def __init__(self, support: tuple[Hashable, ...], log_acceptance: Floats) -> None:
+        super().__init__(support, log_choice(log_acceptance))
+        object.__setattr__(self, "_acceptance", np.exp(log_acceptance))
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw ``size`` choices, shape (size,), by running the algorithm.
-
-        The first to accept in a random order is uniform among all that accept; a reservoir of one holds it.
-        """
+        """Run the algorithm: the first to accept in a random order is uniform among all that accept, a reservoir."""
         chosen = np.zeros(size, dtype=np.intp)
         accepted = np.zeros(size, dtype=np.int64)
-        for candidate, acceptance in enumerate(np.exp(self.log_acceptance)):
+        for candidate, acceptance in enumerate(self._acceptance):
             accepts = rng.random(size) < acceptance
             accepted += accepts
             chosen[accepts & (rng.random(size) * accepted < 1.0)] = candidate
-        return outputs_array(self.support)[chosen]
-
-    def log_density(self, outputs: NDArray[Any]) -> Floats:
-        return self._law.log_density(outputs)
+        return self._outputs[chosen]
 
 
 def log_choice(log_acceptance: Floats) -> Floats:
@@ -88,14 +68,23 @@ def log_choice(log_acceptance: Floats) -> Floats:
 
 
 class _Selection(Reference):
-    """What the family shares: a candidate is chosen by utilities, in units of their sensitivity."""
+    """What the family shares: a candidate is chosen by ``utilities``, in units of their sensitivity.
+
+    By default they are the votes for each of two candidates, one vote moving (or joining, where they are monotone).
+    """
 
     epsilon: float
     utilities: Utilities
+    share: ClassVar[float] = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive(self.utilities.sensitivity, "sensitivity of the utilities")
+
+    @property
+    def rate(self) -> float:
+        """What one sensitivity of utility counts, as log-weight or in units of the noise's scale."""
+        return self.share * self.epsilon
 
     @property
     def adjacency(self) -> Adjacency:
@@ -136,11 +125,6 @@ class ExponentialMechanism(_Selection):
     def claims(self) -> tuple[Claim, ...]:
         return (PureDP(self.epsilon), ZCDP(self.epsilon**2 / 8.0))
 
-    @property
-    def rate(self) -> float:
-        """Log-weight of one unit of sensitivity."""
-        return self.epsilon / 2.0
-
     def __call__(self, dataset: Any) -> FiniteLaw:
         return FiniteLaw(self.utilities.candidates, self.rate * self.scores(dataset))
 
@@ -171,11 +155,7 @@ class MonotoneExponentialMechanism(ExponentialMechanism):
 
     utilities: Utilities = MONOTONE_VOTES
     name: ClassVar[str] = "exponential mechanism, monotone utilities"
-
-    @property
-    def rate(self) -> float:
-        """Log-weight of one unit of sensitivity."""
-        return self.epsilon
+    share: ClassVar[float] = 1.0
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """As for the exponential mechanism; half the lead is as clear."""
@@ -201,11 +181,6 @@ class PermuteAndFlip(_Selection):
     epsilon: float
     utilities: Utilities = VOTES
     name: ClassVar[str] = "permute-and-flip"
-
-    @property
-    def rate(self) -> float:
-        """Log-acceptance lost with one unit of sensitivity."""
-        return self.epsilon / 2.0
 
     def __call__(self, dataset: Any) -> PermuteAndFlipLaw:
         scores = self.scores(dataset)

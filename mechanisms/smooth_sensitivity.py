@@ -118,16 +118,8 @@ class _SmoothMedian(Reference):
 class SmoothMedianCauchy(_SmoothMedian):
     """Cauchy noise scaled to the smooth sensitivity: epsilon-DP (Nissim, Raskhodnikova and Smith 2007).
 
-    Their Lemma 2.7 has scale 6 S / epsilon at beta = epsilon / 6. Here the loss is computed instead of bounded: Cauchy
-    densities are Poisson kernels of the upper half-plane, whose log ratio has the hyperbolic distance d of their
-    parameters as its supremum (Harnack's inequality), and with centres c, c' and scales s, s'
-
-        cosh d = 1 + ((c - c')^2 + (s - s')^2) / (2 s s').
-
-    Neighbours have |c - c'| <= alpha min(s, s') at scale S / alpha, and s, s' within a factor e^beta. The right-hand
-    side is then at most cosh b + alpha^2 e^(-b) / 2 for some b in [0, beta]; convex in b, it is greatest at an end.
-    So alpha^2 = 2 min(cosh epsilon - 1, e^beta (cosh epsilon - cosh beta)) gives d <= epsilon. At beta = epsilon / 2,
-    the choice here, alpha is about epsilon: a sixth of the noise of the Lemma, and S itself is smaller.
+    A sixth of the noise of their Lemma 2.7, as the loss is computed instead of bounded: Theorem 4 of
+    docs/explanation/mechanisms.md, with alpha = ``shift`` and beta = ``smoothness``.
 
     Parameters
     ----------
@@ -170,11 +162,8 @@ class SmoothMedianCauchy(_SmoothMedian):
 class SmoothMedianLaplace(_SmoothMedian):
     """Laplace noise scaled to the smooth sensitivity: (epsilon, delta)-DP (Nissim, Raskhodnikova and Smith 2007).
 
-    With scale 2 S / epsilon the centre moves by at most epsilon / 2 scales. A scale that grows by a factor e^beta costs
-    at most beta; one that shrinks costs z (e^beta - 1) - beta at z scales from the centre, more than epsilon / 2
-    beyond z = log(1 / delta) only, which has probability delta, if log(1 / delta) (e^beta - 1) - beta = epsilon / 2.
-    Dilating first and sliding then, delta is paid once. Their Lemma 2.9 has beta = epsilon / (2 log(2 / delta)),
-    which is less.
+    Scale 2 S / epsilon, S smooth at the beta that solves log(1 / delta) (e^beta - 1) - beta = epsilon / 2, more than
+    that of their Lemma 2.9: Theorem 5 of docs/explanation/mechanisms.md.
 
     Parameters
     ----------

@@ -7,7 +7,6 @@ variants: the value, -inf for below, NaN). Laws are integrals over the threshold
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -217,30 +216,30 @@ def outcomes(queries: int, count: int | None) -> tuple[tuple[int, ...], ...]:
     return tuple(sorted(rows))
 
 
+@dataclass(frozen=True)
 class _SparseVector(Reference):
-    """What the family shares; every query has sensitivity 1, and one record may change all of them."""
+    """What the family shares; every query has sensitivity 1, and one record may change all of them.
 
-    adjacency = MaxChange(1.0)
+    ``count`` is c, how many queries may lie above, and ``threshold`` what the answers are compared with. The default
+    pair is the one on which Ding, Wang, Wang, Zhang and Kifer (2018) tell most variants from sound ones.
+    """
 
     epsilon: float
-    count: int
-    threshold: float
+    count: int = 1
+    threshold: float = 1.0
+    adjacency = MaxChange(1.0)
+    pair: ClassVar[DatasetPair] = SWAPPED_HALVES
 
     def __post_init__(self) -> None:
         super().__post_init__()
         whole_at_least(self.count, 1, "count")
 
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """The pair on which Ding, Wang, Wang, Zhang and Kifer (2018) tell most variants from sound ones."""
-        return (SWAPPED_HALVES,)
-
-    @abstractmethod
-    def __call__(self, dataset: Any) -> Any:
-        """Prepare the law on one vector of query answers."""
-
     def _above(self, dataset: Any) -> tuple[float, ...]:
         """Query answers less the threshold."""
         return tuple(float(answer) - self.threshold for answer in dataset)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        return (self.pair,)
 
 
 @dataclass(frozen=True)
@@ -256,8 +255,6 @@ class SparseVector1(_SparseVector):
     ((2, 4), '0.1-DP')
     """
 
-    epsilon: float
-    count: int = 1
     threshold: float = 0.5
     name: ClassVar[str] = "sparse vector 1"
 
@@ -265,7 +262,6 @@ class SparseVector1(_SparseVector):
         return SparseVectorLaw(self._above(dataset), 2.0 / self.epsilon, 4.0 * self.count / self.epsilon, self.count)
 
 
-@dataclass(frozen=True)
 class SparseVector2(_SparseVector):
     """Algorithm 2 of Lyu, Su and Li (2017), from Dwork and Roth (2014): epsilon-DP.
 
@@ -278,9 +274,6 @@ class SparseVector2(_SparseVector):
     True
     """
 
-    epsilon: float
-    count: int = 1
-    threshold: float = 1.0
     name: ClassVar[str] = "sparse vector 2"
 
     def __call__(self, dataset: Any) -> SparseVectorLaw:
@@ -301,16 +294,11 @@ class NumericalSparseVector(_SparseVector):
     (5, 3)
     """
 
-    epsilon: float
     count: int = 2
-    threshold: float = 1.0
     name: ClassVar[str] = "numerical sparse vector"
+    pair = DatasetPair((2,) * 10, (1,) * 10, "10 answers 2 against 10 answers 1")
 
     def __call__(self, dataset: Any) -> NumericalSparseVectorLaw:
         share = 3.0 / self.epsilon
         symbols = SparseVectorLaw(self._above(dataset), share, 2.0 * self.count * share, self.count)
-        return NumericalSparseVectorLaw(symbols, tuple(float(answer) for answer in dataset), self.count * share)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """All answers move together."""
-        return (DatasetPair((2,) * 10, (1,) * 10, "10 answers 2 against 10 answers 1"),)
+        return NumericalSparseVectorLaw(symbols, tuple(map(float, dataset)), self.count * share)

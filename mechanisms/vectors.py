@@ -27,16 +27,7 @@ ONE_AHEAD = DatasetPair((1,) * 5, (0, 2, 2, 2, 2), "5 answers 1, against 0 and f
 
 @dataclass(frozen=True)
 class LaplaceVectorLaw:
-    """Independent Laplace noise on each coordinate, or the running sums of the noisy coordinates.
-
-    Parameters
-    ----------
-    centres : tuple of float, length d
-        The coordinates without noise.
-    scale : float
-        Scale of the noise.
-    running : bool
-        Whether running sums are released.
+    """Independent Laplace noise around each of d centres, or the running sums of the noisy coordinates.
 
     Examples
     --------
@@ -62,16 +53,7 @@ class LaplaceVectorLaw:
 
 @dataclass(frozen=True)
 class GreatestLaw:
-    """Law of the greatest of independent noisy answers; the noise is Laplace or exponential.
-
-    Parameters
-    ----------
-    centres : tuple of float
-        The answers without noise.
-    scale : float
-        Scale of the noise.
-    noise : str
-        'laplace' or 'exponential'.
+    """Law of the greatest of independent noisy answers around ``centres``; ``noise`` is 'laplace' or 'exponential'.
 
     Examples
     --------
@@ -112,11 +94,10 @@ class GreatestLaw:
 
 
 class _Vector(Reference):
-    """What the family shares."""
-
-    adjacency = MaxChange(1.0)
+    """What the family shares: each answer may change by 1, in any direction, unless a mechanism says less."""
 
     epsilon: float
+    adjacency = MaxChange(1.0)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ The claims are those of `epsaudit.mechanisms.covariance_mean`; the laws are what
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -21,7 +20,6 @@ from epsaudit.mechanisms.score_test import ScoreTest
 from epsaudit.neighbours import DatasetPair
 
 
-@dataclass(frozen=True)
 class PublishedScoreTest(ScoreTest):
     """Passes with probability 1 - delta e^(epsilon (score - 2) / 2), or never where that is below 0.
 
@@ -48,15 +46,8 @@ class PublishedScoreTest(ScoreTest):
         return (math.log1p(-refuses), math.log(refuses)) if refuses < 1.0 else (-math.inf, 0.0)
 
 
-@dataclass(frozen=True)
 class PublishedCovarianceAwareMean(CovarianceAwareMean):
-    """The covariance-aware mean behind the published test.
-
-    Examples
-    --------
-    >>> PublishedCovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=2).test.levels
-    12
-    """
+    """The covariance-aware mean behind the published test."""
 
     name: ClassVar[str] = "covariance-aware mean, published test"
 
@@ -72,7 +63,6 @@ class PublishedCovarianceAwareMean(CovarianceAwareMean):
         return (poles(self.bounds(records), self.dimension, never - 2),)
 
 
-@dataclass(frozen=True)
 class EmpiricalMean(CovarianceAwareMean):
     """Empirical mean and covariance with no test: a subspace that all records but one share gives that one away.
 
@@ -104,16 +94,8 @@ class EmpiricalMean(CovarianceAwareMean):
         return (DatasetPair(x, x_prime, f"{len(x)} records in a subspace, or one off it"),)
 
 
-@dataclass(frozen=True)
 class HalfOfTheNoise(CovarianceAwareMean):
-    """c halved.
-
-    Examples
-    --------
-    >>> arguments = {"epsilon": 4.0, "delta": 0.01, "outlier": 6.0, "dimension": 2}
-    >>> HalfOfTheNoise(**arguments).noise(10_000) / CovarianceAwareMean(**arguments).noise(10_000)
-    0.5
-    """
+    """c halved."""
 
     name: ClassVar[str] = "covariance-aware mean, half of the noise"
 
@@ -128,7 +110,6 @@ class HalfOfTheNoise(CovarianceAwareMean):
         return (poles(self.bounds(records), self.dimension, outliers),)
 
 
-@dataclass(frozen=True)
 class UntrimmedMean(CovarianceAwareMean):
     """The score is tested, but mean and covariance are the empirical ones: one outlier moves them at will.
 
@@ -158,7 +139,6 @@ class UntrimmedMean(CovarianceAwareMean):
         return (DatasetPair(x, x_prime, f"{len(x)} records, the last far out or not"),)
 
 
-@dataclass(frozen=True)
 class HalfOfTheLevels(ScoreTest):
     """The test's noise and threshold with k = ceil(t) in place of ceil(2 t): the greatest score may pass.
 
@@ -179,15 +159,8 @@ class HalfOfTheLevels(ScoreTest):
         return ScoreTest(self.epsilon, self.delta, self.sensitivity).log_chances(score)
 
 
-@dataclass(frozen=True)
 class TooFewLevels(CovarianceAwareMean):
-    """k too small: scores end at k where the test still passes, however many records are outlying.
-
-    Examples
-    --------
-    >>> TooFewLevels(4.0, 0.01, outlier=6.0, dimension=2).test.levels
-    9
-    """
+    """k too small: scores end at k where the test still passes, however many records are outlying."""
 
     name: ClassVar[str] = "covariance-aware mean, too few levels"
 

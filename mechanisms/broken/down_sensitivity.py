@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -27,17 +26,8 @@ from epsaudit.mechanisms.tolerant_search import TolerantSearch
 NO_REMOVAL = 2**62
 
 
-@dataclass(frozen=True)
 class ShiftedInverseWithoutFactorTwo(ShiftedInverseSensitivity):
-    """Shifted inverse sensitivity with weight exp(-epsilon max(l - tau, tau - lbar)): up to 2 epsilon in truth.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> query = Maximum((0, 1, 2, 3))
-    >>> ShiftedInverseWithoutFactorTwo(query, 1.0).rate, ShiftedInverseSensitivity(query, 1.0).rate
-    (1.0, 0.5)
-    """
+    """Shifted inverse sensitivity with weight exp(-epsilon max(l - tau, tau - lbar)): up to 2 epsilon in truth."""
 
     name: ClassVar[str] = "shifted inverse sensitivity, factor 2 forgotten"
 
@@ -46,7 +36,6 @@ class ShiftedInverseWithoutFactorTwo(ShiftedInverseSensitivity):
         return self.epsilon
 
 
-@dataclass(frozen=True)
 class PublishedBinarySearch(LaplaceBinarySearch):
     """Binary search as published: started on the indices 0 and |Y| - 1, and claimed to make log2 |Y| comparisons.
 
@@ -81,16 +70,8 @@ class PublishedBinarySearch(LaplaceBinarySearch):
         return self.query.size - 1
 
 
-@dataclass(frozen=True)
 class GaussianSearchHalfSigma(GaussianBinarySearch):
-    """Binary search with Gaussian noise of half the standard deviation: up to four times the claimed rho.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> GaussianSearchHalfSigma(Maximum((0, 1, 2, 3)), sigma=1.0, tau=0.5).noise
-    NormalLaw(centre=0.0, scale=0.5)
-    """
+    """Binary search with Gaussian noise of half the standard deviation: up to four times the claimed rho."""
 
     name: ClassVar[str] = "binary search, half of sigma"
 
@@ -100,7 +81,6 @@ class GaussianSearchHalfSigma(GaussianBinarySearch):
         return NormalLaw(0.0, self.sigma / 2.0)
 
 
-@dataclass(frozen=True)
 class PublishedConcentratedSearch(LaplaceBinarySearch):
     """Binary search as published in Theorem 5: Laplace noise of scale sqrt(log2 |Y| / (2 rho)), started as published.
 
@@ -135,7 +115,6 @@ class PublishedConcentratedSearch(LaplaceBinarySearch):
         return self.query.size - 1
 
 
-@dataclass(frozen=True)
 class TolerantSearchCountedOnce(TolerantSearch):
     """The tolerant search with noise for log2 |Y| comparisons, as if those repeated for safety were free.
 
@@ -165,7 +144,6 @@ class TolerantSearchCountedOnce(TolerantSearch):
         return (ZCDP(steps / (2.0 * self.sigma**2)), GaussianDP(math.sqrt(steps) / self.sigma))
 
 
-@dataclass(frozen=True)
 class SearchOfStrictLoss(LaplaceBinarySearch):
     """Binary search of lbar, the removals that bring f *below* y, where l, those that bring it to y, is meant.
 
@@ -186,7 +164,6 @@ class SearchOfStrictLoss(LaplaceBinarySearch):
         return type(law)(law.query, partial(_strict, law.loss), law.candidates, law.tau, law.noise)
 
 
-@dataclass(frozen=True)
 class ShiftedInverseWithoutRepair(ShiftedInverseSensitivity):
     """The exponential mechanism fed |l - tau|, without the repair by lbar of the source's note 4.
 

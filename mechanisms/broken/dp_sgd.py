@@ -41,7 +41,6 @@ class NoiseForgotten(DPSGD):
         return 0.0 if step % self.every == self.every - 1 else super().noise_scale(step, expected)
 
 
-@dataclass(frozen=True, eq=False)
 class ClippedAfterAveraging(DPSGD):
     """The mean gradient of a batch is clipped, not each example's: one long gradient moves the sum by up to the batch.
 
@@ -65,15 +64,8 @@ class ClippedAfterAveraging(DPSGD):
         return min(1.0, self.clip * expected / max(norm, 1e-300))
 
 
-@dataclass(frozen=True, eq=False)
 class NoiseDividedTwice(DPSGD):
-    """Noise for the sum is divided by the batch size, and the noisy sum again: noise for a mean, added to a sum.
-
-    Examples
-    --------
-    >>> NoiseDividedTwice("logistic", steps=10, rate=0.1, noise_multiplier=2.0).noise_scale(0, expected=100.0)
-    0.02
-    """
+    """Noise for the sum is divided by the batch size, and the noisy sum again: noise for a mean, added to a sum."""
 
     name: ClassVar[str] = "DP-SGD, noise divided by the batch size twice"
 
@@ -82,7 +74,6 @@ class NoiseDividedTwice(DPSGD):
         return super().noise_scale(step, expected) / expected
 
 
-@dataclass(frozen=True, eq=False)
 class WithoutReplacement(DPSGD):
     """Batches drawn without replacement from each stratum, accounted as if they were Poisson.
 

@@ -33,18 +33,12 @@ class InverseLaplaceLaw:
         return self.centre + sign * (self.scale * np.log(1.0 - rng.random(size)))
 
 
-@dataclass(frozen=True)
 class LaplaceInDoubles(Laplace):
     """The Laplace mechanism as textbooks print it, run in double precision.
 
     No finite epsilon: noise near zero has finer bits than any sum with 1 can keep, so an output with such bits shows
     that the answer was 0. About 40 % of the outputs on the answer 0 at epsilon = 1 do. `epsaudit.witnesses.FloatBits`
     sees it; families that take doubles for real numbers do not.
-
-    Examples
-    --------
-    >>> LaplaceInDoubles(1.0)(("ann",))
-    InverseLaplaceLaw(centre=1.0, scale=1.0)
     """
 
     name: ClassVar[str] = "Laplace in doubles"

@@ -5,7 +5,7 @@ The claims are those of the sound mechanism; the laws are what the mistake makes
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 from typing import ClassVar
 
@@ -17,7 +17,6 @@ from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.quasi_concave import Stage
 
 
-@dataclass(frozen=True)
 class UntestedStage(Stage):
     """A `epsaudit.mechanisms.quasi_concave.Stage` that takes the best block however small its lead is."""
 
@@ -26,16 +25,8 @@ class UntestedStage(Stage):
         return np.zeros(np.shape(gap))
 
 
-@dataclass(frozen=True)
 class InteriorPointUntested(InteriorPoint):
-    """`InteriorPoint` that never refuses: neighbours whose best blocks differ have outputs that tell them apart.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> type(InteriorPointUntested(Maximum(range(64)), 1.0, 1e-3).stage).__name__
-    'UntestedStage'
-    """
+    """`InteriorPoint` that never refuses: neighbours whose best blocks differ have outputs that tell them apart."""
 
     name: ClassVar[str] = "interior point, test forgotten"
 

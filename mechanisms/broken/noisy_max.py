@@ -11,15 +11,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from epsaudit.claims import ZCDP, Claim
 from epsaudit.errors import whole_at_least
+from epsaudit.mechanisms.broken.selection import AsBoundedRange
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.noisy_max import NoisyMaxExponential, NoisyMaxLaplace
 from epsaudit.mechanisms.queries import Dataset, Utilities, VoteCounts
 from epsaudit.neighbours import DatasetPair
 
 
-@dataclass(frozen=True)
 class Approvals(VoteCounts):
     """How many voters approve of each candidate; a record is the tuple of candidates that a voter approves of.
 
@@ -45,23 +44,14 @@ class Approvals(VoteCounts):
         return DatasetPair(x, (*x[1:], tuple(rest)), f"{first} ahead by {gap} approvals against {gap - 2}")
 
 
-@dataclass(frozen=True)
 class NoisyMaxWithoutFactorTwo(NoisyMaxLaplace):
     """Report noisy max with Laplace noise of scale sensitivity / epsilon where utilities are not monotone.
 
     Up to 2 epsilon in truth, as a lead grows.
-
-    Examples
-    --------
-    >>> NoisyMaxWithoutFactorTwo(1.0).rate, NoisyMaxLaplace(1.0).rate
-    (1.0, 0.5)
     """
 
     name: ClassVar[str] = "report noisy max, factor 2 forgotten"
-
-    @property
-    def rate(self) -> float:
-        return self.epsilon
+    share: ClassVar[float] = 1.0
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """A lead of four votes."""
@@ -69,48 +59,25 @@ class NoisyMaxWithoutFactorTwo(NoisyMaxLaplace):
 
 
 @dataclass(frozen=True)
-class NoisyMaxAsBoundedRange(NoisyMaxLaplace):
+class NoisyMaxAsBoundedRange(AsBoundedRange, NoisyMaxLaplace):
     """Report noisy max with Laplace noise, and the epsilon^2/8-zCDP claim of the exponential mechanism.
 
     It is epsilon-DP but not bounded-range. With five candidates who all gain as one loses, rho is 0.149 in truth at
     epsilon = 1, against a claim of 0.125; with two candidates the claim would happen to hold.
-
-    Examples
-    --------
-    >>> print(NoisyMaxAsBoundedRange(1.0).claim)
-    0.125-zCDP
     """
 
     utilities: Utilities = Approvals(("red", "blue", "green", "white", "black"))
     name: ClassVar[str] = "report noisy max, as if bounded-range"
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        return (ZCDP(self.epsilon**2 / 8.0),)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """A lead of two over everybody that is lost at once."""
         return (self.utilities.lead(2),)
 
 
-@dataclass(frozen=True)
-class NoisyMaxExponentialAsBoundedRange(NoisyMaxExponential):
+class NoisyMaxExponentialAsBoundedRange(AsBoundedRange, NoisyMaxExponential):
     """Report noisy max with exponential noise, which is permute-and-flip, with the exponential mechanism's zCDP claim.
 
     At epsilon = 1, where one vote decides an even race, rho is 0.327 in truth against a claim of 0.125.
-
-    Examples
-    --------
-    >>> print(NoisyMaxExponentialAsBoundedRange(1.0).claim)
-    0.125-zCDP
     """
 
     name: ClassVar[str] = "report noisy max, exponential noise, as if bounded-range"
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        return (ZCDP(self.epsilon**2 / 8.0),)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """One vote decides an even race."""
-        return (self.utilities.lead(1),)

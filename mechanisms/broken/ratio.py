@@ -6,7 +6,6 @@ The claims are as made; the laws are what the text or the mistake makes of them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +16,6 @@ from epsaudit.mechanisms.ratio import BoundedRatio, NaiveRatio, SubstitutedCount
 from epsaudit.neighbours import DatasetPair
 
 
-@dataclass(frozen=True)
 class PublishedBoundedRatio(BoundedRatio):
     """``private_ratio_local_sensitivity`` as published: a_lower where its derivation has a_upper, and reversely.
 
@@ -52,15 +50,8 @@ class PublishedBoundedRatio(BoundedRatio):
         return (DatasetPair(answers(200, 200), answers(200, 199), "200/400 against 200/399"),)
 
 
-@dataclass(frozen=True)
 class NaiveRatioHalfNoise(NaiveRatio):
-    """The naive ratio with noise of scale 1 / epsilon on each of two counts, both of which a record moves.
-
-    Examples
-    --------
-    >>> NaiveRatioHalfNoise(1.0).noise, NaiveRatio(1.0).noise
-    (1.0, 2.0)
-    """
+    """The naive ratio with noise of scale 1 / epsilon on each of two counts, both of which a record moves."""
 
     name: ClassVar[str] = "private ratio, naive, half the noise"
 
@@ -69,16 +60,10 @@ class NaiveRatioHalfNoise(NaiveRatio):
         return super().noise / 2.0
 
 
-@dataclass(frozen=True)
 class CountsRatioUnderSubstitution(SubstitutedCountsRatio):
     """The ratio of ones and zeros with the noise that suffices under add/remove, claimed under substitution.
 
     The source warns of it: the sensitivity of the pair of counts becomes 2.
-
-    Examples
-    --------
-    >>> CountsRatioUnderSubstitution(1.0).noise, SubstitutedCountsRatio(1.0).noise
-    (1.0, 2.0)
     """
 
     name: ClassVar[str] = "private ratio, add/remove noise under substitution"
@@ -88,7 +73,6 @@ class CountsRatioUnderSubstitution(SubstitutedCountsRatio):
         return super().noise / 2.0
 
 
-@dataclass(frozen=True)
 class PublishedTail(FailedBound):
     """A failed bound whose probability is taken from one tail of the noise.
 

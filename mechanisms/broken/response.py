@@ -12,16 +12,10 @@ from typing import ClassVar
 from epsaudit.mechanisms.response import RandomisedResponse
 
 
-@dataclass(frozen=True)
 class ResponseWithCoin(RandomisedResponse):
     """Truthful with probability e^epsilon / (1 + e^epsilon), and otherwise an answer by a fair coin.
 
     The coin tells the truth half of the time: log(1 + 2 e^epsilon) in truth, 1.86 at epsilon = 1.
-
-    Examples
-    --------
-    >>> round(ResponseWithCoin(1.0).truth, 4), round(RandomisedResponse(1.0).truth, 4)
-    (0.8655, 0.7311)
     """
 
     name: ClassVar[str] = "randomised response, coin in place of a lie"
@@ -38,11 +32,6 @@ class ResponseForgettingAnswers(RandomisedResponse):
     """Truthful with probability e^epsilon / (1 + e^epsilon), as for two answers, where there are k.
 
     A lie is shared by k - 1 answers: epsilon + log(k - 1) in truth, 2.1 at epsilon = 1 and k = 4.
-
-    Examples
-    --------
-    >>> round(ResponseForgettingAnswers(1.0).truth, 4), round(RandomisedResponse(1.0, 4).truth, 4)
-    (0.7311, 0.4754)
     """
 
     answers: int = 4

@@ -6,14 +6,12 @@ The claim is that of all users; the law is that of the honest ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from epsaudit.mechanisms.shuffling import ShuffledResponse, TwoBinomials
 from epsaudit.neighbours import DatasetPair
 
 
-@dataclass(frozen=True)
 class ShuffledWithDropouts(ShuffledResponse):
     """Binary shuffled response of which nine in ten users drop out, with the amplification of all users claimed.
 

@@ -79,43 +79,23 @@ class ReusedNoiseLaw:
         return np.interp(least, middles, cumulative, left=-np.inf)
 
 
-class _Broken(_SparseVector):
-    """A variant with its published claim; every epsilon below is what the proof was meant to give."""
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Half of the answers move up and half down."""
-        return (UP_AND_DOWN,)
-
-
-@dataclass(frozen=True)
-class SparseVector3(_Broken):
+class SparseVector3(_SparseVector):
     """Algorithm 3, from Roth's lecture notes (2011): releases the noisy answer that was compared.
 
     A released answer v says that the threshold lies below v. No finite epsilon: with c = 1 the loss of m refusals and
     then the value 0, all answers 0 against all 1, is m epsilon / 2.
-
-    Examples
-    --------
-    >>> SparseVector3(0.1)((0, 1)).sample(3, np.random.default_rng(0)).shape
-    (3, 2)
     """
 
-    epsilon: float
-    count: int = 1
-    threshold: float = 1.0
     name: ClassVar[str] = "sparse vector 3"
+    # nine refusals are likelier where all answers are lower, and so is the low value that follows
+    pair = DatasetPair((0,) * 10, (1,) * 10, "10 answers 0 against 10 answers 1")
 
     def __call__(self, dataset: Any) -> ReusedNoiseLaw:
         symbols = SparseVectorLaw(self._above(dataset), 2.0 / self.epsilon, 2.0 * self.count / self.epsilon, self.count)
         return ReusedNoiseLaw(symbols, self.threshold)
 
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Nine refusals are likelier where all answers are lower, and so is the low value that follows."""
-        return (DatasetPair((0,) * 10, (1,) * 10, "10 answers 0 against 10 answers 1"),)
 
-
-@dataclass(frozen=True)
-class SparseVector4(_Broken):
+class SparseVector4(_SparseVector):
     """Algorithm 4, from Lee and Clifton (2014): noise that ignores c; (1 + 6 c) / 4 epsilon in truth.
 
     Examples
@@ -125,10 +105,8 @@ class SparseVector4(_Broken):
     (4.0, None)
     """
 
-    epsilon: float
-    count: int = 1
-    threshold: float = 1.0
     name: ClassVar[str] = "sparse vector 4"
+    pair = UP_AND_DOWN
 
     @property
     def truth(self) -> Claim:
@@ -139,16 +117,10 @@ class SparseVector4(_Broken):
         return SparseVectorLaw(self._above(dataset), 4.0 / self.epsilon, 4.0 / (3.0 * self.epsilon), self.count)
 
 
-@dataclass(frozen=True)
-class SparseVector5(_Broken):
-    """Algorithm 5, from Stoddard, Chen and Machanavajjhala (2014): no noise on the queries; no finite epsilon.
+class SparseVector5(_SparseVector):
+    """Algorithm 5, from Stoddard, Chen and Machanavajjhala (2014): no noise on the queries, and no end.
 
-    Parameters
-    ----------
-    count : int
-        Not used: the algorithm does not halt.
-    threshold : float
-        What the answers are compared with.
+    No finite epsilon, whatever ``count`` is.
 
     Examples
     --------
@@ -156,36 +128,18 @@ class SparseVector5(_Broken):
     ((0, 0), (0, 1), (1, 0), (1, 1))
     """
 
-    epsilon: float
-    count: int = 1
-    threshold: float = 1.0
     name: ClassVar[str] = "sparse vector 5"
+    pair = UP_AND_DOWN
 
     def __call__(self, dataset: Any) -> SparseVectorLaw:
         return SparseVectorLaw(self._above(dataset), 2.0 / self.epsilon, 0.0, None)
 
 
-@dataclass(frozen=True)
-class SparseVector6(_Broken):
-    """Algorithm 6, from Chen, Xiao, Zhang and Xu (2015): noise that ignores c, and no end; no finite epsilon.
+class SparseVector6(_SparseVector):
+    """Algorithm 6, from Chen, Xiao, Zhang and Xu (2015): noise that ignores c, and no end; no finite epsilon."""
 
-    Parameters
-    ----------
-    count : int
-        Not used: the algorithm does not halt.
-    threshold : float
-        What the answers are compared with.
-
-    Examples
-    --------
-    >>> SparseVector6(1.0)((0, 1)).query_scale
-    2.0
-    """
-
-    epsilon: float
-    count: int = 1
-    threshold: float = 1.0
     name: ClassVar[str] = "sparse vector 6"
+    pair = UP_AND_DOWN
 
     def __call__(self, dataset: Any) -> SparseVectorLaw:
         return SparseVectorLaw(self._above(dataset), 2.0 / self.epsilon, 2.0 / self.epsilon, None)

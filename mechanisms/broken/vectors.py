@@ -11,23 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.broken.sparse_vector import UP_AND_DOWN, ReusedNoiseLaw, SparseVector3, SparseVector4
 from epsaudit.mechanisms.laws import Floats
-from epsaudit.mechanisms.sparse_vector import SparseVectorLaw
+from epsaudit.mechanisms.sparse_vector import SparseVectorLaw, _SparseVector
 from epsaudit.mechanisms.vectors import GreatestLaw, NoisyHistogram, _Vector
-from epsaudit.neighbours import DatasetPair, MaxChange
+from epsaudit.neighbours import DatasetPair
 
 
-@dataclass(frozen=True)
 class NoisyHistogramUpsideDown(NoisyHistogram):
-    """Noise of scale epsilon where 1 / epsilon is meant: 1 / epsilon-DP in truth, 10 at epsilon = 0.1.
-
-    Examples
-    --------
-    >>> NoisyHistogramUpsideDown(0.1).scale
-    0.1
-    """
+    """Noise of scale epsilon where 1 / epsilon is meant: 1 / epsilon-DP in truth, 10 at epsilon = 0.1."""
 
     name: ClassVar[str] = "noisy histogram, scale upside down"
 
@@ -69,14 +61,7 @@ class ValueOfMax(_Vector):
 
 @dataclass(frozen=True)
 class SideBySideLaw:
-    """Two outputs of independent runs on one input, side by side.
-
-    Examples
-    --------
-    >>> law = SideBySide(1.0)((0, 1))
-    >>> law.sample(3, np.random.default_rng(0)).shape
-    (3, 4)
-    """
+    """Two outputs of independent runs on one input, side by side."""
 
     first: ReusedNoiseLaw
     second: SparseVectorLaw
@@ -91,32 +76,13 @@ class SideBySideLaw:
 
 
 @dataclass(frozen=True)
-class SideBySide(Reference):
-    """Sparse vector 3 and sparse vector 4 on one input, both outputs released; claimed as if free.
+class SideBySide(_SparseVector):
+    """Sparse vector 3 and sparse vector 4 on one input, both outputs released; claimed as if free."""
 
-    Parameters
-    ----------
-    count : int
-        How many queries may lie above, in each.
-    threshold : float
-        What the answers are compared with.
-
-    Examples
-    --------
-    >>> print(SideBySide(0.1).claim)
-    0.1-DP
-    """
-
-    epsilon: float
     count: int = 2
-    threshold: float = 1.0
     name: ClassVar[str] = "sparse vector 3 and 4 in parallel"
-    adjacency = MaxChange(1.0)
+    pair = UP_AND_DOWN.swapped()
 
     def __call__(self, dataset: Any) -> SideBySideLaw:
         arguments = (self.epsilon, self.count, self.threshold)
         return SideBySideLaw(SparseVector3(*arguments)(dataset), SparseVector4(*arguments)(dataset))
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Half of the answers move up and half down."""
-        return (UP_AND_DOWN.swapped(),)
