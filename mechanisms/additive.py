@@ -35,11 +35,6 @@ class _Additive(Reference):
 class Laplace(_Additive):
     """Laplace noise of scale sensitivity / epsilon: epsilon-DP (Dwork, McSherry, Nissim and Smith 2006, Proposition 1).
 
-    Parameters
-    ----------
-    query : NumericQuery
-        What is asked; by default the number of records.
-
     Examples
     --------
     >>> import numpy as np
@@ -51,7 +46,7 @@ class Laplace(_Additive):
     """
 
     epsilon: float
-    query: NumericQuery = HEAD_COUNT
+    query: NumericQuery = HEAD_COUNT  # what is asked; by default the number of records
     name: ClassVar[str] = "Laplace"
 
     @property
@@ -66,11 +61,6 @@ class Laplace(_Additive):
 class DiscreteLaplace(_Additive):
     """Two-sided geometric noise on an integer query: epsilon-DP (Ghosh, Roughgarden and Sundararajan 2012).
 
-    Parameters
-    ----------
-    query : NumericQuery
-        What is asked; its answers and its sensitivity must be integers.
-
     Raises
     ------
     AuditError
@@ -83,7 +73,7 @@ class DiscreteLaplace(_Additive):
     """
 
     epsilon: float
-    query: NumericQuery = HEAD_COUNT
+    query: NumericQuery = HEAD_COUNT  # what is asked; its answers and its sensitivity must be integers
     name: ClassVar[str] = "discrete Laplace"
 
     def __post_init__(self) -> None:
@@ -105,13 +95,6 @@ class Gaussian(_Additive):
     Balle and Wang (2018), Theorem 8 and Algorithm 1; mu-GDP with mu = sensitivity / sigma by Dong, Roth and Su (2022),
     Theorem 2.7; rho-zCDP with rho = mu^2 / 2 by Bun and Steinke (2016), Proposition 1.6.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The approximate-DP claim to calibrate to: epsilon above 0 in nats, delta in (0, 1).
-    query : NumericQuery
-        What is asked; by default the number of records.
-
     Examples
     --------
     >>> mechanism = Gaussian(1.0, 1e-5)
@@ -119,9 +102,9 @@ class Gaussian(_Additive):
     (3.730632, ['(1, 1e-05)-DP', '0.268051-GDP', '0.0359257-zCDP'])
     """
 
-    epsilon: float
+    epsilon: float  # epsilon, delta: the approximate-DP claim to calibrate to: epsilon above 0 in nats, delta in (0, 1)
     delta: float
-    query: NumericQuery = HEAD_COUNT
+    query: NumericQuery = HEAD_COUNT  # what is asked; by default the number of records
     name: ClassVar[str] = "Gaussian"
 
     @cached_property

@@ -51,18 +51,13 @@ class Gambler(_Menu):
     While the lead of one answer is below ``lead`` it asks for the cheapest request. From then on it asks for the
     dearest one, one place less dear for every refusal, and so exhausts the budget where it saw a leak.
 
-    Parameters
-    ----------
-    lead : int
-        Answers of one kind more than of the other that it takes for a leak.
-
     Examples
     --------
     >>> Gambler((0.1, 1.0)).choose(np.array([[1.0, 1.0], [1.0, 0.0]]), Ledger()).tolist()
     [1, 0]
     """
 
-    lead: int = 2
+    lead: int = 2  # answers of one kind more than of the other that it takes for a leak
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
         lead = np.abs(np.nansum(2.0 * answers - 1.0, axis=1))

@@ -177,18 +177,13 @@ class SubSessions(Filter):
 class Unlimited(Filter):
     """Grants everything: for an odometer to watch. The claim is what the given number of requests can cost at most.
 
-    Parameters
-    ----------
-    worst : PureDP or ZCDP
-        Stated by the caller.
-
     Examples
     --------
     >>> Unlimited(PureDP(3.0)).claim
     PureDP(epsilon=3.0)
     """
 
-    worst: Budget
+    worst: Budget  # stated by the caller
 
     @property
     def claim(self) -> Budget:
@@ -222,11 +217,6 @@ class ConcentratedOdometer:
     with probability 1 - delta; Whitehouse, Ramdas, Rogers and Wu (2023) mix it over s. The bound is tightest where R
     is near ``target``.
 
-    Parameters
-    ----------
-    target : float
-        The rho at which it is as tight as rho + 2 sqrt(rho log(1/delta)).
-
     Examples
     --------
     >>> round(ConcentratedOdometer(1e-3, 0.5).slope, 3)
@@ -234,7 +224,7 @@ class ConcentratedOdometer:
     """
 
     delta: float
-    target: float
+    target: float  # the rho at which it is as tight as rho + 2 sqrt(rho log(1/delta))
 
     def __post_init__(self) -> None:
         fraction(self.delta, "delta of the odometer", open_below=True)

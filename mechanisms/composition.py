@@ -30,11 +30,6 @@ from epsaudit.outputs import Outputs, pack
 class ProductLaw:
     """Independent outputs side by side: a matrix where all are numbers, else tuples.
 
-    Parameters
-    ----------
-    parts : tuple of OutputDistribution
-        The law of each output. `epsaudit.exact` reads them.
-
     Examples
     --------
     >>> from epsaudit.mechanisms.laws import LaplaceLaw
@@ -43,7 +38,7 @@ class ProductLaw:
     ((5, 2), [-1.386294])
     """
 
-    parts: tuple[OutputDistribution, ...]
+    parts: tuple[OutputDistribution, ...]  # the law of each output. `epsaudit.exact` reads them
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Draw ``size`` outputs, shape (size, parts) or, for tuples, (size,)."""

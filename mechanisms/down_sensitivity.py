@@ -33,13 +33,6 @@ class ShiftedInverseSensitivity(Reference):
     1 - beta: Fang, Dong and Yi (2022), as in differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity',
     Theorem 4 and note 4. epsilon^2/8-zCDP as every exponential mechanism.
 
-    Parameters
-    ----------
-    query : MonotoneQuery
-        What is asked; Y must fit into memory.
-    beta : float
-        Probability, in (0, 1), with which the answer may be too far off.
-
     Raises
     ------
     AuditError
@@ -53,9 +46,9 @@ class ShiftedInverseSensitivity(Reference):
     (4, [0.018, 0.965, 0.018])
     """
 
-    query: MonotoneQuery
+    query: MonotoneQuery  # what is asked; Y must fit into memory
     epsilon: float
-    beta: float = 0.05
+    beta: float = 0.05  # probability, in (0, 1), with which the answer may be too far off
     name: ClassVar[str] = "shifted inverse sensitivity"
     share: ClassVar[float] = 0.5
     adjacency = AddRemove()
@@ -141,15 +134,6 @@ class LaplaceBinarySearch(_NoisySearch):
     1.7). Source: differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity', noisy_binary_search, with
     the greatest number of comparisons T in place of the published log2 |Y|, which falls short of it.
 
-    Parameters
-    ----------
-    query : MonotoneQuery
-        What is asked. Only its losses along one path of the search are ever evaluated.
-    sigma : float
-        Scale of the noise, in records, above 0.
-    tau : float
-        Threshold on the noisy loss, in records, at least 0.
-
     Examples
     --------
     >>> from epsaudit.mechanisms.queries import Maximum
@@ -160,9 +144,9 @@ class LaplaceBinarySearch(_NoisySearch):
     (3,)
     """
 
-    query: MonotoneQuery
-    sigma: float
-    tau: float
+    query: MonotoneQuery  # what is asked. Only its losses along one path of the search are ever evaluated
+    sigma: float  # scale of the noise, in records, above 0
+    tau: float  # threshold on the noisy loss, in records, at least 0
     name: ClassVar[str] = "binary search, Laplace noise"
 
     @classmethod
@@ -196,15 +180,6 @@ class GaussianBinarySearch(_NoisySearch):
     (Dong, Roth and Su 2022, Corollary 3.3). Source: differentialprivacy.org, 'Beyond Local Sensitivity via Down
     Sensitivity', Theorem 5 and note 6.
 
-    Parameters
-    ----------
-    query : MonotoneQuery
-        What is asked. Only its losses along one path of the search are ever evaluated.
-    sigma : float
-        Standard deviation of the noise, in records, above 0.
-    tau : float
-        Threshold on the noisy loss, in records, at least 0.
-
     Examples
     --------
     >>> from epsaudit.mechanisms.queries import Maximum
@@ -213,9 +188,9 @@ class GaussianBinarySearch(_NoisySearch):
     (64, 8.0, 25.303, '0.5-zCDP')
     """
 
-    query: MonotoneQuery
-    sigma: float
-    tau: float
+    query: MonotoneQuery  # what is asked. Only its losses along one path of the search are ever evaluated
+    sigma: float  # standard deviation of the noise, in records, above 0
+    tau: float  # threshold on the noisy loss, in records, at least 0
     name: ClassVar[str] = "binary search, Gaussian noise"
 
     @classmethod

@@ -106,23 +106,6 @@ class Weights:
 class DPSGD:
     """Training with Poisson batches, per-example clipping and Gaussian noise, claimed as dp-accounting accounts it.
 
-    Parameters
-    ----------
-    loss : 'logistic' or 'squared'
-        log(1 + exp(-y z)) or (z - y)^2 / 2 of the predictor z.
-    steps : int
-        Number of batches.
-    rate : float
-        Probability, in (0, 1], that a record is in a batch.
-    noise_multiplier : float
-        Standard deviation of the noise on the sum of a batch, in units of ``clip``.
-    clip : float
-        Greatest norm of a record's gradient; longer ones are shortened.
-    learning_rate : float
-        Step size for the mean gradient.
-    delta : float
-        Delta of the claim.
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -134,13 +117,13 @@ class DPSGD:
     (True, '(9.97..., 1e-05)-DP')
     """
 
-    loss: Loss
-    steps: int
-    rate: float
-    noise_multiplier: float
-    clip: float = 1.0
-    learning_rate: float = 1.0
-    delta: float = 1e-5
+    loss: Loss  # log(1 + exp(-y z)) or (z - y)^2 / 2 of the predictor z
+    steps: int  # number of batches
+    rate: float  # probability, in (0, 1], that a record is in a batch
+    noise_multiplier: float  # standard deviation of the noise on the sum of a batch, in units of ``clip``
+    clip: float = 1.0  # greatest norm of a record's gradient; longer ones are shortened
+    learning_rate: float = 1.0  # step size for the mean gradient
+    delta: float = 1e-5  # delta of the claim
     name: ClassVar[str] = "DP-SGD"
 
     def __post_init__(self) -> None:

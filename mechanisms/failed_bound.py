@@ -28,13 +28,6 @@ class FailedBound(Reference):
     paid in full ('Privately bounding local sensitivity', Theorem 1). Both tails of the noise together have
     probability 2 e^(-rate T) / (1 + e^-rate) at T, which must not exceed delta.
 
-    Parameters
-    ----------
-    rate : float
-        Privacy loss of the noisy count, above 0.
-    delta : float
-        Failure probability, in (0, 1).
-
     Raises
     ------
     AuditError
@@ -47,8 +40,8 @@ class FailedBound(Reference):
     (4, 0.0268)
     """
 
-    rate: float
-    delta: float
+    rate: float  # privacy loss of the noisy count, above 0
+    delta: float  # failure probability, in (0, 1)
     name: ClassVar[str] = "failed bound, both tails"
     adjacency = AddRemove()
 

@@ -25,25 +25,16 @@ from epsaudit.mechanisms.laws import Floats, LaplaceLaw
 class SnappedLaw:
     """Laplace noise rounded to the nearest multiple of a power of two and clamped.
 
-    Parameters
-    ----------
-    centre, scale : float
-        Of the Laplace law.
-    grid : float
-        The power of two.
-    bound : float
-        Greatest absolute value of an output, a multiple of the grid.
-
     Examples
     --------
     >>> SnappedLaw(0.0, 1.0, 1.0, 2.0).support
     (-2.0, -1.0, 0.0, 1.0, 2.0)
     """
 
-    centre: float
+    centre: float  # centre, scale: of the Laplace law
     scale: float
-    grid: float
-    bound: float
+    grid: float  # the power of two
+    bound: float  # greatest absolute value of an output, a multiple of the grid
 
     @cached_property
     def support(self) -> tuple[float, ...]:

@@ -28,13 +28,6 @@ class TruncatedGeometric(Reference):
     2^-k is at most epsilon / 2 for logarithms to base 2; with natural logarithms, as here and in the benchmark, it
     may exceed epsilon. Balcer and Vadhan (2018), Section 4.
 
-    Parameters
-    ----------
-    epsilon : float
-        What k is computed from, above 0; the claim is log(1 + 2^-k).
-    n : int
-        Greatest count.
-
     Raises
     ------
     AuditError
@@ -47,8 +40,8 @@ class TruncatedGeometric(Reference):
     (0.1178, [0.4183, 0.0523, 0.0588, 0.0523, 0.0465, 0.3718])
     """
 
-    epsilon: float
-    n: int = 5
+    epsilon: float  # what k is computed from, above 0; the claim is log(1 + 2^-k)
+    n: int = 5  # greatest count
     name: ClassVar[str] = "truncated geometric"
     adjacency = MaxChange(1.0)
 

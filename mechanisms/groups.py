@@ -34,15 +34,6 @@ _BLOCK = 1 << 22
 class NoisyTwiceLaw:
     """Law of X + r X N, X normal around the count: X is the noisy count and N fresh standard noise.
 
-    Parameters
-    ----------
-    count : float
-        How many records the group has.
-    sigma : float
-        Standard deviation of the first noise.
-    relative : float
-        Relative error r of the second noise.
-
     Examples
     --------
     >>> law = NoisyTwiceLaw(10_000, 10.0, 0.3)
@@ -50,9 +41,9 @@ class NoisyTwiceLaw:
     [-8.9253]
     """
 
-    count: float
-    sigma: float
-    relative: float
+    count: float  # how many records the group has
+    sigma: float  # standard deviation of the first noise
+    relative: float  # relative error r of the second noise
 
     @property
     def knots(self) -> tuple[float, ...]:
@@ -179,13 +170,6 @@ class GroupCounts(Reference):
     Better privacy guarantees for larger groups', 2023), and sqrt(2 rho)-GDP. Whether larger groups lose less is the
     source's open question; see `renyi_per_group` and experiments/groups.py.
 
-    Parameters
-    ----------
-    rho : float
-        Above 0.
-    relative : float
-        Relative error r, in (0, 1].
-
     Raises
     ------
     AuditError
@@ -198,8 +182,8 @@ class GroupCounts(Reference):
     (10.0, '0.005-zCDP', (2,))
     """
 
-    rho: float
-    relative: float
+    rho: float  # above 0
+    relative: float  # relative error r, in (0, 1]
     name: ClassVar[str] = "noisy group counts"
     adjacency = GroupChange()
 

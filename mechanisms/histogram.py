@@ -79,15 +79,6 @@ class StableHistogramLaw:
     in one key's count, and all others are independent of it: the exact value for a pair is that of the two laws
     ``marginal(key)`` of that key. ``log_density`` gives the joint law.
 
-    Parameters
-    ----------
-    counts : tuple of (key, int)
-        The true histogram, in the order in which outputs list their keys.
-    scale : float
-        Scale of the noise on every count.
-    threshold : float
-        Least noisy count that is released; -inf for no threshold.
-
     Examples
     --------
     >>> law = StableHistogramLaw((("a", 9), ("b", 1)), scale=1.0, threshold=5.0)
@@ -95,9 +86,9 @@ class StableHistogramLaw:
     [['a'], ['a'], ['a']]
     """
 
-    counts: tuple[tuple[Hashable, int], ...]
-    scale: float
-    threshold: float
+    counts: tuple[tuple[Hashable, int], ...]  # the true histogram, in the order in which outputs list their keys
+    scale: float  # scale of the noise on every count
+    threshold: float  # least noisy count that is released; -inf for no threshold
 
     def marginal(self, key: Hashable) -> ThresholdedLaw | FiniteLaw:
         """Law of one key's entry; a key that nobody has is surely absent."""

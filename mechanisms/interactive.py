@@ -217,13 +217,6 @@ class Interaction(Reference):
 
     The claim is the filter's, whatever the analyst does.
 
-    Parameters
-    ----------
-    analyst : Analyst
-        The strategy.
-    filter : Filter
-        What grants and refuses.
-
     Raises
     ------
     AuditError
@@ -239,8 +232,8 @@ class Interaction(Reference):
     1-DP 1.0
     """
 
-    analyst: Analyst
-    filter: Filter
+    analyst: Analyst  # the strategy
+    filter: Filter  # what grants and refuses
     name: ClassVar[str] = "interaction"
 
     def __post_init__(self) -> None:

@@ -33,17 +33,6 @@ class InteriorPoint(Reference):
     docs/explanation/mechanisms.md, after differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity',
     Theorem 6, and Beimel, Nissim and Stemmer (2013). At every practical |Y| it loses to the other searches.
 
-    Parameters
-    ----------
-    query : MonotoneQuery
-        What is asked; |Y| up to 2^64.
-    delta : float
-        Mass on which it may be exceeded, in (0, 0.1).
-    beta : float
-        Probability, in (0, 1), with which the answer may be refused or too far off.
-    depth : int, optional
-        Levels of recursion, at least 1; by default what makes tau least.
-
     Examples
     --------
     >>> from epsaudit.mechanisms.queries import Maximum
@@ -53,11 +42,11 @@ class InteriorPoint(Reference):
     [9223372036854775808, 9223372036854775808]
     """
 
-    query: MonotoneQuery
+    query: MonotoneQuery  # what is asked; |Y| up to 2^64
     epsilon: float
-    delta: float
-    beta: float = 0.05
-    depth: int | None = None
+    delta: float  # mass on which it may be exceeded, in (0, 0.1)
+    beta: float = 0.05  # probability, in (0, 1), with which the answer may be refused or too far off
+    depth: int | None = None  # levels of recursion, at least 1; by default what makes tau least
     name: ClassVar[str] = "interior point, log* recursion"
     adjacency = AddRemove()
 
@@ -98,15 +87,6 @@ class InteriorPoint(Reference):
 class InteriorPointLaw:
     """Output of `InteriorPoint` on one dataset: the optimiser run on its quality, indices turned into outputs.
 
-    Parameters
-    ----------
-    query : MonotoneQuery
-        Names the outputs.
-    stage : Stage
-        How the budget is spent.
-    levels : Levels
-        The quality.
-
     Examples
     --------
     >>> from epsaudit.mechanisms.queries import Maximum
@@ -115,9 +95,9 @@ class InteriorPointLaw:
     [0, 0]
     """
 
-    query: MonotoneQuery
-    stage: Stage
-    levels: Levels
+    query: MonotoneQuery  # names the outputs
+    stage: Stage  # how the budget is spent
+    levels: Levels  # the quality
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
         """Draw ``size`` outputs, shape (size,), None where the mechanism refuses."""

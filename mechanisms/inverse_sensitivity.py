@@ -99,11 +99,6 @@ class MedianLosses(Losses):
     l(x, y) = max(0, #{x_i < y} - h, #{x_i > y} - h): y is the median when at most h records are on either side of
     it, and a substitution moves one record from one side to y. The two excesses cannot both be positive.
 
-    Parameters
-    ----------
-    candidates : tuple of float
-        All possible records, and answers, in increasing order; at least two.
-
     Raises
     ------
     AuditError
@@ -118,7 +113,7 @@ class MedianLosses(Losses):
 
     adjacency = Substitution()
 
-    candidates: tuple[float, ...]
+    candidates: tuple[float, ...]  # all possible records, and answers, in increasing order; at least two
 
     def __post_init__(self) -> None:
         if len(self.candidates) < 2 or not bool(np.all(np.diff(np.asarray(self.candidates, float)) > 0)):
@@ -181,17 +176,6 @@ class MedianLosses(Losses):
 class EnumeratedLosses(Losses):
     """Losses of any function on all multisets of a few records: distances to the datasets that have each answer.
 
-    Parameters
-    ----------
-    function : callable
-        ``function(dataset) -> number``, blind to the order of the records.
-    universe : tuple of hashable
-        All possible records.
-    size : int
-        Number of records: exactly, under substitution, or at most, under add/remove.
-    relation : Adjacency
-        `Substitution` or `AddRemove`.
-
     Raises
     ------
     AuditError
@@ -204,10 +188,10 @@ class EnumeratedLosses(Losses):
     ((0, 1, 5), [2, 0, 1])
     """
 
-    function: Callable[[tuple[Any, ...]], Any]
-    universe: tuple[Hashable, ...]
-    size: int
-    relation: Adjacency = field(default_factory=Substitution)
+    function: Callable[[tuple[Any, ...]], Any]  # ``function(dataset) -> number``, blind to the order of the records
+    universe: tuple[Hashable, ...]  # all possible records
+    size: int  # number of records: exactly, under substitution, or at most, under add/remove
+    relation: Adjacency = field(default_factory=Substitution)  # `Substitution` or `AddRemove`
 
     def __post_init__(self) -> None:
         whole_at_least(self.size, 1, "number of records")

@@ -82,19 +82,6 @@ class Stage:
     Three steps find the scale, pass a stability test for a block and choose a point of it: Theorem 2 of
     docs/explanation/mechanisms.md has them with proofs of privacy, (epsilon, delta)-DP, and accuracy.
 
-    Attributes
-    ----------
-    size : int
-        N.
-    below : Stage or Base
-        What finds the scale.
-    epsilon_test, delta_test, epsilon_point : float
-        Budgets of the two last steps.
-    blocks : int
-        c.
-    low, high, promise : int
-        Thresholds on the quality; its maximum must be ``promise``.
-
     Examples
     --------
     >>> stage = plan_for(2**64, epsilon=1.0, delta=1e-6, beta=0.05, depth=1)
@@ -102,13 +89,13 @@ class Stage:
     (1.0, 1e-06, 65, 257)
     """
 
-    size: int
-    below: Stage | Base
-    epsilon_test: float
+    size: int  # N
+    below: Stage | Base  # what finds the scale
+    epsilon_test: float  # epsilon_test, delta_test, epsilon_point: budgets of the two last steps
     delta_test: float
     epsilon_point: float
-    blocks: int
-    low: int
+    blocks: int  # c
+    low: int  # low, high, promise: thresholds on the quality; its maximum must be ``promise``
     high: int
     promise: int
 

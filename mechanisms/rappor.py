@@ -24,18 +24,13 @@ from epsaudit.neighbours import Adjacency, DatasetPair
 class BitsLaw:
     """Independent bits.
 
-    Parameters
-    ----------
-    chances : tuple of float
-        Probability of a one in each place.
-
     Examples
     --------
     >>> BitsLaw((0.5, 0.25)).log_density(np.array([[1, 0]])).round(4).tolist()
     [-0.9808]
     """
 
-    chances: tuple[float, ...]
+    chances: tuple[float, ...]  # probability of a one in each place
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int8]:
         """Draw ``size`` outputs, shape (size, number of bits)."""
@@ -75,13 +70,6 @@ class Rappor(Reference):
     sets of h bits differ in 2 h of them: epsilon = h log(q* (1 - p*) / (p* (1 - q*))), q* and p* being the chances of
     reporting a one for a 1 and for a 0. Erlingsson, Pihur and Korolova (2014), Theorems 1 and 2.
 
-    Parameters
-    ----------
-    f, p, q : float
-        Probabilities as above; p < q.
-    bits, hashes : int
-        Size of the Bloom filter, and how many of its bits a value sets.
-
     Raises
     ------
     AuditError
@@ -93,10 +81,10 @@ class Rappor(Reference):
     (0.4001, 0.8007)
     """
 
-    f: float = 0.75
+    f: float = 0.75  # f, p, q: probabilities as above; p < q
     p: float = 0.45
     q: float = 0.55
-    bits: int = 20
+    bits: int = 20  # bits, hashes: size of the Bloom filter, and how many of its bits a value sets
     hashes: int = 4
     name: ClassVar[str] = "RAPPOR"
     adjacency = AnyValue()

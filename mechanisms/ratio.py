@@ -150,11 +150,6 @@ class BoundedRatio(Reference):
     may be 1 or less the naive mechanism answers with epsilon_2. Source: 'Privately bounding local sensitivity', Theorem
     1 and the text before its code, which exchanges the two bounds on a; and with the margin for both tails.
 
-    Parameters
-    ----------
-    share : float
-        Share of epsilon spent on the bounds, in (0, 1).
-
     Raises
     ------
     AuditError
@@ -171,7 +166,7 @@ class BoundedRatio(Reference):
 
     epsilon: float
     delta: float
-    share: float = 0.1
+    share: float = 0.1  # share of epsilon spent on the bounds, in (0, 1)
     name: ClassVar[str] = "private ratio, bounded local sensitivity"
     adjacency = AddRemove()
 

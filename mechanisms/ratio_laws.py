@@ -23,15 +23,6 @@ _CHUNK = 2_000_000
 class RatioLaw:
     """Law of A / B or, as a share, A / (A + B), for independent Laplace variates A and B around two counts.
 
-    Parameters
-    ----------
-    first, second : float
-        Centres of A and B.
-    noise : float
-        Scale of both.
-    share : bool
-        Whether A + B is divided by, in place of B.
-
     Examples
     --------
     >>> law = RatioLaw(0.0, 0.0, 1.0)  # the ratio of centred Laplace variates has density 1 / (2 (1 + |r|)^2)
@@ -39,10 +30,10 @@ class RatioLaw:
     [0.5, 0.125, 0.03125]
     """
 
-    first: float
+    first: float  # first, second: centres of A and B
     second: float
-    noise: float
-    share: bool = False
+    noise: float  # scale of both
+    share: bool = False  # whether A + B is divided by, in place of B
 
     @property
     def knots(self) -> tuple[float, ...]:

@@ -59,11 +59,6 @@ class RandomisedResponse(Reference):
     Truthful with probability e^epsilon / (e^epsilon + k - 1). For k = 2 it attains the tight Renyi and zCDP bounds of
     pure DP (differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorems 4 and 5).
 
-    Parameters
-    ----------
-    answers : int
-        Number k of possible answers, at least 2. A dataset is one user's answer: (0,), ..., or (k - 1,).
-
     Raises
     ------
     AuditError
@@ -77,7 +72,7 @@ class RandomisedResponse(Reference):
     """
 
     epsilon: float
-    answers: int = 2
+    answers: int = 2  # number k of possible answers, at least 2. A dataset is one user's answer: (0,), ..., or (k - 1,)
     name: ClassVar[str] = "randomised response"
     adjacency = Substitution()
 

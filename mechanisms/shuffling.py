@@ -39,13 +39,6 @@ class TwoBinomials:
 
     Convolved from positive terms in log space, so that tails keep their digits.
 
-    Parameters
-    ----------
-    ones, zeros : int
-        Users who hold a one, and a zero.
-    truth : float
-        Probability of a truthful answer.
-
     Examples
     --------
     >>> law = TwoBinomials(1, 1, 0.75)
@@ -53,9 +46,9 @@ class TwoBinomials:
     ([0, 1, 2], [0.1875, 0.625, 0.1875])
     """
 
-    ones: int
+    ones: int  # ones, zeros: users who hold a one, and a zero
     zeros: int
-    truth: float
+    truth: float  # probability of a truthful answer
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
         return rng.binomial(self.ones, self.truth, size) + rng.binomial(self.zeros, 1.0 - self.truth, size)
@@ -140,13 +133,6 @@ class HistogramLaw:
     The exact loss against a neighbour is known where all users but the one in question hold the same answer as one of
     the two datasets' every user does: then it depends on two of the counts only.
 
-    Parameters
-    ----------
-    held : tuple of int, length k
-        How many users hold each answer.
-    truth : float
-        Probability of a truthful answer.
-
     Examples
     --------
     >>> law = HistogramLaw((4, 0, 0), 0.5)
@@ -154,8 +140,8 @@ class HistogramLaw:
     [4, 4]
     """
 
-    held: tuple[int, ...]
-    truth: float
+    held: tuple[int, ...]  # length k: How many users hold each answer
+    truth: float  # probability of a truthful answer
 
     @property
     def chances(self) -> Floats:

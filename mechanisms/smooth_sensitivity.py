@@ -121,11 +121,6 @@ class SmoothMedianCauchy(_SmoothMedian):
     A sixth of the noise of their Lemma 2.7, as the loss is computed instead of bounded: Theorem 4 of
     docs/explanation/mechanisms.md, with alpha = ``shift`` and beta = ``smoothness``.
 
-    Parameters
-    ----------
-    median : StableMedian
-        In a finite interval.
-
     Examples
     --------
     >>> mechanism = SmoothMedianCauchy(StableMedian(0.0, 1.0), epsilon=1.0)
@@ -134,7 +129,7 @@ class SmoothMedianCauchy(_SmoothMedian):
     (0.5, 0.582, '1-DP')
     """
 
-    median: StableMedian
+    median: StableMedian  # in a finite interval
     epsilon: float
     name: ClassVar[str] = "median, Cauchy noise at smooth sensitivity"
 
@@ -165,13 +160,6 @@ class SmoothMedianLaplace(_SmoothMedian):
     Scale 2 S / epsilon, S smooth at the beta that solves log(1 / delta) (e^beta - 1) - beta = epsilon / 2, more than
     that of their Lemma 2.9: Theorem 5 of docs/explanation/mechanisms.md.
 
-    Parameters
-    ----------
-    median : StableMedian
-        In a finite interval.
-    delta : float
-        In (0, 1/4].
-
     Examples
     --------
     >>> mechanism = SmoothMedianLaplace(StableMedian(0.0, 1.0), epsilon=2.0, delta=0.01)
@@ -179,9 +167,9 @@ class SmoothMedianLaplace(_SmoothMedian):
     (LaplaceLaw(centre=0.0, scale=1.0), 0.2381)
     """
 
-    median: StableMedian
+    median: StableMedian  # in a finite interval
     epsilon: float
-    delta: float
+    delta: float  # in (0, 1/4]
     name: ClassVar[str] = "median, Laplace noise at smooth sensitivity"
 
     def __post_init__(self) -> None:

@@ -140,15 +140,6 @@ class SparseVectorLaw:
 class NumericalSparseVectorLaw:
     """Sparse vector that releases, with fresh noise, the answers of queries above; -inf for below, NaN not reached.
 
-    Parameters
-    ----------
-    symbols : SparseVectorLaw
-        Which queries lie above.
-    answers : tuple of float, length m
-        The query answers themselves.
-    release_scale : float
-        Scale of the Laplace noise on released answers.
-
     Examples
     --------
     >>> law = NumericalSparseVectorLaw(SparseVectorLaw((0.0, 1.0), 2.0, 4.0), (1.0, 2.0), 3.0)
@@ -156,9 +147,9 @@ class NumericalSparseVectorLaw:
     [-1.3884, -2.4849]
     """
 
-    symbols: SparseVectorLaw
-    answers: tuple[float, ...]
-    release_scale: float
+    symbols: SparseVectorLaw  # which queries lie above
+    answers: tuple[float, ...]  # length m: The query answers themselves
+    release_scale: float  # scale of the Laplace noise on released answers
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw ``size`` outputs, shape (size, m)."""

@@ -59,11 +59,6 @@ class StableMedian(StableQuery):
     In the reals two records at infinity could take the place of any others: no dataset of 2 h + 1 records is farther
     than h from instability.
 
-    Parameters
-    ----------
-    lower, upper : float
-        Records outside are moved to the nearer end; -inf and inf for the reals.
-
     Raises
     ------
     AuditError
@@ -79,7 +74,7 @@ class StableMedian(StableQuery):
 
     adjacency = Substitution()
 
-    lower: float = -math.inf
+    lower: float = -math.inf  # lower, upper: records outside are moved to the nearer end; -inf and inf for the reals
     upper: float = math.inf
 
     def __post_init__(self) -> None:
@@ -215,15 +210,6 @@ class ProposeTestRelease(Reference):
     sensitivity above the bound). With bound 0 the answer is exact, and the proof loses only the epsilon of the test:
     (epsilon, delta)-DP. In truth delta / 2 is enough, half of the Laplace tail being on the safe side.
 
-    Parameters
-    ----------
-    query : StableQuery
-        What is asked.
-    epsilon : float
-        Privacy loss of the test, and of the release, in nats; above 0.
-    bound : float
-        The proposed bound on the local sensitivity, in the unit of the query; at least 0.
-
     Examples
     --------
     >>> mechanism = ProposeTestRelease(StableMedian(0.0, 100.0), epsilon=0.5, delta=0.01, bound=1.0)
@@ -235,10 +221,10 @@ class ProposeTestRelease(Reference):
     ('(1, 0.01)-DP', ('a', None))
     """
 
-    query: StableQuery
-    epsilon: float
+    query: StableQuery  # what is asked
+    epsilon: float  # privacy loss of the test, and of the release, in nats; above 0
     delta: float
-    bound: float = 0.0
+    bound: float = 0.0  # the proposed bound on the local sensitivity, in the unit of the query; at least 0
     name: ClassVar[str] = "propose-test-release"
 
     def __post_init__(self) -> None:

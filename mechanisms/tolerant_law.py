@@ -32,21 +32,6 @@ def fits_a_list(size: int, rounds: int) -> bool:
 class TolerantLaw:
     """Output of `epsaudit.mechanisms.tolerant_search.TolerantSearch` on one dataset.
 
-    Parameters
-    ----------
-    query : MonotoneQuery
-        Names the outputs.
-    loss : callable
-        ``loss(indices) -> losses``, both shape (m,), the indices of dtype uint64.
-    tau : float
-        Threshold, in records.
-    noise : NormalLaw
-        Added to each loss, independently, centred at 0.
-    rounds : int
-        How many comparisons are made.
-    assumed_error : float
-        Factor, before normalisation, of beliefs on the side that a comparison speaks against.
-
     Examples
     --------
     >>> from epsaudit.mechanisms.queries import Maximum
@@ -56,12 +41,12 @@ class TolerantLaw:
     [5, 5]
     """
 
-    query: MonotoneQuery
-    loss: LossCurve
-    tau: float
-    noise: NormalLaw
-    rounds: int
-    assumed_error: float
+    query: MonotoneQuery  # names the outputs
+    loss: LossCurve  # ``loss(indices) -> losses``, both shape (m,), the indices of dtype uint64
+    tau: float  # threshold, in records
+    noise: NormalLaw  # added to each loss, independently, centred at 0
+    rounds: int  # how many comparisons are made
+    assumed_error: float  # factor, before normalisation, of beliefs on the side that a comparison speaks against
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
         lanes = max(1, 2**22 // (self.rounds + min(self.query.size, self.rounds)))

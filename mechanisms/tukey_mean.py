@@ -30,17 +30,6 @@ from epsaudit.neighbours import DatasetPair, Substitution
 class NestedLaw:
     """Density proportional to e^(rate i) on the i-th of nested regions, i = 0, 1, ..., or a refusal: a row of NaN.
 
-    Parameters
-    ----------
-    regions : sequence of Interval or Polygon
-        From the greatest to the smallest; may be empty if nothing is ever answered.
-    rate : float
-        Gain of the log-density from one region to the next inside.
-    dimension : int
-        Length of an output.
-    log_passes, log_refuses : float
-        Log-probabilities of an answer and of a refusal.
-
     Examples
     --------
     >>> from epsaudit.mechanisms.regions import Interval
@@ -49,10 +38,10 @@ class NestedLaw:
     [0.2, 0.4, 0.0]
     """
 
-    regions: Sequence[Region]
-    rate: float
-    dimension: int
-    log_passes: float
+    regions: Sequence[Region]  # from the greatest to the smallest; may be empty if nothing is ever answered
+    rate: float  # gain of the log-density from one region to the next inside
+    dimension: int  # length of an output
+    log_passes: float  # log_passes, log_refuses: log-probabilities of an answer and of a refusal
     log_refuses: float
 
     @cached_property
@@ -125,13 +114,6 @@ class TukeyMean(Reference):
     derived anew: (epsilon, delta)-DP for any records by Theorem 2 of docs/explanation/covariance-aware-mean.md. Affine
     maps of the records move the output along. Of epsilon and delta, halves go to the test.
 
-    Parameters
-    ----------
-    dimension : int
-        1 or 2. O(n) regions take O(n^3) time in the plane, O(n log n) on the line.
-    share : float
-        t as a share of n, in (0, 1 / (dimension + 1)): some point is always that deep.
-
     Raises
     ------
     AuditError
@@ -147,8 +129,8 @@ class TukeyMean(Reference):
 
     epsilon: float
     delta: float
-    dimension: int = 1
-    share: float = 0.25
+    dimension: int = 1  # 1 or 2. O(n) regions take O(n^3) time in the plane, O(n log n) on the line
+    share: float = 0.25  # t as a share of n, in (0, 1 / (dimension + 1)): some point is always that deep
     name: ClassVar[str] = "Tukey mean"
     adjacency = Substitution()
 

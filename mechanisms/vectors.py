@@ -149,21 +149,14 @@ class NoisyHistogram(_Vector):
 class RunningSums(_Vector):
     """Running sums of noisy values, Laplace noise of scale 1 / epsilon on each: d epsilon-DP if d values may change.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss for each value, in nats, above 0.
-    values : int
-        d, the number of values.
-
     Examples
     --------
     >>> print(RunningSums(0.1, values=10).claim)
     1-DP
     """
 
-    epsilon: float
-    values: int = 10
+    epsilon: float  # privacy loss for each value, in nats, above 0
+    values: int = 10  # d, the number of values
     name: ClassVar[str] = "prefix sum"
 
     @property
@@ -183,21 +176,14 @@ class RunningSums(_Vector):
 class ParallelLaplace(_Vector):
     """Copies of one number, each with Laplace noise of its own of scale copies / epsilon: epsilon-DP in all.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss of all copies together, in nats, above 0.
-    copies : int
-        How many.
-
     Examples
     --------
     >>> len(ParallelLaplace(0.1)(1.0).centres)
     20
     """
 
-    epsilon: float
-    copies: int = 20
+    epsilon: float  # privacy loss of all copies together, in nats, above 0
+    copies: int = 20  # how many
     name: ClassVar[str] = "Laplace in parallel"
 
     def __call__(self, dataset: Any) -> LaplaceVectorLaw:
@@ -214,11 +200,6 @@ class IndexOfMax(_Vector):
 
     'Report noisy max 1' (Laplace) and '2' (exponential noise) of Ding, Wang, Wang, Zhang and Kifer (2018).
 
-    Parameters
-    ----------
-    noise : str
-        'laplace' or 'exponential'.
-
     Examples
     --------
     >>> np.exp(IndexOfMax(1.0)((1, 0)).log_probabilities).round(4).tolist()
@@ -226,7 +207,7 @@ class IndexOfMax(_Vector):
     """
 
     epsilon: float
-    noise: str = "laplace"
+    noise: str = "laplace"  # 'laplace' or 'exponential'
     name: ClassVar[str] = "report noisy max, index"
 
     def __call__(self, dataset: Any) -> NoisyMaxLaw:

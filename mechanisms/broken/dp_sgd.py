@@ -109,15 +109,6 @@ class SingleStratum:
 
     What is seen is the log-likelihood ratio of all noisy sums, one number a training run.
 
-    Parameters
-    ----------
-    learner : DPSGD
-        Its steps, rate, noise and claim; nothing else matters to the canary's coordinate.
-    replaces : bool
-        Whether batches have a fixed size (the incorrect variant), or are Poisson.
-    others : int
-        Records beside the canary.
-
     Examples
     --------
     >>> variant = SingleStratum(DPSGD("logistic", steps=4, rate=0.5, noise_multiplier=2.0), replaces=True)
@@ -125,9 +116,9 @@ class SingleStratum:
     ((0,), (3,))
     """
 
-    learner: DPSGD
-    replaces: bool
-    others: int = 9
+    learner: DPSGD  # its steps, rate, noise and claim; nothing else matters to the canary's coordinate
+    replaces: bool  # whether batches have a fixed size (the incorrect variant), or are Poisson
+    others: int = 9  # records beside the canary
     adjacency: ClassVar[None] = None
 
     @property

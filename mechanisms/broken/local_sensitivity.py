@@ -32,11 +32,6 @@ class LaplaceAtLocalSensitivity(Reference):
     The median of an even number of records is the lower of the two in the middle. Where the local sensitivity is 0 the
     median comes out as it is, with certainty: no epsilon will do. Both sources show this and warn of it.
 
-    Parameters
-    ----------
-    pair : DatasetPair
-        Neighbours of which one has local sensitivity 0.
-
     Raises
     ------
     AuditError
@@ -50,7 +45,7 @@ class LaplaceAtLocalSensitivity(Reference):
     """
 
     epsilon: float
-    pair: DatasetPair = POST_PAIR
+    pair: DatasetPair = POST_PAIR  # neighbours of which one has local sensitivity 0
     name: ClassVar[str] = "median, noise at local sensitivity"
     adjacency = Substitution()
 

@@ -24,13 +24,6 @@ UP_AND_DOWN = DatasetPair((2,) * 5 + (0,) * 5, (1,) * 10, "5 answers 2 then 5 an
 class ReusedNoiseLaw:
     """Sparse vector that releases the very noisy answers that were compared; -inf for below, NaN not reached.
 
-    Parameters
-    ----------
-    symbols : SparseVectorLaw
-        Which queries lie above.
-    threshold : float
-        What the answers were compared with.
-
     Examples
     --------
     >>> law = ReusedNoiseLaw(SparseVectorLaw((0.0, 1.0), 2.0, 2.0), 1.0)
@@ -38,8 +31,8 @@ class ReusedNoiseLaw:
     [-1.3166, -2.5898]
     """
 
-    symbols: SparseVectorLaw
-    threshold: float
+    symbols: SparseVectorLaw  # which queries lie above
+    threshold: float  # what the answers were compared with
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw ``size`` outputs, shape (size, m)."""

@@ -36,11 +36,6 @@ class ValueOfMax(_Vector):
     'Report noisy max 3' (Laplace noise: d epsilon / 2 in truth for d answers) and '4' (exponential noise: no finite
     epsilon, as values below all answers are impossible) of Ding, Wang, Wang, Zhang and Kifer (2018).
 
-    Parameters
-    ----------
-    noise : str
-        'laplace' or 'exponential'.
-
     Examples
     --------
     >>> ValueOfMax(1.0)((1, 0)).scale
@@ -48,7 +43,7 @@ class ValueOfMax(_Vector):
     """
 
     epsilon: float
-    noise: str = "laplace"
+    noise: str = "laplace"  # 'laplace' or 'exponential'
     name: ClassVar[str] = "report noisy max, value"
 
     def __call__(self, dataset: Any) -> GreatestLaw:

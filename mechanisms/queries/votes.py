@@ -23,27 +23,16 @@ from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 class NumericQuery:
     """A number asked of a dataset; by default, the number of records.
 
-    Parameters
-    ----------
-    function : callable
-        ``function(dataset) -> number``.
-    sensitivity : float
-        Greatest change of the number between neighbours, in its own unit.
-    adjacency : Adjacency
-        The relation that the sensitivity is for.
-    pairs : tuple of DatasetPair
-        Neighbours whose answers differ by the sensitivity.
-
     Examples
     --------
     >>> NumericQuery()(("ann", "bob"))
     2
     """
 
-    function: Callable[[Any], float] = len
-    sensitivity: float = 1.0
-    adjacency: Adjacency = field(default_factory=AddRemove)
-    pairs: tuple[DatasetPair, ...] = (DatasetPair((), ("ann",)),)
+    function: Callable[[Any], float] = len  # ``function(dataset) -> number``
+    sensitivity: float = 1.0  # greatest change of the number between neighbours, in its own unit
+    adjacency: Adjacency = field(default_factory=AddRemove)  # the relation that the sensitivity is for
+    pairs: tuple[DatasetPair, ...] = (DatasetPair((), ("ann",)),)  # neighbours whose answers differ by the sensitivity
 
     def __post_init__(self) -> None:
         positive(self.sensitivity, "sensitivity of the query")
@@ -87,11 +76,6 @@ class VoteCounts:
 
     A record that is no candidate counts for none.
 
-    Parameters
-    ----------
-    candidates : tuple of hashable
-        At least two, all different.
-
     Examples
     --------
     >>> VoteCounts(("red", "blue"))(("red", "red", "blue", "green")).tolist()
@@ -102,7 +86,7 @@ class VoteCounts:
 
     adjacency = Substitution()
 
-    candidates: tuple[Hashable, ...] = ("red", "blue")
+    candidates: tuple[Hashable, ...] = ("red", "blue")  # at least two, all different
 
     def __post_init__(self) -> None:
         if len(self.candidates) < 2 or len(set(self.candidates)) != len(self.candidates):
