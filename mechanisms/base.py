@@ -17,7 +17,9 @@ from epsaudit.neighbours import Adjacency, DatasetPair
 
 
 class Reference(ABC):
-    """A mechanism whose proofs are known: subclasses are frozen dataclasses, and document what is not said here.
+    """A mechanism whose proofs are known: subclasses are frozen dataclasses, and say what is not said here.
+
+    Their fields are described beside them, and so are those of laws and queries.
 
     Parameters
     ----------
@@ -32,6 +34,8 @@ class Reference(ABC):
         A short name for tables.
     adjacency : Adjacency
         The neighbouring relation that the proofs are for.
+    pair : DatasetPair
+        Where one pair serves all claims: the one that `worst_pairs` returns.
 
     Raises
     ------
@@ -41,6 +45,7 @@ class Reference(ABC):
 
     name: ClassVar[str]
     adjacency: Adjacency
+    pair: DatasetPair
 
     def __post_init__(self) -> None:
         if hasattr(self, "epsilon"):
@@ -67,9 +72,9 @@ class Reference(ABC):
     def __call__(self, dataset: Any) -> OutputDistribution:
         """Prepare the output law on one dataset."""
 
-    @abstractmethod
     def worst_pairs(self) -> Sequence[DatasetPair]:
         """Pairs on which a claim is attained, or nearly: one for each claim in their order, the last for the rest."""
+        return (self.pair,)
 
 
 def positive(value: float, what: str) -> float:

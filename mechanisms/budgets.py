@@ -133,10 +133,7 @@ class SubSessions(Filter):
     shares : tuple of float
         Budgets of sessions 1, 2, ... in the unit of the whole.
 
-    Raises
-    ------
-    AuditError
-        If the shares exceed the budget, or one is not above 0.
+    Raises `AuditError` if the shares exceed the budget, or one is not above 0.
 
     Examples
     --------

@@ -68,10 +68,7 @@ class Sequential(Reference):
     *mechanisms : Mechanism
         The parts, for the same kind of neighbours and each with a claim.
 
-    Raises
-    ------
-    AuditError
-        If there is no part, a part has no claim, or the parts' adjacencies differ.
+    Raises `AuditError` if there is no part, a part has no claim, or the parts' adjacencies differ.
 
     Examples
     --------

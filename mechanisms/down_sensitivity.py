@@ -33,10 +33,7 @@ class ShiftedInverseSensitivity(Reference):
     1 - beta: Fang, Dong and Yi (2022), as in differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity',
     Theorem 4 and note 4. epsilon^2/8-zCDP as every exponential mechanism.
 
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range or Y is too large to list.
+    Raises `AuditError` if a parameter is out of range or Y is too large to list.
 
     Examples
     --------

@@ -81,10 +81,7 @@ class SnappedLaplace(Laplace):
     bound : float
         B, a power of two, above the scale and below 2^46 times the scale: outputs are clamped to [-B, B].
 
-    Raises
-    ------
-    AuditError
-        If epsilon, the sensitivity or the bound is out of range.
+    Raises `AuditError` if epsilon, the sensitivity or the bound is out of range.
 
     Examples
     --------

@@ -170,10 +170,7 @@ class GroupCounts(Reference):
     Better privacy guarantees for larger groups', 2023), and sqrt(2 rho)-GDP. Whether larger groups lose less is the
     source's open question; see `renyi_per_group` and experiments/groups.py.
 
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range or a count is negative.
+    Raises `AuditError` if a parameter is out of range or a count is negative.
 
     Examples
     --------
@@ -186,6 +183,7 @@ class GroupCounts(Reference):
     relative: float  # relative error r, in (0, 1]
     name: ClassVar[str] = "noisy group counts"
     adjacency = GroupChange()
+    pair = DatasetPair((0,), (1,), "a group of 0 against a group of 1")  # an empty group, or one of a single record
 
     def __post_init__(self) -> None:
         positive(self.rho, "rho")
@@ -207,10 +205,6 @@ class GroupCounts(Reference):
             raise AuditError(f"The dataset is {dataset!r}; it must be the sizes of one or more groups, none negative.")
         laws = tuple(NoisyTwiceLaw(float(count), self.sigma, self.relative) for count in dataset)
         return laws[0] if len(laws) == 1 else ProductLaw(laws)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """An empty group, or one of a single record."""
-        return (DatasetPair((0,), (1,), "a group of 0 against a group of 1"),)
 
 
 def renyi_per_group(law: NoisyTwiceLaw, orders: ArrayLike, *, both: bool = True) -> Floats:

@@ -217,10 +217,7 @@ class Interaction(Reference):
 
     The claim is the filter's, whatever the analyst does.
 
-    Raises
-    ------
-    AuditError
-        If the menu is empty, or its mechanisms are for different neighbours.
+    Raises `AuditError` if the menu is empty, or its mechanisms are for different neighbours.
 
     Examples
     --------

@@ -99,11 +99,8 @@ class MedianLosses(Losses):
     l(x, y) = max(0, #{x_i < y} - h, #{x_i > y} - h): y is the median when at most h records are on either side of
     it, and a substitution moves one record from one side to y. The two excesses cannot both be positive.
 
-    Raises
-    ------
-    AuditError
-        If there are fewer than two candidates or they do not increase; if a dataset has an even number of records
-        or one that is no candidate.
+    Raises `AuditError` if there are fewer than two candidates or they do not increase; if a dataset has an even number
+    of records or one that is no candidate.
 
     Examples
     --------
@@ -176,10 +173,8 @@ class MedianLosses(Losses):
 class EnumeratedLosses(Losses):
     """Losses of any function on all multisets of a few records: distances to the datasets that have each answer.
 
-    Raises
-    ------
-    AuditError
-        If there are more than 20,000 datasets, the relation is another one, or a dataset is none of them.
+    Raises `AuditError` if there are more than 20,000 datasets, the relation is another one, or a dataset is none of
+    them.
 
     Examples
     --------

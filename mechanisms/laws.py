@@ -1,7 +1,10 @@
 """Output laws with known probabilities: what a reference mechanism returns for one dataset.
 
-A law samples by the million and answers what `epsaudit.exact` asks: a discrete law has ``support`` and
-``log_probabilities``; a continuous one has ``knots`` and ``scale``; all have ``log_density``.
+What all have is said here, once. ``sample(size, rng)`` draws ``size`` outputs, shape (size,) unless a law says
+otherwise. ``log_density(outputs)`` is the log of the density, or of the probability, of each, shape (size,); -inf off
+the support. `epsaudit.exact` asks a discrete law for ``support``, its outputs, and ``log_probabilities``, one for each;
+a continuous one for ``knots``, where the density is not smooth, and for ``scale``, about its width. A law with both is
+a mixture of atoms and a density. ``log_cdf`` is the log-probability of a draw at or below each output.
 """
 
 from __future__ import annotations
@@ -32,10 +35,7 @@ class FiniteLaw:
     log_weights : array_like of float, shape (k,)
         Logarithms of the probabilities, up to a common constant; -inf for impossible outputs.
 
-    Raises
-    ------
-    AuditError
-        If an output is listed twice, the lengths differ, or the weights do not make a probability law.
+    Raises `AuditError` if an output is listed twice, the lengths differ, or the weights do not make a probability law.
 
     Examples
     --------

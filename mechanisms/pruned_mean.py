@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.exact.losses import LossPair
 from epsaudit.mechanisms.base import positive
-from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean, refusal, release_scale
-from epsaudit.mechanisms.covariance_pairs import poles
+from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean, poles, refusal, release_scale
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.refusable_normal import RefusableNormal
 from epsaudit.mechanisms.score_test import ScoreTest
@@ -244,10 +243,7 @@ class PrunedMean(CovarianceAwareMean):
     spread : float
         beta, the scale of the noise on the log of thresholds; above 0.
 
-    Raises
-    ------
-    AuditError
-        As of `CovarianceAwareMean`.
+    Raises `AuditError` as of `CovarianceAwareMean`.
 
     Examples
     --------

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from epsaudit.claims import ZCDP, Claim, GaussianDP, PureDP
-from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
+from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, TruncatedGeometric
 from epsaudit.mechanisms.analysts import Gambler, Repeater
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.broken import additive as noise
@@ -21,10 +21,10 @@ from epsaudit.mechanisms.broken import selection as choice
 from epsaudit.mechanisms.broken import sparse_vector as sparse
 from epsaudit.mechanisms.broken.budgets import LateFilter
 from epsaudit.mechanisms.broken.covariance_mean import EmpiricalMean, PublishedCovarianceAwareMean
+from epsaudit.mechanisms.broken.down_sensitivity import InteriorPointUntested
 from epsaudit.mechanisms.broken.floating import LaplaceInDoubles
-from epsaudit.mechanisms.broken.interior_point import InteriorPointUntested
 from epsaudit.mechanisms.broken.local_sensitivity import NOTES_PAIR, POST_PAIR, LaplaceAtLocalSensitivity
-from epsaudit.mechanisms.broken.shuffling import ShuffledWithDropouts
+from epsaudit.mechanisms.broken.response import ShuffledWithDropouts
 from epsaudit.mechanisms.broken.vectors import NoisyHistogramUpsideDown, SideBySide, ValueOfMax
 from epsaudit.mechanisms.budgets import TotalFilter
 from epsaudit.mechanisms.catalogue import CATALOGUE
@@ -32,7 +32,6 @@ from epsaudit.mechanisms.composition import Sequential
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
 from epsaudit.mechanisms.floating import SnappedLaplace
-from epsaudit.mechanisms.geometric import TruncatedGeometric
 from epsaudit.mechanisms.groups import GroupCounts
 from epsaudit.mechanisms.histogram import StableHistogram
 from epsaudit.mechanisms.interactive import Interaction
@@ -40,9 +39,8 @@ from epsaudit.mechanisms.interior_point import InteriorPoint
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses, Selector
 from epsaudit.mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace
 from epsaudit.mechanisms.queries import DistinctValues, KthLargest, Maximum, MonotoneHull, Sum, Total, Utilities
-from epsaudit.mechanisms.rappor import Rappor
 from epsaudit.mechanisms.ratio import BoundedRatio, CountsRatio, NaiveRatio, SubstitutedCountsRatio
-from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.mechanisms.response import RandomisedResponse, Rappor
 from epsaudit.mechanisms.selection import ExponentialMechanism, MonotoneExponentialMechanism, PermuteAndFlip
 from epsaudit.mechanisms.shuffling import ShuffledResponse
 from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy, SmoothMedianLaplace

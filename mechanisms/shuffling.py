@@ -231,10 +231,7 @@ class ShuffledResponse(Reference):
     answers : int
         Number k of possible answers.
 
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range, or a dataset is not the numbers of ``users`` users.
+    Raises `AuditError` if a parameter is out of range, or a dataset is not the numbers of ``users`` users.
 
     Examples
     --------

@@ -65,10 +65,7 @@ def smooth_sensitivity(median: StableMedian, dataset: Dataset, beta: float) -> f
     beta : float
         Smoothness, above 0.
 
-    Raises
-    ------
-    AuditError
-        If the interval is infinite.
+    Raises `AuditError` if the interval is infinite.
 
     Examples
     --------

@@ -43,10 +43,7 @@ class SparseVectorLaw:
     refreshes : bool
         Whether the threshold's noise is drawn anew after each query that lies above.
 
-    Raises
-    ------
-    AuditError
-        When the law is asked for and has more than 65,536 outcomes; sampling has no limit.
+    Raises `AuditError` when the law is asked for and has more than 65,536 outcomes; sampling has no limit.
 
     Examples
     --------
@@ -183,10 +180,7 @@ def codes(rows: NDArray[Any]) -> NDArray[np.int64]:
 def outcomes(queries: int, count: int | None) -> tuple[tuple[int, ...], ...]:
     """List every output of a sparse vector on ``queries`` queries that halts after ``count`` above.
 
-    Raises
-    ------
-    AuditError
-        If there are more than 65,536 of them.
+    Raises `AuditError` if there are more than 65,536 of them.
 
     Examples
     --------
@@ -228,9 +222,6 @@ class _SparseVector(Reference):
     def _above(self, dataset: Any) -> tuple[float, ...]:
         """Query answers less the threshold."""
         return tuple(float(answer) - self.threshold for answer in dataset)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        return (self.pair,)
 
 
 @dataclass(frozen=True)

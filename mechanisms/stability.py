@@ -59,10 +59,7 @@ class StableMedian(StableQuery):
     In the reals two records at infinity could take the place of any others: no dataset of 2 h + 1 records is farther
     than h from instability.
 
-    Raises
-    ------
-    AuditError
-        If the interval is empty, or a dataset has an even number of records or NaN among them.
+    Raises `AuditError` if the interval is empty, or a dataset has an even number of records or NaN among them.
 
     Examples
     --------

@@ -19,7 +19,7 @@ from epsaudit.errors import AuditError
 from epsaudit.exact.losses import LossPair, merge_equal
 from epsaudit.exact.quadrature import Panels
 from epsaudit.mechanisms.base import Reference
-from epsaudit.mechanisms.covariance_pairs import as_records
+from epsaudit.mechanisms.covariance_mean import as_records
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.regions import Region, depth_regions
 from epsaudit.mechanisms.score_test import ScoreTest
@@ -114,10 +114,8 @@ class TukeyMean(Reference):
     derived anew: (epsilon, delta)-DP for any records by Theorem 2 of docs/explanation/covariance-aware-mean.md. Affine
     maps of the records move the output along. Of epsilon and delta, halves go to the test.
 
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range, or a dataset is not an array of finite records in R^d, or has too few to pass.
+    Raises `AuditError` if a parameter is out of range, or a dataset is not an array of finite records in R^d, or has
+    too few to pass.
 
     Examples
     --------

@@ -132,6 +132,7 @@ class NoisyHistogram(_Vector):
     epsilon: float
     name: ClassVar[str] = "noisy histogram"
     adjacency = OneCount()
+    pair = ONE_MORE  # any count will do
 
     @property
     def scale(self) -> float:
@@ -139,10 +140,6 @@ class NoisyHistogram(_Vector):
 
     def __call__(self, dataset: Any) -> LaplaceVectorLaw:
         return LaplaceVectorLaw(tuple(map(float, dataset)), self.scale)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Any count will do."""
-        return (ONE_MORE,)
 
 
 @dataclass(frozen=True)
@@ -185,13 +182,10 @@ class ParallelLaplace(_Vector):
     epsilon: float  # privacy loss of all copies together, in nats, above 0
     copies: int = 20  # how many
     name: ClassVar[str] = "Laplace in parallel"
+    pair = DatasetPair(0, 1)  # two numbers, one apart
 
     def __call__(self, dataset: Any) -> LaplaceVectorLaw:
         return LaplaceVectorLaw((float(dataset),) * self.copies, self.copies / self.epsilon)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Two numbers, one apart."""
-        return (DatasetPair(0, 1),)
 
 
 @dataclass(frozen=True)
@@ -209,12 +203,9 @@ class IndexOfMax(_Vector):
     epsilon: float
     noise: str = "laplace"  # 'laplace' or 'exponential'
     name: ClassVar[str] = "report noisy max, index"
+    pair = ONE_AHEAD  # the first answer falls and all others rise
 
     def __call__(self, dataset: Any) -> NoisyMaxLaw:
         scores = np.asarray(dataset, float) * self.epsilon / 2.0
         log_p = laplace_winner(scores) if self.noise == "laplace" else log_choice(scores - scores.max())
         return NoisyMaxLaw(tuple(range(len(scores))), scores, self.noise, log_p)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """The first answer falls and all others rise."""
-        return (ONE_AHEAD,)

@@ -1,7 +1,4 @@
-"""Additive noise that is too small for the claim: scales halved, sensitivities halved, a formula beyond its range.
-
-The claims are those of `epsaudit.mechanisms.additive`; the laws are what the mistake makes of them.
-"""
+"""Additive noise that is too small for the claim: scales halved, sensitivities halved, a formula beyond its range."""
 
 from __future__ import annotations
 

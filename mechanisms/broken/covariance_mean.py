@@ -1,7 +1,4 @@
-"""Covariance-aware means gone wrong: no test, a published test, too little noise, no trimming, too few levels.
-
-The claims are those of `epsaudit.mechanisms.covariance_mean`; the laws are what the mistake makes of them.
-"""
+"""Covariance-aware means gone wrong: no test, a published test, too little noise, no trimming, too few levels."""
 
 from __future__ import annotations
 
@@ -12,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
-from epsaudit.mechanisms.covariance_pairs import as_records, poles
+from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean, as_records, poles
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.refusable_normal import RefusableNormal
 from epsaudit.mechanisms.score_test import ScoreTest

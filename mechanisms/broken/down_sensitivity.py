@@ -1,14 +1,15 @@
 """Monotone queries answered with too little noise for the claim, or with a loss that is not the one of the proof.
 
-The claims are as published or as wrongly made; the laws are what the mistake makes of them. Two incorrect variants keep
-their privacy and lose their accuracy: a privacy audit cannot refute them, `epsaudit.experiments.down_sensitivity` does.
+`SearchOfStrictLoss` and `ShiftedInverseWithoutRepair` keep their privacy and lose their accuracy: a privacy audit
+cannot refute them, `epsaudit.experiments.down_sensitivity` does.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import fields
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,9 @@ from epsaudit.claims import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import fraction
 from epsaudit.mechanisms.base import positive
 from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
-from epsaudit.mechanisms.laws import FiniteLaw, NormalLaw
+from epsaudit.mechanisms.interior_point import InteriorPoint
+from epsaudit.mechanisms.laws import FiniteLaw, Floats, NormalLaw
+from epsaudit.mechanisms.quasi_concave import Stage
 from epsaudit.mechanisms.queries import Indices, LossCurve, MonotoneQuery
 from epsaudit.mechanisms.search import SearchLaw, comparisons
 from epsaudit.mechanisms.tolerant_search import TolerantSearch
@@ -187,3 +190,23 @@ class ShiftedInverseWithoutRepair(ShiftedInverseSensitivity):
 def _strict(loss: LossCurve, indices: Indices) -> NDArray[np.int64]:
     """Removals that bring f below each output: the loss at the one before, more than anybody has at the least one."""
     return np.where(indices > 0, loss(np.maximum(indices, np.uint64(1)) - np.uint64(1)), NO_REMOVAL)
+
+
+class UntestedStage(Stage):
+    """A `epsaudit.mechanisms.quasi_concave.Stage` that takes the best block however small its lead is."""
+
+    def log_pass(self, gap: NDArray[np.int64]) -> Floats:
+        """Every gap passes."""
+        return np.zeros(np.shape(gap))
+
+
+class InteriorPointUntested(InteriorPoint):
+    """`InteriorPoint` that never refuses: neighbours whose best blocks differ have outputs that tell them apart."""
+
+    name: ClassVar[str] = "interior point, test forgotten"
+
+    @cached_property
+    def stage(self) -> Stage:
+        """The sound plan, without its test."""
+        sound = super().stage
+        return UntestedStage(**{part.name: getattr(sound, part.name) for part in fields(Stage)})

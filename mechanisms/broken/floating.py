@@ -1,8 +1,4 @@
-"""Laplace noise by the inverse distribution function, in double precision: the leak that Mironov (2012) found.
-
-The claim is that of `epsaudit.mechanisms.additive.Laplace`; the low bits of the output say which answers were
-impossible.
-"""
+"""Laplace noise by the inverse distribution function, in double precision: the leak that Mironov (2012) found."""
 
 from __future__ import annotations
 

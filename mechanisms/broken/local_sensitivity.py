@@ -32,10 +32,7 @@ class LaplaceAtLocalSensitivity(Reference):
     The median of an even number of records is the lower of the two in the middle. Where the local sensitivity is 0 the
     median comes out as it is, with certainty: no epsilon will do. Both sources show this and warn of it.
 
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0, or a dataset is empty.
+    Raises `AuditError` if epsilon is not a finite number above 0, or a dataset is empty.
 
     Examples
     --------
@@ -59,7 +56,3 @@ class LaplaceAtLocalSensitivity(Reference):
         if sensitivity == 0.0:
             return FiniteLaw((float(ordered[middle]),), (0.0,))
         return LaplaceLaw(float(ordered[middle]), sensitivity / self.epsilon)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """The pair given."""
-        return (self.pair,)

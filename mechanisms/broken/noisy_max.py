@@ -1,7 +1,4 @@
-"""Report noisy max with half its noise, or with a claim that belongs to the exponential mechanism.
-
-The claims are as wrongly made; the laws are what the mistake makes of them.
-"""
+"""Report noisy max with half its noise, or with a claim that belongs to the exponential mechanism."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Private ratios as published or misapplied: bounds exchanged, noise for another adjacency, tails counted once.
-
-The claims are as made; the laws are what the text or the mistake makes of them.
-"""
+"""Private ratios as published or misapplied: bounds exchanged, noise for another adjacency, tails counted once."""
 
 from __future__ import annotations
 
@@ -10,9 +7,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from epsaudit.mechanisms.failed_bound import FailedBound
 from epsaudit.mechanisms.laws import Floats
-from epsaudit.mechanisms.ratio import BoundedRatio, NaiveRatio, SubstitutedCountsRatio, answers, greatest_gap, pairs
+from epsaudit.mechanisms.ratio import (
+    BoundedRatio,
+    FailedBound,
+    NaiveRatio,
+    SubstitutedCountsRatio,
+    answers,
+    greatest_gap,
+    pairs,
+)
 from epsaudit.neighbours import DatasetPair
 
 
@@ -31,6 +35,8 @@ class PublishedBoundedRatio(BoundedRatio):
     """
 
     name: ClassVar[str] = "private ratio, bounded local sensitivity, as published"
+    # half and half: both bounds on the number of ones are far from it
+    pair = DatasetPair(answers(200, 200), answers(200, 199), "200/400 against 200/399")
 
     @property
     def margin(self) -> int:
@@ -45,19 +51,12 @@ class PublishedBoundedRatio(BoundedRatio):
             published = np.maximum(a_low / pairs(b_low), greatest_gap(a_high, a_low, b_low, b_high))
         return np.where(b_low > 1.0, published, np.nan)
 
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Half and half: both bounds on the number of ones are far from it."""
-        return (DatasetPair(answers(200, 200), answers(200, 199), "200/400 against 200/399"),)
-
 
 class NaiveRatioHalfNoise(NaiveRatio):
     """The naive ratio with noise of scale 1 / epsilon on each of two counts, both of which a record moves."""
 
     name: ClassVar[str] = "private ratio, naive, half the noise"
-
-    @property
-    def noise(self) -> float:
-        return super().noise / 2.0
+    moved: ClassVar[float] = 1.0
 
 
 class CountsRatioUnderSubstitution(SubstitutedCountsRatio):
@@ -67,10 +66,7 @@ class CountsRatioUnderSubstitution(SubstitutedCountsRatio):
     """
 
     name: ClassVar[str] = "private ratio, add/remove noise under substitution"
-
-    @property
-    def noise(self) -> float:
-        return super().noise / 2.0
+    moved: ClassVar[float] = 1.0
 
 
 class PublishedTail(FailedBound):

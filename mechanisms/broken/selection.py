@@ -1,7 +1,4 @@
-"""Selection that forgets a factor 2, or borrows a claim that is another mechanism's.
-
-The claims are as wrongly made; the laws are what the mistake makes of them.
-"""
+"""Selection that forgets a factor 2, or borrows a claim that is another mechanism's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Four published variants of sparse vector whose proofs are wrong: Algorithms 3 to 6 of Lyu, Su and Li (2017).
-
-The claims are those of the papers that published them; the laws are what the algorithms do.
-"""
+"""Four published variants of sparse vector whose proofs are wrong: Algorithms 3 to 6 of Lyu, Su and Li (2017)."""
 
 from __future__ import annotations
 

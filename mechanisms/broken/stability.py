@@ -1,7 +1,4 @@
-"""Answers released too soon: distances one too long, tests without noise, histograms without a threshold.
-
-The claims are as published or as wrongly made; the laws are what the mistake makes of them.
-"""
+"""Answers released too soon: distances one too long, tests without noise, histograms without a threshold."""
 
 from __future__ import annotations
 
@@ -87,11 +84,10 @@ class HistogramWithoutThreshold(StableHistogram):
 
     name: ClassVar[str] = "histogram without a threshold"
 
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        return (DatasetPair(("a", "a", "b"), ("a", "a"), "a key that one record has against none"),)
+
     @property
     def threshold(self) -> float:
         """None at all."""
         return -math.inf
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A key that one record has."""
-        return (DatasetPair(("a", "a", "b"), ("a", "a"), "a key that one record has against none"),)

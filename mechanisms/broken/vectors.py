@@ -1,7 +1,4 @@
-"""Vectors of noisy answers gone wrong: the scale turned upside down, the value released beside its index, two in one.
-
-The claims are those of `epsaudit.mechanisms.vectors`; the laws are what the mistake makes of them.
-"""
+"""Vectors of noisy answers gone wrong: the scale turned upside down, the value released, two mechanisms in one."""
 
 from __future__ import annotations
 
@@ -45,13 +42,10 @@ class ValueOfMax(_Vector):
     epsilon: float
     noise: str = "laplace"  # 'laplace' or 'exponential'
     name: ClassVar[str] = "report noisy max, value"
+    pair = DatasetPair((0,) * 5, (1,) * 5, "5 answers 0 against 1")  # all answers rise
 
     def __call__(self, dataset: Any) -> GreatestLaw:
         return GreatestLaw(tuple(map(float, dataset)), 2.0 / self.epsilon, self.noise)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """All answers rise."""
-        return (DatasetPair((0,) * 5, (1,) * 5, "5 answers 0 against 1"),)
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,7 @@ class DistinctValues(MonotoneQuery):
     grid : tuple of float, or range
         Y in increasing order, from 0 or above.
 
-    Raises
-    ------
-    AuditError
-        If the grid begins below 0, or a record is NaN, which differs from itself.
+    Raises `AuditError` if the grid begins below 0, or a record is NaN, which differs from itself.
 
     Examples
     --------

@@ -39,11 +39,8 @@ class MonotoneHull(MonotoneQuery):
     domain : tuple of hashable
         Every possible record: what might be added.
 
-    Raises
-    ------
-    AuditError
-        If a record is not in the domain, g is NaN somewhere, g(nobody) is above the least output, or the dataset has
-        too many sub-multisets.
+    Raises `AuditError` if a record is not in the domain, g is NaN somewhere, g(nobody) is above the least output, or
+    the dataset has too many sub-multisets.
 
     Examples
     --------

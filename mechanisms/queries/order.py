@@ -30,10 +30,7 @@ class KthLargest(MonotoneQuery):
     place : int
         k, at least 1.
 
-    Raises
-    ------
-    AuditError
-        If the grid is wrong, k is no whole number of at least 1, or a record is NaN.
+    Raises `AuditError` if the grid is wrong, k is no whole number of at least 1, or a record is NaN.
 
     Examples
     --------
@@ -86,10 +83,7 @@ class Maximum(KthLargest):
     grid : tuple of float, or range
         Y in increasing order. A range may be longer than memory allows.
 
-    Raises
-    ------
-    AuditError
-        If the grid has fewer than two points or does not increase, or if a record is NaN.
+    Raises `AuditError` if the grid has fewer than two points or does not increase, or if a record is NaN.
 
     Examples
     --------

@@ -35,10 +35,8 @@ class Sum(MonotoneQuery):
     most : float
         Greatest number that a record may hold; infinite by default, and so is the sensitivity up to the end of Y.
 
-    Raises
-    ------
-    AuditError
-        If the grid begins below 0, or a number is negative (the sum would not be monotone), NaN, or above ``most``.
+    Raises `AuditError` if the grid begins below 0, or a number is negative (the sum would not be monotone), NaN, or
+    above ``most``.
 
     Examples
     --------
@@ -107,10 +105,7 @@ class Total(Sum):
     amount : callable
         ``amount(items) -> number`` of at least 0: by default how many there are; `sum` adds them up.
 
-    Raises
-    ------
-    AuditError
-        If a record is not a tuple or another collection of items, or as for `Sum`.
+    Raises `AuditError` if a record is not a tuple or another collection of items, or as for `Sum`.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from epsaudit.experiments.benchmark_rows import rows
 from epsaudit.mechanisms.broken.floating import LaplaceInDoubles
 from epsaudit.mechanisms.broken.sparse_vector import SparseVector4, SparseVector5, SparseVector6
 from epsaudit.mechanisms.floating import SnappedLaplace
-from epsaudit.mechanisms.rappor import Rappor
+from epsaudit.mechanisms.response import Rappor
 from epsaudit.mechanisms.sparse_vector import SparseVector1, SparseVector2
 
 ROWS = {row.name: row for row in rows()}

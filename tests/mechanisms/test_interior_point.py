@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import betaincinv
 
 from epsaudit import AuditError, exact
-from epsaudit.mechanisms.broken.interior_point import InteriorPointUntested
+from epsaudit.mechanisms.broken.down_sensitivity import InteriorPointUntested
 from epsaudit.mechanisms.interior_point import InteriorPoint
 from epsaudit.mechanisms.quasi_concave import Base, Levels, Stage, _Table, plan_for, probabilities, run
 from epsaudit.mechanisms.queries import KthLargest, Maximum

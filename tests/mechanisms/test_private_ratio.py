@@ -11,12 +11,12 @@ from scipy.special import logsumexp
 
 from epsaudit import AuditError, exact
 from epsaudit.mechanisms.broken.ratio import PublishedBoundedRatio, PublishedTail
-from epsaudit.mechanisms.failed_bound import FailedBound
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw
 from epsaudit.mechanisms.ratio import (
     BoundedRatio,
     BoundedRatioLaw,
     CountsRatio,
+    FailedBound,
     NaiveRatio,
     SubstitutedCountsRatio,
     answers,
