@@ -1,7 +1,8 @@
 """Private ratios: the share a / b of records that are 1, three ways, each with its exact output law.
 
 A dataset of zeros and ones is released as a noisy share: two noisy counts divided, noise scaled to a private bound on
-the local sensitivity, or noisy counts of ones and zeros. A bound that may fail is isolated as a mechanism of its own. Source: 'Privately bounding local sensitivity' (2024).
+the local sensitivity, or noisy counts of ones and zeros. The step of the proof where such a bound fails is isolated as
+a mechanism of its own. Source: 'Privately bounding local sensitivity' (2024).
 """
 
 from __future__ import annotations

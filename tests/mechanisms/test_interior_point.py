@@ -81,20 +81,6 @@ def test_the_untested_variant_breaks_the_claim_where_the_sound_one_keeps_it():
     assert exact.delta(sound(pair.x), sound(pair.x_prime), variant.epsilon) <= variant.delta
 
 
-@pytest.mark.parametrize("counts", [(40, 1, 0, 9, 9, 9) + (0,) * 10, (3,) * 16, (0,) * 16])
-def test_draws_follow_the_exact_law(counts):
-    # 17 outcomes, each within 6 standard errors: the chance of a false alarm is below 1e-6
-    law, runs = SMALL(holders(counts)), 200_000
-    draws = [16 if draw is None else draw for draw in law.sample(runs, np.random.default_rng(3)).tolist()]
-    expected = np.exp(law.log_probabilities)
-    seen = np.bincount(draws, minlength=17) / runs
-    error = np.sqrt(expected * (1 - expected) / runs)
-    assert expected.sum() == pytest.approx(1.0)
-    assert np.all(np.abs(seen - expected) <= 6 * error + 2 / runs)
-    variant = InteriorPoint(SMALL.query, 3.0, 0.01, beta=0.5)(holders(counts))
-    assert sum(counts) == 0 or np.any(np.abs(seen - np.exp(variant.log_probabilities)) > 6 * error + 2 / runs)
-
-
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("beta", [0.05, 0.5])
 def test_exact_accuracy_on_boundary_datasets(depth, beta):
