@@ -110,11 +110,6 @@ class Interleaver(_Menu):
 @dataclass(frozen=True)
 class Follower:
     """Ask one mechanism first and let its answer choose between two others: adaptive composition.
-
-    Parameters
-    ----------
-    first, above, below : Mechanism
-        Asked first; asked next where the first answer is above the threshold; asked next elsewhere.
     threshold : float
 
     Examples
@@ -125,6 +120,7 @@ class Follower:
     [1, 2]
     """
 
+    # first, above, below: asked first; asked next where the first answer is above the threshold; asked next elsewhere
     first: Mechanism
     above: Mechanism
     below: Mechanism

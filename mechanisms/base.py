@@ -77,6 +77,17 @@ class Reference(ABC):
         return (self.pair,)
 
 
+class BoundedRange(Reference):
+    """Exponential mechanisms, whose weights alone decide the range of the log ratio: epsilon-DP and epsilon^2/8-zCDP.
+
+    differentialprivacy.org, 'A Better Privacy Analysis of the Exponential Mechanism'; Cesar and Rogers (2021).
+    """
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return (PureDP(self.epsilon), ZCDP(self.epsilon**2 / 8.0))
+
+
 def positive(value: float, what: str) -> float:
     """Return ``value`` as a float, or raise `AuditError` naming ``what`` unless it is finite and above 0."""
     if finite_at_least(value, 0.0, what) == 0.0:

@@ -95,10 +95,6 @@ class TotalFilter(Filter):
     For pure DP: Rogers, Roth, Ullman and Vadhan (2016); for zCDP: Feldman and Zrnic (2021), Whitehouse, Ramdas, Rogers
     and Wu (2023). Sessions that share it are composed concurrently: Vadhan and Wang (2021), Lyu (2022).
 
-    Parameters
-    ----------
-    budget : PureDP or ZCDP
-
     Examples
     --------
     >>> from epsaudit.mechanisms.response import RandomisedResponse
@@ -110,7 +106,8 @@ class TotalFilter(Filter):
     budget: Budget
 
     def __post_init__(self) -> None:
-        _checked(self.budget)
+        if not isinstance(self.budget, (PureDP, ZCDP)):
+            raise AuditError(f"The budget is {self.budget}; it must be PureDP(epsilon) or ZCDP(rho).")
 
     @property
     def claim(self) -> Budget:
@@ -121,17 +118,11 @@ class TotalFilter(Filter):
 
 
 @dataclass(frozen=True)
-class SubSessions(Filter):
+class SubSessions(TotalFilter):
     """A session with a budget that opens sub-sessions, each with a share of it; all may be asked in any order.
 
     Session 0 keeps what the shares leave. Each session is an interactive mechanism of its own, and the sum of their
     budgets holds for all together: Vadhan and Wang (2021) for pure DP, Lyu (2022) for zCDP.
-
-    Parameters
-    ----------
-    budget : PureDP or ZCDP
-    shares : tuple of float
-        Budgets of sessions 1, 2, ... in the unit of the whole.
 
     Raises `AuditError` if the shares exceed the budget, or one is not above 0.
 
@@ -143,19 +134,14 @@ class SubSessions(Filter):
     [True, False, False]
     """
 
-    budget: Budget
-    shares: tuple[float, ...]
+    shares: tuple[float, ...]  # budgets of sessions 1, 2, ... in the unit of the whole
 
     def __post_init__(self) -> None:
-        _checked(self.budget)
+        super().__post_init__()
         for share in self.shares:
             positive(share, "share of a sub-session")
         if math.fsum(self.shares) > self.budget.parameter:
             raise AuditError(f"The shares {self.shares} add up to more than the budget, {self.budget}.")
-
-    @property
-    def claim(self) -> Budget:
-        return self.budget
 
     @property
     def rest(self) -> float:
@@ -241,8 +227,3 @@ class ConcentratedOdometer:
 def covers(budget: float, unit: Budget, requests: Sequence[Request]) -> bool:
     """Whether a budget in the given unit covers the requests together."""
     return total(unit, requests).parameter <= budget * _ROUNDING
-
-
-def _checked(budget: Budget) -> None:
-    if not isinstance(budget, (PureDP, ZCDP)):
-        raise AuditError(f"The budget is {budget}; it must be PureDP(epsilon) or ZCDP(rho).")

@@ -104,20 +104,6 @@ class CovarianceAwareMean(Reference):
     with its proof. The error in Mahalanobis distance does not depend on the covariance. Records whose order may depend
     on them, such as sorted ones, must be shuffled first; this makes the claim hold for multisets, too.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0; the share ``test_share`` of it goes to the test.
-    delta : float
-        In (0, 1); half of it goes to the test.
-    outlier : float
-        lambda_0: differences of two records, divided by sqrt(2), of a greater squared Mahalanobis norm are outlying.
-        At least about d + 2 sqrt(d log n) + 2 log n for normal data, or the test refuses; above 0.
-    dimension : int
-        d, at least 1.
-    test_share : float
-        In (0, 1).
-
     Raises `AuditError` if a parameter is out of range, or, for a dataset, if it is not an array of n finite records in
     R^d, or if n is too small for the proof.
 
@@ -131,12 +117,15 @@ class CovarianceAwareMean(Reference):
     (0.997, [0.0023, 2300.0])
     """
 
-    epsilon: float
-    delta: float
+    epsilon: float  # privacy loss in nats, above 0; the share ``test_share`` of it goes to the test
+    delta: float  # in (0, 1); half of it goes to the test
+    # lambda_0: differences of two records, divided by sqrt(2), of a greater squared Mahalanobis norm are outlying. At
+    # least about d + 2 sqrt(d log n) + 2 log n for normal data, or the test refuses; above 0
     outlier: float
-    dimension: int
-    test_share: float = 1.0 / 3.0
+    dimension: int  # d, at least 1
+    test_share: float = 1.0 / 3.0  # in (0, 1)
     name: ClassVar[str] = "covariance-aware mean"
+    test_kind: ClassVar[type[ScoreTest]] = ScoreTest
     adjacency = SubstituteInPlace()
 
     def __post_init__(self) -> None:
@@ -148,7 +137,7 @@ class CovarianceAwareMean(Reference):
     @cached_property
     def test(self) -> ScoreTest:
         """The test of the score."""
-        return ScoreTest(self.test_share * self.epsilon, self.delta / 2.0)
+        return self.test_kind(self.test_share * self.epsilon, self.delta / 2.0)
 
     def log_chances(self, score: int) -> tuple[float, float]:
         """Log-probabilities of an answer and of a refusal at a score."""
@@ -200,10 +189,13 @@ class CovarianceAwareMean(Reference):
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """Outliers for which about half of the tests pass, and a record that crosses the data; a covariance moved."""
-        records = 8 * self.least_records
-        bounds = self.bounds(records)
-        outliers = math.floor(self.test.levels - self.test.reach)
-        return poles(bounds, self.dimension, outliers), spread(bounds, self.dimension)
+        return self.poles(8), spread(self.bounds(8 * self.least_records), self.dimension)
+
+    def poles(self, times: int, outliers: int | None = None) -> DatasetPair:
+        """See `poles`: ``times`` as many records as the proof needs, and outliers that pass half of the tests."""
+        if outliers is None:
+            outliers = math.floor(self.test.levels - self.test.reach)
+        return poles(self.bounds(times * self.least_records), self.dimension, outliers)
 
 
 def refusal(dimension: int) -> RefusableNormal:

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 
 from epsaudit.claims import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import finite_at_least, fraction
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import BoundedRange, Reference, positive
 from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.queries import MonotoneQuery
 from epsaudit.mechanisms.queries.monotone import made_strict
@@ -26,7 +26,7 @@ from epsaudit.neighbours import AddRemove, DatasetPair
 
 
 @dataclass(frozen=True)
-class ShiftedInverseSensitivity(Reference):
+class ShiftedInverseSensitivity(BoundedRange):
     """The exponential mechanism on max(l - tau, tau - lbar): aim at the answer that tau removals would bring about.
 
     tau = ceil((2 / epsilon) log(|Y| / beta)). epsilon-DP, and f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability
@@ -53,10 +53,6 @@ class ShiftedInverseSensitivity(Reference):
     def __post_init__(self) -> None:
         super().__post_init__()
         fraction(self.beta, "beta", open_below=True)
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        return (PureDP(self.epsilon), ZCDP(self.epsilon**2 / 8.0))
 
     @property
     def tau(self) -> int:
@@ -87,11 +83,10 @@ class ShiftedInverseSensitivity(Reference):
 class _NoisySearch(Reference):
     """What both searches share: binary search for the least output whose noisy loss is at most tau."""
 
-    adjacency = AddRemove()
-
     query: MonotoneQuery
     sigma: float
     tau: float
+    adjacency = AddRemove()
 
     def __post_init__(self) -> None:
         positive(self.sigma, "sigma")

@@ -35,27 +35,16 @@ Observer = Callable[[int, Floats], None]
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Records to learn from; n of them, d features.
+    """Records to learn from; n of them, d features."""
 
-    Attributes
-    ----------
-    features : array of float, shape (n, d)
-        Scaled by public constants, so that preparing them leaks nothing; include a column of ones for an intercept.
-    targets : array of float, shape (n,)
-        +1 or -1 for logistic loss, any number for squared loss.
-    own : array of int, shape (n,)
-        Which parameter of its own a record has, from 0 to m - 1; -1 for none.
-    weight : array of float, shape (n,)
-        The feature that goes with that parameter.
-    constant : array of bool, shape (n,)
-        Whether the loss is minus ``weight`` times the own parameter, whose gradient is the same at every step: a
-        canary made in the space of gradients.
-    """
-
+    # shape (n, d): scaled by public constants, so that preparing them leaks nothing; include a column of ones for an
+    # intercept
     features: Floats
-    targets: Floats
-    own: Ints
-    weight: Floats
+    targets: Floats  # shape (n,): +1 or -1 for logistic loss, any number for squared loss
+    own: Ints  # shape (n,): which parameter of its own a record has, from 0 to m - 1; -1 for none
+    weight: Floats  # shape (n,): the feature that goes with that parameter
+    # shape (n,): whether the loss is minus ``weight`` times the own parameter, whose gradient is the same at every
+    # step: a canary made in the space of gradients
     constant: Bools
 
     def __len__(self) -> int:
@@ -214,6 +203,11 @@ class DPSGD:
     def kept(self, norm: float, expected: float) -> float:
         """Factor on the sum of a batch; 1, as clipping is done already."""
         return 1.0
+
+    def log_ratio(self, sums: Floats, shift: float, scale: float) -> Floats:
+        """Log-likelihood ratio of sums that a sampled record moves by ``shift``, in noise of the given scale."""
+        ratio = shift * (2.0 * sums - shift) / (2.0 * scale**2)
+        return ratio if self.rate == 1.0 else np.logaddexp(np.log1p(-self.rate), np.log(self.rate) + ratio)
 
     def noise_scale(self, step: int, expected: float) -> float:
         """Standard deviation of the noise on the sum of a batch of ``expected`` records."""

@@ -72,14 +72,8 @@ def _log_difference(larger: Floats, smaller: Floats) -> Floats:
 class SnappedLaplace(Laplace):
     """Laplace noise of scale 1 / epsilon, rounded to a multiple of a power of two no less than that, and clamped.
 
-    (epsilon + 2^-49 B epsilon)-DP in double precision: Mironov (2012), Theorem 1, for a query of sensitivity 1.
-
-    Parameters
-    ----------
-    query : NumericQuery
-        What is asked; sensitivity 1.
-    bound : float
-        B, a power of two, above the scale and below 2^46 times the scale: outputs are clamped to [-B, B].
+    (epsilon + 2^-49 B epsilon)-DP in double precision: Mironov (2012), Theorem 1, for a query of sensitivity 1; outputs
+    are clamped to [-B, B].
 
     Raises `AuditError` if epsilon, the sensitivity or the bound is out of range.
 
@@ -89,7 +83,7 @@ class SnappedLaplace(Laplace):
     2.0
     """
 
-    bound: float = 1024.0
+    bound: float = 1024.0  # B, a power of two, above the scale and below 2^46 times the scale: outputs are clamped
     name: ClassVar[str] = "snapped Laplace"
 
     def __post_init__(self) -> None:

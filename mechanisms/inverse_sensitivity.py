@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,25 +28,6 @@ from epsaudit.mechanisms.selection import ExponentialMechanism
 from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 
 
-class Selector(Protocol):
-    """A prepared selection mechanism, as `epsaudit.mechanisms.selection` and `epsaudit.mechanisms.noisy_max` have
-    them."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """Its claims."""
-
-    def __call__(self, dataset: Any) -> OutputDistribution:
-        """Prepare the law of the choice."""
-
-    def worst_pairs(self) -> Sequence[DatasetPair]:
-        """Pairs on which a claim is nearly attained."""
-
-
 class Losses:
     """Utilities -l(x, y) with l(x, y) the fewest changes that make y the true answer: Equation 4 of the source.
 
@@ -55,21 +36,9 @@ class Losses:
     """
 
     candidates: tuple[Any, ...]
-
-    @property
-    def sensitivity(self) -> float:
-        """One, by Lemma 1."""
-        return 1.0
-
-    @property
-    @abstractmethod
-    def adjacency(self) -> Adjacency:
-        """The relation whose steps the losses count."""
-
-    @property
-    @abstractmethod
-    def pairs(self) -> Sequence[DatasetPair]:
-        """Neighbours worth auditing."""
+    sensitivity: ClassVar[float] = 1.0  # by Lemma 1
+    adjacency: Adjacency  # the relation whose steps the losses count
+    pairs: Sequence[DatasetPair]  # neighbours worth auditing
 
     @abstractmethod
     def value(self, dataset: Any) -> Any:
@@ -108,9 +77,8 @@ class MedianLosses(Losses):
     [2, 1, 0, 2]
     """
 
-    adjacency = Substitution()
-
     candidates: tuple[float, ...]  # all possible records, and answers, in increasing order; at least two
+    adjacency = Substitution()
 
     def __post_init__(self) -> None:
         if len(self.candidates) < 2 or not bool(np.all(np.diff(np.asarray(self.candidates, float)) > 0)):
@@ -284,14 +252,6 @@ class InverseSensitivity(Reference):
     floor((2 / epsilon) log(|Y| / beta)) (Theorem 4). The other selectors are those of its note 7; permute-and-flip is
     never less accurate (McKenna and Sheldon 2020, Theorem 2).
 
-    Parameters
-    ----------
-    query : Losses
-        What is asked.
-    selector : callable
-        ``selector(epsilon, utilities) -> mechanism``: `ExponentialMechanism`, `PermuteAndFlip`, `NoisyMaxLaplace`,
-        `NoisyMaxExponential`, `NoisyMaxGumbel` or `GapMax`, whose gap has sensitivity 1 here as the least loss is 0.
-
     Examples
     --------
     >>> mechanism = InverseSensitivity(1.0, MedianLosses((1, 2, 3)))
@@ -302,13 +262,15 @@ class InverseSensitivity(Reference):
     """
 
     epsilon: float
-    query: Losses
-    selector: Callable[[float, Utilities], Selector] = ExponentialMechanism
+    query: Losses  # what is asked
+    # ``selector(epsilon, utilities) -> mechanism``: `ExponentialMechanism`, `PermuteAndFlip`, `NoisyMaxLaplace`,
+    # `NoisyMaxExponential`, `NoisyMaxGumbel` or `GapMax`, whose gap has sensitivity 1 here as the least loss is 0
+    selector: Callable[[float, Utilities], Reference] = ExponentialMechanism
 
     name: ClassVar[str] = "inverse sensitivity"
 
     @cached_property
-    def selection(self) -> Selector:
+    def selection(self) -> Reference:
         """The selection mechanism on the losses."""
         return self.selector(self.epsilon, self.query)
 

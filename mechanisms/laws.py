@@ -28,13 +28,6 @@ Floats = NDArray[np.float64]
 class FiniteLaw:
     """A law on finitely many outputs, sampled by inverting its distribution function.
 
-    Parameters
-    ----------
-    support : sequence of hashable, length k
-        The outputs: numbers, strings, None or tuples, all different.
-    log_weights : array_like of float, shape (k,)
-        Logarithms of the probabilities, up to a common constant; -inf for impossible outputs.
-
     Raises `AuditError` if an output is listed twice, the lengths differ, or the weights do not make a probability law.
 
     Examples
@@ -46,8 +39,8 @@ class FiniteLaw:
     ['no', 'yes']
     """
 
-    support: Sequence[Hashable]
-    log_weights: ArrayLike
+    support: Sequence[Hashable]  # the outputs: numbers, strings, None or tuples, all different; k of them
+    log_weights: ArrayLike  # log-probabilities up to a common constant, -inf for impossible outputs; shape (k,)
     log_probabilities: Floats = field(init=False, repr=False)
     _outputs: NDArray[Any] = field(init=False, repr=False)
     _cumulative: Floats = field(init=False, repr=False)
@@ -93,14 +86,8 @@ class FiniteLaw:
 
 
 @dataclass(frozen=True)
-class LaplaceLaw:
-    """Laplace law with the given centre and scale; its standard deviation is sqrt(2) times the scale.
-
-    Examples
-    --------
-    >>> LaplaceLaw(0.0, 1.0).log_density(np.array([0.0, 1.0])).round(6).tolist()
-    [-0.693147, -1.693147]
-    """
+class LocationLaw:
+    """A density on the line around ``centre``, as wide as ``scale``, and smooth but perhaps at the centre."""
 
     centre: float
     scale: float
@@ -108,6 +95,16 @@ class LaplaceLaw:
     @property
     def knots(self) -> tuple[float, ...]:
         return (self.centre,)
+
+
+class LaplaceLaw(LocationLaw):
+    """Laplace law with the given centre and scale; its standard deviation is sqrt(2) times the scale.
+
+    Examples
+    --------
+    >>> LaplaceLaw(0.0, 1.0).log_density(np.array([0.0, 1.0])).round(6).tolist()
+    [-0.693147, -1.693147]
+    """
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         return rng.laplace(self.centre, self.scale, size)
@@ -120,8 +117,7 @@ class LaplaceLaw:
         return np.where(z < 0.0, z - math.log(2.0), np.log1p(-0.5 * np.exp(-np.maximum(z, 0.0))))
 
 
-@dataclass(frozen=True)
-class NormalLaw:
+class NormalLaw(LocationLaw):
     """Normal law with the given centre and standard deviation.
 
     Examples
@@ -129,13 +125,6 @@ class NormalLaw:
     >>> NormalLaw(0.0, 1.0).log_density(np.array([0.0, 1.0])).round(6).tolist()
     [-0.918939, -1.418939]
     """
-
-    centre: float
-    scale: float
-
-    @property
-    def knots(self) -> tuple[float, ...]:
-        return (self.centre,)
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         return rng.normal(self.centre, self.scale, size)

@@ -7,7 +7,6 @@ permute-and-flip, Gumbel noise that of the exponential mechanism; Laplace noise 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,43 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from epsaudit.claims import ZCDP, Claim, PureDP
 from epsaudit.errors import fraction
-from epsaudit.mechanisms.base import positive
+from epsaudit.mechanisms.base import BoundedRange, positive
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
-from epsaudit.mechanisms.queries import MONOTONE_VOTES, VOTES, Utilities
+from epsaudit.mechanisms.queries import MONOTONE_VOTES, Utilities
 from epsaudit.mechanisms.selection import _Selection, log_choice
 from epsaudit.neighbours import DatasetPair
-
-
-class NoisyMaxLaw(FiniteLaw):
-    """The candidate of greatest noisy score; samples by adding the noise, knows its law from ``log_weights``.
-
-    Scores are in units of the scale of the noise, which the method of `numpy.random.Generator` of that name draws.
-
-    Examples
-    --------
-    >>> law = NoisyMaxLaw(("red", "blue"), np.array([1.0, 0.0]), "gumbel", np.log([0.731059, 0.268941]))
-    >>> sorted(set(law.sample(100, np.random.default_rng(0)).tolist()))
-    ['blue', 'red']
-    """
-
-    def __init__(self, support: tuple[Hashable, ...], scores: Floats, noise: str, log_weights: Floats) -> None:
-        super().__init__(support, log_weights)
-        object.__setattr__(self, "_scores_and_noise", (scores, noise))
-
-    def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Run the algorithm one candidate at a time."""
-        scores, noise = self._scores_and_noise
-        draw = getattr(rng, noise)
-        best = np.full(size, -np.inf)
-        winner = np.zeros(size, dtype=np.intp)
-        for candidate, score in enumerate(scores):
-            noisy = score + draw(size=size)
-            ahead = noisy > best
-            best[ahead] = noisy[ahead]
-            winner[ahead] = candidate
-        return self._outputs[winner]
 
 
 def laplace_winner(scores: Floats) -> Floats:
@@ -80,26 +48,39 @@ def laplace_winner(scores: Floats) -> Floats:
     return np.asarray(logsumexp(log_integrand + log_weights, axis=1))
 
 
-class _ReportNoisyMax(_Selection):
-    """What the three share: noise of scale 2 sensitivities / epsilon on every utility, and only the winner reported."""
+class NoisyMaxLaw(FiniteLaw):
+    """The candidate of greatest noisy score; samples by adding the noise of that name, and knows its law.
 
-    noise: ClassVar[str]
+    Scores are in units of the scale of the noise, which the method of `numpy.random.Generator` of that name draws. With
+    exponential noise the best accepts surely and the others with e^-distance; with Gumbel noise weights are e^score.
 
-    @abstractmethod
-    def log_winners(self, scores: Floats) -> Floats:
-        """Log-probability that each score wins, scores in units of the noise's scale."""
+    Examples
+    --------
+    >>> law = NoisyMaxLaw(("red", "blue"), np.array([1.0, 0.0]), "gumbel")
+    >>> np.exp(law.log_probabilities).round(6).tolist(), sorted(set(law.sample(100, np.random.default_rng(0)).tolist()))
+    ([0.731059, 0.268941], ['blue', 'red'])
+    """
 
-    def __call__(self, dataset: Any) -> NoisyMaxLaw:
-        scores = self.rate * self.scores(dataset)
-        return NoisyMaxLaw(tuple(self.utilities.candidates), scores, self.noise, self.log_winners(scores))
+    def __init__(self, support: tuple[Hashable, ...], scores: Floats, noise: str) -> None:
+        log_weights = {"laplace": laplace_winner, "exponential": lambda s: log_choice(s - s.max()), "gumbel": np.array}
+        super().__init__(support, log_weights[noise](scores))
+        object.__setattr__(self, "_scores_and_noise", (scores, noise))
 
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A lead long enough for pure DP to be nearly attained, the runner-up not yet rare; an even race for zCDP."""
-        return (self.utilities.lead(8), self.utilities.lead(1))
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Run the algorithm one candidate at a time."""
+        scores, noise = self._scores_and_noise
+        draw = getattr(rng, noise)
+        best = np.full(size, -np.inf)
+        winner = np.zeros(size, dtype=np.intp)
+        for candidate, score in enumerate(scores):
+            noisy = score + draw(size=size)
+            ahead = noisy > best
+            best[ahead] = noisy[ahead]
+            winner[ahead] = candidate
+        return self._outputs[winner]
 
 
-@dataclass(frozen=True)
-class NoisyMaxLaplace(_ReportNoisyMax):
+class NoisyMaxLaplace(_Selection):
     """Report noisy max with Laplace noise of scale 2 sensitivity / epsilon: epsilon-DP.
 
     Dwork and Roth (2014), Claim 3.9, whose scale is doubled here because utilities need not be monotone. Its zCDP
@@ -112,17 +93,16 @@ class NoisyMaxLaplace(_ReportNoisyMax):
     ([0.72409, 0.27591], '1-DP')
     """
 
-    epsilon: float
-    utilities: Utilities = VOTES
     name: ClassVar[str] = "report noisy max, Laplace noise"
     noise: ClassVar[str] = "laplace"
+    # a lead long enough for pure DP to be nearly attained, the runner-up not yet rare; an even race for zCDP
+    leads: ClassVar[tuple[int, ...]] = (8, 1)
 
-    def log_winners(self, scores: Floats) -> Floats:
-        return laplace_winner(scores)
+    def __call__(self, dataset: Any) -> NoisyMaxLaw:
+        return NoisyMaxLaw(tuple(self.utilities.candidates), self.rate * self.scores(dataset), self.noise)
 
 
-@dataclass(frozen=True)
-class NoisyMaxExponential(_ReportNoisyMax):
+class NoisyMaxExponential(NoisyMaxLaplace):
     """Report noisy max with exponential noise of scale 2 sensitivity / epsilon: epsilon-DP.
 
     The law of permute-and-flip (Ding, Kifer, Saghaian, Steinke, Wang, Xiao and Zhang 2021), and so its claims.
@@ -133,25 +113,13 @@ class NoisyMaxExponential(_ReportNoisyMax):
     [0.81606, 0.18394]
     """
 
-    epsilon: float
-    utilities: Utilities = VOTES
     name: ClassVar[str] = "report noisy max, exponential noise"
     noise: ClassVar[str] = "exponential"
-
-    def log_winners(self, scores: Floats) -> Floats:
-        """See the base class: the best accepts surely, the others with exp(-distance)."""
-        return log_choice(scores - scores.max())
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """As for permute-and-flip: a lead of two that becomes a tie; an even race for zCDP."""
-        return (self.utilities.lead(2), self.utilities.lead(1))
+    leads: ClassVar[tuple[int, ...]] = (2, 1)  # as for permute-and-flip
 
 
-@dataclass(frozen=True)
-class NoisyMaxGumbel(_ReportNoisyMax):
+class NoisyMaxGumbel(BoundedRange, NoisyMaxLaplace):
     """Report noisy max with Gumbel noise of scale 2 sensitivity / epsilon: the exponential mechanism, by other means.
-
-    epsilon-DP and epsilon^2/8-zCDP (differentialprivacy.org, 'A Better Privacy Analysis of the Exponential Mechanism').
 
     Examples
     --------
@@ -159,18 +127,8 @@ class NoisyMaxGumbel(_ReportNoisyMax):
     [0.731059, 0.268941]
     """
 
-    epsilon: float
-    utilities: Utilities = VOTES
     name: ClassVar[str] = "report noisy max, Gumbel noise"
     noise: ClassVar[str] = "gumbel"
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        return (PureDP(self.epsilon), ZCDP(self.epsilon**2 / 8.0))
-
-    def log_winners(self, scores: Floats) -> Floats:
-        """See the base class: proportional to exp(score)."""
-        return scores
 
 
 @dataclass(frozen=True)
@@ -180,16 +138,6 @@ class GapMax(_Selection):
     In the spirit of Chaudhuri, Hsu and Song (2014) and of gap-max in Bun, Dwork, Rothblum and Steinke (2018): Theorem 6
     of docs/explanation/mechanisms.md. No zCDP claim: a refusal that turns into a name has infinite loss.
 
-    Parameters
-    ----------
-    utilities : Utilities
-        By default the votes for each of two candidates, one voter joining or leaving.
-    delta : float
-        In (0, 1/2).
-    gap_sensitivity : float
-        s above, in sensitivities: 1 where all utilities move in one direction, or where the best utility never
-        changes (as for losses whose least is 0); 2 in general.
-
     Examples
     --------
     >>> mechanism = GapMax(1.0, delta=0.001)
@@ -197,9 +145,9 @@ class GapMax(_Selection):
     (('red', None), '(1, 0.001)-DP', 6.215)
     """
 
-    epsilon: float
     utilities: Utilities = MONOTONE_VOTES
-    delta: float = 1e-3
+    delta: float = 1e-3  # in (0, 1/2)
+    # s, in sensitivities: 1 where utilities move in one direction, or the best one never changes (losses); 2 in general
     gap_sensitivity: float = 1.0
     name: ClassVar[str] = "gap-max"
 

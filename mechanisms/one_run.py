@@ -80,21 +80,16 @@ class SpillingResponse(_PerRecord):
     since given that a record is not among the spilled its answer is epsilon-DP, whatever else is released. Many at
     once is how delta harms an audit in one run: the term 2 m delta of Steinke, Nasr and Jagielski (2023) is for that.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Privacy parameters, epsilon above 0.
-    canaries, spilled : int
-        How many records, and how many of them are revealed together; delta m must not exceed ``spilled``.
-
     Examples
     --------
     >>> SpillingResponse(1.0, 1e-3, 1000, 50).chance
     0.02
     """
 
-    epsilon: float
+    epsilon: float  # epsilon, delta: privacy parameters, epsilon above 0
     delta: float
+    # canaries, spilled: how many records, and how many of them are revealed together; delta m must not exceed
+    # ``spilled``
     canaries: int
     spilled: int
     name: ClassVar[str] = "randomised response that spills"
@@ -181,23 +176,15 @@ class ConspiringResponse(_PerRecord):
 class NoisyVectorSum(_PerRecord):
     """The sum of records' unit vectors, one a coordinate, with Gaussian noise: mu-Gaussian DP, no interference.
 
-    Parameters
-    ----------
-    mu : float
-        Sensitivity over the standard deviation of the noise, above 0.
-    canaries : int
-        How many records, and coordinates.
-    delta : float, optional
-        Make the (epsilon, delta) claim that Gaussian DP implies in place of Gaussian DP itself.
-
     Examples
     --------
     >>> print(NoisyVectorSum(1.0, 100).claim, NoisyVectorSum(1.0, 100, delta=1e-5).claim)
     1-GDP (4.37718, 1e-05)-DP
     """
 
-    mu: float
-    canaries: int
+    mu: float  # sensitivity over the standard deviation of the noise, above 0
+    canaries: int  # how many records, and coordinates
+    # make the (epsilon, delta) claim that Gaussian DP implies in place of Gaussian DP itself
     delta: float | None = None
     name: ClassVar[str] = "noisy sum of vectors"
 

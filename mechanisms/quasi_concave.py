@@ -26,11 +26,6 @@ Booleans = NDArray[np.bool_]
 class Levels:
     """A quality Q: {0 ... N-1} -> {0 ... r} by its level sets {Q >= c} = [first_c, last_c], c = 1 ... r, none empty.
 
-    Parameters
-    ----------
-    first, last : array of uint64, shape (r,)
-        The level sets' ends; ``first`` does not decrease, ``last`` does not increase.
-
     Examples
     --------
     >>> levels = Levels(np.array([1, 2], np.uint64), np.array([5, 3], np.uint64))
@@ -38,6 +33,7 @@ class Levels:
     [0, 1, 2, 2, 1, 1, 0]
     """
 
+    # first, last: shape (r,): the level sets' ends; ``first`` does not decrease, ``last`` does not increase
     first: Indices
     last: Indices
 

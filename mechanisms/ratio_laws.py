@@ -126,13 +126,6 @@ def _rising(z: Floats) -> Floats:
 class ScaleMixture:
     """A mixture of Laplace laws around one centre: what a noisy scale makes of Laplace noise.
 
-    Parameters
-    ----------
-    centre : float
-        Of every law.
-    log_weights, scales : ndarray of float, shape (k,)
-        Log-probabilities and scales of the laws; the probabilities need not sum to 1.
-
     Examples
     --------
     >>> law = ScaleMixture(0.0, np.log([0.5, 0.5]), np.array([1.0, 2.0]))
@@ -140,7 +133,8 @@ class ScaleMixture:
     [0.375]
     """
 
-    centre: float
+    centre: float  # of every law
+    # log_weights, scales: shape (k,): log-probabilities and scales of the laws; the probabilities need not sum to 1
     log_weights: Floats
     scales: Floats
 

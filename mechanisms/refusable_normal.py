@@ -37,8 +37,8 @@ class RefusableNormal:
     ((3, 2), [-0.693])
     """
 
-    mean: Floats  # shape (d,): Centre of the normal law
-    covariance: Floats  # shape (d, d): Its covariance; where it is singular the law lives on an affine subspace
+    mean: Floats  # shape (d,): centre of the normal law
+    covariance: Floats  # shape (d, d): its covariance; where it is singular the law lives on an affine subspace
     log_passes: float = 0.0  # log_passes, log_refuses: log-probabilities of an answer and of a refusal
     log_refuses: float = -math.inf
 

@@ -36,7 +36,7 @@ from epsaudit.mechanisms.groups import GroupCounts
 from epsaudit.mechanisms.histogram import StableHistogram
 from epsaudit.mechanisms.interactive import Interaction
 from epsaudit.mechanisms.interior_point import InteriorPoint
-from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses, Selector
+from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
 from epsaudit.mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace
 from epsaudit.mechanisms.queries import DistinctValues, KthLargest, Maximum, MonotoneHull, Sum, Total, Utilities
 from epsaudit.mechanisms.ratio import BoundedRatio, CountsRatio, NaiveRatio, SubstitutedCountsRatio
@@ -52,7 +52,7 @@ from epsaudit.mechanisms.vectors import IndexOfMax, NoisyHistogram, ParallelLapl
 from epsaudit.neighbours import DatasetPair
 from epsaudit.registry import Entry
 
-SELECTORS: dict[str, Callable[[float, Utilities], Selector]] = {
+SELECTORS: dict[str, Callable[[float, Utilities], Reference]] = {
     "exponential": ExponentialMechanism,
     "permute-and-flip": PermuteAndFlip,
     "noisy-max-laplace": NoisyMaxLaplace,

@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.claims import ZCDP, Claim, PureDP
 from epsaudit.errors import AuditError
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import BoundedRange, Reference, positive
 from epsaudit.mechanisms.laws import FiniteLaw
 from epsaudit.mechanisms.queries import MONOTONE_VOTES, VOTES, Utilities
 from epsaudit.neighbours import Adjacency, DatasetPair
@@ -67,6 +66,7 @@ def log_choice(log_acceptance: Floats) -> Floats:
     return np.asarray(log_acceptance + np.log(weights / 2.0 @ np.exp(others)))
 
 
+@dataclass(frozen=True)
 class _Selection(Reference):
     """What the family shares: a candidate is chosen by ``utilities``, in units of their sensitivity.
 
@@ -74,8 +74,9 @@ class _Selection(Reference):
     """
 
     epsilon: float
-    utilities: Utilities
+    utilities: Utilities = VOTES
     share: ClassVar[float] = 0.5
+    leads: ClassVar[tuple[int, ...]]  # how far ahead the first candidate is in the worst pairs
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -90,6 +91,9 @@ class _Selection(Reference):
     def adjacency(self) -> Adjacency:
         return self.utilities.adjacency
 
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        return tuple(map(self.utilities.lead, self.leads))
+
     def scores(self, dataset: Any) -> Floats:
         """Utilities in units of their sensitivity, shape (number of candidates,)."""
         scores = np.asarray(self.utilities(dataset), float) / self.utilities.sensitivity
@@ -101,8 +105,7 @@ class _Selection(Reference):
         return scores
 
 
-@dataclass(frozen=True)
-class ExponentialMechanism(_Selection):
+class ExponentialMechanism(BoundedRange, _Selection):
     """Choose a candidate with probability proportional to exp(epsilon u / (2 sensitivity)).
 
     epsilon-DP (McSherry and Talwar 2007, Theorem 6). epsilon-bounded-range, and therefore epsilon^2/8-zCDP
@@ -117,20 +120,12 @@ class ExponentialMechanism(_Selection):
     ['1-DP', '0.125-zCDP']
     """
 
-    epsilon: float
-    utilities: Utilities = VOTES
     name: ClassVar[str] = "exponential mechanism"
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        return (PureDP(self.epsilon), ZCDP(self.epsilon**2 / 8.0))
+    # a clear lead, where pure DP is nearly attained and the runner-up not yet rare; an even race for zCDP
+    leads: ClassVar[tuple[int, ...]] = (10, 1)
 
     def __call__(self, dataset: Any) -> FiniteLaw:
         return FiniteLaw(self.utilities.candidates, self.rate * self.scores(dataset))
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A clear lead, where pure DP is nearly attained and the runner-up not yet rare; an even race for zCDP."""
-        return (self.utilities.lead(10), self.utilities.lead(1))
 
 
 @dataclass(frozen=True)
@@ -142,27 +137,19 @@ class MonotoneExponentialMechanism(ExponentialMechanism):
     epsilon-DP, and epsilon^2/8-zCDP, because the weights alone decide the range of the log ratio (same sources as the
     exponential mechanism).
 
-    Parameters
-    ----------
-    utilities : Utilities
-        By default the votes for each of two candidates, one record added or removed.
-
     Examples
     --------
     >>> np.exp(MonotoneExponentialMechanism(1.0)(("red",)).log_probabilities).round(6).tolist()
     [0.731059, 0.268941]
     """
 
+    # by default the votes for each of two candidates, one record added or removed
     utilities: Utilities = MONOTONE_VOTES
     name: ClassVar[str] = "exponential mechanism, monotone utilities"
     share: ClassVar[float] = 1.0
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """As for the exponential mechanism; half the lead is as clear."""
-        return (self.utilities.lead(5), self.utilities.lead(1))
+    leads: ClassVar[tuple[int, ...]] = (5, 1)  # half the lead is as clear
 
 
-@dataclass(frozen=True)
 class PermuteAndFlip(_Selection):
     """Go through the candidates in random order and take the first that accepts.
 
@@ -178,14 +165,10 @@ class PermuteAndFlip(_Selection):
     [0.81606, 0.18394]
     """
 
-    epsilon: float
-    utilities: Utilities = VOTES
     name: ClassVar[str] = "permute-and-flip"
+    # a lead of two votes that becomes a tie, where the trailing one gains e^epsilon; an even race for zCDP
+    leads: ClassVar[tuple[int, ...]] = (2, 1)
 
     def __call__(self, dataset: Any) -> PermuteAndFlipLaw:
         scores = self.scores(dataset)
         return PermuteAndFlipLaw(tuple(self.utilities.candidates), self.rate * (scores - scores.max()))
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A lead of two votes that becomes a tie, where the trailing one gains e^epsilon; an even race for zCDP."""
-        return (self.utilities.lead(2), self.utilities.lead(1))

@@ -140,7 +140,7 @@ class HistogramLaw:
     [4, 4]
     """
 
-    held: tuple[int, ...]  # length k: How many users hold each answer
+    held: tuple[int, ...]  # length k: how many users hold each answer
     truth: float  # probability of a truthful answer
 
     @property
@@ -219,18 +219,6 @@ class ShuffledResponse(Reference):
 
     (epsilon, delta)-DP with the numeric epsilon of Feldman, McMillan and Talwar (2022), and epsilon_L-DP.
 
-    Parameters
-    ----------
-    epsilon : float
-        Local epsilon of each answer, above 0.
-    users : int
-        Number of users, at least 2. A dataset is the answers they hold, as a tuple of their numbers: (how many hold 0,
-        how many hold 1, ...).
-    delta : float
-        In (0, 1), of the main claim.
-    answers : int
-        Number k of possible answers.
-
     Raises `AuditError` if a parameter is out of range, or a dataset is not the numbers of ``users`` users.
 
     Examples
@@ -240,10 +228,12 @@ class ShuffledResponse(Reference):
     (0.0432062, 1e-06)-DP
     """
 
-    epsilon: float
+    epsilon: float  # local epsilon of each answer, above 0
+    # number of users, at least 2. A dataset is the answers they hold, as a tuple of their numbers: (how many hold 0,
+    # how many hold 1, ...)
     users: int
-    delta: float
-    answers: int = 2
+    delta: float  # in (0, 1), of the main claim
+    answers: int = 2  # number k of possible answers
     name: ClassVar[str] = "shuffled response"
 
     def __post_init__(self) -> None:

@@ -17,15 +17,14 @@ from numpy.typing import ArrayLike
 
 from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms.base import Reference
-from epsaudit.mechanisms.laws import Floats, LaplaceLaw
+from epsaudit.mechanisms.laws import Floats, LaplaceLaw, LocationLaw
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.stability import StableMedian
 from epsaudit.neighbours import Adjacency, DatasetPair
 from epsaudit.roots import root
 
 
-@dataclass(frozen=True)
-class CauchyLaw:
+class CauchyLaw(LocationLaw):
     """Cauchy law with the given centre and scale, its half-width at half height; it has no mean.
 
     Examples
@@ -33,13 +32,6 @@ class CauchyLaw:
     >>> np.exp(CauchyLaw(0.0, 1.0).log_density(np.array([0.0, 1.0])) + math.log(math.pi)).round(6).tolist()
     [1.0, 0.5]
     """
-
-    centre: float
-    scale: float
-
-    @property
-    def knots(self) -> tuple[float, ...]:
-        return (self.centre,)
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         return self.centre + self.scale * rng.standard_cauchy(size)

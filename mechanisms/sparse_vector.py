@@ -32,17 +32,6 @@ SWAPPED_HALVES = DatasetPair((0,) * 5 + (1,) * 5, (1,) * 5 + (0,) * 5, "5 answer
 class SparseVectorLaw:
     """Which of m queries lie above the noisy threshold, as rows of 1 (above), 0 (below) and -1 (not reached).
 
-    Parameters
-    ----------
-    answers : tuple of float, length m
-        Query answers less the threshold.
-    threshold_scale, query_scale : float
-        Scales of the Laplace noise on the threshold and on each query; 0 for a query without noise.
-    count : int, optional
-        How many queries may lie above before the mechanism halts; None for no end.
-    refreshes : bool
-        Whether the threshold's noise is drawn anew after each query that lies above.
-
     Raises `AuditError` when the law is asked for and has more than 65,536 outcomes; sampling has no limit.
 
     Examples
@@ -52,11 +41,13 @@ class SparseVectorLaw:
     (((0, 0), (0, 1), (1, -1)), [0.2495, 0.2505, 0.5])
     """
 
-    answers: tuple[float, ...]
+    answers: tuple[float, ...]  # length m: query answers less the threshold
+    # threshold_scale, query_scale: scales of the Laplace noise on the threshold and on each query; 0 for a query
+    # without noise
     threshold_scale: float
     query_scale: float
-    count: int | None = 1
-    refreshes: bool = False
+    count: int | None = 1  # how many queries may lie above before the mechanism halts; None for no end
+    refreshes: bool = False  # whether the threshold's noise is drawn anew after each query that lies above
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int8]:
         """Draw ``size`` outputs, shape (size, m)."""
@@ -145,7 +136,7 @@ class NumericalSparseVectorLaw:
     """
 
     symbols: SparseVectorLaw  # which queries lie above
-    answers: tuple[float, ...]  # length m: The query answers themselves
+    answers: tuple[float, ...]  # length m: the query answers themselves
     release_scale: float  # scale of the Laplace noise on released answers
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:

@@ -30,10 +30,7 @@ from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 class StableQuery(ABC):
     """A query f that knows how far a dataset is from those on which one record matters much."""
 
-    @property
-    @abstractmethod
-    def adjacency(self) -> Adjacency:
-        """The relation whose steps the distance counts."""
+    adjacency: Adjacency  # the relation whose steps the distance counts
 
     @abstractmethod
     def __call__(self, dataset: Any) -> Any:
@@ -69,10 +66,9 @@ class StableMedian(StableQuery):
     (23.0, 1.0, 3.0, inf)
     """
 
-    adjacency = Substitution()
-
     lower: float = -math.inf  # lower, upper: records outside are moved to the nearer end; -inf and inf for the reals
     upper: float = math.inf
+    adjacency = Substitution()
 
     def __post_init__(self) -> None:
         if not self.lower < self.upper:

@@ -87,7 +87,7 @@ class StableMean:
     (1, [7.0, 7.0])
     """
 
-    data: Floats  # shape (n, d): The records, in an order that does not depend on them
+    data: Floats  # shape (n, d): the records, in an order that does not depend on them
     bounds: Stability  # the constants
 
     @cached_property

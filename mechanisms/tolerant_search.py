@@ -39,19 +39,6 @@ class TolerantSearch(Reference):
     1 - beta for T = 2 log(|Y| / beta) / log(1 / (A B)) rounds: Theorem 1 of docs/explanation/mechanisms.md, which also
     says what the constants cost: the plain search with Gaussian noise has a lower tau for every |Y| up to 2^16384.
 
-    Parameters
-    ----------
-    query : MonotoneQuery
-        What is asked; |Y| up to 2^64.
-    sigma : float
-        Standard deviation of the noise, in records, above 0.
-    tau : float
-        Threshold on the noisy loss, in records, at least 0.
-    rounds : int
-        T, at least 1.
-    assumed_error : float
-        q, in (0, 1/2): probability of a wrong comparison that beliefs are updated with, above the true one.
-
     Examples
     --------
     >>> from epsaudit.mechanisms.queries import Maximum
@@ -63,10 +50,11 @@ class TolerantSearch(Reference):
     [500, 500, 500]
     """
 
-    query: MonotoneQuery
-    sigma: float
-    tau: float
-    rounds: int
+    query: MonotoneQuery  # what is asked; |Y| up to 2^64
+    sigma: float  # standard deviation of the noise, in records, above 0
+    tau: float  # threshold on the noisy loss, in records, at least 0
+    rounds: int  # T, at least 1
+    # q, in (0, 1/2): probability of a wrong comparison that beliefs are updated with, above the true one
     assumed_error: float
     name: ClassVar[str] = "tolerant search, Gaussian noise"
     adjacency = AddRemove()

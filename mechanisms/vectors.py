@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from epsaudit.claims import Claim, PureDP
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw
-from epsaudit.mechanisms.noisy_max import NoisyMaxLaw, laplace_winner
-from epsaudit.mechanisms.selection import log_choice
+from epsaudit.mechanisms.noisy_max import NoisyMaxLaw
 from epsaudit.neighbours import Adjacency, DatasetPair, MaxChange
 
 ONE_MORE = DatasetPair((0, 1, 1, 1, 1), (1, 1, 1, 1, 1), "one more record in the first of 5 groups")
@@ -207,5 +206,4 @@ class IndexOfMax(_Vector):
 
     def __call__(self, dataset: Any) -> NoisyMaxLaw:
         scores = np.asarray(dataset, float) * self.epsilon / 2.0
-        log_p = laplace_winner(scores) if self.noise == "laplace" else log_choice(scores - scores.max())
-        return NoisyMaxLaw(tuple(range(len(scores))), scores, self.noise, log_p)
+        return NoisyMaxLaw(tuple(range(len(scores))), scores, self.noise)

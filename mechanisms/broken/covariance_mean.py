@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean, as_records, poles
+from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean, as_records
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.refusable_normal import RefusableNormal
 from epsaudit.mechanisms.score_test import ScoreTest
@@ -46,17 +45,12 @@ class PublishedCovarianceAwareMean(CovarianceAwareMean):
     """The covariance-aware mean behind the published test."""
 
     name: ClassVar[str] = "covariance-aware mean, published test"
-
-    @cached_property
-    def test(self) -> ScoreTest:
-        """The published one."""
-        return PublishedScoreTest(self.test_share * self.epsilon, self.delta / 2.0)
+    test_kind: ClassVar[type[ScoreTest]] = PublishedScoreTest
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """The least score that never passes, and one two less."""
-        records = 4 * self.least_records
         never = next(score for score in range(10**6) if self.log_chances(score)[0] == -math.inf)
-        return (poles(self.bounds(records), self.dimension, never - 2),)
+        return (self.poles(4, never - 2),)
 
 
 class EmpiricalMean(CovarianceAwareMean):
@@ -101,9 +95,7 @@ class HalfOfTheNoise(CovarianceAwareMean):
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """As for the mechanism, of so many records that the constants of the proof are near their limits."""
-        records = 16 * self.least_records
-        outliers = math.floor(self.test.levels - self.test.reach)
-        return (poles(self.bounds(records), self.dimension, outliers),)
+        return (self.poles(16),)
 
 
 class UntrimmedMean(CovarianceAwareMean):
@@ -159,13 +151,8 @@ class TooFewLevels(CovarianceAwareMean):
     """k too small: scores end at k where the test still passes, however many records are outlying."""
 
     name: ClassVar[str] = "covariance-aware mean, too few levels"
-
-    @cached_property
-    def test(self) -> ScoreTest:
-        """A test for which the greatest score is not hopeless."""
-        return HalfOfTheLevels(self.test_share * self.epsilon, self.delta / 2.0)
+    test_kind: ClassVar[type[ScoreTest]] = HalfOfTheLevels
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """Ten times more outliers than levels, all of which one record takes down a level."""
-        records = 16 * self.least_records
-        return (poles(self.bounds(records), self.dimension, 10 * self.test.levels),)
+        return (self.poles(16, 10 * self.test.levels),)

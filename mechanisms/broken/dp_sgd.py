@@ -156,8 +156,4 @@ class SingleStratumLaw:
         sums = inside - against + learner.noise_multiplier * rng.standard_normal(shape)
         # from what the sums are without the canary, by 2 with it or, of Poisson batches, by 1
         shift, usual = (2.0, drawn) if self.variant.replaces else (1.0, learner.rate * others)
-        ratio = shift * (2.0 * (sums + usual) - shift) / (2.0 * learner.noise_multiplier**2)
-        if learner.rate == 1.0:
-            return np.asarray(ratio.sum(axis=1))
-        mixed = np.logaddexp(np.log1p(-learner.rate), np.log(learner.rate) + ratio)
-        return np.asarray(mixed.sum(axis=1))
+        return np.asarray(learner.log_ratio(sums + usual, shift, learner.noise_multiplier).sum(axis=1))

@@ -49,10 +49,7 @@ class NoisyMaxWithoutFactorTwo(NoisyMaxLaplace):
 
     name: ClassVar[str] = "report noisy max, factor 2 forgotten"
     share: ClassVar[float] = 1.0
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A lead of four votes."""
-        return (self.utilities.lead(4),)
+    leads: ClassVar[tuple[int, ...]] = (4,)
 
 
 @dataclass(frozen=True)
@@ -65,10 +62,7 @@ class NoisyMaxAsBoundedRange(AsBoundedRange, NoisyMaxLaplace):
 
     utilities: Utilities = Approvals(("red", "blue", "green", "white", "black"))
     name: ClassVar[str] = "report noisy max, as if bounded-range"
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A lead of two over everybody that is lost at once."""
-        return (self.utilities.lead(2),)
+    leads: ClassVar[tuple[int, ...]] = (2,)  # over everybody, lost at once
 
 
 class NoisyMaxExponentialAsBoundedRange(AsBoundedRange, NoisyMaxExponential):

@@ -8,21 +8,17 @@ from typing import ClassVar
 from epsaudit.claims import ZCDP, Claim
 from epsaudit.mechanisms.queries import VOTES, Utilities
 from epsaudit.mechanisms.selection import ExponentialMechanism, MonotoneExponentialMechanism, PermuteAndFlip
-from epsaudit.neighbours import DatasetPair
 
 
 class AsBoundedRange:
     """Beside another mechanism: with the epsilon^2/8-zCDP claim that pure DP gives bounded-range mechanisms alone."""
 
     epsilon: float
+    leads: ClassVar[tuple[int, ...]] = (1,)  # one vote decides an even race
 
     @property
     def claims(self) -> tuple[Claim, ...]:
         return (ZCDP(self.epsilon**2 / 8.0),)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """One vote decides an even race."""
-        return (self.utilities.lead(1),)
 
 
 class ExponentialWithoutFactorTwo(ExponentialMechanism):
@@ -30,10 +26,7 @@ class ExponentialWithoutFactorTwo(ExponentialMechanism):
 
     name: ClassVar[str] = "exponential mechanism, factor 2 forgotten"
     share: ClassVar[float] = 1.0
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Half the lead is as clear as for the right weights."""
-        return (self.utilities.lead(5), self.utilities.lead(1))
+    leads: ClassVar[tuple[int, ...]] = (5, 1)  # half the lead is as clear as for the right weights
 
 
 @dataclass(frozen=True)

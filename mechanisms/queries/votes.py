@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,18 +84,13 @@ class VoteCounts:
     red ahead by 3 votes against 1
     """
 
-    adjacency = Substitution()
-
+    sensitivity: ClassVar[float] = 1.0  # one vote
     candidates: tuple[Hashable, ...] = ("red", "blue")  # at least two, all different
+    adjacency = Substitution()
 
     def __post_init__(self) -> None:
         if len(self.candidates) < 2 or len(set(self.candidates)) != len(self.candidates):
             raise AuditError(f"The candidates are {self.candidates!r}; there must be at least two, all different.")
-
-    @property
-    def sensitivity(self) -> float:
-        """One vote."""
-        return 1.0
 
     def __call__(self, dataset: Dataset) -> NDArray[np.float64]:
         """Return each candidate's votes, shape (number of candidates,)."""
