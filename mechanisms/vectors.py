@@ -38,6 +38,11 @@ class LaplaceVectorLaw:
     scale: float
     running: bool = False
 
+    @property
+    def parts(self) -> tuple[LaplaceLaw, ...]:
+        """Law of each noisy coordinate; running sums, which are no more than a change of variables, lose as much."""
+        return tuple(LaplaceLaw(centre, self.scale) for centre in self.centres)
+
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw ``size`` outputs, shape (size, d)."""
         noisy = rng.laplace(self.centres, self.scale, (size, len(self.centres)))

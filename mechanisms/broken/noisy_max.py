@@ -41,6 +41,9 @@ class Approvals(VoteCounts):
         return DatasetPair(x, (*x[1:], tuple(rest)), f"{first} ahead by {gap} approvals against {gap - 2}")
 
 
+FIVE = Approvals(("red", "blue", "green", "white", "black"))
+
+
 class NoisyMaxWithoutFactorTwo(NoisyMaxLaplace):
     """Report noisy max with Laplace noise of scale sensitivity / epsilon where utilities are not monotone.
 
@@ -60,7 +63,7 @@ class NoisyMaxAsBoundedRange(AsBoundedRange, NoisyMaxLaplace):
     epsilon = 1, against a claim of 0.125; with two candidates the claim would happen to hold.
     """
 
-    utilities: Utilities = Approvals(("red", "blue", "green", "white", "black"))
+    utilities: Utilities = FIVE
     name: ClassVar[str] = "report noisy max, as if bounded-range"
     leads: ClassVar[tuple[int, ...]] = (2,)  # over everybody, lost at once
 
