@@ -10,11 +10,10 @@ import math
 from dataclasses import dataclass
 
 from epsaudit import Mechanism
-from epsaudit.mechanisms.additive import Laplace
+from epsaudit.mechanisms.additive import Laplace, TruncatedGeometric
 from epsaudit.mechanisms.broken.sparse_vector import SparseVector3, SparseVector4, SparseVector5, SparseVector6
 from epsaudit.mechanisms.broken.vectors import NoisyHistogramUpsideDown, SideBySide, ValueOfMax
-from epsaudit.mechanisms.geometric import TruncatedGeometric
-from epsaudit.mechanisms.rappor import Rappor
+from epsaudit.mechanisms.response import Rappor
 from epsaudit.mechanisms.sparse_vector import NumericalSparseVector, SparseVector1, SparseVector2
 from epsaudit.mechanisms.vectors import IndexOfMax, NoisyHistogram, ParallelLaplace, RunningSums
 from epsaudit.neighbours import DatasetPair

@@ -20,9 +20,9 @@ from matplotlib.figure import Figure
 
 from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.experiments.data import anes96, answers
-from epsaudit.mechanisms.beyond import SELECTORS
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
 from epsaudit.mechanisms.noisy_max import GapMax
+from epsaudit.mechanisms.registry import SELECTORS
 from epsaudit.reporting.columns import Column
 from epsaudit.reporting.numbers import upper
 from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
@@ -88,7 +88,7 @@ def failures(runs: int, seed: int) -> Iterator[dict[str, Any]]:
     """Yield the share of answers beyond LS^k, with one-sided 99.9 % Clopper-Pearson limits, and its exact value."""
     datasets = {"voters of 1996": answers(anes96(), "age")[:-1], **DATASETS}
     for place, (name, dataset) in enumerate(datasets.items()):
-        for number, (selector_name, (selector, _)) in enumerate(SELECTORS.items()):
+        for number, (selector_name, selector) in enumerate(SELECTORS.items()):
             if selector is GapMax:  # refuses in place of erring
                 continue
             mechanism = InverseSensitivity(EPSILON, AGES, selector)

@@ -27,8 +27,7 @@ from epsaudit.mechanisms.broken.dp_sgd import (
     WithoutReplacement,
 )
 from epsaudit.mechanisms.canaries import ExampleCanaries, GradientCanaries, mislabelled
-from epsaudit.mechanisms.dp_sgd import DPSGD
-from epsaudit.mechanisms.dp_sgd_accounting import full_batch_mu
+from epsaudit.mechanisms.dp_sgd import DPSGD, full_batch_mu
 from epsaudit.one_run import CanaryMechanism
 from epsaudit.one_run.planning import planned_guesses
 

@@ -29,10 +29,9 @@ from epsaudit.mechanisms.broken.ratio import PublishedBoundedRatio, PublishedTai
 from epsaudit.mechanisms.broken.selection import PermuteAndFlipAsBoundedRange
 from epsaudit.mechanisms.broken.stability import PublishedMode
 from epsaudit.mechanisms.down_sensitivity import LaplaceBinarySearch
-from epsaudit.mechanisms.failed_bound import FailedBound
 from epsaudit.mechanisms.noisy_max import NoisyMaxExponential, NoisyMaxLaplace
 from epsaudit.mechanisms.queries import Maximum
-from epsaudit.mechanisms.ratio import BoundedRatio
+from epsaudit.mechanisms.ratio import BoundedRatio, FailedBound
 from epsaudit.mechanisms.selection import PermuteAndFlip
 from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy
 from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, StableMode

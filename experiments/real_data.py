@@ -19,12 +19,18 @@ from epsaudit.extras import needs
 from epsaudit.influence import most_influential
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.base import Reference
-from epsaudit.mechanisms.beyond import INVERSE_SENSITIVITY, LOCAL_SENSITIVITY, SMOOTH, STABILITY_NOTES
+from epsaudit.mechanisms.catalogue import (
+    BOUNDED_RANGE,
+    DOWN_SENSITIVITY,
+    INVERSE_SENSITIVITY,
+    LOCAL_SENSITIVITY,
+    SMOOTH,
+    STABILITY_NOTES,
+)
 from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
 from epsaudit.mechanisms.queries import Maximum, NumericQuery, VoteCounts
 from epsaudit.mechanisms.ratio import BoundedRatio, CountsRatio, NaiveRatio
-from epsaudit.mechanisms.registry import BOUNDED_RANGE, DOWN_SENSITIVITY
 from epsaudit.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
 from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy
 from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, StableMode

@@ -1,20 +1,25 @@
-"""Noise added to a numeric query: Laplace, Gaussian and discrete Laplace, each scaled to the query's sensitivity.
+"""Noise added to a number: Laplace, Gaussian, discrete Laplace, and the truncated geometric mechanism on counts.
 
-Each is built from a query and a privacy parameter; its output law is known in closed form.
+The first three are scaled to the sensitivity of a query; all output laws are known in closed form.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar
 
+import numpy as np
+
 from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
-from epsaudit.errors import AuditError, fraction
-from epsaudit.mechanisms.base import Reference, concentrated, positive
-from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, LaplaceLaw, NormalLaw
+from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.queries import HEAD_COUNT, NumericQuery
-from epsaudit.neighbours import Adjacency, DatasetPair
+from epsaudit.neighbours import Adjacency, DatasetPair, MaxChange
 
 
 class _Additive(Reference):
@@ -24,7 +29,6 @@ class _Additive(Reference):
 
     @property
     def adjacency(self) -> Adjacency:
-        """The relation that the query's sensitivity is for."""
         return self.query.adjacency
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -35,18 +39,6 @@ class _Additive(Reference):
 @dataclass(frozen=True)
 class Laplace(_Additive):
     """Laplace noise of scale sensitivity / epsilon: epsilon-DP (Dwork, McSherry, Nissim and Smith 2006, Proposition 1).
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    query : NumericQuery
-        What is asked; by default the number of records.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0.
 
     Examples
     --------
@@ -59,24 +51,14 @@ class Laplace(_Additive):
     """
 
     epsilon: float
-    query: NumericQuery = HEAD_COUNT
+    query: NumericQuery = HEAD_COUNT  # what is asked; by default the number of records
     name: ClassVar[str] = "Laplace"
-
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), concentrated(self.epsilon))
 
     @property
     def scale(self) -> float:
-        """Scale of the noise, in the unit of the query."""
         return self.query.sensitivity / self.epsilon
 
     def __call__(self, dataset: Any) -> LaplaceLaw:
-        """Prepare the output law on one dataset."""
         return LaplaceLaw(float(self.query(dataset)), self.scale)
 
 
@@ -84,17 +66,7 @@ class Laplace(_Additive):
 class DiscreteLaplace(_Additive):
     """Two-sided geometric noise on an integer query: epsilon-DP (Ghosh, Roughgarden and Sundararajan 2012).
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    query : NumericQuery
-        What is asked; its answers and its sensitivity must be integers.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0, or if the sensitivity or an answer is not an integer.
+    Raises `AuditError` if epsilon is not a finite number above 0, or if the sensitivity or an answer is not an integer.
 
     Examples
     --------
@@ -103,25 +75,18 @@ class DiscreteLaplace(_Additive):
     """
 
     epsilon: float
-    query: NumericQuery = HEAD_COUNT
+    query: NumericQuery = HEAD_COUNT  # what is asked; its answers and its sensitivity must be integers
     name: ClassVar[str] = "discrete Laplace"
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
+        super().__post_init__()
         _integer(self.query.sensitivity, "sensitivity of the query")
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), concentrated(self.epsilon))
-
-    @property
     def scale(self) -> float:
-        """Scale of the noise, in the unit of the query."""
         return self.query.sensitivity / self.epsilon
 
     def __call__(self, dataset: Any) -> DiscreteLaplaceLaw:
-        """Prepare the output law on one dataset."""
         return DiscreteLaplaceLaw(_integer(self.query(dataset), "answer of the query"), self.scale)
 
 
@@ -132,18 +97,6 @@ class Gaussian(_Additive):
     Balle and Wang (2018), Theorem 8 and Algorithm 1; mu-GDP with mu = sensitivity / sigma by Dong, Roth and Su (2022),
     Theorem 2.7; rho-zCDP with rho = mu^2 / 2 by Bun and Steinke (2016), Proposition 1.6.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The approximate-DP claim to calibrate to: epsilon above 0 in nats, delta in (0, 1).
-    query : NumericQuery
-        What is asked; by default the number of records.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
-
     Examples
     --------
     >>> mechanism = Gaussian(1.0, 1e-5)
@@ -151,14 +104,10 @@ class Gaussian(_Additive):
     (3.730632, ['(1, 1e-05)-DP', '0.268051-GDP', '0.0359257-zCDP'])
     """
 
-    epsilon: float
+    epsilon: float  # epsilon, delta: the approximate-DP claim to calibrate to: epsilon above 0 in nats, delta in (0, 1)
     delta: float
-    query: NumericQuery = HEAD_COUNT
+    query: NumericQuery = HEAD_COUNT  # what is asked; by default the number of records
     name: ClassVar[str] = "Gaussian"
-
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-        fraction(self.delta, "delta", open_below=True)
 
     @cached_property
     def _calibrated_mu(self) -> float:
@@ -167,7 +116,6 @@ class Gaussian(_Additive):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         mu = self._calibrated_mu
         return (ApproxDP(self.epsilon, self.delta), GaussianDP(mu), ZCDP(mu * mu / 2.0))
 
@@ -177,7 +125,6 @@ class Gaussian(_Additive):
         return self.query.sensitivity / self._calibrated_mu
 
     def __call__(self, dataset: Any) -> NormalLaw:
-        """Prepare the output law on one dataset."""
         return NormalLaw(float(self.query(dataset)), self.sigma)
 
 
@@ -185,3 +132,52 @@ def _integer(value: float, what: str) -> int:
     if value != int(value):
         raise AuditError(f"The {what} is {value!r}; discrete noise needs an integer.")
     return int(value)
+
+
+@dataclass(frozen=True)
+class TruncatedGeometric(Reference):
+    """Geometric noise on a count in {0, ..., n}, with probabilities that are multiples of one integer's inverse.
+
+    With k = ceil(log(2 / epsilon)) the ratio of neighbouring probabilities is 1 + 2^-k: log(1 + 2^-k)-DP, where
+    2^-k is at most epsilon / 2 for logarithms to base 2; with natural logarithms, as here and in the benchmark, it
+    may exceed epsilon. Balcer and Vadhan (2018), Section 4.
+
+    Raises `AuditError` if a parameter or a count is out of range.
+
+    Examples
+    --------
+    >>> mechanism = TruncatedGeometric(0.1)
+    >>> round(mechanism.claim.parameter, 4), np.exp(mechanism(2).log_probabilities).round(4).tolist()
+    (0.1178, [0.4183, 0.0523, 0.0588, 0.0523, 0.0465, 0.3718])
+    """
+
+    epsilon: float  # what k is computed from, above 0; the claim is log(1 + 2^-k)
+    n: int = 5  # greatest count
+    name: ClassVar[str] = "truncated geometric"
+    adjacency = MaxChange(1.0)
+    pair = DatasetPair(2, 1)  # neighbouring counts in the middle
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole_at_least(self.n, 1, "n")
+
+    @property
+    def k(self) -> int:
+        """Bits of the ratio."""
+        return max(0, math.ceil(math.log(2.0 / self.epsilon)))
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return (PureDP(math.log1p(2.0**-self.k)),)
+
+    def __call__(self, dataset: Any) -> FiniteLaw:
+        """Prepare the law on one count: both tails fall by the ratio with each step away from it."""
+        count = whole_at_least(dataset, 0, "count")
+        if count > self.n:
+            raise AuditError(f"The count is {count}; it must be at most n = {self.n}.")
+        ratio = Fraction(2**self.k, 2**self.k + 1)
+        below = [ratio ** (count - z) / (1 + ratio) for z in range(count)]
+        above = [1 - ratio ** (z - count + 1) / (1 + ratio) for z in range(count, self.n)]
+        steps = [Fraction(0), *below, *above, Fraction(1)]
+        masses = [float(high - low) for low, high in pairwise(steps)]
+        return FiniteLaw(tuple(range(self.n + 1)), np.log(masses))

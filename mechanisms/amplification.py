@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincc
+from numpy.typing import NDArray
+from scipy.stats import binom
 
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import positive
@@ -28,10 +28,7 @@ def closed_form(epsilon: float, users: int, delta: float) -> float:
     for n much larger than e^eps log(1/delta); the paper's own condition, which is checked here, is
     eps <= log(n / (16 log(2/delta))).
 
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range or the condition fails.
+    Raises `AuditError` if a parameter is out of range or the condition fails.
 
     Examples
     --------
@@ -46,10 +43,7 @@ def closed_form(epsilon: float, users: int, delta: float) -> float:
 def closed_form_2021(epsilon: float, users: int, delta: float) -> float:
     """Bound of Feldman, McMillan and Talwar (2021), Theorem 3.1, which the source simplifies.
 
-    Raises
-    ------
-    AuditError
-        As for `closed_form`.
+    Raises `AuditError` as for `closed_form`.
 
     Examples
     --------
@@ -66,10 +60,7 @@ def closed_form_2021(epsilon: float, users: int, delta: float) -> float:
 def closed_form_2022(epsilon: float, users: int, delta: float) -> float:
     """Bound of Feldman, McMillan and Talwar (2022), 'Stronger privacy amplification by shuffling', in closed form.
 
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range, or eps > log(n / (8 log(2/delta)) - 1).
+    Raises `AuditError` if a parameter is out of range, or eps > log(n / (8 log(2/delta)) - 1).
 
     Examples
     --------
@@ -94,15 +85,8 @@ def numeric(epsilon: float, users: int, delta: float, answers: int = 2) -> float
         Local epsilon, above 0.
     users : int
         At least 2.
-    delta : float
-        In (0, 1).
     answers : int
         Number k of answers of a randomised response.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
 
     Examples
     --------
@@ -136,7 +120,7 @@ def clones_delta(at: float, epsilon: float, users: int, answers: int = 2) -> flo
     ratios = (others - clones[:-1]) / (clones[:-1] + 1.0) * (share / (1.0 - share))
     logs = np.append(0.0, np.cumsum(np.log(ratios)))
     weights = np.exp(logs - logs.max())
-    outside = _less(clones[0], others, share) + _more(clones[-1], others, share)
+    outside = binom.cdf(clones[0] - 1, others, share) + binom.sf(clones[-1], others, share)
     weights *= (1.0 - outside) / weights.sum()
     return float(weights @ _hockey_stick(at, epsilon, clones, involved, lie)) + float(outside)
 
@@ -151,23 +135,10 @@ def _hockey_stick(at: float, epsilon: float, clones: NDArray[np.int64], involved
     # P / P' = (r a + (1 - r) (c + 1 - a)) / ((1 - r) a + r (c + 1 - a)) >= e^at from this a on
     tilt = (truth * math.exp(at) - (1.0 - truth)) / ((2.0 * truth - 1.0) * (1.0 + math.exp(at)))
     first = np.ceil(total * tilt - 1e-9)
-    more, same = _more(first - 2, clones, 0.5), _more(first - 1, clones, 0.5)
+    more, same = binom.sf(first - 2, clones, 0.5), binom.sf(first - 1, clones, 0.5)
     p = truth * more + (1.0 - truth) * same
     q = (1.0 - truth) * more + truth * same
     return np.asarray(involved * np.maximum(p - math.exp(at) * q, 0.0))
-
-
-def _more(count: ArrayLike, trials: ArrayLike, share: float) -> Floats:
-    """Chance that a binomial number is above ``count``."""
-    count, trials = np.broadcast_arrays(np.asarray(count, float), np.asarray(trials, float))
-    inside = np.clip(count, 0.0, np.maximum(trials - 1.0, 0.0))
-    tail = betainc(inside + 1.0, np.maximum(trials - inside, 1.0), share)
-    return np.asarray(np.where(count < 0.0, 1.0, np.where(count >= trials, 0.0, tail)))
-
-
-def _less(count: int, trials: int, share: float) -> float:
-    """Chance that a binomial number is below ``count``."""
-    return float(betaincc(count, trials - count + 1.0, share)) if count > 0 else 0.0
 
 
 def _checked(

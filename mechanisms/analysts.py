@@ -27,7 +27,6 @@ class _Menu:
 
     @cached_property
     def menu(self) -> tuple[Request, ...]:
-        """See `Analyst`."""
         return tuple(Request(RandomisedResponse(epsilon)) for epsilon in self.epsilons)
 
 
@@ -42,7 +41,6 @@ class Repeater(_Menu):
     """
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
-        """See `Analyst`."""
         return np.zeros(len(answers), np.int64)
 
 
@@ -53,21 +51,15 @@ class Gambler(_Menu):
     While the lead of one answer is below ``lead`` it asks for the cheapest request. From then on it asks for the
     dearest one, one place less dear for every refusal, and so exhausts the budget where it saw a leak.
 
-    Parameters
-    ----------
-    lead : int
-        Answers of one kind more than of the other that it takes for a leak.
-
     Examples
     --------
     >>> Gambler((0.1, 1.0)).choose(np.array([[1.0, 1.0], [1.0, 0.0]]), Ledger()).tolist()
     [1, 0]
     """
 
-    lead: int = 2
+    lead: int = 2  # answers of one kind more than of the other that it takes for a leak
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
-        """See `Analyst`."""
         lead = np.abs(np.nansum(2.0 * answers - 1.0, axis=1))
         refused = sum(not granted for _, granted in ledger.entries)
         dear = max(len(self.epsilons) - 1 - refused, 0)
@@ -85,7 +77,6 @@ class Doubler(_Menu):
     """
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
-        """See `Analyst`."""
         streak = np.zeros(len(answers), np.int64)
         alive = np.ones(len(answers), bool)
         for column in answers[:, ::-1].T:
@@ -112,7 +103,6 @@ class Interleaver(_Menu):
         return tuple(Request(RandomisedResponse(epsilon), session) for session, epsilon in enumerate(self.epsilons))
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
-        """See `Analyst`."""
         steps = np.where(answers == 1.0, 1, 2).sum(axis=1)
         return np.asarray(steps % len(self.epsilons), np.int64)
 
@@ -120,11 +110,6 @@ class Interleaver(_Menu):
 @dataclass(frozen=True)
 class Follower:
     """Ask one mechanism first and let its answer choose between two others: adaptive composition.
-
-    Parameters
-    ----------
-    first, above, below : Mechanism
-        Asked first; asked next where the first answer is above the threshold; asked next elsewhere.
     threshold : float
 
     Examples
@@ -135,6 +120,7 @@ class Follower:
     [1, 2]
     """
 
+    # first, above, below: asked first; asked next where the first answer is above the threshold; asked next elsewhere
     first: Mechanism
     above: Mechanism
     below: Mechanism
@@ -143,11 +129,9 @@ class Follower:
 
     @cached_property
     def menu(self) -> tuple[Request, ...]:
-        """See `Analyst`."""
         return tuple(map(Request, (self.first, self.above, self.below)))
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
-        """See `Analyst`."""
         if answers.shape[1] == 0:
             return np.zeros(len(answers), np.int64)
         return np.where(answers[:, 0] > self.threshold, 1, 2).astype(np.int64)

@@ -9,61 +9,87 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from epsaudit.claims import ZCDP, Claim
+from epsaudit.claims import ZCDP, ApproxDP, Claim, PureDP
 from epsaudit.conversions import pure_to_zcdp
-from epsaudit.errors import AuditError, finite_at_least
+from epsaudit.errors import AuditError, finite_at_least, fraction
 from epsaudit.mechanism import OutputDistribution
 from epsaudit.neighbours import Adjacency, DatasetPair
 
 
 class Reference(ABC):
-    """A mechanism whose proofs are known: subclasses are frozen dataclasses that list every claim proven for them."""
+    """A mechanism whose proofs are known: subclasses are frozen dataclasses, and say what is not said here.
+
+    Their fields are described beside them, and so are those of laws and queries.
+
+    Parameters
+    ----------
+    epsilon : float
+        Where there is one: privacy loss in nats, proven or, for an incorrect variant, claimed; above 0.
+    delta : float
+        Where there is one: in (0, 1).
+
+    Attributes
+    ----------
+    name : str
+        A short name for tables.
+    adjacency : Adjacency
+        The neighbouring relation that the proofs are for.
+    pair : DatasetPair
+        Where one pair serves all claims: the one that `worst_pairs` returns.
+
+    Raises
+    ------
+    AuditError
+        If a parameter is out of range, or, when a law is prepared, if the dataset is none that the mechanism takes.
+    """
 
     name: ClassVar[str]
+    adjacency: Adjacency
+    pair: DatasetPair
+
+    def __post_init__(self) -> None:
+        if hasattr(self, "epsilon"):
+            positive(self.epsilon, "epsilon")
+        if hasattr(self, "delta"):
+            fraction(self.delta, "delta", open_below=True)
 
     @property
-    @abstractmethod
     def claims(self) -> tuple[Claim, ...]:
-        """Every claim that is proven, or, for a incorrect variant, that is wrongly made; the main one first."""
+        """Every claim that is proven, or, for an incorrect variant, that is wrongly made; the main one first.
+
+        By default (epsilon, delta)-DP, or without a delta epsilon-DP and the zCDP that follows from it.
+        """
+        if hasattr(self, "delta"):
+            return (ApproxDP(self.epsilon, self.delta),)
+        return (PureDP(self.epsilon), ZCDP(pure_to_zcdp(self.epsilon)))
 
     @property
     def claim(self) -> Claim:
         """The main claim."""
         return self.claims[0]
 
-    @property
-    @abstractmethod
-    def adjacency(self) -> Adjacency:
-        """The neighbouring relation that the proofs are for."""
-
     @abstractmethod
     def __call__(self, dataset: Any) -> OutputDistribution:
-        """Prepare the output distribution on one dataset."""
+        """Prepare the output law on one dataset."""
 
-    @abstractmethod
     def worst_pairs(self) -> Sequence[DatasetPair]:
         """Pairs on which a claim is attained, or nearly: one for each claim in their order, the last for the rest."""
+        return (self.pair,)
+
+
+class BoundedRange(Reference):
+    """Exponential mechanisms, whose weights alone decide the range of the log ratio: epsilon-DP and epsilon^2/8-zCDP.
+
+    differentialprivacy.org, 'A Better Privacy Analysis of the Exponential Mechanism'; Cesar and Rogers (2021).
+    """
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return (PureDP(self.epsilon), ZCDP(self.epsilon**2 / 8.0))
 
 
 def positive(value: float, what: str) -> float:
-    """Return ``value`` as a float, or raise `AuditError` naming ``what`` unless it is finite and above 0.
-
-    Examples
-    --------
-    >>> positive(2, "sigma")
-    2.0
-    """
+    """Return ``value`` as a float, or raise `AuditError` naming ``what`` unless it is finite and above 0."""
     if finite_at_least(value, 0.0, what) == 0.0:
         raise AuditError(f"{what} is {value!r}; it must be above 0.")
     return float(value)
-
-
-def concentrated(epsilon: float) -> ZCDP:
-    """Return the tightest zCDP that every epsilon-DP mechanism satisfies; see `epsaudit.conversions.pure_to_zcdp`.
-
-    Examples
-    --------
-    >>> print(concentrated(1.0))
-    0.462117-zCDP
-    """
-    return ZCDP(pure_to_zcdp(epsilon))

@@ -95,10 +95,6 @@ class TotalFilter(Filter):
     For pure DP: Rogers, Roth, Ullman and Vadhan (2016); for zCDP: Feldman and Zrnic (2021), Whitehouse, Ramdas, Rogers
     and Wu (2023). Sessions that share it are composed concurrently: Vadhan and Wang (2021), Lyu (2022).
 
-    Parameters
-    ----------
-    budget : PureDP or ZCDP
-
     Examples
     --------
     >>> from epsaudit.mechanisms.response import RandomisedResponse
@@ -110,35 +106,25 @@ class TotalFilter(Filter):
     budget: Budget
 
     def __post_init__(self) -> None:
-        _checked(self.budget)
+        if not isinstance(self.budget, (PureDP, ZCDP)):
+            raise AuditError(f"The budget is {self.budget}; it must be PureDP(epsilon) or ZCDP(rho).")
 
     @property
     def claim(self) -> Budget:
-        """The budget."""
         return self.budget
 
     def admits(self, ledger: Ledger, request: Request) -> bool:
-        """See `Filter.admits`."""
         return covers(self.budget.parameter, self.budget, (*ledger.granted, request))
 
 
 @dataclass(frozen=True)
-class SubSessions(Filter):
+class SubSessions(TotalFilter):
     """A session with a budget that opens sub-sessions, each with a share of it; all may be asked in any order.
 
     Session 0 keeps what the shares leave. Each session is an interactive mechanism of its own, and the sum of their
     budgets holds for all together: Vadhan and Wang (2021) for pure DP, Lyu (2022) for zCDP.
 
-    Parameters
-    ----------
-    budget : PureDP or ZCDP
-    shares : tuple of float
-        Budgets of sessions 1, 2, ... in the unit of the whole.
-
-    Raises
-    ------
-    AuditError
-        If the shares exceed the budget, or one is not above 0.
+    Raises `AuditError` if the shares exceed the budget, or one is not above 0.
 
     Examples
     --------
@@ -148,20 +134,14 @@ class SubSessions(Filter):
     [True, False, False]
     """
 
-    budget: Budget
-    shares: tuple[float, ...]
+    shares: tuple[float, ...]  # budgets of sessions 1, 2, ... in the unit of the whole
 
     def __post_init__(self) -> None:
-        _checked(self.budget)
+        super().__post_init__()
         for share in self.shares:
             positive(share, "share of a sub-session")
         if math.fsum(self.shares) > self.budget.parameter:
             raise AuditError(f"The shares {self.shares} add up to more than the budget, {self.budget}.")
-
-    @property
-    def claim(self) -> Budget:
-        """The whole budget."""
-        return self.budget
 
     @property
     def rest(self) -> float:
@@ -169,7 +149,6 @@ class SubSessions(Filter):
         return self.budget.parameter - math.fsum(self.shares)
 
     def admits(self, ledger: Ledger, request: Request) -> bool:
-        """See `Filter.admits`."""
         if not 0 <= request.session <= len(self.shares):
             raise AuditError(f"Session {request.session} is not open; there are sessions 0 to {len(self.shares)}.")
         own = (self.rest, *self.shares)[request.session]
@@ -181,26 +160,19 @@ class SubSessions(Filter):
 class Unlimited(Filter):
     """Grants everything: for an odometer to watch. The claim is what the given number of requests can cost at most.
 
-    Parameters
-    ----------
-    worst : PureDP or ZCDP
-        Stated by the caller.
-
     Examples
     --------
     >>> Unlimited(PureDP(3.0)).claim
     PureDP(epsilon=3.0)
     """
 
-    worst: Budget
+    worst: Budget  # stated by the caller
 
     @property
     def claim(self) -> Budget:
-        """What the caller stated."""
         return self.worst
 
     def admits(self, ledger: Ledger, request: Request) -> bool:
-        """See `Filter.admits`."""
         return True
 
 
@@ -228,13 +200,6 @@ class ConcentratedOdometer:
     with probability 1 - delta; Whitehouse, Ramdas, Rogers and Wu (2023) mix it over s. The bound is tightest where R
     is near ``target``.
 
-    Parameters
-    ----------
-    delta : float
-        In (0, 1).
-    target : float
-        The rho at which it is as tight as rho + 2 sqrt(rho log(1/delta)).
-
     Examples
     --------
     >>> round(ConcentratedOdometer(1e-3, 0.5).slope, 3)
@@ -242,7 +207,7 @@ class ConcentratedOdometer:
     """
 
     delta: float
-    target: float
+    target: float  # the rho at which it is as tight as rho + 2 sqrt(rho log(1/delta))
 
     def __post_init__(self) -> None:
         fraction(self.delta, "delta of the odometer", open_below=True)
@@ -262,8 +227,3 @@ class ConcentratedOdometer:
 def covers(budget: float, unit: Budget, requests: Sequence[Request]) -> bool:
     """Whether a budget in the given unit covers the requests together."""
     return total(unit, requests).parameter <= budget * _ROUNDING
-
-
-def _checked(budget: Budget) -> None:
-    if not isinstance(budget, (PureDP, ZCDP)):
-        raise AuditError(f"The budget is {budget}; it must be PureDP(epsilon) or ZCDP(rho).")

@@ -14,6 +14,7 @@ parameters is unchanged.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,54 +28,46 @@ LEAST_NOISE = 1e-3
 """Least measured noise, in units of the clipping norm: a step without noise tells everything all the same."""
 
 
+class _Canaries:
+    """What both audits share: the learner's claim, and parameters that raise `AuditError` if they are out of range."""
+
+    learner: DPSGD
+    kind: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """What is audited."""
+        return f"{self.learner.name}, {self.kind}"
+
+    @property
+    def claim(self) -> Claim:
+        """The learner's."""
+        return self.learner.claim
+
+
 @dataclass(frozen=True, eq=False)
-class GradientCanaries:
+class GradientCanaries(_Canaries):
     """White-box audit of DP-SGD: each canary's gradient is a Dirac vector, each step's noisy sum is seen.
 
     The score is the log-likelihood ratio of a canary's coordinates over all steps: Poisson sampling of a gradient of
     the clipping norm in noise of the measured scale, against noise alone. The scale is the smaller of what is claimed
     and what each step's coordinates show, so that a step with too little noise counts for what it gives away.
 
-    Parameters
-    ----------
-    learner : DPSGD
-        The training procedure.
-    data : Records
-        What it learns from, always in.
-    canaries : int
-        m, how many.
-    norm : float
-        Norm of a canary's gradient before clipping, in units of the clipping norm; above 1 it shows missing clipping.
-    companions : int
-        Records per canary that are always in and pull its parameter the other way, each with the full clipping norm.
-        Where batches are drawn without replacement, a canary takes the place of one and shifts the sum twice as far.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
+    Where batches are drawn without replacement, a canary takes the place of one of its ``companions``, and shifts the
+    sum twice as far.
     """
 
-    learner: DPSGD
-    data: Records
-    canaries: int
-    norm: float = 1.0
-    companions: int = 0
+    learner: DPSGD  # the training procedure
+    data: Records  # what it learns from, always in
+    canaries: int  # m, how many
+    norm: float = 1.0  # of a canary's gradient before clipping, in clipping norms; above 1 it shows missing clipping
+    companions: int = 0  # records per canary that are always in and pull the other way, each with the clipping norm
+    kind: ClassVar[str] = "gradient canaries"
 
     def __post_init__(self) -> None:
         whole_at_least(self.canaries, 1, "number of canaries")
         whole_at_least(self.companions, 0, "number of companions")
         positive(self.norm, "norm of a canary's gradient")
-
-    @property
-    def name(self) -> str:
-        """The learner's name."""
-        return f"{self.learner.name}, gradient canaries"
-
-    @property
-    def claim(self) -> Claim:
-        """The learner's claim."""
-        return self.learner.claim
 
     def scores(self, included: Bools, rng: np.random.Generator, progress: StepCallback | None = None) -> Floats:
         """Train once with the included canaries, and score all of them from the noisy sums."""
@@ -91,11 +84,7 @@ class GradientCanaries:
             seen = sums / learner.clip - away
             spread = float(np.median(np.abs(seen - np.median(seen)))) / 0.6745  # of a normal, robustly
             scale = max(min(spread, learner.noise_multiplier), LEAST_NOISE)
-            ratio = shift * (2.0 * seen - shift) / (2.0 * scale**2)
-            if learner.rate == 1.0:
-                np.add(total, ratio, out=total)
-            else:
-                np.add(total, np.logaddexp(np.log1p(-learner.rate), np.log(learner.rate) + ratio), out=total)
+            np.add(total, learner.log_ratio(seen, shift, scale), out=total)
 
         learner.train(records, len(self.data), self.canaries, rng, observe, progress)
         return total
@@ -108,42 +97,21 @@ class GradientCanaries:
 
 
 @dataclass(frozen=True, eq=False)
-class ExampleCanaries:
+class ExampleCanaries(_Canaries):
     """Black-box audit of DP-SGD: mislabelled examples, scored by minus their loss under the final weights.
 
-    Parameters
-    ----------
-    learner : DPSGD
-        The training procedure.
-    data : Records
-        What it learns from, always in.
-    examples : Records
-        m examples with wrong targets; they may have parameters of their own, numbered from 0 to m - 1, as the rare
-        category or word that occurs in only one record has. Without, canaries drown in each other's gradients.
-
-    Raises
-    ------
-    AuditError
-        If there is no example.
+    The examples may have parameters of their own, numbered from 0 to m - 1, as the rare category or word that occurs in
+    only one record has. Without, canaries drown in each other's gradients.
     """
 
-    learner: DPSGD
-    data: Records
-    examples: Records
+    learner: DPSGD  # the training procedure
+    data: Records  # what it learns from, always in
+    examples: Records  # with wrong targets; at least one
+    kind: ClassVar[str] = "mislabelled examples"
 
     def __post_init__(self) -> None:
         if len(self.examples) == 0:
             raise AuditError("There are no canaries; give at least one mislabelled example.")
-
-    @property
-    def name(self) -> str:
-        """The learner's name."""
-        return f"{self.learner.name}, mislabelled examples"
-
-    @property
-    def claim(self) -> Claim:
-        """The learner's claim."""
-        return self.learner.claim
 
     @property
     def canaries(self) -> int:

@@ -30,11 +30,6 @@ from epsaudit.outputs import Outputs, pack
 class ProductLaw:
     """Independent outputs side by side: a matrix where all are numbers, else tuples.
 
-    Parameters
-    ----------
-    parts : tuple of OutputDistribution
-        The law of each output. `epsaudit.exact` reads them.
-
     Examples
     --------
     >>> from epsaudit.mechanisms.laws import LaplaceLaw
@@ -43,7 +38,7 @@ class ProductLaw:
     ((5, 2), [-1.386294])
     """
 
-    parts: tuple[OutputDistribution, ...]
+    parts: tuple[OutputDistribution, ...]  # the law of each output. `epsaudit.exact` reads them
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Draw ``size`` outputs, shape (size, parts) or, for tuples, (size,)."""
@@ -73,10 +68,7 @@ class Sequential(Reference):
     *mechanisms : Mechanism
         The parts, for the same kind of neighbours and each with a claim.
 
-    Raises
-    ------
-    AuditError
-        If there is no part, a part has no claim, or the parts' adjacencies differ.
+    Raises `AuditError` if there is no part, a part has no claim, or the parts' adjacencies differ.
 
     Examples
     --------
@@ -143,11 +135,9 @@ class Sequential(Reference):
 
     @property
     def adjacency(self) -> Adjacency:
-        """The parts' own."""
         return self.mechanisms[0].adjacency  # type: ignore[return-value]  # None passes through
 
     def __call__(self, dataset: Any) -> ProductLaw:
-        """Prepare all parts on one dataset."""
         return ProductLaw(tuple(one(dataset) for one in self.mechanisms))
 
     def worst_pairs(self) -> Sequence[DatasetPair]:

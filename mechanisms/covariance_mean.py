@@ -14,11 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.claims import ApproxDP, Claim
 from epsaudit.conversions import approximate_to_gaussian, renyi_to_epsilon
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import Reference, positive
-from epsaudit.mechanisms.covariance_pairs import as_records, poles, spread
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.refusable_normal import RefusableNormal
 from epsaudit.mechanisms.score_test import ScoreTest
@@ -43,7 +41,6 @@ class SubstituteInPlace(Adjacency):
     description = "the value of the record at one position"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
-        """See `Adjacency.holds`."""
         a, b = np.asarray(x, float), np.asarray(x_prime, float)
         return a.shape == b.shape and a.ndim == 2 and int((a != b).any(axis=1).sum()) == 1
 
@@ -107,25 +104,8 @@ class CovarianceAwareMean(Reference):
     with its proof. The error in Mahalanobis distance does not depend on the covariance. Records whose order may depend
     on them, such as sorted ones, must be shuffled first; this makes the claim hold for multisets, too.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0; the share ``test_share`` of it goes to the test.
-    delta : float
-        In (0, 1); half of it goes to the test.
-    outlier : float
-        lambda_0: differences of two records, divided by sqrt(2), of a greater squared Mahalanobis norm are outlying.
-        At least about d + 2 sqrt(d log n) + 2 log n for normal data, or the test refuses; above 0.
-    dimension : int
-        d, at least 1.
-    test_share : float
-        In (0, 1).
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range, or, for a dataset, if it is not an array of n finite records in R^d, or if n is
-        too small for the proof.
+    Raises `AuditError` if a parameter is out of range, or, for a dataset, if it is not an array of n finite records in
+    R^d, or if n is too small for the proof.
 
     Examples
     --------
@@ -137,34 +117,27 @@ class CovarianceAwareMean(Reference):
     (0.997, [0.0023, 2300.0])
     """
 
-    epsilon: float
-    delta: float
+    epsilon: float  # privacy loss in nats, above 0; the share ``test_share`` of it goes to the test
+    delta: float  # in (0, 1); half of it goes to the test
+    # lambda_0: differences of two records, divided by sqrt(2), of a greater squared Mahalanobis norm are outlying. At
+    # least about d + 2 sqrt(d log n) + 2 log n for normal data, or the test refuses; above 0
     outlier: float
-    dimension: int
-    test_share: float = 1.0 / 3.0
+    dimension: int  # d, at least 1
+    test_share: float = 1.0 / 3.0  # in (0, 1)
     name: ClassVar[str] = "covariance-aware mean"
+    test_kind: ClassVar[type[ScoreTest]] = ScoreTest
+    adjacency = SubstituteInPlace()
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-        fraction(self.delta, "delta", open_below=True)
+        super().__post_init__()
         positive(self.outlier, "outlier threshold lambda_0")
         whole_at_least(self.dimension, 1, "dimension")
         fraction(self.test_share, "share of the test", open_below=True)
 
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (ApproxDP(self.epsilon, self.delta),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """The record at one position may change."""
-        return SubstituteInPlace()
-
     @cached_property
     def test(self) -> ScoreTest:
         """The test of the score."""
-        return ScoreTest(self.test_share * self.epsilon, self.delta / 2.0)
+        return self.test_kind(self.test_share * self.epsilon, self.delta / 2.0)
 
     def log_chances(self, score: int) -> tuple[float, float]:
         """Log-probabilities of an answer and of a refusal at a score."""
@@ -205,7 +178,6 @@ class CovarianceAwareMean(Reference):
         return StableMean(data, self.bounds(len(data)))
 
     def __call__(self, dataset: ArrayLike) -> RefusableNormal:
-        """Prepare the law on one dataset."""
         return self.released(self.fit(dataset))
 
     def released(self, fit: StableMean) -> RefusableNormal:
@@ -217,10 +189,13 @@ class CovarianceAwareMean(Reference):
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """Outliers for which about half of the tests pass, and a record that crosses the data; a covariance moved."""
-        records = 8 * self.least_records
-        bounds = self.bounds(records)
-        outliers = math.floor(self.test.levels - self.test.reach)
-        return poles(bounds, self.dimension, outliers), spread(bounds, self.dimension)
+        return self.poles(8), spread(self.bounds(8 * self.least_records), self.dimension)
+
+    def poles(self, times: int, outliers: int | None = None) -> DatasetPair:
+        """See `poles`: ``times`` as many records as the proof needs, and outliers that pass half of the tests."""
+        if outliers is None:
+            outliers = math.floor(self.test.levels - self.test.reach)
+        return poles(self.bounds(times * self.least_records), self.dimension, outliers)
 
 
 def refusal(dimension: int) -> RefusableNormal:
@@ -233,3 +208,81 @@ def refusal(dimension: int) -> RefusableNormal:
     """
     nothing: Floats = np.eye(dimension)
     return RefusableNormal(np.zeros(dimension), nothing, -math.inf, 0.0)
+
+
+SLACK = 1e-3
+"""By how much, relatively, records of the pairs stay inside thresholds, so that rounding decides nothing."""
+
+
+def as_records(dataset: Any, dimension: int) -> Floats:
+    """Return the dataset as an array of shape (n, d), or raise `AuditError`.
+
+    Examples
+    --------
+    >>> as_records([(1, 2), (3, 4)], 2).shape
+    (2, 2)
+    """
+    try:
+        data = np.asarray(dataset, float)
+    except (TypeError, ValueError):
+        data = np.empty(0)
+    if data.ndim != 2 or data.shape[1] != dimension:
+        raise AuditError(f"The dataset has shape {data.shape}; it must have n records of {dimension} numbers each.")
+    if dimension > len(data):
+        raise AuditError(f"The dataset has {len(data)} records in {dimension} dimensions; it needs more than that.")
+    if not np.isfinite(data).all():
+        raise AuditError("The dataset has a NaN or an infinity; all records must be finite.")
+    return data
+
+
+def poles(bounds: Stability, dimension: int, outliers: int) -> DatasetPair:
+    """Most records at one pole, the references at 0, outliers and a last reference at the other: it crosses over.
+
+    The outliers miss k + 1 references, or one more once the last reference has left them, and so each loses a share
+    1 / k of its weight in the mean. Scores are ``outliers`` + 2 and ``outliers``; covariances are equal.
+
+    Examples
+    --------
+    >>> pair = poles(Stability(4000, 10, 6.0), 2, 3)
+    >>> pair.x.shape, int((pair.x != pair.x_prime).any(axis=1).sum())
+    ((4000, 2), 1)
+    """
+    m, k = bounds.differences, bounds.levels
+    # pairs (pole or reference, 0) make the variance of the first axis, pairs (+b, -b) those of the others
+    least = bounds.references + outliers
+    share = 0.5
+    for _ in range(60):  # how far 0 is from the pole: 2 / share + (d - 1) / (2 (1 - share)) = 2 lambda_0
+        rest = (dimension - 1) / (2.0 * (1.0 - share)) if dimension > 1 else 0.0
+        share = min(max(2.0 * (1.0 + SLACK) / (bounds.radius - rest), 0.0), 0.9)
+    first = math.ceil(share * m)
+    if first < least or not 0.0 < share < 0.9:
+        raise AuditError(f"No such pair: {bounds} leaves no room for {least} references and outliers.")
+    data = np.zeros((bounds.records, dimension))
+    head, tail = data[:m], data[m : 2 * m]
+    near, last = k + 1, bounds.references - 1
+    head[: near + 1, 0] = tail[near + 1 : last, 0] = -1.0  # k + 1 references at the pole, others at 0
+    head[last + 1 : last + 1 + outliers, 0] = 1.0
+    head[last + 1 + outliers : first, 0] = -1.0
+    head[first:, 0] = tail[first:, 0] = -1.0
+    for place in range(first, m if dimension > 1 else first):
+        axis = 1 + place % (dimension - 1)
+        head[place, axis], tail[place, axis] = 1.0, -1.0
+    data[2 * m :, 0] = -1.0
+    x, x_prime = data.copy(), data
+    x[last, 0], x_prime[last, 0] = 1.0, -1.0
+    return DatasetPair(x, x_prime, f"{outliers} outliers, a reference joins or leaves them; n = {bounds.records}")
+
+
+def spread(bounds: Stability, dimension: int) -> DatasetPair:
+    """A record moves from the middle to just under lambda_0 along one axis; all others are at 1 or -1 along an axis."""
+    rng = np.random.default_rng(0)  # fixed data: which signs go with which axes matters little
+    data = np.zeros((bounds.records, dimension))
+    data[np.arange(len(data)), np.arange(len(data)) % bounds.differences % dimension] = rng.choice(
+        [-1.0, 1.0], len(data)
+    )
+    x, x_prime = data.copy(), data
+    x[bounds.references] = 0.0
+    size = 0.98 * math.sqrt(min(bounds.radius, bounds.outlier) / dimension)
+    x_prime[bounds.references] = 0.0
+    x_prime[bounds.references, bounds.references % bounds.differences % dimension] = size
+    return DatasetPair(x, x_prime, f"a record at 0, or {size:.3g} away along one axis; n = {bounds.records}")

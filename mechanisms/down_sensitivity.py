@@ -17,35 +17,23 @@ from scipy.special import ndtri
 
 from epsaudit.claims import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import finite_at_least, fraction
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import BoundedRange, Reference, positive
 from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.queries import MonotoneQuery
 from epsaudit.mechanisms.queries.monotone import made_strict
 from epsaudit.mechanisms.search import SearchLaw, TabulatedSearchLaw, comparisons, fits_a_table
-from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair
+from epsaudit.neighbours import AddRemove, DatasetPair
 
 
 @dataclass(frozen=True)
-class ShiftedInverseSensitivity(Reference):
+class ShiftedInverseSensitivity(BoundedRange):
     """The exponential mechanism on max(l - tau, tau - lbar): aim at the answer that tau removals would bring about.
 
     tau = ceil((2 / epsilon) log(|Y| / beta)). epsilon-DP, and f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability
     1 - beta: Fang, Dong and Yi (2022), as in differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity',
     Theorem 4 and note 4. epsilon^2/8-zCDP as every exponential mechanism.
 
-    Parameters
-    ----------
-    query : MonotoneQuery
-        What is asked; Y must fit into memory.
-    epsilon : float
-        Privacy loss in nats, above 0.
-    beta : float
-        Probability, in (0, 1), with which the answer may be too far off.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range or Y is too large to list.
+    Raises `AuditError` if a parameter is out of range or Y is too large to list.
 
     Examples
     --------
@@ -55,24 +43,16 @@ class ShiftedInverseSensitivity(Reference):
     (4, [0.018, 0.965, 0.018])
     """
 
-    query: MonotoneQuery
+    query: MonotoneQuery  # what is asked; Y must fit into memory
     epsilon: float
-    beta: float = 0.05
+    beta: float = 0.05  # probability, in (0, 1), with which the answer may be too far off
     name: ClassVar[str] = "shifted inverse sensitivity"
+    share: ClassVar[float] = 0.5
+    adjacency = AddRemove()
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
+        super().__post_init__()
         fraction(self.beta, "beta", open_below=True)
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), ZCDP(self.epsilon**2 / 8.0))
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove: the relation under which losses have sensitivity 1."""
-        return AddRemove()
 
     @property
     def tau(self) -> int:
@@ -82,10 +62,9 @@ class ShiftedInverseSensitivity(Reference):
     @property
     def rate(self) -> float:
         """Log-weight lost with one unit of the shifted loss."""
-        return self.epsilon / 2.0
+        return self.share * self.epsilon
 
     def __call__(self, dataset: Sequence[Any]) -> FiniteLaw:
-        """Prepare the output law on one dataset."""
         losses = self.query.losses(dataset)
         shifted = np.maximum(losses - self.tau, self.tau - made_strict(losses))
         return FiniteLaw(self.query.outputs.tolist(), -self.rate * shifted)
@@ -107,6 +86,7 @@ class _NoisySearch(Reference):
     query: MonotoneQuery
     sigma: float
     tau: float
+    adjacency = AddRemove()
 
     def __post_init__(self) -> None:
         positive(self.sigma, "sigma")
@@ -116,11 +96,6 @@ class _NoisySearch(Reference):
     @abstractmethod
     def noise(self) -> LaplaceLaw | NormalLaw:
         """Law of the noise on each loss."""
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove: the relation under which losses have sensitivity 1."""
-        return AddRemove()
 
     @property
     def candidates(self) -> int:
@@ -151,20 +126,6 @@ class LaplaceBinarySearch(_NoisySearch):
     1.7). Source: differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity', noisy_binary_search, with
     the greatest number of comparisons T in place of the published log2 |Y|, which falls short of it.
 
-    Parameters
-    ----------
-    query : MonotoneQuery
-        What is asked. Only its losses along one path of the search are ever evaluated.
-    sigma : float
-        Scale of the noise, in records, above 0.
-    tau : float
-        Threshold on the noisy loss, in records, at least 0.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
-
     Examples
     --------
     >>> from epsaudit.mechanisms.queries import Maximum
@@ -175,9 +136,9 @@ class LaplaceBinarySearch(_NoisySearch):
     (3,)
     """
 
-    query: MonotoneQuery
-    sigma: float
-    tau: float
+    query: MonotoneQuery  # what is asked. Only its losses along one path of the search are ever evaluated
+    sigma: float  # scale of the noise, in records, above 0
+    tau: float  # threshold on the noisy loss, in records, at least 0
     name: ClassVar[str] = "binary search, Laplace noise"
 
     @classmethod
@@ -192,12 +153,10 @@ class LaplaceBinarySearch(_NoisySearch):
 
     @property
     def noise(self) -> LaplaceLaw:
-        """See the class."""
         return LaplaceLaw(0.0, self.sigma)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         return (PureDP(self.steps / self.sigma), ZCDP(self.steps / (2.0 * self.sigma**2)))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -213,20 +172,6 @@ class GaussianBinarySearch(_NoisySearch):
     (Dong, Roth and Su 2022, Corollary 3.3). Source: differentialprivacy.org, 'Beyond Local Sensitivity via Down
     Sensitivity', Theorem 5 and note 6.
 
-    Parameters
-    ----------
-    query : MonotoneQuery
-        What is asked. Only its losses along one path of the search are ever evaluated.
-    sigma : float
-        Standard deviation of the noise, in records, above 0.
-    tau : float
-        Threshold on the noisy loss, in records, at least 0.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
-
     Examples
     --------
     >>> from epsaudit.mechanisms.queries import Maximum
@@ -235,9 +180,9 @@ class GaussianBinarySearch(_NoisySearch):
     (64, 8.0, 25.303, '0.5-zCDP')
     """
 
-    query: MonotoneQuery
-    sigma: float
-    tau: float
+    query: MonotoneQuery  # what is asked. Only its losses along one path of the search are ever evaluated
+    sigma: float  # standard deviation of the noise, in records, above 0
+    tau: float  # threshold on the noisy loss, in records, at least 0
     name: ClassVar[str] = "binary search, Gaussian noise"
 
     @classmethod
@@ -254,12 +199,10 @@ class GaussianBinarySearch(_NoisySearch):
 
     @property
     def noise(self) -> NormalLaw:
-        """See the class."""
         return NormalLaw(0.0, self.sigma)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         return (ZCDP(self.steps / (2.0 * self.sigma**2)), GaussianDP(math.sqrt(self.steps) / self.sigma))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:

@@ -10,18 +10,20 @@ parameters.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from epsaudit.accounting import INTERVAL, library
 from epsaudit.claims import ApproxDP, Claim
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import positive
-from epsaudit.mechanisms.dp_sgd_accounting import poisson_claim
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -33,27 +35,16 @@ Observer = Callable[[int, Floats], None]
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Records to learn from; n of them, d features.
+    """Records to learn from; n of them, d features."""
 
-    Attributes
-    ----------
-    features : array of float, shape (n, d)
-        Scaled by public constants, so that preparing them leaks nothing; include a column of ones for an intercept.
-    targets : array of float, shape (n,)
-        +1 or -1 for logistic loss, any number for squared loss.
-    own : array of int, shape (n,)
-        Which parameter of its own a record has, from 0 to m - 1; -1 for none.
-    weight : array of float, shape (n,)
-        The feature that goes with that parameter.
-    constant : array of bool, shape (n,)
-        Whether the loss is minus ``weight`` times the own parameter, whose gradient is the same at every step: a
-        canary made in the space of gradients.
-    """
-
+    # shape (n, d): scaled by public constants, so that preparing them leaks nothing; include a column of ones for an
+    # intercept
     features: Floats
-    targets: Floats
-    own: Ints
-    weight: Floats
+    targets: Floats  # shape (n,): +1 or -1 for logistic loss, any number for squared loss
+    own: Ints  # shape (n,): which parameter of its own a record has, from 0 to m - 1; -1 for none
+    weight: Floats  # shape (n,): the feature that goes with that parameter
+    # shape (n,): whether the loss is minus ``weight`` times the own parameter, whose gradient is the same at every
+    # step: a canary made in the space of gradients
     constant: Bools
 
     def __len__(self) -> int:
@@ -106,28 +97,6 @@ class Weights:
 class DPSGD:
     """Training with Poisson batches, per-example clipping and Gaussian noise, claimed as dp-accounting accounts it.
 
-    Parameters
-    ----------
-    loss : 'logistic' or 'squared'
-        log(1 + exp(-y z)) or (z - y)^2 / 2 of the predictor z.
-    steps : int
-        Number of batches.
-    rate : float
-        Probability, in (0, 1], that a record is in a batch.
-    noise_multiplier : float
-        Standard deviation of the noise on the sum of a batch, in units of ``clip``.
-    clip : float
-        Greatest norm of a record's gradient; longer ones are shortened.
-    learning_rate : float
-        Step size for the mean gradient.
-    delta : float
-        Delta of the claim.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
-
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -139,13 +108,13 @@ class DPSGD:
     (True, '(9.97..., 1e-05)-DP')
     """
 
-    loss: Loss
-    steps: int
-    rate: float
-    noise_multiplier: float
-    clip: float = 1.0
-    learning_rate: float = 1.0
-    delta: float = 1e-5
+    loss: Loss  # log(1 + exp(-y z)) or (z - y)^2 / 2 of the predictor z
+    steps: int  # number of batches
+    rate: float  # probability, in (0, 1], that a record is in a batch
+    noise_multiplier: float  # standard deviation of the noise on the sum of a batch, in units of ``clip``
+    clip: float = 1.0  # greatest norm of a record's gradient; longer ones are shortened
+    learning_rate: float = 1.0  # step size for the mean gradient
+    delta: float = 1e-5  # delta of the claim
     name: ClassVar[str] = "DP-SGD"
 
     def __post_init__(self) -> None:
@@ -164,7 +133,6 @@ class DPSGD:
         return self.account()
 
     def account(self) -> ApproxDP:
-        """See `epsaudit.mechanisms.dp_sgd_accounting.poisson_claim`."""
         return poisson_claim(self.rate, self.noise_multiplier, self.steps, self.delta)
 
     def train(
@@ -236,6 +204,57 @@ class DPSGD:
         """Factor on the sum of a batch; 1, as clipping is done already."""
         return 1.0
 
+    def log_ratio(self, sums: Floats, shift: float, scale: float) -> Floats:
+        """Log-likelihood ratio of sums that a sampled record moves by ``shift``, in noise of the given scale."""
+        ratio = shift * (2.0 * sums - shift) / (2.0 * scale**2)
+        return ratio if self.rate == 1.0 else np.logaddexp(np.log1p(-self.rate), np.log(self.rate) + ratio)
+
     def noise_scale(self, step: int, expected: float) -> float:
         """Standard deviation of the noise on the sum of a batch of ``expected`` records."""
         return self.noise_multiplier * self.clip
+
+
+@functools.lru_cache(maxsize=64)
+def composed(rate: float, noise_multiplier: float, steps: int) -> Any:
+    """Loss distribution of ``steps`` sums of sampled vectors of norm 1 with noise of that standard deviation.
+
+    Each record is in a batch with probability ``rate``, independently (Poisson sampling). Pessimistic, as dp-accounting
+    rounds losses up; the larger of adding and removing.
+
+    Raises
+    ------
+    AuditError
+        If dp-accounting is not installed.
+    """
+    single = library().from_gaussian_mechanism(
+        noise_multiplier, sampling_prob=rate, value_discretization_interval=INTERVAL, use_connect_dots=True
+    )
+    return single.self_compose(steps) if steps > 1 else single
+
+
+@functools.lru_cache(maxsize=64)
+def poisson_claim(rate: float, noise_multiplier: float, steps: int, delta: float) -> ApproxDP:
+    """Return the (epsilon, delta)-DP of DP-SGD with Poisson sampling.
+
+    Examples
+    --------
+    Without sampling it is Gaussian DP of mu = sqrt(steps) / noise:
+
+    >>> from epsaudit.claims import GaussianDP
+    >>> ours, exact = poisson_claim(1.0, 4.0, 16, 1e-5).epsilon, GaussianDP(1.0).approximate(1e-5).epsilon
+    >>> math.isclose(ours, exact, rel_tol=1e-3) and ours >= exact
+    True
+    """
+    epsilon = float(composed(rate, noise_multiplier, steps).get_epsilon_for_delta(delta))
+    return ApproxDP(epsilon, delta)
+
+
+def full_batch_mu(noise_multiplier: float, steps: int) -> float:
+    """Mu of the Gaussian DP of DP-SGD whose batches hold everybody (Dong, Roth and Su 2022, Corollary 3.3).
+
+    Examples
+    --------
+    >>> full_batch_mu(4.0, 16)
+    1.0
+    """
+    return math.sqrt(steps) / noise_multiplier

@@ -25,29 +25,19 @@ from epsaudit.mechanisms.laws import Floats, LaplaceLaw
 class SnappedLaw:
     """Laplace noise rounded to the nearest multiple of a power of two and clamped.
 
-    Parameters
-    ----------
-    centre, scale : float
-        Of the Laplace law.
-    grid : float
-        The power of two.
-    bound : float
-        Greatest absolute value of an output, a multiple of the grid.
-
     Examples
     --------
     >>> SnappedLaw(0.0, 1.0, 1.0, 2.0).support
     (-2.0, -1.0, 0.0, 1.0, 2.0)
     """
 
-    centre: float
+    centre: float  # centre, scale: of the Laplace law
     scale: float
-    grid: float
-    bound: float
+    grid: float  # the power of two
+    bound: float  # greatest absolute value of an output, a multiple of the grid
 
     @cached_property
     def support(self) -> tuple[float, ...]:
-        """All outputs."""
         steps = round(self.bound / self.grid)
         return tuple(self.grid * k for k in range(-steps, steps + 1))
 
@@ -63,12 +53,10 @@ class SnappedLaw:
         return np.where(places < self.centre, left, right)
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` outputs, shape (size,)."""
         noisy = self.centre + rng.laplace(0.0, self.scale, size)
         return np.clip(np.rint(noisy / self.grid) * self.grid, -self.bound, self.bound) + 0.0
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log-probability of each output; -inf off the grid."""
         steps = np.asarray(outputs, float) / self.grid + (len(self.support) - 1) // 2
         inside = (steps == np.floor(steps)) & (steps >= 0) & (steps < len(self.support))
         return np.asarray(np.where(inside, self.log_probabilities[np.where(inside, steps, 0).astype(int)], -np.inf))
@@ -84,21 +72,10 @@ def _log_difference(larger: Floats, smaller: Floats) -> Floats:
 class SnappedLaplace(Laplace):
     """Laplace noise of scale 1 / epsilon, rounded to a multiple of a power of two no less than that, and clamped.
 
-    (epsilon + 2^-49 B epsilon)-DP in double precision: Mironov (2012), Theorem 1, for a query of sensitivity 1.
+    (epsilon + 2^-49 B epsilon)-DP in double precision: Mironov (2012), Theorem 1, for a query of sensitivity 1; outputs
+    are clamped to [-B, B].
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    query : NumericQuery
-        What is asked; sensitivity 1.
-    bound : float
-        B, a power of two, above the scale and below 2^46 times the scale: outputs are clamped to [-B, B].
-
-    Raises
-    ------
-    AuditError
-        If epsilon, the sensitivity or the bound is out of range.
+    Raises `AuditError` if epsilon, the sensitivity or the bound is out of range.
 
     Examples
     --------
@@ -106,7 +83,7 @@ class SnappedLaplace(Laplace):
     2.0
     """
 
-    bound: float = 1024.0
+    bound: float = 1024.0  # B, a power of two, above the scale and below 2^46 times the scale: outputs are clamped
     name: ClassVar[str] = "snapped Laplace"
 
     def __post_init__(self) -> None:
@@ -119,7 +96,6 @@ class SnappedLaplace(Laplace):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         return (PureDP(self.epsilon * (1.0 + 2.0**-49 * self.bound)),)
 
     @property
@@ -128,5 +104,4 @@ class SnappedLaplace(Laplace):
         return float(2.0 ** math.ceil(math.log2(self.scale)))
 
     def __call__(self, dataset: Any) -> SnappedLaw:  # type: ignore[override]  # rounding makes the law discrete
-        """Prepare the output law on one dataset."""
         return SnappedLaw(float(self.query(dataset)), self.scale, self.grid, self.bound)

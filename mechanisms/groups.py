@@ -34,15 +34,6 @@ _BLOCK = 1 << 22
 class NoisyTwiceLaw:
     """Law of X + r X N, X normal around the count: X is the noisy count and N fresh standard noise.
 
-    Parameters
-    ----------
-    count : float
-        How many records the group has.
-    sigma : float
-        Standard deviation of the first noise.
-    relative : float
-        Relative error r of the second noise.
-
     Examples
     --------
     >>> law = NoisyTwiceLaw(10_000, 10.0, 0.3)
@@ -50,9 +41,9 @@ class NoisyTwiceLaw:
     [-8.9253]
     """
 
-    count: float
-    sigma: float
-    relative: float
+    count: float  # how many records the group has
+    sigma: float  # standard deviation of the first noise
+    relative: float  # relative error r of the second noise
 
     @property
     def knots(self) -> tuple[float, ...]:
@@ -65,12 +56,10 @@ class NoisyTwiceLaw:
         return math.hypot(self.sigma, self.relative * max(self.count, self.sigma))
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` noisy counts, shape (size,)."""
         noisy = rng.normal(self.count, self.sigma, size)
         return noisy + self.relative * np.abs(noisy) * rng.standard_normal(size)
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log of the density at each output."""
         return self._integrated(np.asarray(outputs, float), 0.0)[0]
 
     def loss(self, outputs: ArrayLike, more: float = 1.0) -> tuple[Floats, Floats]:
@@ -166,7 +155,6 @@ class GroupChange(Adjacency):
     description = "the size of exactly one group, by one"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
-        """See `Adjacency.holds`."""
         changes = [abs(a - b) for a, b in zip(x, x_prime, strict=False) if a != b]
         return len(x) == len(x_prime) and changes == [1]
 
@@ -182,17 +170,7 @@ class GroupCounts(Reference):
     Better privacy guarantees for larger groups', 2023), and sqrt(2 rho)-GDP. Whether larger groups lose less is the
     source's open question; see `renyi_per_group` and experiments/groups.py.
 
-    Parameters
-    ----------
-    rho : float
-        Above 0.
-    relative : float
-        Relative error r, in (0, 1].
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range or a count is negative.
+    Raises `AuditError` if a parameter is out of range or a count is negative.
 
     Examples
     --------
@@ -201,9 +179,11 @@ class GroupCounts(Reference):
     (10.0, '0.005-zCDP', (2,))
     """
 
-    rho: float
-    relative: float
+    rho: float  # above 0
+    relative: float  # relative error r, in (0, 1]
     name: ClassVar[str] = "noisy group counts"
+    adjacency = GroupChange()
+    pair = DatasetPair((0,), (1,), "a group of 0 against a group of 1")  # an empty group, or one of a single record
 
     def __post_init__(self) -> None:
         positive(self.rho, "rho")
@@ -212,7 +192,6 @@ class GroupCounts(Reference):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         return (ZCDP(self.rho), GaussianDP(math.sqrt(2.0 * self.rho)))
 
     @property
@@ -220,21 +199,12 @@ class GroupCounts(Reference):
         """Standard deviation of the first noise."""
         return math.sqrt(1.0 / (2.0 * self.rho))
 
-    @property
-    def adjacency(self) -> Adjacency:
-        """One record joins or leaves one group."""
-        return GroupChange()
-
     def __call__(self, dataset: Sequence[int]) -> NoisyTwiceLaw | ProductLaw:
         """Prepare the law of the noisy counts: a number for one group, else a vector."""
         if len(dataset) == 0 or min(dataset) < 0:
             raise AuditError(f"The dataset is {dataset!r}; it must be the sizes of one or more groups, none negative.")
         laws = tuple(NoisyTwiceLaw(float(count), self.sigma, self.relative) for count in dataset)
         return laws[0] if len(laws) == 1 else ProductLaw(laws)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """An empty group, or one of a single record."""
-        return (DatasetPair((0,), (1,), "a group of 0 against a group of 1"),)
 
 
 def renyi_per_group(law: NoisyTwiceLaw, orders: ArrayLike, *, both: bool = True) -> Floats:

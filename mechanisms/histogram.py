@@ -17,12 +17,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.claims import ApproxDP, Claim
-from epsaudit.errors import fraction
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
 from epsaudit.mechanisms.queries import Dataset
-from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair
+from epsaudit.neighbours import AddRemove, DatasetPair
 from epsaudit.outputs import Items, normal, order_key
 
 
@@ -57,7 +55,6 @@ class ThresholdedLaw:
 
     @property
     def scale(self) -> float:
-        """Scale of the noise."""
         return self.noisy.scale
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
@@ -68,7 +65,6 @@ class ThresholdedLaw:
         return outputs
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log of the density at numbers, log-probability at None."""
         absent = np.asarray(outputs == np.array(None, dtype=object), dtype=bool)
         numbers = np.where(absent, self.threshold, outputs).astype(float)
         density = np.where(numbers >= self.threshold, self.noisy.log_density(numbers), -np.inf)
@@ -83,15 +79,6 @@ class StableHistogramLaw:
     in one key's count, and all others are independent of it: the exact value for a pair is that of the two laws
     ``marginal(key)`` of that key. ``log_density`` gives the joint law.
 
-    Parameters
-    ----------
-    counts : tuple of (key, int)
-        The true histogram, in the order in which outputs list their keys.
-    scale : float
-        Scale of the noise on every count.
-    threshold : float
-        Least noisy count that is released; -inf for no threshold.
-
     Examples
     --------
     >>> law = StableHistogramLaw((("a", 9), ("b", 1)), scale=1.0, threshold=5.0)
@@ -99,9 +86,9 @@ class StableHistogramLaw:
     [['a'], ['a'], ['a']]
     """
 
-    counts: tuple[tuple[Hashable, int], ...]
-    scale: float
-    threshold: float
+    counts: tuple[tuple[Hashable, int], ...]  # the true histogram, in the order in which outputs list their keys
+    scale: float  # scale of the noise on every count
+    threshold: float  # least noisy count that is released; -inf for no threshold
 
     def marginal(self, key: Hashable) -> ThresholdedLaw | FiniteLaw:
         """Law of one key's entry; a key that nobody has is surely absent."""
@@ -125,7 +112,6 @@ class StableHistogramLaw:
         return outputs
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log of the joint density of each mapping with respect to counting keys and lengths of counts."""
         mappings = [dict(iter(output)) for output in outputs.tolist()]
         total = np.zeros(len(mappings))
         for key, _ in self.counts:
@@ -164,18 +150,6 @@ class StableHistogram(Reference):
     Ntoulas 2009; Bun, Nissim and Stemmer 2016; the lecture notes on stable histograms). A count that moves between two
     positive numbers costs epsilon; a key that only one record has shows with probability delta / 2.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    delta : float
-        In (0, 1).
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
-
     Examples
     --------
     >>> mechanism = StableHistogram(1.0, 0.01)
@@ -188,20 +162,7 @@ class StableHistogram(Reference):
     epsilon: float
     delta: float
     name: ClassVar[str] = "stable histogram"
-
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-        fraction(self.delta, "delta", open_below=True)
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (ApproxDP(self.epsilon, self.delta),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove one record."""
-        return AddRemove()
+    adjacency = AddRemove()
 
     @property
     def threshold(self) -> float:
@@ -209,7 +170,6 @@ class StableHistogram(Reference):
         return math.log(1.0 / self.delta) / self.epsilon + 1.0
 
     def __call__(self, dataset: Dataset) -> StableHistogramLaw:
-        """Prepare the law of the mapping."""
         counts = sorted(Counter(dataset).items(), key=lambda item: repr(item[0]))
         return StableHistogramLaw(tuple(counts), 1.0 / self.epsilon, self.threshold)
 

@@ -172,40 +172,28 @@ class TranscriptLaw:
     def _enumerated(self) -> tuple[tuple[tuple[float | None, ...], ...], Floats]:
         if not all(_finite(law) for law in self._laws):
             return (), np.empty(0)
-        answers, log_p = np.empty((1, 0)), np.zeros(1)
-        groups: dict[Ledger, Indices] = {Ledger(): np.arange(1)}
+        groups = {Ledger(): (np.empty((1, 0)), np.zeros(1))}
         finished: list[tuple[Floats, Floats]] = []
         for round_ in range(self.analyst.rounds):
-            parts: list[tuple[Floats, Floats, Ledger]] = []
-            stopped = np.ones(len(answers), bool)
-            for ledger, rows, request, granted in self._steps(answers, round_, groups):
-                stopped[rows] = False
-                law = self._law(request)
-                column = np.array(law.support, float) if granted else np.array([np.nan])
-                chances = np.asarray(law.log_probabilities, float) if granted else np.zeros(1)
-                grown = np.column_stack([np.repeat(answers[rows], len(column), axis=0), np.tile(column, len(rows))])
-                parts.append(
-                    (
-                        grown,
-                        np.repeat(log_p[rows], len(column)) + np.tile(chances, len(rows)),
-                        ledger.after(request, granted),
-                    )
-                )
-            finished.append((answers[stopped], log_p[stopped]))
-            if sum(len(part[1]) for part in parts) > MOST_TRANSCRIPTS:
+            parts: dict[Ledger, list[tuple[Floats, Floats]]] = {}
+            for before, (answers, log_p) in groups.items():
+                stopped = np.ones(len(answers), bool)
+                for _, rows, request, granted in self._steps(answers, round_, {before: np.arange(len(answers))}):
+                    stopped[rows] = False
+                    law = self._law(request)
+                    column = np.array(law.support, float) if granted else np.array([np.nan])
+                    chances = np.asarray(law.log_probabilities, float) if granted else np.zeros(1)
+                    grown = np.column_stack([np.repeat(answers[rows], len(column), axis=0), np.tile(column, len(rows))])
+                    chances = np.repeat(log_p[rows], len(column)) + np.tile(chances, len(rows))
+                    parts.setdefault(before.after(request, granted), []).append((grown, chances))
+                finished.append((answers[stopped], log_p[stopped]))
+            groups = {ledger: tuple(map(np.concatenate, zip(*grown, strict=True))) for ledger, grown in parts.items()}
+            if sum(len(log_p) for _, log_p in groups.values()) > MOST_TRANSCRIPTS:
                 raise AuditError(
                     f"There are more than {MOST_TRANSCRIPTS:,} transcripts after {round_ + 1} rounds; ask for fewer "
                     "rounds to have the law listed."
                 )
-            answers = np.concatenate([part[0] for part in parts]) if parts else np.empty((0, round_ + 1))
-            log_p = np.concatenate([part[1] for part in parts]) if parts else np.empty(0)
-            groups = {}
-            start = 0
-            for _, chances, ledger in parts:
-                places = np.arange(start, start + len(chances))
-                groups[ledger] = np.concatenate([groups.get(ledger, np.empty(0, int)), places])
-                start += len(chances)
-        finished.append((answers, log_p))
+        finished += groups.values()
         rows = [(*row, *[np.nan] * (self.analyst.rounds - len(row))) for part, _ in finished for row in part.tolist()]
         listed = tuple(tuple(None if value != value else value for value in row) for row in rows)
         return listed, np.concatenate([chances for _, chances in finished])
@@ -217,17 +205,7 @@ class Interaction(Reference):
 
     The claim is the filter's, whatever the analyst does.
 
-    Parameters
-    ----------
-    analyst : Analyst
-        The strategy.
-    filter : Filter
-        What grants and refuses.
-
-    Raises
-    ------
-    AuditError
-        If the menu is empty, or its mechanisms are for different neighbours.
+    Raises `AuditError` if the menu is empty, or its mechanisms are for different neighbours.
 
     Examples
     --------
@@ -239,8 +217,8 @@ class Interaction(Reference):
     1-DP 1.0
     """
 
-    analyst: Analyst
-    filter: Filter
+    analyst: Analyst  # the strategy
+    filter: Filter  # what grants and refuses
     name: ClassVar[str] = "interaction"
 
     def __post_init__(self) -> None:
@@ -253,16 +231,13 @@ class Interaction(Reference):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The filter's."""
         return (self.filter.claim,)
 
     @property
     def adjacency(self) -> Adjacency:
-        """The one that all mechanisms of the menu share."""
         return self.analyst.menu[0].mechanism.adjacency  # type: ignore[return-value]  # None passes through
 
     def __call__(self, dataset: Any) -> TranscriptLaw:
-        """Prepare the law of the transcript on one dataset."""
         return TranscriptLaw(self.analyst, self.filter, dataset)
 
     def worst_pairs(self) -> Sequence[DatasetPair]:

@@ -14,14 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.claims import ApproxDP, Claim
 from epsaudit.errors import AuditError, fraction
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.down_sensitivity import crowds
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, outputs_array
 from epsaudit.mechanisms.quasi_concave import Chosen, Levels, Stage, best_plan, probabilities, run
 from epsaudit.mechanisms.queries import MonotoneQuery
-from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair
+from epsaudit.neighbours import AddRemove, DatasetPair
 
 LISTED = 2**16
 
@@ -30,39 +29,9 @@ LISTED = 2**16
 class InteriorPoint(Reference):
     """Maximise min(lbar, 2 tau - l) by a private quasi-concave optimiser with a log* recursion; None if it refuses.
 
-    The quality Q(x, y) = max(0, min(lbar(x, y), 2 tau - l(x, y), tau)) has sensitivity 1 (Proposition 3 of the
-    source), is quasi-concave in y (lbar does not increase with y, -l does not decrease), and reaches its maximum tau at
-    the least y with l(x, y) <= tau. Any y with Q >= 1 is accurate: lbar >= 1 means y <= f(x), and l < 2 tau means
-    y >= f(x) - DS^{2 tau}(x). Hence privacy and accuracy are those of `epsaudit.mechanisms.quasi_concave.Stage`, at the
-    promise tau: (epsilon, delta)-DP, and f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability at least 1 - beta.
-    Source: differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity', Theorem 6, which names the tools
-    (generalised interior point, Bun, Dwork, Rothblum and Steinke 2018; quasi-concave optimisation, Cohen, Lyu, Nelson,
-    Sarlos and Stemmer 2023) and leaves the constants in 2^O(log* |Y|); implemented is Beimel, Nissim and Stemmer
-    (2013).
-
-    **Its constants.** One level of recursion costs a stability test, at least (2 / epsilon) log(1 / delta), and doubles
-    the promise of the level below. At (1, 1e-6) and beta = 0.05 tau is 257 at |Y| = 2^64, where shifted inverse
-    sensitivity, which is purely private, has 95 and the Gaussian search 107. It falls below shifted inverse sensitivity
-    from |Y| = 2^189 on and below the Gaussian search from 2^326 on; a second level of recursion pays from about
-    2^(2^225) on (`epsaudit.experiments.down_sensitivity_tau`). At every practical |Y| this mechanism loses.
-
-    Parameters
-    ----------
-    query : MonotoneQuery
-        What is asked; |Y| up to 2^64.
-    epsilon : float
-        Privacy loss in nats, above 0.
-    delta : float
-        Mass on which it may be exceeded, in (0, 0.1).
-    beta : float
-        Probability, in (0, 1), with which the answer may be refused or too far off.
-    depth : int, optional
-        Levels of recursion, at least 1; by default what makes tau least.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
+    (epsilon, delta)-DP, and f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability at least 1 - beta: Theorem 3 of
+    docs/explanation/mechanisms.md, after differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity',
+    Theorem 6, and Beimel, Nissim and Stemmer (2013). At every practical |Y| it loses to the other searches.
 
     Examples
     --------
@@ -73,15 +42,16 @@ class InteriorPoint(Reference):
     [9223372036854775808, 9223372036854775808]
     """
 
-    query: MonotoneQuery
+    query: MonotoneQuery  # what is asked; |Y| up to 2^64
     epsilon: float
-    delta: float
-    beta: float = 0.05
-    depth: int | None = None
+    delta: float  # mass on which it may be exceeded, in (0, 0.1)
+    beta: float = 0.05  # probability, in (0, 1), with which the answer may be refused or too far off
+    depth: int | None = None  # levels of recursion, at least 1; by default what makes tau least
     name: ClassVar[str] = "interior point, log* recursion"
+    adjacency = AddRemove()
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
+        super().__post_init__()
         fraction(self.beta, "beta", open_below=True)
         if not 0.0 < self.delta < 0.1:
             raise AuditError(f"delta is {self.delta!r}; it must be strictly between 0 and 0.1.")
@@ -98,16 +68,6 @@ class InteriorPoint(Reference):
     def tau(self) -> int:
         """How many removals to aim at: the promise that the optimiser needs."""
         return self.stage.promise
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (ApproxDP(self.epsilon, self.delta),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove: the relation under which losses have sensitivity 1."""
-        return AddRemove()
 
     def __call__(self, dataset: Sequence[Any]) -> InteriorPointLaw:
         """Prepare the output distribution on one dataset; it lists its law where Y is small enough."""
@@ -127,15 +87,6 @@ class InteriorPoint(Reference):
 class InteriorPointLaw:
     """Output of `InteriorPoint` on one dataset: the optimiser run on its quality, indices turned into outputs.
 
-    Parameters
-    ----------
-    query : MonotoneQuery
-        Names the outputs.
-    stage : Stage
-        How the budget is spent.
-    levels : Levels
-        The quality.
-
     Examples
     --------
     >>> from epsaudit.mechanisms.queries import Maximum
@@ -144,9 +95,9 @@ class InteriorPointLaw:
     [0, 0]
     """
 
-    query: MonotoneQuery
-    stage: Stage
-    levels: Levels
+    query: MonotoneQuery  # names the outputs
+    stage: Stage  # how the budget is spent
+    levels: Levels  # the quality
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
         """Draw ``size`` outputs, shape (size,), None where the mechanism refuses."""
@@ -180,10 +131,8 @@ class ListedInteriorPointLaw(InteriorPointLaw):
 
     @cached_property
     def log_probabilities(self) -> Floats:
-        """Log-probability of each output of the support."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(probabilities(self.stage, self.levels)))
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log-probability of each output; -inf for what is none."""
         return FiniteLaw(self.support, self.log_probabilities).log_density(outputs_array(list(outputs)))

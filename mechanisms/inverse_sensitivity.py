@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,30 +21,11 @@ from numpy.typing import NDArray
 from epsaudit.claims import ApproxDP, Claim
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanism import OutputDistribution
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.queries import Dataset, Utilities
 from epsaudit.mechanisms.selection import ExponentialMechanism
 from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
-
-
-class Selector(Protocol):
-    """A prepared selection mechanism, as `epsaudit.mechanisms.selection` and `epsaudit.mechanisms.noisy_max` have
-    them."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """Its claims."""
-
-    def __call__(self, dataset: Any) -> OutputDistribution:
-        """Prepare the law of the choice."""
-
-    def worst_pairs(self) -> Sequence[DatasetPair]:
-        """Pairs on which a claim is nearly attained."""
 
 
 class Losses:
@@ -55,21 +36,9 @@ class Losses:
     """
 
     candidates: tuple[Any, ...]
-
-    @property
-    def sensitivity(self) -> float:
-        """One, by Lemma 1."""
-        return 1.0
-
-    @property
-    @abstractmethod
-    def adjacency(self) -> Adjacency:
-        """The relation whose steps the losses count."""
-
-    @property
-    @abstractmethod
-    def pairs(self) -> Sequence[DatasetPair]:
-        """Neighbours worth auditing."""
+    sensitivity: ClassVar[float] = 1.0  # by Lemma 1
+    adjacency: Adjacency  # the relation whose steps the losses count
+    pairs: Sequence[DatasetPair]  # neighbours worth auditing
 
     @abstractmethod
     def value(self, dataset: Any) -> Any:
@@ -99,16 +68,8 @@ class MedianLosses(Losses):
     l(x, y) = max(0, #{x_i < y} - h, #{x_i > y} - h): y is the median when at most h records are on either side of
     it, and a substitution moves one record from one side to y. The two excesses cannot both be positive.
 
-    Parameters
-    ----------
-    candidates : tuple of float
-        All possible records, and answers, in increasing order; at least two.
-
-    Raises
-    ------
-    AuditError
-        If there are fewer than two candidates or they do not increase; if a dataset has an even number of records
-        or one that is no candidate.
+    Raises `AuditError` if there are fewer than two candidates or they do not increase; if a dataset has an even number
+    of records or one that is no candidate.
 
     Examples
     --------
@@ -116,16 +77,12 @@ class MedianLosses(Losses):
     [2, 1, 0, 2]
     """
 
-    candidates: tuple[float, ...]
+    candidates: tuple[float, ...]  # all possible records, and answers, in increasing order; at least two
+    adjacency = Substitution()
 
     def __post_init__(self) -> None:
         if len(self.candidates) < 2 or not bool(np.all(np.diff(np.asarray(self.candidates, float)) > 0)):
             raise AuditError(f"The candidates are {self.candidates!r}; they must be at least two increasing numbers.")
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Substitution: the number of records stays odd."""
-        return Substitution()
 
     @property
     def pairs(self) -> tuple[DatasetPair, DatasetPair]:
@@ -184,21 +141,8 @@ class MedianLosses(Losses):
 class EnumeratedLosses(Losses):
     """Losses of any function on all multisets of a few records: distances to the datasets that have each answer.
 
-    Parameters
-    ----------
-    function : callable
-        ``function(dataset) -> number``, blind to the order of the records.
-    universe : tuple of hashable
-        All possible records.
-    size : int
-        Number of records: exactly, under substitution, or at most, under add/remove.
-    relation : Adjacency
-        `Substitution` or `AddRemove`.
-
-    Raises
-    ------
-    AuditError
-        If there are more than 20,000 datasets, the relation is another one, or a dataset is none of them.
+    Raises `AuditError` if there are more than 20,000 datasets, the relation is another one, or a dataset is none of
+    them.
 
     Examples
     --------
@@ -207,10 +151,10 @@ class EnumeratedLosses(Losses):
     ((0, 1, 5), [2, 0, 1])
     """
 
-    function: Callable[[tuple[Any, ...]], Any]
-    universe: tuple[Hashable, ...]
-    size: int
-    relation: Adjacency = field(default_factory=Substitution)
+    function: Callable[[tuple[Any, ...]], Any]  # ``function(dataset) -> number``, blind to the order of the records
+    universe: tuple[Hashable, ...]  # all possible records
+    size: int  # number of records: exactly, under substitution, or at most, under add/remove
+    relation: Adjacency = field(default_factory=Substitution)  # `Substitution` or `AddRemove`
 
     def __post_init__(self) -> None:
         whole_at_least(self.size, 1, "number of records")
@@ -222,7 +166,6 @@ class EnumeratedLosses(Losses):
 
     @property
     def adjacency(self) -> Adjacency:
-        """The relation given."""
         return self.relation
 
     @property
@@ -265,11 +208,9 @@ class EnumeratedLosses(Losses):
         return np.asarray(gaps if isinstance(self.relation, AddRemove) else gaps // 2)
 
     def value(self, dataset: Dataset) -> Any:
-        """See `Losses.value`."""
         return self.function(tuple(dataset))
 
     def losses(self, dataset: Dataset) -> NDArray[np.int64]:
-        """See `Losses.losses`."""
         distances = self.distances(dataset)
         nearest: dict[Any, int] = {}
         for value, distance in zip(self.values, distances.tolist(), strict=True):
@@ -277,7 +218,6 @@ class EnumeratedLosses(Losses):
         return np.array([nearest[candidate] for candidate in self.candidates], dtype=np.int64)
 
     def local_sensitivity(self, dataset: Dataset, changes: int) -> float:
-        """See `Losses.local_sensitivity`."""
         within = self.distances(dataset) <= changes
         here = self.value(dataset)
         return max(abs(float(value - here)) for value, near in zip(self.values, within, strict=True) if near)
@@ -312,21 +252,6 @@ class InverseSensitivity(Reference):
     floor((2 / epsilon) log(|Y| / beta)) (Theorem 4). The other selectors are those of its note 7; permute-and-flip is
     never less accurate (McKenna and Sheldon 2020, Theorem 2).
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    query : Losses
-        What is asked.
-    selector : callable
-        ``selector(epsilon, utilities) -> mechanism``: `ExponentialMechanism`, `PermuteAndFlip`, `NoisyMaxLaplace`,
-        `NoisyMaxExponential`, `NoisyMaxGumbel` or `GapMax`, whose gap has sensitivity 1 here as the least loss is 0.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0.
-
     Examples
     --------
     >>> mechanism = InverseSensitivity(1.0, MedianLosses((1, 2, 3)))
@@ -337,27 +262,24 @@ class InverseSensitivity(Reference):
     """
 
     epsilon: float
-    query: Losses
-    selector: Callable[[float, Utilities], Selector] = ExponentialMechanism
+    query: Losses  # what is asked
+    # ``selector(epsilon, utilities) -> mechanism``: `ExponentialMechanism`, `PermuteAndFlip`, `NoisyMaxLaplace`,
+    # `NoisyMaxExponential`, `NoisyMaxGumbel` or `GapMax`, whose gap has sensitivity 1 here as the least loss is 0
+    selector: Callable[[float, Utilities], Reference] = ExponentialMechanism
 
     name: ClassVar[str] = "inverse sensitivity"
 
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-
     @cached_property
-    def selection(self) -> Selector:
+    def selection(self) -> Reference:
         """The selection mechanism on the losses."""
         return self.selector(self.epsilon, self.query)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`: the selector's."""
         return self.selection.claims
 
     @property
     def adjacency(self) -> Adjacency:
-        """The relation whose steps the losses count."""
         return self.query.adjacency
 
     def reach(self, beta: float) -> int:
@@ -366,7 +288,6 @@ class InverseSensitivity(Reference):
         return math.floor(2.0 / self.epsilon * math.log(size / fraction(beta, "beta", open_below=True)))
 
     def __call__(self, dataset: Any) -> OutputDistribution:
-        """Prepare the law of the answer."""
         return self.selection(dataset)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:

@@ -1,7 +1,10 @@
 """Output laws with known probabilities: what a reference mechanism returns for one dataset.
 
-A law samples by the million and answers what `epsaudit.exact` asks: a discrete law has ``support`` and
-``log_probabilities``; a continuous one has ``knots`` and ``scale``; all have ``log_density``.
+What all have is said here, once. ``sample(size, rng)`` draws ``size`` outputs, shape (size,) unless a law says
+otherwise. ``log_density(outputs)`` is the log of the density, or of the probability, of each, shape (size,); -inf off
+the support. `epsaudit.exact` asks a discrete law for ``support``, its outputs, and ``log_probabilities``, one for each;
+a continuous one for ``knots``, where the density is not smooth, and for ``scale``, about its width. A law with both is
+a mixture of atoms and a density. ``log_cdf`` is the log-probability of a draw at or below each output.
 """
 
 from __future__ import annotations
@@ -25,17 +28,7 @@ Floats = NDArray[np.float64]
 class FiniteLaw:
     """A law on finitely many outputs, sampled by inverting its distribution function.
 
-    Parameters
-    ----------
-    support : sequence of hashable, length k
-        The outputs: numbers, strings, None or tuples, all different.
-    log_weights : array_like of float, shape (k,)
-        Logarithms of the probabilities, up to a common constant; -inf for impossible outputs.
-
-    Raises
-    ------
-    AuditError
-        If an output is listed twice, the lengths differ, or the weights do not make a probability law.
+    Raises `AuditError` if an output is listed twice, the lengths differ, or the weights do not make a probability law.
 
     Examples
     --------
@@ -46,8 +39,8 @@ class FiniteLaw:
     ['no', 'yes']
     """
 
-    support: Sequence[Hashable]
-    log_weights: ArrayLike
+    support: Sequence[Hashable]  # the outputs: numbers, strings, None or tuples, all different; k of them
+    log_weights: ArrayLike  # log-probabilities up to a common constant, -inf for impossible outputs; shape (k,)
     log_probabilities: Floats = field(init=False, repr=False)
     _outputs: NDArray[Any] = field(init=False, repr=False)
     _cumulative: Floats = field(init=False, repr=False)
@@ -69,11 +62,9 @@ class FiniteLaw:
         object.__setattr__(self, "_cumulative", cumulative / cumulative[-1])
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw ``size`` outputs, shape (size,)."""
         return self._outputs[np.searchsorted(self._cumulative, rng.random(size), side="right")]
 
     def log_density(self, outputs: Sequence[Hashable] | NDArray[Any]) -> Floats:
-        """Log-probability of each output, shape (size,); -inf off the support."""
         values = outputs if isinstance(outputs, np.ndarray) else outputs_array(outputs)
         if _numeric(values) and _numeric(self._outputs):
             return self._log_density_of_numbers(values)
@@ -95,7 +86,18 @@ class FiniteLaw:
 
 
 @dataclass(frozen=True)
-class LaplaceLaw:
+class LocationLaw:
+    """A density on the line around ``centre``, as wide as ``scale``, and smooth but perhaps at the centre."""
+
+    centre: float
+    scale: float
+
+    @property
+    def knots(self) -> tuple[float, ...]:
+        return (self.centre,)
+
+
+class LaplaceLaw(LocationLaw):
     """Laplace law with the given centre and scale; its standard deviation is sqrt(2) times the scale.
 
     Examples
@@ -104,30 +106,18 @@ class LaplaceLaw:
     [-0.693147, -1.693147]
     """
 
-    centre: float
-    scale: float
-
-    @property
-    def knots(self) -> tuple[float, ...]:
-        """Where the density is not smooth: its centre."""
-        return (self.centre,)
-
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` outputs, shape (size,)."""
         return rng.laplace(self.centre, self.scale, size)
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log of the density at each output."""
         return -np.abs(np.asarray(outputs, float) - self.centre) / self.scale - math.log(2.0 * self.scale)
 
     def log_cdf(self, outputs: ArrayLike) -> Floats:
-        """Log-probability of a draw at or below each output."""
         z = (np.asarray(outputs, float) - self.centre) / self.scale
         return np.where(z < 0.0, z - math.log(2.0), np.log1p(-0.5 * np.exp(-np.maximum(z, 0.0))))
 
 
-@dataclass(frozen=True)
-class NormalLaw:
+class NormalLaw(LocationLaw):
     """Normal law with the given centre and standard deviation.
 
     Examples
@@ -136,25 +126,14 @@ class NormalLaw:
     [-0.918939, -1.418939]
     """
 
-    centre: float
-    scale: float
-
-    @property
-    def knots(self) -> tuple[float, ...]:
-        """The centre; the density is smooth everywhere."""
-        return (self.centre,)
-
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` outputs, shape (size,)."""
         return rng.normal(self.centre, self.scale, size)
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log of the density at each output."""
         z = (np.asarray(outputs, float) - self.centre) / self.scale
         return -0.5 * z * z - math.log(self.scale * math.sqrt(2.0 * math.pi))
 
     def log_cdf(self, outputs: ArrayLike) -> Floats:
-        """Log-probability of a draw at or below each output."""
         return log_ndtr((np.asarray(outputs, float) - self.centre) / self.scale)
 
 

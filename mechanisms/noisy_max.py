@@ -7,73 +7,20 @@ permute-and-flip, Gumbel noise that of the exponential mechanism; Laplace noise 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from epsaudit.claims import ZCDP, ApproxDP, Claim, PureDP
 from epsaudit.errors import fraction
-from epsaudit.mechanisms.base import concentrated, positive
-from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw, outputs_array
-from epsaudit.mechanisms.queries import MONOTONE_VOTES, VOTES, Utilities
+from epsaudit.mechanisms.base import BoundedRange, positive
+from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
+from epsaudit.mechanisms.queries import MONOTONE_VOTES, Utilities
 from epsaudit.mechanisms.selection import _Selection, log_choice
 from epsaudit.neighbours import DatasetPair
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyMaxLaw:
-    """The candidate of greatest noisy score; samples by adding the noise, knows its law from ``log_weights``.
-
-    Parameters
-    ----------
-    support : tuple of hashable, length k
-        The candidates.
-    scores : ndarray of float, shape (k,)
-        Their scores, in units of the scale of the noise.
-    noise : str
-        Name of the method of `numpy.random.Generator` that draws noise of scale 1.
-    log_weights : ndarray of float, shape (k,)
-        Log-probabilities of the candidates.
-
-    Examples
-    --------
-    >>> law = NoisyMaxLaw(("red", "blue"), np.array([1.0, 0.0]), "gumbel", np.log([0.731059, 0.268941]))
-    >>> sorted(set(law.sample(100, np.random.default_rng(0)).tolist()))
-    ['blue', 'red']
-    """
-
-    support: tuple[Hashable, ...]
-    scores: Floats
-    noise: str
-    log_weights: Floats
-    log_probabilities: Floats = field(init=False, repr=False)
-    _law: FiniteLaw = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        law = FiniteLaw(self.support, self.log_weights)
-        object.__setattr__(self, "_law", law)
-        object.__setattr__(self, "log_probabilities", law.log_probabilities)
-
-    def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw ``size`` winners, shape (size,), by running the algorithm one candidate at a time."""
-        draw = getattr(rng, self.noise)
-        best = np.full(size, -np.inf)
-        winner = np.zeros(size, dtype=np.intp)
-        for candidate, score in enumerate(self.scores):
-            noisy = score + draw(size=size)
-            ahead = noisy > best
-            best[ahead] = noisy[ahead]
-            winner[ahead] = candidate
-        return outputs_array(self.support)[winner]
-
-    def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log-probability of each output; -inf for what is no candidate."""
-        return self._law.log_density(outputs)
 
 
 def laplace_winner(scores: Floats) -> Floats:
@@ -101,48 +48,43 @@ def laplace_winner(scores: Floats) -> Floats:
     return np.asarray(logsumexp(log_integrand + log_weights, axis=1))
 
 
-class _ReportNoisyMax(_Selection):
-    """What the three share: noise of scale 2 sensitivities / epsilon on every utility, and only the winner reported."""
+class NoisyMaxLaw(FiniteLaw):
+    """The candidate of greatest noisy score; samples by adding the noise of that name, and knows its law.
 
-    noise: ClassVar[str]
+    Scores are in units of the scale of the noise, which the method of `numpy.random.Generator` of that name draws. With
+    exponential noise the best accepts surely and the others with e^-distance; with Gumbel noise weights are e^score.
 
-    @property
-    def rate(self) -> float:
-        """Utility of one sensitivity in units of the noise's scale."""
-        return self.epsilon / 2.0
+    Examples
+    --------
+    >>> law = NoisyMaxLaw(("red", "blue"), np.array([1.0, 0.0]), "gumbel")
+    >>> np.exp(law.log_probabilities).round(6).tolist(), sorted(set(law.sample(100, np.random.default_rng(0)).tolist()))
+    ([0.731059, 0.268941], ['blue', 'red'])
+    """
 
-    @abstractmethod
-    def log_winners(self, scores: Floats) -> Floats:
-        """Log-probability that each score wins, scores in units of the noise's scale."""
+    def __init__(self, support: tuple[Hashable, ...], scores: Floats, noise: str) -> None:
+        log_weights = {"laplace": laplace_winner, "exponential": lambda s: log_choice(s - s.max()), "gumbel": np.array}
+        super().__init__(support, log_weights[noise](scores))
+        object.__setattr__(self, "_scores_and_noise", (scores, noise))
 
-    def __call__(self, dataset: Any) -> NoisyMaxLaw:
-        """Prepare the law of the winner."""
-        scores = self.rate * self.scores(dataset)
-        return NoisyMaxLaw(tuple(self.utilities.candidates), scores, self.noise, self.log_winners(scores))
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Run the algorithm one candidate at a time."""
+        scores, noise = self._scores_and_noise
+        draw = getattr(rng, noise)
+        best = np.full(size, -np.inf)
+        winner = np.zeros(size, dtype=np.intp)
+        for candidate, score in enumerate(scores):
+            noisy = score + draw(size=size)
+            ahead = noisy > best
+            best[ahead] = noisy[ahead]
+            winner[ahead] = candidate
+        return self._outputs[winner]
 
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A lead long enough for pure DP to be nearly attained, the runner-up not yet rare; an even race for zCDP."""
-        return (self.utilities.lead(8), self.utilities.lead(1))
 
-
-@dataclass(frozen=True)
-class NoisyMaxLaplace(_ReportNoisyMax):
+class NoisyMaxLaplace(_Selection):
     """Report noisy max with Laplace noise of scale 2 sensitivity / epsilon: epsilon-DP.
 
     Dwork and Roth (2014), Claim 3.9, whose scale is doubled here because utilities need not be monotone. Its zCDP
     claim is the one that every pure DP mechanism has.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    utilities : Utilities
-        By default the votes for each of two candidates, one vote moving.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0.
 
     Examples
     --------
@@ -151,33 +93,19 @@ class NoisyMaxLaplace(_ReportNoisyMax):
     ([0.72409, 0.27591], '1-DP')
     """
 
-    epsilon: float
-    utilities: Utilities = VOTES
     name: ClassVar[str] = "report noisy max, Laplace noise"
     noise: ClassVar[str] = "laplace"
+    # a lead long enough for pure DP to be nearly attained, the runner-up not yet rare; an even race for zCDP
+    leads: ClassVar[tuple[int, ...]] = (8, 1)
 
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), concentrated(self.epsilon))
-
-    def log_winners(self, scores: Floats) -> Floats:
-        """See the base class."""
-        return laplace_winner(scores)
+    def __call__(self, dataset: Any) -> NoisyMaxLaw:
+        return NoisyMaxLaw(tuple(self.utilities.candidates), self.rate * self.scores(dataset), self.noise)
 
 
-@dataclass(frozen=True)
-class NoisyMaxExponential(_ReportNoisyMax):
+class NoisyMaxExponential(NoisyMaxLaplace):
     """Report noisy max with exponential noise of scale 2 sensitivity / epsilon: epsilon-DP.
 
     The law of permute-and-flip (Ding, Kifer, Saghaian, Steinke, Wang, Xiao and Zhang 2021), and so its claims.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    utilities : Utilities
-        By default the votes for each of two candidates, one vote moving.
 
     Examples
     --------
@@ -185,37 +113,13 @@ class NoisyMaxExponential(_ReportNoisyMax):
     [0.81606, 0.18394]
     """
 
-    epsilon: float
-    utilities: Utilities = VOTES
     name: ClassVar[str] = "report noisy max, exponential noise"
     noise: ClassVar[str] = "exponential"
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), concentrated(self.epsilon))
-
-    def log_winners(self, scores: Floats) -> Floats:
-        """See the base class: the best accepts surely, the others with exp(-distance)."""
-        return log_choice(scores - scores.max())
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """As for permute-and-flip: a lead of two that becomes a tie; an even race for zCDP."""
-        return (self.utilities.lead(2), self.utilities.lead(1))
+    leads: ClassVar[tuple[int, ...]] = (2, 1)  # as for permute-and-flip
 
 
-@dataclass(frozen=True)
-class NoisyMaxGumbel(_ReportNoisyMax):
+class NoisyMaxGumbel(BoundedRange, NoisyMaxLaplace):
     """Report noisy max with Gumbel noise of scale 2 sensitivity / epsilon: the exponential mechanism, by other means.
-
-    epsilon-DP and epsilon^2/8-zCDP (differentialprivacy.org, 'A Better Privacy Analysis of the Exponential Mechanism').
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    utilities : Utilities
-        By default the votes for each of two candidates, one vote moving.
 
     Examples
     --------
@@ -223,48 +127,16 @@ class NoisyMaxGumbel(_ReportNoisyMax):
     [0.731059, 0.268941]
     """
 
-    epsilon: float
-    utilities: Utilities = VOTES
     name: ClassVar[str] = "report noisy max, Gumbel noise"
     noise: ClassVar[str] = "gumbel"
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), ZCDP(self.epsilon**2 / 8.0))
-
-    def log_winners(self, scores: Floats) -> Floats:
-        """See the base class: proportional to exp(score)."""
-        return scores
 
 
 @dataclass(frozen=True)
 class GapMax(_Selection):
     """Report the best candidate if its lead over the second is safely large, else None: (epsilon, delta)-DP.
 
-    In the spirit of Chaudhuri, Hsu and Song (2014) and of gap-max in Bun, Dwork, Rothblum and Steinke (2018), whose
-    point is that the price does not grow with the number of candidates. The lead moves by at most
-    ``gap_sensitivity`` = s between neighbours, and the winners differ only where both leads are at most s. So the
-    distance max(0, lead / s - 1) has sensitivity 1 and is 0 on both sides of such a pair; noise Laplace(1 / epsilon)
-    and the threshold log(1 / (2 delta)) / epsilon let each side answer with probability delta then. Elsewhere the
-    output is a function of the noisy distance. No zCDP claim: a refusal that turns into a name has infinite loss.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    utilities : Utilities
-        By default the votes for each of two candidates, one voter joining or leaving.
-    delta : float
-        In (0, 1/2).
-    gap_sensitivity : float
-        s above, in sensitivities: 1 where all utilities move in one direction, or where the best utility never
-        changes (as for losses whose least is 0); 2 in general.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
+    In the spirit of Chaudhuri, Hsu and Song (2014) and of gap-max in Bun, Dwork, Rothblum and Steinke (2018): Theorem 6
+    of docs/explanation/mechanisms.md. No zCDP claim: a refusal that turns into a name has infinite loss.
 
     Examples
     --------
@@ -273,9 +145,9 @@ class GapMax(_Selection):
     (('red', None), '(1, 0.001)-DP', 6.215)
     """
 
-    epsilon: float
     utilities: Utilities = MONOTONE_VOTES
-    delta: float = 1e-3
+    delta: float = 1e-3  # in (0, 1/2)
+    # s, in sensitivities: 1 where utilities move in one direction, or the best one never changes (losses); 2 in general
     gap_sensitivity: float = 1.0
     name: ClassVar[str] = "gap-max"
 
@@ -283,11 +155,6 @@ class GapMax(_Selection):
         super().__post_init__()
         fraction(2.0 * self.delta, "twice delta", open_below=True)
         positive(self.gap_sensitivity, "sensitivity of the gap")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (ApproxDP(self.epsilon, self.delta),)
 
     @property
     def threshold(self) -> float:

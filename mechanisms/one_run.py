@@ -24,21 +24,35 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 
+class _PerRecord:
+    """What the family shares: ``canaries`` records, and parameters that raise `AuditError` if they are out of range."""
+
+    canaries: int
+
+    def __post_init__(self) -> None:
+        whole_at_least(self.canaries, 1, "number of canaries")
+        if hasattr(self, "epsilon"):
+            positive(self.epsilon, "epsilon")
+            fraction(self.delta, "delta")
+
+    @property
+    def claim(self) -> Claim:
+        return ApproxDP(self.epsilon, self.delta)
+
+    def truthful(self, rng: np.random.Generator) -> Bools:
+        """Whether each record's answer is true."""
+        return rng.random(self.canaries) < expit(self.epsilon)
+
+    def scores(self, included: Bools, rng: np.random.Generator, progress: StepCallback | None = None) -> Floats:
+        """Return 1 for 'included' and -1 for 'not', shape (canaries,)."""
+        return np.where(included == self.truthful(rng), 1.0, -1.0)
+
+
 @dataclass(frozen=True)
-class ResponsePerRecord:
-    """Every record is reported as included or not by randomised response: epsilon-DP, attained by every guess.
+class ResponsePerRecord(_PerRecord):
+    """Every record is reported as included or not by randomised response: epsilon-DP (Warner 1965).
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    canaries : int
-        How many records.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
+    Each answer is true with probability e^epsilon / (1 + e^epsilon); the claim is attained by every guess.
 
     Examples
     --------
@@ -51,41 +65,20 @@ class ResponsePerRecord:
     epsilon: float
     canaries: int
     name: ClassVar[str] = "randomised response per record"
-
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-        whole_at_least(self.canaries, 1, "number of canaries")
+    delta: ClassVar[float] = 0.0
 
     @property
     def claim(self) -> Claim:
-        """Warner (1965)."""
         return PureDP(self.epsilon)
-
-    def scores(self, included: Bools, rng: np.random.Generator, progress: StepCallback | None = None) -> Floats:
-        """Return 1 for 'included', -1 for 'not', each true with probability e^epsilon / (1 + e^epsilon)."""
-        truthful = rng.random(self.canaries) < expit(self.epsilon)
-        return np.where(included == truthful, 1.0, -1.0)
 
 
 @dataclass(frozen=True)
-class SpillingResponse:
+class SpillingResponse(_PerRecord):
     """Randomised response that now and then tells the truth about ``spilled`` random records at once.
 
     It spills with probability delta m / spilled, so each is revealed with probability delta: (epsilon, delta)-DP,
     since given that a record is not among the spilled its answer is epsilon-DP, whatever else is released. Many at
     once is how delta harms an audit in one run: the term 2 m delta of Steinke, Nasr and Jagielski (2023) is for that.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Privacy parameters, epsilon above 0.
-    canaries, spilled : int
-        How many records, and how many of them are revealed together; delta m must not exceed ``spilled``.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
 
     Examples
     --------
@@ -93,16 +86,16 @@ class SpillingResponse:
     0.02
     """
 
-    epsilon: float
+    epsilon: float  # epsilon, delta: privacy parameters, epsilon above 0
     delta: float
+    # canaries, spilled: how many records, and how many of them are revealed together; delta m must not exceed
+    # ``spilled``
     canaries: int
     spilled: int
     name: ClassVar[str] = "randomised response that spills"
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-        fraction(self.delta, "delta")
-        whole_at_least(self.canaries, 1, "number of canaries")
+        super().__post_init__()
         whole_at_least(self.spilled, 1, "number of records spilled")
         if self.spilled > self.canaries or self.chance > 1.0:
             raise AuditError(
@@ -115,37 +108,20 @@ class SpillingResponse:
         """Probability that anything is spilled."""
         return self.delta * self.canaries / self.spilled
 
-    @property
-    def claim(self) -> Claim:
-        """A mixture: the docstring of the class proves it."""
-        return ApproxDP(self.epsilon, self.delta)
-
-    def scores(self, included: Bools, rng: np.random.Generator, progress: StepCallback | None = None) -> Floats:
-        """Return 1 for 'included' and -1 for 'not'."""
-        truthful = rng.random(self.canaries) < expit(self.epsilon)
+    def truthful(self, rng: np.random.Generator) -> Bools:
+        truthful = super().truthful(rng)
         if rng.random() < self.chance:
             truthful[rng.choice(self.canaries, self.spilled, replace=False)] = True
-        return np.where(included == truthful, 1.0, -1.0)
+        return truthful
 
 
 @dataclass(frozen=True)
-class ConspiringResponse:
+class ConspiringResponse(_PerRecord):
     """Randomised response that now and then is drawn again until at least ``right`` records have told the truth.
 
     The worst (epsilon, delta)-DP mechanism for guesses about everybody: ``right`` or more of them are right exactly as
-    often as the theorem in `epsaudit.one_run.binomial` allows; the proof of its privacy is there.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Privacy parameters, epsilon above 0.
-    canaries, right : int
-        How many records, and how many of them are to have told the truth.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range, or delta is so large that every draw would have to be such.
+    often as the theorem in `epsaudit.one_run.binomial` allows; the proof of its privacy is there. A delta so large that
+    every draw would have to be such raises `AuditError`.
 
     Examples
     --------
@@ -161,9 +137,7 @@ class ConspiringResponse:
     name: ClassVar[str] = "randomised response that conspires"
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-        fraction(self.delta, "delta")
-        whole_at_least(self.canaries, 1, "number of canaries")
+        super().__post_init__()
         whole_at_least(self.right, 1, "number of true answers")
         if self.right > self.canaries or self.chance > 1.0:
             raise AuditError(
@@ -189,38 +163,18 @@ class ConspiringResponse:
         usual = float(self._usual.sf(self.right - 1))
         return usual + self.chance * (1.0 - usual)
 
-    @property
-    def claim(self) -> Claim:
-        """See the docstring of `epsaudit.one_run.binomial`."""
-        return ApproxDP(self.epsilon, self.delta)
-
-    def scores(self, included: Bools, rng: np.random.Generator, progress: StepCallback | None = None) -> Floats:
-        """Return 1 for 'included' and -1 for 'not'."""
+    def truthful(self, rng: np.random.Generator) -> Bools:
         quantile = rng.random()
         if rng.random() < self.chance:  # the upper tail, from which it is drawn again
             quantile = 1.0 - quantile * float(self._usual.sf(self.right - 1))
         truthful = np.zeros(self.canaries, dtype=bool)
         truthful[rng.permutation(self.canaries)[: int(self._usual.ppf(quantile))]] = True
-        return np.where(included == truthful, 1.0, -1.0)
+        return truthful
 
 
 @dataclass(frozen=True)
-class NoisyVectorSum:
+class NoisyVectorSum(_PerRecord):
     """The sum of records' unit vectors, one a coordinate, with Gaussian noise: mu-Gaussian DP, no interference.
-
-    Parameters
-    ----------
-    mu : float
-        Sensitivity over the standard deviation of the noise, above 0.
-    canaries : int
-        How many records, and coordinates.
-    delta : float, optional
-        Make the (epsilon, delta) claim that Gaussian DP implies in place of Gaussian DP itself.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
 
     Examples
     --------
@@ -228,14 +182,15 @@ class NoisyVectorSum:
     1-GDP (4.37718, 1e-05)-DP
     """
 
-    mu: float
-    canaries: int
+    mu: float  # sensitivity over the standard deviation of the noise, above 0
+    canaries: int  # how many records, and coordinates
+    # make the (epsilon, delta) claim that Gaussian DP implies in place of Gaussian DP itself
     delta: float | None = None
     name: ClassVar[str] = "noisy sum of vectors"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive(self.mu, "mu")
-        whole_at_least(self.canaries, 1, "number of canaries")
         if self.delta is not None:
             fraction(self.delta, "delta", open_below=True)
 

@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.exact.losses import LossPair
 from epsaudit.mechanisms.base import positive
-from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean, refusal, release_scale
-from epsaudit.mechanisms.covariance_pairs import poles
+from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean, poles, refusal, release_scale
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.refusable_normal import RefusableNormal
 from epsaudit.mechanisms.score_test import ScoreTest
@@ -51,15 +50,6 @@ def hazard(norms: Floats, threshold: float, spread: float) -> Floats:
 class Pruning(Stability):
     """The constants of Lemmas 6 to 8, for n records, k, lambda_0 and the scale of noise on the log of thresholds.
 
-    Parameters
-    ----------
-    records, levels, outlier
-        As of `Stability`.
-    spread : float
-        beta, the scale of the Laplace noise on the log of a threshold; above 0.
-    chance : float
-        delta_z, the probability that the changed difference's threshold is above ``highest``; below 1 / 2.
-
     Examples
     --------
     >>> bounds = Pruning(100_000, 20, 6.0, 0.03, 0.001)
@@ -69,8 +59,8 @@ class Pruning(Stability):
     0.27
     """
 
-    spread: float
-    chance: float
+    spread: float  # beta, the scale of the Laplace noise on the log of a threshold; above 0
+    chance: float  # delta_z, the probability that the changed difference's threshold is above ``highest``; below 1 / 2
 
     @property
     def possible(self) -> bool:
@@ -109,17 +99,9 @@ class Pruning(Stability):
 
 @dataclass(frozen=True, eq=False)
 class PrunedStableMean(StableMean):
-    """Covariance of the differences that survived, and the stable mean that goes with it.
+    """Covariance of the differences that survived, and the stable mean that goes with it."""
 
-    Parameters
-    ----------
-    data, bounds
-        As of `StableMean`.
-    kept : ndarray of bool, shape (m,)
-        The differences that survived.
-    """
-
-    kept: Kept
+    kept: Kept  # the differences that survived, shape (m,)
 
     @cached_property
     def covariance_score(self) -> int:
@@ -134,15 +116,7 @@ class PrunedStableMean(StableMean):
 
 
 class PrunedLaw:
-    """The output law on one dataset: a mixture over the sets that survive, found as they are drawn.
-
-    Parameters
-    ----------
-    mechanism : PrunedMean
-        Whose law.
-    data : ndarray of float, shape (n, d)
-        The records.
-    """
+    """The output law on one dataset, shape (n, d): a mixture over the sets that survive, found as they are drawn."""
 
     def __init__(self, mechanism: PrunedMean, data: Floats) -> None:
         self._mechanism = mechanism
@@ -236,18 +210,9 @@ class PrunedMean(CovarianceAwareMean):
     docs/explanation/covariance-aware-mean.md, which also says what of theirs is not here. The mean is that of
     `CovarianceAwareMean`. One pass over the data where nothing is dropped, but many more records than there.
 
-    Parameters
-    ----------
-    epsilon, delta, outlier, dimension, test_share
-        As of `CovarianceAwareMean`; the test, the release, the set that survives and a threshold out of range share
-        delta evenly.
-    spread : float
-        beta, the scale of the noise on the log of thresholds; above 0.
+    Of delta, the test, the release, the set that survives and a threshold out of range have a quarter each.
 
-    Raises
-    ------
-    AuditError
-        As of `CovarianceAwareMean`.
+    Raises `AuditError` as of `CovarianceAwareMean`.
 
     Examples
     --------
@@ -259,7 +224,7 @@ class PrunedMean(CovarianceAwareMean):
     ((3, 2), 0.9998)
     """
 
-    spread: float = 0.03
+    spread: float = 0.03  # beta, the scale of the noise on the log of thresholds; above 0
     name: ClassVar[str] = "pruned mean"
 
     def __post_init__(self) -> None:
@@ -289,7 +254,6 @@ class PrunedMean(CovarianceAwareMean):
         return release_scale(bounds, rest, self._delta)
 
     def __call__(self, dataset: ArrayLike) -> PrunedLaw:  # type: ignore[override]  # a mixture of those
-        """Prepare the law on one dataset."""
         return PrunedLaw(self, self.enough_records(dataset))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:

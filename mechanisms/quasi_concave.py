@@ -26,11 +26,6 @@ Booleans = NDArray[np.bool_]
 class Levels:
     """A quality Q: {0 ... N-1} -> {0 ... r} by its level sets {Q >= c} = [first_c, last_c], c = 1 ... r, none empty.
 
-    Parameters
-    ----------
-    first, last : array of uint64, shape (r,)
-        The level sets' ends; ``first`` does not decrease, ``last`` does not increase.
-
     Examples
     --------
     >>> levels = Levels(np.array([1, 2], np.uint64), np.array([5, 3], np.uint64))
@@ -38,6 +33,7 @@ class Levels:
     [0, 1, 2, 2, 1, 1, 0]
     """
 
+    # first, last: shape (r,): the level sets' ends; ``first`` does not decrease, ``last`` does not increase
     first: Indices
     last: Indices
 
@@ -79,44 +75,8 @@ class Stage:
     differential privacy', with whole-number thresholds in place of its fractions alpha, and one partition with a random
     offset in place of its two, which saves a test.
 
-    1. *Scale.* Let L(j) = max over 2^j consecutive indices of their least quality, and q(j) =
-       min(L(j) - low, high - L(j + 1)), j = 0 ... log2 N, cut off to {0 ... r'}. L has sensitivity 1 as a max of mins
-       of functions that have it, and so has q; L does not increase with j, so q is quasi-concave. The promise holds: at
-       the greatest j with L(j) >= low + r', L(j + 1) <= low + r' - 1 = high - r'. The stage below finds k with
-       q(k) >= 1. Cost: (epsilon_below, delta_below), those of the stage below.
-    2. *Block.* Now {Q >= high} is shorter than 2 K, K = 2^k, and {Q > low} is at least K long. Cut the indices into
-       blocks of c K, with a uniformly random offset among 0, K, ..., (c - 1) K that depends on no data: with
-       probability at least 1 - 2 / c no cut goes through {Q >= high}. The quality of a block is its maximum, of
-       sensitivity 1. Take the best block (the first of equals) if d + Laplace(1 / epsilon_test) > log(1 / (2
-       delta_test)) / epsilon_test, d = max(0, ceil(gap / 2) - 1), gap being its lead over the second; else refuse.
-       Cost: (epsilon_test, delta_test)-DP. The gap has sensitivity 2, so d has sensitivity 1. If neighbours have the
-       same best block, only the test tells them apart, by epsilon_test (Laplace mechanism). If not, the gap is at most
-       2 and d = 0 in both, and either passes with probability at most delta_test: distance to instability, Smith and
-       Thakurta (2013), Proposition 3; A_dist in the paper. Accuracy: no cut through {Q >= high} leaves a gap of at
-       least promise - high + 1, with which the test fails with probability at most beta / 4.
-    3. *Point.* The multiples of K in the block and its last index are at most c + 1 points, one of which is in
-       {Q > low}: an interval of K indices or more that meets the block has a multiple of K in the block, or else
-       contains its first or last index. Choose one with weight exp(epsilon_point Q / 2). Cost: epsilon_point
-       (exponential mechanism). A point with Q = 0 has probability at most (c + 1) exp(-epsilon_point (low + 1) / 2)
-       <= beta / 4.
-
-    Basic composition of the three adaptive steps (Dwork and Roth 2014, Theorem B.1): epsilon = epsilon_below +
-    epsilon_test + epsilon_point and delta = delta_below + delta_test. Each of scale, cut, test and point fails with
-    probability at most beta / 4. The promise, high + 2 (what d must reach), high = low + 2 r' - 1, is at least twice
-    that of the stage below: hence 2^O(log* N).
-
-    Attributes
-    ----------
-    size : int
-        N.
-    below : Stage or Base
-        What finds the scale.
-    epsilon_test, delta_test, epsilon_point : float
-        Budgets of the two last steps.
-    blocks : int
-        c.
-    low, high, promise : int
-        Thresholds on the quality; its maximum must be ``promise``.
+    Three steps find the scale, pass a stability test for a block and choose a point of it: Theorem 2 of
+    docs/explanation/mechanisms.md has them with proofs of privacy, (epsilon, delta)-DP, and accuracy.
 
     Examples
     --------
@@ -125,13 +85,13 @@ class Stage:
     (1.0, 1e-06, 65, 257)
     """
 
-    size: int
-    below: Stage | Base
-    epsilon_test: float
+    size: int  # N
+    below: Stage | Base  # what finds the scale
+    epsilon_test: float  # epsilon_test, delta_test, epsilon_point: budgets of the two last steps
     delta_test: float
     epsilon_point: float
-    blocks: int
-    low: int
+    blocks: int  # c
+    low: int  # low, high, promise: thresholds on the quality; its maximum must be ``promise``
     high: int
     promise: int
 

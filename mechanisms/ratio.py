@@ -1,7 +1,8 @@
 """Private ratios: the share a / b of records that are 1, three ways, each with its exact output law.
 
 A dataset of zeros and ones is released as a noisy share: two noisy counts divided, noise scaled to a private bound on
-the local sensitivity, or noisy counts of ones and zeros. Source: 'Privately bounding local sensitivity' (2024).
+the local sensitivity, or noisy counts of ones and zeros. The step of the proof where such a bound fails is isolated as
+a mechanism of its own. Source: 'Privately bounding local sensitivity' (2024).
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.claims import ApproxDP, Claim, PureDP
+from epsaudit.claims import ApproxDP, Claim
 from epsaudit.errors import AuditError, fraction
-from epsaudit.mechanisms.base import Reference, concentrated, positive
-from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, Floats
+from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.ratio_laws import RatioLaw, ScaleMixture
-from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
+from epsaudit.neighbours import AddRemove, DatasetPair, Substitution
 
 
 def ones_and_records(dataset: Dataset) -> tuple[int, int]:
@@ -52,16 +53,6 @@ def answers(ones: int, zeros: int) -> tuple[int, ...]:
 class NaiveRatio(Reference):
     """Both counts with Laplace noise of scale 2 / epsilon, divided: epsilon-DP by basic composition.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0, or a record is not 0 or 1.
-
     Examples
     --------
     >>> NaiveRatio(1.0)((1, 0, 0))
@@ -70,51 +61,26 @@ class NaiveRatio(Reference):
 
     epsilon: float
     name: ClassVar[str] = "private ratio, naive"
-
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), concentrated(self.epsilon))
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove: a record moves both counts by at most 1."""
-        return AddRemove()
+    moved: ClassVar[float] = 2.0  # counts that one record moves
+    adjacency = AddRemove()
+    # the first who says 1, among few: both counts matter
+    pair = DatasetPair(answers(0, 3), answers(1, 3), "3 zeros against 3 zeros and a one")
 
     @property
     def noise(self) -> float:
         """Scale of the noise on each count, in records."""
-        return 2.0 / self.epsilon
+        return self.moved / self.epsilon
 
     def __call__(self, dataset: Dataset) -> RatioLaw:
-        """Prepare the law of the quotient."""
         ones, records = ones_and_records(dataset)
         return RatioLaw(float(ones), float(records), self.noise)
 
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """The first who says 1, among few: both counts matter."""
-        return (DatasetPair(answers(0, 3), answers(1, 3), "3 zeros against 3 zeros and a one"),)
 
-
-@dataclass(frozen=True)
-class CountsRatio(Reference):
+class CountsRatio(NaiveRatio):
     """Noisy ones divided by noisy ones plus noisy zeros, noise of scale 1 / epsilon under add/remove: epsilon-DP.
 
     One record moves one of the two counts by 1. The simple algorithm of Kulesza, Suresh and Wang (2024), Algorithm 3,
     as the source has it.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0, or a record is not 0 or 1.
 
     Examples
     --------
@@ -122,45 +88,18 @@ class CountsRatio(Reference):
     RatioLaw(first=1.0, second=2.0, noise=1.0, share=True)
     """
 
-    epsilon: float
     name: ClassVar[str] = "private ratio, ones and zeros, add/remove"
-
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), concentrated(self.epsilon))
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove one record."""
-        return AddRemove()
-
-    @property
-    def noise(self) -> float:
-        """Scale of the noise on each count, in records."""
-        return 1.0 / self.epsilon
+    moved: ClassVar[float] = 1.0
+    # the first who says 1, among many: the zeros hardly blur it
+    pair = DatasetPair(answers(0, 100), answers(1, 100), "100 zeros against 100 zeros and a one")
 
     def __call__(self, dataset: Dataset) -> RatioLaw:
-        """Prepare the law of the share."""
         ones, records = ones_and_records(dataset)
         return RatioLaw(float(ones), float(records - ones), self.noise, share=True)
 
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """The first who says 1, among many: the zeros hardly blur it."""
-        return (DatasetPair(answers(0, 100), answers(1, 100), "100 zeros against 100 zeros and a one"),)
 
-
-@dataclass(frozen=True)
 class SubstitutedCountsRatio(CountsRatio):
     """The same under substitution, which moves both counts: noise of scale 2 / epsilon, epsilon-DP.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
 
     Examples
     --------
@@ -169,20 +108,10 @@ class SubstitutedCountsRatio(CountsRatio):
     """
 
     name: ClassVar[str] = "private ratio, ones and zeros, substitution"
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Substitution: a one becomes a zero."""
-        return Substitution()
-
-    @property
-    def noise(self) -> float:
-        """Scale of the noise on each count, in records."""
-        return 2.0 / self.epsilon
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """One of the few made another: both counts matter."""
-        return (DatasetPair(answers(0, 3), answers(1, 2), "3 zeros against 2 zeros and a one"),)
+    moved: ClassVar[float] = 2.0
+    adjacency = Substitution()
+    # one of the few made another: both counts matter
+    pair = DatasetPair(answers(0, 3), answers(1, 2), "3 zeros against 2 zeros and a one")
 
 
 @dataclass(frozen=True)
@@ -196,19 +125,7 @@ class BoundedRatio(Reference):
     may be 1 or less the naive mechanism answers with epsilon_2. Source: 'Privately bounding local sensitivity', Theorem
     1 and the text before its code, which exchanges the two bounds on a; and with the margin for both tails.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    delta : float
-        In (0, 1).
-    share : float
-        Share of epsilon spent on the bounds, in (0, 1).
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range, or a record is not 0 or 1.
+    Raises `AuditError` if a parameter is out of range, or a record is not 0 or 1.
 
     Examples
     --------
@@ -221,23 +138,15 @@ class BoundedRatio(Reference):
 
     epsilon: float
     delta: float
-    share: float = 0.1
+    share: float = 0.1  # share of epsilon spent on the bounds, in (0, 1)
     name: ClassVar[str] = "private ratio, bounded local sensitivity"
+    adjacency = AddRemove()
+    # the first who says 1, among so many that the bound comes close to the local sensitivity
+    pair = DatasetPair(answers(0, 2000), answers(1, 2000), "2000 zeros against 2000 zeros and a one")
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-        fraction(self.delta, "delta", open_below=True)
+        super().__post_init__()
         fraction(self.share, "share of epsilon", open_below=True)
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (ApproxDP(self.epsilon, self.delta),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove one record."""
-        return AddRemove()
 
     @property
     def rate(self) -> float:
@@ -270,10 +179,6 @@ class BoundedRatio(Reference):
     def __call__(self, dataset: Dataset) -> BoundedRatioLaw:
         """Prepare the output law on one dataset; the share of an empty dataset counts as 0."""
         return BoundedRatioLaw(*ones_and_records(dataset), self)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """The first who says 1, among so many that the bound comes close to the local sensitivity."""
-        return (DatasetPair(answers(0, 2000), answers(1, 2000), "2000 zeros against 2000 zeros and a one"),)
 
 
 @dataclass(frozen=True)
@@ -333,7 +238,6 @@ class BoundedRatioLaw:
         return np.where(np.isnan(scales), self.naive.sample(size, rng), released)
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log of the density at each output, shape (size,)."""
         out, mixture = self.refusal_and_answer
         return np.logaddexp(mixture.log_density(outputs), out + self.naive.log_density(outputs))
 
@@ -360,3 +264,48 @@ def greatest_gap(a: Floats, peak_of: Floats, b_low: Floats, b_high: Floats) -> F
             inside = (b >= b_low) & (b <= b_high)
             best = np.where(inside, np.maximum(best, (b - a) / pairs(b)), best)
     return np.asarray(best)
+
+
+@dataclass(frozen=True)
+class FailedBound(Reference):
+    """A count that gets out where its discrete Laplace noise is ``misses`` or more off, else nothing: (0, delta)-DP.
+
+    Where a bound holds the proof goes on; where it fails the mechanism may do anything, and the failure probability is
+    paid in full ('Privately bounding local sensitivity', Theorem 1). Both tails of the noise together have
+    probability 2 e^(-rate T) / (1 + e^-rate) at T, which must not exceed delta.
+
+    Raises `AuditError` if a parameter is out of range, or a record is not 0 or 1.
+
+    Examples
+    --------
+    >>> mechanism = FailedBound(1.0, 0.05)
+    >>> mechanism.misses, round(float(np.exp(mechanism((1,)).log_probabilities[0])), 4)
+    (4, 0.0268)
+    """
+
+    rate: float  # privacy loss of the noisy count, above 0
+    delta: float  # failure probability, in (0, 1)
+    name: ClassVar[str] = "failed bound, both tails"
+    adjacency = AddRemove()
+    pair = DatasetPair((1,), (1, 1), "counts 1 and 2")  # one more record: every output but None tells the two apart
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self.rate, "rate")
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return (ApproxDP(0.0, self.delta),)
+
+    @property
+    def misses(self) -> int:
+        """T: how far off the noisy count must be."""
+        return max(1, math.ceil(math.log(2.0 / (self.delta * (1.0 + math.exp(-self.rate)))) / self.rate))
+
+    def __call__(self, dataset: Dataset) -> FiniteLaw:
+        """Prepare the law of what gets out: the number of ones, or None."""
+        ones, _ = ones_and_records(dataset)
+        noise = DiscreteLaplaceLaw(0, 1.0 / self.rate)
+        inside = np.exp(noise.log_density(np.arange(1 - self.misses, self.misses))).sum()
+        outcomes: tuple[Any, ...] = (ones, None)
+        return FiniteLaw(outcomes, np.log([1.0 - inside, inside]))

@@ -23,15 +23,6 @@ _CHUNK = 2_000_000
 class RatioLaw:
     """Law of A / B or, as a share, A / (A + B), for independent Laplace variates A and B around two counts.
 
-    Parameters
-    ----------
-    first, second : float
-        Centres of A and B.
-    noise : float
-        Scale of both.
-    share : bool
-        Whether A + B is divided by, in place of B.
-
     Examples
     --------
     >>> law = RatioLaw(0.0, 0.0, 1.0)  # the ratio of centred Laplace variates has density 1 / (2 (1 + |r|)^2)
@@ -39,10 +30,10 @@ class RatioLaw:
     [0.5, 0.125, 0.03125]
     """
 
-    first: float
+    first: float  # first, second: centres of A and B
     second: float
-    noise: float
-    share: bool = False
+    noise: float  # scale of both
+    share: bool = False  # whether A + B is divided by, in place of B
 
     @property
     def knots(self) -> tuple[float, ...]:
@@ -57,7 +48,6 @@ class RatioLaw:
         return self.noise / max(abs(self.first) + abs(self.second), self.noise)
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` ratios, shape (size,)."""
         a = rng.laplace(self.first, self.noise, size)
         b = rng.laplace(self.second, self.noise, size)
         return np.asarray(a / (a + b if self.share else b))
@@ -136,13 +126,6 @@ def _rising(z: Floats) -> Floats:
 class ScaleMixture:
     """A mixture of Laplace laws around one centre: what a noisy scale makes of Laplace noise.
 
-    Parameters
-    ----------
-    centre : float
-        Of every law.
-    log_weights, scales : ndarray of float, shape (k,)
-        Log-probabilities and scales of the laws; the probabilities need not sum to 1.
-
     Examples
     --------
     >>> law = ScaleMixture(0.0, np.log([0.5, 0.5]), np.array([1.0, 2.0]))
@@ -150,7 +133,8 @@ class ScaleMixture:
     [0.375]
     """
 
-    centre: float
+    centre: float  # of every law
+    # log_weights, scales: shape (k,): log-probabilities and scales of the laws; the probabilities need not sum to 1
     log_weights: Floats
     scales: Floats
 
@@ -181,7 +165,6 @@ class ScaleMixture:
         return cls(centre, np.log(np.tile(mass[kept], 2) * shares), nodes)
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log of the density at each output, shape (size,)."""
         far = np.abs(np.asarray(outputs, float) - self.centre)
         base = self.log_weights - np.log(2.0 * self.scales)
         rows = max(1, _CHUNK // self.scales.size)

@@ -30,15 +30,6 @@ _FAR = 20.0
 class RefusableNormal:
     """N(mean, covariance) with probability e^log_passes, else a refusal: a row of NaN.
 
-    Parameters
-    ----------
-    mean : ndarray of float, shape (d,)
-        Centre of the normal law.
-    covariance : ndarray of float, shape (d, d)
-        Its covariance; where it is singular the law lives on an affine subspace.
-    log_passes, log_refuses : float
-        Log-probabilities of an answer and of a refusal.
-
     Examples
     --------
     >>> law = RefusableNormal(np.zeros(2), np.eye(2), math.log(0.5), math.log(0.5))
@@ -46,9 +37,9 @@ class RefusableNormal:
     ((3, 2), [-0.693])
     """
 
-    mean: Floats
-    covariance: Floats
-    log_passes: float = 0.0
+    mean: Floats  # shape (d,): centre of the normal law
+    covariance: Floats  # shape (d, d): its covariance; where it is singular the law lives on an affine subspace
+    log_passes: float = 0.0  # log_passes, log_refuses: log-probabilities of an answer and of a refusal
     log_refuses: float = -math.inf
 
     @cached_property

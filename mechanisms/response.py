@@ -1,20 +1,22 @@
-"""Randomised response: every user answers truthfully with some probability, and otherwise at random.
+"""Local privacy: randomised response, which attains its claims in every event, and RAPPOR, which hashes values first.
 
-One user's answer is released as a noisy one; the mechanisms attain their claims in every event.
+One user's answer is released as a noisy one, or a value as a row of noisy bits.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.claims import Claim, PureDP
-from epsaudit.errors import AuditError, whole_at_least
-from epsaudit.mechanisms.base import Reference, concentrated, positive
+from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.laws import Floats
 from epsaudit.neighbours import Adjacency, DatasetPair, Substitution
 
 
@@ -34,16 +36,13 @@ class ResponseLaw:
 
     @property
     def support(self) -> tuple[int, ...]:
-        """The possible answers."""
         return tuple(range(self.answers))
 
     @property
     def log_probabilities(self) -> NDArray[np.float64]:
-        """Log-probability of each possible answer, shape (answers,)."""
         return self.log_density(np.arange(self.answers))
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draw ``size`` answers, shape (size,)."""
         shift = rng.integers(1, self.answers, size)
         return np.where(rng.random(size) < self.truth, self.answer, (self.answer + shift) % self.answers)
 
@@ -63,17 +62,7 @@ class RandomisedResponse(Reference):
     Truthful with probability e^epsilon / (e^epsilon + k - 1). For k = 2 it attains the tight Renyi and zCDP bounds of
     pure DP (differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorems 4 and 5).
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    answers : int
-        Number k of possible answers, at least 2. A dataset is one user's answer: (0,), ..., or (k - 1,).
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range, or if a dataset is not one user's answer.
+    Raises `AuditError` if a parameter is out of range, or if a dataset is not one user's answer.
 
     Examples
     --------
@@ -83,22 +72,14 @@ class RandomisedResponse(Reference):
     """
 
     epsilon: float
-    answers: int = 2
+    answers: int = 2  # number k of possible answers, at least 2. A dataset is one user's answer: (0,), ..., or (k - 1,)
     name: ClassVar[str] = "randomised response"
+    adjacency = Substitution()
+    pair = DatasetPair((0,), (1,))  # two different answers; every such pair attains the claim
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
+        super().__post_init__()
         whole_at_least(self.answers, 2, "number of answers")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), concentrated(self.epsilon))
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Substitution: the user may have given any other answer."""
-        return Substitution()
 
     @property
     def truth(self) -> float:
@@ -106,11 +87,112 @@ class RandomisedResponse(Reference):
         return 1.0 / (1.0 + (self.answers - 1) * math.exp(-self.epsilon))
 
     def __call__(self, dataset: tuple[int, ...]) -> ResponseLaw:
-        """Prepare the law of the user's noisy answer."""
         if len(dataset) != 1 or dataset[0] not in range(self.answers):
             raise AuditError(f"The dataset is {dataset!r}; it must be one answer from 0 to {self.answers - 1}.")
         return ResponseLaw(int(dataset[0]), self.answers, self.truth)
 
+
+@dataclass(frozen=True)
+class BitsLaw:
+    """Independent bits.
+
+    Examples
+    --------
+    >>> BitsLaw((0.5, 0.25)).log_density(np.array([[1, 0]])).round(4).tolist()
+    [-0.9808]
+    """
+
+    chances: tuple[float, ...]  # probability of a one in each place
+
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int8]:
+        """Draw ``size`` outputs, shape (size, number of bits)."""
+        return np.column_stack([rng.random(size) < chance for chance in self.chances]).astype(np.int8)
+
+    def log_density(self, outputs: NDArray[Any]) -> Floats:
+        chances = np.array(self.chances)
+        bits = np.asarray(outputs) == 1
+        return np.asarray(bits @ np.log(chances) + (~bits) @ np.log1p(-chances))
+
+
+@dataclass(frozen=True)
+class AnyValue(Adjacency):
+    """One user's value against any other: local DP.
+
+    Examples
+    --------
+    >>> AnyValue().holds("red", "blue")
+    True
+    """
+
+    description = "the value of one user"
+
+    def holds(self, x: Any, x_prime: Any) -> bool:
+        return bool(x != x_prime)
+
+    def __str__(self) -> str:
+        return "any two values"
+
+
+@dataclass(frozen=True)
+class Rappor(Reference):
+    """RAPPOR, or one-time RAPPOR with p = 0 and q = 1.
+
+    A Bloom filter of ``bits`` bits and ``hashes`` hash functions; each bit is kept with probability 1 - f, else made
+    1 or 0 by a fair coin; then a one is reported with probability q for a 1 and p for a 0. Two values with disjoint
+    sets of h bits differ in 2 h of them: epsilon = h log(q* (1 - p*) / (p* (1 - q*))), q* and p* being the chances of
+    reporting a one for a 1 and for a 0. Erlingsson, Pihur and Korolova (2014), Theorems 1 and 2.
+
+    Raises `AuditError` if a probability is out of range.
+
+    Examples
+    --------
+    >>> round(Rappor().claim.parameter, 4), round(Rappor(f=0.95, p=0.0, q=1.0).claim.parameter, 4)
+    (0.4001, 0.8007)
+    """
+
+    f: float = 0.75  # f, p, q: probabilities as above; p < q
+    p: float = 0.45
+    q: float = 0.55
+    bits: int = 20  # bits, hashes: size of the Bloom filter, and how many of its bits a value sets
+    hashes: int = 4
+    name: ClassVar[str] = "RAPPOR"
+    adjacency = AnyValue()
+
+    def __post_init__(self) -> None:
+        fraction(self.f, "f of RAPPOR", open_below=True)
+        fraction(self.p, "p of RAPPOR")
+        fraction(1.0 - self.q, "1 - q of RAPPOR")
+        whole_at_least(self.bits, 2 * whole_at_least(self.hashes, 1, "hashes of RAPPOR"), "bits of RAPPOR")
+
+    @property
+    def ones(self) -> tuple[float, float]:
+        """Chances of reporting a one for a bit that is 1 and for one that is 0."""
+        kept, flipped = 1.0 - self.f / 2.0, self.f / 2.0
+        return self.q * kept + self.p * flipped, self.q * flipped + self.p * kept
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        one, zero = self.ones
+        return (PureDP(self.hashes * math.log(one * (1.0 - zero) / (zero * (1.0 - one)))),)
+
+    def filter(self, value: Any) -> tuple[int, ...]:
+        """Return the bits that the value sets: the first ``hashes`` different ones of a stream of SHA-256 digests."""
+        chosen: dict[int, None] = {}
+        count = 0
+        while len(chosen) < self.hashes:
+            digest = hashlib.sha256(f"{count}:{value!r}".encode()).digest()
+            chosen.setdefault(int.from_bytes(digest[:8], "big") % self.bits)
+            count += 1
+        return tuple(sorted(chosen))
+
+    def __call__(self, dataset: Any) -> BitsLaw:
+        one, zero = self.ones
+        set_bits = self.filter(dataset)
+        return BitsLaw(tuple(one if bit in set_bits else zero for bit in range(self.bits)))
+
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Two different answers; every such pair attains the claim."""
-        return (DatasetPair((0,), (1,)),)
+        """Two values with disjoint bits: 0 and the first number that has none in common with it."""
+        ours, other = set(self.filter(0)), 1
+        while ours & set(self.filter(other)):
+            other += 1
+        return (DatasetPair(0, other, f"value 0 against {other}, whose bits are others"),)

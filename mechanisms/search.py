@@ -47,19 +47,6 @@ class SearchLaw:
     The interval under consideration is (i_max - n, i_max] in the source's notation, n candidates: each comparison at
     index i_max - ceil(n/2) moves i_max there if the noisy loss is at most tau, and i_min there otherwise.
 
-    Parameters
-    ----------
-    query : MonotoneQuery
-        Names the outputs.
-    loss : callable
-        ``loss(indices) -> losses``, both shape (m,), the indices of dtype uint64.
-    candidates : int
-        Between 1 and |Y|.
-    tau : float
-        Threshold, in records.
-    noise : LaplaceLaw or NormalLaw
-        Added to each loss, independently, centred at 0.
-
     Examples
     --------
     >>> from epsaudit.mechanisms.queries import Maximum
@@ -69,11 +56,11 @@ class SearchLaw:
     [5, 5]
     """
 
-    query: MonotoneQuery
-    loss: LossCurve
-    candidates: int
-    tau: float
-    noise: LaplaceLaw | NormalLaw
+    query: MonotoneQuery  # names the outputs
+    loss: LossCurve  # ``loss(indices) -> losses``, both shape (m,), the indices of dtype uint64
+    candidates: int  # between 1 and |Y|
+    tau: float  # threshold, in records
+    noise: LaplaceLaw | NormalLaw  # added to each loss, independently, centred at 0
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
         """Draw ``size`` outputs, shape (size,), by running the search in every lane."""
@@ -120,7 +107,6 @@ class TabulatedSearchLaw(SearchLaw):
 
     @cached_property
     def log_probabilities(self) -> Floats:
-        """Log-probability of each output of the support."""
         return self.log_density(np.array(self.support))
 
 

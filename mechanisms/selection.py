@@ -7,32 +7,23 @@ direction between neighbours the exponential mechanism may be twice as sharp: a 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.claims import ZCDP, Claim, PureDP
 from epsaudit.errors import AuditError
-from epsaudit.mechanisms.base import Reference, concentrated, positive
-from epsaudit.mechanisms.laws import FiniteLaw, outputs_array
+from epsaudit.mechanisms.base import BoundedRange, Reference, positive
+from epsaudit.mechanisms.laws import FiniteLaw
 from epsaudit.mechanisms.queries import MONOTONE_VOTES, VOTES, Utilities
 from epsaudit.neighbours import Adjacency, DatasetPair
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class PermuteAndFlipLaw:
-    """The candidate that permute-and-flip chooses, given how likely each is to accept (the best one surely does).
-
-    Parameters
-    ----------
-    support : tuple of hashable, length k
-        The candidates.
-    log_acceptance : ndarray of float, shape (k,)
-        Log-probabilities, at most 0, at least one of them 0.
+class PermuteAndFlipLaw(FiniteLaw):
+    """The candidate that permute-and-flip chooses, given the log-probability that each accepts; 0 for the best one.
 
     Examples
     --------
@@ -41,32 +32,19 @@ class PermuteAndFlipLaw:
     [0.75, 0.25]
     """
 
-    support: tuple[Hashable, ...]
-    log_acceptance: Floats
-    log_probabilities: Floats = field(init=False, repr=False)
-    _law: FiniteLaw = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        law = FiniteLaw(self.support, log_choice(self.log_acceptance))
-        object.__setattr__(self, "_law", law)
-        object.__setattr__(self, "log_probabilities", law.log_probabilities)
+    def __init__(self, support: tuple[Hashable, ...], log_acceptance: Floats) -> None:
+        super().__init__(support, log_choice(log_acceptance))
+        object.__setattr__(self, "_acceptance", np.exp(log_acceptance))
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw ``size`` choices, shape (size,), by running the algorithm.
-
-        The first to accept in a random order is uniform among all that accept; a reservoir of one holds it.
-        """
+        """Run the algorithm: the first to accept in a random order is uniform among all that accept, a reservoir."""
         chosen = np.zeros(size, dtype=np.intp)
         accepted = np.zeros(size, dtype=np.int64)
-        for candidate, acceptance in enumerate(np.exp(self.log_acceptance)):
+        for candidate, acceptance in enumerate(self._acceptance):
             accepts = rng.random(size) < acceptance
             accepted += accepts
             chosen[accepts & (rng.random(size) * accepted < 1.0)] = candidate
-        return outputs_array(self.support)[chosen]
-
-    def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log-probability of each output; -inf for what is no candidate."""
-        return self._law.log_density(outputs)
+        return self._outputs[chosen]
 
 
 def log_choice(log_acceptance: Floats) -> Floats:
@@ -88,20 +66,33 @@ def log_choice(log_acceptance: Floats) -> Floats:
     return np.asarray(log_acceptance + np.log(weights / 2.0 @ np.exp(others)))
 
 
+@dataclass(frozen=True)
 class _Selection(Reference):
-    """What the family shares: a candidate is chosen by utilities, in units of their sensitivity."""
+    """What the family shares: a candidate is chosen by ``utilities``, in units of their sensitivity.
+
+    By default they are the votes for each of two candidates, one vote moving (or joining, where they are monotone).
+    """
 
     epsilon: float
-    utilities: Utilities
+    utilities: Utilities = VOTES
+    share: ClassVar[float] = 0.5
+    leads: ClassVar[tuple[int, ...]]  # how far ahead the first candidate is in the worst pairs
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
+        super().__post_init__()
         positive(self.utilities.sensitivity, "sensitivity of the utilities")
 
     @property
+    def rate(self) -> float:
+        """What one sensitivity of utility counts, as log-weight or in units of the noise's scale."""
+        return self.share * self.epsilon
+
+    @property
     def adjacency(self) -> Adjacency:
-        """The relation that the utilities' sensitivity is for."""
         return self.utilities.adjacency
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        return tuple(map(self.utilities.lead, self.leads))
 
     def scores(self, dataset: Any) -> Floats:
         """Utilities in units of their sensitivity, shape (number of candidates,)."""
@@ -114,24 +105,11 @@ class _Selection(Reference):
         return scores
 
 
-@dataclass(frozen=True)
-class ExponentialMechanism(_Selection):
+class ExponentialMechanism(BoundedRange, _Selection):
     """Choose a candidate with probability proportional to exp(epsilon u / (2 sensitivity)).
 
     epsilon-DP (McSherry and Talwar 2007, Theorem 6). epsilon-bounded-range, and therefore epsilon^2/8-zCDP
     (differentialprivacy.org, 'A Better Privacy Analysis of the Exponential Mechanism'; Cesar and Rogers 2021).
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    utilities : Utilities
-        By default the votes for each of two candidates, one vote moving.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0.
 
     Examples
     --------
@@ -142,27 +120,12 @@ class ExponentialMechanism(_Selection):
     ['1-DP', '0.125-zCDP']
     """
 
-    epsilon: float
-    utilities: Utilities = VOTES
     name: ClassVar[str] = "exponential mechanism"
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), ZCDP(self.epsilon**2 / 8.0))
-
-    @property
-    def rate(self) -> float:
-        """Log-weight of one unit of sensitivity."""
-        return self.epsilon / 2.0
+    # a clear lead, where pure DP is nearly attained and the runner-up not yet rare; an even race for zCDP
+    leads: ClassVar[tuple[int, ...]] = (10, 1)
 
     def __call__(self, dataset: Any) -> FiniteLaw:
-        """Prepare the law of the choice."""
         return FiniteLaw(self.utilities.candidates, self.rate * self.scores(dataset))
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A clear lead, where pure DP is nearly attained and the runner-up not yet rare; an even race for zCDP."""
-        return (self.utilities.lead(10), self.utilities.lead(1))
 
 
 @dataclass(frozen=True)
@@ -174,33 +137,19 @@ class MonotoneExponentialMechanism(ExponentialMechanism):
     epsilon-DP, and epsilon^2/8-zCDP, because the weights alone decide the range of the log ratio (same sources as the
     exponential mechanism).
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    utilities : Utilities
-        By default the votes for each of two candidates, one record added or removed.
-
     Examples
     --------
     >>> np.exp(MonotoneExponentialMechanism(1.0)(("red",)).log_probabilities).round(6).tolist()
     [0.731059, 0.268941]
     """
 
+    # by default the votes for each of two candidates, one record added or removed
     utilities: Utilities = MONOTONE_VOTES
     name: ClassVar[str] = "exponential mechanism, monotone utilities"
-
-    @property
-    def rate(self) -> float:
-        """Log-weight of one unit of sensitivity."""
-        return self.epsilon
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """As for the exponential mechanism; half the lead is as clear."""
-        return (self.utilities.lead(5), self.utilities.lead(1))
+    share: ClassVar[float] = 1.0
+    leads: ClassVar[tuple[int, ...]] = (5, 1)  # half the lead is as clear
 
 
-@dataclass(frozen=True)
 class PermuteAndFlip(_Selection):
     """Go through the candidates in random order and take the first that accepts.
 
@@ -209,18 +158,6 @@ class PermuteAndFlip(_Selection):
     noisy max with exponential noise of scale 2 sensitivity / epsilon (Ding, Kifer, Saghaian, Steinke, Wang, Xiao and
     Zhang 2021).
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    utilities : Utilities
-        By default the votes for each of two candidates, one vote moving.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0.
-
     Examples
     --------
     >>> mechanism = PermuteAndFlip(1.0)
@@ -228,25 +165,10 @@ class PermuteAndFlip(_Selection):
     [0.81606, 0.18394]
     """
 
-    epsilon: float
-    utilities: Utilities = VOTES
     name: ClassVar[str] = "permute-and-flip"
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), concentrated(self.epsilon))
-
-    @property
-    def rate(self) -> float:
-        """Log-acceptance lost with one unit of sensitivity."""
-        return self.epsilon / 2.0
+    # a lead of two votes that becomes a tie, where the trailing one gains e^epsilon; an even race for zCDP
+    leads: ClassVar[tuple[int, ...]] = (2, 1)
 
     def __call__(self, dataset: Any) -> PermuteAndFlipLaw:
-        """Prepare the law of the choice."""
         scores = self.scores(dataset)
         return PermuteAndFlipLaw(tuple(self.utilities.candidates), self.rate * (scores - scores.max()))
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A lead of two votes that becomes a tie, where the trailing one gains e^epsilon; an even race for zCDP."""
-        return (self.utilities.lead(2), self.utilities.lead(1))

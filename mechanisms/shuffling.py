@@ -39,13 +39,6 @@ class TwoBinomials:
 
     Convolved from positive terms in log space, so that tails keep their digits.
 
-    Parameters
-    ----------
-    ones, zeros : int
-        Users who hold a one, and a zero.
-    truth : float
-        Probability of a truthful answer.
-
     Examples
     --------
     >>> law = TwoBinomials(1, 1, 0.75)
@@ -53,12 +46,11 @@ class TwoBinomials:
     ([0, 1, 2], [0.1875, 0.625, 0.1875])
     """
 
-    ones: int
+    ones: int  # ones, zeros: users who hold a one, and a zero
     zeros: int
-    truth: float
+    truth: float  # probability of a truthful answer
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draw ``size`` counts, shape (size,)."""
         return rng.binomial(self.ones, self.truth, size) + rng.binomial(self.zeros, 1.0 - self.truth, size)
 
     @cached_property
@@ -76,7 +68,6 @@ class TwoBinomials:
 
     @cached_property
     def log_probabilities(self) -> Floats:
-        """Log-probability of each count of ``support``."""
         if min(self.ones, self.zeros) <= 1:
             return self.log_density(np.array(self.support))
         users = self.ones + self.zeros
@@ -100,7 +91,6 @@ class TwoBinomials:
         return listed
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log-probability of each count; -inf for what is none."""
         values = np.asarray(outputs, float)
         possible = (values >= 0) & (values <= self.ones + self.zeros) & (values == np.floor(values))
         counts = np.where(possible, values, 0.0)
@@ -143,13 +133,6 @@ class HistogramLaw:
     The exact loss against a neighbour is known where all users but the one in question hold the same answer as one of
     the two datasets' every user does: then it depends on two of the counts only.
 
-    Parameters
-    ----------
-    held : tuple of int, length k
-        How many users hold each answer.
-    truth : float
-        Probability of a truthful answer.
-
     Examples
     --------
     >>> law = HistogramLaw((4, 0, 0), 0.5)
@@ -157,8 +140,8 @@ class HistogramLaw:
     [4, 4]
     """
 
-    held: tuple[int, ...]
-    truth: float
+    held: tuple[int, ...]  # length k: how many users hold each answer
+    truth: float  # probability of a truthful answer
 
     @property
     def chances(self) -> Floats:
@@ -236,22 +219,7 @@ class ShuffledResponse(Reference):
 
     (epsilon, delta)-DP with the numeric epsilon of Feldman, McMillan and Talwar (2022), and epsilon_L-DP.
 
-    Parameters
-    ----------
-    epsilon : float
-        Local epsilon of each answer, above 0.
-    users : int
-        Number of users, at least 2. A dataset is the answers they hold, as a tuple of their numbers: (how many hold 0,
-        how many hold 1, ...).
-    delta : float
-        In (0, 1), of the main claim.
-    answers : int
-        Number k of possible answers.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range, or a dataset is not the numbers of ``users`` users.
+    Raises `AuditError` if a parameter is out of range, or a dataset is not the numbers of ``users`` users.
 
     Examples
     --------
@@ -260,10 +228,12 @@ class ShuffledResponse(Reference):
     (0.0432062, 1e-06)-DP
     """
 
-    epsilon: float
+    epsilon: float  # local epsilon of each answer, above 0
+    # number of users, at least 2. A dataset is the answers they hold, as a tuple of their numbers: (how many hold 0,
+    # how many hold 1, ...)
     users: int
-    delta: float
-    answers: int = 2
+    delta: float  # in (0, 1), of the main claim
+    answers: int = 2  # number k of possible answers
     name: ClassVar[str] = "shuffled response"
 
     def __post_init__(self) -> None:
@@ -274,13 +244,11 @@ class ShuffledResponse(Reference):
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:  # type: ignore[override]  # computed once
-        """See `Reference.claims`."""
         amplified = numeric(self.epsilon, self.users, self.delta, self.answers)
         return (ApproxDP(amplified, self.delta), PureDP(self.epsilon))
 
     @property
     def adjacency(self) -> Adjacency:
-        """One user may hold any other answer."""
         return OneHolds()
 
     @property
@@ -327,7 +295,6 @@ class OneHolds(Substitution):
     """
 
     def holds(self, x: Any, x_prime: Any) -> bool:
-        """See `Adjacency.holds`."""
         if len(x) != len(x_prime):
             return False
         return sorted(a - b for a, b in zip(x, x_prime, strict=True) if a != b) == [-1, 1]

@@ -15,18 +15,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.claims import ApproxDP, Claim, PureDP
 from epsaudit.errors import AuditError, fraction
-from epsaudit.mechanisms.base import Reference, concentrated, positive
-from epsaudit.mechanisms.laws import Floats, LaplaceLaw
+from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.laws import Floats, LaplaceLaw, LocationLaw
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.stability import StableMedian
 from epsaudit.neighbours import Adjacency, DatasetPair
 from epsaudit.roots import root
 
 
-@dataclass(frozen=True)
-class CauchyLaw:
+class CauchyLaw(LocationLaw):
     """Cauchy law with the given centre and scale, its half-width at half height; it has no mean.
 
     Examples
@@ -35,20 +33,10 @@ class CauchyLaw:
     [1.0, 0.5]
     """
 
-    centre: float
-    scale: float
-
-    @property
-    def knots(self) -> tuple[float, ...]:
-        """The centre; the density is smooth everywhere."""
-        return (self.centre,)
-
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` outputs, shape (size,)."""
         return self.centre + self.scale * rng.standard_cauchy(size)
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log of the density at each output."""
         z = (np.asarray(outputs, float) - self.centre) / self.scale
         return np.asarray(-2.0 * np.log(np.hypot(1.0, z)) - math.log(math.pi * self.scale))
 
@@ -69,10 +57,7 @@ def smooth_sensitivity(median: StableMedian, dataset: Dataset, beta: float) -> f
     beta : float
         Smoothness, above 0.
 
-    Raises
-    ------
-    AuditError
-        If the interval is infinite.
+    Raises `AuditError` if the interval is infinite.
 
     Examples
     --------
@@ -100,12 +85,8 @@ class _SmoothMedian(Reference):
     median: StableMedian
     epsilon: float
 
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-
     @property
     def adjacency(self) -> Adjacency:
-        """Substitution."""
         return self.median.adjacency
 
     @property
@@ -119,7 +100,6 @@ class _SmoothMedian(Reference):
         """beta: the most by which the logarithm of the scale moves between neighbours."""
 
     def scale(self, dataset: Any) -> float:
-        """Scale of the noise."""
         return smooth_sensitivity(self.median, dataset, self.smoothness) / self.shift
 
 
@@ -127,28 +107,8 @@ class _SmoothMedian(Reference):
 class SmoothMedianCauchy(_SmoothMedian):
     """Cauchy noise scaled to the smooth sensitivity: epsilon-DP (Nissim, Raskhodnikova and Smith 2007).
 
-    Their Lemma 2.7 has scale 6 S / epsilon at beta = epsilon / 6. Here the loss is computed instead of bounded: Cauchy
-    densities are Poisson kernels of the upper half-plane, whose log ratio has the hyperbolic distance d of their
-    parameters as its supremum (Harnack's inequality), and with centres c, c' and scales s, s'
-
-        cosh d = 1 + ((c - c')^2 + (s - s')^2) / (2 s s').
-
-    Neighbours have |c - c'| <= alpha min(s, s') at scale S / alpha, and s, s' within a factor e^beta. The right-hand
-    side is then at most cosh b + alpha^2 e^(-b) / 2 for some b in [0, beta]; convex in b, it is greatest at an end.
-    So alpha^2 = 2 min(cosh epsilon - 1, e^beta (cosh epsilon - cosh beta)) gives d <= epsilon. At beta = epsilon / 2,
-    the choice here, alpha is about epsilon: a sixth of the noise of the Lemma, and S itself is smaller.
-
-    Parameters
-    ----------
-    median : StableMedian
-        In a finite interval.
-    epsilon : float
-        Privacy loss in nats, above 0.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0.
+    A sixth of the noise of their Lemma 2.7, as the loss is computed instead of bounded: Theorem 4 of
+    docs/explanation/mechanisms.md, with alpha = ``shift`` and beta = ``smoothness``.
 
     Examples
     --------
@@ -158,14 +118,9 @@ class SmoothMedianCauchy(_SmoothMedian):
     (0.5, 0.582, '1-DP')
     """
 
-    median: StableMedian
+    median: StableMedian  # in a finite interval
     epsilon: float
     name: ClassVar[str] = "median, Cauchy noise at smooth sensitivity"
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon), concentrated(self.epsilon))
 
     @property
     def shift(self) -> float:
@@ -180,7 +135,6 @@ class SmoothMedianCauchy(_SmoothMedian):
         return self.epsilon / 2.0
 
     def __call__(self, dataset: Any) -> CauchyLaw:
-        """Prepare the output law on one dataset."""
         return CauchyLaw(self.median(dataset), self.scale(dataset))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -192,25 +146,8 @@ class SmoothMedianCauchy(_SmoothMedian):
 class SmoothMedianLaplace(_SmoothMedian):
     """Laplace noise scaled to the smooth sensitivity: (epsilon, delta)-DP (Nissim, Raskhodnikova and Smith 2007).
 
-    With scale 2 S / epsilon the centre moves by at most epsilon / 2 scales. A scale that grows by a factor e^beta costs
-    at most beta; one that shrinks costs z (e^beta - 1) - beta at z scales from the centre, more than epsilon / 2
-    beyond z = log(1 / delta) only, which has probability delta, if log(1 / delta) (e^beta - 1) - beta = epsilon / 2.
-    Dilating first and sliding then, delta is paid once. Their Lemma 2.9 has beta = epsilon / (2 log(2 / delta)),
-    which is less.
-
-    Parameters
-    ----------
-    median : StableMedian
-        In a finite interval.
-    epsilon : float
-        Privacy loss in nats, above 0.
-    delta : float
-        In (0, 1/4].
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
+    Scale 2 S / epsilon, S smooth at the beta that solves log(1 / delta) (e^beta - 1) - beta = epsilon / 2, more than
+    that of their Lemma 2.9: Theorem 5 of docs/explanation/mechanisms.md.
 
     Examples
     --------
@@ -219,20 +156,15 @@ class SmoothMedianLaplace(_SmoothMedian):
     (LaplaceLaw(centre=0.0, scale=1.0), 0.2381)
     """
 
-    median: StableMedian
+    median: StableMedian  # in a finite interval
     epsilon: float
-    delta: float
+    delta: float  # in (0, 1/4]
     name: ClassVar[str] = "median, Laplace noise at smooth sensitivity"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if fraction(self.delta, "delta", open_below=True) > 0.25:
             raise AuditError(f"delta is {self.delta!r}; it must be at most 1/4.")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (ApproxDP(self.epsilon, self.delta),)
 
     @property
     def shift(self) -> float:
@@ -250,11 +182,9 @@ class SmoothMedianLaplace(_SmoothMedian):
 
     @property
     def smoothness(self) -> float:
-        """See the class."""
         return self._smoothness
 
     def __call__(self, dataset: Any) -> LaplaceLaw:
-        """Prepare the output law on one dataset."""
         return LaplaceLaw(self.median(dataset), self.scale(dataset))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:

@@ -7,7 +7,6 @@ variants: the value, -inf for below, NaN). Laws are integrals over the threshold
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from epsaudit.claims import Claim, PureDP
 from epsaudit.errors import AuditError, whole_at_least
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw
-from epsaudit.neighbours import Adjacency, DatasetPair, MaxChange
+from epsaudit.neighbours import DatasetPair, MaxChange
 
 IMPOSSIBLE = -1e6
 """Stands for the logarithm of 0 in sums; a matrix product of -inf and 0 would be NaN."""
@@ -34,21 +32,7 @@ SWAPPED_HALVES = DatasetPair((0,) * 5 + (1,) * 5, (1,) * 5 + (0,) * 5, "5 answer
 class SparseVectorLaw:
     """Which of m queries lie above the noisy threshold, as rows of 1 (above), 0 (below) and -1 (not reached).
 
-    Parameters
-    ----------
-    answers : tuple of float, length m
-        Query answers less the threshold.
-    threshold_scale, query_scale : float
-        Scales of the Laplace noise on the threshold and on each query; 0 for a query without noise.
-    count : int, optional
-        How many queries may lie above before the mechanism halts; None for no end.
-    refreshes : bool
-        Whether the threshold's noise is drawn anew after each query that lies above.
-
-    Raises
-    ------
-    AuditError
-        When the law is asked for and has more than 65,536 outcomes; sampling has no limit.
+    Raises `AuditError` when the law is asked for and has more than 65,536 outcomes; sampling has no limit.
 
     Examples
     --------
@@ -57,11 +41,13 @@ class SparseVectorLaw:
     (((0, 0), (0, 1), (1, -1)), [0.2495, 0.2505, 0.5])
     """
 
-    answers: tuple[float, ...]
+    answers: tuple[float, ...]  # length m: query answers less the threshold
+    # threshold_scale, query_scale: scales of the Laplace noise on the threshold and on each query; 0 for a query
+    # without noise
     threshold_scale: float
     query_scale: float
-    count: int | None = 1
-    refreshes: bool = False
+    count: int | None = 1  # how many queries may lie above before the mechanism halts; None for no end
+    refreshes: bool = False  # whether the threshold's noise is drawn anew after each query that lies above
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int8]:
         """Draw ``size`` outputs, shape (size, m)."""
@@ -91,7 +77,6 @@ class SparseVectorLaw:
         return np.where(log_p < -700.0, -np.inf, log_p)
 
     def log_density(self, outputs: NDArray[Any] | Sequence[tuple[int, ...]]) -> Floats:
-        """Log-probability of each output, shape (size,); -inf off the support."""
         rows = outputs if isinstance(outputs, np.ndarray) and outputs.ndim == 2 else np.array(list(outputs))
         table = dict(zip(codes(np.array(self.support)).tolist(), self.log_probabilities.tolist(), strict=True))
         found, inverse = np.unique(codes(rows), return_inverse=True)
@@ -143,15 +128,6 @@ class SparseVectorLaw:
 class NumericalSparseVectorLaw:
     """Sparse vector that releases, with fresh noise, the answers of queries above; -inf for below, NaN not reached.
 
-    Parameters
-    ----------
-    symbols : SparseVectorLaw
-        Which queries lie above.
-    answers : tuple of float, length m
-        The query answers themselves.
-    release_scale : float
-        Scale of the Laplace noise on released answers.
-
     Examples
     --------
     >>> law = NumericalSparseVectorLaw(SparseVectorLaw((0.0, 1.0), 2.0, 4.0), (1.0, 2.0), 3.0)
@@ -159,9 +135,9 @@ class NumericalSparseVectorLaw:
     [-1.3884, -2.4849]
     """
 
-    symbols: SparseVectorLaw
-    answers: tuple[float, ...]
-    release_scale: float
+    symbols: SparseVectorLaw  # which queries lie above
+    answers: tuple[float, ...]  # length m: the query answers themselves
+    release_scale: float  # scale of the Laplace noise on released answers
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw ``size`` outputs, shape (size, m)."""
@@ -195,10 +171,7 @@ def codes(rows: NDArray[Any]) -> NDArray[np.int64]:
 def outcomes(queries: int, count: int | None) -> tuple[tuple[int, ...], ...]:
     """List every output of a sparse vector on ``queries`` queries that halts after ``count`` above.
 
-    Raises
-    ------
-    AuditError
-        If there are more than 65,536 of them.
+    Raises `AuditError` if there are more than 65,536 of them.
 
     Examples
     --------
@@ -219,34 +192,23 @@ def outcomes(queries: int, count: int | None) -> tuple[tuple[int, ...], ...]:
     return tuple(sorted(rows))
 
 
+@dataclass(frozen=True)
 class _SparseVector(Reference):
-    """What the family shares; every query has sensitivity 1, and one record may change all of them."""
+    """What the family shares; every query has sensitivity 1, and one record may change all of them.
+
+    ``count`` is c, how many queries may lie above, and ``threshold`` what the answers are compared with. The default
+    pair is the one on which Ding, Wang, Wang, Zhang and Kifer (2018) tell most variants from sound ones.
+    """
 
     epsilon: float
-    count: int
-    threshold: float
+    count: int = 1
+    threshold: float = 1.0
+    adjacency = MaxChange(1.0)
+    pair: ClassVar[DatasetPair] = SWAPPED_HALVES
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
+        super().__post_init__()
         whole_at_least(self.count, 1, "count")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Each answer may change by 1, in any direction."""
-        return MaxChange(1.0)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """The pair on which Ding, Wang, Wang, Zhang and Kifer (2018) tell most variants from sound ones."""
-        return (SWAPPED_HALVES,)
-
-    @abstractmethod
-    def __call__(self, dataset: Any) -> Any:
-        """Prepare the law on one vector of query answers."""
 
     def _above(self, dataset: Any) -> tuple[float, ...]:
         """Query answers less the threshold."""
@@ -259,20 +221,6 @@ class SparseVector1(_SparseVector):
 
     Laplace noise of scale 2 / epsilon on the threshold, once, and 4 c / epsilon on each query; halts after c above.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    count : int
-        c, how many queries may lie above.
-    threshold : float
-        What the answers are compared with.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
-
     Examples
     --------
     >>> mechanism = SparseVector1(0.1, threshold=0.5)
@@ -280,31 +228,18 @@ class SparseVector1(_SparseVector):
     ((2, 4), '0.1-DP')
     """
 
-    epsilon: float
-    count: int = 1
     threshold: float = 0.5
     name: ClassVar[str] = "sparse vector 1"
 
     def __call__(self, dataset: Any) -> SparseVectorLaw:
-        """Prepare the law on one vector of query answers."""
         return SparseVectorLaw(self._above(dataset), 2.0 / self.epsilon, 4.0 * self.count / self.epsilon, self.count)
 
 
-@dataclass(frozen=True)
 class SparseVector2(_SparseVector):
     """Algorithm 2 of Lyu, Su and Li (2017), from Dwork and Roth (2014): epsilon-DP.
 
     Laplace noise of scale 2 c / epsilon on the threshold, drawn anew after every query above, and 4 c / epsilon on each
     query; halts after c above.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    count : int
-        c, how many queries may lie above.
-    threshold : float
-        What the answers are compared with.
 
     Examples
     --------
@@ -312,13 +247,9 @@ class SparseVector2(_SparseVector):
     True
     """
 
-    epsilon: float
-    count: int = 1
-    threshold: float = 1.0
     name: ClassVar[str] = "sparse vector 2"
 
     def __call__(self, dataset: Any) -> SparseVectorLaw:
-        """Prepare the law on one vector of query answers."""
         scale = 2.0 * self.count / self.epsilon
         return SparseVectorLaw(self._above(dataset), scale, 2.0 * scale, self.count, refreshes=True)
 
@@ -330,32 +261,17 @@ class NumericalSparseVector(_SparseVector):
     Lyu, Su and Li (2017), Algorithm 7 with three equal shares: Laplace noise of scale 3 / epsilon on the threshold,
     6 c / epsilon on each query, and 3 c / epsilon, fresh, on each released answer.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    count : int
-        c, how many queries may lie above.
-    threshold : float
-        What the answers are compared with.
-
     Examples
     --------
     >>> NumericalSparseVector(0.1)((2, 2, 2)).sample(5, np.random.default_rng(0)).shape
     (5, 3)
     """
 
-    epsilon: float
     count: int = 2
-    threshold: float = 1.0
     name: ClassVar[str] = "numerical sparse vector"
+    pair = DatasetPair((2,) * 10, (1,) * 10, "10 answers 2 against 10 answers 1")
 
     def __call__(self, dataset: Any) -> NumericalSparseVectorLaw:
-        """Prepare the law on one vector of query answers."""
         share = 3.0 / self.epsilon
         symbols = SparseVectorLaw(self._above(dataset), share, 2.0 * self.count * share, self.count)
-        return NumericalSparseVectorLaw(symbols, tuple(float(answer) for answer in dataset), self.count * share)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """All answers move together."""
-        return (DatasetPair((2,) * 10, (1,) * 10, "10 answers 2 against 10 answers 1"),)
+        return NumericalSparseVectorLaw(symbols, tuple(map(float, dataset)), self.count * share)

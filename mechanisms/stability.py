@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.claims import ApproxDP, Claim
-from epsaudit.errors import AuditError, finite_at_least, fraction
+from epsaudit.errors import AuditError, finite_at_least
 from epsaudit.mechanism import OutputDistribution
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.noisy_max import name_or_refusal
 from epsaudit.mechanisms.queries import Dataset
@@ -30,10 +30,7 @@ from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 class StableQuery(ABC):
     """A query f that knows how far a dataset is from those on which one record matters much."""
 
-    @property
-    @abstractmethod
-    def adjacency(self) -> Adjacency:
-        """The relation whose steps the distance counts."""
+    adjacency: Adjacency  # the relation whose steps the distance counts
 
     @abstractmethod
     def __call__(self, dataset: Any) -> Any:
@@ -59,15 +56,7 @@ class StableMedian(StableQuery):
     In the reals two records at infinity could take the place of any others: no dataset of 2 h + 1 records is farther
     than h from instability.
 
-    Parameters
-    ----------
-    lower, upper : float
-        Records outside are moved to the nearer end; -inf and inf for the reals.
-
-    Raises
-    ------
-    AuditError
-        If the interval is empty, or a dataset has an even number of records or NaN among them.
+    Raises `AuditError` if the interval is empty, or a dataset has an even number of records or NaN among them.
 
     Examples
     --------
@@ -77,20 +66,15 @@ class StableMedian(StableQuery):
     (23.0, 1.0, 3.0, inf)
     """
 
-    lower: float = -math.inf
+    lower: float = -math.inf  # lower, upper: records outside are moved to the nearer end; -inf and inf for the reals
     upper: float = math.inf
+    adjacency = Substitution()
 
     def __post_init__(self) -> None:
         if not self.lower < self.upper:
             raise AuditError(f"The interval is [{self.lower!r}, {self.upper!r}]; its lower end must be the lower one.")
 
-    @property
-    def adjacency(self) -> Adjacency:
-        """Substitution."""
-        return Substitution()
-
     def __call__(self, dataset: Dataset) -> float:
-        """Return the median."""
         return float(self.ordered(dataset)[len(dataset) // 2])
 
     def distance(self, dataset: Dataset, bound: float) -> float:
@@ -143,13 +127,9 @@ class StableMode(StableQuery):
     ('a', 1.0)
     """
 
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove."""
-        return AddRemove()
+    adjacency = AddRemove()
 
     def __call__(self, dataset: Dataset) -> Hashable:
-        """Return the mode."""
         counts = Counter(dataset)
         most = max(counts.values(), default=0)
         return min((record for record, count in counts.items() if count == most), key=repr, default="nobody")
@@ -186,22 +166,18 @@ class RefusalLaw:
 
     @property
     def support(self) -> tuple[None]:
-        """The one atom."""
         return (None,)
 
     @property
     def log_probabilities(self) -> Floats:
-        """Log-probability of the atom."""
         return np.array([self.log_refuses])
 
     @property
     def knots(self) -> tuple[float, ...]:
-        """Those of the answer."""
         return self.answer.knots
 
     @property
     def scale(self) -> float:
-        """That of the answer."""
         return self.answer.scale
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
@@ -211,7 +187,6 @@ class RefusalLaw:
         return outputs
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log of the density at numbers, log-probability at None."""
         if outputs.dtype != object:
             return np.asarray(self.log_answers + self.answer.log_density(outputs))
         refused = np.asarray(outputs == np.array(None, dtype=object), dtype=bool)
@@ -228,22 +203,6 @@ class ProposeTestRelease(Reference):
     sensitivity above the bound). With bound 0 the answer is exact, and the proof loses only the epsilon of the test:
     (epsilon, delta)-DP. In truth delta / 2 is enough, half of the Laplace tail being on the safe side.
 
-    Parameters
-    ----------
-    query : StableQuery
-        What is asked.
-    epsilon : float
-        Privacy loss of the test, and of the release, in nats; above 0.
-    delta : float
-        In (0, 1).
-    bound : float
-        The proposed bound on the local sensitivity, in the unit of the query; at least 0.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
-
     Examples
     --------
     >>> mechanism = ProposeTestRelease(StableMedian(0.0, 100.0), epsilon=0.5, delta=0.01, bound=1.0)
@@ -255,25 +214,22 @@ class ProposeTestRelease(Reference):
     ('(1, 0.01)-DP', ('a', None))
     """
 
-    query: StableQuery
-    epsilon: float
+    query: StableQuery  # what is asked
+    epsilon: float  # privacy loss of the test, and of the release, in nats; above 0
     delta: float
-    bound: float = 0.0
+    bound: float = 0.0  # the proposed bound on the local sensitivity, in the unit of the query; at least 0
     name: ClassVar[str] = "propose-test-release"
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-        fraction(self.delta, "delta", open_below=True)
+        super().__post_init__()
         finite_at_least(self.bound, 0.0, "proposed bound")
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         return (ApproxDP(self.epsilon if self.bound == 0.0 else 2.0 * self.epsilon, self.delta),)
 
     @property
     def adjacency(self) -> Adjacency:
-        """The query's."""
         return self.query.adjacency
 
     @cached_property
@@ -286,7 +242,6 @@ class ProposeTestRelease(Reference):
         return self.query.distance(dataset, self.bound)
 
     def __call__(self, dataset: Any) -> OutputDistribution:
-        """Prepare the law of the answer."""
         distance, answer = self.distance(dataset), self.query(dataset)
         if self.bound == 0.0:
             return name_or_refusal(answer, distance, self.threshold, 1.0 / self.epsilon)

@@ -25,15 +25,6 @@ _BLOCK = 1 << 22
 class Stability:
     """The constants of the proof, for n records, k and the outlier threshold lambda_0.
 
-    Parameters
-    ----------
-    records : int
-        n; the covariance has m = n // 2 differences.
-    levels : int
-        k: scores end at k, and levels at 2 k.
-    outlier : float
-        lambda_0, the squared Mahalanobis norm from which a difference is outlying at level 0; above 0.
-
     Examples
     --------
     >>> bounds = Stability(4000, 20, 5.0)
@@ -41,9 +32,9 @@ class Stability:
     (True, 0.00572, 0.00348, 82)
     """
 
-    records: int
-    levels: int
-    outlier: float
+    records: int  # n; the covariance has m = n // 2 differences
+    levels: int  # k: scores end at k, and levels at 2 k
+    outlier: float  # lambda_0, the squared Mahalanobis norm from which a difference is outlying at level 0; above 0
 
     @property
     def differences(self) -> int:
@@ -88,13 +79,6 @@ class Stability:
 class StableMean:
     """Stable covariance and mean of one dataset, with their scores.
 
-    Parameters
-    ----------
-    data : ndarray of float, shape (n, d)
-        The records, in an order that does not depend on them.
-    bounds : Stability
-        The constants.
-
     Examples
     --------
     >>> data = np.random.default_rng(0).normal(size=(4000, 2)) + 7
@@ -103,8 +87,8 @@ class StableMean:
     (1, [7.0, 7.0])
     """
 
-    data: Floats
-    bounds: Stability
+    data: Floats  # shape (n, d): the records, in an order that does not depend on them
+    bounds: Stability  # the constants
 
     @cached_property
     def differences(self) -> Floats:

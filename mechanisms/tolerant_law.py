@@ -32,21 +32,6 @@ def fits_a_list(size: int, rounds: int) -> bool:
 class TolerantLaw:
     """Output of `epsaudit.mechanisms.tolerant_search.TolerantSearch` on one dataset.
 
-    Parameters
-    ----------
-    query : MonotoneQuery
-        Names the outputs.
-    loss : callable
-        ``loss(indices) -> losses``, both shape (m,), the indices of dtype uint64.
-    tau : float
-        Threshold, in records.
-    noise : NormalLaw
-        Added to each loss, independently, centred at 0.
-    rounds : int
-        How many comparisons are made.
-    assumed_error : float
-        Factor, before normalisation, of beliefs on the side that a comparison speaks against.
-
     Examples
     --------
     >>> from epsaudit.mechanisms.queries import Maximum
@@ -56,15 +41,14 @@ class TolerantLaw:
     [5, 5]
     """
 
-    query: MonotoneQuery
-    loss: LossCurve
-    tau: float
-    noise: NormalLaw
-    rounds: int
-    assumed_error: float
+    query: MonotoneQuery  # names the outputs
+    loss: LossCurve  # ``loss(indices) -> losses``, both shape (m,), the indices of dtype uint64
+    tau: float  # threshold, in records
+    noise: NormalLaw  # added to each loss, independently, centred at 0
+    rounds: int  # how many comparisons are made
+    assumed_error: float  # factor, before normalisation, of beliefs on the side that a comparison speaks against
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw ``size`` outputs, shape (size,)."""
         lanes = max(1, 2**22 // (self.rounds + min(self.query.size, self.rounds)))
         starts = range(0, size, lanes)
         parts = [self._run(min(lanes, size - start), rng) for start in starts]
@@ -105,16 +89,13 @@ class ListedTolerantLaw(TolerantLaw):
 
     @property
     def support(self) -> tuple[Any, ...]:
-        """The outputs, in increasing order."""
         return tuple(self.query.outputs.tolist())
 
     @property
     def log_probabilities(self) -> Floats:
-        """Log-probability of each output."""
         return self._law.log_probabilities
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log-probability of each output; -inf for what is no output."""
         return self._law.log_density(outputs)
 
     @cached_property

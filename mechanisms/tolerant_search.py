@@ -20,7 +20,7 @@ from epsaudit.mechanisms.down_sensitivity import crowds
 from epsaudit.mechanisms.laws import NormalLaw
 from epsaudit.mechanisms.queries import MonotoneQuery
 from epsaudit.mechanisms.tolerant_law import ListedTolerantLaw, TolerantLaw, fits_a_list
-from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair
+from epsaudit.neighbours import AddRemove, DatasetPair
 
 
 @dataclass(frozen=True)
@@ -35,47 +35,9 @@ class TolerantSearch(Reference):
     Sensitivity', to Karp and Kleinberg (2007), 'Noisy binary search and its applications' (multiplicative weights),
     with the randomised place of Burnashev and Zigangirov (1974); the statement proven here is the following one.
 
-    **Privacy.** A round releases one comparison of a loss, which has sensitivity 1 (Proposition 3 of the source), at a
-    place that depends on earlier rounds only; beliefs, medians and the coin are post-processing. Each round is
-    (1 / (2 sigma^2))-zCDP (Bun and Steinke 2016, Proposition 1.6) and T rounds chosen adaptively (T / (2 sigma^2))-zCDP
-    (Lemma 1.7 there); likewise sqrt(T) / sigma-Gaussian DP (Dong, Roth and Su 2022, Corollary 3.3).
-
-    **Accuracy.** f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability at least 1 - beta, if P[N(0, sigma^2) > tau] <=
-    p and T >= 2 log(|Y| / beta) / log(1 / (A B)), A = ((1 - p) / (1 - q) + p / q) / 2, B = 1 / (4 q (1 - q)). Proof.
-    Let t, a and b be the least indices with a loss of at most tau, 2 tau and 0: a <= t <= b, and every index from a to
-    b is accurate. Call a round bad if its m is not among them. If m > b then k >= b, the loss there is 0, and the round
-    says 'right', away from t, with probability at most p; if m < a then k < a, the loss there is above 2 tau, and the
-    round says 'left', away from t, with probability at most p. In every round it points away from t with probability at
-    most 1/2, as the loss at k is at most tau if and only if t <= k. Given k with belief W up to k on t's side or not,
-    and error e, the mean of the factor by which 1 / w_t grows is linear in W and increases with e; with the mean of W
-    being 1/2 it is at most ((1 - e) / (1 - q) + e / q) / 2: A in bad rounds, B in all. (At the ends, k = -1 and k = |Y|
-    - 1, the answer is known, changes no belief, and the formula gives the factor 1 it should.) So A^{-bad} B^{-good} /
-    w_t is a supermartingale, which starts at |Y|; as w_t <= 1, Markov's inequality bounds by beta the probability that
-    A^{-bad} B^{-good} >= |Y| / beta, which half of the rounds being bad would imply. Otherwise more than half of the
-    medians are between a and b, and so is their median.
-
-    **Its constant.** tau / sigma is a fixed quantile and T = O(log(|Y| / beta)): tau = O(sqrt(log(|Y| / beta) / rho)),
-    at error = 0.1 it is 5.9 sqrt(log(|Y| / beta) / (2 rho)). The plain search with Gaussian noise has tau = z sqrt(log2
-    |Y| / (2 rho)), z the upper beta / log2 |Y| quantile of the normal law: at beta = 0.05 that is less for every |Y| up
-    to 2^16384, and at |Y| = 2^64 it is more from beta = 1e-7 down (`epsaudit.experiments.down_sensitivity_tau`).
-
-    Parameters
-    ----------
-    query : MonotoneQuery
-        What is asked; |Y| up to 2^64.
-    sigma : float
-        Standard deviation of the noise, in records, above 0.
-    tau : float
-        Threshold on the noisy loss, in records, at least 0.
-    rounds : int
-        T, at least 1.
-    assumed_error : float
-        q, in (0, 1/2): probability of a wrong comparison that beliefs are updated with, above the true one.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range.
+    Privacy composes T comparisons of sensitivity 1; f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability at least
+    1 - beta for T = 2 log(|Y| / beta) / log(1 / (A B)) rounds: Theorem 1 of docs/explanation/mechanisms.md, which also
+    says what the constants cost: the plain search with Gaussian noise has a lower tau for every |Y| up to 2^16384.
 
     Examples
     --------
@@ -88,12 +50,14 @@ class TolerantSearch(Reference):
     [500, 500, 500]
     """
 
-    query: MonotoneQuery
-    sigma: float
-    tau: float
-    rounds: int
+    query: MonotoneQuery  # what is asked; |Y| up to 2^64
+    sigma: float  # standard deviation of the noise, in records, above 0
+    tau: float  # threshold on the noisy loss, in records, at least 0
+    rounds: int  # T, at least 1
+    # q, in (0, 1/2): probability of a wrong comparison that beliefs are updated with, above the true one
     assumed_error: float
     name: ClassVar[str] = "tolerant search, Gaussian noise"
+    adjacency = AddRemove()
 
     def __post_init__(self) -> None:
         positive(self.sigma, "sigma")
@@ -115,17 +79,10 @@ class TolerantSearch(Reference):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
         return (ZCDP(self.rounds / (2.0 * self.sigma**2)), GaussianDP(math.sqrt(self.rounds) / self.sigma))
 
     @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove: the relation under which losses have sensitivity 1."""
-        return AddRemove()
-
-    @property
     def noise(self) -> NormalLaw:
-        """See the class."""
         return NormalLaw(0.0, self.sigma)
 
     def __call__(self, dataset: Sequence[Any]) -> TolerantLaw:

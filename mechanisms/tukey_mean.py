@@ -15,32 +15,20 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.claims import ApproxDP, Claim
-from epsaudit.errors import AuditError, fraction
+from epsaudit.errors import AuditError
 from epsaudit.exact.losses import LossPair, merge_equal
 from epsaudit.exact.quadrature import Panels
-from epsaudit.mechanisms.base import Reference, positive
-from epsaudit.mechanisms.covariance_pairs import as_records
+from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.covariance_mean import as_records
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.regions import Region, depth_regions
 from epsaudit.mechanisms.score_test import ScoreTest
-from epsaudit.neighbours import Adjacency, DatasetPair, Substitution
+from epsaudit.neighbours import DatasetPair, Substitution
 
 
 @dataclass(frozen=True, eq=False)
 class NestedLaw:
     """Density proportional to e^(rate i) on the i-th of nested regions, i = 0, 1, ..., or a refusal: a row of NaN.
-
-    Parameters
-    ----------
-    regions : sequence of Interval or Polygon
-        From the greatest to the smallest; may be empty if nothing is ever answered.
-    rate : float
-        Gain of the log-density from one region to the next inside.
-    dimension : int
-        Length of an output.
-    log_passes, log_refuses : float
-        Log-probabilities of an answer and of a refusal.
 
     Examples
     --------
@@ -50,10 +38,10 @@ class NestedLaw:
     [0.2, 0.4, 0.0]
     """
 
-    regions: Sequence[Region]
-    rate: float
-    dimension: int
-    log_passes: float
+    regions: Sequence[Region]  # from the greatest to the smallest; may be empty if nothing is ever answered
+    rate: float  # gain of the log-density from one region to the next inside
+    dimension: int  # length of an output
+    log_passes: float  # log_passes, log_refuses: log-probabilities of an answer and of a refusal
     log_refuses: float
 
     @cached_property
@@ -126,21 +114,8 @@ class TukeyMean(Reference):
     derived anew: (epsilon, delta)-DP for any records by Theorem 2 of docs/explanation/covariance-aware-mean.md. Affine
     maps of the records move the output along. Of epsilon and delta, halves go to the test.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    delta : float
-        In (0, 1).
-    dimension : int
-        1 or 2. O(n) regions take O(n^3) time in the plane, O(n log n) on the line.
-    share : float
-        t as a share of n, in (0, 1 / (dimension + 1)): some point is always that deep.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range, or a dataset is not an array of finite records in R^d, or has too few to pass.
+    Raises `AuditError` if a parameter is out of range, or a dataset is not an array of finite records in R^d, or has
+    too few to pass.
 
     Examples
     --------
@@ -152,29 +127,19 @@ class TukeyMean(Reference):
 
     epsilon: float
     delta: float
-    dimension: int = 1
-    share: float = 0.25
+    dimension: int = 1  # 1 or 2. O(n) regions take O(n^3) time in the plane, O(n log n) on the line
+    share: float = 0.25  # t as a share of n, in (0, 1 / (dimension + 1)): some point is always that deep
     name: ClassVar[str] = "Tukey mean"
+    adjacency = Substitution()
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-        fraction(self.delta, "delta", open_below=True)
+        super().__post_init__()
         if self.dimension not in (1, 2):
             raise AuditError(f"The dimension is {self.dimension!r}; regions of depth are known here for 1 and 2.")
         if not 0.0 < self.share < 1.0 / (self.dimension + 1):
             raise AuditError(f"The share is {self.share!r}; it must be above 0 and below 1 / (dimension + 1).")
         if self.rate <= 0.0:
             raise AuditError(f"delta is {self.delta!r}; for epsilon = {self.epsilon:g} it must be smaller.")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (ApproxDP(self.epsilon, self.delta),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Substitution: depth knows no order."""
-        return Substitution()
 
     @property
     def edge(self) -> float:
@@ -221,7 +186,6 @@ class TukeyMean(Reference):
         return self.test.log_chances(min(max(self.test.levels - stability, 0), self.test.levels))
 
     def __call__(self, dataset: ArrayLike) -> NestedLaw:
-        """Prepare the law on one dataset."""
         data = as_records(dataset, self.dimension)
         t = self.depth(len(data))
         if t <= self.test.reach:

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.claims import Claim, PureDP
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw
-from epsaudit.mechanisms.noisy_max import NoisyMaxLaw, laplace_winner
-from epsaudit.mechanisms.selection import log_choice
+from epsaudit.mechanisms.noisy_max import NoisyMaxLaw
 from epsaudit.neighbours import Adjacency, DatasetPair, MaxChange
 
 ONE_MORE = DatasetPair((0, 1, 1, 1, 1), (1, 1, 1, 1, 1), "one more record in the first of 5 groups")
@@ -27,16 +26,7 @@ ONE_AHEAD = DatasetPair((1,) * 5, (0, 2, 2, 2, 2), "5 answers 1, against 0 and f
 
 @dataclass(frozen=True)
 class LaplaceVectorLaw:
-    """Independent Laplace noise on each coordinate, or the running sums of the noisy coordinates.
-
-    Parameters
-    ----------
-    centres : tuple of float, length d
-        The coordinates without noise.
-    scale : float
-        Scale of the noise.
-    running : bool
-        Whether running sums are released.
+    """Independent Laplace noise around each of d centres, or the running sums of the noisy coordinates.
 
     Examples
     --------
@@ -47,6 +37,11 @@ class LaplaceVectorLaw:
     centres: tuple[float, ...]
     scale: float
     running: bool = False
+
+    @property
+    def parts(self) -> tuple[LaplaceLaw, ...]:
+        """Law of each noisy coordinate; running sums, which are no more than a change of variables, lose as much."""
+        return tuple(LaplaceLaw(centre, self.scale) for centre in self.centres)
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw ``size`` outputs, shape (size, d)."""
@@ -62,16 +57,7 @@ class LaplaceVectorLaw:
 
 @dataclass(frozen=True)
 class GreatestLaw:
-    """Law of the greatest of independent noisy answers; the noise is Laplace or exponential.
-
-    Parameters
-    ----------
-    centres : tuple of float
-        The answers without noise.
-    scale : float
-        Scale of the noise.
-    noise : str
-        'laplace' or 'exponential'.
+    """Law of the greatest of independent noisy answers around ``centres``; ``noise`` is 'laplace' or 'exponential'.
 
     Examples
     --------
@@ -89,7 +75,6 @@ class GreatestLaw:
         return tuple(sorted(set(self.centres)))
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` outputs, shape (size,)."""
         draw: Callable[..., Floats] = getattr(rng, self.noise)
         greatest = np.full(size, -np.inf)
         for centre in self.centres:
@@ -113,22 +98,10 @@ class GreatestLaw:
 
 
 class _Vector(Reference):
-    """What the family shares."""
+    """What the family shares: each answer may change by 1, in any direction, unless a mechanism says less."""
 
     epsilon: float
-
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """See `Reference.claims`."""
-        return (PureDP(self.epsilon),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Each answer may change by 1, in any direction, unless a mechanism says less."""
-        return MaxChange(1.0)
+    adjacency = MaxChange(1.0)
 
 
 @dataclass(frozen=True)
@@ -144,7 +117,6 @@ class OneCount(Adjacency):
     description = "one count, by one"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
-        """See `Adjacency.holds`."""
         return len(x) == len(x_prime) and sum(abs(a - b) for a, b in zip(x, x_prime, strict=True)) == 1
 
     def __str__(self) -> str:
@@ -155,16 +127,6 @@ class OneCount(Adjacency):
 class NoisyHistogram(_Vector):
     """Laplace noise of scale 1 / epsilon on every count, one of which a record changes by one: epsilon-DP.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0.
-
     Examples
     --------
     >>> NoisyHistogram(0.5)((3, 1))
@@ -173,36 +135,20 @@ class NoisyHistogram(_Vector):
 
     epsilon: float
     name: ClassVar[str] = "noisy histogram"
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """One record belongs to one group."""
-        return OneCount()
+    adjacency = OneCount()
+    pair = ONE_MORE  # any count will do
 
     @property
     def scale(self) -> float:
-        """Scale of the noise."""
         return 1.0 / self.epsilon
 
     def __call__(self, dataset: Any) -> LaplaceVectorLaw:
-        """Prepare the law on one vector of counts."""
         return LaplaceVectorLaw(tuple(map(float, dataset)), self.scale)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Any count will do."""
-        return (ONE_MORE,)
 
 
 @dataclass(frozen=True)
 class RunningSums(_Vector):
     """Running sums of noisy values, Laplace noise of scale 1 / epsilon on each: d epsilon-DP if d values may change.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss for each value, in nats, above 0.
-    values : int
-        d, the number of values.
 
     Examples
     --------
@@ -210,8 +156,8 @@ class RunningSums(_Vector):
     1-DP
     """
 
-    epsilon: float
-    values: int = 10
+    epsilon: float  # privacy loss for each value, in nats, above 0
+    values: int = 10  # d, the number of values
     name: ClassVar[str] = "prefix sum"
 
     @property
@@ -220,7 +166,6 @@ class RunningSums(_Vector):
         return (PureDP(self.epsilon * self.values),)
 
     def __call__(self, dataset: Any) -> LaplaceVectorLaw:
-        """Prepare the law on one vector of values."""
         return LaplaceVectorLaw(tuple(map(float, dataset)), 1.0 / self.epsilon, running=True)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -232,30 +177,19 @@ class RunningSums(_Vector):
 class ParallelLaplace(_Vector):
     """Copies of one number, each with Laplace noise of its own of scale copies / epsilon: epsilon-DP in all.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss of all copies together, in nats, above 0.
-    copies : int
-        How many.
-
     Examples
     --------
     >>> len(ParallelLaplace(0.1)(1.0).centres)
     20
     """
 
-    epsilon: float
-    copies: int = 20
+    epsilon: float  # privacy loss of all copies together, in nats, above 0
+    copies: int = 20  # how many
     name: ClassVar[str] = "Laplace in parallel"
+    pair = DatasetPair(0, 1)  # two numbers, one apart
 
     def __call__(self, dataset: Any) -> LaplaceVectorLaw:
-        """Prepare the law on one number."""
         return LaplaceVectorLaw((float(dataset),) * self.copies, self.copies / self.epsilon)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Two numbers, one apart."""
-        return (DatasetPair(0, 1),)
 
 
 @dataclass(frozen=True)
@@ -264,13 +198,6 @@ class IndexOfMax(_Vector):
 
     'Report noisy max 1' (Laplace) and '2' (exponential noise) of Ding, Wang, Wang, Zhang and Kifer (2018).
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, above 0.
-    noise : str
-        'laplace' or 'exponential'.
-
     Examples
     --------
     >>> np.exp(IndexOfMax(1.0)((1, 0)).log_probabilities).round(4).tolist()
@@ -278,15 +205,10 @@ class IndexOfMax(_Vector):
     """
 
     epsilon: float
-    noise: str = "laplace"
+    noise: str = "laplace"  # 'laplace' or 'exponential'
     name: ClassVar[str] = "report noisy max, index"
+    pair = ONE_AHEAD  # the first answer falls and all others rise
 
     def __call__(self, dataset: Any) -> NoisyMaxLaw:
-        """Prepare the law on one vector of answers."""
         scores = np.asarray(dataset, float) * self.epsilon / 2.0
-        log_p = laplace_winner(scores) if self.noise == "laplace" else log_choice(scores - scores.max())
-        return NoisyMaxLaw(tuple(range(len(scores))), scores, self.noise, log_p)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """The first answer falls and all others rise."""
-        return (ONE_AHEAD,)
+        return NoisyMaxLaw(tuple(range(len(scores))), scores, self.noise)

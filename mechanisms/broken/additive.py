@@ -1,7 +1,4 @@
-"""Additive noise that is too small for the claim: scales halved, sensitivities halved, a formula beyond its range.
-
-The claims are those of `epsaudit.mechanisms.additive`; the laws are what the mistake makes of them.
-"""
+"""Additive noise that is too small for the claim: scales halved, sensitivities halved, a formula beyond its range."""
 
 from __future__ import annotations
 
@@ -18,39 +15,23 @@ SIGNED_SUM = NumericQuery(sum, 1.0, Substitution(), (DatasetPair((-1,), (1,)),))
 """Sum of records -1 and +1 under substitution, with sensitivity given as 1: the size of a record, not of a change."""
 
 
-@dataclass(frozen=True)
 class LaplaceHalfNoise(Laplace):
-    """Laplace noise of half the scale: 2 epsilon in truth, by every event on either half-line.
-
-    Examples
-    --------
-    >>> LaplaceHalfNoise(1.0)(("ann",)), str(LaplaceHalfNoise(1.0).claim)
-    (LaplaceLaw(centre=1.0, scale=0.5), '1-DP')
-    """
+    """Laplace noise of half the scale: 2 epsilon in truth, by every event on either half-line."""
 
     name: ClassVar[str] = "Laplace, half the noise"
 
     @property
     def scale(self) -> float:
-        """Half of what the claim needs."""
         return super().scale / 2.0
 
 
-@dataclass(frozen=True)
 class DiscreteLaplaceHalfNoise(DiscreteLaplace):
-    """Two-sided geometric noise of half the scale: 2 epsilon in truth.
-
-    Examples
-    --------
-    >>> DiscreteLaplaceHalfNoise(1.0)(("ann",)), str(DiscreteLaplaceHalfNoise(1.0).claim)
-    (DiscreteLaplaceLaw(centre=1, scale=0.5), '1-DP')
-    """
+    """Two-sided geometric noise of half the scale: 2 epsilon in truth."""
 
     name: ClassVar[str] = "discrete Laplace, half the noise"
 
     @property
     def scale(self) -> float:
-        """Half of what the claim needs."""
         return super().scale / 2.0
 
 
@@ -71,7 +52,6 @@ class GaussianSensitivityOffByTwo(Gaussian):
     name: ClassVar[str] = "Gaussian, sensitivity off by two"
 
 
-@dataclass(frozen=True)
 class ClassicalGaussian(Gaussian):
     """Gaussian noise of standard deviation sensitivity sqrt(2 log(1.25 / delta)) / epsilon, at any epsilon.
 
@@ -88,7 +68,6 @@ class ClassicalGaussian(Gaussian):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The claim that the formula is used for."""
         return (ApproxDP(self.epsilon, self.delta),)
 
     @property
@@ -97,7 +76,6 @@ class ClassicalGaussian(Gaussian):
         return self.query.sensitivity * math.sqrt(2.0 * math.log(1.25 / self.delta)) / self.epsilon
 
 
-@dataclass(frozen=True)
 class LaplaceAsBoundedRange(Laplace):
     """Laplace noise, with the epsilon^2/8-zCDP claim that pure DP gives bounded-range mechanisms alone.
 
@@ -114,5 +92,4 @@ class LaplaceAsBoundedRange(Laplace):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The borrowed claim."""
         return (ZCDP(self.epsilon**2 / 8.0),)

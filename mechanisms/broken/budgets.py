@@ -5,12 +5,9 @@ Claims are the budgets; what an analyst gets out of them is more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from epsaudit.mechanisms.budgets import Ledger, Request, SubSessions, TotalFilter
 
 
-@dataclass(frozen=True)
 class LateFilter(TotalFilter):
     """Checks whether the budget is spent, not whether it covers the request: the last answer is given on credit.
 
@@ -28,7 +25,6 @@ class LateFilter(TotalFilter):
         return ledger.spent(self.budget).parameter < self.budget.parameter
 
 
-@dataclass(frozen=True)
 class ForgetfulSubSessions(SubSessions):
     """Takes the first sub-session's share off the budget, and forgets those of all others.
 

@@ -1,27 +1,20 @@
-"""Covariance-aware means gone wrong: no test, a published test, too little noise, no trimming, too few levels.
-
-The claims are those of `epsaudit.mechanisms.covariance_mean`; the laws are what the mistake makes of them.
-"""
+"""Covariance-aware means gone wrong: no test, a published test, too little noise, no trimming, too few levels."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
-from epsaudit.mechanisms.covariance_pairs import as_records, poles
+from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean, as_records
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.refusable_normal import RefusableNormal
 from epsaudit.mechanisms.score_test import ScoreTest
 from epsaudit.neighbours import DatasetPair
 
 
-@dataclass(frozen=True)
 class PublishedScoreTest(ScoreTest):
     """Passes with probability 1 - delta e^(epsilon (score - 2) / 2), or never where that is below 0.
 
@@ -48,31 +41,18 @@ class PublishedScoreTest(ScoreTest):
         return (math.log1p(-refuses), math.log(refuses)) if refuses < 1.0 else (-math.inf, 0.0)
 
 
-@dataclass(frozen=True)
 class PublishedCovarianceAwareMean(CovarianceAwareMean):
-    """The covariance-aware mean behind the published test.
-
-    Examples
-    --------
-    >>> PublishedCovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=2).test.levels
-    12
-    """
+    """The covariance-aware mean behind the published test."""
 
     name: ClassVar[str] = "covariance-aware mean, published test"
-
-    @cached_property
-    def test(self) -> ScoreTest:
-        """The published one."""
-        return PublishedScoreTest(self.test_share * self.epsilon, self.delta / 2.0)
+    test_kind: ClassVar[type[ScoreTest]] = PublishedScoreTest
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """The least score that never passes, and one two less."""
-        records = 4 * self.least_records
         never = next(score for score in range(10**6) if self.log_chances(score)[0] == -math.inf)
-        return (poles(self.bounds(records), self.dimension, never - 2),)
+        return (self.poles(4, never - 2),)
 
 
-@dataclass(frozen=True)
 class EmpiricalMean(CovarianceAwareMean):
     """Empirical mean and covariance with no test: a subspace that all records but one share gives that one away.
 
@@ -90,7 +70,6 @@ class EmpiricalMean(CovarianceAwareMean):
     name: ClassVar[str] = "empirical mean and covariance"
 
     def __call__(self, dataset: ArrayLike) -> RefusableNormal:
-        """Prepare the law on one dataset."""
         data = as_records(dataset, self.dimension)
         covariance: Floats = np.cov(data.T, bias=True).reshape(self.dimension, self.dimension)
         return RefusableNormal(data.mean(axis=0), self.noise(len(data)) ** 2 * covariance)
@@ -105,16 +84,8 @@ class EmpiricalMean(CovarianceAwareMean):
         return (DatasetPair(x, x_prime, f"{len(x)} records in a subspace, or one off it"),)
 
 
-@dataclass(frozen=True)
 class HalfOfTheNoise(CovarianceAwareMean):
-    """c halved.
-
-    Examples
-    --------
-    >>> arguments = {"epsilon": 4.0, "delta": 0.01, "outlier": 6.0, "dimension": 2}
-    >>> HalfOfTheNoise(**arguments).noise(10_000) / CovarianceAwareMean(**arguments).noise(10_000)
-    0.5
-    """
+    """c halved."""
 
     name: ClassVar[str] = "covariance-aware mean, half of the noise"
 
@@ -124,12 +95,9 @@ class HalfOfTheNoise(CovarianceAwareMean):
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """As for the mechanism, of so many records that the constants of the proof are near their limits."""
-        records = 16 * self.least_records
-        outliers = math.floor(self.test.levels - self.test.reach)
-        return (poles(self.bounds(records), self.dimension, outliers),)
+        return (self.poles(16),)
 
 
-@dataclass(frozen=True)
 class UntrimmedMean(CovarianceAwareMean):
     """The score is tested, but mean and covariance are the empirical ones: one outlier moves them at will.
 
@@ -144,7 +112,6 @@ class UntrimmedMean(CovarianceAwareMean):
     name: ClassVar[str] = "covariance-aware mean, untrimmed"
 
     def __call__(self, dataset: ArrayLike) -> RefusableNormal:
-        """Prepare the law on one dataset."""
         fit = self.fit(dataset)
         covariance = fit.differences.T @ fit.differences / fit.bounds.differences
         passes, refuses = self.log_chances(fit.score)
@@ -160,7 +127,6 @@ class UntrimmedMean(CovarianceAwareMean):
         return (DatasetPair(x, x_prime, f"{len(x)} records, the last far out or not"),)
 
 
-@dataclass(frozen=True)
 class HalfOfTheLevels(ScoreTest):
     """The test's noise and threshold with k = ceil(t) in place of ceil(2 t): the greatest score may pass.
 
@@ -181,24 +147,12 @@ class HalfOfTheLevels(ScoreTest):
         return ScoreTest(self.epsilon, self.delta, self.sensitivity).log_chances(score)
 
 
-@dataclass(frozen=True)
 class TooFewLevels(CovarianceAwareMean):
-    """k too small: scores end at k where the test still passes, however many records are outlying.
-
-    Examples
-    --------
-    >>> TooFewLevels(4.0, 0.01, outlier=6.0, dimension=2).test.levels
-    9
-    """
+    """k too small: scores end at k where the test still passes, however many records are outlying."""
 
     name: ClassVar[str] = "covariance-aware mean, too few levels"
-
-    @cached_property
-    def test(self) -> ScoreTest:
-        """A test for which the greatest score is not hopeless."""
-        return HalfOfTheLevels(self.test_share * self.epsilon, self.delta / 2.0)
+    test_kind: ClassVar[type[ScoreTest]] = HalfOfTheLevels
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """Ten times more outliers than levels, all of which one record takes down a level."""
-        records = 16 * self.least_records
-        return (poles(self.bounds(records), self.dimension, 10 * self.test.levels),)
+        return (self.poles(16, 10 * self.test.levels),)

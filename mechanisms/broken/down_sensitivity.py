@@ -1,15 +1,15 @@
 """Monotone queries answered with too little noise for the claim, or with a loss that is not the one of the proof.
 
-The claims are as published or as wrongly made; the laws are what the mistake makes of them. Two incorrect variants keep
-their privacy and lose their accuracy: a privacy audit cannot refute them, `epsaudit.experiments.down_sensitivity` does.
+`SearchOfStrictLoss` and `ShiftedInverseWithoutRepair` keep their privacy and lose their accuracy: a privacy audit
+cannot refute them, `epsaudit.experiments.down_sensitivity` does.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import fields
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +19,9 @@ from epsaudit.claims import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import fraction
 from epsaudit.mechanisms.base import positive
 from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
-from epsaudit.mechanisms.laws import FiniteLaw, NormalLaw
+from epsaudit.mechanisms.interior_point import InteriorPoint
+from epsaudit.mechanisms.laws import FiniteLaw, Floats, NormalLaw
+from epsaudit.mechanisms.quasi_concave import Stage
 from epsaudit.mechanisms.queries import Indices, LossCurve, MonotoneQuery
 from epsaudit.mechanisms.search import SearchLaw, comparisons
 from epsaudit.mechanisms.tolerant_search import TolerantSearch
@@ -27,27 +29,16 @@ from epsaudit.mechanisms.tolerant_search import TolerantSearch
 NO_REMOVAL = 2**62
 
 
-@dataclass(frozen=True)
 class ShiftedInverseWithoutFactorTwo(ShiftedInverseSensitivity):
-    """Shifted inverse sensitivity with weight exp(-epsilon max(l - tau, tau - lbar)): up to 2 epsilon in truth.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> query = Maximum((0, 1, 2, 3))
-    >>> ShiftedInverseWithoutFactorTwo(query, 1.0).rate, ShiftedInverseSensitivity(query, 1.0).rate
-    (1.0, 0.5)
-    """
+    """Shifted inverse sensitivity with weight exp(-epsilon max(l - tau, tau - lbar)): up to 2 epsilon in truth."""
 
     name: ClassVar[str] = "shifted inverse sensitivity, factor 2 forgotten"
 
     @property
     def rate(self) -> float:
-        """Twice of what the claim allows."""
         return self.epsilon
 
 
-@dataclass(frozen=True)
 class PublishedBinarySearch(LaplaceBinarySearch):
     """Binary search as published: started on the indices 0 and |Y| - 1, and claimed to make log2 |Y| comparisons.
 
@@ -73,7 +64,6 @@ class PublishedBinarySearch(LaplaceBinarySearch):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The claims as published."""
         steps = math.log2(self.query.size)
         return (PureDP(steps / self.sigma), ZCDP(steps / (2.0 * self.sigma**2)))
 
@@ -83,16 +73,8 @@ class PublishedBinarySearch(LaplaceBinarySearch):
         return self.query.size - 1
 
 
-@dataclass(frozen=True)
 class GaussianSearchHalfSigma(GaussianBinarySearch):
-    """Binary search with Gaussian noise of half the standard deviation: up to four times the claimed rho.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> GaussianSearchHalfSigma(Maximum((0, 1, 2, 3)), sigma=1.0, tau=0.5).noise
-    NormalLaw(centre=0.0, scale=0.5)
-    """
+    """Binary search with Gaussian noise of half the standard deviation: up to four times the claimed rho."""
 
     name: ClassVar[str] = "binary search, half of sigma"
 
@@ -102,7 +84,6 @@ class GaussianSearchHalfSigma(GaussianBinarySearch):
         return NormalLaw(0.0, self.sigma / 2.0)
 
 
-@dataclass(frozen=True)
 class PublishedConcentratedSearch(LaplaceBinarySearch):
     """Binary search as published in Theorem 5: Laplace noise of scale sqrt(log2 |Y| / (2 rho)), started as published.
 
@@ -129,7 +110,6 @@ class PublishedConcentratedSearch(LaplaceBinarySearch):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The claim as published."""
         return (ZCDP(math.log2(self.query.size) / (2.0 * self.sigma**2)),)
 
     @property
@@ -138,7 +118,6 @@ class PublishedConcentratedSearch(LaplaceBinarySearch):
         return self.query.size - 1
 
 
-@dataclass(frozen=True)
 class TolerantSearchCountedOnce(TolerantSearch):
     """The tolerant search with noise for log2 |Y| comparisons, as if those repeated for safety were free.
 
@@ -168,7 +147,6 @@ class TolerantSearchCountedOnce(TolerantSearch):
         return (ZCDP(steps / (2.0 * self.sigma**2)), GaussianDP(math.sqrt(steps) / self.sigma))
 
 
-@dataclass(frozen=True)
 class SearchOfStrictLoss(LaplaceBinarySearch):
     """Binary search of lbar, the removals that bring f *below* y, where l, those that bring it to y, is meant.
 
@@ -185,12 +163,10 @@ class SearchOfStrictLoss(LaplaceBinarySearch):
     name: ClassVar[str] = "binary search, wrong strictness"
 
     def __call__(self, dataset: Sequence[Any]) -> SearchLaw:
-        """Prepare the output distribution on one dataset."""
         law = super().__call__(dataset)
         return type(law)(law.query, partial(_strict, law.loss), law.candidates, law.tau, law.noise)
 
 
-@dataclass(frozen=True)
 class ShiftedInverseWithoutRepair(ShiftedInverseSensitivity):
     """The exponential mechanism fed |l - tau|, without the repair by lbar of the source's note 4.
 
@@ -208,10 +184,29 @@ class ShiftedInverseWithoutRepair(ShiftedInverseSensitivity):
     name: ClassVar[str] = "shifted inverse sensitivity, not repaired"
 
     def __call__(self, dataset: Sequence[Any]) -> FiniteLaw:
-        """Prepare the output law on one dataset."""
         return FiniteLaw(self.query.outputs.tolist(), -self.rate * np.abs(self.query.losses(dataset) - self.tau))
 
 
 def _strict(loss: LossCurve, indices: Indices) -> NDArray[np.int64]:
     """Removals that bring f below each output: the loss at the one before, more than anybody has at the least one."""
     return np.where(indices > 0, loss(np.maximum(indices, np.uint64(1)) - np.uint64(1)), NO_REMOVAL)
+
+
+class UntestedStage(Stage):
+    """A `epsaudit.mechanisms.quasi_concave.Stage` that takes the best block however small its lead is."""
+
+    def log_pass(self, gap: NDArray[np.int64]) -> Floats:
+        """Every gap passes."""
+        return np.zeros(np.shape(gap))
+
+
+class InteriorPointUntested(InteriorPoint):
+    """`InteriorPoint` that never refuses: neighbours whose best blocks differ have outputs that tell them apart."""
+
+    name: ClassVar[str] = "interior point, test forgotten"
+
+    @cached_property
+    def stage(self) -> Stage:
+        """The sound plan, without its test."""
+        sound = super().stage
+        return UntestedStage(**{part.name: getattr(sound, part.name) for part in fields(Stage)})

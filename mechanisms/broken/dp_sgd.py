@@ -41,7 +41,6 @@ class NoiseForgotten(DPSGD):
         return 0.0 if step % self.every == self.every - 1 else super().noise_scale(step, expected)
 
 
-@dataclass(frozen=True, eq=False)
 class ClippedAfterAveraging(DPSGD):
     """The mean gradient of a batch is clipped, not each example's: one long gradient moves the sum by up to the batch.
 
@@ -65,15 +64,8 @@ class ClippedAfterAveraging(DPSGD):
         return min(1.0, self.clip * expected / max(norm, 1e-300))
 
 
-@dataclass(frozen=True, eq=False)
 class NoiseDividedTwice(DPSGD):
-    """Noise for the sum is divided by the batch size, and the noisy sum again: noise for a mean, added to a sum.
-
-    Examples
-    --------
-    >>> NoiseDividedTwice("logistic", steps=10, rate=0.1, noise_multiplier=2.0).noise_scale(0, expected=100.0)
-    0.02
-    """
+    """Noise for the sum is divided by the batch size, and the noisy sum again: noise for a mean, added to a sum."""
 
     name: ClassVar[str] = "DP-SGD, noise divided by the batch size twice"
 
@@ -82,7 +74,6 @@ class NoiseDividedTwice(DPSGD):
         return super().noise_scale(step, expected) / expected
 
 
-@dataclass(frozen=True, eq=False)
 class WithoutReplacement(DPSGD):
     """Batches drawn without replacement from each stratum, accounted as if they were Poisson.
 
@@ -118,15 +109,6 @@ class SingleStratum:
 
     What is seen is the log-likelihood ratio of all noisy sums, one number a training run.
 
-    Parameters
-    ----------
-    learner : DPSGD
-        Its steps, rate, noise and claim; nothing else matters to the canary's coordinate.
-    replaces : bool
-        Whether batches have a fixed size (the incorrect variant), or are Poisson.
-    others : int
-        Records beside the canary.
-
     Examples
     --------
     >>> variant = SingleStratum(DPSGD("logistic", steps=4, rate=0.5, noise_multiplier=2.0), replaces=True)
@@ -134,9 +116,9 @@ class SingleStratum:
     ((0,), (3,))
     """
 
-    learner: DPSGD
-    replaces: bool
-    others: int = 9
+    learner: DPSGD  # its steps, rate, noise and claim; nothing else matters to the canary's coordinate
+    replaces: bool  # whether batches have a fixed size (the incorrect variant), or are Poisson
+    others: int = 9  # records beside the canary
     adjacency: ClassVar[None] = None
 
     @property
@@ -146,7 +128,6 @@ class SingleStratum:
 
     @property
     def claim(self) -> Claim:
-        """The learner's claim."""
         return self.learner.claim
 
     def __call__(self, dataset: tuple[int]) -> SingleStratumLaw:
@@ -175,8 +156,4 @@ class SingleStratumLaw:
         sums = inside - against + learner.noise_multiplier * rng.standard_normal(shape)
         # from what the sums are without the canary, by 2 with it or, of Poisson batches, by 1
         shift, usual = (2.0, drawn) if self.variant.replaces else (1.0, learner.rate * others)
-        ratio = shift * (2.0 * (sums + usual) - shift) / (2.0 * learner.noise_multiplier**2)
-        if learner.rate == 1.0:
-            return np.asarray(ratio.sum(axis=1))
-        mixed = np.logaddexp(np.log1p(-learner.rate), np.log(learner.rate) + ratio)
-        return np.asarray(mixed.sum(axis=1))
+        return np.asarray(learner.log_ratio(sums + usual, shift, learner.noise_multiplier).sum(axis=1))

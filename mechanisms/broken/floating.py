@@ -1,8 +1,4 @@
-"""Laplace noise by the inverse distribution function, in double precision: the leak that Mironov (2012) found.
-
-The claim is that of `epsaudit.mechanisms.additive.Laplace`; the low bits of the output say which answers were
-impossible.
-"""
+"""Laplace noise by the inverse distribution function, in double precision: the leak that Mironov (2012) found."""
 
 from __future__ import annotations
 
@@ -29,27 +25,19 @@ class InverseLaplaceLaw:
     scale: float
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` outputs, shape (size,)."""
         sign = 2.0 * rng.integers(0, 2, size) - 1.0
         return self.centre + sign * (self.scale * np.log(1.0 - rng.random(size)))
 
 
-@dataclass(frozen=True)
 class LaplaceInDoubles(Laplace):
     """The Laplace mechanism as textbooks print it, run in double precision.
 
     No finite epsilon: noise near zero has finer bits than any sum with 1 can keep, so an output with such bits shows
     that the answer was 0. About 40 % of the outputs on the answer 0 at epsilon = 1 do. `epsaudit.witnesses.FloatBits`
     sees it; families that take doubles for real numbers do not.
-
-    Examples
-    --------
-    >>> LaplaceInDoubles(1.0)(("ann",))
-    InverseLaplaceLaw(centre=1.0, scale=1.0)
     """
 
     name: ClassVar[str] = "Laplace in doubles"
 
     def __call__(self, dataset: Any) -> InverseLaplaceLaw:  # type: ignore[override]  # its law is not Laplace's
-        """Prepare the output law on one dataset."""
         return InverseLaplaceLaw(float(self.query(dataset)), self.scale)

@@ -10,12 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from epsaudit.claims import Claim, PureDP
 from epsaudit.errors import AuditError
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw
 from epsaudit.mechanisms.queries import Dataset
-from epsaudit.neighbours import Adjacency, DatasetPair, Substitution
+from epsaudit.neighbours import DatasetPair, Substitution
 
 POST_PAIR = DatasetPair((1, 2, 2), (2, 2, 2))
 """differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity': local sensitivities 1 and 0."""
@@ -33,17 +32,7 @@ class LaplaceAtLocalSensitivity(Reference):
     The median of an even number of records is the lower of the two in the middle. Where the local sensitivity is 0 the
     median comes out as it is, with certainty: no epsilon will do. Both sources show this and warn of it.
 
-    Parameters
-    ----------
-    epsilon : float
-        Claimed privacy loss in nats, above 0.
-    pair : DatasetPair
-        Neighbours of which one has local sensitivity 0.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is not a finite number above 0, or a dataset is empty.
+    Raises `AuditError` if epsilon is not a finite number above 0, or a dataset is empty.
 
     Examples
     --------
@@ -53,24 +42,11 @@ class LaplaceAtLocalSensitivity(Reference):
     """
 
     epsilon: float
-    pair: DatasetPair = POST_PAIR
+    pair: DatasetPair = POST_PAIR  # neighbours of which one has local sensitivity 0
     name: ClassVar[str] = "median, noise at local sensitivity"
-
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """The claim that the scale would earn if it did not depend on the data."""
-        return (PureDP(self.epsilon),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Substitution."""
-        return Substitution()
+    adjacency = Substitution()
 
     def __call__(self, dataset: Dataset) -> LaplaceLaw | FiniteLaw:
-        """Prepare the output law on one dataset."""
         ordered = np.sort(np.asarray(dataset, float))
         if ordered.size == 0:
             raise AuditError("The dataset is empty; a median needs a record.")
@@ -80,7 +56,3 @@ class LaplaceAtLocalSensitivity(Reference):
         if sensitivity == 0.0:
             return FiniteLaw((float(ordered[middle]),), (0.0,))
         return LaplaceLaw(float(ordered[middle]), sensitivity / self.epsilon)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """The pair given."""
-        return (self.pair,)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -22,7 +21,6 @@ class FixedLaw(PrunedLaw):
         return np.where(super().hazards(kept) > math.log(2.0), np.inf, 0.0)
 
 
-@dataclass(frozen=True)
 class FixedThresholds(PrunedMean):
     """Differences are dropped at one threshold, without noise: the set that survives gives a record away.
 
@@ -37,7 +35,6 @@ class FixedThresholds(PrunedMean):
     name: ClassVar[str] = "pruned mean, fixed thresholds"
 
     def __call__(self, dataset: ArrayLike) -> FixedLaw:
-        """Prepare the law on one dataset."""
         return FixedLaw(self, self.enough_records(dataset))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:

@@ -1,23 +1,25 @@
-"""Private ratios as published or misapplied: bounds exchanged, noise for another adjacency, tails counted once.
-
-The claims are as made; the laws are what the text or the mistake makes of them.
-"""
+"""Private ratios as published or misapplied: bounds exchanged, noise for another adjacency, tails counted once."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from epsaudit.mechanisms.failed_bound import FailedBound
 from epsaudit.mechanisms.laws import Floats
-from epsaudit.mechanisms.ratio import BoundedRatio, NaiveRatio, SubstitutedCountsRatio, answers, greatest_gap, pairs
+from epsaudit.mechanisms.ratio import (
+    BoundedRatio,
+    FailedBound,
+    NaiveRatio,
+    SubstitutedCountsRatio,
+    answers,
+    greatest_gap,
+    pairs,
+)
 from epsaudit.neighbours import DatasetPair
 
 
-@dataclass(frozen=True)
 class PublishedBoundedRatio(BoundedRatio):
     """``private_ratio_local_sensitivity`` as published: a_lower where its derivation has a_upper, and reversely.
 
@@ -33,6 +35,8 @@ class PublishedBoundedRatio(BoundedRatio):
     """
 
     name: ClassVar[str] = "private ratio, bounded local sensitivity, as published"
+    # half and half: both bounds on the number of ones are far from it
+    pair = DatasetPair(answers(200, 200), answers(200, 199), "200/400 against 200/399")
 
     @property
     def margin(self) -> int:
@@ -47,50 +51,24 @@ class PublishedBoundedRatio(BoundedRatio):
             published = np.maximum(a_low / pairs(b_low), greatest_gap(a_high, a_low, b_low, b_high))
         return np.where(b_low > 1.0, published, np.nan)
 
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Half and half: both bounds on the number of ones are far from it."""
-        return (DatasetPair(answers(200, 200), answers(200, 199), "200/400 against 200/399"),)
 
-
-@dataclass(frozen=True)
 class NaiveRatioHalfNoise(NaiveRatio):
-    """The naive ratio with noise of scale 1 / epsilon on each of two counts, both of which a record moves.
-
-    Examples
-    --------
-    >>> NaiveRatioHalfNoise(1.0).noise, NaiveRatio(1.0).noise
-    (1.0, 2.0)
-    """
+    """The naive ratio with noise of scale 1 / epsilon on each of two counts, both of which a record moves."""
 
     name: ClassVar[str] = "private ratio, naive, half the noise"
-
-    @property
-    def noise(self) -> float:
-        """Half of what the claim needs."""
-        return super().noise / 2.0
+    moved: ClassVar[float] = 1.0
 
 
-@dataclass(frozen=True)
 class CountsRatioUnderSubstitution(SubstitutedCountsRatio):
     """The ratio of ones and zeros with the noise that suffices under add/remove, claimed under substitution.
 
     The source warns of it: the sensitivity of the pair of counts becomes 2.
-
-    Examples
-    --------
-    >>> CountsRatioUnderSubstitution(1.0).noise, SubstitutedCountsRatio(1.0).noise
-    (1.0, 2.0)
     """
 
     name: ClassVar[str] = "private ratio, add/remove noise under substitution"
-
-    @property
-    def noise(self) -> float:
-        """Half of what the claim needs."""
-        return super().noise / 2.0
+    moved: ClassVar[float] = 1.0
 
 
-@dataclass(frozen=True)
 class PublishedTail(FailedBound):
     """A failed bound whose probability is taken from one tail of the noise.
 

@@ -1,27 +1,21 @@
-"""Randomised response that is truthful too often for its claim.
-
-The claims are those of `epsaudit.mechanisms.response`; the laws are what the mistake makes of them.
-"""
+"""Randomised response that is truthful too often for its claim, or is shuffled with users who do not hide anyone."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.mechanisms.shuffling import ShuffledResponse, TwoBinomials
+from epsaudit.neighbours import DatasetPair
 
 
-@dataclass(frozen=True)
 class ResponseWithCoin(RandomisedResponse):
     """Truthful with probability e^epsilon / (1 + e^epsilon), and otherwise an answer by a fair coin.
 
     The coin tells the truth half of the time: log(1 + 2 e^epsilon) in truth, 1.86 at epsilon = 1.
-
-    Examples
-    --------
-    >>> round(ResponseWithCoin(1.0).truth, 4), round(RandomisedResponse(1.0).truth, 4)
-    (0.8655, 0.7311)
     """
 
     name: ClassVar[str] = "randomised response, coin in place of a lie"
@@ -38,11 +32,6 @@ class ResponseForgettingAnswers(RandomisedResponse):
     """Truthful with probability e^epsilon / (1 + e^epsilon), as for two answers, where there are k.
 
     A lie is shared by k - 1 answers: epsilon + log(k - 1) in truth, 2.1 at epsilon = 1 and k = 4.
-
-    Examples
-    --------
-    >>> round(ResponseForgettingAnswers(1.0).truth, 4), round(RandomisedResponse(1.0, 4).truth, 4)
-    (0.7311, 0.4754)
     """
 
     answers: int = 4
@@ -52,3 +41,26 @@ class ResponseForgettingAnswers(RandomisedResponse):
     def truth(self) -> float:
         """Probability of a truthful answer, whatever k is."""
         return 1.0 / (1.0 + math.exp(-self.epsilon))
+
+
+class ShuffledWithDropouts(ShuffledResponse):
+    """Binary shuffled response of which nine in ten users drop out, with the amplification of all users claimed.
+
+    'Privacy Doona' says what is left if users do not take part: the amplification of those who do.
+
+    Examples
+    --------
+    >>> mechanism = ShuffledWithDropouts(1.0, 1000, 1e-3)
+    >>> len(mechanism((1000, 0)).support), round(mechanism.claim.epsilon, 4)
+    (101, 0.063)
+    """
+
+    name: ClassVar[str] = "shuffled response, nine in ten drop out"
+
+    def __call__(self, dataset: Sequence[int]) -> TwoBinomials:
+        """Only a tenth of each group answers, rounded up."""
+        return TwoBinomials(-(-dataset[1] // 10), -(-dataset[0] // 10), self.truth)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """One user who stays holds 0 or 1 among users who hold 0."""
+        return (DatasetPair((self.users - 1, 1), (self.users, 0), "one user who stays holds 1 or 0"),)

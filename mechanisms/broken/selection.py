@@ -1,7 +1,4 @@
-"""Selection that forgets a factor 2, or borrows a claim that is another mechanism's.
-
-The claims are as wrongly made; the laws are what the mistake makes of them.
-"""
+"""Selection that forgets a factor 2, or borrows a claim that is another mechanism's."""
 
 from __future__ import annotations
 
@@ -11,29 +8,25 @@ from typing import ClassVar
 from epsaudit.claims import ZCDP, Claim
 from epsaudit.mechanisms.queries import VOTES, Utilities
 from epsaudit.mechanisms.selection import ExponentialMechanism, MonotoneExponentialMechanism, PermuteAndFlip
-from epsaudit.neighbours import DatasetPair
 
 
-@dataclass(frozen=True)
-class ExponentialWithoutFactorTwo(ExponentialMechanism):
-    """The exponential mechanism with weight exp(epsilon u / sensitivity): 2 epsilon in truth, as a lead grows.
+class AsBoundedRange:
+    """Beside another mechanism: with the epsilon^2/8-zCDP claim that pure DP gives bounded-range mechanisms alone."""
 
-    Examples
-    --------
-    >>> ExponentialWithoutFactorTwo(1.0).rate, ExponentialMechanism(1.0).rate
-    (1.0, 0.5)
-    """
-
-    name: ClassVar[str] = "exponential mechanism, factor 2 forgotten"
+    epsilon: float
+    leads: ClassVar[tuple[int, ...]] = (1,)  # one vote decides an even race
 
     @property
-    def rate(self) -> float:
-        """Twice of what the claim allows."""
-        return self.epsilon
+    def claims(self) -> tuple[Claim, ...]:
+        return (ZCDP(self.epsilon**2 / 8.0),)
 
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Half the lead is as clear as for the right weights."""
-        return (self.utilities.lead(5), self.utilities.lead(1))
+
+class ExponentialWithoutFactorTwo(ExponentialMechanism):
+    """The exponential mechanism with weight exp(epsilon u / sensitivity): 2 epsilon in truth, as a lead grows."""
+
+    name: ClassVar[str] = "exponential mechanism, factor 2 forgotten"
+    share: ClassVar[float] = 1.0
+    leads: ClassVar[tuple[int, ...]] = (5, 1)  # half the lead is as clear as for the right weights
 
 
 @dataclass(frozen=True)
@@ -41,55 +34,24 @@ class MonotoneExponentialOnMovingVotes(MonotoneExponentialMechanism):
     """The exponential mechanism for monotone utilities where one vote moves: one utility falls and another rises.
 
     2 epsilon in truth, as a lead grows; the proof needs all utilities to move in the same direction.
-
-    Examples
-    --------
-    >>> print(MonotoneExponentialOnMovingVotes(1.0).adjacency)
-    substitute one record
     """
 
     utilities: Utilities = VOTES
     name: ClassVar[str] = "exponential mechanism, monotone, on moving votes"
 
 
-@dataclass(frozen=True)
 class PermuteAndFlipWithoutFactorTwo(PermuteAndFlip):
-    """Permute-and-flip with acceptance exp(epsilon (u - max u) / sensitivity): 2 epsilon in truth.
-
-    Examples
-    --------
-    >>> PermuteAndFlipWithoutFactorTwo(1.0).rate, PermuteAndFlip(1.0).rate
-    (1.0, 0.5)
-    """
+    """Permute-and-flip with acceptance exp(epsilon (u - max u) / sensitivity): 2 epsilon in truth."""
 
     name: ClassVar[str] = "permute-and-flip, factor 2 forgotten"
-
-    @property
-    def rate(self) -> float:
-        """Twice of what the claim allows."""
-        return self.epsilon
+    share: ClassVar[float] = 1.0
 
 
-@dataclass(frozen=True)
-class PermuteAndFlipAsBoundedRange(PermuteAndFlip):
+class PermuteAndFlipAsBoundedRange(AsBoundedRange, PermuteAndFlip):
     """Permute-and-flip, with the epsilon^2/8-zCDP claim of the exponential mechanism in whose place it is used.
 
     It is epsilon-DP, but not bounded-range: at epsilon = 1, where one vote decides an even race, rho is 0.327 in truth
     against a claim of 0.125.
-
-    Examples
-    --------
-    >>> print(PermuteAndFlipAsBoundedRange(1.0).claim, PermuteAndFlip(1.0).claims[1])
-    0.125-zCDP 0.462117-zCDP
     """
 
     name: ClassVar[str] = "permute-and-flip, as if bounded-range"
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """The borrowed claim."""
-        return (ZCDP(self.epsilon**2 / 8.0),)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """One vote decides an even race."""
-        return (self.utilities.lead(1),)

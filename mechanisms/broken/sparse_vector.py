@@ -1,7 +1,4 @@
-"""Four published variants of sparse vector whose proofs are wrong: Algorithms 3 to 6 of Lyu, Su and Li (2017).
-
-The claims are those of the papers that published them; the laws are what the algorithms do.
-"""
+"""Four published variants of sparse vector whose proofs are wrong: Algorithms 3 to 6 of Lyu, Su and Li (2017)."""
 
 from __future__ import annotations
 
@@ -24,13 +21,6 @@ UP_AND_DOWN = DatasetPair((2,) * 5 + (0,) * 5, (1,) * 10, "5 answers 2 then 5 an
 class ReusedNoiseLaw:
     """Sparse vector that releases the very noisy answers that were compared; -inf for below, NaN not reached.
 
-    Parameters
-    ----------
-    symbols : SparseVectorLaw
-        Which queries lie above.
-    threshold : float
-        What the answers were compared with.
-
     Examples
     --------
     >>> law = ReusedNoiseLaw(SparseVectorLaw((0.0, 1.0), 2.0, 2.0), 1.0)
@@ -38,8 +28,8 @@ class ReusedNoiseLaw:
     [-1.3166, -2.5898]
     """
 
-    symbols: SparseVectorLaw
-    threshold: float
+    symbols: SparseVectorLaw  # which queries lie above
+    threshold: float  # what the answers were compared with
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw ``size`` outputs, shape (size, m)."""
@@ -79,63 +69,24 @@ class ReusedNoiseLaw:
         return np.interp(least, middles, cumulative, left=-np.inf)
 
 
-class _Broken(_SparseVector):
-    """A variant with its published claim; every epsilon below is what the proof was meant to give."""
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Half of the answers move up and half down."""
-        return (UP_AND_DOWN,)
-
-
-@dataclass(frozen=True)
-class SparseVector3(_Broken):
+class SparseVector3(_SparseVector):
     """Algorithm 3, from Roth's lecture notes (2011): releases the noisy answer that was compared.
 
     A released answer v says that the threshold lies below v. No finite epsilon: with c = 1 the loss of m refusals and
     then the value 0, all answers 0 against all 1, is m epsilon / 2.
-
-    Parameters
-    ----------
-    epsilon : float
-        The claimed privacy loss in nats, above 0.
-    count : int
-        c, how many queries may lie above.
-    threshold : float
-        What the answers are compared with.
-
-    Examples
-    --------
-    >>> SparseVector3(0.1)((0, 1)).sample(3, np.random.default_rng(0)).shape
-    (3, 2)
     """
 
-    epsilon: float
-    count: int = 1
-    threshold: float = 1.0
     name: ClassVar[str] = "sparse vector 3"
+    # nine refusals are likelier where all answers are lower, and so is the low value that follows
+    pair = DatasetPair((0,) * 10, (1,) * 10, "10 answers 0 against 10 answers 1")
 
     def __call__(self, dataset: Any) -> ReusedNoiseLaw:
-        """Prepare the law on one vector of query answers."""
         symbols = SparseVectorLaw(self._above(dataset), 2.0 / self.epsilon, 2.0 * self.count / self.epsilon, self.count)
         return ReusedNoiseLaw(symbols, self.threshold)
 
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Nine refusals are likelier where all answers are lower, and so is the low value that follows."""
-        return (DatasetPair((0,) * 10, (1,) * 10, "10 answers 0 against 10 answers 1"),)
 
-
-@dataclass(frozen=True)
-class SparseVector4(_Broken):
+class SparseVector4(_SparseVector):
     """Algorithm 4, from Lee and Clifton (2014): noise that ignores c; (1 + 6 c) / 4 epsilon in truth.
-
-    Parameters
-    ----------
-    epsilon : float
-        The claimed privacy loss in nats, above 0.
-    count : int
-        c, how many queries may lie above.
-    threshold : float
-        What the answers are compared with.
 
     Examples
     --------
@@ -144,10 +95,8 @@ class SparseVector4(_Broken):
     (4.0, None)
     """
 
-    epsilon: float
-    count: int = 1
-    threshold: float = 1.0
     name: ClassVar[str] = "sparse vector 4"
+    pair = UP_AND_DOWN
 
     @property
     def truth(self) -> Claim:
@@ -155,22 +104,13 @@ class SparseVector4(_Broken):
         return PureDP((1.0 + 6.0 * self.count) / 4.0 * self.epsilon)
 
     def __call__(self, dataset: Any) -> SparseVectorLaw:
-        """Prepare the law on one vector of query answers."""
         return SparseVectorLaw(self._above(dataset), 4.0 / self.epsilon, 4.0 / (3.0 * self.epsilon), self.count)
 
 
-@dataclass(frozen=True)
-class SparseVector5(_Broken):
-    """Algorithm 5, from Stoddard, Chen and Machanavajjhala (2014): no noise on the queries; no finite epsilon.
+class SparseVector5(_SparseVector):
+    """Algorithm 5, from Stoddard, Chen and Machanavajjhala (2014): no noise on the queries, and no end.
 
-    Parameters
-    ----------
-    epsilon : float
-        The claimed privacy loss in nats, above 0.
-    count : int
-        Not used: the algorithm does not halt.
-    threshold : float
-        What the answers are compared with.
+    No finite epsilon, whatever ``count`` is.
 
     Examples
     --------
@@ -178,40 +118,18 @@ class SparseVector5(_Broken):
     ((0, 0), (0, 1), (1, 0), (1, 1))
     """
 
-    epsilon: float
-    count: int = 1
-    threshold: float = 1.0
     name: ClassVar[str] = "sparse vector 5"
+    pair = UP_AND_DOWN
 
     def __call__(self, dataset: Any) -> SparseVectorLaw:
-        """Prepare the law on one vector of query answers."""
         return SparseVectorLaw(self._above(dataset), 2.0 / self.epsilon, 0.0, None)
 
 
-@dataclass(frozen=True)
-class SparseVector6(_Broken):
-    """Algorithm 6, from Chen, Xiao, Zhang and Xu (2015): noise that ignores c, and no end; no finite epsilon.
+class SparseVector6(_SparseVector):
+    """Algorithm 6, from Chen, Xiao, Zhang and Xu (2015): noise that ignores c, and no end; no finite epsilon."""
 
-    Parameters
-    ----------
-    epsilon : float
-        The claimed privacy loss in nats, above 0.
-    count : int
-        Not used: the algorithm does not halt.
-    threshold : float
-        What the answers are compared with.
-
-    Examples
-    --------
-    >>> SparseVector6(1.0)((0, 1)).query_scale
-    2.0
-    """
-
-    epsilon: float
-    count: int = 1
-    threshold: float = 1.0
     name: ClassVar[str] = "sparse vector 6"
+    pair = UP_AND_DOWN
 
     def __call__(self, dataset: Any) -> SparseVectorLaw:
-        """Prepare the law on one vector of query answers."""
         return SparseVectorLaw(self._above(dataset), 2.0 / self.epsilon, 2.0 / self.epsilon, None)

@@ -1,7 +1,4 @@
-"""Vectors of noisy answers gone wrong: the scale turned upside down, the value released beside its index, two in one.
-
-The claims are those of `epsaudit.mechanisms.vectors`; the laws are what the mistake makes of them.
-"""
+"""Vectors of noisy answers gone wrong: the scale turned upside down, the value released, two mechanisms in one."""
 
 from __future__ import annotations
 
@@ -11,24 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.claims import Claim, PureDP
-from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.broken.sparse_vector import UP_AND_DOWN, ReusedNoiseLaw, SparseVector3, SparseVector4
 from epsaudit.mechanisms.laws import Floats
-from epsaudit.mechanisms.sparse_vector import SparseVectorLaw
+from epsaudit.mechanisms.sparse_vector import SparseVectorLaw, _SparseVector
 from epsaudit.mechanisms.vectors import GreatestLaw, NoisyHistogram, _Vector
-from epsaudit.neighbours import Adjacency, DatasetPair, MaxChange
+from epsaudit.neighbours import DatasetPair
 
 
-@dataclass(frozen=True)
 class NoisyHistogramUpsideDown(NoisyHistogram):
-    """Noise of scale epsilon where 1 / epsilon is meant: 1 / epsilon-DP in truth, 10 at epsilon = 0.1.
-
-    Examples
-    --------
-    >>> NoisyHistogramUpsideDown(0.1).scale
-    0.1
-    """
+    """Noise of scale epsilon where 1 / epsilon is meant: 1 / epsilon-DP in truth, 10 at epsilon = 0.1."""
 
     name: ClassVar[str] = "noisy histogram, scale upside down"
 
@@ -45,13 +33,6 @@ class ValueOfMax(_Vector):
     'Report noisy max 3' (Laplace noise: d epsilon / 2 in truth for d answers) and '4' (exponential noise: no finite
     epsilon, as values below all answers are impossible) of Ding, Wang, Wang, Zhang and Kifer (2018).
 
-    Parameters
-    ----------
-    epsilon : float
-        The claimed privacy loss in nats, above 0.
-    noise : str
-        'laplace' or 'exponential'.
-
     Examples
     --------
     >>> ValueOfMax(1.0)((1, 0)).scale
@@ -59,28 +40,17 @@ class ValueOfMax(_Vector):
     """
 
     epsilon: float
-    noise: str = "laplace"
+    noise: str = "laplace"  # 'laplace' or 'exponential'
     name: ClassVar[str] = "report noisy max, value"
+    pair = DatasetPair((0,) * 5, (1,) * 5, "5 answers 0 against 1")  # all answers rise
 
     def __call__(self, dataset: Any) -> GreatestLaw:
-        """Prepare the law on one vector of answers."""
         return GreatestLaw(tuple(map(float, dataset)), 2.0 / self.epsilon, self.noise)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """All answers rise."""
-        return (DatasetPair((0,) * 5, (1,) * 5, "5 answers 0 against 1"),)
 
 
 @dataclass(frozen=True)
 class SideBySideLaw:
-    """Two outputs of independent runs on one input, side by side.
-
-    Examples
-    --------
-    >>> law = SideBySide(1.0)((0, 1))
-    >>> law.sample(3, np.random.default_rng(0)).shape
-    (3, 4)
-    """
+    """Two outputs of independent runs on one input, side by side."""
 
     first: ReusedNoiseLaw
     second: SparseVectorLaw
@@ -90,53 +60,18 @@ class SideBySideLaw:
         return np.column_stack([self.first.sample(size, rng), self.second.sample(size, rng).astype(float)])
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log of the density at each output, shape (size,)."""
         m = len(self.second.answers)
         return self.first.log_density(outputs[:, :m]) + self.second.log_density(outputs[:, m:])
 
 
 @dataclass(frozen=True)
-class SideBySide(Reference):
-    """Sparse vector 3 and sparse vector 4 on one input, both outputs released; claimed as if free.
+class SideBySide(_SparseVector):
+    """Sparse vector 3 and sparse vector 4 on one input, both outputs released; claimed as if free."""
 
-    Parameters
-    ----------
-    epsilon : float
-        The claimed privacy loss in nats, above 0.
-    count : int
-        How many queries may lie above, in each.
-    threshold : float
-        What the answers are compared with.
-
-    Examples
-    --------
-    >>> print(SideBySide(0.1).claim)
-    0.1-DP
-    """
-
-    epsilon: float
     count: int = 2
-    threshold: float = 1.0
     name: ClassVar[str] = "sparse vector 3 and 4 in parallel"
-
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """The claim of each alone."""
-        return (PureDP(self.epsilon),)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Each answer may change by 1, in any direction."""
-        return MaxChange(1.0)
+    pair = UP_AND_DOWN.swapped()
 
     def __call__(self, dataset: Any) -> SideBySideLaw:
-        """Prepare the law on one vector of query answers."""
         arguments = (self.epsilon, self.count, self.threshold)
         return SideBySideLaw(SparseVector3(*arguments)(dataset), SparseVector4(*arguments)(dataset))
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Half of the answers move up and half down."""
-        return (UP_AND_DOWN.swapped(),)

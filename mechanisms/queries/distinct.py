@@ -24,15 +24,7 @@ class DistinctValues(MonotoneQuery):
     on a grid of all counts: Laplace noise would do. It stands here because its losses are not those of an order
     statistic: what one record contributes depends on who else is there.
 
-    Parameters
-    ----------
-    grid : tuple of float, or range
-        Y in increasing order, from 0 or above.
-
-    Raises
-    ------
-    AuditError
-        If the grid begins below 0, or a record is NaN, which differs from itself.
+    Raises `AuditError` if the grid begins below 0, or a record is NaN, which differs from itself.
 
     Examples
     --------

@@ -30,20 +30,8 @@ class MonotoneHull(MonotoneQuery):
     Source: differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity', 'Monotonicity Assumption'. Its
     cost is one evaluation of g for every sub-multiset, of which there may be 2^16.
 
-    Parameters
-    ----------
-    grid : tuple of float, or range
-        Y in increasing order, from g(nobody) or above.
-    function : callable
-        ``function(records) -> number``, g; records are a tuple, equal ones together, in the order of ``domain``.
-    domain : tuple of hashable
-        Every possible record: what might be added.
-
-    Raises
-    ------
-    AuditError
-        If a record is not in the domain, g is NaN somewhere, g(nobody) is above the least output, or the dataset has
-        too many sub-multisets.
+    Raises `AuditError` if a record is not in the domain, g is NaN somewhere, g(nobody) is above the least output, or
+    the dataset has too many sub-multisets.
 
     Examples
     --------
@@ -54,8 +42,8 @@ class MonotoneHull(MonotoneQuery):
     (5, [2, 2, 1, 1, 1, 0])
     """
 
-    function: Callable[[Any], float]
-    domain: tuple[Hashable, ...]
+    function: Callable[[Any], float]  # g, of a tuple of records, equal ones together, in the order of ``domain``
+    domain: tuple[Hashable, ...]  # every possible record: what might be added
 
     def __post_init__(self) -> None:
         super().__post_init__()

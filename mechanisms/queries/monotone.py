@@ -38,18 +38,14 @@ class MonotoneQuery(ABC):
 
     Outputs are addressed by index, so that Y need not fit into memory: up to 2^64 outputs.
 
-    Parameters
-    ----------
-    grid : tuple of float, or range
-        Y in increasing order; answers are rounded up to it, and what lies above it counts as its last point, which may
-        be infinite. A range may be longer than memory allows.
-
     Raises
     ------
     AuditError
         If the grid has fewer than two points or does not increase.
     """
 
+    # Y in increasing order; answers are rounded up to it, and what lies above it counts as its last point, which may be
+    # infinite. A range may be longer than memory allows
     grid: Grid
 
     def __post_init__(self) -> None:

@@ -23,17 +23,7 @@ class KthLargest(MonotoneQuery):
     Its loss at y is #{x_i > y} - (k - 1), or 0. Up to k - 1 records more leave its local sensitivity bounded by the
     data; k records can raise it to the greatest output.
 
-    Parameters
-    ----------
-    grid : tuple of float, or range
-        Y in increasing order.
-    place : int
-        k, at least 1.
-
-    Raises
-    ------
-    AuditError
-        If the grid is wrong, k is no whole number of at least 1, or a record is NaN.
+    Raises `AuditError` if the grid is wrong, k is no whole number of at least 1, or a record is NaN.
 
     Examples
     --------
@@ -42,7 +32,7 @@ class KthLargest(MonotoneQuery):
     (1, [2, 0, 0, 0], 2)
     """
 
-    place: int = 1
+    place: int = 1  # k, at least 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,15 +71,7 @@ class KthLargest(MonotoneQuery):
 class Maximum(KthLargest):
     """The greatest record, rounded up to the grid of outputs; records above the grid count as its last point.
 
-    Parameters
-    ----------
-    grid : tuple of float, or range
-        Y in increasing order. A range may be longer than memory allows.
-
-    Raises
-    ------
-    AuditError
-        If the grid has fewer than two points or does not increase, or if a record is NaN.
+    Raises `AuditError` if the grid has fewer than two points or does not increase, or if a record is NaN.
 
     Examples
     --------

@@ -28,17 +28,8 @@ class Sum(MonotoneQuery):
     The fewest removals that bring a sum down to y remove the largest numbers first. Removing k records lowers it by
     their numbers; an added record may raise it without bound unless ``most`` bounds what one may hold.
 
-    Parameters
-    ----------
-    grid : tuple of float, or range
-        Y in increasing order, from 0 or above.
-    most : float
-        Greatest number that a record may hold; infinite by default, and so is the sensitivity up to the end of Y.
-
-    Raises
-    ------
-    AuditError
-        If the grid begins below 0, or a number is negative (the sum would not be monotone), NaN, or above ``most``.
+    Raises `AuditError` if the grid begins below 0, or a number is negative (the sum would not be monotone), NaN, or
+    above ``most``.
 
     Examples
     --------
@@ -50,7 +41,7 @@ class Sum(MonotoneQuery):
     (10, 20, 20)
     """
 
-    most: float = math.inf
+    most: float = math.inf  # greatest number that a record may hold; with inf, all of Y is the sensitivity
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,19 +89,7 @@ class Total(Sum):
 
     Privacy is for a whole record with all of its items, so that an added record may bring any number of them.
 
-    Parameters
-    ----------
-    grid : tuple of float, or range
-        Y in increasing order, from 0 or above.
-    most : float
-        Greatest amount that a record may hold; infinite by default.
-    amount : callable
-        ``amount(items) -> number`` of at least 0: by default how many there are; `sum` adds them up.
-
-    Raises
-    ------
-    AuditError
-        If a record is not a tuple or another collection of items, or as for `Sum`.
+    Raises `AuditError` if a record is not a tuple or another collection of items, or as for `Sum`.
 
     Examples
     --------
@@ -120,6 +99,7 @@ class Total(Sum):
     (4, [2, 1, 1, 1, 0], 995)
     """
 
+    # ``amount(items) -> number`` of at least 0: by default how many there are; `sum` adds them up
     amount: Callable[[Any], float] = len
 
     def crowd(self, loss: int) -> Dataset:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,33 +23,21 @@ from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 class NumericQuery:
     """A number asked of a dataset; by default, the number of records.
 
-    Parameters
-    ----------
-    function : callable
-        ``function(dataset) -> number``.
-    sensitivity : float
-        Greatest change of the number between neighbours, in its own unit.
-    adjacency : Adjacency
-        The relation that the sensitivity is for.
-    pairs : tuple of DatasetPair
-        Neighbours whose answers differ by the sensitivity.
-
     Examples
     --------
     >>> NumericQuery()(("ann", "bob"))
     2
     """
 
-    function: Callable[[Any], float] = len
-    sensitivity: float = 1.0
-    adjacency: Adjacency = field(default_factory=AddRemove)
-    pairs: tuple[DatasetPair, ...] = (DatasetPair((), ("ann",)),)
+    function: Callable[[Any], float] = len  # ``function(dataset) -> number``
+    sensitivity: float = 1.0  # greatest change of the number between neighbours, in its own unit
+    adjacency: Adjacency = field(default_factory=AddRemove)  # the relation that the sensitivity is for
+    pairs: tuple[DatasetPair, ...] = (DatasetPair((), ("ann",)),)  # neighbours whose answers differ by the sensitivity
 
     def __post_init__(self) -> None:
         positive(self.sensitivity, "sensitivity of the query")
 
     def __call__(self, dataset: Any) -> float:
-        """Answer the query."""
         return self.function(dataset)
 
 
@@ -88,11 +76,6 @@ class VoteCounts:
 
     A record that is no candidate counts for none.
 
-    Parameters
-    ----------
-    candidates : tuple of hashable
-        At least two, all different.
-
     Examples
     --------
     >>> VoteCounts(("red", "blue"))(("red", "red", "blue", "green")).tolist()
@@ -101,21 +84,13 @@ class VoteCounts:
     red ahead by 3 votes against 1
     """
 
-    candidates: tuple[Hashable, ...] = ("red", "blue")
+    sensitivity: ClassVar[float] = 1.0  # one vote
+    candidates: tuple[Hashable, ...] = ("red", "blue")  # at least two, all different
+    adjacency = Substitution()
 
     def __post_init__(self) -> None:
         if len(self.candidates) < 2 or len(set(self.candidates)) != len(self.candidates):
             raise AuditError(f"The candidates are {self.candidates!r}; there must be at least two, all different.")
-
-    @property
-    def sensitivity(self) -> float:
-        """One vote."""
-        return 1.0
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Substitution: one voter votes differently."""
-        return Substitution()
 
     def __call__(self, dataset: Dataset) -> NDArray[np.float64]:
         """Return each candidate's votes, shape (number of candidates,)."""
@@ -141,10 +116,7 @@ class MonotoneVoteCounts(VoteCounts):
     red ahead by 3 votes against 2
     """
 
-    @property
-    def adjacency(self) -> Adjacency:
-        """Add or remove: one voter votes or does not."""
-        return AddRemove()
+    adjacency = AddRemove()
 
     def lead(self, gap: int) -> DatasetPair:
         """See `Utilities.lead`: the lead falls from ``gap`` votes to ``gap - 1``."""

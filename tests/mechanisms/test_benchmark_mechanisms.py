@@ -5,14 +5,13 @@ Chi-square and weighing tests have fixed seeds and reject a right sampler with p
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from epsaudit import exact
 from epsaudit.experiments.benchmark_rows import rows
 from epsaudit.mechanisms.broken.floating import LaplaceInDoubles
 from epsaudit.mechanisms.broken.sparse_vector import SparseVector4, SparseVector5, SparseVector6
 from epsaudit.mechanisms.floating import SnappedLaplace
-from epsaudit.mechanisms.rappor import Rappor
+from epsaudit.mechanisms.response import Rappor
 from epsaudit.mechanisms.sparse_vector import SparseVector1, SparseVector2
 
 ROWS = {row.name: row for row in rows()}
@@ -70,42 +69,6 @@ def test_the_exact_column_is_what_the_laws_say(name):
     sides = row.mechanism(row.pair.x), row.mechanism(row.pair.x_prime)
     value = exact.exact_parameter(row.mechanism.claim, *sides)
     assert value == pytest.approx(row.exact, abs=6e-5)
-
-
-@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if hasattr(row.mechanism(row.pair.x), "support")])
-def test_finite_laws_are_what_is_sampled(name):
-    row = ROWS[name]
-    law = row.mechanism(row.pair.x)
-    draws = law.sample(100_000, np.random.default_rng(3))
-    seen = {}
-    for value in draws.tolist() if draws.ndim == 1 else map(tuple, draws.tolist()):
-        seen[value] = seen.get(value, 0) + 1
-    expected = 100_000 * np.exp(np.asarray(law.log_probabilities))
-    observed = np.array([seen.pop(value, 0) for value in law.support], float)
-    assert not seen
-    common = expected > 10.0
-    observed, expected = (np.append(a[common], a[~common].sum() + 1e-9) for a in (observed, expected))
-    assert stats.chisquare(observed, expected * observed.sum() / expected.sum()).pvalue > 1e-4
-
-
-@pytest.mark.parametrize(
-    "name", [name for name, row in ROWS.items() if not hasattr(row.mechanism(row.pair.x), "support")]
-)
-def test_densities_weigh_one_sampler_into_the_other(name):
-    """The mean of p(y) / p'(y) over draws from p' is P[p' > 0 where p is]; of a scale that is wrong it is not."""
-    row = ROWS[name]
-    law, law_prime = row.mechanism(row.pair.x), row.mechanism(row.pair.x_prime)
-    draws = law_prime.sample(20_000, np.random.default_rng(8))
-    log_p_prime = law_prime.log_density(draws)
-    assert np.all(np.isfinite(log_p_prime))
-    if name in ("noisy histogram 2",):  # weights up to e^10: no such test
-        return
-    draws = law.sample(20_000, np.random.default_rng(9)) if np.isinf(row.exact) and "max" in name else draws
-    top, bottom = (law_prime, law) if np.isinf(row.exact) and "max" in name else (law, law_prime)
-    weights = np.exp(top.log_density(draws) - bottom.log_density(draws))
-    # report noisy max 4 rises: what lies below all answers of the higher dataset is out of its reach
-    error = 4.0 * weights.std() / np.sqrt(len(weights)) + 2e-3
-    assert abs(weights.mean() - 1.0) <= error
 
 
 def test_values_of_rappor_set_four_bits_of_twenty():

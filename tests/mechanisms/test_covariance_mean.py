@@ -23,8 +23,8 @@ from epsaudit.mechanisms.covariance_mean import (
     SubstituteInPlace,
     covariance_divergence,
     covariance_loss,
+    poles,
 )
-from epsaudit.mechanisms.covariance_pairs import poles
 from epsaudit.mechanisms.refusable_normal import RefusableNormal
 from epsaudit.mechanisms.score_test import ScoreTest
 from epsaudit.mechanisms.stable_mean import Stability, StableMean, leverages, score, weights_of

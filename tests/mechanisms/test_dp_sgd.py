@@ -16,8 +16,7 @@ from epsaudit.mechanisms.broken.dp_sgd import (
     WithoutReplacement,
 )
 from epsaudit.mechanisms.canaries import ExampleCanaries, GradientCanaries, mislabelled
-from epsaudit.mechanisms.dp_sgd import DPSGD, Records
-from epsaudit.mechanisms.dp_sgd_accounting import full_batch_mu, poisson_claim
+from epsaudit.mechanisms.dp_sgd import DPSGD, Records, full_batch_mu, poisson_claim
 
 CANARIES = 10_000
 

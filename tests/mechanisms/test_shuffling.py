@@ -11,7 +11,7 @@ from scipy import stats
 
 from epsaudit import ApproxDP, AuditError, DatasetPair, PureDP, audit, exact
 from epsaudit.mechanisms.amplification import clones_delta, closed_form, closed_form_2021, closed_form_2022, numeric
-from epsaudit.mechanisms.broken.shuffling import ShuffledWithDropouts
+from epsaudit.mechanisms.broken.response import ShuffledWithDropouts
 from epsaudit.mechanisms.laws import FiniteLaw
 from epsaudit.mechanisms.shuffling import HistogramLaw, OneHolds, ShuffledResponse, TwoBinomials
 from epsaudit.witnesses import Oracle
