@@ -15,13 +15,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, ndtri, rel_entr
+from scipy.special import ndtri, rel_entr
 
 from epsaudit.conversions import approximate_to_delta, approximate_to_gaussian, gaussian_to_delta
 from epsaudit.errors import AuditError, finite_at_least, fraction
-from epsaudit.roots import root
+from epsaudit.roots import root, roots
 
 Floats = NDArray[np.float64]
+
+ROUNDING = 1e-11
+"""By what share of itself a least Renyi divergence is lowered: a hundred times what rounding errors make of it."""
 
 
 class Claim(ABC):
@@ -64,11 +67,7 @@ class Claim(ABC):
 
         A claim whose parameter is below this value contradicts p <= e^epsilon p' + delta being attained.
         """
-        epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
-        value = np.where(delta >= 1.0, np.inf, 0.0)
-        between = (delta > 0.0) & (delta < 1.0)
-        value[between] = _least_on_lines(self, epsilon[between], delta[between])
-        return value
+        raise AuditError(f"{type(self).__name__} has no privacy profile; define its least_at(epsilon, delta).")
 
     def profile(self, epsilon: float) -> float:
         """Privacy profile: the least delta such that the claim implies (epsilon, delta)-DP, epsilon >= 0.
@@ -76,33 +75,31 @@ class Claim(ABC):
         Tight: some pair of distributions allowed by the claim attains it.
         """
         epsilon = finite_at_least(epsilon, 0.0, "epsilon")
-        if self.parameter == 0.0 or float(self.least_at(epsilon, 1e-300)) > self.parameter:
+        rarest, surest = 1e-300, 1.0 - 1e-15
+        if self.parameter == 0.0 or self._excess(epsilon, rarest) > 0.0:
             return 0.0
-        high = 1.0 - 1e-15
-        if float(self.least_at(epsilon, high)) <= self.parameter:
+        if self._excess(epsilon, surest) <= 0.0:
             return 1.0
-
-        def excess(log_delta: float) -> float:
-            return float(self.least_at(epsilon, math.exp(log_delta))) - self.parameter
-
-        return math.exp(root(excess, math.log(1e-300), math.log(high), xtol=1e-13, rtol=1e-13))
+        ends = math.log(rarest), math.log(surest)
+        return math.exp(root(lambda log_delta: self._excess(epsilon, math.exp(log_delta)), *ends, rtol=1e-13))
 
     def approximate(self, delta: float) -> ApproxDP:
         """Return the tightest (epsilon, delta)-DP that this claim implies at the given delta in [0, 1)."""
         delta = fraction(delta, "delta")
-
-        def shortfall(epsilon: float) -> float:
-            return float(self.least_at(epsilon, delta)) - self.parameter
-
-        at_zero = shortfall(0.0)
+        at_zero = self._excess(0.0, delta)
         if at_zero > 0.0 or (at_zero == 0.0 and self.profile(0.0) <= delta):
             return ApproxDP(0.0, delta)
         high = 1.0
-        while shortfall(high) <= 0.0:
+        while self._excess(high, delta) <= 0.0:
             high *= 2.0
             if high > 1e6:
                 raise AuditError(f"{self} implies no (epsilon, delta)-DP with delta = {delta:g}.")
-        return ApproxDP(root(shortfall, 0.0, high, xtol=1e-12), delta)
+        return ApproxDP(root(lambda epsilon: self._excess(epsilon, delta), 0.0, high, xtol=1e-12), delta)
+
+    def _excess(self, epsilon: float, delta: float) -> float:
+        """Logarithm of the ratio of the least parameter at a point to the claimed one, kept finite."""
+        least, claimed = (max(float(one), 1e-300) for one in (self.least_at(epsilon, delta), self.parameter))
+        return math.log(min(least, 1e300)) - math.log(claimed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object that `from_dict` turns back into this claim."""
@@ -211,24 +208,11 @@ class ZCDP(Claim):
         Orders that are tried can only fall short of the supremum, so the result is never above the true value.
         """
         p, p_prime = np.asarray(p, float)[..., None], np.asarray(p_prime, float)[..., None]
+        return _over_orders(lambda orders: _two_sided_renyi(orders, p, p_prime))
 
-        def ratio(exponents: Floats) -> Floats:
-            orders = 1.0 + np.exp(exponents)
-            return np.asarray(_two_sided_renyi(orders, p, p_prime) / orders)
-
-        exponents = np.linspace(math.log(1e-4), math.log(1e6), 36)
-        values = ratio(exponents)
-        best = np.max(values, axis=-1, keepdims=True)
-        centre = np.clip(np.argmax(values, axis=-1)[..., None], 1, exponents.size - 2)
-        around = np.take_along_axis(values, centre + np.arange(-1, 2), axis=-1)
-        centre, step = exponents[centre], float(exponents[1] - exponents[0])
-        for _ in range(2):  # to the vertex of a parabola through three values, and again from nearer ones
-            centre = centre + step * _vertex(around)
-            step /= 4.0
-            around = ratio(centre + step * np.arange(-1, 2))
-            best = np.maximum(best, np.max(around, axis=-1, keepdims=True))
-        best = np.maximum(best, ratio(centre + step * _vertex(around)))
-        return np.asarray(best[..., 0])
+    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+        """See `Claim.least_at`; rounded down."""
+        return _on_lines(lambda e, d: _over_orders(lambda orders: _least_on_line(orders, e, d)), epsilon, delta)
 
     def __str__(self) -> str:
         return f"{self.rho:.6g}-zCDP"
@@ -257,6 +241,10 @@ class RenyiDP(Claim):
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
         """See `Claim.least`: the larger of the two directions' divergences."""
         return _two_sided_renyi(np.asarray(self.order), np.asarray(p, float), np.asarray(p_prime, float))
+
+    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+        """See `Claim.least_at`; rounded down."""
+        return _on_lines(lambda e, d: _least_on_line(np.array([self.order]), e, d)[:, 0], epsilon, delta)
 
     def __str__(self) -> str:
         return f"({_not_one(self.order)}, {self.epsilon:.6g})-Renyi DP"
@@ -320,7 +308,7 @@ def from_dict(data: dict[str, Any]) -> Claim:
 
 
 def bernoulli_renyi(order: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
-    """Renyi divergence D_order(Bernoulli(p) || Bernoulli(q)) in nats, order > 1, broadcast over all three.
+    """Renyi divergence D_order(Bernoulli(p) || Bernoulli(q)) in nats, order >= 1, broadcast over all three.
 
     Examples
     --------
@@ -328,23 +316,82 @@ def bernoulli_renyi(order: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
     0.287682
     """
     order, p, q = (np.asarray(v, float) for v in (order, p, q))
-    # log of a power sum near 1 loses its digits at small divergences; log1p of the centred sum keeps them
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        log_terms = [
-            np.where(a == 0.0, -np.inf, order * np.log(a) + (1.0 - order) * np.log(b))
-            for a, b in ((p, q), (1.0 - p, 1.0 - q))
-        ]
-        coarse = np.logaddexp(*log_terms)
-        centred = _centred(order, p, q) + _centred(order, 1.0 - p, 1.0 - q)
-        fine = np.log1p(centred)
-    use_fine = np.isfinite(centred) & (np.abs(centred) < 0.1)
-    return np.asarray(np.maximum(np.where(use_fine, fine, coarse), 0.0) / (order - 1.0))
+    terms = []
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for a, b in ((p, q), (1.0 - p, 1.0 - q)):
+            rise = (a - b) / b
+            loss = np.where(np.abs(rise) < 0.5, np.log1p(rise), np.log(a) - np.log(b))
+            terms.append(np.where(b > 0.0, np.log(b) + log_excess(order, loss), np.where(a > 0.0, np.inf, -np.inf)))
+    return renyi_of_excess(order, np.logaddexp(*terms))
 
 
 def bernoulli_relative_entropy(p: ArrayLike, q: ArrayLike) -> Floats:
     """Relative entropy of Bernoulli(p) to Bernoulli(q) in nats: the limit of `bernoulli_renyi` at order 1."""
     p, q = np.asarray(p, float), np.asarray(q, float)
     return np.asarray(rel_entr(p, q) + rel_entr(1.0 - p, 1.0 - q))
+
+
+def renyi_of_excess(order: ArrayLike, log_excess: ArrayLike) -> Floats:
+    """Renyi divergence of this order >= 1 from the logarithm of the mean of `log_excess` under the second law.
+
+    Examples
+    --------
+    >>> round(float(renyi_of_excess(2.0, np.log(1.0 / 3.0))), 6)
+    0.287682
+    """
+    order, log_mean = np.asarray(order, float), np.asarray(log_excess, float)
+    below = order - 1.0
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        log_scaled = np.log(below) + log_mean
+        general = np.where(log_scaled < 30.0, np.log1p(np.exp(np.minimum(log_scaled, 30.0))), log_scaled) / below
+        return np.asarray(np.where(below == 0.0, np.exp(log_mean), general))
+
+
+def log_excess(order: Floats, losses: Floats) -> Floats:
+    """Logarithm of (r^a - 1 - a (r - 1)) / (a - 1) for r = exp(loss) and order a >= 1, broadcast.
+
+    Examples
+    --------
+    >>> log_excess(np.array([1.0, 2.0]), np.log(np.array([3.0, 3.0]))).round(6).tolist()
+    [0.259157, 1.386294]
+    """
+    a, x = np.broadcast_arrays(order, np.maximum(losses, -800.0))
+    result = np.empty(a.shape)
+    small, large = np.abs(x) * a < 1e-2, x * a > 1.0
+    middle = ~(small | large)
+    result[small] = _log_series(a[small], x[small])
+    result[large] = _log_excess_of_large(a[large], x[large])
+    result[middle] = _log_excess_of_middling(a[middle], x[middle])
+    return result
+
+
+def _log_excess_of_large(order: Floats, losses: Floats) -> Floats:
+    """In logarithms throughout, since r^a may overflow."""
+    below = order - 1.0
+    growth = below * losses
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_slope = np.where(below == 0.0, np.log(losses), growth + np.log(-np.expm1(-growth)) - np.log(below))
+    log_linear = losses + np.log(-np.expm1(-losses))
+    return np.asarray(losses + log_slope + np.log1p(-np.exp(log_linear - losses - log_slope)))
+
+
+def _log_excess_of_middling(order: Floats, losses: Floats) -> Floats:
+    below = order - 1.0
+    at_one = below == 0.0
+    slope = np.where(at_one, losses, np.expm1(below * losses) / np.where(at_one, 1.0, below))
+    return np.asarray(np.log(np.exp(losses) * slope - np.expm1(losses)))
+
+
+def _log_series(order: Floats, losses: Floats) -> Floats:
+    """Logarithm of the sum over n >= 2 of a (1 + a + ... + a^(n-2)) loss^n / n!, for a * loss near 0."""
+    total, term, power, factorial = np.zeros(losses.shape), np.zeros(losses.shape), np.ones(losses.shape), 1.0
+    for n in range(2, 9):
+        term = term * order * losses + power  # (1 + a + ... + a^(n-2)) loss^(n-2)
+        power = power * losses
+        factorial *= n
+        total = total + order * term / factorial
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(total) + 2 * np.log(np.abs(losses)))
 
 
 def _not_one(number: float) -> str:
@@ -356,12 +403,6 @@ def _store(claim: Claim, **numbers: float) -> None:
     """Put checked numbers, plain floats now, in place of what was given to a frozen claim."""
     for name, number in numbers.items():
         object.__setattr__(claim, name, number)
-
-
-def _centred(order: Floats, p: Floats, q: Floats) -> Floats:
-    """q times [(p/q)^order - 1 - order (p/q - 1)]; summed over an event and its complement the last two cancel."""
-    t = (p - q) / q
-    return q * (np.expm1(order * np.log1p(t)) - order * t)
 
 
 def _two_sided_renyi(order: Floats, p: Floats, q: Floats) -> Floats:
@@ -388,6 +429,28 @@ def _least_epsilon_at(epsilon: ArrayLike, delta: ArrayLike, claimed_delta: float
     return np.where(delta < claimed_delta, 0.0, np.where(delta >= 1.0, np.inf, np.maximum(theta, 0.0)))
 
 
+def _over_orders(divergence: Callable[[Floats], Floats]) -> Floats:
+    """Supremum over orders a > 1 of a divergence / a, by a grid over log(a - 1) refined at its maximum.
+
+    Parameters
+    ----------
+    divergence : callable
+        Of orders along the last axis. Those that are tried can only fall short of the supremum.
+    """
+    logs = np.linspace(math.log(1e-4), math.log(1e6), 36)
+    values = divergence(1.0 + np.exp(logs)) / (1.0 + np.exp(logs))
+    best = np.max(values, axis=-1, keepdims=True)
+    centre = np.clip(np.argmax(values, axis=-1)[..., None], 1, logs.size - 2)
+    around = np.take_along_axis(values, centre + np.arange(-1, 2), axis=-1)
+    centre, step = logs[centre], float(logs[1] - logs[0])
+    for points in (3, 3, 1):  # to the vertex of a parabola through three values, and again from nearer ones
+        centre, step = centre + step * _vertex(around), step / 4.0
+        orders = 1.0 + np.exp(centre + step * (np.arange(points) - points // 2))
+        around = divergence(orders) / orders
+        best = np.maximum(best, np.max(around, axis=-1, keepdims=True))
+    return np.asarray(best[..., 0])
+
+
 def _vertex(values: Floats) -> Floats:
     """Where the parabola through three equally spaced values has its top, in steps from the middle, within [-1, 1]."""
     left, middle, right = values[..., :1], values[..., 1:2], values[..., 2:]
@@ -396,28 +459,45 @@ def _vertex(values: Floats) -> Floats:
     return np.asarray(np.clip(np.nan_to_num(offset, posinf=0.0, neginf=0.0), -1.0, 1.0))
 
 
-def _least_on_lines(claim: Claim, epsilon: Floats, delta: Floats) -> Floats:
-    """Minimum of ``claim.least`` on each line p = e^epsilon p' + delta, by a grid over p' that zooms in.
-
-    The allowed (p, p') of a Renyi-type claim form a convex set, so the minimum is the parameter at which that
-    set first touches the line; along the line ``least`` is quasi-convex and a zooming grid finds it.
-    """
-    value = np.full(epsilon.shape, np.inf)
-    if value.size == 0:
-        return value
-    epsilon, delta = epsilon[:, None], delta[:, None]
-    # logit of p' over its greatest value: both ends matter
-    low, high = np.minimum(np.log(delta), -20.0) - 20.0, np.full(delta.shape, 16.0)
-    points = 33
-    for _ in range(13):
-        position = low + (high - low) * np.linspace(0.0, 1.0, points)
-        p_prime = (1.0 - delta) * np.exp(-epsilon) * expit(position)
-        # 1 - p = (1 - delta) (1 - share) exactly; p computed so stays within [0, 1]
-        p = 1.0 - (1.0 - delta) * expit(-position)
-        p = np.where(p < 0.5, np.exp(epsilon) * p_prime + delta, p)
-        values = np.asarray(claim.least(p, p_prime))
-        value = np.minimum(value, values.min(axis=1))
-        best = np.argmin(values, axis=1)[:, None]
-        low, high = (np.take_along_axis(position, np.clip(best + side, 0, points - 1), axis=1) for side in (-1, 1))
-        points = 7
+def _on_lines(least: Callable[[Floats, Floats], Floats], epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+    """Values of ``least`` on columns of lines; 0 where delta <= 0, infinite where delta >= 1."""
+    epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
+    value = np.where(delta >= 1.0, np.inf, 0.0)
+    between = (delta > 0.0) & (delta < 1.0)
+    if between.any():
+        value[between] = least(epsilon[between][:, None], delta[between][:, None])
     return value
+
+
+def _least_on_line(order: Floats, epsilon: Floats, delta: Floats) -> Floats:
+    """Least D_order(p || p'), in both directions, of all p = e^epsilon p' + delta with 0 < delta < 1; broadcast.
+
+    With k = e^epsilon, s = order - 1 and p / p' = k (1 + h), the ratio (1 - p) / (1 - p') is known, too, and the
+    divergence least where the function ``slope`` of log h has its zero, or at p + p' = 1; it is convex along the line.
+    Derivation: docs/explanation/theory.md#tangents-of-a-privacy-profile.
+    """
+    order, epsilon, delta = np.broadcast_arrays(order, epsilon, delta)
+    s, inverse, below_one = order - 1.0, np.exp(-epsilon), -np.expm1(-epsilon)
+
+    def losses(log_rise: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """h, both losses and 1 - e^-epsilon (1 - p) / (1 - p'), at a multiple of the h at which p + p' = 1."""
+        total = (1.0 + inverse) * np.exp(log_rise) / (1.0 - delta)
+        h, rest = delta * total, total - inverse
+        lost = (below_one + h) / rest
+        ratio = (inverse + (1.0 + inverse) * np.expm1(log_rise)) / rest
+        complement = np.where(lost < 0.5, np.log1p(-np.minimum(lost, 0.5)), np.log(ratio))
+        return h, epsilon + np.log1p(h), complement, below_one + inverse * lost
+
+    def slope(log_rise: Floats) -> Floats:
+        h, loss, complement, beyond = losses(log_rise)
+        grown = -np.expm1(np.log1p(s * beyond) - s * (loss - complement))
+        return np.log(s * h) - np.log(np.maximum(grown, 1e-300))
+
+    with np.errstate(all="ignore"):
+        nothing = np.zeros(order.shape)
+        most = np.maximum(np.log1p(-delta) - np.log(s * delta) - np.log1p(inverse), nothing)
+        at = roots(slope, nothing, np.where(slope(nothing) < 0.0, most, nothing), xtol=1e-7)
+        h, loss, complement, _ = losses(at)
+        log_q = np.log(delta) - epsilon - np.log(h)
+        terms = log_q + log_excess(order, loss), np.log1p(-np.exp(log_q)) + log_excess(order, complement)
+    return renyi_of_excess(order, np.logaddexp(*terms)) * (1.0 - ROUNDING)

@@ -14,9 +14,8 @@ from scipy.special import ndtri_exp
 
 from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.errors import AuditError
-from epsaudit.exact.divergences import renyi_divergences
 from epsaudit.exact.losses import LossPair, NotKnownError, difference
-from epsaudit.exact.profile import PrivacyProfile, keeps_growing
+from epsaudit.exact.profile import PrivacyProfile, keeps_growing, renyi_divergences
 from epsaudit.exact.quadrature import DOUBLINGS, Floats
 
 _LARGEST_ORDER = 2.0**12  # for unbounded losses; beyond it double precision ends

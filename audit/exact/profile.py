@@ -12,12 +12,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsaudit.claims import log_excess, renyi_of_excess
 from epsaudit.errors import finite_at_least, fraction
 from epsaudit.exact.convolution import LEAST_DELTA
-from epsaudit.exact.divergences import renyi_divergences
 from epsaudit.exact.laws import loss_pair
 from epsaudit.exact.losses import LossPair, NotKnownError, difference
-from epsaudit.exact.quadrature import Floats
+from epsaudit.exact.quadrature import Floats, log_integral, log_sum
 from epsaudit.roots import root
 
 AGREEMENT = 1e-6
@@ -178,6 +178,27 @@ def likelihood_ratio_events(law: object, law_prime: object, thresholds: ArrayLik
     ([0.75, 0.75], [0.25, 0.25])
     """
     return PrivacyProfile(law, law_prime).events(thresholds)
+
+
+def renyi_divergences(pair: LossPair, orders: Floats) -> Floats:
+    """Renyi divergences of all the given orders >= 1, shape (orders,); inf where an integral diverges."""
+    if pair.parts:  # of independent parts they add up
+        return np.asarray(sum(count * renyi_divergences(part, orders) for part, count in pair.parts))
+    if pair.separates:
+        return np.full(orders.shape, np.inf)
+    log_means = log_sum(pair.atoms[1] + log_excess(orders[:, None], pair.losses), axis=1)
+    densities = pair.densities
+    if densities is not None:
+
+        def integrands(points: Floats) -> Floats:
+            log_p, log_q = densities(points)
+            losses = difference(log_p, log_q)
+            with np.errstate(invalid="ignore"):
+                values = log_q + log_excess(orders[:, None], np.where(np.isnan(losses), 0.0, losses))
+            return np.asarray(np.where(np.isneginf(log_q), -np.inf, values))
+
+        log_means = np.logaddexp(log_means, log_integral(integrands, pair.knots, pair.scale))
+    return renyi_of_excess(orders, log_means)
 
 
 def keeps_growing(values: Floats, noise: float = 0.0) -> bool:
