@@ -15,9 +15,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, rel_entr
+from scipy.special import ndtri
 
-from epsaudit.conversions import approximate_to_delta, approximate_to_gaussian, gaussian_to_delta
+from epsaudit.conversions import (
+    approximate_to_delta,
+    approximate_to_gaussian,
+    bernoulli_renyi,
+    gaussian_to_delta,
+    renyi_of_losses,
+)
 from epsaudit.errors import AuditError, finite_at_least, fraction
 from epsaudit.roots import root, roots
 
@@ -307,93 +313,6 @@ def from_dict(data: dict[str, Any]) -> Claim:
         raise AuditError(f"{data!r} is not a claim; its kind must be one of {', '.join(kinds)}.") from None
 
 
-def bernoulli_renyi(order: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
-    """Renyi divergence D_order(Bernoulli(p) || Bernoulli(q)) in nats, order >= 1, broadcast over all three.
-
-    Examples
-    --------
-    >>> round(float(bernoulli_renyi(2.0, 0.5, 0.25)), 6)
-    0.287682
-    """
-    order, p, q = (np.asarray(v, float) for v in (order, p, q))
-    terms = []
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for a, b in ((p, q), (1.0 - p, 1.0 - q)):
-            rise = (a - b) / b
-            loss = np.where(np.abs(rise) < 0.5, np.log1p(rise), np.log(a) - np.log(b))
-            terms.append(np.where(b > 0.0, np.log(b) + log_excess(order, loss), np.where(a > 0.0, np.inf, -np.inf)))
-    return renyi_of_excess(order, np.logaddexp(*terms))
-
-
-def bernoulli_relative_entropy(p: ArrayLike, q: ArrayLike) -> Floats:
-    """Relative entropy of Bernoulli(p) to Bernoulli(q) in nats: the limit of `bernoulli_renyi` at order 1."""
-    p, q = np.asarray(p, float), np.asarray(q, float)
-    return np.asarray(rel_entr(p, q) + rel_entr(1.0 - p, 1.0 - q))
-
-
-def renyi_of_excess(order: ArrayLike, log_excess: ArrayLike) -> Floats:
-    """Renyi divergence of this order >= 1 from the logarithm of the mean of `log_excess` under the second law.
-
-    Examples
-    --------
-    >>> round(float(renyi_of_excess(2.0, np.log(1.0 / 3.0))), 6)
-    0.287682
-    """
-    order, log_mean = np.asarray(order, float), np.asarray(log_excess, float)
-    below = order - 1.0
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        log_scaled = np.log(below) + log_mean
-        general = np.where(log_scaled < 30.0, np.log1p(np.exp(np.minimum(log_scaled, 30.0))), log_scaled) / below
-        return np.asarray(np.where(below == 0.0, np.exp(log_mean), general))
-
-
-def log_excess(order: Floats, losses: Floats) -> Floats:
-    """Logarithm of (r^a - 1 - a (r - 1)) / (a - 1) for r = exp(loss) and order a >= 1, broadcast.
-
-    Examples
-    --------
-    >>> log_excess(np.array([1.0, 2.0]), np.log(np.array([3.0, 3.0]))).round(6).tolist()
-    [0.259157, 1.386294]
-    """
-    a, x = np.broadcast_arrays(order, np.maximum(losses, -800.0))
-    result = np.empty(a.shape)
-    small, large = np.abs(x) * a < 1e-2, x * a > 1.0
-    middle = ~(small | large)
-    result[small] = _log_series(a[small], x[small])
-    result[large] = _log_excess_of_large(a[large], x[large])
-    result[middle] = _log_excess_of_middling(a[middle], x[middle])
-    return result
-
-
-def _log_excess_of_large(order: Floats, losses: Floats) -> Floats:
-    """In logarithms throughout, since r^a may overflow."""
-    below = order - 1.0
-    growth = below * losses
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_slope = np.where(below == 0.0, np.log(losses), growth + np.log(-np.expm1(-growth)) - np.log(below))
-    log_linear = losses + np.log(-np.expm1(-losses))
-    return np.asarray(losses + log_slope + np.log1p(-np.exp(log_linear - losses - log_slope)))
-
-
-def _log_excess_of_middling(order: Floats, losses: Floats) -> Floats:
-    below = order - 1.0
-    at_one = below == 0.0
-    slope = np.where(at_one, losses, np.expm1(below * losses) / np.where(at_one, 1.0, below))
-    return np.asarray(np.log(np.exp(losses) * slope - np.expm1(losses)))
-
-
-def _log_series(order: Floats, losses: Floats) -> Floats:
-    """Logarithm of the sum over n >= 2 of a (1 + a + ... + a^(n-2)) loss^n / n!, for a * loss near 0."""
-    total, term, power, factorial = np.zeros(losses.shape), np.zeros(losses.shape), np.ones(losses.shape), 1.0
-    for n in range(2, 9):
-        term = term * order * losses + power  # (1 + a + ... + a^(n-2)) loss^(n-2)
-        power = power * losses
-        factorial *= n
-        total = total + order * term / factorial
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(total) + 2 * np.log(np.abs(losses)))
-
-
 def _not_one(number: float) -> str:
     """Write six digits, or all there are of a number that they would make 1, which neither a delta nor an order is."""
     return text if (text := f"{number:.6g}") != "1" else repr(number)
@@ -499,5 +418,5 @@ def _least_on_line(order: Floats, epsilon: Floats, delta: Floats) -> Floats:
         at = roots(slope, nothing, np.where(slope(nothing) < 0.0, most, nothing), xtol=1e-7)
         h, loss, complement, _ = losses(at)
         log_q = np.log(delta) - epsilon - np.log(h)
-        terms = log_q + log_excess(order, loss), np.log1p(-np.exp(log_q)) + log_excess(order, complement)
-    return renyi_of_excess(order, np.logaddexp(*terms)) * (1.0 - ROUNDING)
+        chances = np.stack([log_q, np.log1p(-np.exp(log_q))], axis=-1)
+    return renyi_of_losses(order, np.stack([loss, complement], axis=-1), chances) * (1.0 - ROUNDING)

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from epsaudit.claims import ZCDP, Claim, GaussianDP, log_excess
+from epsaudit.claims import ZCDP, Claim, GaussianDP
+from epsaudit.conversions import log_excess
 from epsaudit.errors import AuditError
 from epsaudit.exact.quadrature import Floats, log_integral
 from epsaudit.mechanisms.base import Reference, positive
