@@ -112,8 +112,53 @@ class Claim(ABC):
         return {"kind": type(self).__name__, **dataclasses.asdict(self)}  # type: ignore[call-overload]  # as above
 
 
+class _Checked(Claim):
+    """A claim of this module: a frozen dataclass whose numbers are checked, and are plain floats from then on."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            what, number = f"{field.name} of the claim", getattr(self, field.name)
+            least = 1.0 if field.name == "order" else 0.0
+            checked = fraction(number, what) if field.name == "delta" else finite_at_least(number, least, what)
+            object.__setattr__(self, field.name, checked)
+
+
+class _OfOnePoint(_Checked):
+    """(epsilon, delta)-DP, from whose one point its whole profile follows (Kairouz, Oh and Viswanath 2015)."""
+
+    symbol: ClassVar[str] = "epsilon"
+
+    @property
+    @abstractmethod
+    def claimed_point(self) -> tuple[float, float]:
+        """The point (epsilon, delta)."""
+
+    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
+        """See `Claim.least`: of the event and its complement, in both directions."""
+        p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
+        best = np.zeros(p.shape)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for likely, rare in ((p, q), (q, p), (1.0 - q, 1.0 - p), (1.0 - p, 1.0 - q)):
+                excess = likely - self.claimed_point[1]
+                best = np.maximum(best, np.where(excess > 0.0, np.log(excess) - np.log(rare), 0.0))
+        return best
+
+    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+        """See `Claim.least_at`: the inverse of `epsaudit.conversions.approximate_to_delta` in the claimed epsilon."""
+        epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
+        claimed_delta = self.claimed_point[1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            total = np.logaddexp(0.0, epsilon) + math.log1p(-claimed_delta) - np.log1p(-delta)
+            theta = total + np.log(-np.expm1(-total))
+        return np.where(delta < claimed_delta, 0.0, np.where(delta >= 1.0, np.inf, np.maximum(theta, 0.0)))
+
+    def profile(self, epsilon: float) -> float:
+        """See `Claim.profile`: the claimed delta from the claimed epsilon on, more below it."""
+        return approximate_to_delta(*self.claimed_point, finite_at_least(epsilon, 0.0, "epsilon"))
+
+
 @dataclass(frozen=True)
-class PureDP(Claim):
+class PureDP(_OfOnePoint):
     """Pure differential privacy (Dwork, McSherry, Nissim and Smith 2006): P[M(x) in E] <= e^epsilon P[M(x') in E].
 
     Examples
@@ -123,34 +168,18 @@ class PureDP(Claim):
     """
 
     epsilon: float
-    symbol: ClassVar[str] = "epsilon"
-
-    def __post_init__(self) -> None:
-        _store(self, epsilon=finite_at_least(self.epsilon, 0.0, "epsilon of the claim"))
 
     @property
     def claimed_point(self) -> tuple[float, float]:
         """The point (epsilon, 0)."""
         return (self.epsilon, 0.0)
 
-    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """See `Claim.least`."""
-        return _least_epsilon(p, p_prime, 0.0)
-
-    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """See `Claim.least_at`; the profile is attained by randomised response."""
-        return _least_epsilon_at(epsilon, delta, 0.0)
-
-    def profile(self, epsilon: float) -> float:
-        """See `Claim.profile`: (e^eps - e^epsilon) / (1 + e^eps) below eps, 0 from there on."""
-        return approximate_to_delta(self.epsilon, 0.0, finite_at_least(epsilon, 0.0, "epsilon"))
-
     def __str__(self) -> str:
         return f"{self.epsilon:.6g}-DP"
 
 
 @dataclass(frozen=True)
-class ApproxDP(Claim):
+class ApproxDP(_OfOnePoint):
     """Approximate differential privacy: P[M(x) in E] <= e^epsilon P[M(x') in E] + delta.
 
     Examples
@@ -161,40 +190,22 @@ class ApproxDP(Claim):
 
     epsilon: float
     delta: float
-    symbol: ClassVar[str] = "epsilon"
-
-    def __post_init__(self) -> None:
-        _store(self, epsilon=finite_at_least(self.epsilon, 0.0, "epsilon of the claim"))
-        _store(self, delta=fraction(self.delta, "delta of the claim"))
 
     @property
     def claimed_point(self) -> tuple[float, float]:
         """The point (epsilon, delta)."""
         return (self.epsilon, self.delta)
 
-    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """See `Claim.least`."""
-        return _least_epsilon(p, p_prime, self.delta)
-
-    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """See `Claim.least_at`; the profile is that of Kairouz, Oh and Viswanath (2015), Theorem 3.4 region."""
-        return _least_epsilon_at(epsilon, delta, self.delta)
-
-    def profile(self, epsilon: float) -> float:
-        """See `Claim.profile`: the claimed delta from the claimed epsilon on, more below it."""
-        return approximate_to_delta(self.epsilon, self.delta, finite_at_least(epsilon, 0.0, "epsilon"))
-
     def __str__(self) -> str:
         return f"({self.epsilon:.6g}, {_not_one(self.delta)})-DP"
 
 
 @dataclass(frozen=True)
-class ZCDP(Claim):
+class ZCDP(_Checked):
     """Zero-concentrated differential privacy (Bun and Steinke 2016): D_a(M(x) || M(x')) <= rho a for all a > 1.
 
-    Its privacy profile is the tight one: the greatest p - e^epsilon p' over all binary events that respect the
-    Renyi bounds of every order in both directions, which is at most the conversion of Canonne, Kamath and
-    Steinke (2020), Corollary 13.
+    Its privacy profile is the tight one, over all binary events that respect the Renyi bounds of every order in both
+    directions: at most the conversion of Canonne, Kamath and Steinke (2020), Corollary 13.
 
     Examples
     --------
@@ -205,14 +216,8 @@ class ZCDP(Claim):
     rho: float
     symbol: ClassVar[str] = "rho"
 
-    def __post_init__(self) -> None:
-        _store(self, rho=finite_at_least(self.rho, 0.0, "rho of the claim"))
-
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """See `Claim.least`: sup over a >= 1 of D_a / a, both directions, by a grid over a refined at its maximum.
-
-        Orders that are tried can only fall short of the supremum, so the result is never above the true value.
-        """
+        """See `Claim.least`: the supremum over a > 1 of D_a / a, in both directions; never above the true value."""
         p, p_prime = np.asarray(p, float)[..., None], np.asarray(p_prime, float)[..., None]
         return _over_orders(lambda orders: _two_sided_renyi(orders, p, p_prime))
 
@@ -225,7 +230,7 @@ class ZCDP(Claim):
 
 
 @dataclass(frozen=True)
-class RenyiDP(Claim):
+class RenyiDP(_Checked):
     """Renyi differential privacy (Mironov 2017) of one order: D_order(M(x) || M(x')) <= epsilon, order > 1.
 
     Examples
@@ -239,10 +244,9 @@ class RenyiDP(Claim):
     symbol: ClassVar[str] = "epsilon"
 
     def __post_init__(self) -> None:
-        _store(self, order=finite_at_least(self.order, 1.0, "order of the claim"))
+        super().__post_init__()
         if self.order == 1.0:
             raise AuditError("order of the claim is 1; a Renyi order must be above 1.")
-        _store(self, epsilon=finite_at_least(self.epsilon, 0.0, "epsilon of the claim"))
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
         """See `Claim.least`: the larger of the two directions' divergences."""
@@ -257,7 +261,7 @@ class RenyiDP(Claim):
 
 
 @dataclass(frozen=True)
-class GaussianDP(Claim):
+class GaussianDP(_Checked):
     """Gaussian differential privacy (Dong, Roth and Su 2022): no easier to tell apart than N(0, 1) from N(mu, 1).
 
     Examples
@@ -269,9 +273,6 @@ class GaussianDP(Claim):
 
     mu: float
     symbol: ClassVar[str] = "mu"
-
-    def __post_init__(self) -> None:
-        _store(self, mu=finite_at_least(self.mu, 0.0, "mu of the claim"))
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
         """See `Claim.least`: |Phi^-1(p) - Phi^-1(p')|."""
@@ -300,15 +301,10 @@ def from_dict(data: dict[str, Any]) -> Claim:
     >>> from_dict({"kind": "ZCDP", "rho": 0.5})
     ZCDP(rho=0.5)
     """
-    kinds: dict[str, Callable[[dict[str, Any]], Claim]] = {
-        "PureDP": lambda d: PureDP(d["epsilon"]),
-        "ApproxDP": lambda d: ApproxDP(d["epsilon"], d["delta"]),
-        "ZCDP": lambda d: ZCDP(d["rho"]),
-        "RenyiDP": lambda d: RenyiDP(d["order"], d["epsilon"]),
-        "GaussianDP": lambda d: GaussianDP(d["mu"]),
-    }
+    kinds: dict[str, type[_Checked]] = {kind.__name__: kind for kind in (PureDP, ApproxDP, ZCDP, RenyiDP, GaussianDP)}
     try:
-        return kinds[data["kind"]](data)
+        kind = kinds[data["kind"]]
+        return kind(**{field.name: data[field.name] for field in dataclasses.fields(kind)})  # type: ignore[arg-type]
     except (KeyError, TypeError):
         raise AuditError(f"{data!r} is not a claim; its kind must be one of {', '.join(kinds)}.") from None
 
@@ -318,34 +314,8 @@ def _not_one(number: float) -> str:
     return text if (text := f"{number:.6g}") != "1" else repr(number)
 
 
-def _store(claim: Claim, **numbers: float) -> None:
-    """Put checked numbers, plain floats now, in place of what was given to a frozen claim."""
-    for name, number in numbers.items():
-        object.__setattr__(claim, name, number)
-
-
 def _two_sided_renyi(order: Floats, p: Floats, q: Floats) -> Floats:
     return np.maximum(bernoulli_renyi(order, p, q), bernoulli_renyi(order, q, p))
-
-
-def _least_epsilon(p: ArrayLike, p_prime: ArrayLike, delta: float) -> Floats:
-    """Least epsilon >= 0 for which the event, its complement and the exchanged pair all respect delta."""
-    p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
-    best = np.zeros(p.shape)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for likely, rare in ((p, q), (q, p), (1.0 - q, 1.0 - p), (1.0 - p, 1.0 - q)):
-            excess = likely - delta
-            best = np.maximum(best, np.where(excess > 0.0, np.log(excess) - np.log(rare), 0.0))
-    return best
-
-
-def _least_epsilon_at(epsilon: ArrayLike, delta: ArrayLike, claimed_delta: float) -> Floats:
-    """Invert `approximate_to_delta` in the claimed epsilon."""
-    epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        total = np.logaddexp(0.0, epsilon) + math.log1p(-claimed_delta) - np.log1p(-delta)
-        theta = total + np.log(-np.expm1(-total))
-    return np.where(delta < claimed_delta, 0.0, np.where(delta >= 1.0, np.inf, np.maximum(theta, 0.0)))
 
 
 def _over_orders(divergence: Callable[[Floats], Floats]) -> Floats:

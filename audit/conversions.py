@@ -298,9 +298,9 @@ def renyi_of_losses(order: ArrayLike, losses: ArrayLike, log_chances: ArrayLike)
     >>> round(float(renyi_of_losses(2.0, np.log([2.0, 2 / 3]), np.log([0.25, 0.75]))), 6)
     0.287682
     """
-    order = np.asarray(order, float)
+    order, losses = np.asarray(order, float), np.asarray(losses, float)
     with np.errstate(invalid="ignore"):
-        terms = np.asarray(log_chances) + log_excess(order[..., None], np.asarray(losses))
+        terms = np.asarray(log_chances) + log_excess(order[..., None], losses)
     terms = np.where(np.isposinf(losses), np.inf, terms)
     return renyi_of_excess(order, np.logaddexp.reduce(terms, axis=-1))
 

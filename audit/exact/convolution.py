@@ -130,15 +130,13 @@ class _Grid:
 def _on_losses(losses: Floats, masses: Floats, only: Sequence[float]) -> LossPair:
     """Pair of the given masses; of the two masses of a loss the greater one is kept, the other follows from it."""
     with np.errstate(divide="ignore"):
-        log_p, log_q = np.log(masses)
-        ends = np.log(only)
+        (log_p, log_q), sure = np.log(masses), np.log(np.diag(only))
     atoms = np.where(losses >= 0.0, [log_p, log_p - losses], [log_q + losses, log_q])
     kept = atoms.max(axis=0) > -80.0
-    sure = [([[ends[0]], [-np.inf]], [math.inf]), ([[-np.inf], [ends[1]]], [-math.inf])]
-    sides = [one if mass > 0.0 else (np.empty((2, 0)), np.empty(0)) for one, mass in zip(sure, only, strict=True)]
-    between = (atoms[:, kept][:, ::-1], losses[kept][::-1])
-    all_atoms, all_losses = zip(sides[0], between, sides[1], strict=True)
-    return LossPair(np.concatenate(all_atoms, axis=1), np.concatenate(all_losses))
+    atoms = np.column_stack([sure[:, 0], atoms[:, kept][:, ::-1], sure[:, 1]])
+    losses = np.concatenate([[np.inf], losses[kept][::-1], [-np.inf]])
+    possible = ~np.isneginf(atoms).all(axis=0)
+    return LossPair(atoms[:, possible], losses[possible])
 
 
 def _step(parts: Parts) -> float:

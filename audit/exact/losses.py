@@ -94,6 +94,11 @@ class LossPair:
             None if self.lower is None else self.lower.swapped,
         )
 
+    @property
+    def directions(self) -> tuple[LossPair, LossPair]:
+        """Both of them: adjacency is symmetric."""
+        return self, self.swapped
+
     @cached_property
     def panel_losses(self) -> Floats:
         """Log-likelihood ratio at the points of every panel, shape (panels, points); nan where neither law goes."""
