@@ -7,6 +7,7 @@ at most 1 - confidence. Events and certificates are fixed before the counts exis
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv, logit
 
-from epsaudit.claims import Claim
+from epsaudit.claims import ApproxDP, Claim
 from epsaudit.errors import AuditError, fraction
 
 Floats = NDArray[np.float64]
@@ -239,10 +240,7 @@ class Box(Certificate):
 
     def epsilon(self, counts: Counts, delta: float, confidence: float) -> Floats:
         """See `Certificate.epsilon`."""
-        low, up = self.corner(counts, confidence)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            bounds = [np.log(low - delta) - np.log(up), np.log(1.0 - up - delta) - np.log1p(-low)]
-        return np.where(low > up, np.fmax(np.fmax(*bounds), 0.0), 0.0)
+        return self.parameter(ApproxDP(0.0, min(delta, math.nextafter(1.0, 0.0))), counts, confidence)
 
     def delta(self, counts: Counts, epsilon: float | Floats, confidence: float) -> Floats:
         """See `Certificate.delta`."""
@@ -254,9 +252,7 @@ class Box(Certificate):
     def parameter(self, claim: Claim, counts: Counts, confidence: float) -> Floats:
         """See `Certificate.parameter`."""
         low, up = self.corner(counts, confidence)
-        apart = low > up
-        least = claim.least(np.where(apart, low, 0.5), np.where(apart, up, 0.5))
-        return np.where(apart, np.asarray(least, float), 0.0)
+        return np.where(low > up, claim.least(low, np.minimum(up, low)), 0.0)
 
     def point(self, claim: Claim) -> tuple[float, float]:
         """See `Certificate.point`: the claimed point, or (0, total variation distance) for a whole curve."""

@@ -29,6 +29,8 @@ from epsaudit.roots import root, roots
 
 Floats = NDArray[np.float64]
 
+RAREST = 1e-300
+"""Deltas below it count as 0."""
 ROUNDING = 1e-11
 """By what share of itself a least Renyi divergence is lowered: a hundred times what rounding errors make of it."""
 
@@ -81,12 +83,12 @@ class Claim(ABC):
         Tight: some pair of distributions allowed by the claim attains it.
         """
         epsilon = finite_at_least(epsilon, 0.0, "epsilon")
-        rarest, surest = 1e-300, 1.0 - 1e-15
-        if self.parameter == 0.0 or self._excess(epsilon, rarest) > 0.0:
+        surest = 1.0 - 1e-15
+        if self.parameter == 0.0 or self._excess(epsilon, RAREST) > 0.0:
             return 0.0
         if self._excess(epsilon, surest) <= 0.0:
             return 1.0
-        ends = math.log(rarest), math.log(surest)
+        ends = math.log(RAREST), math.log(surest)
         return math.exp(root(lambda log_delta: self._excess(epsilon, math.exp(log_delta)), *ends, rtol=1e-13))
 
     def approximate(self, delta: float) -> ApproxDP:
@@ -349,10 +351,10 @@ def _vertex(values: Floats) -> Floats:
 
 
 def _on_lines(least: Callable[[Floats, Floats], Floats], epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-    """Values of ``least`` on columns of lines; 0 where delta <= 0, infinite where delta >= 1."""
+    """Values of ``least`` on columns of lines; 0 where delta is not above 0 in sight, infinite where it is 1."""
     epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
     value = np.where(delta >= 1.0, np.inf, 0.0)
-    between = (delta > 0.0) & (delta < 1.0)
+    between = (delta >= RAREST) & (delta < 1.0)
     if between.any():
         value[between] = least(epsilon[between][:, None], delta[between][:, None])
     return value
