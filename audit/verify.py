@@ -28,7 +28,7 @@ from epsaudit.sequential import SequentialResult
 
 Kind = AuditResult | SequentialResult | OneRunResult
 
-TOLERANCE = 1e-6
+TOLERANCE = 5e-7
 """Relative difference that another version may make: the least rho of a point of a profile, found numerically, was up
 to 2e-7 larger before it was rounded to the safe side."""
 LEVEL = 0.01
