@@ -1,12 +1,14 @@
 """Composition theorems: the claim that several mechanisms run on the same data satisfy together.
 
-Each function takes the claims of the parts and returns one claim for the whole. The numeric bound is the dp-accounting
-library's, an optional extra that is imported when it is asked for.
+Each function takes the claims of the parts and returns one claim for the whole; it is an `AuditError` if there are
+none, or one of them is of a kind that the theorem does not know. The numeric bound is the dp-accounting library's, an
+optional extra that is imported when it is asked for.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any
@@ -26,17 +28,12 @@ def basic(claims: Sequence[Claim]) -> PureDP | ApproxDP:
     Holds for adaptive choices of the parts, for filters (Rogers, Roth, Ullman and Vadhan 2016) and, for pure DP, for
     interactive parts run concurrently (Vadhan and Wang 2021), too.
 
-    Raises
-    ------
-    AuditError
-        If a claim is neither pure nor approximate DP, or there is none.
-
     Examples
     --------
     >>> print(basic([PureDP(0.5), PureDP(1.0)]), basic([PureDP(0.5), ApproxDP(1.0, 1e-6)]))
     1.5-DP (1.5, 1e-06)-DP
     """
-    epsilon, delta = math.fsum(_point(c)[0] for c in _some(claims)), math.fsum(_point(c)[1] for c in claims)
+    epsilon, delta = map(math.fsum, zip(*map(_point, _some(claims)), strict=True))
     return PureDP(epsilon) if delta == 0.0 else ApproxDP(epsilon, min(delta, 1.0 - 1e-15))
 
 
@@ -45,11 +42,6 @@ def advanced(claims: Sequence[Claim], delta: float) -> ApproxDP:
 
     Dwork, Rothblum and Vadhan (2010) in the form of differentialprivacy.org, 'Composition basics', second theorem and
     note 1.
-
-    Raises
-    ------
-    AuditError
-        If a claim is neither pure nor approximate DP, there is none, or delta is not in (0, 1).
 
     Examples
     --------
@@ -67,11 +59,6 @@ def concentrated(claims: Sequence[Claim]) -> ZCDP:
 
     Holds for adaptive choices, for filters (Feldman and Zrnic 2021) and for interactive parts run concurrently (Lyu
     2022), too.
-
-    Raises
-    ------
-    AuditError
-        If a claim does not imply zCDP, or there is none.
 
     Examples
     --------
@@ -108,10 +95,9 @@ def numeric(distributions: Sequence[Any], delta: float) -> ApproxDP:
     (5.53206, 1e-06)-DP
     """
     delta = fraction(delta, "delta", open_below=True)
-    counts: dict[int, tuple[Any, int]] = {}
-    for one in distributions:
-        counts[id(one)] = (one, counts.get(id(one), (one, 0))[1] + 1)
-    powers = [one.self_compose(count) if count > 1 else one for one, count in counts.values()]
+    counts = Counter(map(id, distributions))
+    different = {id(one): one for one in distributions}
+    powers = [one.self_compose(counts[key]) if counts[key] > 1 else one for key, one in different.items()]
     whole = reduce(lambda a, b: a.compose(b), powers)
     epsilon = float(whole.get_epsilon_for_delta(delta))
     if math.isinf(epsilon):
@@ -124,11 +110,7 @@ def loss_distribution(claim: Claim) -> Any:
 
     Randomised response for pure DP, with a chance of delta to fail altogether for approximate DP (Kairouz, Oh and
     Viswanath 2015), Gaussian noise for Gaussian DP.
-
-    Raises
-    ------
-    AuditError
-        If there is no such pair for the claim (zCDP and Renyi DP), or dp-accounting is not installed.
+    There is none for zCDP and Renyi DP.
 
     Examples
     --------
@@ -159,12 +141,13 @@ def rho_of(claim: Claim) -> float:
     >>> rho_of(GaussianDP(1.0))
     0.5
     """
-    if isinstance(claim, ZCDP):
-        return claim.rho
-    if isinstance(claim, PureDP):
-        return pure_to_zcdp(claim.epsilon)
-    if isinstance(claim, GaussianDP):
-        return gaussian_to_zcdp(claim.mu)
+    match claim:
+        case ZCDP():
+            return claim.rho
+        case PureDP():
+            return pure_to_zcdp(claim.epsilon)
+        case GaussianDP():
+            return gaussian_to_zcdp(claim.mu)
     raise AuditError(f"{claim} implies no zCDP; accepted are zCDP, pure DP and Gaussian DP.")
 
 

@@ -7,6 +7,7 @@ at most 1 - confidence. Events and certificates are fixed before the counts exis
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv, logit
 
-from epsaudit.claims import Claim
+from epsaudit.claims import ApproxDP, Claim
 from epsaudit.errors import AuditError, fraction
 
 Floats = NDArray[np.float64]
@@ -32,10 +33,8 @@ class Counts:
     ----------
     runs_x, runs_x_prime : int
         Certification runs on each dataset.
-    guess_x_on_x, guess_x_on_x_prime : int
-        Outputs in the event that guesses 'x': the first are correct guesses, the second wrong ones.
-    guess_x_prime_on_x, guess_x_prime_on_x_prime : int
-        Outputs in the event that guesses 'x′': the first are wrong guesses, the second correct ones.
+    guess_x_on_x, guess_x_on_x_prime, guess_x_prime_on_x, guess_x_prime_on_x_prime : int
+        Outputs in the event that guesses 'x', or 'x′', of the runs on x, or x'.
     events : int
         Number of events in play, 1 or 2; a witness with one event abstains everywhere else.
     """
@@ -111,10 +110,10 @@ class Certificate(ABC):
 class MembershipGame(Certificate):
     """Guess which dataset each run used; (epsilon, delta)-DP limits the odds that a guess is correct.
 
-    With r guesses in N runs, v of them correct, (epsilon, 0)-DP makes v stochastically at most Binomial(r, q),
-    q = e^epsilon / (1 + e^epsilon), given r. With delta > 0 and m events a guess is correct with probability at
-    most q + pi (1 - q), pi = m delta / (2 s), where s is the probability of guessing: a small share of the error
-    goes to a lower limit on s. Proofs: docs/explanation/theory.md#membership-game.
+    Given r guesses, (epsilon, 0)-DP makes the correct ones stochastically at most Binomial(r, q),
+    q = e^epsilon / (1 + e^epsilon). With delta > 0 and m events a guess is correct with probability at most
+    q + pi (1 - q), pi = m delta / (2 s), s the probability of guessing: a small share of the error goes to a lower
+    limit on s. Proofs: docs/explanation/theory.md#membership-game.
 
     Parameters
     ----------
@@ -165,18 +164,10 @@ class MembershipGame(Certificate):
 
     def point(self, claim: Claim) -> tuple[float, float]:
         """See `Certificate.point`: the claimed point, or the tangent's."""
-        if claim.claimed_point is not None:
-            return claim.claimed_point
-        epsilon = self._tangent(claim)
-        return (epsilon, claim.profile(epsilon))
+        return claim.claimed_point or (self._tangent(claim), claim.profile(self._tangent(claim)))
 
     def corner(self, counts: Counts, confidence: float) -> tuple[Floats, Floats]:
         """See `Certificate.corner`: with m events, (2 / m) s times the limits on correct and on wrong guesses.
-
-        Given both limits, s on guessing and Q on a guess being correct, let P and W be the true probabilities of a
-        correct and a wrong guess, each times 2 / m: those of a test that uses each event half of the time. If W is at
-        most (2 / m) s (1 - Q), the curve is there at most 1 - P <= 1 - (2 / m) s Q. If it is more, the chord from
-        (0, 1) to (W, 1 - P) passes there, at 1 - W' P / W <= 1 - W' Q / (1 - Q).
 
         Examples
         --------
@@ -211,8 +202,8 @@ class MembershipGame(Certificate):
 class Box(Certificate):
     """Clopper-Pearson limits on both probabilities of one event: p >= p_low and p' <= p'_up at once.
 
-    Any definition whose allowed (p, p') form a convex symmetric region has its bound at that corner. The limits
-    are simultaneous, so all bounds from one box hold jointly.
+    Every definition has its bound at that corner, and all bounds from one box hold jointly. Proof:
+    docs/explanation/theory.md#clopper-pearson-box.
 
     Parameters
     ----------
@@ -240,22 +231,16 @@ class Box(Certificate):
     def corner(self, counts: Counts, confidence: float) -> tuple[Floats, Floats]:
         """See `Certificate.corner`: lower limit on the likelier side's probability, upper limit on the other's."""
         alpha = 1.0 - confidence
-        if self.event == "x":
-            likely, rare = (counts.guess_x_on_x, counts.runs_x), (counts.guess_x_on_x_prime, counts.runs_x_prime)
-        else:
+        likely, rare = (counts.guess_x_on_x, counts.runs_x), (counts.guess_x_on_x_prime, counts.runs_x_prime)
+        if self.event == "x_prime":
             likely = (counts.guess_x_prime_on_x_prime, counts.runs_x_prime)
             rare = (counts.guess_x_prime_on_x, counts.runs_x)
-        return (
-            clopper_pearson_lower(*likely, self.split * alpha),
-            clopper_pearson_upper(*rare, (1.0 - self.split) * alpha),
-        )
+        low = clopper_pearson_lower(*likely, self.split * alpha)
+        return low, clopper_pearson_upper(*rare, (1.0 - self.split) * alpha)
 
     def epsilon(self, counts: Counts, delta: float, confidence: float) -> Floats:
         """See `Certificate.epsilon`."""
-        low, up = self.corner(counts, confidence)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            bounds = [np.log(low - delta) - np.log(up), np.log(1.0 - up - delta) - np.log1p(-low)]
-        return np.where(low > up, np.fmax(np.fmax(*bounds), 0.0), 0.0)
+        return self.parameter(ApproxDP(0.0, min(delta, math.nextafter(1.0, 0.0))), counts, confidence)
 
     def delta(self, counts: Counts, epsilon: float | Floats, confidence: float) -> Floats:
         """See `Certificate.delta`."""
@@ -267,9 +252,7 @@ class Box(Certificate):
     def parameter(self, claim: Claim, counts: Counts, confidence: float) -> Floats:
         """See `Certificate.parameter`."""
         low, up = self.corner(counts, confidence)
-        apart = low > up
-        least = claim.least(np.where(apart, low, 0.5), np.where(apart, up, 0.5))
-        return np.where(apart, np.asarray(least, float), 0.0)
+        return np.where(low > up, claim.least(low, np.minimum(up, low)), 0.0)
 
     def point(self, claim: Claim) -> tuple[float, float]:
         """See `Certificate.point`: the claimed point, or (0, total variation distance) for a whole curve."""
@@ -304,8 +287,7 @@ def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float)
     """
     k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
     some = k > 0.0
-    limit = betaincinv(np.where(some, k, 1.0), np.maximum(n - k, 0.0) + 1.0, alpha)
-    return np.where(some, np.asarray(limit, float), 0.0)
+    return np.where(some, betaincinv(np.where(some, k, 1.0), np.maximum(n - k, 0.0) + 1.0, alpha), 0.0)
 
 
 def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
@@ -318,8 +300,7 @@ def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float)
     """
     k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
     some = k < n
-    limit = betainccinv(k + 1.0, np.where(some, n - k, 1.0), alpha)
-    return np.where(some, np.asarray(limit, float), 1.0)
+    return np.where(some, betainccinv(k + 1.0, np.where(some, n - k, 1.0), alpha), 1.0)
 
 
 def reach(claim: Claim, runs: int, confidence: float) -> float:
@@ -335,10 +316,9 @@ def reach(claim: Claim, runs: int, confidence: float) -> float:
     """
     half = max(runs // 2, 1)
     perfect = Counts(half, half, half, 0, 0, half)
-    bounds = [float(Box().parameter(claim, perfect, confidence))]
     tangents = [None] if claim.claimed_point is not None else [0.0, 1.0, 2.0, 4.0, 8.0]
-    bounds += [float(MembershipGame(t).parameter(claim, perfect, confidence)) for t in tangents]
-    return max(bounds)
+    rules: list[Certificate] = [Box(), *map(MembershipGame, tangents)]
+    return max(float(rule.parameter(claim, perfect, confidence)) for rule in rules)
 
 
 def runs_to_reach(claim: Claim, confidence: float, limit: int = 10**15) -> int | None:

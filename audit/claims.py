@@ -15,13 +15,24 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, ndtri, rel_entr
+from scipy.special import ndtri
 
-from epsaudit.conversions import approximate_to_delta, approximate_to_gaussian, gaussian_to_delta
+from epsaudit.conversions import (
+    approximate_to_delta,
+    approximate_to_gaussian,
+    bernoulli_renyi,
+    gaussian_to_delta,
+    renyi_of_losses,
+)
 from epsaudit.errors import AuditError, finite_at_least, fraction
-from epsaudit.roots import root
+from epsaudit.roots import root, roots
 
 Floats = NDArray[np.float64]
+
+RAREST = 1e-300
+"""Deltas below it count as 0."""
+ROUNDING = 1e-11
+"""By what share of itself a least Renyi divergence is lowered: a hundred times what rounding errors make of it."""
 
 
 class Claim(ABC):
@@ -64,11 +75,7 @@ class Claim(ABC):
 
         A claim whose parameter is below this value contradicts p <= e^epsilon p' + delta being attained.
         """
-        epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
-        value = np.where(delta >= 1.0, np.inf, 0.0)
-        between = (delta > 0.0) & (delta < 1.0)
-        value[between] = _least_on_lines(self, epsilon[between], delta[between])
-        return value
+        raise AuditError(f"{type(self).__name__} has no privacy profile; define its least_at(epsilon, delta).")
 
     def profile(self, epsilon: float) -> float:
         """Privacy profile: the least delta such that the claim implies (epsilon, delta)-DP, epsilon >= 0.
@@ -76,41 +83,84 @@ class Claim(ABC):
         Tight: some pair of distributions allowed by the claim attains it.
         """
         epsilon = finite_at_least(epsilon, 0.0, "epsilon")
-        if self.parameter == 0.0 or float(self.least_at(epsilon, 1e-300)) > self.parameter:
+        surest = 1.0 - 1e-15
+        if self.parameter == 0.0 or self._excess(epsilon, RAREST) > 0.0:
             return 0.0
-        high = 1.0 - 1e-15
-        if float(self.least_at(epsilon, high)) <= self.parameter:
+        if self._excess(epsilon, surest) <= 0.0:
             return 1.0
-
-        def excess(log_delta: float) -> float:
-            return float(self.least_at(epsilon, math.exp(log_delta))) - self.parameter
-
-        return math.exp(root(excess, math.log(1e-300), math.log(high), xtol=1e-13, rtol=1e-13))
+        ends = math.log(RAREST), math.log(surest)
+        return math.exp(root(lambda log_delta: self._excess(epsilon, math.exp(log_delta)), *ends, rtol=1e-13))
 
     def approximate(self, delta: float) -> ApproxDP:
         """Return the tightest (epsilon, delta)-DP that this claim implies at the given delta in [0, 1)."""
         delta = fraction(delta, "delta")
-
-        def shortfall(epsilon: float) -> float:
-            return float(self.least_at(epsilon, delta)) - self.parameter
-
-        at_zero = shortfall(0.0)
+        at_zero = self._excess(0.0, delta)
         if at_zero > 0.0 or (at_zero == 0.0 and self.profile(0.0) <= delta):
             return ApproxDP(0.0, delta)
         high = 1.0
-        while shortfall(high) <= 0.0:
+        while self._excess(high, delta) <= 0.0:
             high *= 2.0
             if high > 1e6:
                 raise AuditError(f"{self} implies no (epsilon, delta)-DP with delta = {delta:g}.")
-        return ApproxDP(root(shortfall, 0.0, high, xtol=1e-12), delta)
+        return ApproxDP(root(lambda epsilon: self._excess(epsilon, delta), 0.0, high, xtol=1e-12), delta)
+
+    def _excess(self, epsilon: float, delta: float) -> float:
+        """Logarithm of the ratio of the least parameter at a point to the claimed one, kept finite."""
+        least, claimed = (max(float(one), 1e-300) for one in (self.least_at(epsilon, delta), self.parameter))
+        return math.log(min(least, 1e300)) - math.log(claimed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object that `from_dict` turns back into this claim."""
         return {"kind": type(self).__name__, **dataclasses.asdict(self)}  # type: ignore[call-overload]  # as above
 
 
+class _Checked(Claim):
+    """A claim of this module: a frozen dataclass whose numbers are checked, and are plain floats from then on."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            what, number = f"{field.name} of the claim", getattr(self, field.name)
+            least = 1.0 if field.name == "order" else 0.0
+            checked = fraction(number, what) if field.name == "delta" else finite_at_least(number, least, what)
+            object.__setattr__(self, field.name, checked)
+
+
+class _OfOnePoint(_Checked):
+    """(epsilon, delta)-DP, from whose one point its whole profile follows (Kairouz, Oh and Viswanath 2015)."""
+
+    symbol: ClassVar[str] = "epsilon"
+
+    @property
+    @abstractmethod
+    def claimed_point(self) -> tuple[float, float]:
+        """The point (epsilon, delta)."""
+
+    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
+        """See `Claim.least`: of the event and its complement, in both directions."""
+        p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
+        best = np.zeros(p.shape)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for likely, rare in ((p, q), (q, p), (1.0 - q, 1.0 - p), (1.0 - p, 1.0 - q)):
+                excess = likely - self.claimed_point[1]
+                best = np.maximum(best, np.where(excess > 0.0, np.log(excess) - np.log(rare), 0.0))
+        return best
+
+    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+        """See `Claim.least_at`: the inverse of `epsaudit.conversions.approximate_to_delta` in the claimed epsilon."""
+        epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
+        claimed_delta = self.claimed_point[1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            total = np.logaddexp(0.0, epsilon) + math.log1p(-claimed_delta) - np.log1p(-delta)
+            theta = total + np.log(-np.expm1(-total))
+        return np.where(delta < claimed_delta, 0.0, np.where(delta >= 1.0, np.inf, np.maximum(theta, 0.0)))
+
+    def profile(self, epsilon: float) -> float:
+        """See `Claim.profile`: the claimed delta from the claimed epsilon on, more below it."""
+        return approximate_to_delta(*self.claimed_point, finite_at_least(epsilon, 0.0, "epsilon"))
+
+
 @dataclass(frozen=True)
-class PureDP(Claim):
+class PureDP(_OfOnePoint):
     """Pure differential privacy (Dwork, McSherry, Nissim and Smith 2006): P[M(x) in E] <= e^epsilon P[M(x') in E].
 
     Examples
@@ -120,34 +170,18 @@ class PureDP(Claim):
     """
 
     epsilon: float
-    symbol: ClassVar[str] = "epsilon"
-
-    def __post_init__(self) -> None:
-        _store(self, epsilon=finite_at_least(self.epsilon, 0.0, "epsilon of the claim"))
 
     @property
     def claimed_point(self) -> tuple[float, float]:
         """The point (epsilon, 0)."""
         return (self.epsilon, 0.0)
 
-    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """See `Claim.least`."""
-        return _least_epsilon(p, p_prime, 0.0)
-
-    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """See `Claim.least_at`; the profile is attained by randomised response."""
-        return _least_epsilon_at(epsilon, delta, 0.0)
-
-    def profile(self, epsilon: float) -> float:
-        """See `Claim.profile`: (e^eps - e^epsilon) / (1 + e^eps) below eps, 0 from there on."""
-        return approximate_to_delta(self.epsilon, 0.0, finite_at_least(epsilon, 0.0, "epsilon"))
-
     def __str__(self) -> str:
         return f"{self.epsilon:.6g}-DP"
 
 
 @dataclass(frozen=True)
-class ApproxDP(Claim):
+class ApproxDP(_OfOnePoint):
     """Approximate differential privacy: P[M(x) in E] <= e^epsilon P[M(x') in E] + delta.
 
     Examples
@@ -158,40 +192,22 @@ class ApproxDP(Claim):
 
     epsilon: float
     delta: float
-    symbol: ClassVar[str] = "epsilon"
-
-    def __post_init__(self) -> None:
-        _store(self, epsilon=finite_at_least(self.epsilon, 0.0, "epsilon of the claim"))
-        _store(self, delta=fraction(self.delta, "delta of the claim"))
 
     @property
     def claimed_point(self) -> tuple[float, float]:
         """The point (epsilon, delta)."""
         return (self.epsilon, self.delta)
 
-    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """See `Claim.least`."""
-        return _least_epsilon(p, p_prime, self.delta)
-
-    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """See `Claim.least_at`; the profile is that of Kairouz, Oh and Viswanath (2015), Theorem 3.4 region."""
-        return _least_epsilon_at(epsilon, delta, self.delta)
-
-    def profile(self, epsilon: float) -> float:
-        """See `Claim.profile`: the claimed delta from the claimed epsilon on, more below it."""
-        return approximate_to_delta(self.epsilon, self.delta, finite_at_least(epsilon, 0.0, "epsilon"))
-
     def __str__(self) -> str:
         return f"({self.epsilon:.6g}, {_not_one(self.delta)})-DP"
 
 
 @dataclass(frozen=True)
-class ZCDP(Claim):
+class ZCDP(_Checked):
     """Zero-concentrated differential privacy (Bun and Steinke 2016): D_a(M(x) || M(x')) <= rho a for all a > 1.
 
-    Its privacy profile is the tight one: the greatest p - e^epsilon p' over all binary events that respect the
-    Renyi bounds of every order in both directions, which is at most the conversion of Canonne, Kamath and
-    Steinke (2020), Corollary 13.
+    Its privacy profile is the tight one, over all binary events that respect the Renyi bounds of every order in both
+    directions: at most the conversion of Canonne, Kamath and Steinke (2020), Corollary 13.
 
     Examples
     --------
@@ -202,40 +218,21 @@ class ZCDP(Claim):
     rho: float
     symbol: ClassVar[str] = "rho"
 
-    def __post_init__(self) -> None:
-        _store(self, rho=finite_at_least(self.rho, 0.0, "rho of the claim"))
-
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """See `Claim.least`: sup over a >= 1 of D_a / a, both directions, by a grid over a refined at its maximum.
-
-        Orders that are tried can only fall short of the supremum, so the result is never above the true value.
-        """
+        """See `Claim.least`: the supremum over a > 1 of D_a / a, in both directions; never above the true value."""
         p, p_prime = np.asarray(p, float)[..., None], np.asarray(p_prime, float)[..., None]
+        return _over_orders(lambda orders: _two_sided_renyi(orders, p, p_prime))
 
-        def ratio(exponents: Floats) -> Floats:
-            orders = 1.0 + np.exp(exponents)
-            return np.asarray(_two_sided_renyi(orders, p, p_prime) / orders)
-
-        exponents = np.linspace(math.log(1e-4), math.log(1e6), 36)
-        values = ratio(exponents)
-        best = np.max(values, axis=-1, keepdims=True)
-        centre = np.clip(np.argmax(values, axis=-1)[..., None], 1, exponents.size - 2)
-        around = np.take_along_axis(values, centre + np.arange(-1, 2), axis=-1)
-        centre, step = exponents[centre], float(exponents[1] - exponents[0])
-        for _ in range(2):  # to the vertex of a parabola through three values, and again from nearer ones
-            centre = centre + step * _vertex(around)
-            step /= 4.0
-            around = ratio(centre + step * np.arange(-1, 2))
-            best = np.maximum(best, np.max(around, axis=-1, keepdims=True))
-        best = np.maximum(best, ratio(centre + step * _vertex(around)))
-        return np.asarray(best[..., 0])
+    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+        """See `Claim.least_at`; rounded down."""
+        return _on_lines(lambda e, d: _over_orders(lambda orders: _least_on_line(orders, e, d)), epsilon, delta)
 
     def __str__(self) -> str:
         return f"{self.rho:.6g}-zCDP"
 
 
 @dataclass(frozen=True)
-class RenyiDP(Claim):
+class RenyiDP(_Checked):
     """Renyi differential privacy (Mironov 2017) of one order: D_order(M(x) || M(x')) <= epsilon, order > 1.
 
     Examples
@@ -249,21 +246,24 @@ class RenyiDP(Claim):
     symbol: ClassVar[str] = "epsilon"
 
     def __post_init__(self) -> None:
-        _store(self, order=finite_at_least(self.order, 1.0, "order of the claim"))
+        super().__post_init__()
         if self.order == 1.0:
             raise AuditError("order of the claim is 1; a Renyi order must be above 1.")
-        _store(self, epsilon=finite_at_least(self.epsilon, 0.0, "epsilon of the claim"))
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
         """See `Claim.least`: the larger of the two directions' divergences."""
         return _two_sided_renyi(np.asarray(self.order), np.asarray(p, float), np.asarray(p_prime, float))
+
+    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+        """See `Claim.least_at`; rounded down."""
+        return _on_lines(lambda e, d: _least_on_line(np.array([self.order]), e, d)[:, 0], epsilon, delta)
 
     def __str__(self) -> str:
         return f"({_not_one(self.order)}, {self.epsilon:.6g})-Renyi DP"
 
 
 @dataclass(frozen=True)
-class GaussianDP(Claim):
+class GaussianDP(_Checked):
     """Gaussian differential privacy (Dong, Roth and Su 2022): no easier to tell apart than N(0, 1) from N(mu, 1).
 
     Examples
@@ -275,9 +275,6 @@ class GaussianDP(Claim):
 
     mu: float
     symbol: ClassVar[str] = "mu"
-
-    def __post_init__(self) -> None:
-        _store(self, mu=finite_at_least(self.mu, 0.0, "mu of the claim"))
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
         """See `Claim.least`: |Phi^-1(p) - Phi^-1(p')|."""
@@ -306,45 +303,12 @@ def from_dict(data: dict[str, Any]) -> Claim:
     >>> from_dict({"kind": "ZCDP", "rho": 0.5})
     ZCDP(rho=0.5)
     """
-    kinds: dict[str, Callable[[dict[str, Any]], Claim]] = {
-        "PureDP": lambda d: PureDP(d["epsilon"]),
-        "ApproxDP": lambda d: ApproxDP(d["epsilon"], d["delta"]),
-        "ZCDP": lambda d: ZCDP(d["rho"]),
-        "RenyiDP": lambda d: RenyiDP(d["order"], d["epsilon"]),
-        "GaussianDP": lambda d: GaussianDP(d["mu"]),
-    }
+    kinds: dict[str, type[_Checked]] = {kind.__name__: kind for kind in (PureDP, ApproxDP, ZCDP, RenyiDP, GaussianDP)}
     try:
-        return kinds[data["kind"]](data)
+        kind = kinds[data["kind"]]
+        return kind(**{field.name: data[field.name] for field in dataclasses.fields(kind)})  # type: ignore[arg-type]
     except (KeyError, TypeError):
         raise AuditError(f"{data!r} is not a claim; its kind must be one of {', '.join(kinds)}.") from None
-
-
-def bernoulli_renyi(order: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
-    """Renyi divergence D_order(Bernoulli(p) || Bernoulli(q)) in nats, order > 1, broadcast over all three.
-
-    Examples
-    --------
-    >>> round(float(bernoulli_renyi(2.0, 0.5, 0.25)), 6)
-    0.287682
-    """
-    order, p, q = (np.asarray(v, float) for v in (order, p, q))
-    # log of a power sum near 1 loses its digits at small divergences; log1p of the centred sum keeps them
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        log_terms = [
-            np.where(a == 0.0, -np.inf, order * np.log(a) + (1.0 - order) * np.log(b))
-            for a, b in ((p, q), (1.0 - p, 1.0 - q))
-        ]
-        coarse = np.logaddexp(*log_terms)
-        centred = _centred(order, p, q) + _centred(order, 1.0 - p, 1.0 - q)
-        fine = np.log1p(centred)
-    use_fine = np.isfinite(centred) & (np.abs(centred) < 0.1)
-    return np.asarray(np.maximum(np.where(use_fine, fine, coarse), 0.0) / (order - 1.0))
-
-
-def bernoulli_relative_entropy(p: ArrayLike, q: ArrayLike) -> Floats:
-    """Relative entropy of Bernoulli(p) to Bernoulli(q) in nats: the limit of `bernoulli_renyi` at order 1."""
-    p, q = np.asarray(p, float), np.asarray(q, float)
-    return np.asarray(rel_entr(p, q) + rel_entr(1.0 - p, 1.0 - q))
 
 
 def _not_one(number: float) -> str:
@@ -352,40 +316,30 @@ def _not_one(number: float) -> str:
     return text if (text := f"{number:.6g}") != "1" else repr(number)
 
 
-def _store(claim: Claim, **numbers: float) -> None:
-    """Put checked numbers, plain floats now, in place of what was given to a frozen claim."""
-    for name, number in numbers.items():
-        object.__setattr__(claim, name, number)
-
-
-def _centred(order: Floats, p: Floats, q: Floats) -> Floats:
-    """q times [(p/q)^order - 1 - order (p/q - 1)]; summed over an event and its complement the last two cancel."""
-    t = (p - q) / q
-    return q * (np.expm1(order * np.log1p(t)) - order * t)
-
-
 def _two_sided_renyi(order: Floats, p: Floats, q: Floats) -> Floats:
     return np.maximum(bernoulli_renyi(order, p, q), bernoulli_renyi(order, q, p))
 
 
-def _least_epsilon(p: ArrayLike, p_prime: ArrayLike, delta: float) -> Floats:
-    """Least epsilon >= 0 for which the event, its complement and the exchanged pair all respect delta."""
-    p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
-    best = np.zeros(p.shape)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for likely, rare in ((p, q), (q, p), (1.0 - q, 1.0 - p), (1.0 - p, 1.0 - q)):
-            excess = likely - delta
-            best = np.maximum(best, np.where(excess > 0.0, np.log(excess) - np.log(rare), 0.0))
-    return best
+def _over_orders(divergence: Callable[[Floats], Floats]) -> Floats:
+    """Supremum over orders a > 1 of a divergence / a, by a grid over log(a - 1) refined at its maximum.
 
-
-def _least_epsilon_at(epsilon: ArrayLike, delta: ArrayLike, claimed_delta: float) -> Floats:
-    """Invert `approximate_to_delta` in the claimed epsilon."""
-    epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        total = np.logaddexp(0.0, epsilon) + math.log1p(-claimed_delta) - np.log1p(-delta)
-        theta = total + np.log(-np.expm1(-total))
-    return np.where(delta < claimed_delta, 0.0, np.where(delta >= 1.0, np.inf, np.maximum(theta, 0.0)))
+    Parameters
+    ----------
+    divergence : callable
+        Of orders along the last axis. Those that are tried can only fall short of the supremum.
+    """
+    logs = np.linspace(math.log(1e-4), math.log(1e6), 36)
+    values = divergence(1.0 + np.exp(logs)) / (1.0 + np.exp(logs))
+    best = np.max(values, axis=-1, keepdims=True)
+    centre = np.clip(np.argmax(values, axis=-1)[..., None], 1, logs.size - 2)
+    around = np.take_along_axis(values, centre + np.arange(-1, 2), axis=-1)
+    centre, step = logs[centre], float(logs[1] - logs[0])
+    for points in (3, 3, 1):  # to the vertex of a parabola through three values, and again from nearer ones
+        centre, step = centre + step * _vertex(around), step / 4.0
+        orders = 1.0 + np.exp(centre + step * (np.arange(points) - points // 2))
+        around = divergence(orders) / orders
+        best = np.maximum(best, np.max(around, axis=-1, keepdims=True))
+    return np.asarray(best[..., 0])
 
 
 def _vertex(values: Floats) -> Floats:
@@ -396,28 +350,45 @@ def _vertex(values: Floats) -> Floats:
     return np.asarray(np.clip(np.nan_to_num(offset, posinf=0.0, neginf=0.0), -1.0, 1.0))
 
 
-def _least_on_lines(claim: Claim, epsilon: Floats, delta: Floats) -> Floats:
-    """Minimum of ``claim.least`` on each line p = e^epsilon p' + delta, by a grid over p' that zooms in.
-
-    The allowed (p, p') of a Renyi-type claim form a convex set, so the minimum is the parameter at which that
-    set first touches the line; along the line ``least`` is quasi-convex and a zooming grid finds it.
-    """
-    value = np.full(epsilon.shape, np.inf)
-    if value.size == 0:
-        return value
-    epsilon, delta = epsilon[:, None], delta[:, None]
-    # logit of p' over its greatest value: both ends matter
-    low, high = np.minimum(np.log(delta), -20.0) - 20.0, np.full(delta.shape, 16.0)
-    points = 33
-    for _ in range(13):
-        position = low + (high - low) * np.linspace(0.0, 1.0, points)
-        p_prime = (1.0 - delta) * np.exp(-epsilon) * expit(position)
-        # 1 - p = (1 - delta) (1 - share) exactly; p computed so stays within [0, 1]
-        p = 1.0 - (1.0 - delta) * expit(-position)
-        p = np.where(p < 0.5, np.exp(epsilon) * p_prime + delta, p)
-        values = np.asarray(claim.least(p, p_prime))
-        value = np.minimum(value, values.min(axis=1))
-        best = np.argmin(values, axis=1)[:, None]
-        low, high = (np.take_along_axis(position, np.clip(best + side, 0, points - 1), axis=1) for side in (-1, 1))
-        points = 7
+def _on_lines(least: Callable[[Floats, Floats], Floats], epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+    """Values of ``least`` on columns of lines; 0 where delta is not above 0 in sight, infinite where it is 1."""
+    epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
+    value = np.where(delta >= 1.0, np.inf, 0.0)
+    between = (delta >= RAREST) & (delta < 1.0)
+    if between.any():
+        value[between] = least(epsilon[between][:, None], delta[between][:, None])
     return value
+
+
+def _least_on_line(order: Floats, epsilon: Floats, delta: Floats) -> Floats:
+    """Least D_order(p || p'), in both directions, of all p = e^epsilon p' + delta with 0 < delta < 1; broadcast.
+
+    With k = e^epsilon, s = order - 1 and p / p' = k (1 + h), the ratio (1 - p) / (1 - p') is known, too, and the
+    divergence least where the function ``slope`` of log h has its zero, or at p + p' = 1; it is convex along the line.
+    Derivation: docs/explanation/theory.md#tangents-of-a-privacy-profile.
+    """
+    order, epsilon, delta = np.broadcast_arrays(order, epsilon, delta)
+    s, inverse, below_one = order - 1.0, np.exp(-epsilon), -np.expm1(-epsilon)
+
+    def losses(log_rise: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """h, both losses and 1 - e^-epsilon (1 - p) / (1 - p'), at a multiple of the h at which p + p' = 1."""
+        total = (1.0 + inverse) * np.exp(log_rise) / (1.0 - delta)
+        h, rest = delta * total, total - inverse
+        lost = (below_one + h) / rest
+        ratio = (inverse + (1.0 + inverse) * np.expm1(log_rise)) / rest
+        complement = np.where(lost < 0.5, np.log1p(-np.minimum(lost, 0.5)), np.log(ratio))
+        return h, epsilon + np.log1p(h), complement, below_one + inverse * lost
+
+    def slope(log_rise: Floats) -> Floats:
+        h, loss, complement, beyond = losses(log_rise)
+        grown = -np.expm1(np.log1p(s * beyond) - s * (loss - complement))
+        return np.log(s * h) - np.log(np.maximum(grown, 1e-300))
+
+    with np.errstate(all="ignore"):
+        nothing = np.zeros(order.shape)
+        most = np.maximum(np.log1p(-delta) - np.log(s * delta) - np.log1p(inverse), nothing)
+        at = roots(slope, nothing, np.where(slope(nothing) < 0.0, most, nothing), xtol=1e-7)
+        h, loss, complement, _ = losses(at)
+        log_q = np.log(delta) - epsilon - np.log(h)
+        chances = np.stack([log_q, np.log1p(-np.exp(log_q))], axis=-1)
+    return renyi_of_losses(order, np.stack([loss, complement], axis=-1), chances) * (1.0 - ROUNDING)

@@ -1,7 +1,8 @@
 """Conversions between privacy definitions, as the papers state them: numbers in, numbers out.
 
 Each function takes a parameter of one definition, returns what it implies in another, and names its theorem. They are
-in one module because claims, composition theorems and mechanisms all use them.
+in one module because claims, composition theorems and mechanisms all use them. A number out of its range is an
+`AuditError`: epsilon, rho, mu and divergences are at least 0, Renyi orders above 1, a delta lies in (0, 1).
 
 The tightest conversion of a whole claim is the claim's own privacy profile (`Claim.profile`, `Claim.approximate`),
 which for zCDP and Renyi DP is below the closed forms here: it minimises over all pairs of laws that the claim allows.
@@ -26,14 +27,9 @@ _LARGEST_ORDER = 1e6
 
 
 def pure_to_renyi(epsilon: float, order: float) -> float:
-    """Least Renyi DP of this order that every epsilon-DP mechanism satisfies, in nats; order above 1.
+    """Least Renyi DP of this order that every epsilon-DP mechanism satisfies, in nats.
 
-    differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 4; attained by randomised response.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is negative or the order is not above 1.
+    differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 4: the divergence of randomised response.
 
     Examples
     --------
@@ -41,14 +37,8 @@ def pure_to_renyi(epsilon: float, order: float) -> float:
     0.735326
     """
     epsilon, order = finite_at_least(epsilon, 0.0, "epsilon"), _order(order)
-    if epsilon == 0.0:
-        return 0.0
-    # near order 1 the two terms of the theorem cancel
-    if (order - 1.0) * epsilon < 1e-3:
-        return _renyi_of_two_losses(epsilon, order)
-    return epsilon - (math.log1p(math.exp(-epsilon)) - math.log1p(math.exp(-(2.0 * order - 1.0) * epsilon))) / (
-        order - 1.0
-    )
+    losses = np.array([epsilon, -epsilon])
+    return float(renyi_of_losses(order, losses, -np.logaddexp(0.0, losses)))
 
 
 def pure_to_zcdp(epsilon: float) -> float:
@@ -56,11 +46,6 @@ def pure_to_zcdp(epsilon: float) -> float:
 
     The same as epsilon (e^epsilon - 1) / (e^epsilon + 1): differentialprivacy.org, 'Tight RDP & zCDP bounds from
     pure DP', Theorem 5. Randomised response attains it in the limit of order 1.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is negative.
 
     Examples
     --------
@@ -76,12 +61,6 @@ def pure_to_gaussian(epsilon: float) -> float:
 
     The trade-off curve of epsilon-DP is straight on either side of its kink (1 / (1 + e^epsilon), 1 / (1 + e^epsilon)),
     and Gaussian ones are convex, so that it suffices to pass through it (Dong, Roth and Su 2022, Section 2).
-    Randomised response attains it.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is negative.
 
     Examples
     --------
@@ -93,14 +72,9 @@ def pure_to_gaussian(epsilon: float) -> float:
 
 
 def laplace_renyi(epsilon: float, order: float) -> float:
-    """Renyi divergence of Laplace noise of scale 1/epsilon around 0 and around 1, in nats; order above 1.
+    """Renyi divergence of Laplace noise of scale 1/epsilon around 0 and around 1, in nats.
 
     Mironov (2017), Proposition 6; quoted at the end of 'Tight RDP & zCDP bounds from pure DP'.
-
-    Raises
-    ------
-    AuditError
-        If epsilon is negative or the order is not above 1.
 
     Examples
     --------
@@ -134,11 +108,6 @@ def approximate_to_delta(claimed: float, delta: float, epsilon: float) -> float:
 def renyi_to_delta(order: float, divergence: float, epsilon: float) -> float:
     """Bound delta from (order, divergence)-Renyi DP in closed form: Canonne, Kamath and Steinke (2020), Proposition 12.
 
-    Raises
-    ------
-    AuditError
-        If the order is not above 1 or a number is negative.
-
     Examples
     --------
     >>> round(renyi_to_delta(2.0, 0.5, 2.0), 6)
@@ -152,11 +121,6 @@ def renyi_to_delta(order: float, divergence: float, epsilon: float) -> float:
 def renyi_to_epsilon(order: float, divergence: float, delta: float) -> float:
     """Bound epsilon at this delta from (order, divergence)-Renyi DP: the inverse of `renyi_to_delta`, at least 0.
 
-    Raises
-    ------
-    AuditError
-        If the order is not above 1, the divergence is negative or delta is not in (0, 1).
-
     Examples
     --------
     >>> round(renyi_to_epsilon(32.0, 0.5, 1e-5), 6)
@@ -164,7 +128,7 @@ def renyi_to_epsilon(order: float, divergence: float, delta: float) -> float:
     """
     order, divergence = _order(order), finite_at_least(divergence, 0.0, "divergence")
     delta = fraction(delta, "delta", open_below=True)
-    return max(divergence + math.log1p(-1.0 / order) - math.log(delta * order) / (order - 1.0), 0.0)
+    return max(_epsilon_of_renyi(order, divergence, delta), 0.0)
 
 
 def renyi_curve_to_epsilon(curve: Callable[[float], float], delta: float) -> float:
@@ -187,7 +151,7 @@ def renyi_curve_to_epsilon(curve: Callable[[float], float], delta: float) -> flo
 
     def bound(log_below: float) -> float:
         order = 1.0 + math.exp(log_below)
-        return curve(order) + math.log1p(-1.0 / order) - math.log(delta * order) / (order - 1.0)
+        return _epsilon_of_renyi(order, curve(order), delta)
 
     values = [bound(place) for place in grid]
     best = int(np.argmin(values))
@@ -240,10 +204,9 @@ def approximate_to_zcdp(epsilon: float, delta: float) -> float:
 
 
 def gaussian_to_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats:
-    """Delta at this epsilon of mu-Gaussian DP: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
+    """Delta at this epsilon of mu-Gaussian DP: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu); mu > 0.
 
-    Dong, Roth and Su (2022), Corollary 2.13; Balle and Wang (2018), Theorem 8. In log space, so that nothing
-    overflows; mu above 0, broadcast.
+    Dong, Roth and Su (2022), Corollary 2.13; Balle and Wang (2018), Theorem 8. In log space; broadcast.
 
     Examples
     --------
@@ -258,11 +221,6 @@ def gaussian_to_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats:
 
 def gaussian_to_epsilon(mu: float, delta: float) -> float:
     """Epsilon at this delta of mu-Gaussian DP: the inverse of `gaussian_to_delta`.
-
-    Raises
-    ------
-    AuditError
-        If mu is negative or delta is not in (0, 1).
 
     Examples
     --------
@@ -309,15 +267,88 @@ def gaussian_to_zcdp(mu: float) -> float:
     return mu * mu / 2.0
 
 
+def bernoulli_renyi(order: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
+    """Renyi divergence D_order(Bernoulli(p) || Bernoulli(q)) in nats, order >= 1, broadcast over all three.
+
+    Examples
+    --------
+    >>> round(float(bernoulli_renyi(2.0, 0.5, 0.25)), 6)
+    0.287682
+    """
+    p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(q, float))
+    a, b = np.stack([p, 1.0 - p], axis=-1), np.stack([q, 1.0 - q], axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rise = (a - b) / b
+        losses = np.where(np.abs(rise) < 0.5, np.log1p(rise), np.log(a) - np.log(b))
+        return renyi_of_losses(order, np.where(a == b, 0.0, losses), np.log(b))
+
+
+def renyi_of_losses(order: ArrayLike, losses: ArrayLike, log_chances: ArrayLike) -> Floats:
+    """Renyi divergence of this order >= 1 of laws with finitely many outcomes along the last axis.
+
+    Parameters
+    ----------
+    order : array_like of float
+        At least 1; broadcast against the other axes.
+    losses, log_chances : array_like of float, shape (..., outcomes)
+        Log-likelihood ratio of each outcome, and the logarithm of its probability under the second law.
+
+    Examples
+    --------
+    >>> round(float(renyi_of_losses(2.0, np.log([2.0, 2 / 3]), np.log([0.25, 0.75]))), 6)
+    0.287682
+    """
+    order, losses = np.asarray(order, float), np.asarray(losses, float)
+    with np.errstate(invalid="ignore"):
+        terms = np.asarray(log_chances) + log_excess(order[..., None], losses)
+    terms = np.where(np.isposinf(losses), np.inf, terms)
+    return renyi_of_excess(order, np.logaddexp.reduce(terms, axis=-1))
+
+
+def renyi_of_excess(order: ArrayLike, log_mean: ArrayLike) -> Floats:
+    """Renyi divergence of this order >= 1 from the logarithm of the mean of `log_excess` under the second law."""
+    order, log_mean = np.asarray(order, float), np.asarray(log_mean, float)
+    below = order - 1.0
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        log_scaled = np.log(below) + log_mean
+        general = np.where(log_scaled < 30.0, np.log1p(np.exp(np.minimum(log_scaled, 30.0))), log_scaled) / below
+        return np.asarray(np.where(below == 0.0, np.exp(log_mean), general))
+
+
+def log_excess(order: Floats, losses: Floats) -> Floats:
+    """Logarithm of (r^a - 1 - a (r - 1)) / (a - 1) for r = exp(loss) and order a >= 1, broadcast.
+
+    It is r (f((a - 1) loss) / (a - 1) + f(-loss)) for f(t) = e^t - 1 - t: two terms that are nowhere negative.
+
+    Examples
+    --------
+    >>> log_excess(np.array([1.0, 2.0]), np.log(np.array([3.0, 3.0]))).round(6).tolist()
+    [0.259157, 1.386294]
+    """
+    below, losses = order - 1.0, np.maximum(losses, -800.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        grown = np.where(below > 0.0, _log_beyond_linear(below * losses) - np.log(below), -np.inf)
+    return np.asarray(losses + np.logaddexp(grown, _log_beyond_linear(-losses)))
+
+
+def _log_beyond_linear(t: Floats) -> Floats:
+    """Logarithm of e^t - 1 - t."""
+    small = np.clip(t, -0.1, 0.1)
+    series = 1.0 + small / 11.0
+    for n in range(10, 2, -1):
+        series = 1.0 + small / n * series
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        near = 2.0 * np.log(np.abs(t)) + np.log(series / 2.0)
+        far = np.where(t > 30.0, t + np.log1p(-(1.0 + t) * np.exp(-t)), np.log(np.expm1(np.minimum(t, 31.0)) - t))
+    return np.where(np.abs(t) < 0.1, near, far)
+
+
+def _epsilon_of_renyi(order: float, divergence: float, delta: float) -> float:
+    return divergence + math.log1p(-1.0 / order) - math.log(delta * order) / (order - 1.0)
+
+
 def _order(order: float) -> float:
     order = finite_at_least(order, 1.0, "Renyi order")
     if order == 1.0:
         raise AuditError("Renyi order is 1; it must be above 1.")
     return order
-
-
-def _renyi_of_two_losses(epsilon: float, order: float) -> float:
-    """Theorem 4 near order 1: log(1 + E[e^((a-1) L) - 1]) / (a - 1), L the two losses of randomised response."""
-    truth = 1.0 / (1.0 + math.exp(-epsilon))
-    excess = truth * math.expm1((order - 1.0) * epsilon) + (1.0 - truth) * math.expm1(-(order - 1.0) * epsilon)
-    return math.log1p(excess) / (order - 1.0)

@@ -76,9 +76,9 @@ def estimator(
     if not all(isinstance(one, str) for one in names) or (attribute is not None and not names):
         raise AuditError(f"attribute is {attribute!r}; it must be the name of an attribute, or several.")
     source = next((one for one in ("random_state", "rng") if one in inspect.signature(make).parameters), None)
-    if not isinstance(options or {}, dict):
+    given = options or {}
+    if not isinstance(given, dict):
         raise AuditError(f"options is {options!r}; it must be a dict of arguments of the class.")
-    given = dict(options or {})
     if source in given:
         raise AuditError(f"{source!r} is among the options; leave it out, so that every run has randomness of its own.")
 
@@ -91,16 +91,12 @@ def estimator(
         return values[0] if isinstance(attribute, str) else values
 
     def released(dataset: Any, rng: np.random.Generator) -> Any:
-        return fitted(dataset, rng=rng) if source == "rng" else fitted(dataset, random_state=_legacy(rng))
+        # scikit-learn takes the older kind of generator, here on the same stream; a seed would repeat itself
+        return fitted(dataset, **{str(source): rng if source == "rng" else np.random.RandomState(rng.bit_generator)})
 
     function: Callable[..., Any] = released if source else lambda dataset: fitted(dataset)
     title = name or str(getattr(make, "__name__", make))
     return black_box(function, claim=claim, adjacency=adjacency, pairs=pairs, name=title)
-
-
-def _legacy(rng: np.random.Generator) -> np.random.RandomState:
-    """The same stream as the generator of the kind that scikit-learn takes; a number for a seed would repeat itself."""
-    return np.random.RandomState(rng.bit_generator)  # what random_state takes
 
 
 def _columns(dataset: Any, target: int | str | None) -> tuple[Any, ...]:

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from epsaudit.claims import ZCDP, Claim, GaussianDP
+from epsaudit.conversions import log_excess
 from epsaudit.errors import AuditError
-from epsaudit.exact.divergences import log_excess
 from epsaudit.exact.quadrature import Floats, log_integral
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.composition import ProductLaw

@@ -3,7 +3,8 @@
 It makes the `LossPair` of the whole from those of the parts. Parts of finitely many losses are convolved as they are.
 Densities are put on a grid twice, once rounded so that the pair is no harder to tell apart than in truth (connect the
 dots: Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022) and once so that it is no easier (outcomes merged): every
-value of the whole lies between the two, and `epsaudit.exact.profile` says so where they differ.
+value of the whole lies between the two, and `epsaudit.exact.profile` says so where they differ. Proofs:
+docs/explanation/theory.md#exact-values.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from epsaudit.errors import AuditError
 from epsaudit.exact.losses import LossPair, merge_equal
-from epsaudit.exact.quadrature import Floats, Panels
+from epsaudit.exact.quadrature import Floats
 
 CELLS, CELLS_WITH_TAILS = 2000, 8000
 """Grid steps to the greatest loss of a part, at most: where losses have a bound, and where tails take most steps."""
@@ -52,18 +53,16 @@ def convolved(parts: Parts) -> LossPair:
     Examples
     --------
     >>> atoms = np.log([[0.75, 0.25], [0.25, 0.75]])
-    >>> coin = LossPair(atoms, atoms[0] - atoms[1], Panels.none())
-    >>> convolved([(coin, 2)]).losses.round(4).tolist()
+    >>> convolved([(LossPair.of(atoms), 2)]).losses.round(4).tolist()
     [2.1972, 0.0, -2.1972]
     """
     parts = tuple(_flat(parts))
-    whole = _exactly(parts)
-    if whole is not None:
-        return _with_parts(whole, parts, None)
-    step = _step(parts)
-    upper = _Grid.sum([(_spread(pair, step), count) for pair, count in parts])
-    lower = _Grid.sum([(_merged(pair.lower or pair, step), count) for pair, count in parts])
-    return _with_parts(upper.pair(), parts, lower.pair())
+    lower, whole = None, _exactly(parts)
+    if whole is None:
+        step = _step(parts)
+        whole = _Grid.sum([(_spread(pair, step), count) for pair, count in parts])
+        lower = _Grid.sum([(_merged(pair.lower or pair, step), count) for pair, count in parts])
+    return LossPair(whole.atoms, whole.losses, parts=parts, lower=lower)
 
 
 def _flat(parts: Parts) -> Iterator[tuple[LossPair, int]]:
@@ -75,17 +74,13 @@ def _flat(parts: Parts) -> Iterator[tuple[LossPair, int]]:
             yield pair, count
 
 
-def _with_parts(pair: LossPair, parts: Parts, lower: LossPair | None) -> LossPair:
-    return LossPair(pair.atoms, pair.losses, pair.panels, parts=tuple(parts), lower=lower)
-
-
 def _exactly(parts: Parts) -> LossPair | None:
     """Convolve atoms by repeated squaring; None if there is a density or the atoms become too many."""
-    total = LossPair(np.zeros((2, 1)), np.zeros(1), Panels.none())
+    total = LossPair.nothing()
     for pair, count in parts:
         if pair.panels.size or pair.lower is not None:
             return None
-        power = LossPair(pair.atoms, pair.losses, pair.panels)
+        power = pair
         while count:
             partners = [total.losses.size] * (count & 1) + [power.losses.size] * (count > 1)
             if power.losses.size * max(partners) > _MOST_PRODUCTS:
@@ -103,55 +98,45 @@ def _product(first: LossPair, second: LossPair) -> LossPair:
     possible = ~np.isneginf(atoms).all(axis=0)
     with np.errstate(invalid="ignore"):  # an outcome of +inf with one of -inf is possible under neither law
         losses = (first.losses[:, None] + second.losses[None, :]).ravel()
-    return LossPair(*merge_equal(atoms[:, possible], losses[possible]), Panels.none())
+    return LossPair(*merge_equal(atoms[:, possible], losses[possible]))
 
 
 @dataclass(frozen=True)
 class _Grid:
-    """Masses under both laws on losses (first + 0, 1, 2, ...) * step, and the mass that only one law has."""
+    """Masses under both laws, shape (2, n), on losses (first + 0, 1, 2, ...) * step, and what only one law has."""
 
     step: float
     first: int
-    p: Floats
-    q: Floats
-    only_p: float
-    only_q: float
+    masses: Floats
+    only: tuple[float, float]
 
     @staticmethod
-    def sum(terms: Sequence[tuple[_Grid, int]]) -> _Grid:
-        """Grid of the sum of independent losses."""
-        length = 1 + sum(count * (grid.p.size - 1) for grid, count in terms)
+    def sum(terms: Sequence[tuple[_Grid, int]]) -> LossPair:
+        """Pair of the sum of independent losses."""
+        length = 1 + sum(count * (grid.masses.shape[1] - 1) for grid, count in terms)
         from scipy.fft import irfft, next_fast_len, rfft  # slow to import
 
         size = next_fast_len(length, real=True)
-        masses = []
-        for name in ("p", "q"):
-            spectrum = np.ones(size // 2 + 1, complex)
-            for grid, count in terms:
-                spectrum *= rfft(getattr(grid, name), size) ** count
-            masses.append(np.maximum(irfft(spectrum, size)[:length], 0.0))
-        sure = [
-            -math.expm1(sum(count * math.log1p(-getattr(grid, name)) for grid, count in terms))
-            for name in ("only_p", "only_q")
-        ]
+        spectrum = np.ones((2, size // 2 + 1), complex)
+        for grid, count in terms:
+            spectrum *= rfft(grid.masses, size) ** count
+        only = [-math.expm1(sum(count * math.log1p(-grid.only[law]) for grid, count in terms)) for law in (0, 1)]
         first = sum(count * grid.first for grid, count in terms)
-        return _Grid(terms[0][0].step, first, masses[0], masses[1], sure[0], sure[1])
+        return _on_losses(
+            terms[0][0].step * (first + np.arange(length)), np.maximum(irfft(spectrum, size)[:, :length], 0.0), only
+        )
 
-    def pair(self) -> LossPair:
-        """As atoms; of the two masses of a loss the greater one is kept and the other follows from the loss."""
-        losses = self.step * (self.first + np.arange(self.p.size))
-        with np.errstate(divide="ignore"):
-            log_p, log_q = np.log(self.p), np.log(self.q)
-        log_p, log_q = np.where(losses >= 0.0, log_p, log_q + losses), np.where(losses >= 0.0, log_p - losses, log_q)
-        kept = np.maximum(log_p, log_q) > -80.0
-        atoms, losses = np.stack([log_p, log_q])[:, kept][:, ::-1], losses[kept][::-1]
-        for only, loss, row in ((self.only_p, math.inf, 0), (self.only_q, -math.inf, 1)):
-            if only > 0.0:
-                atom = np.full((2, 1), -np.inf)
-                atom[row] = math.log(only)
-                place = 0 if loss > 0.0 else losses.size
-                atoms, losses = np.insert(atoms, [place], atom, axis=1), np.insert(losses, place, loss)
-        return LossPair(np.asarray(atoms, float), np.asarray(losses, float), Panels.none())
+
+def _on_losses(losses: Floats, masses: Floats, only: Sequence[float]) -> LossPair:
+    """Pair of the given masses; of the two masses of a loss the greater one is kept, the other follows from it."""
+    with np.errstate(divide="ignore"):
+        (log_p, log_q), sure = np.log(masses), np.log(np.diag(only))
+    atoms = np.where(losses >= 0.0, [log_p, log_p - losses], [log_q + losses, log_q])
+    kept = atoms.max(axis=0) > -80.0
+    atoms = np.column_stack([sure[:, 0], atoms[:, kept][:, ::-1], sure[:, 1]])
+    losses = np.concatenate([[np.inf], losses[kept][::-1], [-np.inf]])
+    possible = ~np.isneginf(atoms).all(axis=0)
+    return LossPair(atoms[:, possible], losses[possible])
 
 
 def _step(parts: Parts) -> float:
@@ -198,7 +183,7 @@ def _cells(pair: LossPair, step: float) -> tuple[Floats, Floats, Floats]:
     lower = np.exp(np.concatenate([[part.lower, part.lower_prime] for part in events], axis=1))
     # the smaller of two tails has more digits
     inner = np.where(upper[:, :-1] <= 0.5, upper[:, :-1] - upper[:, 1:], lower[:, 1:] - lower[:, :-1])
-    p, q = (np.concatenate([lower[i, :1], np.maximum(inner[i], 0.0), upper[i, -1:]]) for i in (0, 1))
+    p, q = np.concatenate([lower[:, :1], np.maximum(inner, 0.0), upper[:, -1:]], axis=1)
     return edges, p, q
 
 
@@ -208,8 +193,8 @@ def _spread(pair: LossPair, step: float) -> _Grid:
     first, last = round(edges[0] / step), round(edges[-1] / step)
     grid_p = np.zeros(last - first + 1)
     places = np.floor(edges[:-1] / step + 1e-5).astype(int)
-    left, inner_p, inner_q = places * step, p[1:-1], q[1:-1]
-    right_p = np.clip((inner_p - inner_q * np.exp(left)) / -math.expm1(-step), 0.0, inner_p)
+    inner_p, inner_q = p[1:-1], q[1:-1]
+    right_p = np.clip((inner_p - inner_q * np.exp(places * step)) / -math.expm1(-step), 0.0, inner_p)
     np.add.at(grid_p, places - first, inner_p - right_p)
     np.add.at(grid_p, places - first + 1, right_p)
     top = min(float(p[-1]), float(q[-1] * math.exp(last * step)))
@@ -217,26 +202,24 @@ def _spread(pair: LossPair, step: float) -> _Grid:
     grid_p[-1] += top
     grid_p[0] += bottom
     only_p = float(p[-1]) - top + float(p[0]) - bottom
-    only_p = only_p if only_p > 1e-13 or pair.separates else 0.0
     grid_q = grid_p * np.exp(-step * np.arange(first, last + 1))
     only_q = max(1.0 - float(grid_q.sum()), 0.0)
-    return _Grid(step, first, grid_p, grid_q, only_p, only_q if only_q > 1e-12 else 0.0)
+    only = only_p if only_p > 1e-13 or pair.separates else 0.0, only_q if only_q > 1e-12 else 0.0
+    return _Grid(step, first, np.stack([grid_p, grid_q]), only)
 
 
 def _merged(pair: LossPair, step: float) -> _Grid:
     """Neighbouring losses merged into groups whose own loss lies on the grid: no easier to tell apart."""
     _, p, q = _cells(pair, step)
-    sure_p, sure_q = (
-        float(np.exp(pair.atoms[row][pair.losses == loss]).sum()) for row, loss in ((0, math.inf), (1, -math.inf))
-    )
-    p[-1] -= sure_p
-    q[0] -= sure_q
+    only = tuple(float(np.exp(pair.atoms[law][pair.losses == loss]).sum()) for law, loss in ((0, np.inf), (1, -np.inf)))
+    p[-1] -= only[0]
+    q[0] -= only[1]
     groups = _grouped(p, q, step)
     first, last = min(groups), max(groups)
-    grid_p, grid_q = np.zeros(last - first + 1), np.zeros(last - first + 1)
-    for place, (mass_p, mass_q) in groups.items():
-        grid_p[place - first], grid_q[place - first] = mass_p, mass_q
-    return _Grid(step, first, grid_p, grid_q, sure_p, sure_q)
+    masses = np.zeros((2, last - first + 1))
+    for place, group in groups.items():
+        masses[:, place - first] = group
+    return _Grid(step, first, masses, (only[0], only[1]))
 
 
 def _grouped(p: Floats, q: Floats, step: float) -> dict[int, tuple[float, float]]:

@@ -7,7 +7,7 @@ panels on which the ratio is monotone. Profiles and divergences are computed fro
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError
 from epsaudit.exact.quadrature import Booleans, Floats, Integrands, Panels, log_sum
+from epsaudit.roots import roots
 
 TIE = 1e-12
 """Losses this close, relative to max(1, |loss|), count as equal."""
@@ -61,7 +62,7 @@ class LossPair:
 
     atoms: Floats
     losses: Floats
-    panels: Panels
+    panels: Panels = field(default_factory=Panels.none)
     densities: Integrands | None = None
     knots: tuple[float, ...] = ()
     scale: float = 1.0
@@ -71,7 +72,12 @@ class LossPair:
     @classmethod
     def nothing(cls) -> LossPair:
         """The pair of two equal laws: all losses are 0."""
-        return cls(np.zeros((2, 1)), np.zeros(1), Panels.none())
+        return cls(np.zeros((2, 1)), np.zeros(1))
+
+    @classmethod
+    def of(cls, atoms: Floats, lower: LossPair | None = None) -> LossPair:
+        """The pair of finite laws given by log-probabilities of the same outcomes, shape (2, outcomes)."""
+        return cls(*merge_equal(atoms, difference(atoms[0], atoms[1])), lower=lower)
 
     @cached_property
     def swapped(self) -> LossPair:
@@ -87,6 +93,11 @@ class LossPair:
             tuple((part.swapped, count) for part, count in self.parts),
             None if self.lower is None else self.lower.swapped,
         )
+
+    @property
+    def directions(self) -> tuple[LossPair, LossPair]:
+        """Both of them: adjacency is symmetric."""
+        return self, self.swapped
 
     @cached_property
     def panel_losses(self) -> Floats:
@@ -118,37 +129,26 @@ class LossPair:
         """
         count = np.searchsorted(-self.losses, -threshold, side="right")
         whole, parts, _, _ = self._cut(np.array([threshold]))
-        pieces = [self.panels[whole[0]], parts]
-        values = [self.atoms[:, :count]]
-        losses = [self.losses[:count]]
-        for piece in pieces:
-            weighted = (piece.values + piece.log_weights).reshape(2, -1)
-            losses.append(difference(piece.values[0], piece.values[1]).ravel())
-            values.append(weighted)
+        values, losses = [self.atoms[:, :count]], [self.losses[:count]]
+        for piece in (self.panels[whole[0]], parts):
+            values.append((piece.values + piece.log_weights).reshape(2, -1))
+            losses.append(difference(*piece.values).ravel())
         return np.concatenate(values, axis=1), np.concatenate(losses)
 
     def events(self, thresholds: Floats) -> Events:
         """Probabilities of {loss >= t} and {loss < t}; losses within `TIE` of t count as reaching it."""
-        slack = TIE * np.maximum(1.0, np.abs(thresholds))
-        with np.errstate(invalid="ignore"):
-            reached = np.where(np.isfinite(thresholds), thresholds - slack, thresholds)
-        counts = np.searchsorted(-self.losses, -reached, side="right")
-        upper_atoms, lower_atoms = (sums[:, counts] for sums in self._running)
-        whole, parts, rests, owner = self._cut(thresholds)
+        counts = np.searchsorted(-self.losses, -_reached(thresholds), side="right")
+        whole, above, below, owner = self._cut(thresholds)
         cut = np.zeros_like(whole)
         cut[owner] = True
         sums = []
-        for law in (0, 1):
-            masses = self.log_masses[law]
-            for mask, atoms, pieces in (
-                (whole, upper_atoms, parts),
-                (~whole & ~cut, lower_atoms, rests),
-            ):
-                full = log_sum(np.where(mask, masses, -np.inf), axis=1)
+        for mask, atoms, pieces in ((whole, self._running[0], above), (~whole & ~cut, self._running[1], below)):
+            for law in (0, 1):
+                full = log_sum(np.where(mask, self.log_masses[law], -np.inf), axis=1)
                 extra = np.full(thresholds.size, -np.inf)
                 np.logaddexp.at(extra, owner[0], pieces.log_masses[law])
-                sums.append(np.logaddexp(np.logaddexp(full, extra), atoms[law]))
-        return Events(upper=sums[0], upper_prime=sums[2], lower=sums[1], lower_prime=sums[3])
+                sums.append(np.logaddexp(np.logaddexp(full, extra), atoms[law, counts]))
+        return Events(*sums)
 
     @cached_property
     def _running(self) -> tuple[Floats, Floats]:
@@ -161,50 +161,37 @@ class LossPair:
     def _cut(self, thresholds: Floats) -> tuple[Booleans, Panels, Panels, tuple[Places, Places]]:
         """Panels wholly above each threshold, the parts of cut panels above and below, and whose they are."""
         least, greatest = self.ranges
-        slack = (TIE * np.maximum(1.0, np.abs(thresholds)))[:, None]
-        with np.errstate(invalid="ignore"):
-            at = np.where(np.isfinite(thresholds[:, None]), thresholds[:, None] - slack, thresholds[:, None])
+        at = _reached(thresholds)[:, None]
         whole = least >= at
-        cut_thresholds, cut_panels = np.nonzero(~whole & (greatest >= at))
-        owner = (cut_thresholds, cut_panels)
-        if owner[0].size == 0 or self.densities is None:
-            nothing = self.panels[np.empty(0, int)]
-            return whole, nothing, nothing, (np.empty(0, int), np.empty(0, int))
+        owner = np.nonzero(~whole & (greatest >= at))
         cut = self.panels[owner[1]]
+        if cut.size == 0 or self.densities is None:
+            nothing = np.empty(0, int)
+            return whole, self.panels[nothing], self.panels[nothing], (nothing, nothing)
         losses = self.panel_losses[owner[1]]
         rising = losses[:, -1] > losses[:, 0]
-        roots = self._roots(cut, losses, at[owner[0], 0])
-        high = Panels.over(np.where(rising, roots, cut.left), np.where(rising, cut.right, roots), self.densities)
-        low = Panels.over(np.where(rising, cut.left, roots), np.where(rising, roots, cut.right), self.densities)
-        return whole, high, low, owner
+        places = self._places_of(cut, losses, at[owner[0], 0])
+        high = Panels.over(np.where(rising, places, cut.left), np.where(rising, cut.right, places), self.densities)
+        low = Panels.over(np.where(rising, cut.left, places), np.where(rising, places, cut.right), self.densities)
+        return whole, high, low, (owner[0], owner[1])
 
-    def _roots(self, panels: Panels, losses: Floats, thresholds: Floats) -> Floats:
-        """Where the loss crosses one threshold a panel: the Illinois method on all panels at once."""
+    def _places_of(self, panels: Panels, losses: Floats, thresholds: Floats) -> Floats:
+        """Where the loss crosses one threshold a panel, between the two points around it."""
         assert self.densities is not None
-        rows = np.arange(panels.size)
-        with np.errstate(invalid="ignore"):
-            excess = losses - thresholds[:, None]
+        densities, rows = self.densities, np.arange(panels.size)
         rising = (losses[:, -1] > losses[:, 0])[:, None]
-        crossed = np.argmax((excess >= 0.0) == rising, axis=1)
-        crossed = np.maximum(crossed, 1)
-        a, b = panels.points[rows, crossed - 1], panels.points[rows, crossed]
-        at_a, at_b = excess[rows, crossed - 1], excess[rows, crossed]
-        close = 1e-13 * np.maximum(1.0, np.abs(thresholds))
-        for _ in range(100):
-            with np.errstate(invalid="ignore", divide="ignore"):
-                guess = b - at_b * (b - a) / (at_b - at_a)
-            inside = (guess >= np.minimum(a, b)) & (guess <= np.maximum(a, b))
-            guess = np.where(inside, guess, (a + b) / 2)
-            values = self.densities(guess)
-            at_guess = difference(values[0], values[1]) - thresholds
-            opposite = (at_guess >= 0.0) != (at_b >= 0.0)
-            at_a = np.where(opposite, at_b, at_a / 2)
-            a = np.where(opposite, b, a)
-            b, at_b = guess, at_guess
-            narrow = np.abs(b - a) <= 4 * np.spacing(np.abs(b))
-            if np.all((np.abs(at_b) <= close) | narrow):
-                break
-        return np.asarray(b)
+        crossed = np.maximum(np.argmax((losses >= thresholds[:, None]) == rising, axis=1), 1)
+
+        def excess(points: Floats) -> Floats:
+            return difference(*densities(points)) - thresholds
+
+        return roots(excess, panels.points[rows, crossed - 1], panels.points[rows, crossed], xtol=1e-14 * self.scale)
+
+
+def _reached(thresholds: Floats) -> Floats:
+    """The least losses that count as reaching each threshold."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(thresholds), thresholds - TIE * np.maximum(1.0, np.abs(thresholds)), thresholds)
 
 
 def difference(log_p: Floats, log_q: Floats) -> Floats:
@@ -264,6 +251,5 @@ def bracketed(losses: Floats, masses: Floats, cells: int) -> LossPair:
     with np.errstate(divide="ignore"):
         outer = np.log(np.stack([spread, spread * np.exp(-edges)]))
         inner = np.log(np.stack([p, q]))
-    kept, filled = spread > 0.0, p > 0.0
-    merged = merge_equal(inner[:, filled], inner[0, filled] - inner[1, filled])
-    return LossPair(outer[:, kept][:, ::-1], edges[kept][::-1], Panels.none(), lower=LossPair(*merged, Panels.none()))
+    kept = spread > 0.0
+    return LossPair(outer[:, kept][:, ::-1], edges[kept][::-1], lower=LossPair.of(inner[:, p > 0.0]))

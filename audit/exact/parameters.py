@@ -7,16 +7,14 @@ the whole law adds, a Renyi divergence or the supremum over all events, is compu
 from __future__ import annotations
 
 import math
-from functools import singledispatch
 
 import numpy as np
 from scipy.special import ndtri_exp
 
 from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.errors import AuditError
-from epsaudit.exact.divergences import renyi_divergences
 from epsaudit.exact.losses import LossPair, NotKnownError, difference
-from epsaudit.exact.profile import PrivacyProfile, keeps_growing
+from epsaudit.exact.profile import PrivacyProfile, keeps_growing, renyi_divergences
 from epsaudit.exact.quadrature import DOUBLINGS, Floats
 
 _LARGEST_ORDER = 2.0**12  # for unbounded losses; beyond it double precision ends
@@ -38,17 +36,8 @@ def exact_parameter(claim: Claim, law: object, law_prime: object) -> float:
     ------
     AuditError
         As for `PrivacyProfile`, or if nothing exact is known about the claim's family; a `NotKnownError` for Gaussian
-        DP if events less likely than 1e-300 may need a greater mu than all others.
-
-    Notes
-    -----
-    For Gaussian DP the supremum is over events {loss >= t}: the allowed (p, p') form a convex set and these are the
-    vertices of the pair's region. Events less likely than c = 1e-300 are not computed. Where losses are at most B they
-    need at most Phi^-1(e^B c) - Phi^-1(c), about B / 37, as Phi / phi increases. Where the loss has no bound, they are
-    taken to need no more if mu does not rise towards c, and if the densities, at doublings of the distance from the
-    knots, do not need more: an event {y >= t} this rare has the quantile -sqrt(-2 log f(t)) but for a share of
-    log(t) / t^2. For
-    zCDP the supremum over the orders a > 1 of D_a / a includes the limits at 1 and, extrapolated, at infinity.
+        DP if events less likely than 1e-300 may need a greater mu than all others. How that is decided:
+        docs/explanation/theory.md#exact-values.
 
     Examples
     --------
@@ -57,41 +46,26 @@ def exact_parameter(claim: Claim, law: object, law_prime: object) -> float:
     >>> round(exact_parameter(PureDP(1.0), law, law_prime), 6), round(exact_parameter(ZCDP(1.0), law, law_prime), 6)
     (1.098612, 0.549306)
     """
-    return _exact(claim, PrivacyProfile(law, law_prime))
-
-
-@singledispatch
-def _exact(claim: Claim, profile: PrivacyProfile) -> float:
+    profile = PrivacyProfile(law, law_prime)
+    match claim:
+        case PureDP():
+            return profile.greatest_loss
+        case ApproxDP():
+            return profile.epsilon(claim.delta)
+        case RenyiDP():
+            return max(float(renyi_divergences(pair, np.array([claim.order]))[0]) for pair in profile.pair.directions)
+        case ZCDP():
+            return max(_concentration(pair, profile.greatest_loss) for pair in profile.pair.directions)
+        case GaussianDP():
+            return _least_mu(profile.pair, profile.greatest_loss)
     raise AuditError(
         f"Nothing exact is known about {type(claim).__name__}; the claim families are those of epsaudit.claims."
     )
 
 
-@_exact.register
-def _(claim: PureDP, profile: PrivacyProfile) -> float:
-    return profile.greatest_loss
-
-
-@_exact.register
-def _(claim: ApproxDP, profile: PrivacyProfile) -> float:
-    return profile.epsilon(claim.delta)
-
-
-@_exact.register
-def _(claim: RenyiDP, profile: PrivacyProfile) -> float:
-    order = np.array([claim.order])
-    return max(float(renyi_divergences(pair, order)[0]) for pair in _directions(profile))
-
-
-@_exact.register
-def _(claim: ZCDP, profile: PrivacyProfile) -> float:
-    return max(_concentration(pair, profile.greatest_loss) for pair in _directions(profile))
-
-
-@_exact.register
-def _(claim: GaussianDP, profile: PrivacyProfile) -> float:
-    pair = profile.pair
-    if profile.greatest_loss == 0.0:
+def _least_mu(pair: LossPair, greatest_loss: float) -> float:
+    """Supremum over the events {loss >= t}, the vertices of the pair's region, of the mu that each needs."""
+    if greatest_loss == 0.0:
         return 0.0
     if pair.lower is not None:
         raise NotKnownError(
@@ -101,33 +75,28 @@ def _(claim: GaussianDP, profile: PrivacyProfile) -> float:
         return math.inf
     thresholds = _candidate_thresholds(pair)
     values, log_chances = _separation(pair, thresholds)
-    rising = 0.0
-    if math.isinf(profile.greatest_loss) and pair.densities is not None:
-        for log_chance in log_chances:
-            if _grows_in_the_tail(values, log_chance):
-                return math.inf
-            if _rises_in_the_tail(values, log_chance):
-                rising = math.inf
     best = int(np.argmax(values))
-    if not math.isfinite(values[best]) or pair.densities is None:
+    if pair.densities is None:
         return float(values[best])
-    low, high = thresholds[max(best - 1, 0)], thresholds[min(best + 1, thresholds.size - 1)]
+    rarer = _needed_by_rarer_events(pair, greatest_loss)
+    if math.isinf(greatest_loss):
+        if any(_grows_in_the_tail(values, log_chance) for log_chance in log_chances):
+            return math.inf
+        if any(_rises_in_the_tail(values, log_chance) for log_chance in log_chances):
+            rarer = math.inf
+    if not math.isfinite(values[best]):
+        return float(values[best])
+    found = values[best]
     for _ in range(3):
-        thresholds = np.linspace(low, high, 17)
-        refined, _log_chances = _separation(pair, thresholds)
-        inner = int(np.argmax(refined))
-        low, high = thresholds[max(inner - 1, 0)], thresholds[min(inner + 1, 16)]
-        values = np.append(values, refined[inner])
-    found = float(np.max(values))
-    if found < max(_needed_by_rarer_events(pair, profile.greatest_loss), rising):
+        thresholds = np.linspace(thresholds[max(best - 1, 0)], thresholds[min(best + 1, thresholds.size - 1)], 17)
+        values, _log_chances = _separation(pair, thresholds)
+        best = int(np.argmax(values))
+        found = max(found, values[best])
+    if found < rarer:
         raise NotKnownError(
             f"The least mu is {found:.9g} or more: it rests on events less likely than 1e-300, which are not computed."
         )
-    return found
-
-
-def _directions(profile: PrivacyProfile) -> tuple[LossPair, LossPair]:
-    return profile.pair, profile.pair.swapped
+    return float(found)
 
 
 def _concentration(pair: LossPair, greatest_loss: float) -> float:

@@ -12,12 +12,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsaudit.conversions import log_excess, renyi_of_excess
 from epsaudit.errors import finite_at_least, fraction
 from epsaudit.exact.convolution import LEAST_DELTA
-from epsaudit.exact.divergences import renyi_divergences
 from epsaudit.exact.laws import loss_pair
 from epsaudit.exact.losses import LossPair, NotKnownError, difference
-from epsaudit.exact.quadrature import Floats
+from epsaudit.exact.quadrature import Floats, log_integral, log_sum
 from epsaudit.roots import root
 
 AGREEMENT = 1e-6
@@ -56,21 +56,25 @@ class PrivacyProfile:
     def hockey_stick(self, epsilon: float) -> float:
         """Return the greatest P[E] - e^epsilon P'[E] over events E, with the first law as P; epsilon >= 0."""
         epsilon = finite_at_least(epsilon, 0.0, "epsilon")
-        return settled(self.pair, lambda pair: _hockey_stick(pair, epsilon))
+        return _settled(self.pair, lambda pair: _hockey_stick(pair, epsilon))
 
     def delta(self, epsilon: float) -> float:
         """Return the least delta such that the pair, in both directions, respects (epsilon, delta)."""
         epsilon = finite_at_least(epsilon, 0.0, "epsilon")
-        return settled(self.pair, lambda pair: max(_hockey_stick(one, epsilon) for one in (pair, pair.swapped)))
+        return _settled(self.pair, lambda pair: max(_hockey_stick(one, epsilon) for one in pair.directions))
 
     def epsilon(self, delta: float) -> float:
-        """Return the least epsilon such that the pair, in both directions, respects (epsilon, delta); inf if none."""
+        """Return the least epsilon such that the pair, in both directions, respects (epsilon, delta); inf if none.
+
+        At ``delta=0`` this is the supremum of the absolute log-likelihood ratio, with the limits at knots and in the
+        tails. A delta that an event of infinite loss reaches to within a relative 1e-12 counts as enough for it.
+        """
         delta = fraction(delta, "delta")
         if delta == 0.0:
             return self.greatest_loss
         if self.pair.lower is not None and delta < LEAST_DELTA:
             raise NotKnownError(f"Epsilon of a composition of densities is known from delta = {LEAST_DELTA:g} on only.")
-        return settled(self.pair, lambda pair: max(_least_epsilon(one, delta) for one in (pair, pair.swapped)))
+        return _settled(self.pair, lambda pair: max(_least_epsilon(one, delta) for one in pair.directions))
 
     def events(self, thresholds: ArrayLike) -> tuple[Floats, Floats]:
         """Return (P[loss >= t], P'[loss >= t]) for thresholds t of shape (n,); see `likelihood_ratio_events`.
@@ -88,23 +92,11 @@ class PrivacyProfile:
     @cached_property
     def greatest_loss(self) -> float:
         """Supremum of the absolute log-likelihood ratio, inf where it is not bounded."""
-        return max(_greatest_loss(self.pair), _greatest_loss(self.pair.swapped))
+        return max(map(_greatest_loss, self.pair.directions))
 
 
 def delta(law: object, law_prime: object, epsilon: float) -> float:
-    """Exact delta of a pair of known laws: the least that makes it (epsilon, delta)-indistinguishable both ways.
-
-    Parameters
-    ----------
-    law, law_prime : object
-        As for `PrivacyProfile`.
-    epsilon : float, >= 0
-        In nats.
-
-    Raises
-    ------
-    AuditError
-        As for `PrivacyProfile`, or if epsilon is negative or not finite.
+    """Exact delta of a pair of known laws: see `PrivacyProfile.delta`, also for the arguments of the three below.
 
     Examples
     --------
@@ -116,15 +108,7 @@ def delta(law: object, law_prime: object, epsilon: float) -> float:
 
 
 def epsilon(law: object, law_prime: object, delta: float) -> float:
-    """Exact epsilon of a pair of known laws at a delta in [0, 1); inf where no epsilon suffices.
-
-    At ``delta=0`` this is the supremum of the absolute log-likelihood ratio, with the limits at knots and in the
-    tails. A delta that an event of infinite loss reaches to within a relative 1e-12 counts as enough for it.
-
-    Raises
-    ------
-    AuditError
-        As for `PrivacyProfile`, or if delta is outside [0, 1).
+    """Exact epsilon of a pair of known laws at a delta in [0, 1): see `PrivacyProfile.epsilon`.
 
     Examples
     --------
@@ -137,11 +121,6 @@ def epsilon(law: object, law_prime: object, delta: float) -> float:
 
 def renyi(law: object, law_prime: object, order: float) -> float:
     """Renyi divergence D_order(law || law_prime) in nats, order >= 1; order 1 is the relative entropy.
-
-    Raises
-    ------
-    AuditError
-        As for `PrivacyProfile`, or if the order is below 1.
 
     Examples
     --------
@@ -156,18 +135,8 @@ def likelihood_ratio_events(law: object, law_prime: object, thresholds: ArrayLik
     """Probabilities under both laws of the Neyman-Pearson events {log-likelihood ratio >= t}.
 
     The vertices of the trade-off curve of the pair: no event of the same probability under the second law is
-    likelier under the first (Neyman and Pearson 1933).
-
-    Parameters
-    ----------
-    law, law_prime : object
-        As for `PrivacyProfile`.
-    thresholds : array_like of float, shape (n,)
-        In nats, infinities allowed. A loss within a relative 1e-12 of a threshold reaches it.
-
-    Returns
-    -------
-    p, p_prime : ndarray of float, shape (n,)
+    likelier under the first (Neyman and Pearson 1933). Thresholds of shape (n,) are in nats, infinities allowed; a loss
+    within a relative 1e-12 of one reaches it.
 
     Examples
     --------
@@ -180,11 +149,32 @@ def likelihood_ratio_events(law: object, law_prime: object, thresholds: ArrayLik
     return PrivacyProfile(law, law_prime).events(thresholds)
 
 
+def renyi_divergences(pair: LossPair, orders: Floats) -> Floats:
+    """Renyi divergences of all the given orders >= 1, shape (orders,); inf where an integral diverges."""
+    if pair.parts:  # of independent parts they add up
+        return np.asarray(sum(count * renyi_divergences(part, orders) for part, count in pair.parts))
+    if pair.separates:
+        return np.full(orders.shape, np.inf)
+    log_means = log_sum(pair.atoms[1] + log_excess(orders[:, None], pair.losses), axis=1)
+    densities = pair.densities
+    if densities is not None:
+
+        def integrands(points: Floats) -> Floats:
+            log_p, log_q = densities(points)
+            losses = difference(log_p, log_q)
+            with np.errstate(invalid="ignore"):
+                values = log_q + log_excess(orders[:, None], np.where(np.isnan(losses), 0.0, losses))
+            return np.asarray(np.where(np.isneginf(log_q), -np.inf, values))
+
+        log_means = np.logaddexp(log_means, log_integral(integrands, pair.knots, pair.scale))
+    return renyi_of_excess(orders, log_means)
+
+
 def keeps_growing(values: Floats, noise: float = 0.0) -> bool:
     """Whether a quantity seen at successive doublings of its argument grows without bound, as far as it can be seen.
 
-    It does unless its last increments are lost in the noise or shrink by a tenth and more at each doubling, as those
-    of anything do that tends to its limit like a power.
+    Not if its last increments are lost in the noise or shrink by a tenth and more, as those of a power do that tends
+    to its limit.
 
     Examples
     --------
@@ -200,21 +190,14 @@ def keeps_growing(values: Floats, noise: float = 0.0) -> bool:
     return bool(np.all(steps > 0.0) and steps[-1] > 0.81 * steps[0])
 
 
-def settled(pair: LossPair, value: Callable[[LossPair], float]) -> float:
-    """Value of a pair that may be known between two others only: the greater one, if they agree to a relative 1e-6.
-
-    Raises
-    ------
-    NotKnownError
-        If they do not.
-    """
+def _settled(pair: LossPair, value: Callable[[LossPair], float]) -> float:
+    """Value of a pair that may be known between two others only: the greater one, if they agree to a relative 1e-6."""
     greatest = value(pair)
-    if pair.lower is not None:
-        least = value(pair.lower)
-        if not abs(greatest - least) <= AGREEMENT * max(greatest, 1e-9):
-            raise NotKnownError(
-                f"The exact value lies between {least:.9g} and {greatest:.9g}; it is not known more closely."
-            )
+    least = greatest if pair.lower is None else value(pair.lower)
+    if not abs(greatest - least) <= AGREEMENT * max(greatest, 1e-9) and pair.lower is not None:
+        raise NotKnownError(
+            f"The exact value lies between {least:.9g} and {greatest:.9g}; it is not known more closely."
+        )
     return greatest
 
 
@@ -238,21 +221,21 @@ def _hockey_stick(pair: LossPair, epsilon: float) -> float:
 def _least_epsilon(pair: LossPair, delta: float) -> float:
     """In one direction, for delta > 0."""
     enough = delta * (1.0 + _REACHED)
-    if _hockey_stick(pair, 0.0) <= enough:
+
+    def excess(epsilon: float) -> float:
+        return math.log(max(_hockey_stick(pair, epsilon), 1e-320)) - math.log(enough)
+
+    if excess(0.0) <= 0.0:
         return 0.0
     if float(np.exp(pair.events(np.array([np.inf])).upper[0])) > enough:
         return math.inf
     if pair.panels.size == 0:
         return _least_epsilon_of_atoms(pair, enough)
     high = 1.0
-    while _hockey_stick(pair, high) > enough:
+    while excess(high) > 0.0:
         high *= 2.0
         if high > 1e15:
             return math.inf
-
-    def excess(epsilon: float) -> float:
-        return math.log(max(_hockey_stick(pair, epsilon), 1e-320)) - math.log(enough)
-
     return root(excess, 0.0 if high == 1.0 else high / 2, high, xtol=1e-12, rtol=1e-13)
 
 

@@ -55,6 +55,11 @@ class Panels:
         flat = integrands(_places(left, right).ravel())
         return cls(left, right, flat.reshape(flat.shape[0], left.size, -1))
 
+    @classmethod
+    def none(cls) -> Panels:
+        """No panels, of two channels."""
+        return cls(np.empty(0), np.empty(0), np.empty((2, 0, _rule()[0].size)))
+
     @property
     def size(self) -> int:
         """Number of panels."""
@@ -91,33 +96,17 @@ class Panels:
             rises = np.abs(np.diff(self.values, axis=-1))
         rises = np.where(np.isfinite(rises), rises, 0.0)
         rise = np.maximum(rises[..., :-1], rises[..., 1:])
-        inner = self.values[..., 1:-1]
-        hidden = np.where(rise > 8.0, inner + rise, -np.inf).max(axis=-1)
+        hidden = np.where(rise > 8.0, self.values[..., 1:-1] + rise, -np.inf).max(axis=-1)
         return np.asarray(hidden + np.log(self.right - self.left))
 
     def halves(self, integrands: Integrands) -> Panels:
         """Panels of half the width, the two halves of a panel side by side."""
         middle = (self.left + self.right) / 2
         left = np.stack([self.left, middle], axis=1).ravel()
-        right = np.stack([middle, self.right], axis=1).ravel()
-        return Panels.over(left, right, integrands)
+        return Panels.over(left, np.stack([middle, self.right], axis=1).ravel(), integrands)
 
     def __getitem__(self, chosen: Booleans | NDArray[np.intp]) -> Panels:
         return Panels(self.left[chosen], self.right[chosen], self.values[:, chosen])
-
-    @classmethod
-    def none(cls) -> Panels:
-        """No panels, of two channels."""
-        return cls(np.empty(0), np.empty(0), np.empty((2, 0, _rule()[0].size)))
-
-    @staticmethod
-    def concatenated(parts: Sequence[Panels]) -> Panels:
-        """Join panels of the same channels."""
-        return Panels(
-            np.concatenate([part.left for part in parts]),
-            np.concatenate([part.right for part in parts]),
-            np.concatenate([part.values for part in parts], axis=1),
-        )
 
 
 Acceptance = Callable[[Panels, Panels, int], Booleans]
@@ -141,15 +130,6 @@ def log_sum(values: Floats, axis: int = -1) -> Floats:
 def initial_edges(knots: Sequence[float], scale: float, *, reach: int = DOUBLINGS) -> Floats:
     """Edges of first panels: every knot, geometric steps between knots, and ``reach`` doublings beyond the last.
 
-    Parameters
-    ----------
-    knots : sequence of float
-        Places where the integrand is not smooth, or its centre; at least one.
-    scale : float
-        The first step from a knot.
-    reach : int, optional
-        Number of doublings of the step in either tail.
-
     Examples
     --------
     >>> initial_edges([0.0, 10.0], 1.0, reach=2).tolist()
@@ -167,18 +147,13 @@ def initial_edges(knots: Sequence[float], scale: float, *, reach: int = DOUBLING
     return np.unique(np.concatenate([places[0] - steps, places, places[-1] + steps, *inner]))
 
 
-def refine(panels: Panels, integrands: Integrands, accept: Acceptance) -> tuple[Panels, Panels]:
+def refine(panels: Panels, integrands: Integrands, accept: Acceptance, matters: Callable[[Panels], bool]) -> Panels:
     """Halve panels until every half is accepted.
-
-    Returns
-    -------
-    accepted, left_over : Panels
-        The second holds what was still too coarse after sixty halvings; the caller decides whether it matters.
 
     Raises
     ------
     AuditError
-        If tens of thousands of panels do not suffice.
+        If tens of thousands of panels do not suffice, or what is left after sixty halvings ``matters``.
     """
     accepted = []
     for level in range(_LEVELS):
@@ -194,18 +169,20 @@ def refine(panels: Panels, integrands: Integrands, accept: Acceptance) -> tuple[
                 f"{panels.size} panels are still too coarse. A law must name every place where its density is not "
                 "smooth in 'knots', and a length over which it varies in 'scale'."
             )
-    return Panels.concatenated(accepted), panels
+    if panels.size and matters(panels):
+        raise AuditError(
+            f"The quadrature does not converge near {panels.left[0]:g}; a law must name every place where its "
+            "density is not smooth in 'knots'."
+        )
+    left, right, values = ([getattr(part, name) for part in accepted] for name in ("left", "right", "values"))
+    return Panels(np.concatenate(left), np.concatenate(right), np.concatenate(values, axis=1))
 
 
 def log_integral(integrands: Integrands, knots: Sequence[float], scale: float) -> Floats:
     """Logarithms of integrals over the whole line, shape (channels,); inf where an integral diverges.
 
-    The relative error is about 1e-10, or 1e-10 of the logarithm itself where that is large.
-
-    Raises
-    ------
-    AuditError
-        If the quadrature does not converge.
+    The relative error is about 1e-10, or 1e-10 of the logarithm itself where that is large. Raises `AuditError` if the
+    quadrature does not converge.
 
     Examples
     --------
@@ -215,7 +192,19 @@ def log_integral(integrands: Integrands, knots: Sequence[float], scale: float) -
     """
     edges = initial_edges(knots, scale)
     panels = Panels.over(edges[:-1], edges[1:], integrands)
-    settled = np.full(panels.values.shape[0], -np.inf)  # log of what the accepted panels hold
+    with np.errstate(invalid="ignore"):
+        first = panels.log_masses
+        diverges = np.maximum(first[:, 0], first[:, -1]) >= np.maximum(log_sum(first), -700.0) - 25.0
+    diverges |= _diverges_at_a_knot(integrands, knots, scale)
+    if diverges.all():
+        return np.where(np.isneginf(log_sum(first)), -np.inf, np.inf)
+    kept = np.flatnonzero(~diverges)
+    panels = Panels(panels.left, panels.right, panels.values[kept])
+    bounds = np.maximum(panels.log_bounds, panels.log_hidden)
+    panels = panels[np.any(bounds > panels.log_bounds.max(axis=1, keepdims=True) - 200.0, axis=0)]
+    if panels.size == 0:
+        return np.where(diverges, np.inf, -np.inf)
+    settled = np.full(kept.size, -np.inf)  # log of what the accepted panels hold
 
     def accept(parents: Panels, halves: Panels, level: int) -> Booleans:
         nonlocal settled
@@ -232,28 +221,12 @@ def log_integral(integrands: Integrands, knots: Sequence[float], scale: float) -
         settled = np.logaddexp(settled, log_sum(after[:, chosen]))
         return chosen
 
-    with np.errstate(invalid="ignore"):
-        first = panels.log_masses
-        diverges = np.maximum(first[:, 0], first[:, -1]) >= np.maximum(log_sum(first), -700.0) - 25.0
-    diverges |= _diverges_at_a_knot(integrands, knots, scale)
-    if diverges.all():
-        return np.where(np.isneginf(log_sum(first)), -np.inf, np.inf)
-    kept = np.flatnonzero(~diverges)
-    panels = Panels(panels.left, panels.right, panels.values[kept])
-    settled = settled[kept]
-    bounds = np.maximum(panels.log_bounds, panels.log_hidden)
-    panels = panels[np.any(bounds > panels.log_bounds.max(axis=1, keepdims=True) - 200.0, axis=0)]
-    if panels.size == 0:
-        return np.where(diverges, np.inf, -np.inf)
-    accepted, left_over = refine(panels, lambda points: integrands(points)[kept], accept)
-    total = log_sum(accepted.log_masses)
-    if left_over.size and np.any(log_sum(left_over.log_bounds) > total - 20.0):
-        raise AuditError(
-            f"The quadrature does not converge near {left_over.left[0]:g}; a law must name every place where its "
-            "density is not smooth in 'knots'."
-        )
+    def matters(left_over: Panels) -> bool:
+        return bool(np.any(log_sum(left_over.log_bounds) > settled - 20.0))
+
+    accepted = refine(panels, lambda points: integrands(points)[kept], accept, matters)
     result = np.full(diverges.shape, np.inf)
-    result[kept] = total
+    result[kept] = log_sum(accepted.log_masses)
     return result
 
 

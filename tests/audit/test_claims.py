@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
+from scipy.special import expit, rel_entr
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP
-from epsaudit.claims import bernoulli_relative_entropy, bernoulli_renyi, from_dict
+from epsaudit.claims import from_dict
+from epsaudit.conversions import bernoulli_renyi
 
 CLAIMS = [PureDP(1.0), ApproxDP(1.0, 0.001234567890123), ZCDP(0.5), RenyiDP(3.0, 0.7), GaussianDP(1.0)]
 DECADES = [1e-3, 1e-2, 0.1, 1.0, 10.0]
@@ -30,6 +32,10 @@ def zcdp_conversion(rho, epsilon):
         return below * (a * rho - epsilon) - math.log(below) + a * math.log1p(-1 / a)
 
     return math.exp(minimize_scalar(log_delta, bounds=(-10, 12), method="bounded", options={"xatol": 1e-12}).fun)
+
+
+def relative_entropy(p, q):
+    return float(rel_entr(p, q) + rel_entr(1 - p, 1 - q))
 
 
 def divergence_of_order_two(p, q):
@@ -93,7 +99,7 @@ def test_zcdp_never_asks_for_more_than_the_supremum_over_orders(p, q):
     """An audit may fall short of the truth but not exceed it."""
     orders = 1 + np.geomspace(1e-7, 1e6, 20_001)
     fine = np.max(np.maximum(bernoulli_renyi(orders, p, q), bernoulli_renyi(orders, q, p)) / orders)
-    limit = max(float(bernoulli_relative_entropy(p, q)), float(bernoulli_relative_entropy(q, p)))
+    limit = max(relative_entropy(p, q), relative_entropy(q, p))
     least = float(ZCDP(1.0).least(p, q))
     assert least <= max(float(fine), limit) * (1 + 1e-6)
     assert least >= float(fine) * (1 - 1e-3) - 1e-30
@@ -102,7 +108,7 @@ def test_zcdp_never_asks_for_more_than_the_supremum_over_orders(p, q):
 @given(inner_chances, inner_chances, st.floats(1.0001, 1e3))
 def test_renyi_divergence_of_events(p, q, order):
     value = float(bernoulli_renyi(order, p, q))
-    entropy = float(bernoulli_relative_entropy(p, q))
+    entropy = relative_entropy(p, q)
     assert value >= entropy * (1 - 1e-7) - 1e-15
     assert value <= float(PureDP(1.0).least(p, q)) * (1 + 1e-9) + 1e-15
     assert float(bernoulli_renyi(1 + 1e-7, p, q)) == pytest.approx(entropy, rel=1e-4, abs=1e-15)
@@ -228,6 +234,41 @@ def test_least_at_is_where_the_line_first_touches(epsilon, delta):
         least = float(claim.least_at(epsilon, delta))
         if not isinstance(claim, ApproxDP) or delta > claim.delta:
             assert np.min(claim.least(np.exp(epsilon) * p_prime + delta, p_prime)) >= least * (1 - 1e-6) - 1e-9
+
+
+def renyi_either_way(order, p, q):
+    return np.maximum(bernoulli_renyi(order, p, q), bernoulli_renyi(order, q, p))
+
+
+def needed_rho(p, q):
+    """Supremum over the orders, 1 among them, by a search that shares nothing with the library's."""
+    logs = np.linspace(-12.0, 14.0, 500)
+    for _ in range(2):
+        orders = 1 + np.exp(logs)
+        ratios = renyi_either_way(orders, p, q) / orders
+        best = logs[np.argmax(ratios)]
+        logs = np.linspace(best - 0.06, best + 0.06, 500)
+    return max(ratios.max(), float(renyi_either_way(1.0, p, q)))
+
+
+@pytest.mark.parametrize("order", [1.5, 20.0, None], ids=["order 1.5", "order 20", "zCDP"])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.0, 0.4), (0.1, 0.9), (0.3, 0.6), (1.0, 1e-3), (2.0, 1e-6), (9.0, 0.02)]
+)
+def test_least_at_is_never_above_the_true_value_and_hardly_below_it(epsilon, delta, order):
+    """A bound is what least_at says of counts: here the least over the line of the greatest of all orders, nested."""
+
+    def needed(logit):
+        p, q = delta + (1 - delta) * expit(logit), (1 - delta) * math.exp(-epsilon) * expit(logit)
+        return needed_rho(p, q) if order is None else float(renyi_either_way(order, p, q))
+
+    logits = np.linspace(math.log(delta) - 20.0, epsilon, 40)  # at the last one p + q = 1, where the directions meet
+    best = int(np.argmin([needed(logit) for logit in logits]))
+    around = logits[best - 1], logits[min(best + 1, 39)]
+    found = minimize_scalar(needed, bounds=around, method="bounded", options={"xatol": 1e-7})
+    true = min(found.fun, needed(epsilon))
+    claim = ZCDP(1.0) if order is None else RenyiDP(order, 1.0)
+    assert true * (1 - 1e-4) <= float(claim.least_at(epsilon, delta)) <= true
 
 
 # The objects themselves
