@@ -1,7 +1,8 @@
-"""What `epsaudit list` shows: named mechanisms with the verdict that theory expects.
+"""What `epsaudit list` shows: named mechanisms with the verdict that theory expects, and released libraries of them.
 
-A package contributes entries through the entry-point group ``epsaudit.registry``; each entry point is a function
-without arguments that returns them. The harness itself knows none, so that it imports nothing it audits.
+A package contributes entries through the entry-point group ``epsaudit.registry``, and libraries, each version in an
+environment of its own, through ``epsaudit.libraries``, apart because auditing them installs software; each entry point
+is a function without arguments that returns them. The harness itself knows none, so that it imports nothing it audits.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import fnmatch
 import importlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 import cloudpickle
@@ -60,15 +62,57 @@ class Entry:
     witnesses: str = "auto"
 
 
-class Named(Protocol):
-    """Whatever packages register under a name."""
+class Listed(Protocol):
+    """A mechanism of a library as it is listed, without anything installed."""
 
     @property
     def name(self) -> str:
-        """What a user types."""
+        """Version and mechanism, 'opendp-0.16.0/laplace'."""
+
+    @property
+    def stated_claim(self) -> Claim:
+        """What is claimed of it; raises `AuditError` if that cannot be calculated here."""
+
+    @property
+    def expected(self) -> Expected:
+        """The verdict that is expected."""
+
+    @property
+    def source(self) -> str:
+        """Where mechanism and claim come from."""
+
+    @property
+    def reason(self) -> str:
+        """What is known to be wrong with it, '' if nothing is."""
 
 
-Registered = TypeVar("Registered", bound=Named)
+@dataclass(frozen=True)
+class Library:
+    """A library at one version.
+
+    Attributes
+    ----------
+    name : str
+        What a user types: 'opendp'.
+    version : str
+        Name and version: 'opendp-0.16.0'.
+    rows : tuple of Listed
+        Its mechanisms.
+    built : callable
+        Returns the path of its Python, None if it is not installed yet.
+    entries : callable
+        Installs it if need be, and returns the entries of some of its rows, in order; raises `AuditError` with the
+        reason if it cannot be installed.
+    """
+
+    name: str
+    version: str
+    rows: tuple[Listed, ...]
+    built: Callable[[], Path | None]
+    entries: Callable[[Sequence[Listed]], Sequence[Entry]]
+
+
+Registered = TypeVar("Registered")
 
 
 def registered() -> dict[str, Entry]:
@@ -76,27 +120,22 @@ def registered() -> dict[str, Entry]:
     return collected("epsaudit.registry", "mechanisms", Entry)
 
 
+def libraries() -> dict[str, Library]:
+    """Collect every library that installed packages register, by name; see `collected`."""
+    return collected("epsaudit.libraries", "libraries", Library)
+
+
 def collected(group: str, what: str, kind: type[Registered]) -> dict[str, Registered]:
     """Collect by name what installed packages list under an entry-point group, in the order in which they list it.
 
     What cannot be used is left out with a warning that names it: `epsaudit.extras.LeftOut` for what needs a library
-    that is not installed, `epsaudit.extras.Unusable` for what fails, is of another kind, or takes a name again.
-
-    Parameters
-    ----------
-    group : str
-        The group; each of its entry points names a function that returns an iterable.
-    what : str
-        What is registered, for the warnings.
-    kind : type
-        What it is.
+    that is not installed, `epsaudit.extras.Unusable` for what fails, is not of this ``kind``, or takes a name again.
     """
     found: dict[str, Registered] = {}
     for point in sorted(entry_points(group=group), key=lambda point: point.name):
         try:
             for one in point.load()():
-                wrong = _wrong(one, kind, found)
-                if wrong:
+                if wrong := _wrong(one, kind, found):
                     left_out(f"One of the {what} of {point.value} is", f"{wrong}.", Unusable)
                 else:
                     found[one.name] = one
@@ -107,7 +146,7 @@ def collected(group: str, what: str, kind: type[Registered]) -> dict[str, Regist
     return found
 
 
-def _wrong(one: Any, kind: type[Named], found: Mapping[str, Any]) -> str:
+def _wrong(one: Any, kind: type, found: Mapping[str, Any]) -> str:
     """Say why something that a package registers cannot be used, '' if it can."""
     if not isinstance(one, kind):
         return f"{shorten(one)} is no {kind.__name__}"
@@ -181,3 +220,46 @@ def _own(name: str, by_value: bool) -> Entry:
     if not isinstance(found.claim, Claim):
         raise AuditError(f"{name!r} has no claim to audit; give it one, for instance claim=PureDP(1.0).")
     return Entry(name, found, found.claim)
+
+
+def library(name: str) -> Library:
+    """Look one up; raises `AuditError` for a name that means nothing."""
+    known = libraries()
+    if name not in known:
+        there = ", ".join(known) or "none: a package registers them in the entry-point group epsaudit.libraries"
+        raise AuditError(f"{name!r} is not a library; there are {there}.{meant(name, known)}")
+    return known[name]
+
+
+def entry_of(name: str) -> Entry | None:
+    """Return the entry of the mechanism 'version/label', installed if need be; None if no library has it."""
+    for one in libraries().values():
+        for row in one.rows:
+            if row.name == name:
+                return one.entries([row])[0]
+    return None
+
+
+def matching(found: Sequence[Library], patterns: Sequence[str]) -> dict[str, list[Listed]]:
+    """Return the rows of each library that one of the patterns names, with or without the version; all for none.
+
+    Raises
+    ------
+    AuditError
+        If a pattern names none.
+    """
+    kept: dict[str, list[Listed]] = {one.name: [] if patterns else list(one.rows) for one in found}
+    for pattern in patterns:
+        named = [(one, row) for one in found for row in one.rows if _names(pattern, row)]
+        if not named:
+            there = [row.name for one in found for row in one.rows]
+            close = meant(pattern, [*there, *(name.partition("/")[2] for name in there)])
+            raise AuditError(f"{pattern!r} names none of {', '.join(there)}.{close}")
+        for one, row in named:
+            if row not in kept[one.name]:
+                kept[one.name].append(row)
+    return kept
+
+
+def _names(pattern: str, row: Listed) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for name in (row.name, row.name.partition("/")[2]))
