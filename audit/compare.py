@@ -1,7 +1,6 @@
 """Drift of a claim: stored counts of the same events compared between two versions of a mechanism.
 
-From two lists of results it makes a comparison of every two that can be compared, and a sentence about every one that
-cannot. `recount` makes comparable results: it counts the old events on today's code.
+`compare` says of the results that cannot be compared why; `recount` makes such that can: it counts old events anew.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,22 +27,14 @@ from epsaudit.sampling import certification_counts
 
 @dataclass(frozen=True)
 class Comparison:
-    """One mechanism before and after.
-
-    Attributes
-    ----------
-    old, new : AuditResult
-        Same mechanism, claim, pair, witness and certificate.
-    p_value : float
-        Exact: if nothing has changed, it is at most t with probability at most t.
-    level : float
-        The p-value at or below which the bound is said to have moved.
-    """
+    """One mechanism before and after: results of the same claim, pair, witness and certificate."""
 
     old: AuditResult
     new: AuditResult
     p_value: float
+    """Exact: if nothing has changed, it is at most t with probability at most t."""
     level: float
+    """The p-value at or below which the bound is said to have moved."""
 
     @property
     def moved(self) -> bool:
@@ -55,7 +47,7 @@ class Comparison:
         if self.old.seed == self.new.seed:
             what += " (one seed for both: the samples are not independent, recount with another)"
         return (
-            f"{self.old.mechanism}, {self.old.claim}: {symbol} >= {lower(self.old.lower_bound)} before, "
+            f"{_name(self.old)}: {symbol} >= {lower(self.old.lower_bound)} before, "
             f"{symbol} >= {lower(self.new.lower_bound)} now, p = {self.p_value:.3g}: {what}"
         )
 
@@ -116,32 +108,30 @@ def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -
     True
     """
     error = fraction(error, "error probability", open_below=True)
-    reasons = _other_kinds(old, new)
-    before, now = ([result for result in results if isinstance(result, AuditResult)] for results in (old, new))
-    waiting: dict[tuple[str, ...], list[AuditResult]] = {}
-    for result in now:
+    waiting: dict[tuple[str, ...], list[Result]] = {}
+    for result in new:
         waiting.setdefault(_key(result), []).append(result)
     pairs, alone = [], []
-    for result in before:
-        alike = waiting.get(_key(result))
-        if alike:
+    for result in old:
+        if alike := waiting.get(_key(result)):
             pairs.append((result, alike.pop(0)))
         else:
-            alone.append((result, alike))
+            alone.append(result)
     left = [result for alike in waiting.values() for result in alike]
-    for result, alike in alone:
+    reasons = [f"{_name(a)}: {_bounds(a, b)}" for a, b in pairs if not isinstance(a, AuditResult)]
+    for result in alone:
         instead = _counterpart(result, left)
         left = [other for other in left if other is not instead]
-        reasons.append(f"{result.mechanism}, {result.claim}: {_why_not(result, instead, fewer=alike is not None)}")
-    reasons += [f"{result.mechanism}, {result.claim}: only in the new results" for result in left]
-    level = error / max(len(pairs), 1)
-    return Drift(tuple(Comparison(a, b, p_value(a, b), level) for a, b in pairs), tuple(reasons), error)
+        reasons.append(f"{_name(result)}: {_why_not(result, instead, fewer=_key(result) in waiting)}")
+    reasons += [f"{_name(result)}: only in the new results" for result in left]
+    compared = [(a, b) for a, b in pairs if isinstance(a, AuditResult) and isinstance(b, AuditResult)]
+    level = error / max(len(compared), 1)
+    return Drift(tuple(Comparison(a, b, p_value(a, b), level) for a, b in compared), tuple(reasons), error)
 
 
 def p_value(old: AuditResult, new: AuditResult) -> float:
     """Two-sided exact p-value of the hypothesis that the counts of both results have one law; see `compare`."""
-    pairs = zip(_proportions(old), _proportions(new), strict=True)
-    tables = [np.array([before, after]) for before, after in pairs]
+    tables = [np.array(table) for table in zip(_proportions(old), _proportions(new), strict=True)]
     from scipy.stats import fisher_exact  # slow to import
 
     return min(1.0, len(tables) * min(float(fisher_exact(table).pvalue) for table in tables))
@@ -151,12 +141,8 @@ def _proportions(result: AuditResult) -> list[tuple[int, int]]:
     """The (yes, no) counts that the bound is computed from."""
     counts, certificate = result.counts, result.certificate
     if isinstance(certificate, Box):
-        on_x, on_x_prime = (
-            (counts.guess_x_on_x, counts.guess_x_on_x_prime)
-            if certificate.event == "x"
-            else (counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime)
-        )
-        sides = ((on_x, counts.runs_x), (on_x_prime, counts.runs_x_prime))
+        event = "guess_x" if certificate.event == "x" else "guess_x_prime"
+        sides = [(getattr(counts, f"{event}_on_{x}"), getattr(counts, f"runs_{x}")) for x in ("x", "x_prime")]
         return [(int(seen), int(runs) - int(seen)) for seen, runs in sides]
     correct, wrong = int(counts.correct), int(counts.wrong)
     return [(correct, wrong), (correct + wrong, int(counts.runs) - correct - wrong)]
@@ -200,13 +186,8 @@ def recount(
         raise AuditError(f"{mechanism.name} has no pair {old.pair!r} any more; give the pair that was audited.")
     runs = old.runs if trials is None else trials
     mechanism = with_known_randomness(mechanism, pair, seed)
-    counts = certification_counts(
-        (mechanism(pair.x), mechanism(pair.x_prime)),
-        old.witness,
-        runs,
-        seed,
-        workers=Workers.suited_to(mechanism, n_jobs),
-    )
+    laws, workers = (mechanism(pair.x), mechanism(pair.x_prime)), Workers.suited_to(mechanism, n_jobs)
+    counts = certification_counts(laws, old.witness, runs, seed, workers=workers)
     return dataclasses.replace(
         old,
         trials=runs,
@@ -221,46 +202,32 @@ def recount(
     )
 
 
-def _key(result: AuditResult) -> tuple[str, ...]:
-    return (
-        result.mechanism,
-        repr(result.claim),
-        result.pair,
-        repr(result.witness.to_dict()),
-        repr(result.certificate.to_dict()),
-    )
+def _key(result: Result) -> tuple[str, ...]:
+    """What results must share to be compared, or named together."""
+    key = (type(result).__name__, result.mechanism, repr(result.claim))
+    if not isinstance(result, AuditResult):
+        return key
+    return (*key, result.pair, repr(result.witness.to_dict()), repr(result.certificate.to_dict()))
 
 
-def _other_kinds(old: Sequence[Result], new: Sequence[Result]) -> list[str]:
-    """Say of each result that is not of an audit of fixed size what was and is certified."""
-    left = [result for result in new if not isinstance(result, AuditResult)]
-    said = []
-    for before in old:
-        if isinstance(before, AuditResult):
-            continue
-        alike = (
-            one
-            for one in left
-            if (type(one), one.mechanism, one.claim) == (type(before), before.mechanism, before.claim)
-        )
-        now = next(alike, None)
-        symbol, name = before.claim.symbol, f"{before.mechanism}, {before.claim}"
-        if now is None:
-            said.append(f"{name}: not in the new results")
-            continue
-        left.remove(now)
-        bounds = f"{symbol} >= {lower(before.lower_bound)} before, {symbol} >= {lower(now.lower_bound)} now"
-        said.append(f"{name}: {bounds}; counts of a {type(before).__name__} have no exact test")
-    return [*said, *(f"{result.mechanism}, {result.claim}: only in the new results" for result in left)]
+def _name(result: Result) -> str:
+    return f"{result.mechanism}, {result.claim}"
 
 
-def _counterpart(old: AuditResult, left: Sequence[AuditResult]) -> AuditResult | None:
+def _bounds(old: Result, new: Result) -> str:
+    """What was and is certified of results that are not of audits of fixed size."""
+    symbol = old.claim.symbol
+    bounds = f"{symbol} >= {lower(old.lower_bound)} before, {symbol} >= {lower(new.lower_bound)} now"
+    return f"{bounds}; counts of a {type(old).__name__} have no exact test"
+
+
+def _counterpart(old: Result, left: Sequence[Result]) -> Result | None:
     """Return which of the results that are left is about the same mechanism, and if possible the same claim."""
-    candidates = [other for other in left if other.mechanism == old.mechanism]
-    return next((other for other in candidates if other.claim == old.claim), candidates[0] if candidates else None)
+    alike = [other for other in left if type(other) is AuditResult is type(old) and other.mechanism == old.mechanism]
+    return next((other for other in alike if other.claim == old.claim), alike[0] if alike else None)
 
 
-def _why_not(old: AuditResult, new: AuditResult | None, *, fewer: bool) -> str:
+def _why_not(old: Any, new: Any, *, fewer: bool) -> str:
     """Say why a result was not compared with its counterpart, or has none; ``fewer`` if others like it were."""
     if new is None:
         return "there are fewer such results now" if fewer else "not in the new results"

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 DEEPEST = 8
-"""Levels of nested attributes that a fingerprint follows; what lies deeper counts by its type. Set by hand in the
-first round; no measurement is recorded."""
+"""Levels of nested attributes that are followed; what lies deeper counts by its type. Set by hand, not measured."""
 PLAIN = (str, bytes, bool, int, float, complex, type(None))
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 SKIPPED = ("__weakref__", "__dict__", "__doc__", "__module__")
@@ -93,9 +92,8 @@ def _attributes(value: Any) -> list[Any]:
     kinds = type(value).__mro__
     slots = [name for kind in kinds for name in _names(vars(kind).get("__slots__", ())) if name not in SKIPPED]
     own |= {name: getattr(value, name) for name in slots if hasattr(value, name)}
-    cached = {
-        name for kind in kinds for name, part in vars(kind).items() if isinstance(part, functools.cached_property)
-    }
+    members = [member for kind in kinds for member in vars(kind).items()]
+    cached = {name for name, part in members if isinstance(part, functools.cached_property)}
     return [part for name in sorted(own) if name not in cached for part in (name, own[name])]
 
 

@@ -22,10 +22,9 @@ import pytest
 
 from epsaudit.arguments import Pairs, Relation
 from epsaudit.claims import Claim
-from epsaudit.errors import AuditError, PowerWarning
+from epsaudit.errors import AuditError, PowerWarning, without_internals
 from epsaudit.fingerprint import digest
 from epsaudit.mechanism import Mechanism
-from epsaudit.own_code import without_internals
 from epsaudit.pytest_plugin import FALSE_ALARM, PROPERTY, RUNS, SECONDS, Asker, asking, option, read, share_of_suite
 from epsaudit.reporting.numbers import lower
 from epsaudit.sampling import Progress

@@ -134,6 +134,7 @@ def collected(group: str, what: str, kind: type[Registered]) -> dict[str, Regist
     found: dict[str, Registered] = {}
     for point in sorted(entry_points(group=group), key=lambda point: point.name):
         try:
+            one: Any
             for one in point.load()():
                 if wrong := _wrong(one, kind, found):
                     left_out(f"One of the {what} of {point.value} is", f"{wrong}.", Unusable)
@@ -146,7 +147,7 @@ def collected(group: str, what: str, kind: type[Registered]) -> dict[str, Regist
     return found
 
 
-def _wrong(one: Any, kind: type, found: Mapping[str, Any]) -> str:
+def _wrong(one: Any, kind: Any, found: Mapping[str, Any]) -> str:
     """Say why something that a package registers cannot be used, '' if it can."""
     if not isinstance(one, kind):
         return f"{shorten(one)} is no {kind.__name__}"

@@ -28,12 +28,11 @@ from epsaudit.chunks import (
     training_chunks,
 )
 from epsaudit.dependence import LEVEL, dependence_of_outputs, dependence_of_tallies, refuse
-from epsaudit.errors import AuditError, OwnCodeError, whole_at_least
+from epsaudit.errors import AuditError, OwnCodeError, own_lines, whole_at_least
 from epsaudit.global_generators import Habits, draw_reproducibly
 from epsaudit.mechanism import Mechanism, OutputDistribution, TakesTurns, wrong_call
 from epsaudit.neighbours import DatasetPair
 from epsaudit.outputs import Outputs, alike, join, normal_array, pack_frozen
-from epsaudit.own_code import own_lines
 from epsaudit.parallel import Workers
 from epsaudit.witnesses import Witness
 
