@@ -45,13 +45,7 @@ end this process alone holds: when this process is gone, however it went, the wh
 
 @dataclass(frozen=True)
 class Program:
-    """A command line, the folder to run it in, and the seconds of silence after which it is given up.
-
-    Examples
-    --------
-    >>> print(Program(("Rscript", "my mechanism.R")))
-    Rscript 'my mechanism.R'
-    """
+    """A command line, the folder to run it in, and the seconds of silence after which it is given up."""
 
     words: tuple[str, ...]
     folder: str | None = None
@@ -64,17 +58,15 @@ class Program:
 class Child:
     """One running process of a program.
 
-    Raises
-    ------
-    AuditError
-        From every method, in a sentence, if the process cannot be started, ends, or is silent for too long. It is
-        dead then, with everything that it started in its process group.
+    Every method raises `AuditError` if the process cannot be started, ends, or is silent for too long. It is dead then,
+    with everything that it started in its process group.
     """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.received = bytearray()
         self.idle_since = 0.0
+        self._unsent = memoryview(b"")
         self._lifeline: int | None = None
         self._words = bytearray()
         if os.name != "posix":
@@ -108,15 +100,9 @@ class Child:
 
     def send(self, data: bytes) -> None:
         """Write all of ``data`` to standard input."""
-        left = memoryview(data)
-
-        def write(stream: IO[bytes]) -> bool:
-            nonlocal left
-            with contextlib.suppress(BlockingIOError):
-                left = left[os.write(stream.fileno(), left[:PIECE]) :]
-            return len(left) == 0
-
-        self._pump(lambda: len(left) == 0, lambda: f"read {len(data) - len(left):,} of {len(data):,} bytes", write)
+        self._unsent = memoryview(data)
+        so_far = "read {:,} of {:,} bytes".format
+        self._pump(lambda: not self._unsent, lambda: so_far(len(data) - len(self._unsent), len(data)))
 
     def lines(self, number: int, speaks: Callable[[bytes], bool]) -> list[bytes]:
         """Read ``number`` lines, without newlines; fewer if the first, or one after it, ``speaks`` of the answer."""
@@ -182,46 +168,39 @@ class Child:
         """Whether the process still runs."""
         return self._process.poll() is None
 
-    def _pump(
-        self,
-        done: Callable[[], bool],
-        so_far: Callable[[], str],
-        write: Callable[[IO[bytes]], bool] | None = None,
-    ) -> None:
+    def _pump(self, done: Callable[[], bool], so_far: Callable[[], str]) -> None:
         """Move bytes both ways until ``done``; silence on standard output and input for the time limit is the end."""
         stdin, stdout, stderr = self._streams
         deadline = time.monotonic() + self.program.timeout
         with selectors.DefaultSelector() as ready:
             ready.register(stdout, selectors.EVENT_READ)
             ready.register(stderr, selectors.EVENT_READ)
-            if write is not None:
+            if self._unsent:
                 ready.register(stdin, selectors.EVENT_WRITE)
             while not done():
                 for key, _ in ready.select(max(deadline - time.monotonic(), 0.0)):
+                    more = b"" if key.fileobj is stdin else os.read(key.fd, PIECE)
                     if key.fileobj is stderr:
-                        self._hear(ready, stderr)
+                        self._words = (self._words + more)[-4 * LAST_WORDS :]
+                        if not more:
+                            ready.unregister(stderr)
                         continue
                     deadline = time.monotonic() + self.program.timeout
-                    if key.fileobj is stdout:
-                        more = os.read(stdout.fileno(), PIECE)
-                        if not more:
-                            self._ended(so_far)
-                        self.received += more
-                    elif write is not None:
-                        try:
-                            if write(stdin):
-                                ready.unregister(stdin)
-                        except BrokenPipeError:
-                            self._ended(so_far)
+                    if key.fileobj is stdin:
+                        self._write(stdin, so_far)
+                    elif not more:
+                        self._ended(so_far)
+                    self.received += more
                 if time.monotonic() >= deadline and not done():
                     silent = f"was silent for {self.program.timeout:g} seconds after it {so_far()}"
                     self.fail(f"{silent}; raise the time limit if it is only slow")
 
-    def _hear(self, ready: selectors.BaseSelector, stderr: IO[bytes]) -> None:
-        more = os.read(stderr.fileno(), PIECE)
-        if not more:
-            ready.unregister(stderr)
-        self._words = (self._words + more)[-4 * LAST_WORDS :]
+    def _write(self, stdin: IO[bytes], so_far: Callable[[], str]) -> None:
+        try:
+            with contextlib.suppress(BlockingIOError):
+                self._unsent = self._unsent[os.write(stdin.fileno(), self._unsent[:PIECE]) :]
+        except BrokenPipeError:
+            self._ended(so_far)
 
     def _ended(self, so_far: Callable[[], str]) -> NoReturn:
         """Say how the process came to its end, and when."""

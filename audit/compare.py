@@ -79,19 +79,17 @@ class Drift:
 def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -> Drift:
     """Test for every mechanism whether what its certified bound is computed from changed beyond chance.
 
-    The bound of a membership game is computed from correct and wrong guesses. Each guess is correct with one
-    probability, independently, so given how many guesses there were in each version and how many were correct in all,
-    the number correct in the new one is hypergeometric if nothing has changed: Fisher's exact test. How often there is
-    a guess is tested likewise: an event that is not seen any more has no odds. The bound of a Clopper-Pearson box is
-    computed from two proportions, too, the event's on x and on x'. The smaller of the two p-values is doubled.
+    A membership game's bound is computed from correct and wrong guesses: given how many guesses there were in each
+    version and how many were correct in all, the number correct in the new one is hypergeometric if nothing has changed
+    (Fisher's exact test). How often there is a guess is tested likewise, and a Clopper-Pearson box by the event's
+    frequencies on x and on x'. The smaller of the two p-values is doubled.
 
     Parameters
     ----------
     old, new : sequence of Result
-        Results of audits of fixed size are compared if mechanism, claim, pair, witness and certificate are the same;
-        where several are, the first of the old ones with the first of the new ones, and so on. Of others there is a
-        sentence with both bounds: a sequential audit's events and length depend on what was seen, and guesses about
-        canaries of one run are not independent, so that their counts have no exact test.
+        Results of audits of fixed size are compared, in their order, if mechanism, claim, pair, witness and certificate
+        are the same. Of others there is a sentence with both bounds: a sequential audit's events and length depend on
+        what was seen, and guesses about canaries of one run on each other, so that their counts have no exact test.
     error : float
         Probability of saying that anything moved if nothing did, divided over the comparisons.
 
@@ -102,10 +100,8 @@ def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -
     ...     return vectorized(lambda data, size, rng: data + rng.laplace(scale=scale, size=size), name="noisy",
     ...                       claim=PureDP(1.0), pairs=[DatasetPair(0, 1)])
     >>> before = audit(noisy(1.0), trials=10_000, seed=1)
-    >>> compare([before], [recount(before, noisy(1.0), seed=2)]).moved
-    False
-    >>> compare([before], [recount(before, noisy(0.8), seed=2)]).moved
-    True
+    >>> [compare([before], [recount(before, noisy(scale), seed=2)]).moved for scale in (1.0, 0.8)]
+    [False, True]
     """
     error = fraction(error, "error probability", open_below=True)
     waiting: dict[tuple[str, ...], list[Result]] = {}
@@ -159,25 +155,9 @@ def recount(
 ) -> AuditResult:
     """Count an old result's events on today's mechanism, so that the two can be compared.
 
-    An audit of changed code would learn a different event, whose counts tell nothing about the old one's.
-
-    Parameters
-    ----------
-    old : AuditResult
-        Its witness, certificate, claim and confidence are used again.
-    mechanism : Mechanism
-        Today's code.
-    pair : DatasetPair, optional
-        The pair the old result is about; by default the mechanism's own of that name.
-    seed : int
-        A seed that the old audit did not use: the same stream would not be an independent sample.
-    trials : int, optional
-        Certification runs; by default as many as the old result's.
-
-    Raises
-    ------
-    AuditError
-        If the mechanism has no pair of that name, or if the seed is the old one's.
+    An audit of changed code would learn a different event, whose counts tell nothing about the old one's. Without a
+    ``pair`` it is the mechanism's own of that name, and without ``trials`` there are as many certification runs. It
+    raises `AuditError` if there is no such pair, or for the old audit's seed, whose stream is no independent sample.
     """
     if seed == old.seed:
         raise AuditError(f"Seed {seed} is that of the old audit; give another, so that the samples are independent.")

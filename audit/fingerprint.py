@@ -69,7 +69,7 @@ def _parts(value: Any, depth: int, above: tuple[int, ...]) -> Iterator[str]:
         yield from inside(*value.co_consts)
     elif isinstance(value, types.FunctionType):
         yield value.__qualname__
-        cells = [cell.cell_contents for cell in value.__closure__ or () if _filled(cell)]
+        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
         yield from inside(value.__code__, value.__defaults__, value.__kwdefaults__, *cells)
     elif isinstance(value, types.MethodType):
         yield from inside(value.__func__, value.__self__)
@@ -110,10 +110,3 @@ def _code(kind: type) -> list[types.CodeType]:
 
 def _names(slots: Any) -> tuple[str, ...]:
     return (slots,) if isinstance(slots, str) else tuple(slots)
-
-
-def _filled(cell: types.CellType) -> bool:
-    try:
-        return bool(cell.cell_contents is not cell)
-    except ValueError:
-        return False

@@ -38,8 +38,7 @@ def most_influential(
     Raises
     ------
     AuditError
-        If there are no candidates, if the winner is not adjacent under the mechanism's relation, or if a law is not
-        known: nothing is estimated here. In `audit(mechanism, pairs=...)` candidates compete on training runs instead.
+        If there are no candidates, the best is not adjacent under the mechanism's relation, or a law is not known.
 
     Examples
     --------

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import signal
 import textwrap
 import threading
@@ -170,8 +171,8 @@ def black_box(
     """
     if time_limit is not None:
         time_limit = seconds_of(time_limit, "time_limit")
-    arguments = ("dataset", "rng")
-    return _wrap(function, claim, adjacency, pairs, name, _OneByOne, arguments, time_limit, fresh_randomness)
+    limits = {"time_limit": time_limit, "fresh_randomness": fresh_randomness}
+    return _wrap(_OneByOne, function, claim, adjacency, pairs, name, **limits)
 
 
 def vectorized(
@@ -189,14 +190,9 @@ def vectorized(
     ----------
     function : callable
         ``function(dataset, size, rng) -> outputs`` of shape (size, *output_shape), independent draws; or
-        ``function(dataset, size)`` if it owns its randomness.
+        ``function(dataset, size)`` if it owns its randomness. `AuditError` is raised if it takes neither.
     claim, adjacency, pairs, name, fresh_randomness : optional
         As for `black_box`.
-
-    Raises
-    ------
-    AuditError
-        If ``function`` is not callable with two or three positional arguments.
 
     Examples
     --------
@@ -205,8 +201,7 @@ def vectorized(
     >>> counter((7, 8)).sample(4, np.random.default_rng(0)).shape
     (4,)
     """
-    arguments = ("dataset", "size", "rng")
-    return _wrap(function, claim, adjacency, pairs, name, _Vectorized, arguments, None, fresh_randomness)
+    return _wrap(_Vectorized, function, claim, adjacency, pairs, name, fresh_randomness=fresh_randomness)
 
 
 @dataclass(frozen=True)
@@ -216,6 +211,7 @@ class _FunctionDistribution:
     uses_rng: bool
     time_limit: float | None = None
     habits: Habits = field(default_factory=Habits, compare=False, repr=False)
+    arguments = ("dataset", "rng")
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         raise NotImplementedError
@@ -330,6 +326,7 @@ def _alarm(time_limit: float | None) -> Iterator[None]:
 
 class _Vectorized(_FunctionDistribution):
     tossed = True
+    arguments = ("dataset", "size", "rng")
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Call the function once; a list or an array of objects is packed like single outputs."""
@@ -349,17 +346,15 @@ class _Vectorized(_FunctionDistribution):
 
 
 def _wrap(
+    distribution: type[_FunctionDistribution],
     function: Callable[..., Any],
     claim: Claim | None,
     adjacency: Relation | None,
     pairs: Pairs,
     name: str | None,
-    distribution: type[_FunctionDistribution],
-    arguments: tuple[str, ...],
-    time_limit: float | None,
-    fresh_randomness: bool,
+    **more: Any,
 ) -> FunctionMechanism:
-    form = f"function({', '.join(arguments)})"
+    form = f"function({', '.join(distribution.arguments)})"
     if claim is not None:
         is_claim(claim, "the mechanism")
     if name is not None and not isinstance(name, str):
@@ -373,20 +368,13 @@ def _wrap(
         adjacency=adjacency_of(adjacency),
         pairs=tuple(listed(pairs, adjacency_of(adjacency))),
         distribution=distribution,
-        uses_rng=_takes_rng(function, arguments, form),
-        time_limit=time_limit,
-        fresh_randomness=fresh_randomness,
+        uses_rng=_takes_rng(function, distribution.arguments, form),
+        **more,
     )
 
 
 def mechanism_of(mechanism: Mechanism | Callable[..., Any], adjacency: Relation | None = None) -> Mechanism:
-    """Return a mechanism as it is, or wrap a plain function: by `vectorized` if it takes a size, else by `black_box`.
-
-    Raises
-    ------
-    AuditError
-        For what is neither, or an adjacency beside a mechanism, which has its own.
-    """
+    """Return a mechanism as it is, or wrap a function: by `vectorized` if it takes a size, else by `black_box`."""
     if isinstance(mechanism, Mechanism) and not isinstance(mechanism, type):
         if adjacency is not None:
             raise AuditError(f"adjacency= is for plain functions; that of {mechanism.name} is {mechanism.adjacency}.")
@@ -447,11 +435,11 @@ functools.partial(noisy, epsilon=...).
     """
     arguments = ("x", "size", "rng") if many else ("x", "rng")
     try:
-        bound = list(inspect.signature(function).bind(*arguments).arguments.items())
+        bound = inspect.signature(function).bind(*arguments).arguments
     except (TypeError, ValueError):
         return ""
-    kinds = {"x": "the dataset", "size": "the number of outputs", "rng": "the random generator"}
-    wrong = {name: kinds[value] for name, value in bound if value in kinds and not _means(name, value)}
+    given = {name: _GIVEN[value] for name, value in bound.items() if value in arguments}
+    wrong = {name: kind for name, (kind, fits) in given.items() if not re.search(fits, name, re.IGNORECASE)}
     if not wrong:
         return ""
     name = getattr(function, "__name__", type(function).__name__)
@@ -463,12 +451,9 @@ functools.partial(noisy, epsilon=...).
     )
 
 
-def _means(parameter: str, argument: str) -> bool:
-    """Whether a parameter's name fits what it was given; that of a dataset may be any but a generator's."""
-    words = {
-        "x": ("rng", "generator"),
-        "size": ("size", "num", "count", "shape"),
-        "rng": ("rng", "gen", "rand", "seed"),
-    }
-    fits = any(word in parameter.lower() for word in words[argument])
-    return fits != (argument == "x") or parameter.startswith("_")
+_GIVEN = {
+    "x": ("the dataset", "^_|^(?!.*(rng|generator))"),
+    "size": ("the number of outputs", "^_|size|num|count|shape"),
+    "rng": ("the random generator", "^_|rng|gen|rand|seed"),
+}
+"""What a function is given, and which names of parameters mean it; a dataset's may be any but a generator's."""

@@ -197,14 +197,7 @@ def rows_of_frame(frame: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def describe(frame: Any) -> str:
-    """Write the type, the shape and the names of the columns of a frame.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> describe(pd.DataFrame({"age": [31, 40], "name": ["ann", "bob"]}))
-    'DataFrame of 2 rows: age, name'
-    """
+    """Write the type, the shape and the names of the columns of a frame."""
     names = ", ".join(map(str, frame.columns))
     names = names if len(names) <= NAMES else f"{len(frame.columns)} columns from {frame.columns[0]} on"
     return f"{type(frame).__name__} of {_size(frame)}: {names or 'no columns'}"

@@ -34,13 +34,7 @@ from epsaudit.outputs import (
 
 
 def to_json(value: Any) -> Any:
-    """Return a JSON value that `from_json` turns back into the normal form, bit by bit.
-
-    Examples
-    --------
-    >>> to_json((1.0, b"a")), to_json(Fraction(1, 3))
-    ({'tuple': [1.0, {'bytes': '61'}]}, {'fraction': [1, 3]})
-    """
+    """Return a JSON value that `from_json` turns back into the normal form, bit by bit."""
     if value is None or isinstance(value, (str, bool)) or (isinstance(value, int) and not too_long(value)):
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -72,14 +66,7 @@ def from_json(data: Any) -> Any:
 
 
 def block_to_json(outputs: Outputs) -> Any:
-    """Write outputs so that `block_from_json` gives them back bit by bit.
-
-    Examples
-    --------
-    >>> kept = block_to_json(np.array([0.1, np.nan])), block_to_json(np.array([None, ("a", 1.0)], dtype=object))
-    >>> [block_from_json(side).tolist() for side in kept]
-    [[0.1, nan], [None, ('a', 1.0)]]
-    """
+    """Write outputs so that `block_from_json` gives them back bit by bit."""
     if outputs.dtype == object:
         return {"outputs": [to_json(value) for value in outputs.tolist()]}
     block = io.BytesIO()

@@ -208,11 +208,6 @@ def normal_array(outputs: Any) -> Outputs:
     """Return an array whose first axis counts runs in normal form; never the mechanism's own memory but for floats.
 
     Masked numbers become None; arrays of bytes, dates or records become objects.
-
-    Examples
-    --------
-    >>> normal_array(np.array([1, 2])), normal_array(np.array([["a", "b"]])), normal_array(np.array([2**60 + 1]))
-    (array([1., 2.]), array([('a', 'b')], dtype=object), array([1152921504606846977], dtype=object))
     """
     if isinstance(outputs, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(outputs)
@@ -228,13 +223,7 @@ def normal_array(outputs: Any) -> Outputs:
 
 
 def join(blocks: Sequence[Outputs]) -> Outputs:
-    """Put blocks of outputs in normal form together.
-
-    Examples
-    --------
-    >>> join([np.zeros((1, 2)), np.array([None], dtype=object)])
-    array([(0.0, 0.0), None], dtype=object)
-    """
+    """Put blocks of outputs in normal form together."""
     if len({(block.dtype.kind, block.shape[1:]) for block in blocks}) == 1:
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
     values = [value for block in blocks for value in values_of(block)]
@@ -274,13 +263,7 @@ def number(value: Any) -> float:
 
 
 def numbers_of(outputs: Outputs) -> NDArray[np.float64]:
-    """Read every output as a number, shape (size,); NaN for what is none.
-
-    Examples
-    --------
-    >>> numbers_of(np.array([1.5, None, "no"], dtype=object))
-    array([1.5, nan, nan])
-    """
+    """Read every output as a number, shape (size,); NaN for what is none."""
     if outputs.dtype == np.float64 and outputs.ndim == 1:
         return outputs
     values = outputs.tolist() if outputs.dtype == object else []
@@ -305,14 +288,7 @@ def are_objects(outputs: Outputs) -> bool:
 
 
 def like(outputs: Outputs, other: Outputs) -> Outputs:
-    """Return the outputs that are floats, or arrays of floats, of the shape of those in ``other``; leave out the rest.
-
-    Examples
-    --------
-    >>> like(np.array([(0.0, 1.0), None, "no", (2.0, 3.0)], dtype=object), np.zeros((5, 2)))
-    array([[0., 1.],
-           [2., 3.]])
-    """
+    """Return only the outputs that are floats, or arrays of floats, of the shape of those in ``other``."""
     shape = other.shape[1:]
     if are_objects(outputs):
         outputs = pack_normal([value for value in outputs.tolist() if _shape_of(value) == shape])
@@ -320,13 +296,7 @@ def like(outputs: Outputs, other: Outputs) -> Outputs:
 
 
 def kind_of(value: Any) -> str:
-    """Name the kind of an output in normal form, in a word.
-
-    Examples
-    --------
-    >>> [kind_of(normal(value)) for value in (True, "a", [1], {}, {1}, None, 1j)]
-    ['number', 'string', 'sequence', 'mapping', 'set', 'None', 'complex']
-    """
+    """Name the kind of an output in normal form, in a word."""
     return next((name for name, types in _KINDS.items() if isinstance(value, types)), type(value).__name__)
 
 

@@ -14,8 +14,8 @@ import sys
 import textwrap
 import time
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -152,7 +152,7 @@ class PrivacyAudit:
         try:
             asker = asking(self._config)
             terms = self._terms(asker, _number(asker, mechanism, pairs, *asked.values()), given)
-            with _Progress(self._config, terms) as progress:
+            with _progress(self._config, terms) as step:
                 result = audit_sequentially(
                     mechanism,
                     pairs,
@@ -161,7 +161,7 @@ class PrivacyAudit:
                     seconds=terms.seconds,
                     confidence=_confidence(terms.false_alarm),
                     seed=terms.seed,
-                    progress=progress.step,
+                    progress=step,
                 )
         except AuditError as error:
             raise without_internals(error) from error.__cause__
@@ -237,40 +237,34 @@ class PrivacyAudit:
         return shlex.join(["pytest", _plain(asking(self._config).item.nodeid), *options])
 
 
-@dataclass
-class _Progress:
-    """Tells a terminal how far a check is, once it takes some seconds: in one line, which nothing captures."""
+@contextlib.contextmanager
+def _progress(config: pytest.Config, terms: _Terms) -> Iterator[Callable[[Progress], None]]:
+    """Tell a terminal how far a check is, once it takes some seconds: in one line, which nothing captures."""
+    began, drawn = time.monotonic(), False
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    capture = config.pluginmanager.get_plugin("capturemanager")
 
-    config: pytest.Config
-    terms: _Terms
-    began: float = field(default_factory=time.monotonic)
-    drawn: bool = False
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def step(self, step: Progress) -> None:
-        """Draw the line anew, after the first seconds."""
-        if (seconds := time.monotonic() - self.began) >= QUIET_SECONDS:
-            self._draw(
-                f"{step.runs_done:,} of at most {step.runs_total:,} runs, "
-                f"{seconds:.0f} of at most {self.terms.seconds:g} seconds"
-            )
-
-    def __exit__(self, *_: object) -> None:
-        if self.drawn:
-            self._draw("")
-
-    def _draw(self, text: str) -> None:
-        terminal = self.config.pluginmanager.get_plugin("terminalreporter")
-        if terminal is None or not terminal.isatty:
-            return
-        capture = self.config.pluginmanager.get_plugin("capturemanager")
+    def draw(text: str) -> None:
+        nonlocal drawn
         with contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled():
-            if not self.drawn:
+            if not drawn:
                 terminal.ensure_newline()
             terminal.rewrite(text, erase=True)
-        self.drawn = True
+        drawn = True
+
+    def step(step: Progress) -> None:
+        seconds = time.monotonic() - began
+        if seconds >= QUIET_SECONDS and terminal is not None and terminal.isatty:
+            draw(
+                f"{step.runs_done:,} of at most {step.runs_total:,} runs, "
+                f"{seconds:.0f} of at most {terms.seconds:g} seconds"
+            )
+
+    try:
+        yield step
+    finally:
+        if drawn:
+            draw("")
 
 
 def _weakness(result: SequentialResult, terms: _Terms, telling: float) -> str:

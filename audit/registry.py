@@ -30,36 +30,23 @@ Expected = Literal["consistent", "violated"]
 
 @dataclass(frozen=True)
 class Entry:
-    """One row of the main table: a mechanism audited against one claim.
-
-    Attributes
-    ----------
-    name : str
-        Unique, in kebab-case: what a user types.
-    mechanism : Mechanism
-        What is run.
-    claim : Claim
-        What is audited: the mechanism's own claim or another one that is made for it.
-    pairs : sequence of DatasetPair, optional
-        The pairs to audit; by default the mechanism's worst pairs.
-    expected : 'consistent' or 'violated'
-        What theory says of the claim.
-    source : str
-        Where the mechanism and the claim come from, with theorem numbers.
-    reason : str
-        For a incorrect variant: in one line, what is wrong.
-    witnesses : 'auto' or 'all'
-        As for `epsaudit.audit`: 'all' for a claim about an implementation to the last bit.
-    """
+    """One row of the main table: a mechanism audited against one claim."""
 
     name: str
+    """Unique, in kebab-case: what a user types."""
     mechanism: Mechanism
     claim: Claim
+    """What is audited: the mechanism's own claim or another one that is made for it."""
     pairs: Sequence[DatasetPair] | None = None
+    """By default the mechanism's worst pairs."""
     expected: Expected = "consistent"
+    """What theory says of the claim: 'consistent' or 'violated'."""
     source: str = ""
+    """Where the mechanism and the claim come from, with theorem numbers."""
     reason: str = ""
+    """Of an incorrect variant, in one line, what is wrong."""
     witnesses: str = "auto"
+    """As for `epsaudit.audit`: 'all' for a claim about an implementation to the last bit."""
 
 
 class Listed(Protocol):
@@ -88,28 +75,18 @@ class Listed(Protocol):
 
 @dataclass(frozen=True)
 class Library:
-    """A library at one version.
-
-    Attributes
-    ----------
-    name : str
-        What a user types: 'opendp'.
-    version : str
-        Name and version: 'opendp-0.16.0'.
-    rows : tuple of Listed
-        Its mechanisms.
-    built : callable
-        Returns the path of its Python, None if it is not installed yet.
-    entries : callable
-        Installs it if need be, and returns the entries of some of its rows, in order; raises `AuditError` with the
-        reason if it cannot be installed.
-    """
+    """A library at one version."""
 
     name: str
+    """What a user types: 'opendp'."""
     version: str
+    """Name and version: 'opendp-0.16.0'."""
     rows: tuple[Listed, ...]
+    """Its mechanisms."""
     built: Callable[[], Path | None]
+    """Returns the path of its Python, None if it is not installed yet."""
     entries: Callable[[Sequence[Listed]], Sequence[Entry]]
+    """Installs it if need be, and returns the entries of rows, in order; raises `AuditError` if it cannot."""
 
 
 Registered = TypeVar("Registered")
@@ -165,12 +142,8 @@ def _wrong(one: Any, kind: Any, found: Mapping[str, Any]) -> str:
 def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
     """Look up registered names, patterns ('broken/*') and package.module:object; everything registered for no names.
 
-    With ``by_value`` the code of an object's module is pickled with it, for workers that cannot import it.
-
-    Raises
-    ------
-    AuditError
-        If a name means nothing, or an object is no mechanism or has no claim.
+    With ``by_value`` the code of an object's module is pickled with it, for workers that cannot import it. It raises
+    `AuditError` if a name means nothing, or an object is no mechanism or has no claim.
     """
     known = registered() if not names or any(":" not in name for name in names) else {}  # which takes seconds
     if not names:
@@ -242,13 +215,7 @@ def entry_of(name: str) -> Entry | None:
 
 
 def matching(found: Sequence[Library], patterns: Sequence[str]) -> dict[str, list[Listed]]:
-    """Return the rows of each library that one of the patterns names, with or without the version; all for none.
-
-    Raises
-    ------
-    AuditError
-        If a pattern names none.
-    """
+    """Return the rows of each library that one of the patterns names, with or without the version; all for none."""
     kept: dict[str, list[Listed]] = {one.name: [] if patterns else list(one.rows) for one in found}
     for pattern in patterns:
         named = [(one, row) for one in found for row in one.rows if _names(pattern, row)]
