@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,7 +211,7 @@ class _FunctionDistribution:
     uses_rng: bool
     time_limit: float | None = None
     habits: Habits = field(default_factory=Habits, compare=False, repr=False)
-    arguments = ("dataset", "rng")
+    arguments: ClassVar[tuple[str, ...]] = ("dataset", "rng")
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         raise NotImplementedError

@@ -241,7 +241,7 @@ class PrivacyAudit:
 def _progress(config: pytest.Config, terms: _Terms) -> Iterator[Callable[[Progress], None]]:
     """Tell a terminal how far a check is, once it takes some seconds: in one line, which nothing captures."""
     began, drawn = time.monotonic(), False
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
     capture = config.pluginmanager.get_plugin("capturemanager")
 
     def draw(text: str) -> None:

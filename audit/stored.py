@@ -87,15 +87,13 @@ def write_readme(out: Path, question: str, answer: str, facts: Mapping[str, Any]
 
 def status(results: Path) -> list[Stored]:
     """Say of the folder and of each in it whether its results are stale; raises if a provenance.json is malformed."""
-    files = [*results.glob("provenance.json"), *sorted(results.glob("*/provenance.json"))]
-    return [_status(file) for file in files]
-
-
-def _status(file: Path) -> Stored:
-    facts = schema.read(file, "the provenance of results")
-    schema.check(facts, "provenance", f"{file}: ")
-    seconds = facts.get("execution", {}).get("seconds")
-    return Stored(file.parent, facts.get("commit", "no commit"), seconds, _why_stale(facts))
+    found = []
+    for file in (*results.glob("provenance.json"), *sorted(results.glob("*/provenance.json"))):
+        facts = schema.read(file, "the provenance of results")
+        schema.check(facts, "provenance", f"{file}: ")
+        seconds = facts.get("execution", {}).get("seconds")
+        found.append(Stored(file.parent, facts.get("commit", "no commit"), seconds, _why_stale(facts)))
+    return found
 
 
 def _why_stale(facts: dict[str, Any]) -> str:
