@@ -99,11 +99,6 @@ def whole_at_least(value: int, least: int, what: str) -> int:
     return number
 
 
-def clipped(text: str, most: int) -> str:
-    """Return a text, or as much of its beginning as fits into so many characters."""
-    return text if len(text) <= most else f"{text[: most - 4]} ..."
-
-
 def meant(name: str, known: Iterable[str]) -> str:
     """Ask whether one of the known names was meant: a sentence to go behind another, or ''.
 
@@ -116,6 +111,11 @@ def meant(name: str, known: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(name, list(known))
     return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+def clipped(text: str, most: int) -> str:
+    """Return a text, or as much of its beginning as fits into so many characters."""
+    return text if len(text) <= most else f"{text[: most - 4]} ..."
 
 
 def own_lines(error: BaseException | None) -> str:
