@@ -22,28 +22,22 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, Generic, NoReturn, TypeVar
+from typing import IO, Any, NoReturn, cast
 
 from epsaudit.errors import AuditError, OwnCodeError
 
 PIECE = 1 << 18
-"""Bytes read or written at a time, a quarter of a MiB, so that a slow child never blocks the rest. Set by hand in
-the first round; no measurement is recorded."""
+"""Bytes read or written at a time, so that a slow child never blocks the rest. Set by hand, not measured."""
 LONGEST_LINE = 1 << 24
 """Bytes without a newline that are taken for garbage."""
-
 NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Characters that no line of JSON has."""
-
 LAST_WORDS, LAST_LINES = 300, 3
 """Characters and lines of standard error that a sentence quotes."""
-
 LONGEST_WORD = 40
 """Characters of a word of the command line that a sentence quotes."""
-
 IDLE_SECONDS = 30.0
 """A child that nobody asks for so long is closed; the next question starts another."""
-
 LAUNCH = 'lifeline=$1; shift; { read -r _ < "$lifeline"; kill -KILL 0; } </dev/null >/dev/null 2>&1 & exec "$@"'
 """A shell that leaves a watchdog in the process group and becomes the program. The watchdog reads a pipe whose other
 end this process alone holds: when this process is gone, however it went, the whole group is killed."""
@@ -51,13 +45,7 @@ end this process alone holds: when this process is gone, however it went, the wh
 
 @dataclass(frozen=True)
 class Program:
-    """A command line, the folder to run it in, and the seconds of silence after which it is given up.
-
-    Examples
-    --------
-    >>> print(Program(("Rscript", "my mechanism.R")))
-    Rscript 'my mechanism.R'
-    """
+    """A command line, the folder to run it in, and the seconds of silence after which it is given up."""
 
     words: tuple[str, ...]
     folder: str | None = None
@@ -70,22 +58,21 @@ class Program:
 class Child:
     """One running process of a program.
 
-    Raises
-    ------
-    AuditError
-        From every method, in a sentence, if the process cannot be started, ends, or is silent for too long. It is
-        dead then, with everything that it started in its process group.
+    Every method raises `AuditError` if the process cannot be started, ends, or is silent for too long. It is dead then,
+    with everything that it started in its process group.
     """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.received = bytearray()
         self.idle_since = 0.0
+        self._unsent = memoryview(b"")
         self._lifeline: int | None = None
         self._words = bytearray()
         if os.name != "posix":
             raise AuditError("A mechanism in another process needs a POSIX system: Linux, macOS, or WSL on Windows.")
-        if shutil.which(program.words[0]) is None and not shutil.which(os.path.abspath(self._path())):
+        path = os.path.join(program.folder or "", program.words[0])
+        if shutil.which(program.words[0]) is None and not shutil.which(os.path.abspath(path)):
             raise AuditError(
                 f"The command {program} cannot be started: there is no program {program.words[0]!r} that may be run."
             )
@@ -106,20 +93,16 @@ class Child:
             raise AuditError(f"The command {program} cannot be started ({error.strerror or error}).") from error
         finally:
             os.close(lifeline)
-        for stream in self._streams():
+        streams = (self._process.stdin, self._process.stdout, self._process.stderr)
+        self._streams = cast(tuple[IO[bytes], IO[bytes], IO[bytes]], streams)  # as they are pipes
+        for stream in self._streams:
             os.set_blocking(stream.fileno(), False)
 
     def send(self, data: bytes) -> None:
         """Write all of ``data`` to standard input."""
-        left = memoryview(data)
-
-        def write(stream: IO[bytes]) -> bool:
-            nonlocal left
-            with contextlib.suppress(BlockingIOError):
-                left = left[os.write(stream.fileno(), left[:PIECE]) :]
-            return len(left) == 0
-
-        self._pump(lambda: len(left) == 0, lambda: f"read {len(data) - len(left):,} of {len(data):,} bytes", write)
+        self._unsent = memoryview(data)
+        so_far = "read {:,} of {:,} bytes".format
+        self._pump(lambda: not self._unsent, lambda: so_far(len(data) - len(self._unsent), len(data)))
 
     def lines(self, number: int, speaks: Callable[[bytes], bool]) -> list[bytes]:
         """Read ``number`` lines, without newlines; fewer if the first, or one after it, ``speaks`` of the answer."""
@@ -129,23 +112,19 @@ class Child:
         def enough() -> bool:
             nonlocal seen, scanned
             fresh = bytes(self.received[scanned:])
-            seen += fresh.count(b"\n")
-            scanned = len(self.received)
-            if not (seen and speaks(bytes(self.received[: self.received.index(b"\n")]))):
-                try:
-                    is_text = not NO_TEXT.search(decoder.decode(fresh))
-                except UnicodeDecodeError:
-                    is_text = False
-                if not is_text:
-                    self.fail(f"wrote {fresh[:40]!r}, which is no line of text")
-            if not seen:
-                if scanned > LONGEST_LINE:
-                    self.fail(f"wrote {scanned:,} bytes without a newline, beginning {bytes(self.received[:40])!r}")
-                return False
-            if speaks(bytes(self.received[: self.received.index(b"\n")])):
+            seen, scanned = seen + fresh.count(b"\n"), len(self.received)
+            if seen and speaks(bytes(self.received[: self.received.index(b"\n")])):
                 seen = 1  # what follows need not be lines
                 return True
-            end = self.received.rfind(b"\n")
+            try:
+                is_text = not NO_TEXT.search(decoder.decode(fresh))
+            except UnicodeDecodeError:
+                is_text = False
+            if not is_text:
+                self.fail(f"wrote {fresh[:40]!r}, which is no line of text")
+            if not seen and scanned > LONGEST_LINE:
+                self.fail(f"wrote {scanned:,} bytes without a newline, beginning {bytes(self.received[:40])!r}")
+            end = max(self.received.rfind(b"\n"), 0)
             return seen >= number or speaks(bytes(self.received[self.received.rfind(b"\n", 0, end) + 1 : end]))
 
         self._pump(enough, lambda: f"answered {seen:,} of {number:,} lines")
@@ -178,9 +157,9 @@ class Child:
         os.close(self._lifeline)
         self._lifeline = None
         with contextlib.suppress(OSError, ValueError):
-            while more := os.read(self._process.stderr.fileno(), PIECE):  # type: ignore[union-attr]  # a pipe
+            while more := os.read(self._streams[2].fileno(), PIECE):
                 self._words += more
-        for stream in self._streams():
+        for stream in self._streams:
             with contextlib.suppress(OSError):
                 stream.close()
 
@@ -189,56 +168,39 @@ class Child:
         """Whether the process still runs."""
         return self._process.poll() is None
 
-    def _path(self) -> str:
-        return os.path.join(self.program.folder or "", self.program.words[0])
-
-    def _streams(self) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        return process.stdin, process.stdout, process.stderr
-
-    def _pump(
-        self,
-        done: Callable[[], bool],
-        so_far: Callable[[], str],
-        write: Callable[[IO[bytes]], bool] | None = None,
-    ) -> None:
+    def _pump(self, done: Callable[[], bool], so_far: Callable[[], str]) -> None:
         """Move bytes both ways until ``done``; silence on standard output and input for the time limit is the end."""
-        stdin, stdout, stderr = self._streams()
+        stdin, stdout, stderr = self._streams
         deadline = time.monotonic() + self.program.timeout
         with selectors.DefaultSelector() as ready:
             ready.register(stdout, selectors.EVENT_READ)
             ready.register(stderr, selectors.EVENT_READ)
-            if write is not None:
+            if self._unsent:
                 ready.register(stdin, selectors.EVENT_WRITE)
             while not done():
                 for key, _ in ready.select(max(deadline - time.monotonic(), 0.0)):
+                    more = b"" if key.fileobj is stdin else os.read(key.fd, PIECE)
                     if key.fileobj is stderr:
-                        self._hear(ready, stderr)
+                        self._words = (self._words + more)[-4 * LAST_WORDS :]
+                        if not more:
+                            ready.unregister(stderr)
                         continue
                     deadline = time.monotonic() + self.program.timeout
-                    if key.fileobj is stdout:
-                        more = os.read(stdout.fileno(), PIECE)
-                        if not more:
-                            self._ended(so_far)
-                        self.received += more
-                    elif write is not None:
-                        try:
-                            if write(stdin):
-                                ready.unregister(stdin)
-                        except BrokenPipeError:
-                            self._ended(so_far)
+                    if key.fileobj is stdin:
+                        self._write(stdin, so_far)
+                    elif not more:
+                        self._ended(so_far)
+                    self.received += more
                 if time.monotonic() >= deadline and not done():
                     silent = f"was silent for {self.program.timeout:g} seconds after it {so_far()}"
                     self.fail(f"{silent}; raise the time limit if it is only slow")
 
-    def _hear(self, ready: selectors.BaseSelector, stderr: IO[bytes]) -> None:
-        more = os.read(stderr.fileno(), PIECE)
-        if not more:
-            ready.unregister(stderr)
-        self._words = (self._words + more)[-4 * LAST_WORDS :]
+    def _write(self, stdin: IO[bytes], so_far: Callable[[], str]) -> None:
+        try:
+            with contextlib.suppress(BlockingIOError):
+                self._unsent = self._unsent[os.write(stdin.fileno(), self._unsent[:PIECE]) :]
+        except BrokenPipeError:
+            self._ended(so_far)
 
     def _ended(self, so_far: Callable[[], str]) -> NoReturn:
         """Say how the process came to its end, and when."""
@@ -250,27 +212,23 @@ class Child:
         self.fail(f"{how} after it {so_far()}")
 
 
-SomeChild = TypeVar("SomeChild", bound=Child)
-
-
-class Pool(Generic[SomeChild]):
+class Pool:
     """Idle children of this process by program; those idle for long, and all at exit, are closed."""
 
-    def __init__(self, start: Callable[[Program], SomeChild]) -> None:
+    def __init__(self, start: Callable[[Program], Any]) -> None:
         self._start = start
         self._lock = threading.Lock()
-        self._idle: dict[Program, list[SomeChild]] = {}
+        self._idle: dict[Program, list[Any]] = {}
         self._reaping = False
         atexit.register(self.close)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 
     @contextmanager
-    def borrow(self, program: Program) -> Iterator[SomeChild]:
+    def borrow(self, program: Program) -> Iterator[Any]:
         """Lend an idle child, or a new one; it comes back unless an exception passes."""
         with self._lock:
-            idle = self._idle.get(program, [])
-            child = idle.pop() if idle else None
+            child = idle.pop() if (idle := self._idle.get(program)) else None
         if child is not None and not child.alive:
             child.close()
             child = None
@@ -291,10 +249,10 @@ class Pool(Generic[SomeChild]):
         """Close the children that have been idle for so many seconds."""
         before = time.monotonic() - idle_for
         with self._lock:
-            old = [child for children in self._idle.values() for child in children if child.idle_since <= before]
-            for children in self._idle.values():
-                children[:] = [child for child in children if child.idle_since > before]
-        for child in old:
+            old = [(kept, child) for kept in self._idle.values() for child in kept if child.idle_since <= before]
+            for kept, child in old:
+                kept.remove(child)
+        for _, child in old:
             child.close()
 
     def _reap(self) -> None:

@@ -20,9 +20,8 @@ import click
 
 from epsaudit.commands import AS_EXPECTED, BAD_INPUT, INTERNAL, INTERRUPTED, NOBODY_READS, OWN_CODE
 from epsaudit.commands.words import Command, NamedPath, Number, Option, completing
-from epsaudit.errors import AuditError, OwnCodeError, confidence_of, finite_at_least, fraction
+from epsaudit.errors import AuditError, OwnCodeError, confidence_of, finite_at_least, fraction, own_lines
 from epsaudit.extras import LeftOut, Unusable
-from epsaudit.own_code import own_lines
 
 NOTES = """\b
 Exit status:

@@ -1,6 +1,5 @@
 """Outputs of one shape as columns: tuples of one length, and mappings with the same keys, read once.
 
-`columns_of` takes an array of outputs in normal form and returns what lies at each place, or None where shapes differ.
 A hundred features read the same training outputs: they share the columns, which only say faster what the outputs say.
 """
 
@@ -19,17 +18,7 @@ from epsaudit.outputs import Items, Outputs, are_objects, pack_normal
 
 @dataclass(frozen=True)
 class Columns:
-    """What lies at each place of outputs of one shape.
-
-    Attributes
-    ----------
-    kind : str
-        'sequence' or 'mapping', as `epsaudit.outputs.kind_of` names it.
-    places : tuple
-        Positions of a sequence, keys of a mapping.
-    parts : tuple of Outputs
-        The outputs at each place.
-    """
+    """What lies at each place of outputs of one shape: at positions of a 'sequence', or at keys of a 'mapping'."""
 
     kind: str
     places: tuple[Hashable, ...]
@@ -38,9 +27,6 @@ class Columns:
     def part(self, place: Hashable) -> Outputs | None:
         """Return the outputs at a place, None where there is none."""
         return self.parts[self.places.index(place)] if place in self.places else None
-
-    def __getitem__(self, rows: slice) -> Columns:
-        return Columns(self.kind, self.places, tuple(part[rows] for part in self.parts))
 
 
 _KNOWN: dict[int, Columns | None] = {}
@@ -70,7 +56,8 @@ def columns_of(outputs: Outputs) -> Columns | None:
         return found
     size, step = whole.itemsize, outputs.strides[0] // whole.itemsize
     start = (outputs.__array_interface__["data"][0] - whole.__array_interface__["data"][0]) // size
-    return found[start : start + step * len(outputs) : step]
+    rows = slice(start, start + step * len(outputs), step)
+    return Columns(found.kind, found.places, tuple(part[rows] for part in found.parts))
 
 
 def inside(outputs: Outputs, path: Sequence[Hashable]) -> Outputs | None:
@@ -85,16 +72,14 @@ def inside(outputs: Outputs, path: Sequence[Hashable]) -> Outputs | None:
 
 
 def _split(values: list[Any]) -> Columns | None:
-    kinds, first = set(map(type, values)), values[0]
-    if not isinstance(first, tuple) or not first or kinds not in ({tuple}, {Items}):
-        return None
-    size = len(first)
-    if any(len(value) != size for value in values):
+    kinds, size = set(map(type, values)), len(values[0]) if isinstance(values[0], tuple) else 0
+    if size == 0 or kinds not in ({tuple}, {Items}) or set(map(len, values)) != {size}:
         return None
     flat = list(itertools.chain.from_iterable(values))
     parts = [flat[place::size] for place in range(size)]
     if kinds == {tuple}:
         return Columns("sequence", tuple(range(size)), tuple(map(pack_normal, parts)))
-    if any(len({key for key, _ in part}) > 1 for part in parts) or any(key != key for key, _ in first):
+    keys = tuple(key for key, _ in values[0])
+    if any(key != key or any(own != key for own, _ in part) for key, part in zip(keys, parts, strict=True)):
         return None
-    return Columns("mapping", tuple(key for key, _ in first), tuple(pack_normal([it for _, it in p]) for p in parts))
+    return Columns("mapping", keys, tuple(pack_normal([value for _, value in part]) for part in parts))

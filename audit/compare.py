@@ -1,7 +1,6 @@
 """Drift of a claim: stored counts of the same events compared between two versions of a mechanism.
 
-From two lists of results it makes a comparison of every two that can be compared, and a sentence about every one that
-cannot. `recount` makes comparable results: it counts the old events on today's code.
+`compare` says of the results that cannot be compared why; `recount` makes such that can: it counts old events anew.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,22 +27,14 @@ from epsaudit.sampling import certification_counts
 
 @dataclass(frozen=True)
 class Comparison:
-    """One mechanism before and after.
-
-    Attributes
-    ----------
-    old, new : AuditResult
-        Same mechanism, claim, pair, witness and certificate.
-    p_value : float
-        Exact: if nothing has changed, it is at most t with probability at most t.
-    level : float
-        The p-value at or below which the bound is said to have moved.
-    """
+    """One mechanism before and after: results of the same claim, pair, witness and certificate."""
 
     old: AuditResult
     new: AuditResult
     p_value: float
+    """Exact: if nothing has changed, it is at most t with probability at most t."""
     level: float
+    """The p-value at or below which the bound is said to have moved."""
 
     @property
     def moved(self) -> bool:
@@ -55,7 +47,7 @@ class Comparison:
         if self.old.seed == self.new.seed:
             what += " (one seed for both: the samples are not independent, recount with another)"
         return (
-            f"{self.old.mechanism}, {self.old.claim}: {symbol} >= {lower(self.old.lower_bound)} before, "
+            f"{_name(self.old)}: {symbol} >= {lower(self.old.lower_bound)} before, "
             f"{symbol} >= {lower(self.new.lower_bound)} now, p = {self.p_value:.3g}: {what}"
         )
 
@@ -87,19 +79,17 @@ class Drift:
 def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -> Drift:
     """Test for every mechanism whether what its certified bound is computed from changed beyond chance.
 
-    The bound of a membership game is computed from correct and wrong guesses. Each guess is correct with one
-    probability, independently, so given how many guesses there were in each version and how many were correct in all,
-    the number correct in the new one is hypergeometric if nothing has changed: Fisher's exact test. How often there is
-    a guess is tested likewise: an event that is not seen any more has no odds. The bound of a Clopper-Pearson box is
-    computed from two proportions, too, the event's on x and on x'. The smaller of the two p-values is doubled.
+    A membership game's bound is computed from correct and wrong guesses: given how many guesses there were in each
+    version and how many were correct in all, the number correct in the new one is hypergeometric if nothing has changed
+    (Fisher's exact test). How often there is a guess is tested likewise, and a Clopper-Pearson box by the event's
+    frequencies on x and on x'. The smaller of the two p-values is doubled.
 
     Parameters
     ----------
     old, new : sequence of Result
-        Results of audits of fixed size are compared if mechanism, claim, pair, witness and certificate are the same;
-        where several are, the first of the old ones with the first of the new ones, and so on. Of others there is a
-        sentence with both bounds: a sequential audit's events and length depend on what was seen, and guesses about
-        canaries of one run are not independent, so that their counts have no exact test.
+        Results of audits of fixed size are compared, in their order, if mechanism, claim, pair, witness and certificate
+        are the same. Of others there is a sentence with both bounds: a sequential audit's events and length depend on
+        what was seen, and guesses about canaries of one run on each other, so that their counts have no exact test.
     error : float
         Probability of saying that anything moved if nothing did, divided over the comparisons.
 
@@ -110,38 +100,34 @@ def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -
     ...     return vectorized(lambda data, size, rng: data + rng.laplace(scale=scale, size=size), name="noisy",
     ...                       claim=PureDP(1.0), pairs=[DatasetPair(0, 1)])
     >>> before = audit(noisy(1.0), trials=10_000, seed=1)
-    >>> compare([before], [recount(before, noisy(1.0), seed=2)]).moved
-    False
-    >>> compare([before], [recount(before, noisy(0.8), seed=2)]).moved
-    True
+    >>> [compare([before], [recount(before, noisy(scale), seed=2)]).moved for scale in (1.0, 0.8)]
+    [False, True]
     """
     error = fraction(error, "error probability", open_below=True)
-    reasons = _other_kinds(old, new)
-    before, now = ([result for result in results if isinstance(result, AuditResult)] for results in (old, new))
-    waiting: dict[tuple[str, ...], list[AuditResult]] = {}
-    for result in now:
+    waiting: dict[tuple[str, ...], list[Result]] = {}
+    for result in new:
         waiting.setdefault(_key(result), []).append(result)
     pairs, alone = [], []
-    for result in before:
-        alike = waiting.get(_key(result))
-        if alike:
+    for result in old:
+        if alike := waiting.get(_key(result)):
             pairs.append((result, alike.pop(0)))
         else:
-            alone.append((result, alike))
+            alone.append(result)
     left = [result for alike in waiting.values() for result in alike]
-    for result, alike in alone:
+    reasons = [f"{_name(a)}: {_bounds(a, b)}" for a, b in pairs if not isinstance(a, AuditResult)]
+    for result in alone:
         instead = _counterpart(result, left)
         left = [other for other in left if other is not instead]
-        reasons.append(f"{result.mechanism}, {result.claim}: {_why_not(result, instead, fewer=alike is not None)}")
-    reasons += [f"{result.mechanism}, {result.claim}: only in the new results" for result in left]
-    level = error / max(len(pairs), 1)
-    return Drift(tuple(Comparison(a, b, p_value(a, b), level) for a, b in pairs), tuple(reasons), error)
+        reasons.append(f"{_name(result)}: {_why_not(result, instead, fewer=_key(result) in waiting)}")
+    reasons += [f"{_name(result)}: only in the new results" for result in left]
+    compared = [(a, b) for a, b in pairs if isinstance(a, AuditResult) and isinstance(b, AuditResult)]
+    level = error / max(len(compared), 1)
+    return Drift(tuple(Comparison(a, b, p_value(a, b), level) for a, b in compared), tuple(reasons), error)
 
 
 def p_value(old: AuditResult, new: AuditResult) -> float:
     """Two-sided exact p-value of the hypothesis that the counts of both results have one law; see `compare`."""
-    pairs = zip(_proportions(old), _proportions(new), strict=True)
-    tables = [np.array([before, after]) for before, after in pairs]
+    tables = [np.array(table) for table in zip(_proportions(old), _proportions(new), strict=True)]
     from scipy.stats import fisher_exact  # slow to import
 
     return min(1.0, len(tables) * min(float(fisher_exact(table).pvalue) for table in tables))
@@ -151,12 +137,8 @@ def _proportions(result: AuditResult) -> list[tuple[int, int]]:
     """The (yes, no) counts that the bound is computed from."""
     counts, certificate = result.counts, result.certificate
     if isinstance(certificate, Box):
-        on_x, on_x_prime = (
-            (counts.guess_x_on_x, counts.guess_x_on_x_prime)
-            if certificate.event == "x"
-            else (counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime)
-        )
-        sides = ((on_x, counts.runs_x), (on_x_prime, counts.runs_x_prime))
+        event = "guess_x" if certificate.event == "x" else "guess_x_prime"
+        sides = [(getattr(counts, f"{event}_on_{x}"), getattr(counts, f"runs_{x}")) for x in ("x", "x_prime")]
         return [(int(seen), int(runs) - int(seen)) for seen, runs in sides]
     correct, wrong = int(counts.correct), int(counts.wrong)
     return [(correct, wrong), (correct + wrong, int(counts.runs) - correct - wrong)]
@@ -173,25 +155,9 @@ def recount(
 ) -> AuditResult:
     """Count an old result's events on today's mechanism, so that the two can be compared.
 
-    An audit of changed code would learn a different event, whose counts tell nothing about the old one's.
-
-    Parameters
-    ----------
-    old : AuditResult
-        Its witness, certificate, claim and confidence are used again.
-    mechanism : Mechanism
-        Today's code.
-    pair : DatasetPair, optional
-        The pair the old result is about; by default the mechanism's own of that name.
-    seed : int
-        A seed that the old audit did not use: the same stream would not be an independent sample.
-    trials : int, optional
-        Certification runs; by default as many as the old result's.
-
-    Raises
-    ------
-    AuditError
-        If the mechanism has no pair of that name, or if the seed is the old one's.
+    An audit of changed code would learn a different event, whose counts tell nothing about the old one's. Without a
+    ``pair`` it is the mechanism's own of that name, and without ``trials`` there are as many certification runs. It
+    raises `AuditError` if there is no such pair, or for the old audit's seed, whose stream is no independent sample.
     """
     if seed == old.seed:
         raise AuditError(f"Seed {seed} is that of the old audit; give another, so that the samples are independent.")
@@ -200,13 +166,8 @@ def recount(
         raise AuditError(f"{mechanism.name} has no pair {old.pair!r} any more; give the pair that was audited.")
     runs = old.runs if trials is None else trials
     mechanism = with_known_randomness(mechanism, pair, seed)
-    counts = certification_counts(
-        (mechanism(pair.x), mechanism(pair.x_prime)),
-        old.witness,
-        runs,
-        seed,
-        workers=Workers.suited_to(mechanism, n_jobs),
-    )
+    laws, workers = (mechanism(pair.x), mechanism(pair.x_prime)), Workers.suited_to(mechanism, n_jobs)
+    counts = certification_counts(laws, old.witness, runs, seed, workers=workers)
     return dataclasses.replace(
         old,
         trials=runs,
@@ -221,46 +182,32 @@ def recount(
     )
 
 
-def _key(result: AuditResult) -> tuple[str, ...]:
-    return (
-        result.mechanism,
-        repr(result.claim),
-        result.pair,
-        repr(result.witness.to_dict()),
-        repr(result.certificate.to_dict()),
-    )
+def _key(result: Result) -> tuple[str, ...]:
+    """What results must share to be compared, or named together."""
+    key = (type(result).__name__, result.mechanism, repr(result.claim))
+    if not isinstance(result, AuditResult):
+        return key
+    return (*key, result.pair, repr(result.witness.to_dict()), repr(result.certificate.to_dict()))
 
 
-def _other_kinds(old: Sequence[Result], new: Sequence[Result]) -> list[str]:
-    """Say of each result that is not of an audit of fixed size what was and is certified."""
-    left = [result for result in new if not isinstance(result, AuditResult)]
-    said = []
-    for before in old:
-        if isinstance(before, AuditResult):
-            continue
-        alike = (
-            one
-            for one in left
-            if (type(one), one.mechanism, one.claim) == (type(before), before.mechanism, before.claim)
-        )
-        now = next(alike, None)
-        symbol, name = before.claim.symbol, f"{before.mechanism}, {before.claim}"
-        if now is None:
-            said.append(f"{name}: not in the new results")
-            continue
-        left.remove(now)
-        bounds = f"{symbol} >= {lower(before.lower_bound)} before, {symbol} >= {lower(now.lower_bound)} now"
-        said.append(f"{name}: {bounds}; counts of a {type(before).__name__} have no exact test")
-    return [*said, *(f"{result.mechanism}, {result.claim}: only in the new results" for result in left)]
+def _name(result: Result) -> str:
+    return f"{result.mechanism}, {result.claim}"
 
 
-def _counterpart(old: AuditResult, left: Sequence[AuditResult]) -> AuditResult | None:
+def _bounds(old: Result, new: Result) -> str:
+    """What was and is certified of results that are not of audits of fixed size."""
+    symbol = old.claim.symbol
+    bounds = f"{symbol} >= {lower(old.lower_bound)} before, {symbol} >= {lower(new.lower_bound)} now"
+    return f"{bounds}; counts of a {type(old).__name__} have no exact test"
+
+
+def _counterpart(old: Result, left: Sequence[Result]) -> Result | None:
     """Return which of the results that are left is about the same mechanism, and if possible the same claim."""
-    candidates = [other for other in left if other.mechanism == old.mechanism]
-    return next((other for other in candidates if other.claim == old.claim), candidates[0] if candidates else None)
+    alike = [other for other in left if type(other) is AuditResult is type(old) and other.mechanism == old.mechanism]
+    return next((other for other in alike if other.claim == old.claim), alike[0] if alike else None)
 
 
-def _why_not(old: AuditResult, new: AuditResult | None, *, fewer: bool) -> str:
+def _why_not(old: Any, new: Any, *, fewer: bool) -> str:
     """Say why a result was not compared with its counterpart, or has none; ``fewer`` if others like it were."""
     if new is None:
         return "there are fewer such results now" if fewer else "not in the new results"

@@ -1,14 +1,20 @@
 """The one exception of the package and its one warning: sentences that say what was wrong and what is accepted.
 
-Every module raises it, the command line prints it and exits with status 2, or 3 where the audited code failed, so it
-lives beside all of them.
+Every module raises it, the command line prints it and exits with status 2, or 3 where the audited code failed. Then the
+lines of a traceback that a user wrote are shown: those of neither this package nor an installed one.
 """
 
 from __future__ import annotations
 
 import difflib
 import math
+import sysconfig
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
+from types import FrameType, TracebackType
+
+PACKAGE, STDLIB = Path(__file__).parent, Path(sysconfig.get_path("stdlib"))
 
 
 class AuditError(ValueError):
@@ -105,3 +111,51 @@ def meant(name: str, known: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(name, list(known))
     return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+def clipped(text: str, most: int) -> str:
+    """Return a text, or as much of its beginning as fits into so many characters."""
+    return text if len(text) <= most else f"{text[: most - 4]} ..."
+
+
+def own_lines(error: BaseException | None) -> str:
+    """Return the traceback of an exception, or of what it came from, with the user's lines alone; '' without any."""
+    while error is not None:
+        own = _own_traceback(error)
+        if own is not None or (isinstance(error, SyntaxError) and error.filename):
+            return "".join(traceback.format_exception(type(error), error, own, chain=False))
+        error = error.__cause__
+    return ""
+
+
+def without_internals(error: AuditError) -> AuditError:
+    """Return an error without a traceback, caused by the user's code alone, with the lines of that, if at all."""
+    cause, error.__cause__ = error.__cause__, None
+    own = None if cause is None else _own_traceback(cause)
+    if cause is not None and own is not None:
+        error.__cause__ = cause.with_traceback(own)
+        cause.__cause__ = cause.__context__ = None
+    return error.with_traceback(None)
+
+
+def _own_traceback(error: BaseException) -> TracebackType | None:
+    entries, entry = [], error.__traceback__
+    while entry is not None:
+        entries.append(entry)
+        entry = entry.tb_next
+    own = None
+    for entry in reversed(entries):
+        if _is_own(entry.tb_frame):
+            own = TracebackType(own, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return own
+
+
+def _is_own(frame: FrameType) -> bool:
+    ours = str(frame.f_globals.get("__name__")).partition(".")[0] == "epsaudit"
+    return not (frame.f_code.co_filename.startswith("<frozen ") or ours) and is_own_file(Path(frame.f_code.co_filename))
+
+
+def is_own_file(path: Path) -> bool:
+    """Say whether a user wrote a file: it is neither of this package nor of an installed one."""
+    installed = {"site-packages", "dist-packages"} & {*path.parts} or path.is_relative_to(STDLIB)
+    return not installed and not path.is_relative_to(PACKAGE)

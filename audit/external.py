@@ -3,43 +3,9 @@
 `command` makes a mechanism of a command line, which `epsaudit.audit` runs like any other. A library in an environment
 of its own, or one in R, Go, Java or Rust, is audited through a program of ten lines.
 
-The protocol, version 1
------------------------
-The program is started once a worker and speaks JSON lines (UTF-8, one value a line) on its standard input and output.
-
-1. It says hello: ``{"epsaudit": 1, "seeded": true}``. ``seeded`` promises that outputs depend on the seeds it is sent
-   alone. Without it, the program promises to draw from the operating system's randomness, never from a seed of its
-   own: children that repeat each other would make bounds wrong. Results say 'not reproducible from the seed'.
-2. It is asked, again and again: ``{"dataset": ..., "size": 3, "seed": 8391}``. The dataset is what the pair holds, with
-   tuples, sets and arrays as JSON arrays; ``size`` is the number of independent outputs wanted, at most 65,536;
-   ``seed`` is below 2^53.
-3. It answers with exactly ``size`` lines, one output each, or with one line ``{"npy": BYTES}`` and so many bytes of a
-   .npy file (of shape ``(size, ...)``, numbers only). Then it flushes.
-4. At the end of its input it ends.
-
-An output is a number, string, true, false, null (the refusal, None), or an array of outputs (a tuple). Objects stand
-for what JSON lacks: ``{"float": "nan"}``, ``"inf"`` or ``"-inf"`` (the bare words NaN, Infinity and -Infinity are
-understood, too), ``{"set": [...]}``, ``{"items": [[key, value], ...]}`` for a mapping, ``{"bytes": "00ff"}`` and others
-as `epsaudit.output_json.to_json` writes them, ``{"raises": "ValueError"}`` for a run that raised and
-``{"timeout": true}`` for one that was stopped: both are outcomes. ``{"error": "..."}`` ends the audit with that
-sentence. What the program writes on standard error is quoted if it fails.
-
-A program in Python that audits nothing but itself:
-
-.. code-block:: python
-
-    import json, random, sys
-    print(json.dumps({"epsaudit": 1, "seeded": True}), flush=True)
-    for line in sys.stdin:
-        request = json.loads(line)
-        rng = random.Random(request["seed"])
-        for _ in range(request["size"]):
-            noise = rng.expovariate(1.0) - rng.expovariate(1.0)
-            print(json.dumps(len(request["dataset"]) + noise))
-        sys.stdout.flush()
-
-A program that ends, is killed, answers what is no output, or is silent for ``timeout`` seconds ends the audit with a
-sentence; it and all it started are killed, and also when the auditing process is itself killed.
+docs/how-to/other-languages.md says what it is sent and answers: the protocol, version 1. A program that ends, is
+killed, answers what is no output, or is silent for ``timeout`` seconds ends the audit with a sentence; it and all it
+started are killed, and also when the auditing process is itself killed.
 """
 
 from __future__ import annotations
@@ -65,11 +31,8 @@ from epsaudit.neighbours import Adjacency, DatasetPair, shorten
 from epsaudit.output_json import from_json
 from epsaudit.outputs import Outputs, normal_array, pack_frozen
 
-PROTOCOL = 1
-"""Version of the protocol, which the program's first line names."""
 SEEDS = 1 << 53
 """Seeds are below this, so that languages whose numbers are doubles read them exactly."""
-
 LARGEST_BLOCK = 1 << 31
 """Bytes of one .npy block at most: a greater number is taken for garbage, not for memory to reserve."""
 PLAIN = (int, float, str, bool, type(None))
@@ -102,27 +65,12 @@ def command(
     Raises
     ------
     AuditError
-        If there are no words, a quotation is not closed, or the time limit is not above 0. The program is first
-        started when an audit begins.
+        If there are no words, a quotation is not closed, or the time limit is not above 0. Only an audit starts it.
 
     Examples
     --------
-    >>> import sys
-    >>> from epsaudit import DatasetPair, PureDP, audit
-    >>> program = '''
-    ... import json, random, sys
-    ... print(json.dumps({"epsaudit": 1, "seeded": True}), flush=True)
-    ... for line in sys.stdin:
-    ...     request = json.loads(line)
-    ...     rng = random.Random(request["seed"])
-    ...     for _ in range(request["size"]):
-    ...         print(len(request["dataset"]) + rng.expovariate(2.0) - rng.expovariate(2.0))  # half the noise it needs
-    ...     sys.stdout.flush()
-    ... '''
-    >>> pair = DatasetPair(("ann",), ("ann", "bob"))
-    >>> mechanism = command([sys.executable, "-c", program], name="noisy count", claim=PureDP(1.0), pairs=[pair])
-    >>> audit(mechanism, trials=20_000, seed=1).violates_claim
-    True
+    >>> command("Rscript --vanilla count.R 3", timeout=60.0).name
+    'count.R'
     """
     try:
         parts = tuple(shlex.split(words) if isinstance(words, str) else map(str, words))
@@ -153,18 +101,16 @@ class CommandMechanism:
     def reproducible(self) -> bool:
         """Whether the program promises that its outputs depend on the seeds it is sent alone."""
         with CHILDREN.borrow(self.program) as child:
-            return child.seeded
+            return bool(child.seeded)
 
     @property
     def fingerprint(self) -> dict[str, str]:
         """The program's words, with a digest of each that is a file: what a checkpoint remembers of it."""
-        folder = Path(self.program.folder or ".")
-        found = {"words": str(self.program)}
-        for word in self.program.words:
-            path = folder / word
-            if path.is_file():
-                found[word] = hashlib.sha256(path.read_bytes()).hexdigest()
-        return found
+        paths = {word: Path(self.program.folder or ".") / word for word in self.program.words}
+        digests = {
+            word: hashlib.sha256(path.read_bytes()).hexdigest() for word, path in paths.items() if path.is_file()
+        }
+        return {"words": str(self.program), **digests}
 
     def __call__(self, dataset: Any) -> CommandDistribution:
         """Write the dataset as JSON, and start the program once to see that it says hello."""
@@ -189,7 +135,8 @@ class CommandDistribution:
         """Ask a child of this process for ``size`` outputs with a seed drawn from ``rng``."""
         seed = int(rng.integers(SEEDS))
         with CHILDREN.borrow(self.program) as child:
-            return child.outputs(self.dataset, size, seed)
+            outputs: Outputs = child.outputs(self.dataset, size, seed)
+            return outputs
 
 
 class _Speaker(Child):
@@ -204,7 +151,9 @@ class _Speaker(Child):
         self.send(f'{{"dataset": {dataset}, "size": {size}, "seed": {seed}}}\n'.encode())
         lines = self.lines(size, _speaks)
         if lines and _speaks(lines[-1]):
-            said = self._parsed(lines[-1])
+            said = _loaded(lines[-1])
+            if said is None:
+                self.fail(f"wrote {_shown(lines[-1])}, which is not JSON")
             if "error" in said:
                 self.fail(f"says: {said['error']}")
             if len(lines) == 1:
@@ -223,24 +172,14 @@ class _Speaker(Child):
     def greet(self) -> None:
         """Read the hello."""
         (line,) = self.lines(1, lambda line: False)
-        try:
-            said = json.loads(line)
-        except (ValueError, RecursionError):
-            said = None
-        if (
-            not isinstance(said, dict)
-            or said.get("epsaudit") != PROTOCOL
-            or type(said.get("seeded", False)) is not bool
-        ):
-            hello = f'{{"epsaudit": {PROTOCOL}, "seeded": true or false}}'
-            self.fail(f"began with {_shown(line)}; it must say {hello} first")
-        self.seeded = said.get("seeded", False)
-
-    def _parsed(self, line: bytes) -> Any:
-        try:
-            return json.loads(line)
-        except (ValueError, RecursionError):
-            self.fail(f"wrote {_shown(line)}, which is not JSON")
+        match _loaded(line):
+            case {"epsaudit": 1, "seeded": bool(seeded)}:
+                self.seeded = seeded
+            case {"epsaudit": 1, **more} if "seeded" not in more:
+                self.seeded = False
+            case _:
+                hello = '{"epsaudit": 1, "seeded": true or false}'
+                self.fail(f"began with {_shown(line)}; it must say {hello} first")
 
     def _output(self, line: bytes, number: int, size: int) -> None:
         try:
@@ -276,18 +215,7 @@ CHILDREN = Pool(_start)
 
 
 def dataset_to_json(dataset: Any) -> Any:
-    """Return a dataset as a JSON value: arrays, tuples and sets as lists, numbers that are not finite as objects.
-
-    Raises
-    ------
-    AuditError
-        If it holds anything else.
-
-    Examples
-    --------
-    >>> dataset_to_json((1, "a", {2.5, math.nan}))
-    [1, 'a', [2.5, {'float': 'nan'}]]
-    """
+    """Return a dataset as a JSON value: arrays, tuples and sets as lists, numbers that are not finite as objects."""
     if isinstance(dataset, np.generic):
         dataset = dataset.item()
     if isinstance(dataset, float):
@@ -311,6 +239,14 @@ def dataset_to_json(dataset: Any) -> Any:
 def _speaks(line: bytes) -> bool:
     """Whether a line is about the answer instead of an output: a block announced, or an error."""
     return line.startswith((b'{"npy"', b'{"error"', b'{ "npy"', b'{ "error"'))
+
+
+def _loaded(line: bytes) -> Any:
+    """The JSON value of a line, None if it is none."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _shown(line: bytes) -> str:

@@ -13,10 +13,9 @@ import numpy as np
 
 from epsaudit.errors import OwnCodeError
 from epsaudit.fresh import Dataset
-from epsaudit.mechanism import FunctionMechanism, Mechanism
+from epsaudit.mechanism import FunctionMechanism, Mechanism, wrong_call
 from epsaudit.neighbours import DatasetPair
 from epsaudit.outputs import Outputs, Raised, TimedOut
-from epsaudit.signatures import wrong_call
 
 
 def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = None, dataset: Any = None) -> None:

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 DEEPEST = 8
-"""Levels of nested attributes that a fingerprint follows; what lies deeper counts by its type. Set by hand in the
-first round; no measurement is recorded."""
+"""Levels of nested attributes that are followed; what lies deeper counts by its type. Set by hand, not measured."""
 PLAIN = (str, bytes, bool, int, float, complex, type(None))
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 SKIPPED = ("__weakref__", "__dict__", "__doc__", "__module__")
@@ -70,7 +69,7 @@ def _parts(value: Any, depth: int, above: tuple[int, ...]) -> Iterator[str]:
         yield from inside(*value.co_consts)
     elif isinstance(value, types.FunctionType):
         yield value.__qualname__
-        cells = [cell.cell_contents for cell in value.__closure__ or () if _filled(cell)]
+        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
         yield from inside(value.__code__, value.__defaults__, value.__kwdefaults__, *cells)
     elif isinstance(value, types.MethodType):
         yield from inside(value.__func__, value.__self__)
@@ -93,9 +92,8 @@ def _attributes(value: Any) -> list[Any]:
     kinds = type(value).__mro__
     slots = [name for kind in kinds for name in _names(vars(kind).get("__slots__", ())) if name not in SKIPPED]
     own |= {name: getattr(value, name) for name in slots if hasattr(value, name)}
-    cached = {
-        name for kind in kinds for name, part in vars(kind).items() if isinstance(part, functools.cached_property)
-    }
+    members = [member for kind in kinds for member in vars(kind).items()]
+    cached = {name for name, part in members if isinstance(part, functools.cached_property)}
     return [part for name in sorted(own) if name not in cached for part in (name, own[name])]
 
 
@@ -112,10 +110,3 @@ def _code(kind: type) -> list[types.CodeType]:
 
 def _names(slots: Any) -> tuple[str, ...]:
     return (slots,) if isinstance(slots, str) else tuple(slots)
-
-
-def _filled(cell: types.CellType) -> bool:
-    try:
-        return bool(cell.cell_contents is not cell)
-    except ValueError:
-        return False

@@ -24,9 +24,8 @@ from typing import Any
 
 import cloudpickle
 
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, is_own_file
 from epsaudit.mechanism import FunctionMechanism, Mechanism
-from epsaudit.own_code import is_own_file
 from epsaudit.randomness import reached
 
 LARGEST_FUNCTION = 1 << 26

@@ -1,8 +1,4 @@
-"""The most influential record: candidate pairs ranked by the exact privacy loss that a mechanism has on them.
-
-From a mechanism that knows its laws and many candidate pairs this returns the one pair to audit. It is a module of its
-own because pairs and laws do not know each other.
-"""
+"""The most influential record: candidate pairs ranked by the exact privacy loss that a mechanism has on them."""
 
 from __future__ import annotations
 
@@ -27,9 +23,8 @@ def most_influential(
 ) -> DatasetPair:
     """Return the candidate pair on which the exact parameter of the claim is greatest.
 
-    Candidates come from a generator such as `epsaudit.neighbours.leave_one_out`; they are taken one at a time and
-    only the best is kept. Datasets that successive pairs share are prepared once, and a pair whose two laws were
-    seen before is not computed again, so that a survey of thousands costs as many laws as it has distinct answers.
+    Candidates are taken one at a time. Datasets that successive pairs share are prepared once, and a pair whose two
+    laws were seen before is not computed again: a survey of thousands costs as many laws as it has distinct answers.
 
     Parameters
     ----------
@@ -40,16 +35,10 @@ def most_influential(
     claim : Claim, optional
         Says whose parameter ranks; by default the mechanism's own claim. Its own value does not matter.
 
-    Returns
-    -------
-    DatasetPair
-
     Raises
     ------
     AuditError
-        If there are no candidates, if the winner is not adjacent under the mechanism's relation, or if a law is not
-        known: nothing is estimated here. The error names the way out, `audit(mechanism, pairs=...)`, where
-        candidates compete on training runs instead.
+        If there are no candidates, the best is not adjacent under the mechanism's relation, or a law is not known.
 
     Examples
     --------
@@ -64,14 +53,14 @@ def most_influential(
     best: DatasetPair | None = None
     greatest = -math.inf
     seen: set[Hashable] = set()
-    sides = (_Prepared(mechanism), _Prepared(mechanism))
+    latest: dict[str, tuple[Any, Any]] = {}
     for pair in candidates:
-        law, law_prime = sides[0].law(pair, pair.x), sides[1].law(pair, pair.x_prime)
-        identity = (_identity(law), _identity(law_prime))
+        laws = tuple(_law(mechanism, pair, side, latest) for side in ("x", "x_prime"))
+        identity = tuple(map(_identity, laws))
         if identity in seen:
             continue
         seen.add(identity)
-        value = exact_parameter(claim, law, law_prime)
+        value = exact_parameter(claim, *laws)
         if value > greatest + _SAME * abs(greatest) or best is None:
             best, greatest = pair, value
     if best is None:
@@ -81,23 +70,18 @@ def most_influential(
     return best
 
 
-class _Prepared:
-    """One side of successive pairs: the law on the latest dataset, prepared again only when the dataset changes."""
-
-    def __init__(self, mechanism: Mechanism) -> None:
-        self._mechanism = mechanism
-        self._latest: tuple[Any, Any] | None = None
-
-    def law(self, pair: DatasetPair, dataset: Any) -> Any:
-        if self._latest is None or self._latest[0] is not dataset:
-            law = self._mechanism(dataset)
-            if not knows_law(law):
-                raise AuditError(
-                    f"{self._mechanism.name} does not know its law on the pair {pair}, so that candidates cannot be "
-                    "ranked exactly; give them all to audit(mechanism, pairs=...), where they compete on training runs."
-                )
-            self._latest = (dataset, law)
-        return self._latest[1]
+def _law(mechanism: Mechanism, pair: DatasetPair, side: str, latest: dict[str, tuple[Any, Any]]) -> Any:
+    """The law on one side of a pair: the latest of this side, as long as the dataset is the same."""
+    dataset = getattr(pair, side)
+    if side not in latest or latest[side][0] is not dataset:
+        law = mechanism(dataset)
+        if not knows_law(law):
+            raise AuditError(
+                f"{mechanism.name} does not know its law on the pair {pair}, so that candidates cannot be ranked "
+                "exactly; give them all to audit(mechanism, pairs=...), where they compete on training runs."
+            )
+        latest[side] = dataset, law
+    return latest[side][1]
 
 
 def _identity(law: Any) -> Hashable:

@@ -1,20 +1,20 @@
 """The two protocols that the harness runs, and adapters that make any function one of them.
 
-A mechanism is a function from datasets to output distributions. The adapters take a plain function or a third-party
-call and return a mechanism that `epsaudit.sampling` can draw from by the million.
+A mechanism is a function from datasets to output distributions, which `epsaudit.sampling` draws from by the million.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
+import inspect
+import re
 import signal
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,6 @@ from epsaudit.global_generators import DatasetChangedError, Habits
 from epsaudit.neighbours import Adjacency, DatasetPair
 from epsaudit.outputs import Outputs, Raised, TimedOut, frozen, pack, pack_frozen
 from epsaudit.randomness import carries_a_generator
-from epsaudit.signatures import takes_rng, takes_size, wrong_call
 
 
 @runtime_checkable
@@ -146,11 +145,9 @@ def black_box(
     ----------
     function : callable
         ``function(dataset, rng) -> output``, with rng a `numpy.random.Generator`; or ``function(dataset)`` if it
-        owns its randomness, in which case results say that they are not reproducible from the seed. An output may
-        be a number (also complex, a Decimal or a Fraction), a string, bytes, a date or time, None, an array of
-        numbers, or a tuple, list, set or mapping of these; a member of an Enum counts as the string 'Class.NAME'.
-        `epsaudit.outputs` says which outputs count as one. An exception is an outcome, ``sys.exit`` included. A
-        second argument with a default, unless that is None or a generator, is left at it: it is no rng.
+        owns its randomness, in which case results say that they are not reproducible from the seed. The page on
+        outputs lists what an output may be, and which count as one. An exception is an outcome, ``sys.exit`` included.
+        A second argument with a default, unless that is None or a generator, is left at it: it is no rng.
     claim, adjacency, pairs, name : optional
         As on `Mechanism`. ``adjacency=None`` means that the caller vouches for the pairs.
     time_limit : float, optional
@@ -178,8 +175,8 @@ def black_box(
     """
     if time_limit is not None:
         time_limit = seconds_of(time_limit, "time_limit")
-    wrapped = _wrap(function, claim, adjacency, pairs, name, _OneByOne, ("dataset", "rng"))
-    return dataclasses.replace(wrapped, time_limit=time_limit, fresh_randomness=fresh_randomness)
+    limits = {"time_limit": time_limit, "fresh_randomness": fresh_randomness}
+    return _wrap(_OneByOne, function, claim, adjacency, pairs, name, **limits)
 
 
 def vectorized(
@@ -197,14 +194,9 @@ def vectorized(
     ----------
     function : callable
         ``function(dataset, size, rng) -> outputs`` of shape (size, *output_shape), independent draws; or
-        ``function(dataset, size)`` if it owns its randomness.
+        ``function(dataset, size)`` if it owns its randomness. `AuditError` is raised if it takes neither.
     claim, adjacency, pairs, name, fresh_randomness : optional
         As for `black_box`.
-
-    Raises
-    ------
-    AuditError
-        If ``function`` is not callable with two or three positional arguments.
 
     Examples
     --------
@@ -213,8 +205,7 @@ def vectorized(
     >>> counter((7, 8)).sample(4, np.random.default_rng(0)).shape
     (4,)
     """
-    wrapped = _wrap(function, claim, adjacency, pairs, name, _Vectorized, ("dataset", "size", "rng"))
-    return dataclasses.replace(wrapped, fresh_randomness=fresh_randomness)
+    return _wrap(_Vectorized, function, claim, adjacency, pairs, name, fresh_randomness=fresh_randomness)
 
 
 @dataclass(frozen=True)
@@ -224,9 +215,10 @@ class _FunctionDistribution:
     uses_rng: bool
     time_limit: float | None = None
     habits: Habits = field(default_factory=Habits, compare=False, repr=False)
+    arguments: ClassVar[tuple[str, ...]] = ("dataset", "rng")
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
-        raise AssertionError("a subclass samples")
+        raise NotImplementedError
 
 
 class _OneByOne(_FunctionDistribution):
@@ -258,7 +250,7 @@ class _OneByOne(_FunctionDistribution):
         """Make runs between two looks at the datasets, or one with copies of its own for each run."""
         sides = (self, other)
         shared = [None if side.dataset.changes else side.dataset.shared() for side in sides]
-        calls = tuple(side._call(rng, data) for side, data in zip(sides, shared, strict=True))
+        calls = tuple(side._run_on(data, rng) for side, data in zip(sides, shared, strict=True))
         keep = (values[0].append, values[1].append)
         raised = False
         for which in coins:
@@ -271,40 +263,22 @@ class _OneByOne(_FunctionDistribution):
                 raised = True
             keep[which](value if type(value) is float else frozen(value))
         for which, (side, data) in enumerate(zip(sides, shared, strict=True)):
-            if data is not None and not side.dataset.intact(data) and coins.count(which) > 1:
-                side._refuse_if_late()
+            if data is None or side.dataset.intact(data) or coins.count(which) <= 1:
+                continue
+            if side.habits.repeatable:  # the block can be drawn again
                 raise DatasetChangedError
-
-    def _refuse_if_late(self) -> None:
-        """A block that others have read from a changed dataset can be drawn again only if that repeats its noise."""
-        if not self.habits.repeatable:
             raise AuditError(
                 "The function changed its dataset in some runs only, after others had left it alone, and owns its "
                 "randomness, so that those runs cannot be made again. Let it work on a copy of its dataset."
             )
 
-    def _call(self, rng: np.random.Generator, data: Any) -> Callable[[], Any]:
+    def _run_on(self, data: Any, rng: np.random.Generator) -> Callable[[], Any]:
         """One run on ``data``, or on a copy of its own where runs change their dataset."""
+        more = (rng,) if self.uses_rng else ()
+        call = self.function if self.time_limit is None else functools.partial(_timed, self.function, self.time_limit)
         if self.dataset.changes:
-            return lambda: self._with(self.dataset.copy(), rng)()
-        return self._with(data, rng)
-
-    def _with(self, data: Any, rng: np.random.Generator) -> Callable[[], Any]:
-        arguments = (data, rng) if self.uses_rng else (data,)
-        if self.time_limit is None:
-            return functools.partial(self.function, *arguments)
-        return functools.partial(self._timed, arguments)
-
-    def _timed(self, arguments: tuple[Any, ...]) -> Any:
-        """One run, or `TimedOut` when the alarm rings first."""
-        try:
-            try:
-                signal.setitimer(signal.ITIMER_REAL, self.time_limit or 0.0)
-                return self.function(*arguments)
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, 0.0)
-        except _TimeIsUp:
-            return TimedOut()
+            return lambda: call(self.dataset.copy(), *more)
+        return functools.partial(call, data, *more)
 
 
 def _message(error: BaseException) -> str:
@@ -317,6 +291,18 @@ def _message(error: BaseException) -> str:
 
 class _TimeIsUp(BaseException):
     """Raised by the alarm inside a run; not an Exception, so that a mechanism that catches those is stopped too."""
+
+
+def _timed(function: Callable[..., Any], time_limit: float, *arguments: Any) -> Any:
+    """One run, or `TimedOut` when the alarm rings first."""
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, time_limit)
+            return function(*arguments)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+    except _TimeIsUp:
+        return TimedOut()
 
 
 @contextmanager
@@ -344,6 +330,7 @@ def _alarm(time_limit: float | None) -> Iterator[None]:
 
 class _Vectorized(_FunctionDistribution):
     tossed = True
+    arguments = ("dataset", "size", "rng")
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Call the function once; a list or an array of objects is packed like single outputs."""
@@ -363,15 +350,15 @@ class _Vectorized(_FunctionDistribution):
 
 
 def _wrap(
+    distribution: type[_FunctionDistribution],
     function: Callable[..., Any],
     claim: Claim | None,
     adjacency: Relation | None,
     pairs: Pairs,
     name: str | None,
-    distribution: type[_FunctionDistribution],
-    arguments: tuple[str, ...],
+    **more: Any,
 ) -> FunctionMechanism:
-    form = f"function({', '.join(arguments)})"
+    form = f"function({', '.join(distribution.arguments)})"
     if claim is not None:
         is_claim(claim, "the mechanism")
     if name is not None and not isinstance(name, str):
@@ -385,18 +372,13 @@ def _wrap(
         adjacency=adjacency_of(adjacency),
         pairs=tuple(listed(pairs, adjacency_of(adjacency))),
         distribution=distribution,
-        uses_rng=takes_rng(function, arguments, form),
+        uses_rng=_takes_rng(function, distribution.arguments, form),
+        **more,
     )
 
 
 def mechanism_of(mechanism: Mechanism | Callable[..., Any], adjacency: Relation | None = None) -> Mechanism:
-    """Return a mechanism as it is, or wrap a plain function: by `vectorized` if it takes a size, else by `black_box`.
-
-    Raises
-    ------
-    AuditError
-        For what is neither, or an adjacency beside a mechanism, which has its own.
-    """
+    """Return a mechanism as it is, or wrap a function: by `vectorized` if it takes a size, else by `black_box`."""
     if isinstance(mechanism, Mechanism) and not isinstance(mechanism, type):
         if adjacency is not None:
             raise AuditError(f"adjacency= is for plain functions; that of {mechanism.name} is {mechanism.adjacency}.")
@@ -407,4 +389,75 @@ def mechanism_of(mechanism: Mechanism | Callable[..., Any], adjacency: Relation 
         raise AuditError(
             f"{mechanism!r} is not a mechanism; give one, or function(dataset, rng), or function(dataset, size, rng)."
         )
-    return (vectorized if takes_size(mechanism) else black_box)(mechanism, adjacency=adjacency)
+    return (vectorized if _takes_size(mechanism) else black_box)(mechanism, adjacency=adjacency)
+
+
+def _takes_size(function: Callable[..., Any]) -> bool:
+    """Whether this is function(dataset, size, rng), not function(dataset, rng) with parameters of its own."""
+    try:
+        signature = inspect.signature(function)
+        bound = signature.bind(None, None, None)
+    except (TypeError, ValueError):
+        return False
+    parameters = [signature.parameters[name] for name in bound.arguments][1:]  # fewer than two where there is *args
+    if parameters and parameters[0].name in ("size", "rng"):
+        return parameters[0].name == "size"
+    return all(
+        one.default is one.empty
+        or (place == 1 and (one.default is None or isinstance(one.default, np.random.Generator)))
+        for place, one in enumerate(parameters)
+    )
+
+
+def _takes_rng(function: Callable[..., Any], arguments: tuple[str, ...], form: str) -> bool:
+    """Whether a function takes the last of these arguments, an rng; raise `AuditError` unless it takes the rest."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some compiled functions hide theirs: believe the documented form
+        return True
+    for count, with_rng in ((len(arguments), True), (len(arguments) - 1, False)):
+        try:
+            bound = signature.bind(*arguments[:count]).arguments
+        except TypeError:
+            continue
+        default = signature.parameters[list(bound)[-1]].default
+        if not with_rng or default in (inspect.Parameter.empty, None) or isinstance(default, np.random.Generator):
+            return with_rng  # what has another default, as epsilon=1.0, is no rng
+    raise AuditError(f"The mechanism's signature is {signature}; it must accept {form}, or the same without rng.")
+
+
+def wrong_call(function: Any, many: bool = False) -> str:
+    """Return a sentence, led by a space, on a call whose arguments may have met the wrong parameters; else nothing.
+
+    Examples
+    --------
+    >>> def noisy(dataset, epsilon):
+    ...     return 0
+    >>> print(wrong_call(noisy).strip())
+    It was called as noisy(x, rng): its 'epsilon' was the random generator. Bind what differs, as \
+functools.partial(noisy, epsilon=...).
+    """
+    arguments = ("x", "size", "rng") if many else ("x", "rng")
+    try:
+        bound = inspect.signature(function).bind(*arguments).arguments
+    except (TypeError, ValueError):
+        return ""
+    given = {name: _GIVEN[value] for name, value in bound.items() if value in arguments}
+    wrong = {name: kind for name, (kind, fits) in given.items() if not re.search(fits, name, re.IGNORECASE)}
+    if not wrong:
+        return ""
+    name = getattr(function, "__name__", type(function).__name__)
+    got = " and ".join(f"its {parameter!r} was {kind}" for parameter, kind in wrong.items())
+    example = ", ".join(f"{parameter}=..." for parameter in wrong)
+    return (
+        f" It was called as {name}({', '.join(arguments)}): {got}. Bind what differs, as functools.partial({name}, "
+        f"{example})."
+    )
+
+
+_GIVEN = {
+    "x": ("the dataset", "^_|^(?!.*(rng|generator))"),
+    "size": ("the number of outputs", "^_|size|num|count|shape"),
+    "rng": ("the random generator", "^_|rng|gen|rand|seed"),
+}
+"""What a function is given, and which names of parameters mean it; a dataset's may be any but a generator's."""

@@ -10,6 +10,7 @@ import base64
 import datetime
 import io
 import json
+import math
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -33,48 +34,16 @@ from epsaudit.outputs import (
 
 
 def to_json(value: Any) -> Any:
-    """Return a JSON value that `from_json` turns back into the normal form, bit by bit.
-
-    Examples
-    --------
-    >>> to_json((1.0, b"a")), to_json(Fraction(1, 3))
-    ({'tuple': [1.0, {'bytes': '61'}]}, {'fraction': [1, 3]})
-    """
-    match value:
-        case int() if too_long(value):
-            return {"hex": hex(value)}
-        case None | str() | bool() | int():
-            return value
-        case float():
-            return value if -float("inf") < value < float("inf") else {"float": repr(value)}
-        case Items():
-            return {"items": [[to_json(key), to_json(part)] for key, part in value]}
-        case Array():
-            return {"array": [to_json(part) for part in value], "shape": list(value.shape)}
-        case frozenset():
-            return {"set": sorted(map(to_json, value), key=json.dumps)}
-        case TimedOut():
-            return {"timeout": True}
-        case Complex():
-            return {"complex": [to_json(part) for part in value]}
-        case tuple():
-            return {"tuple": [to_json(part) for part in value]}
-        case Raised():
-            return {"raises": value.exception}
-        case bytes():
-            return {"bytes": value.hex()}
-        case Decimal():
-            return {"decimal": str(value)}
-        case Fraction():
-            return {"fraction": [to_json(value.numerator), to_json(value.denominator)]}
-        case datetime.datetime():
-            return {"datetime": value.isoformat()}
-        case datetime.date():
-            return {"date": value.isoformat()}
-        case datetime.time():
-            return {"time": value.isoformat()}
-        case datetime.timedelta():
-            return {"timedelta": [value.days, value.seconds, value.microseconds]}
+    """Return a JSON value that `from_json` turns back into the normal form, bit by bit."""
+    if value is None or isinstance(value, (str, bool)) or (isinstance(value, int) and not too_long(value)):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, Array):
+        return {"array": list(map(to_json, value)), "shape": list(value.shape)}
+    for name, (kind, _, write, _) in _FORMS.items():
+        if isinstance(value, kind):
+            return {name: write(value)}
     raise refused(value)
 
 
@@ -87,31 +56,17 @@ def from_json(data: Any) -> Any:
     ((1.0, None, 0.1), (1.0, 1.0))
     """
     try:
-        match data:
-            case {"array": list(parts), "shape": list(shape)}:
-                numbers = tuple(map(from_json, parts))
-                if len(shape) > 1 and int(np.prod(shape)) == len(numbers) and min(shape, default=0) >= 0:
-                    return Array.of(numbers, [int(length) for length in shape])
-            case _:
-                return normal(_plain_from_json(data))
+        return normal(_read(data))
     except AuditError:  # of a part
         raise
     except (ValueError, TypeError, ArithmeticError, KeyError):
-        pass
+        raise AuditError(f"{data!r} is not an output.") from None
     except RecursionError:
         raise AuditError("A list of lists of lists that is too deep to read is not an output.") from None
-    raise AuditError(f"{data!r} is not an output.")
 
 
 def block_to_json(outputs: Outputs) -> Any:
-    """Write outputs so that `block_from_json` gives them back bit by bit.
-
-    Examples
-    --------
-    >>> kept = block_to_json(np.array([0.1, np.nan])), block_to_json(np.array([None, ("a", 1.0)], dtype=object))
-    >>> [block_from_json(side).tolist() for side in kept]
-    [[0.1, nan], [None, ('a', 1.0)]]
-    """
+    """Write outputs so that `block_from_json` gives them back bit by bit."""
     if outputs.dtype == object:
         return {"outputs": [to_json(value) for value in outputs.tolist()]}
     block = io.BytesIO()
@@ -129,40 +84,69 @@ def block_from_json(data: Any) -> Outputs:
     return outputs
 
 
-def _plain_from_json(data: Any) -> Any:
-    match data:
-        case None | str() | bool() | int() | float():
-            return data
-        case {"float": str(text)}:
-            return float(text)
-        case {"tuple": list(parts)} | list(parts):
-            return tuple(from_json(part) for part in parts)
-        case {"items": list(pairs)}:
-            return Items.of((from_json(key), from_json(value)) for key, value in pairs)
-        case {"set": list(parts)}:
-            return frozenset(from_json(part) for part in parts)
-        case {"timeout": True}:
-            return TimedOut()
-        case {"raises": str(name)}:
-            return Raised(name)
-        case {"bytes": str(text)}:
-            return bytes.fromhex(text)
-        case {"complex": [real, imaginary]}:
-            pair = Complex((from_json(real), from_json(imaginary)))
-            if set(map(kind_of, pair)) == {"number"}:
-                return pair if pair[1] != 0 else pair[0]
-        case {"decimal": str(text)}:
-            return Decimal(text)
-        case {"hex": str(text)}:
-            return int(text, 16)
-        case {"fraction": [over, under]}:
-            return Fraction(_plain_from_json(over), _plain_from_json(under))
-        case {"datetime": str(text)}:
-            return datetime.datetime.fromisoformat(text)
-        case {"date": str(text)}:
-            return datetime.date.fromisoformat(text)
-        case {"time": str(text)}:
-            return datetime.time.fromisoformat(text)
-        case {"timedelta": [int(days), int(seconds), int(microseconds)]}:
-            return datetime.timedelta(days, seconds, microseconds)
-    raise ValueError
+def _read(data: Any) -> Any:
+    if data is None or isinstance(data, (str, bool, int, float)):
+        return data
+    if isinstance(data, list):
+        return _tuple(data)
+    if "array" in data:
+        return _array(data["array"], data["shape"])
+    name = next((name for name in _FORMS if name in data), "")
+    _, content, _, read = _FORMS[name]
+    if not isinstance(data[name], content):
+        raise TypeError
+    return read(data[name])
+
+
+def _tuple(parts: list[Any]) -> tuple[Any, ...]:
+    return tuple(map(from_json, parts))
+
+
+def _array(parts: list[Any], shape: list[int]) -> Array:
+    if len(shape) < 2 or int(np.prod(shape)) != len(parts) or min(shape) < 0:
+        raise ValueError
+    return Array.of(map(from_json, parts), list(map(int, shape)))
+
+
+def _complex(parts: list[Any]) -> Any:
+    real, imaginary = _tuple(parts)
+    if {kind_of(real), kind_of(imaginary)} != {"number"}:
+        raise ValueError
+    return Complex((real, imaginary)) if imaginary != 0 else real
+
+
+def _parts(values: Any) -> list[Any]:
+    return list(map(to_json, values))
+
+
+_FORMS: dict[str, tuple[type, type, Any, Any]] = {
+    "hex": (int, str, hex, lambda text: int(text, 16)),
+    "float": (float, str, repr, float),
+    "items": (Items, list, lambda items: list(map(_parts, items)), lambda pairs: Items.of(map(_tuple, pairs))),
+    "set": (frozenset, list, lambda parts: sorted(_parts(parts), key=json.dumps), lambda parts: {*_tuple(parts)}),
+    "timeout": (TimedOut, bool, lambda _: True, {True: TimedOut()}.__getitem__),
+    "complex": (Complex, list, _parts, _complex),
+    "tuple": (tuple, list, _parts, _tuple),
+    "raises": (Raised, str, lambda raised: raised.exception, Raised),
+    "bytes": (bytes, str, bytes.hex, bytes.fromhex),
+    "decimal": (Decimal, str, str, Decimal),
+    "fraction": (
+        Fraction,
+        list,
+        lambda it: _parts([it.numerator, it.denominator]),
+        lambda it: Fraction(*map(_read, it)),
+    ),
+    "datetime": (datetime.datetime, str, datetime.datetime.isoformat, datetime.datetime.fromisoformat),
+    "date": (datetime.date, str, datetime.date.isoformat, datetime.date.fromisoformat),
+    "time": (datetime.time, str, datetime.time.isoformat, datetime.time.fromisoformat),
+    "timedelta": (
+        datetime.timedelta,
+        list,
+        lambda it: [it.days, it.seconds, it.microseconds],
+        lambda parts: datetime.timedelta(*parts),
+    ),
+}
+"""How an output stands in an object of one field: the field, the output's type, the field's, writing and reading.
+
+Of two types that an output is of, the first counts: a mapping is a tuple, too.
+"""

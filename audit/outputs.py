@@ -2,27 +2,14 @@
 
 `normal` makes one output's normal form, `pack` puts many into one array, and `epsaudit.output_json` writes and reads
 them. Everything after (atoms, features, thresholds, files) works on normal forms alone, so that an output is the same
-output whatever else its run, its block or its file holds.
-
-The normal form of
-
-- a number (bool, int, float, `Decimal`, `Fraction`, complex without an imaginary part, numpy's) is the float that it
-  equals. One that equals no float stays an int, `Decimal` or `Fraction`. True, 1 and 1.0 are one output.
-- a complex number is the `Complex` of its two parts.
-- a string, bytes, a date or a time is itself, as an object of the plain type; times with a zone are in UTC. A
-  time that counts nanoseconds is the pair of a time and these.
-- a member of an Enum is the number or string that it is, or else the string 'Class.NAME'.
-- a list, a tuple or an array of one dimension is the tuple of its parts. An array of more dimensions is an `Array`,
-  its numbers with its shape. A set is a frozenset, a mapping is `Items`.
-- None, `Raised` and `TimedOut` are themselves, and every NaN is one object, NaT too.
-
-Two outputs are one where Python calls their normal forms equal: 0.0 is -0.0 (``witnesses='all'`` tells these apart).
-Anything else is refused by name, for an object that equals only itself would make every output a new one; so is what
-holds itself.
+output whatever else its run, its block or its file holds. docs/reference/outputs.md lists the normal form of every
+kind. Two outputs are one where Python calls their normal forms equal: 0.0 is -0.0 (``witnesses='all'`` tells these
+apart). Anything else is refused by name, for an object that equals only itself would make every output a new one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
@@ -35,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit import frames
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, clipped
+from epsaudit.neighbours import describe, is_frame, rows_of_frame
 
 Outputs = NDArray[Any]
 """Outputs in normal form, shape (size, ...): float64 of any shape, an array of strings, or an array of objects.
@@ -114,13 +101,7 @@ class Items(_Marked):
 
 
 class Array(_Marked):
-    """The outcome of a run that returned an array of two or more dimensions: its numbers in C order, and its shape.
-
-    Examples
-    --------
-    >>> normal(np.eye(2)), normal(np.eye(2)) == normal(np.eye(2).ravel())
-    (array of shape (2, 2): (1, 0, 0, 1), False)
-    """
+    """The outcome of a run that returned an array of two or more dimensions: its numbers in C order, and its shape."""
 
     shape: tuple[int, ...]
 
@@ -144,13 +125,7 @@ class Array(_Marked):
 
 
 class Complex(_Marked):
-    """The outcome of a run that returned a complex number: its real and its imaginary part, which is not 0.
-
-    Examples
-    --------
-    >>> normal(1 + 2j), normal(1 + 2j)[1], normal(1 + 2j) == (1.0, 2.0)
-    (complex(1, 2), 2.0, False)
-    """
+    """The outcome of a run that returned a complex number: its real and its imaginary part, which is not 0."""
 
     __slots__ = ()
 
@@ -171,7 +146,7 @@ def normal(value: Any) -> Any:
     >>> normal([1, True, "a"]), normal(np.array([[0.5]])), normal({"ann": {2, 1}})
     ((1.0, 1.0, 'a'), array of shape (1, 1): (0.5,), {'ann': frozenset({1, 2})})
     """
-    make = _NORMAL.get(type(value), _of_another_type)
+    make = _EXACT.get(type(value), _of_another_type)
     try:
         return make(value)
     except AuditError:
@@ -205,22 +180,34 @@ def pack(values: Sequence[Any]) -> Outputs:
 def pack_frozen(values: Sequence[Any]) -> Outputs:
     """Put what `frozen` returned into one array of normal forms, as `pack` does."""
     kinds = set(map(type, values))
-    if kinds and kinds <= _NUMBERS and (numbers := _exact_floats(values, kinds)) is not None:
-        return numbers
+    if kinds and kinds <= _NUMBERS:
+        with contextlib.suppress(OverflowError):  # a whole number beyond all floats
+            numbers = np.array(values, np.float64)
+            if kinds <= _FLOATS or _are_floats(numbers):
+                return numbers
     if kinds == {np.ndarray} and len({(value.shape, value.dtype) for value in values}) == 1:
         return normal_array(np.array(values))
     return pack_normal([normal(value) if type(value) in _UNFINISHED else value for value in values])
+
+
+def pack_normal(values: list[Any]) -> Outputs:
+    """Put normal forms into one array: floats, and tuples of as many floats, as arrays of floats."""
+    kinds = set(map(type, values))
+    if kinds == {float}:
+        return np.array(values, np.float64)
+    if kinds == {tuple} and len(set(map(len, values))) == 1:
+        flat = list(itertools.chain.from_iterable(values))
+        if set(map(type, flat)) == {float}:
+            return np.array(flat, np.float64).reshape(len(values), -1)
+    outputs = np.empty(len(values), dtype=object)
+    outputs[:] = values
+    return outputs
 
 
 def normal_array(outputs: Any) -> Outputs:
     """Return an array whose first axis counts runs in normal form; never the mechanism's own memory but for floats.
 
     Masked numbers become None; arrays of bytes, dates or records become objects.
-
-    Examples
-    --------
-    >>> normal_array(np.array([1, 2])), normal_array(np.array([["a", "b"]])), normal_array(np.array([2**60 + 1]))
-    (array([1., 2.]), array([('a', 'b')], dtype=object), array([1152921504606846977], dtype=object))
     """
     if isinstance(outputs, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(outputs)
@@ -230,23 +217,15 @@ def normal_array(outputs: Any) -> Outputs:
     kind = array.dtype.kind
     if kind == "U" and array.ndim == 1:
         return array
-    if kind == "b" or array.dtype == np.float64 or (kind in "iuf" and _exact(array)):
+    if kind == "b" or array.dtype == np.float64 or (kind in "iuf" and _are_floats(array)):
         return np.ascontiguousarray(array, dtype=np.float64)
     return pack_normal(list(map(normal, _items(array) if array.ndim == 1 else array)))
 
 
 def join(blocks: Sequence[Outputs]) -> Outputs:
-    """Put blocks of outputs in normal form together.
-
-    Examples
-    --------
-    >>> join([np.zeros((1, 2)), np.array([None], dtype=object)])
-    array([(0.0, 0.0), None], dtype=object)
-    """
-    if len(blocks) == 1:
-        return blocks[0]
+    """Put blocks of outputs in normal form together."""
     if len({(block.dtype.kind, block.shape[1:]) for block in blocks}) == 1:
-        return np.concatenate(blocks)
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
     values = [value for block in blocks for value in values_of(block)]
     outputs = np.empty(len(values), dtype=object)
     outputs[:] = values
@@ -269,35 +248,25 @@ def values_of(outputs: Outputs) -> list[Any]:
     if outputs.ndim == 1:
         return flat
     size = int(np.prod(outputs.shape[1:]))
-    rows = [tuple(flat[start : start + size]) for start in range(0, len(flat), size)] if size else [()] * len(outputs)
+    rows = [tuple(flat[place * size : (place + 1) * size]) for place in range(len(outputs))]
     return rows if outputs.ndim == 2 else [Array.of(row, outputs.shape[1:]) for row in rows]
 
 
 def number(value: Any) -> float:
     """Return the float nearest to an output in normal form, NaN for what is no real number."""
-    if type(value) is float:
-        return value
-    if isinstance(value, _REAL):
-        try:
-            return float(value)
-        except OverflowError:
-            return float("inf") if value > 0 else float("-inf")
-    return NAN
+    if not isinstance(value, _REAL):
+        return NAN
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
 
 
 def numbers_of(outputs: Outputs) -> NDArray[np.float64]:
-    """Read every output as a number, shape (size,); NaN for what is none.
-
-    Examples
-    --------
-    >>> numbers_of(np.array([1.5, None, "no"], dtype=object))
-    array([1.5, nan, nan])
-    """
+    """Read every output as a number, shape (size,); NaN for what is none."""
     if outputs.dtype == np.float64 and outputs.ndim == 1:
         return outputs
-    if outputs.dtype != object:
-        return np.full(len(outputs), np.nan)
-    values = outputs.tolist()
+    values = outputs.tolist() if outputs.dtype == object else []
     if not any(issubclass(kind, _REAL) for kind in set(map(type, values))):
         return np.full(len(outputs), np.nan)
     return np.array([value if type(value) is float else number(value) for value in values], float)
@@ -305,9 +274,7 @@ def numbers_of(outputs: Outputs) -> NDArray[np.float64]:
 
 def rows_of(outputs: Outputs) -> NDArray[np.float64] | None:
     """Return outputs that are arrays of numbers as a matrix, shape (size, coordinates); None for others."""
-    if outputs.dtype != np.float64 or outputs.ndim < 2:
-        return None
-    return outputs.reshape(len(outputs), -1)
+    return outputs.reshape(len(outputs), -1) if are_numbers(outputs) and outputs.ndim > 1 else None
 
 
 def are_numbers(outputs: Outputs) -> bool:
@@ -321,29 +288,15 @@ def are_objects(outputs: Outputs) -> bool:
 
 
 def like(outputs: Outputs, other: Outputs) -> Outputs:
-    """Return the outputs that are floats, or arrays of floats, of the shape of those in ``other``; leave out the rest.
-
-    Examples
-    --------
-    >>> like(np.array([(0.0, 1.0), None, "no", (2.0, 3.0)], dtype=object), np.zeros((5, 2)))
-    array([[0., 1.],
-           [2., 3.]])
-    """
+    """Return only the outputs that are floats, or arrays of floats, of the shape of those in ``other``."""
     shape = other.shape[1:]
     if are_objects(outputs):
-        kept = pack([value for value in outputs.tolist() if _has_shape(value, shape)])
-        outputs = kept if len(kept) and are_numbers(kept) else other[:0]
+        outputs = pack_normal([value for value in outputs.tolist() if _shape_of(value) == shape])
     return outputs if are_numbers(outputs) and outputs.shape[1:] == shape else other[:0]
 
 
 def kind_of(value: Any) -> str:
-    """Name the kind of an output in normal form, in a word.
-
-    Examples
-    --------
-    >>> [kind_of(normal(value)) for value in (True, "a", [1], {}, {1}, None, 1j)]
-    ['number', 'string', 'sequence', 'mapping', 'set', 'None', 'complex']
-    """
+    """Name the kind of an output in normal form, in a word."""
     return next((name for name, types in _KINDS.items() if isinstance(value, types)), type(value).__name__)
 
 
@@ -386,30 +339,20 @@ def order_key(value: Any) -> tuple[str, Any]:
     return kind_of(value), (2, 0.0, written(value))
 
 
-def pack_normal(values: list[Any]) -> Outputs:
-    """Put normal forms into one array: floats, and tuples of as many floats, as arrays of floats."""
-    kinds = set(map(type, values))
-    if kinds == {float}:
-        return np.array(values, np.float64)
-    if kinds == {tuple} and len({len(value) for value in values}) == 1 and len(values[0]):
-        flat = list(itertools.chain.from_iterable(values))
-        if set(map(type, flat)) == {float}:
-            return np.array(flat, np.float64).reshape(len(values), -1)
-    outputs = np.empty(len(values), dtype=object)
-    outputs[:] = values
-    return outputs
-
-
-def _exact_floats(values: Sequence[Any], kinds: set[type]) -> Outputs | None:
-    """The numbers as floats, None where one of them may be no float."""
+def refused(value: Any) -> AuditError:
+    """Return the error that names an object which has no normal form."""
     try:
-        numbers = np.array(values, np.float64)
-    except OverflowError:
-        return None
-    return numbers if kinds <= _FLOATS or _exact(numbers) else None
+        shown = describe(value) if is_frame(value) else repr(value)
+    except Exception:
+        shown = "an object"
+    shown = clipped(" ".join(shown.split()), 200)
+    return AuditError(
+        f"The mechanism returned {shown} of type {type(value).__name__}, which cannot be compared; return "
+        "numbers, strings, bytes, dates, None, or tuples, lists, sets, mappings and arrays of these."
+    )
 
 
-def _exact(numbers: NDArray[Any]) -> bool:
+def _are_floats(numbers: NDArray[Any]) -> bool:
     """Whether all are floats: whole numbers so small that they are, or long doubles that no float rounds."""
     if numbers.dtype.itemsize < 8 or numbers.size == 0:
         return True
@@ -419,30 +362,25 @@ def _exact(numbers: NDArray[Any]) -> bool:
         return bool(np.nanmax(numbers) < WHOLE_IN_FLOATS and np.nanmin(numbers) > -WHOLE_IN_FLOATS)
 
 
-def _has_shape(value: Any, shape: tuple[int, ...]) -> bool:
-    """Whether an output is a float, or floats, of this shape."""
-    if not shape:
-        return type(value) is float
-    if len(shape) == 1:
-        return type(value) is tuple and len(value) == shape[0] and all(type(part) is float for part in value)
-    return isinstance(value, Array) and value.shape == shape and all(type(part) is float for part in value)
+def _shape_of(value: Any) -> tuple[int, ...] | None:
+    """The shape of an output that is a float or a tuple of floats."""
+    if type(value) is tuple and all(type(part) is float for part in value):
+        return (len(value),)
+    return () if type(value) is float else None
 
 
-def _whole(value: int) -> Any:
+def _float(value: float) -> float:
+    value = float.__pos__(value)
+    return value if value == value else NAN
+
+
+def _equal_float(value: Any) -> Any:
+    """The float that an exact number equals, or itself where none does."""
     try:
         nearest = float(value)
     except OverflowError:
-        return int.__pos__(value)
-    return nearest if nearest == value else int.__pos__(value)
-
-
-def _real(value: Decimal | Fraction) -> Any:
-    if isinstance(value, Decimal) and value.is_nan():
-        return NAN
-    try:
-        return float(value) if float(value) == value else value
-    except OverflowError:
         return value
+    return nearest if nearest == value else value
 
 
 def _complex(value: Any) -> Any:
@@ -450,15 +388,13 @@ def _complex(value: Any) -> Any:
     return Complex((normal(value.real), imaginary)) if imaginary != 0 else normal(value.real)
 
 
-def _time(value: datetime.datetime) -> datetime.datetime:
-    return value.replace(fold=0) if value.tzinfo is None else value.astimezone(datetime.UTC)
-
-
 def _moment(value: Any) -> Any:
-    """The normal form of a time of a class of its own: pandas' may be NaT, and counts nanoseconds besides."""
+    """A time of the plain type, in UTC where it has a zone; pandas' may be NaT, and counts nanoseconds besides."""
     if value != value:
         return NAN
-    moment = _time(datetime.datetime.fromisoformat(datetime.datetime.isoformat(value)))
+    plain = type(value) is datetime.datetime
+    moment = value if plain else datetime.datetime.fromisoformat(datetime.datetime.isoformat(value))
+    moment = moment.replace(fold=0) if moment.tzinfo is None else moment.astimezone(datetime.UTC)
     nanosecond = getattr(value, "nanosecond", 0)
     return (moment, float(nanosecond)) if nanosecond else moment
 
@@ -479,103 +415,78 @@ def _items(array: NDArray[Any]) -> list[Any]:
 
 
 def _of_another_type(value: Any) -> Any:
-    """The normal form of an object whose class is derived from a known one."""
-    if isinstance(value, np.generic):
-        return _scalar(value)
-    if isinstance(value, Enum):
-        return normal(value.value) if isinstance(value, (int, float, str)) else f"{type(value).__name__}.{value.name}"
-    for kind, make in _DERIVED:
+    """The normal form of an object whose class is derived from a known one, or of a frame."""
+    for kind, make in _DERIVED.items():
         if isinstance(value, kind):
             return make(value)
-    if frames.is_frame(value) and len(set(value.columns)) == len(value.columns):
-        return normal(frames.columns_of(value))
-    if frames.is_series(value):
+    if is_frame(value) and len(set(value.columns)) == len(value.columns):
+        rows = list(rows_of_frame(value))
+        return Items.of((name, [row[place] for row in rows]) for place, name in enumerate(value.columns))
+    if hasattr(value, "to_list") and hasattr(value, "dtype") and hasattr(value, "to_frame"):  # a column of a frame
         return normal(value.to_list())
     raise refused(value)
 
 
-def _scalar(value: Any) -> Any:
-    """The normal form of a scalar of numpy's."""
-    if isinstance(value, (np.datetime64, np.timedelta64)):
-        return NAN if np.isnat(value) else normal(value.item())
-    if isinstance(value, np.complexfloating):
-        return _complex(value)
-    if isinstance(value, np.longdouble):  # its item is itself
-        return normal(Fraction(*value.as_integer_ratio()) if np.isfinite(value) else float(value))
-    return normal(value.item())
+def _sequence(parts: Iterable[Any]) -> tuple[Any, ...]:
+    """The tuple of the normal forms of parts, of which most are numbers."""
+    return tuple([part if type(part) is float and part == part else normal(part) for part in parts])
 
 
-def refused(value: Any) -> AuditError:
-    """Return the error that names an object which has no normal form."""
-    try:
-        shown = frames.describe(value) if frames.is_frame(value) else repr(value)
-    except Exception:
-        shown = "an object"
-    shown = " ".join(shown.split())
-    return AuditError(
-        f"The mechanism returned {shown if len(shown) < 200 else shown[:196] + ' ...'} of type {type(value).__name__}, "
-        "which cannot be compared; return numbers, strings, bytes, dates, None, or tuples, lists, sets, mappings and "
-        "arrays of these."
-    )
+def _long_double(value: np.longdouble) -> Any:  # whose item is itself
+    return normal(Fraction(*value.as_integer_ratio()) if np.isfinite(value) else float(value))
+
+
+def _member(value: Enum) -> Any:
+    return normal(value.value) if isinstance(value, (int, float, str)) else f"{type(value).__name__}.{value.name}"
 
 
 def _itself(value: Any) -> Any:
     return value
 
 
-def _sequence(value: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(map(normal, value))
-
-
-def _set(value: Set[Any]) -> frozenset[Any]:
-    return frozenset(map(normal, value))
-
-
-_NORMAL: dict[type, Callable[[Any], Any]] = {
-    float: lambda value: value if value == value else NAN,
-    int: _whole,
-    bool: float,
-    str: _itself,
-    type(None): _itself,
-    tuple: _sequence,
-    list: _sequence,
-    dict: Items.of,
-    set: _set,
-    frozenset: _set,
-    np.ndarray: _array,
-    np.float64: lambda value: float(value) if value == value else NAN,
-    Raised: _itself,
-    TimedOut: _itself,
+_DERIVED: dict[type, Callable[[Any], Any]] = {
+    np.datetime64: lambda value: NAN if np.isnat(value) else normal(value.item()),
+    np.timedelta64: lambda value: NAN if np.isnat(value) else normal(value.item()),
+    np.complexfloating: _complex,
+    np.longdouble: _long_double,
+    np.generic: lambda value: normal(value.item()),
+    Enum: _member,
+    float: _float,
+    int: lambda value: normal(int.__pos__(value)),
+    str: str.__str__,
+    bytes: lambda value: bytes(memoryview(value)),
+    bytearray: lambda value: bytes(memoryview(value)),
+    complex: lambda value: _complex(complex.__pos__(value)),
     Items: _itself,
     Array: _itself,
     Complex: _itself,
-    bytes: _itself,
-    complex: _complex,
-    Decimal: _real,
-    Fraction: _real,
-    datetime.datetime: _time,
-    datetime.date: _itself,
-    datetime.time: _itself,
-    datetime.timedelta: _itself,
+    tuple: lambda value: _sequence(tuple.__iter__(value)),
+    list: lambda value: _sequence(list.__iter__(value)),
+    np.ndarray: _array,
+    Mapping: Items.of,
+    Set: lambda value: frozenset(map(normal, value)),
+    Decimal: lambda value: NAN if value.is_nan() else _equal_float(value),
+    Fraction: _equal_float,
+    datetime.datetime: _moment,
+    datetime.date: lambda value: datetime.date(value.year, value.month, value.day),
 }
-_DERIVED: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
-    (float, lambda value: normal(float.__pos__(value))),
-    (int, lambda value: normal(int.__pos__(value))),
-    (str, str.__str__),
-    (bytes, lambda value: bytes(memoryview(value))),
-    (bytearray, lambda value: bytes(memoryview(value))),
-    (complex, lambda value: normal(complex.__pos__(value))),
-    ((Items, Array, Complex), _itself),
-    (tuple, lambda value: tuple(map(normal, tuple.__iter__(value)))),
-    (list, lambda value: tuple(map(normal, list.__iter__(value)))),
-    (np.ndarray, _array),
-    (Mapping, Items.of),
-    (Set, _set),
-    ((Decimal, Fraction), _real),
-    (datetime.datetime, _moment),
-    (datetime.date, lambda value: datetime.date(value.year, value.month, value.day)),
-)
-"""Classes that others are derived from; their objects may compare as they like, the copies do not."""
+"""Classes that others are derived from, the first that fits; their objects compare as they like, what is made not."""
+
+_EXACT: dict[type, Callable[[Any], Any]] = {
+    **_DERIVED,
+    **dict.fromkeys((type(None), Raised, TimedOut, datetime.time, datetime.timedelta), _itself),
+    float: lambda value: value if value == value else NAN,
+    np.float64: lambda value: float(value) if value == value else NAN,
+    int: _equal_float,
+    bool: float,
+    str: _itself,
+    bytes: _itself,
+    tuple: _sequence,
+    list: _sequence,
+    dict: Items.of,
+    set: _DERIVED[Set],
+    frozenset: _DERIVED[Set],
+}
 
 _FLOATS = {float, bool, np.float64, np.float32, np.bool_}
 _NUMBERS = {*_FLOATS, int, np.int64, np.int32, np.uint64}

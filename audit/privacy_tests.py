@@ -1,7 +1,7 @@
 """What the fixture ``privacy_audit`` gives a test: sequential audits under the test's terms, which fail, pass or warn.
 
-It takes who asks (a test, or a fixture of a wider scope) and the terms of call, marker and command line; a check fails
-with an explanation, or tells the terminal what it would have caught.
+A check fails with an explanation, or tells the terminal what it would have caught. Its terms are those of the call, the
+marker and the command line.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ import sys
 import textwrap
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from epsaudit.arguments import Pairs, Relation
 from epsaudit.claims import Claim
-from epsaudit.errors import AuditError, PowerWarning
+from epsaudit.errors import AuditError, PowerWarning, without_internals
 from epsaudit.fingerprint import digest
 from epsaudit.mechanism import Mechanism
-from epsaudit.own_code import without_internals
 from epsaudit.pytest_plugin import FALSE_ALARM, PROPERTY, RUNS, SECONDS, Asker, asking, option, read, share_of_suite
 from epsaudit.reporting.numbers import lower
 from epsaudit.sampling import Progress
@@ -98,16 +97,16 @@ class PrivacyAudit:
             runs on both datasets raised the same exception, which is shown as the cause.
         """
         __tracebackhide__ = True
-        given = (mechanism, pairs, claim, epsilon, delta, adjacency, near, runs, seconds, false_alarm)
-        try:
-            result, terms = self._audit(*given)
-        except AuditError as error:
-            raise without_internals(error) from error.__cause__
+        asked = {"claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "near": near}
+        given = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
+        result, terms = self._audit(mechanism, pairs, asked, given)
         self._tell(result, terms, result.describe_detectable() if not result.violates_claim else "caught")
         if result.violates_claim:
-            pytest.fail(self._failure(result, terms), pytrace=False)
-        if _is_weak(result):
-            warnings.warn(_weakness(result, terms), PowerWarning, stacklevel=2)
+            said = f"{result.mechanism} leaks more than its claim of {result.claim}."
+            pytest.fail(f"{said}\n{self._details(result, terms)}", pytrace=False)
+        telling = max(TELLING * result.proven, LEAST_TELLING)
+        if result.detectable is None or result.detectable > telling:  # by events as common as those seen
+            warnings.warn(_weakness(result, terms, telling), PowerWarning, stacklevel=2)
         return result
 
     def must_fail(
@@ -128,11 +127,9 @@ class PrivacyAudit:
         Parameters are those of `check`.
         """
         __tracebackhide__ = True
-        given = (mechanism, pairs, claim, epsilon, delta, adjacency, None, runs, seconds, false_alarm)
-        try:
-            result, terms = self._audit(*given)
-        except AuditError as error:
-            raise without_internals(error) from error.__cause__
+        asked = {"claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
+        given = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
+        result, terms = self._audit(mechanism, pairs, asked, given)
         self._tell(result, terms, "caught, as it must be" if result.violates_claim else "not caught")
         if not result.violates_claim:
             said = (
@@ -147,48 +144,38 @@ class PrivacyAudit:
         self,
         mechanism: Mechanism | Callable[..., Any],
         pairs: Pairs | None,
-        claim: Claim | None,
-        epsilon: float | None,
-        delta: float,
-        adjacency: Relation | None,
-        near: float | None,
-        runs: int | None,
-        seconds: float | None,
-        false_alarm: float | None,
+        asked: Mapping[str, Any],
+        given: Mapping[str, Any],
     ) -> tuple[SequentialResult, _Terms]:
-        asker = asking(self._config)
-        number = _number(asker, mechanism, pairs, claim, epsilon, delta, adjacency)
-        terms = self._terms(asker, number, runs, seconds, false_alarm)
-        with _Progress(self._config, terms) as progress:
-            result = audit_sequentially(
-                mechanism,
-                pairs,
-                claim=claim,
-                epsilon=epsilon,
-                delta=delta,
-                adjacency=adjacency,
-                trials=terms.runs,
-                seconds=terms.seconds,
-                near=near,
-                confidence=_confidence(terms.false_alarm),
-                seed=terms.seed,
-                progress=progress.step,
-            )
+        """Audit what is ``asked``, on the terms ``given`` by the call; an error shows the user's code alone."""
+        __tracebackhide__ = True
+        try:
+            asker = asking(self._config)
+            terms = self._terms(asker, _number(asker, mechanism, pairs, *asked.values()), given)
+            with _progress(self._config, terms) as step:
+                result = audit_sequentially(
+                    mechanism,
+                    pairs,
+                    **asked,
+                    trials=terms.runs,
+                    seconds=terms.seconds,
+                    confidence=_confidence(terms.false_alarm),
+                    seed=terms.seed,
+                    progress=step,
+                )
+        except AuditError as error:
+            raise without_internals(error) from error.__cause__
         return result, terms
 
-    def _terms(
-        self, asker: Asker, number: int, runs: int | None, seconds: float | None, false_alarm: float | None
-    ) -> _Terms:
+    def _terms(self, asker: Asker, number: int, given: Mapping[str, Any]) -> _Terms:
         """The call's terms before the marker's before the command line's; the least false alarms of all."""
         marker = asker.node.get_closest_marker("privacy_audit")
-        marked = dict(marker.kwargs) if marker is not None else {}
-        unknown = set(marked) - {"runs", "seconds", "false_alarm"}
-        if unknown or (marker is not None and marker.args):
+        marked, others = (marker.kwargs, list(marker.args)) if marker is not None else ({}, [])
+        unknown = sorted(set(marked) - {"runs", "seconds", "false_alarm"}) or others
+        if unknown:
             raise pytest.UsageError(
-                "The marker privacy_audit takes runs=, seconds= and false_alarm=; "
-                f"{sorted(unknown) or list(marker.args if marker else ())} was given."
+                f"The marker privacy_audit takes runs=, seconds= and false_alarm=; {unknown} was given."
             )
-        given = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
         said = {name: read(name, value, name) for name, value in given.items() if value is not None}
         for name, value in marked.items():
             if value is not None:
@@ -206,8 +193,12 @@ class PrivacyAudit:
             float(said.get("seconds") or option(self._config, "seconds") or SECONDS),
             test_alarm,
             alarm,
-            _seed(asker.name, number, int(option(self._config, "seed") or 0)),
+            _seed(asker.name, number, self._salt),
         )
+
+    @property
+    def _salt(self) -> int:
+        return int(option(self._config, "seed") or 0)
 
     def _tell(self, result: SequentialResult, terms: _Terms, verdict: str) -> None:
         asker = asking(self._config)
@@ -218,12 +209,10 @@ class PrivacyAudit:
         print(line)  # captured: -rP shows it beside the test, as does a failure
         asker.item.user_properties.append((PROPERTY, line))
 
-    def _failure(self, result: SequentialResult, terms: _Terms) -> str:
-        return f"{result.mechanism} leaks more than its claim of {result.claim}.\n{self._details(result, terms)}"
-
     def _details(self, result: SequentialResult, terms: _Terms) -> str:
         symbol, alarm = result.claim.symbol, f"{terms.false_alarm:.2g}"
         above = ">" if result.violates_claim else ">="  # what is refuted is not attained either
+        time_is_up = f" ({terms.seconds:g} seconds were over)" if result.stopped == "seconds" else ""
         reach = [] if result.violates_claim else [("reach", result.describe_detectable())]
         lines = [
             ("claim", f"{result.claim}: {symbol} = {result.proven:.6g}"),
@@ -232,7 +221,7 @@ class PrivacyAudit:
             ("event", str(result.witness)),
             ("counts", f"{result.describe_counts()} (the last rounds)"),
             ("evidence", result.describe_evidence()),
-            ("runs", _spent(result, terms)),
+            ("runs", f"{result.runs:,} of at most {terms.runs:,}{time_is_up}"),
             *reach,
             ("seed", f"{terms.seed}, from the test's name" + ("" if result.reproducible else "; not reproducible")),
         ]
@@ -243,68 +232,48 @@ class PrivacyAudit:
         options = [f"--privacy-runs={terms.runs}", f"--privacy-false-alarm={terms.test_false_alarm!r}"]
         if terms.seconds != SECONDS:
             options.append(f"--privacy-seconds={terms.seconds:g}")
-        seed = int(option(self._config, "seed") or 0)
-        options += [f"--privacy-seed={seed}"] * bool(seed)
+        if self._salt:
+            options.append(f"--privacy-seed={self._salt}")
         return shlex.join(["pytest", _plain(asking(self._config).item.nodeid), *options])
 
 
-@dataclass
-class _Progress:
-    """Tells a terminal how far a check is, once it takes some seconds: in one line, which nothing captures."""
+@contextlib.contextmanager
+def _progress(config: pytest.Config, terms: _Terms) -> Iterator[Callable[[Progress], None]]:
+    """Tell a terminal how far a check is, once it takes some seconds: in one line, which nothing captures."""
+    began, drawn = time.monotonic(), False
+    terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
+    capture = config.pluginmanager.get_plugin("capturemanager")
 
-    config: pytest.Config
-    terms: _Terms
-    began: float = field(default_factory=time.monotonic)
-    drawn: bool = False
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def step(self, step: Progress) -> None:
-        """Draw the line anew, after the first seconds."""
-        if (seconds := time.monotonic() - self.began) >= QUIET_SECONDS:
-            self._draw(
-                f"{step.runs_done:,} of at most {step.runs_total:,} runs, "
-                f"{seconds:.0f} of at most {self.terms.seconds:g} seconds"
-            )
-
-    def __exit__(self, *_: object) -> None:
-        if self.drawn:
-            self._draw("")
-
-    def _draw(self, text: str) -> None:
-        terminal = self.config.pluginmanager.get_plugin("terminalreporter")
-        if terminal is None or not terminal.isatty:
-            return
-        capture = self.config.pluginmanager.get_plugin("capturemanager")
+    def draw(text: str) -> None:
+        nonlocal drawn
         with contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled():
-            if not self.drawn:
+            if not drawn:
                 terminal.ensure_newline()
             terminal.rewrite(text, erase=True)
-        self.drawn = True
+        drawn = True
+
+    def step(step: Progress) -> None:
+        seconds = time.monotonic() - began
+        if seconds >= QUIET_SECONDS and terminal is not None and terminal.isatty:
+            draw(
+                f"{step.runs_done:,} of at most {step.runs_total:,} runs, "
+                f"{seconds:.0f} of at most {terms.seconds:g} seconds"
+            )
+
+    try:
+        yield step
+    finally:
+        if drawn:
+            draw("")
 
 
-def _is_weak(result: SequentialResult) -> bool:
-    """Whether the runs would not have caught `TELLING` times the claim, by events as common as those seen."""
-    return result.detectable is None or result.detectable > _telling(result)
-
-
-def _telling(result: SequentialResult) -> float:
-    return max(TELLING * result.proven, LEAST_TELLING)
-
-
-def _weakness(result: SequentialResult, terms: _Terms) -> str:
+def _weakness(result: SequentialResult, terms: _Terms, telling: float) -> str:
     fitted = f", all that fitted into {terms.seconds:g} seconds," if result.stopped == "seconds" else ""
     return (
         f"The check of {result.mechanism} passed, but could hardly have failed: {result.runs:,} runs{fitted} do not "
-        f"show {result.claim.symbol} = {_telling(result):.4g} where {result.claim} is claimed. It "
+        f"show {result.claim.symbol} = {telling:.4g} where {result.claim} is claimed. It "
         f"{result.describe_detectable()}. Give it more runs or seconds, or a more telling pair."
     )
-
-
-def _spent(result: SequentialResult, terms: _Terms) -> str:
-    time_is_up = f" ({terms.seconds:g} seconds were over)" if result.stopped == "seconds" else ""
-    return f"{result.runs:,} of at most {terms.runs:,}{time_is_up}"
 
 
 def _entry(name: str, text: str) -> str:

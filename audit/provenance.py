@@ -1,8 +1,7 @@
 """Where a result comes from, in two parts: what the numbers depend on, and what they do not.
 
-Both parts are small dictionaries. `provenance` (versions, commit) stands in every result and is the same
-for every run of the same code. `execution` (command, time, machine) is added by `epsaudit.results.save` alone, so that
-results, and files without their ``execution`` blocks (`epsaudit.results.comparable`), are equal for equal seeds.
+`provenance` (versions, commit) stands in every result and is the same for every run of the same code. `execution`
+(command, time, machine) is added by `epsaudit.results.save` alone, so that results are equal for equal seeds.
 """
 
 from __future__ import annotations
@@ -54,10 +53,7 @@ def repository() -> Path | None:
 
 
 def modified(root: Path) -> list[str]:
-    """List files under ``root`` that differ from the commit or are not in it, what stands under results/ aside.
-
-    A study writes there while it runs, which says nothing about the code.
-    """
+    """List files under ``root`` that differ from the commit; not under results/, where studies write as they run."""
     lines = _git(root, "status", "--porcelain", "--untracked-files=all", "-z", "--", ".", ":!results").split("\0")
     return sorted(line[3:] for line in lines if line[2:3] == " ")
 
@@ -68,33 +64,15 @@ def _git(folder: Path, *words: str) -> str:
 
 
 def execution(seconds: float) -> dict[str, str]:
-    """When, where and by which command something ran that took ``seconds`` and ends now.
-
-    The command is left out in a worker process, which does not know it. No name of a host or a user is taken.
-
-    Examples
-    --------
-    >>> sorted(execution(1.0))
-    ['command', 'machine', 'started']
-    """
-    found = {
-        "started": (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "machine": machine(),
-    }
-    if multiprocessing.current_process().name == "MainProcess":
-        found["command"] = command()
-    return found
+    """When, where and by which command something ran that took ``seconds`` and ends now; no host or user is named."""
+    started = (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    own = multiprocessing.current_process().name == "MainProcess"  # a worker process does not know the command
+    return {"started": started, "machine": machine(), **({"command": command()} if own else {})}
 
 
 @functools.cache
 def machine() -> str:
-    """Name the operating system, the processor and the number of its cores.
-
-    Examples
-    --------
-    >>> machine().startswith(platform.system())
-    True
-    """
+    """Name the operating system, the processor and the number of its cores."""
     processor = platform.processor()
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.own_code import is_own_file
+from epsaudit.errors import is_own_file
 
 GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
 DEPTH = 4

@@ -28,14 +28,12 @@ from epsaudit.chunks import (
     training_chunks,
 )
 from epsaudit.dependence import LEVEL, dependence_of_outputs, dependence_of_tallies, refuse
-from epsaudit.errors import AuditError, OwnCodeError, whole_at_least
+from epsaudit.errors import AuditError, OwnCodeError, own_lines, whole_at_least
 from epsaudit.global_generators import Habits, draw_reproducibly
-from epsaudit.mechanism import Mechanism, OutputDistribution, takes_turns
+from epsaudit.mechanism import Mechanism, OutputDistribution, takes_turns, wrong_call
 from epsaudit.neighbours import DatasetPair
 from epsaudit.outputs import Outputs, alike, join, normal_array, pack_frozen
-from epsaudit.own_code import own_lines
 from epsaudit.parallel import Workers
-from epsaudit.signatures import wrong_call
 from epsaudit.witnesses import Witness
 
 COPIED = "the function changes its dataset: every run was given a copy"

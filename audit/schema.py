@@ -12,21 +12,24 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, clipped
 
 LONGEST = 60
 """Characters of a value that a sentence quotes."""
+TYPES = {"integer": "a whole number", "object": "a JSON object", "array": "a list", "null": "null", "string": "text"}
+RULES = {
+    "const": "{!r}",
+    "minimum": "at least {}",
+    "exclusiveMinimum": "above {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "below {}",
+    "minItems": "of at least {}",
+    "maxItems": "of at most {}",
+}
 
 
 def check(data: Any, name: str, where: str = "") -> None:
     """Raise `AuditError`, a sentence that starts with ``where`` and names the field, if ``data`` breaks a schema.
-
-    Parameters
-    ----------
-    data
-        A JSON value.
-    name : str
-        Of a file of schemas without its ending, or of a definition in ``results``.
 
     Examples
     --------
@@ -74,46 +77,23 @@ def _validator(name: str) -> Callable[[Any], Any]:
 
 def _sentence(error: Any) -> str:
     """Say what is wrong where, in the words of the schema's rule."""
-    field = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in error.path[1:]).lstrip(".")
-    rule, wanted = error.rule, error.rule_definition
+    field = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in error.path[1:])
+    rule, wanted, value = error.rule, error.rule_definition, error.value
     if rule == "required":
-        missing = next(name for name in wanted if name not in error.value)
+        missing = next(name for name in wanted if name not in value)
         return f"{field}.{missing} is missing.".lstrip(".")
     if rule == "additionalProperties":
-        unknown = next(name for name in error.value if name not in error.definition["properties"])
-        return f"{field}.{unknown} is not known here; fields are {', '.join(error.definition['properties'])}.".lstrip(
-            "."
-        )
-    accepted = {
-        "type": lambda: _types(wanted),
-        "enum": lambda: "one of " + ", ".join(map(repr, wanted)),
-        "const": lambda: repr(wanted),
-        "minimum": lambda: f"at least {wanted}",
-        "exclusiveMinimum": lambda: f"above {wanted}",
-        "maximum": lambda: f"at most {wanted}",
-        "exclusiveMaximum": lambda: f"below {wanted}",
-        "minItems": lambda: f"of at least {wanted}",
-        "maxItems": lambda: f"of at most {wanted}",
-    }
-    must = accepted[rule]() if rule in accepted else error.definition.get("description", "as the schema says")
-    return f"{field or 'The JSON'} is {_short(error.value)}; it must be {must}."
-
-
-def _types(wanted: str | list[str]) -> str:
-    words = {
-        "integer": "a whole number",
-        "object": "a JSON object",
-        "array": "a list",
-        "null": "null",
-        "string": "text",
-    }
-    kinds = [wanted] if isinstance(wanted, str) else wanted
-    return " or ".join(words.get(kind, f"a {kind}") for kind in kinds)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
+        known = error.definition["properties"]
+        unknown = next(name for name in value if name not in known)
+        return f"{field}.{unknown} is not known here; fields are {', '.join(known)}.".lstrip(".")
+    must = error.definition.get("description", "as the schema says")
+    if rule == "type":
+        must = " or ".join(TYPES.get(kind, f"a {kind}") for kind in ([wanted] if isinstance(wanted, str) else wanted))
+    elif rule == "enum":
+        must = "one of " + ", ".join(map(repr, wanted))
+    elif rule in RULES:
+        must = RULES[rule].format(wanted)
+    return f"{field.lstrip('.') or 'The JSON'} is {clipped(repr(value), LONGEST)}; it must be {must}."
 
 
 def _no_number(text: str) -> float:

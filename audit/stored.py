@@ -1,51 +1,50 @@
 """What stands beside stored results: the code that made them, question and answer, and whether that code has changed.
 
-Writes provenance.json and README.md from facts and sentences, and says of folders whether they are stale.
+The code is that of a module and of all that it imports of epsaudit. Imports are read from the source, wherever in a
+module they stand, and followed. What only renders, stores, checks or watches is left out (`OUTSIDE`), and so are
+docstrings, comments and layout: none of them moves a number. Adapters of released libraries run under another Python,
+are files to the module that starts them, and are not followed.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
+import hashlib
+import importlib.util
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from epsaudit import schema, sources
+from epsaudit import schema
 from epsaudit.errors import AuditError
 from epsaudit.provenance import modified, provenance, repository
 from epsaudit.reporting.escaping import markdown
 from epsaudit.results import write_whole
 
+PACKAGE = "epsaudit"
+OUTSIDE = tuple(f"{PACKAGE}.{name}" for name in ("reporting", "provenance", "stored", "extras", "studies", "verify"))
 ALLOW_MODIFIED = "store among this checkout's results although its files differ from the commit; they are named"
 
 
 @dataclass(frozen=True)
 class Stored:
-    """Results in a folder.
-
-    Attributes
-    ----------
-    folder : Path
-        Where they are.
-    commit : str
-        Of the code that made them; with '-dirty' where files differed from it.
-    seconds : float or None
-        How long that took, where it is known.
-    why_stale : str
-        In a few words; empty where the code that they depend on says what it said then.
-    """
+    """Results in a folder."""
 
     folder: Path
     commit: str
+    """Of the code that made them; with '-dirty' where files differed from it."""
     seconds: float | None
     why_stale: str
+    """In a few words; empty where the code that they depend on says what it said then."""
 
 
 def provenance_of(*modules: str) -> dict[str, Any]:
     """Versions and commit, and of modules of epsaudit a digest of all code that they depend on."""
-    own = [name for name in modules if name.partition(".")[0] == sources.PACKAGE]
-    return {**provenance(), **({"modules": own, "sources": sources.digest(*own)} if own else {})}
+    own = [name for name in modules if name.partition(".")[0] == PACKAGE]
+    return {**provenance(), **({"modules": own, "sources": digest(*own)} if own else {})}
 
 
 def write_provenance(out: Path, facts: Mapping[str, Any]) -> None:
@@ -69,10 +68,7 @@ def check_unmodified(out: Path) -> None:
 
 
 def write_readme(out: Path, question: str, answer: str, facts: Mapping[str, Any]) -> None:
-    """Write README.md: question, answer, command, date and commit, and a link to page.md where a study made one.
-
-    Question and answer are plain sentences, of which nothing is taken for Markdown.
-    """
+    """Write README.md: question and answer, which are plain text, command, date, commit, and a link to a page.md."""
     ran = facts["execution"]
     quick = " (a quick look, not a result)" if facts.get("quick") else ""
     changed = f", with changes to {facts['modified']}" if "modified" in facts else ""
@@ -90,22 +86,14 @@ def write_readme(out: Path, question: str, answer: str, facts: Mapping[str, Any]
 
 
 def status(results: Path) -> list[Stored]:
-    """Say of the folder and of each folder in it that has a provenance.json whether its results are stale.
-
-    Raises
-    ------
-    AuditError
-        If a provenance.json cannot be read.
-    """
-    files = [*results.glob("provenance.json"), *sorted(results.glob("*/provenance.json"))]
-    return [_status(file) for file in files]
-
-
-def _status(file: Path) -> Stored:
-    facts = schema.read(file, "the provenance of results")
-    schema.check(facts, "provenance", f"{file}: ")
-    seconds = facts.get("execution", {}).get("seconds")
-    return Stored(file.parent, facts.get("commit", "no commit"), seconds, _why_stale(facts))
+    """Say of the folder and of each in it whether its results are stale; raises if a provenance.json is malformed."""
+    found = []
+    for file in (*results.glob("provenance.json"), *sorted(results.glob("*/provenance.json"))):
+        facts = schema.read(file, "the provenance of results")
+        schema.check(facts, "provenance", f"{file}: ")
+        seconds = facts.get("execution", {}).get("seconds")
+        found.append(Stored(file.parent, facts.get("commit", "no commit"), seconds, _why_stale(facts)))
+    return found
 
 
 def _why_stale(facts: dict[str, Any]) -> str:
@@ -116,7 +104,122 @@ def _why_stale(facts: dict[str, Any]) -> str:
     if "sources" not in facts:
         return "made before sources were recorded"
     try:
-        same = sources.digest(*facts["modules"]) == facts["sources"]
+        same = digest(*facts["modules"]) == facts["sources"]
     except ModuleNotFoundError as error:
         return f"{error.name} is no longer there"
     return "" if same else "code that it depends on has changed"
+
+
+def digest(*modules: str) -> str:
+    """Return a digest of the code that modules run; raises `ModuleNotFoundError` if there is no such module."""
+    parts = (f"{name} {_digest(name)}\n" for name in sorted(set().union(*map(imported, modules))))
+    return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
+
+
+def imported(module: str) -> list[str]:
+    """Return ``module`` and the modules of epsaudit that it imports, directly or through others, in order of name."""
+    _path(module)  # raises if there is none
+    found: set[str] = set()
+    ahead = [module]
+    while ahead:
+        name = ahead.pop()
+        if name not in found:
+            found.add(name)
+            ahead += _imports(name)
+    return sorted(found)
+
+
+def code(tree: ast.AST) -> str:
+    """Write what a syntax tree says: equal for sources that differ in docstrings, comments and layout alone.
+
+    `ast.dump` would do, but says another thing under every version of Python: fields that are empty are left out.
+    """
+    parts = []
+    for name, value in ast.iter_fields(tree):
+        if isinstance(value, list):
+            texts = [code(part) if isinstance(part, ast.AST) else repr(part) for part in value if not _is_text(part)]
+            if texts:
+                parts.append(f"{name}=[{','.join(texts)}]")
+        elif isinstance(value, ast.AST):
+            parts.append(f"{name}={code(value)}")
+        elif value is not None:
+            parts.append(f"{name}={value!r}")
+    return f"{type(tree).__name__}({','.join(parts)})"
+
+
+def _is_text(statement: object) -> bool:
+    """Whether a statement is a string that nobody uses: a docstring, of a function or of a constant."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+@functools.cache
+def _tree(name: str) -> ast.Module:
+    return ast.parse(_path(name).read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _digest(name: str) -> str:
+    return hashlib.sha256(code(_tree(name)).encode()).hexdigest()
+
+
+@functools.cache
+def _imports(name: str) -> frozenset[str]:
+    """Modules of the package that one module imports, and the packages that they lie in, whose code runs too."""
+    package = name if _path(name).name == "__init__.py" else name.rpartition(".")[0]
+    found = {package} - {PACKAGE}  # epsaudit itself imports nothing until it is asked
+    for node in ast.walk(_tree(name)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if _counts(alias.name)}
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            base = importlib.util.resolve_name(base, package) if node.level else base
+            if _counts(base):
+                found |= {_home(base, alias.name) for alias in node.names}
+    return frozenset(each for each in found if _counts(each))
+
+
+def _home(base: str, name: str) -> str:
+    """The module that ``from base import name`` takes its name from."""
+    if base == PACKAGE and name in _public():
+        return _public()[name]
+    return f"{base}.{name}" if _file(f"{base}.{name}") is not None else base
+
+
+@functools.cache
+def _public() -> dict[str, str]:
+    """Where the names of epsaudit itself are defined: they are imported when first used, as its stub says."""
+    root = _path(PACKAGE)
+    return {
+        alias.name: f"{PACKAGE}.{node.module}"
+        for node in ast.parse(root.with_suffix(".pyi").read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def _counts(name: str) -> bool:
+    inside = name == PACKAGE or name.startswith(f"{PACKAGE}.")
+    return inside and not any(name == left or name.startswith(f"{left}.") for left in OUTSIDE)
+
+
+def _path(name: str) -> Path:
+    found = _file(name)
+    if found is None:
+        raise ModuleNotFoundError(f"There is no module {name!r}.", name=name)
+    return found
+
+
+@functools.cache
+def _file(name: str) -> Path | None:
+    """Find a module's source without importing it: mechanisms/ stands beside audit/, or within once installed."""
+    first, *rest = name.split(".")
+    spec = importlib.util.find_spec(".".join([first, *rest[:1]])) if first == PACKAGE else None
+    if spec is None or spec.origin is None:
+        return None
+    if len(rest) < 2:
+        return Path(spec.origin)
+    if not spec.submodule_search_locations:
+        return None
+    stem = Path(spec.origin).parent.joinpath(*rest[1:])
+    return next((file for file in (stem.with_suffix(".py"), stem / "__init__.py") if file.is_file()), None)

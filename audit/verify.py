@@ -1,8 +1,4 @@
-"""Verification: whether a stored result is what its counts say, and whether running it again gives it again.
-
-From the JSON object of a result, and for a rerun its mechanism, it makes a list of sentences about what differs, empty
-if nothing does.
-"""
+"""Verification: whether a stored result is what its counts say, and whether running it again gives it again."""
 
 from __future__ import annotations
 
@@ -16,8 +12,7 @@ from typing import Any
 from epsaudit import compare
 from epsaudit.auditor import audit, exact_parameter
 from epsaudit.determinism import with_known_randomness
-from epsaudit.errors import AuditError
-from epsaudit.mechanism import Mechanism
+from epsaudit.errors import AuditError, clipped
 from epsaudit.neighbours import DatasetPair
 from epsaudit.one_run import OneRunResult
 from epsaudit.possible import impossible
@@ -33,8 +28,6 @@ TOLERANCE = 5e-7
 to 2e-7 larger before it was rounded to the safe side."""
 LEVEL = 0.01
 """Probability of saying that a mechanism which no seed reproduces has changed, if it has not."""
-
-
 EXACT = "the exact value"
 WORDS = "what only describes: names, datasets, the verdict expected, provenance, and whether the seed gives it again"
 UNCHECKED: dict[type, str] = {
@@ -47,27 +40,18 @@ UNCHECKED: dict[type, str] = {
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of checking one stored result.
-
-    Attributes
-    ----------
-    result : AuditResult, SequentialResult or OneRunResult
-        As recomputed from the stored counts, or as run again from the seed.
-    differences : tuple of str
-        What is not as stored, each in a sentence; empty if all is.
-    how : str
-        What was done: recomputed, or run again.
-    unchecked : tuple of str
-        What of the result nothing here vouches for.
-    possible : bool
-        Whether an audit can have given the numbers that were stored; if not, no bound follows from them.
-    """
+    """What came of checking one stored result."""
 
     result: Kind
+    """As recomputed from the stored counts, or as run again from the seed."""
     differences: tuple[str, ...]
+    """What is not as stored, each in a sentence; empty if all is."""
     how: str
+    """What was done: recomputed, or run again."""
     unchecked: tuple[str, ...]
+    """What of the result nothing here vouches for."""
     possible: bool = True
+    """Whether an audit can have given the numbers that were stored; if not, no bound follows from them."""
 
     @property
     def holds(self) -> bool:
@@ -77,27 +61,22 @@ class Verification:
 
 def rebuild(stored: dict[str, Any]) -> Kind:
     """Make a result of its JSON object, of whatever kind of audit; raises `AuditError` if it is none."""
-    kinds: dict[Any, type[AuditResult] | type[SequentialResult] | type[OneRunResult]] = {
-        None: AuditResult,
-        "sequential": SequentialResult,
-        "one-run": OneRunResult,
-    }
-    kind = stored.get("kind")
-    if not isinstance(kind, str | None) or kind not in kinds:
-        raise AuditError(f"kind is {kind!r}; it must be 'sequential' or 'one-run', or absent.")
-    return kinds[kind].from_dict(stored)
+    match stored.get("kind"):
+        case None:
+            return AuditResult.from_dict(stored)
+        case "sequential":
+            return SequentialResult.from_dict(stored)
+        case "one-run":
+            return OneRunResult.from_dict(stored)
+        case kind:
+            raise AuditError(f"kind is {kind!r}; it must be 'sequential' or 'one-run', or absent.")
 
 
 def checked(stored: dict[str, Any], where: str) -> Kind:
     """Make a result of its JSON object, if an audit can have given its numbers and its bounds follow from them.
 
-    What an older version did not write may be absent. `recompute` compares everything, also epsilon and delta beside
-    a claim about a whole curve, which take half a second.
-
-    Raises
-    ------
-    AuditError
-        A sentence that starts with ``where``.
+    Otherwise it raises `AuditError`, whose sentence starts with ``where``. What an older version did not write may be
+    absent. `recompute` compares all, also epsilon and delta beside a claim about a whole curve, which takes longer.
     """
     try:
         result = rebuild(stored)
@@ -113,19 +92,8 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
     """Compute everything that follows from a stored result's counts, and check that the counts can be.
 
     Of a sequential result, the accounts are kept again from its rounds, which hold what was bet and what was seen at
-    every look: the evidence, the verdict and the whole running bound follow from them.
-
-    Parameters
-    ----------
-    stored : dict
-        A result's JSON object, as `epsaudit.results.read` returns them.
-    entry : Entry, optional
-        Today's mechanism and its pairs: where they are those of the result, the exact value is computed from its laws.
-
-    Raises
-    ------
-    AuditError
-        If it is no result: a field that the counts do not give is absent, or of another type.
+    every look. Where the ``entry`` has the claim and the pair of the result, the exact value is computed from its laws.
+    It raises `AuditError` for what is no result: a field that counts do not give is absent, or of another type.
 
     Examples
     --------
@@ -165,9 +133,9 @@ def _differences(
         raise AuditError(
             f"Some field of the result of {result.mechanism} is malformed: {type(error).__name__} ({error})."
         ) from error
-    said = {name: f"stored as {_short(stored[name])}" if name in stored else "absent" for name in computed}
+    said = {name: f"stored as {_shown(stored[name])}" if name in stored else "absent" for name in computed}
     return [
-        f"{name} is {said[name]}, and is {_short(value)} by the counts."
+        f"{name} is {said[name]}, and is {_shown(value)} by the counts."
         for name, value in computed.items()
         if name not in stored or not _close(stored[name], value)
     ], True
@@ -188,8 +156,7 @@ def _exact(result: AuditResult | SequentialResult, entry: Entry) -> float | None
     """The exact value by today's laws; None if none is known, or the entry audits another claim or has no such pair."""
     if entry.claim != result.claim:
         return None
-    pairs = entry.pairs or entry.mechanism.worst_pairs()
-    pair = next((pair for pair in pairs if str(pair) == result.pair), None)
+    pair = _pair(result, entry)
     if pair is None:
         return None
     return exact_parameter(result.claim, (entry.mechanism(pair.x), entry.mechanism(pair.x_prime)))
@@ -202,15 +169,6 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
     file says so too, the stored event is counted afresh instead, and Fisher's exact test compares the counts: it says
     'changed' of an unchanged mechanism with probability 1 % at most. What was only counted, as by
     `epsaudit.compare.recount`, is counted again.
-
-    Parameters
-    ----------
-    stored : dict
-        A result's JSON object.
-    entry : Entry
-        Today's mechanism and its pairs.
-    n_jobs : int, optional
-        Parallel workers, as for `epsaudit.audit`.
     """
     found = recompute(stored, entry)
     before = found.result
@@ -222,8 +180,7 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
     mechanism = with_known_randomness(entry.mechanism, pairs[0], before.seed) if pairs else entry.mechanism
     seeded = before.reproducible or bool(getattr(mechanism, "reproducible", True))  # whatever the file says
     if before.training_runs == 0 or not seeded:
-        pair = next((pair for pair in pairs if str(pair) == before.pair), None)
-        return _recount(found, before, entry.mechanism, pair, n_jobs, seeded=seeded)
+        return _recount(found, before, entry, n_jobs, seeded=seeded)
     if before.families == "own":
         raise AuditError(f"{before.mechanism} was audited with families of its own, which a result file does not hold.")
     after = audit(
@@ -243,28 +200,27 @@ def _changes(before: AuditResult, after: AuditResult) -> list[str]:
     """Say what the seed does not give again."""
     expected, fresh = before.to_dict(), after.to_dict()
     return [
-        f"{name} was {_short(expected[name])}, and is {_short(fresh[name])} now."
+        f"{name} was {_shown(expected[name])}, and is {_shown(fresh[name])} now."
         for name in expected
         if name not in ("mechanism", "expected", "provenance") and not _close(expected[name], fresh[name])
     ]
 
 
+def _pair(result: AuditResult | SequentialResult, entry: Entry) -> DatasetPair | None:
+    pairs = entry.pairs or entry.mechanism.worst_pairs()
+    return next((pair for pair in pairs if str(pair) == result.pair), None)
+
+
 def _recount(
-    found: Verification,
-    before: AuditResult,
-    mechanism: Mechanism,
-    pair: DatasetPair | None,
-    n_jobs: int | None,
-    *,
-    seeded: bool,
+    found: Verification, before: AuditResult, entry: Entry, n_jobs: int | None, *, seeded: bool
 ) -> Verification:
     """Count the stored event again: from the seed that counted it, or, where none does, as independent runs."""
+    other = before.seed + 1
+    old, seed = (dataclasses.replace(before, seed=other), before.seed) if seeded else (before, other)
+    after = compare.recount(old, entry.mechanism, _pair(before, entry), seed=seed, n_jobs=n_jobs)
     if seeded:
-        other = dataclasses.replace(before, seed=before.seed + 1)
-        after = compare.recount(other, mechanism, pair, seed=before.seed, n_jobs=n_jobs)
-        how = f"its event counted again from seed {before.seed}"
+        how = f"its event counted again from seed {seed}"
         return Verification(after, tuple(_changes(before, after)), how, found.unchecked)
-    after = compare.recount(before, mechanism, pair, seed=before.seed + 1, n_jobs=n_jobs)
     p_value = compare.p_value(before, after)
     differences = []
     if p_value <= LEVEL:
@@ -277,19 +233,18 @@ def _recount(
 
 
 def _close(stored: Any, computed: Any) -> bool:
+    """Whether two JSON values are equal, numbers up to another version's rounding."""
     if isinstance(stored, dict) and isinstance(computed, dict):
         return stored.keys() == computed.keys() and all(_close(stored[name], computed[name]) for name in stored)
     if isinstance(stored, list | tuple) and isinstance(computed, list | tuple):
         return len(stored) == len(computed) and all(map(_close, stored, computed))
     if isinstance(stored, bool) or isinstance(computed, bool):
         return stored is computed
-    if isinstance(stored, (int, float)) and isinstance(computed, (int, float)):
-        if isinstance(stored, int) and isinstance(computed, int):
-            return stored == computed
+    numbers = isinstance(stored, int | float) and isinstance(computed, int | float)
+    if numbers and not (isinstance(stored, int) and isinstance(computed, int)):
         return math.isclose(stored, computed, rel_tol=TOLERANCE, abs_tol=1e-300)
     return bool(stored == computed)
 
 
-def _short(value: Any, most: int = 100) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= most else f"{text[: most - 4]} ..."
+def _shown(value: Any) -> str:
+    return clipped(json.dumps(value, ensure_ascii=False), 100)

@@ -26,10 +26,9 @@ from epsaudit.commands import AS_EXPECTED, INTERRUPTED, SURPRISED
 from epsaudit.errors import AuditError
 from epsaudit.external import command
 from epsaudit.extras import MissingExtraError, left_out, needs
-from epsaudit.libraries import library, matching
 from epsaudit.neighbours import DatasetPair
 from epsaudit.provenance import execution, typed
-from epsaudit.registry import Entry, chosen
+from epsaudit.registry import Entry, chosen, library, matching
 from epsaudit.reporting import progress, table
 from epsaudit.results import AuditResult
 from epsaudit.sampling import entropy

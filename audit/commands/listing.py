@@ -7,13 +7,12 @@ from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from epsaudit import libraries
 from epsaudit.claims import Claim
 from epsaudit.commands import AS_EXPECTED, say_json, sayer
 from epsaudit.errors import AuditError, meant
-from epsaudit.registry import Entry, registered
+from epsaudit.registry import Entry, Library, Listed, libraries, library, registered
 
-Row = Entry | libraries.Listed
+Row = Entry | Listed
 
 
 def listing(options: SimpleNamespace) -> int:
@@ -21,7 +20,7 @@ def listing(options: SimpleNamespace) -> int:
     if options.library is None:
         groups: dict[str, Sequence[Row]] = {"": list(registered().values())}
     else:
-        chosen = [libraries.library(options.library)] if options.library else libraries.libraries().values()
+        chosen = [library(options.library)] if options.library else libraries().values()
         groups = {_heading(one): one.rows for one in chosen}
     names = [row.name for rows in groups.values() for row in rows]
     kept = set(_matching(names, options.pattern))
@@ -42,7 +41,7 @@ def listing(options: SimpleNamespace) -> int:
     return AS_EXPECTED
 
 
-def _heading(one: libraries.Library) -> str:
+def _heading(one: Library) -> str:
     return f"--library {one.name}: {one.version}, {one.built() or 'not installed yet: the first audit does that'}"
 
 

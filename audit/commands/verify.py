@@ -11,8 +11,7 @@ from types import SimpleNamespace
 from epsaudit import results, verify
 from epsaudit.commands import AS_EXPECTED, SURPRISED, say_json, sayer
 from epsaudit.commands.report import matching
-from epsaudit.libraries import entry_of
-from epsaudit.registry import Entry, chosen, registered
+from epsaudit.registry import Entry, chosen, entry_of, registered
 from epsaudit.reporting.escaping import visible
 from epsaudit.reporting.numbers import lower, percent
 

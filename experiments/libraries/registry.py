@@ -9,7 +9,7 @@ from epsaudit.experiments.libraries.catalogue import diffprivlib_rows, opacus_ro
 from epsaudit.experiments.libraries.corpus import bugs
 from epsaudit.experiments.libraries.rows import Row, entries
 from epsaudit.experiments.libraries.versions import ENVIRONMENTS
-from epsaudit.libraries import Library
+from epsaudit.registry import Library
 
 
 def libraries() -> list[Library]:

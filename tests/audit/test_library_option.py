@@ -2,11 +2,10 @@
 
 import pytest
 
-from epsaudit import AuditError, DatasetPair, PureDP, libraries, vectorized
+from epsaudit import AuditError, DatasetPair, PureDP, registry, vectorized
 from epsaudit.cli import main
 from epsaudit.commands import AS_EXPECTED, BAD_INPUT, SURPRISED
-from epsaudit.libraries import Library, matching
-from epsaudit.registry import Entry
+from epsaudit.registry import Entry, Library, matching
 from epsaudit.results import load, save
 
 QUICK = ["--trials", "20000", "--seed", "1", "--jobs", "1"]
@@ -43,7 +42,7 @@ def known(monkeypatch):
         "toy": Library("toy", "toy-1.0", toy, lambda: None, list),
         "gone": Library("gone", "gone-2.0", (noisy("gone-2.0/noisy", 1.0),), lambda: None, gone),
     }
-    monkeypatch.setattr(libraries, "libraries", lambda: found)
+    monkeypatch.setattr(registry, "libraries", lambda: found)
     return found
 
 

@@ -175,15 +175,16 @@ def test_wrong_input_is_an_error_in_a_sentence(suite):
 
 TERMS = """
     def test_default(request, privacy_audit):
-        print("TERMS", privacy_audit._terms(asking(request.config), 3, None, None, None))
+        print("TERMS", privacy_audit._terms(asking(request.config), 3, {}))
 
     @pytest.mark.privacy_audit(runs=500, false_alarm=1e-3)
     def test_marked(request, privacy_audit):
-        print("TERMS", privacy_audit._terms(asking(request.config), 1, None, None, None))
+        print("TERMS", privacy_audit._terms(asking(request.config), 1, {}))
 
     @pytest.mark.privacy_audit(runs=500, false_alarm=1e-3)
     def test_called(request, privacy_audit):
-        print("TERMS", privacy_audit._terms(asking(request.config), 1, 700, 2.0, 1e-9))
+        given = {"runs": 700, "seconds": 2.0, "false_alarm": 1e-9}
+        print("TERMS", privacy_audit._terms(asking(request.config), 1, given))
 """
 
 

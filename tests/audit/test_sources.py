@@ -4,8 +4,8 @@ import ast
 
 import pytest
 
-from epsaudit import sources
-from epsaudit.sources import code, digest, imported
+from epsaudit import stored
+from epsaudit.stored import code, digest, imported
 
 
 def of(text):
@@ -42,15 +42,15 @@ def test_imports_are_followed_wherever_they_stand_and_the_public_names_to_where_
 def test_a_changed_statement_far_below_changes_the_digest_of_those_above_alone(monkeypatch):
     above, beside = "epsaudit.experiments.composition", "epsaudit.errors"
     before = digest(above), digest(beside)
-    truly = sources._tree
+    truly = stored._tree
 
     def changed(name):
         return ast.parse("X = 1") if name == "epsaudit.certificates" else truly(name)
 
-    monkeypatch.setattr(sources, "_tree", changed)
-    sources._digest.cache_clear()
+    monkeypatch.setattr(stored, "_tree", changed)
+    stored._digest.cache_clear()
     try:
         assert digest(above) != before[0]
         assert digest(beside) == before[1]
     finally:
-        sources._digest.cache_clear()
+        stored._digest.cache_clear()

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, provenance, sources, stored, vectorized
+from epsaudit import AuditError, DatasetPair, PureDP, audit, provenance, stored, vectorized
 from epsaudit.cli import main
 from epsaudit.reporting import methods
 from epsaudit.reporting.studies import run
@@ -124,8 +124,8 @@ def test_stale_is_what_another_code_made_or_nobody_finished(tmp_path, monkeypatc
     }
     assert main(["experiment", "status", str(tmp_path)]) == 1
     assert "5 of 6 are stale; all took 5 minutes" in capsys.readouterr().out
-    real = sources.digest
-    monkeypatch.setattr(sources, "digest", lambda *names: real("epsaudit.errors"))  # as if the code said something else
+    real = stored.digest
+    monkeypatch.setattr(stored, "digest", lambda *names: real("epsaudit.errors"))  # as if the code said something else
     assert all(one.why_stale for one in stored.status(tmp_path))
     assert main(["experiment", "status", str(tmp_path / "as-it-is")]) == 1
     (tmp_path / "old" / "provenance.json").write_text("[")
