@@ -27,9 +27,9 @@ from epsaudit.fingerprint import digest
 from epsaudit.mechanism import Mechanism
 from epsaudit.own_code import without_internals
 from epsaudit.pytest_plugin import FALSE_ALARM, PROPERTY, RUNS, SECONDS, Asker, asking, option, read, share_of_suite
-from epsaudit.reporting.numbers import lower
 from epsaudit.sampling import Progress
 from epsaudit.sequential import SequentialResult, audit_sequentially
+from epsaudit.text import lower
 
 LEAST_FALSE_ALARM = 1e-15
 """Of one check: 1 minus less is hardly told from 1 in floating point."""

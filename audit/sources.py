@@ -21,6 +21,7 @@ OUTSIDE = (
     "epsaudit.stored",
     "epsaudit.extras",
     "epsaudit.studies",
+    "epsaudit.text",
     "epsaudit.verify",
 )
 

@@ -14,8 +14,8 @@ from typing import Any
 from epsaudit import schema, sources
 from epsaudit.errors import AuditError
 from epsaudit.provenance import modified, provenance, repository
-from epsaudit.reporting.escaping import markdown
 from epsaudit.results import write_whole
+from epsaudit.text import markdown
 
 ALLOW_MODIFIED = "store among this checkout's results although its files differ from the commit; they are named"
 
