@@ -21,13 +21,7 @@ class PowerWarning(UserWarning):
 
 
 def with_article(noun: str) -> str:
-    """Return a noun, or the name of a type, behind its indefinite article.
-
-    Examples
-    --------
-    >>> with_article("int"), with_article("list"), with_article("uint8")
-    ('an int', 'a list', 'a uint8')
-    """
+    """Return a noun, or the name of a type, behind its indefinite article."""
     vowel = noun[:1].lower() in tuple("aeiou") and not noun.lower().startswith(("uint", "uni", "use", "one", "eu"))
     return f"{'an' if vowel else 'a'} {noun}"
 
