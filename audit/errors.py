@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable
-from typing import Any
 
 
 class AuditError(ValueError):
@@ -76,7 +75,7 @@ def whole_at_least(value: int, least: int, what: str) -> int:
     return number
 
 
-def _number(value: Any) -> float | None:
+def _number(value: float) -> float | None:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):

@@ -22,8 +22,26 @@ from epsaudit.signatures import wrong_call
 def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = None, dataset: Any = None) -> None:
     """Raise `AuditError` if every run raised the same exception, or every run timed out.
 
-    Blocks of outputs on all datasets are read no further than the first that is no failure, or another one. Where
-    ``mechanism`` and ``dataset`` are given, it is run once more, to raise the error from the function's own exception.
+    Parameters
+    ----------
+    name : str
+        The mechanism's.
+    blocks : iterable of ndarray
+        Outputs on all datasets; read no further than the first that is no failure, or another one.
+    mechanism, dataset : optional
+        Run once more, to raise the error from the function's own exception.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsaudit import black_box
+    >>> outputs = black_box(lambda data, rng: 1 / 0)(()).sample(7, np.random.default_rng(0))
+    >>> refuse_if_all_failed("mine", [outputs, np.zeros(3)])
+    >>> refuse_if_all_failed("mine", [outputs, outputs])
+    Traceback (most recent call last):
+    ...
+    epsaudit.errors.OwnCodeError: Nothing was tested: each of the first 14 runs of mine, on both datasets, raised \
+ZeroDivisionError: division by zero.
     """
     first: Raised | TimedOut | None = None
     message, runs = "", 0

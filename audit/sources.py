@@ -21,7 +21,6 @@ OUTSIDE = (
     "epsaudit.stored",
     "epsaudit.extras",
     "epsaudit.studies",
-    "epsaudit.text",
     "epsaudit.verify",
 )
 
