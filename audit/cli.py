@@ -7,7 +7,6 @@ need the words alone, come at once.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import sys
 import traceback
@@ -23,7 +22,6 @@ from epsaudit.commands import (
     BAD_INPUT,
     INTERNAL,
     INTERRUPTED,
-    NOBODY_READS,
     OWN_CODE,
     Command,
     NamedPath,
@@ -31,6 +29,7 @@ from epsaudit.commands import (
     argument,
     completing,
     defaults,
+    nobody_reads,
     option,
 )
 from epsaudit.errors import AuditError, OwnCodeError, confidence_of, finite_at_least, fraction
@@ -69,8 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain("interrupted.", INTERRUPTED)
     except (Exception, SystemExit) as error:
         if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python writes what is left at its end
-            return NOBODY_READS
+            return nobody_reads()
         if isinstance(error, SystemExit) and not error.code:  # completion ends so
             return AS_EXPECTED
         if lines := own_lines(error):
