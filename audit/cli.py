@@ -7,7 +7,6 @@ need the words alone, come at once.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import sys
 import traceback
@@ -18,8 +17,21 @@ from typing import Any
 
 import click
 
-from epsaudit.commands import AS_EXPECTED, BAD_INPUT, INTERNAL, INTERRUPTED, NOBODY_READS, OWN_CODE
-from epsaudit.commands.words import Command, NamedPath, Number, Option, completing
+from epsaudit.commands import (
+    AS_EXPECTED,
+    BAD_INPUT,
+    INTERNAL,
+    INTERRUPTED,
+    OWN_CODE,
+    Command,
+    NamedPath,
+    Number,
+    argument,
+    completing,
+    defaults,
+    nobody_reads,
+    option,
+)
 from epsaudit.errors import AuditError, OwnCodeError, confidence_of, finite_at_least, fraction, own_lines
 from epsaudit.extras import LeftOut, Unusable
 
@@ -55,8 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain("interrupted.", INTERRUPTED)
     except (Exception, SystemExit) as error:
         if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python writes what is left at its end
-            return NOBODY_READS
+            return nobody_reads()
         if isinstance(error, SystemExit) and not error.code:  # completion ends so
             return AS_EXPECTED
         if lines := own_lines(error):
@@ -91,20 +102,14 @@ def _sentences(left_out: list[Warning | str]) -> Iterator[None]:
         yield
 
 
-def _positive(value: Any, what: str) -> float:
-    return finite_at_least(value, 0.0, what)
-
-
-def _error(value: Any, what: str) -> float:
-    return fraction(value, what, open_below=True)
-
-
-QUIET = Option("--quiet", "-q", is_flag=True, help="Print errors alone; the exit status says the rest.")
-JSON = Option("--json", is_flag=True, help="Print the result as JSON, and nothing else.")
-JOBS = Option("--jobs", type=int, help="Parallel workers.  [default: every core]")
-CLAIM, PROGRAM = "A claim, for a program", "A program in any language (docs: how-to/other-languages)"
-RESULT = click.Argument(["file"], help="A result file.", type=NamedPath(), metavar="RESULT.json")
+PATH, ABOVE_0 = NamedPath(), Number(finite_at_least, least=0.0)
 MECHANISMS = completing("registry", "registered")
+NAMES = {"nargs": -1, "metavar": "[NAME]..."}
+QUIET = option("--quiet -q", "Print errors alone; the exit status says the rest.")
+JSON = option("--json", "Print the result as JSON, and nothing else.")
+JOBS = option("--jobs", "Parallel workers.  [default: every core]", type=int)
+RESULT = argument("file", "A result file.", type=PATH, metavar="RESULT.json")
+OLD = argument("old", "A result file.", type=PATH, metavar="OLD.json")
 
 AUDIT = Command(
     "audit",
@@ -112,66 +117,52 @@ AUDIT = Command(
     "Audit registered mechanisms, or your own. Each gets a certified lower bound on its privacy loss, which may refute "
     "what is claimed.",
     [
-        click.Argument(
-            ["names"],
-            help="Registered names or patterns, or package.module:object for your own mechanism; all that are "
-            "registered if there is none.",
-            nargs=-1,
-            metavar="[NAME]...",
+        argument(
+            "names",
+            "Registered names or patterns, or package.module:object for your own mechanism; all that are registered "
+            "if there is none.",
             shell_complete=MECHANISMS,
+            **NAMES,
         ),
-        Option("--trials", type=Number(_positive), help="Runs of each.  [default: 1e6; 1e5 with --library]"),
-        Option("--confidence", type=Number(confidence_of), default=0.95, help="Of all bounds together."),
-        Option("--seed", type=int, help="Makes the result reproducible.  [default: a fresh one, printed]"),
+        option("--trials", "Runs of each.  [default: 1e6; 1e5 with --library]", type=ABOVE_0),
+        option("--confidence", "Of all bounds together.", type=Number(confidence_of), default=0.95),
+        option("--seed", "Makes the result reproducible.  [default: a fresh one, printed]", type=int),
         JOBS,
-        Option("--cluster", metavar="ADDRESS", help="Run on the workers of this dask scheduler."),
-        Option(
-            "--library",
+        option("--cluster ADDRESS", "Run on the workers of this dask scheduler."),
+        option(
+            "--library NAME",
+            "Audit a released library, installed on demand in its own environment; may be given again. NAMEs choose "
+            "among its mechanisms.",
             multiple=True,
-            metavar="NAME",
             shell_complete=completing("libraries", "libraries"),
-            help="Audit a released library, installed on demand in its own environment; may be given again. NAMEs "
-            "choose among its mechanisms.",
         ),
-        Option(
-            "--out",
-            type=NamedPath(),
-            heading="What is written and printed",
-            help="Folder for audit.json, .csv, .tex, .html, .png and .pdf.",
-        ),
-        Option(
-            "--checkpoint",
-            type=NamedPath(),
-            heading="What is written and printed",
-            help="Record finished chunks in this file; the same command goes on from them after any interruption.",
-        ),
-        Option("--json", is_flag=True, heading="What is written and printed", help=JSON.help),
-        Option("--quiet", "-q", is_flag=True, heading="What is written and printed", help=QUIET.help),
-        Option("--command", "program", metavar="'PROGRAM ARGUMENTS'", heading=PROGRAM, help="Audit this program."),
-        Option(
-            "--pair",
-            nargs=2,
-            multiple=True,
-            metavar="X X_PRIME",
-            heading=PROGRAM,
-            help="Two neighbouring datasets as JSON; may be given again.",
-        ),
-        Option(
-            "--timeout",
-            type=Number(_positive),
-            default=300.0,
-            metavar="SECONDS",
-            heading=PROGRAM,
-            help="Of silence, before the program is given up.",
-        ),
-        Option(
-            "--epsilon", type=float, heading=CLAIM, help="Pure DP; with --delta approximate, with --order Renyi DP."
-        ),
-        Option("--delta", type=float, heading=CLAIM, help="Of approximate DP."),
-        Option("--order", type=float, heading=CLAIM, help="Of Renyi DP."),
-        Option("--rho", type=float, heading=CLAIM, help="zCDP."),
-        Option("--mu", type=float, heading=CLAIM, help="Gaussian DP."),
     ],
+    {
+        "What is written and printed": [
+            option("--out", "Folder for audit.json, .csv, .tex, .html, .png and .pdf.", type=PATH),
+            option(
+                "--checkpoint",
+                "Record finished chunks in this file; the same command goes on from them after any interruption.",
+                type=PATH,
+            ),
+            JSON,
+            QUIET,
+        ],
+        "A program in any language (docs: how-to/other-languages)": [
+            option("--command 'PROGRAM ARGUMENTS'", "Audit this program.", name="program"),
+            option(
+                "--pair X X_PRIME", "Two neighbouring datasets as JSON; may be given again.", nargs=2, multiple=True
+            ),
+            option("--timeout SECONDS", "Of silence, before the program is given up.", type=ABOVE_0, default=300.0),
+        ],
+        "A claim, for a program": [
+            option("--epsilon", "Pure DP; with --delta approximate, with --order Renyi DP.", type=float),
+            option("--delta", "Of approximate DP.", type=float),
+            option("--order", "Of Renyi DP.", type=float),
+            option("--rho", "zCDP.", type=float),
+            option("--mu", "Gaussian DP.", type=float),
+        ],
+    },
     """
     epsaudit audit laplace 'broken/*' --trials 1e5
     epsaudit audit mypackage.privacy:mechanism --seed 1 --out results
@@ -183,68 +174,60 @@ LIST = Command(
     "listing.listing",
     "List registered mechanisms. Or those of released libraries, one a line.",
     [
-        click.Argument(
-            ["pattern"], help="Only names that match it, or hold it.", required=False, shell_complete=MECHANISMS
-        ),
-        Option("--long", "-l", is_flag=True, help="Say also where each comes from, or what is wrong with it."),
-        Option(
-            "--library",
-            is_flag=False,
-            flag_value="",
-            metavar="[NAME]",
-            help="List this released library's mechanisms instead, or all libraries'.",
+        argument("pattern", "Only names that match it, or hold it.", required=False, shell_complete=MECHANISMS),
+        option("--long -l", "Say also where each comes from, or what is wrong with it."),
+        option(
+            "--library [NAME]", "List this released library's mechanisms instead, or all libraries'.", flag_value=""
         ),
         JSON,
         QUIET,
     ],
-    """
+    examples="""
     epsaudit list 'broken/*' --long
     epsaudit list --library opendp
     """,
 )
 COMPARE = Command(
     "compare",
-    "comparing.compare_files",
+    "files.compare_files",
     "Test whether bounds moved beyond chance. The exit status is 1 if one did.",
     [
-        click.Argument(["old"], help="A result file.", type=NamedPath(), metavar="OLD.json"),
-        click.Argument(["new"], help="The same, of newer code.", type=NamedPath(), metavar="NEW.json"),
-        Option("--error", type=Number(_error), default=0.01, help="Probability of saying so if nothing did."),
+        OLD,
+        argument("new", "The same, of newer code.", type=PATH, metavar="NEW.json"),
+        option(
+            "--error", "Probability of saying so if nothing did.", type=Number(fraction, open_below=True), default=0.01
+        ),
         JSON,
         QUIET,
     ],
 )
 RECOUNT = Command(
     "recount",
-    "comparing.recount",
+    "files.recount",
     "Count old events on today's code. What is written can be compared with the result file that they are from.",
     [
-        click.Argument(["old"], help="A result file.", type=NamedPath(), metavar="OLD.json"),
-        Option("--out", type=NamedPath(), required=True, metavar="NEW.json", help="What is written."),
-        Option("--seed", type=int, help="Other than the old one.  [default: a fresh one]"),
+        OLD,
+        option("--out NEW.json", "What is written.", type=PATH, required=True),
+        option("--seed", "Other than the old one.  [default: a fresh one]", type=int),
         JOBS,
         QUIET,
     ],
-    "epsaudit recount old.json --out new.json && epsaudit compare old.json new.json",
+    examples="epsaudit recount old.json --out new.json && epsaudit compare old.json new.json",
 )
 VERIFY = Command(
     "verify",
-    "verify.verify_file",
+    "files.verify_file",
     "Recompute bounds from their counts. Or run the audits again; the exit status is 1 if anything is not as stored.",
     [
         RESULT,
-        click.Argument(["names"], help="Only these results: names or patterns.", nargs=-1, metavar="[NAME]..."),
-        Option("--rerun", is_flag=True, help="Run the audits again from their seeds, and compare."),
-        Option(
-            "--mechanism",
-            metavar="PACKAGE.MODULE:OBJECT",
-            help="What to run for a result that is not under a registered name.",
-        ),
+        argument("names", "Only these results: names or patterns.", **NAMES),
+        option("--rerun", "Run the audits again from their seeds, and compare."),
+        option("--mechanism PACKAGE.MODULE:OBJECT", "What to run for a result that is not under a registered name."),
         JOBS,
         JSON,
         QUIET,
     ],
-    "epsaudit verify results/audit.json laplace --rerun",
+    examples="epsaudit verify results/audit.json laplace --rerun",
 )
 TEXTS = {
     "latex": "a table for LaTeX (booktabs)",
@@ -254,89 +237,67 @@ TEXTS = {
 }
 REPORT = Command(
     "report",
-    "report.report",
+    "files.report",
     "Write tables, figures, a page of results. And the methods paragraphs of a paper.",
     [
         RESULT,
-        Option(
-            "--only", multiple=True, metavar="NAME", help="Only these results; a name or a pattern, may be repeated."
-        ),
-        Option("--html", type=NamedPath(), metavar="FILE", help="One self-contained page."),
+        option("--only NAME", "Only these results; a name or a pattern, may be repeated.", multiple=True),
+        option("--html FILE", "One self-contained page.", type=PATH),
         *(
-            Option(f"--{name}", is_flag=False, flag_value="-", metavar="[FILE]", help=f"{words}; printed without FILE.")
-            for name, words in TEXTS.items()
+            option(f"--{name} [FILE]", f"{about}; printed without FILE.", flag_value="-")
+            for name, about in TEXTS.items()
         ),
-        Option("--figure", type=NamedPath(), metavar="FILE", help="A figure; FILE ends in .pdf, .png or .svg."),
-        Option(
+        option("--figure FILE", "A figure; FILE ends in .pdf, .png or .svg.", type=PATH),
+        option(
             "--kind",
+            "Of the figure: certified against proven bounds, or the curve of one result.",
             type=click.Choice(["bounds", "profile", "trade-off"]),
             default="bounds",
-            help="Of the figure: certified against proven bounds, or the curve of one result.",
         ),
     ],
-    """
+    examples="""
     epsaudit report results/audit.json --markdown
     epsaudit report audit.json --only laplace --figure curve.pdf --kind trade-off
     """,
 )
+STUDIES = Command("list", "listing.list_studies", "List the studies.", [JSON, QUIET])
+RUN = Command(
+    "run",
+    "listing.run_studies",
+    "Run one study or all; the same seed gives the same data.",
+    [
+        argument("name", "A study of the list, or 'all'.", shell_complete=completing("studies", "studies")),
+        option("--quick", "A few seconds instead of minutes, for a look."),
+        option("--seed", "Root of all random streams.", type=int, default=0),
+        option("--out", "Folder of folders.  [default: results, results-quick with --quick]", type=PATH),
+        option("--allow-modified", "Write although sources differ from the commit, which the results name then."),
+        QUIET,
+    ],
+)
+STATUS = Command(
+    "status",
+    "listing.status",
+    "Say which stored results are older than the code that they depend on.",
+    [argument("folder", "What holds them: results if it is not given.", type=PATH, default="results"), JSON, QUIET],
+)
 EXPERIMENT = click.Group(
     "experiment",
+    [STUDIES, RUN, STATUS],
     help="List or run the published studies. Or say which results are stale.",
     no_args_is_help=False,
 )
-EXPERIMENT.add_command(Command("list", "experiment.listing", "List the studies.", [JSON, QUIET]))
-EXPERIMENT.add_command(
-    Command(
-        "run",
-        "experiment.run",
-        "Run one study or all; the same seed gives the same data.",
-        [
-            click.Argument(
-                ["name"], help="A study of the list, or 'all'.", shell_complete=completing("studies", "studies")
-            ),
-            Option("--quick", is_flag=True, help="A few seconds instead of minutes, for a look."),
-            Option("--seed", type=int, default=0, help="Root of all random streams."),
-            Option(
-                "--out", type=NamedPath(), help="Folder of folders.  [default: results, results-quick with --quick]"
-            ),
-            Option(
-                "--allow-modified",
-                is_flag=True,
-                help="Write although sources differ from the commit, which the results name then.",
-            ),
-            QUIET,
-        ],
-    )
-)
-EXPERIMENT.add_command(
-    Command(
-        "status",
-        "experiment.status",
-        "Say which stored results are older than the code that they depend on.",
-        [
-            click.Argument(
-                ["folder"], help="What holds them: results if it is not given.", type=NamedPath(), default="results"
-            ),
-            JSON,
-            QUIET,
-        ],
-    )
-)
 EPSAUDIT = click.Group(
     "epsaudit",
+    [AUDIT, LIST, REPORT, VERIFY, COMPARE, RECOUNT, EXPERIMENT],
     help="Certified lower bounds on privacy loss.",
     epilog=NOTES,
     no_args_is_help=False,
     context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
 )
 click.version_option(package_name="epsaudit", message="%(prog)s %(version)s")(EPSAUDIT)
-for command in (AUDIT, LIST, REPORT, VERIFY, COMPARE, RECOUNT, EXPERIMENT):
-    EPSAUDIT.add_command(command)
 
 
 def _read_defaults() -> None:
-    from epsaudit.commands.defaults import defaults
-
     click.get_current_context().default_map = defaults(EPSAUDIT.commands, Path.cwd())
 
 

@@ -20,9 +20,9 @@ from epsaudit.mechanism import Mechanism
 from epsaudit.neighbours import DatasetPair
 from epsaudit.parallel import Workers
 from epsaudit.provenance import execution, provenance
-from epsaudit.reporting.numbers import lower
 from epsaudit.results import AuditResult, Result
 from epsaudit.sampling import certification_counts
+from epsaudit.text import lower
 
 
 @dataclass(frozen=True)

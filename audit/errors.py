@@ -26,13 +26,7 @@ class PowerWarning(UserWarning):
 
 
 def with_article(noun: str) -> str:
-    """Return a noun, or the name of a type, behind its indefinite article.
-
-    Examples
-    --------
-    >>> with_article("int"), with_article("list"), with_article("uint8")
-    ('an int', 'a list', 'a uint8')
-    """
+    """Return a noun, or the name of a type, behind its indefinite article."""
     vowel = noun[:1].lower() in tuple("aeiou") and not noun.lower().startswith(("uint", "uni", "use", "one", "eu"))
     return f"{'an' if vowel else 'a'} {noun}"
 
@@ -51,38 +45,26 @@ class OwnCodeError(AuditError):
 
 def finite_at_least(value: float, least: float, what: str) -> float:
     """Return ``value`` as a float, or raise `AuditError` naming ``what`` if it is not finite and >= ``least``."""
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise AuditError(f"{what} is {value!r}; it must be {_finite(least)}.") from None
-    if not math.isfinite(number) or number < least:
-        raise AuditError(f"{what} is {value!r}; it must be {_finite(least)}.")
+    number = None if isinstance(value, bool) else _number(value)
+    if number is None or not math.isfinite(number) or number < least:
+        finite = "a finite number" if least == -math.inf else f"a finite number of at least {least:g}"
+        raise AuditError(f"{what} is {value!r}; it must be {finite}.")
     return number
-
-
-def _finite(least: float) -> str:
-    return "a finite number" if least == -math.inf else f"a finite number of at least {least:g}"
 
 
 def fraction(value: float, what: str, *, open_below: bool = False) -> float:
     """Return ``value`` as a float in [0, 1), or in (0, 1) with ``open_below``; else raise `AuditError`."""
-    accepted = "strictly between 0 and 1" if open_below else "in [0, 1)"
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise AuditError(f"{what} is {value!r}; it must be a number {accepted}.") from None
-    if not (0.0 <= number < 1.0) or (open_below and number == 0.0):
-        raise AuditError(f"{what} is {value!r}; it must be {accepted}.")
+    number = _number(value)
+    if number is None or not 0.0 <= number < 1.0 or (open_below and number == 0.0):
+        accepted = "strictly between 0 and 1" if open_below else "in [0, 1)"
+        raise AuditError(f"{what} is {value!r}; it must be {'a number ' if number is None else ''}{accepted}.")
     return number
 
 
 def confidence_of(value: float, what: str = "confidence") -> float:
     """Return ``value`` as a float in [0.5, 1), else raise `AuditError`: a bound that is likelier wrong says nothing."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not 0.5 <= number < 1.0:
+    number = _number(value)
+    if number is None or not 0.5 <= number < 1.0:
         raise AuditError(f"{what} is {value!r}; it must be at least 0.5 and below 1.")
     return number
 
@@ -97,6 +79,13 @@ def whole_at_least(value: int, least: int, what: str) -> int:
     if not whole or number < least:
         raise AuditError(f"{what} is {value!r}; it must be a whole number of at least {least}.")
     return number
+
+
+def _number(value: float) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def meant(name: str, known: Iterable[str]) -> str:

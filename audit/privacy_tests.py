@@ -26,9 +26,9 @@ from epsaudit.errors import AuditError, PowerWarning, without_internals
 from epsaudit.fingerprint import digest
 from epsaudit.mechanism import Mechanism
 from epsaudit.pytest_plugin import FALSE_ALARM, PROPERTY, RUNS, SECONDS, Asker, asking, option, read, share_of_suite
-from epsaudit.reporting.numbers import lower
 from epsaudit.sampling import Progress
 from epsaudit.sequential import SequentialResult, audit_sequentially
+from epsaudit.text import lower
 
 LEAST_FALSE_ALARM = 1e-15
 """Of one check: 1 minus less is hardly told from 1 in floating point."""

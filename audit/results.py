@@ -23,8 +23,7 @@ from epsaudit.errors import AuditError
 from epsaudit.extras import needs
 from epsaudit.provenance import execution
 from epsaudit.registry import Expected
-from epsaudit.reporting import notebook
-from epsaudit.reporting.numbers import lower, percent
+from epsaudit.text import lower, notebook, percent
 from epsaudit.witnesses import Witness, witness_from_dict
 
 if TYPE_CHECKING:
@@ -192,7 +191,7 @@ class Result(ABC):
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the same as ``print``, as a table."""
-        return notebook.render(self.sentence(), self._all_lines(), self.verdict)
+        return notebook(self.sentence(), self._all_lines(), self.verdict)
 
     def _all_lines(self) -> list[tuple[str, str]]:
         notes = [*self.notes, *([self.limits] if self.limits else [])]

@@ -21,8 +21,8 @@ from typing import Any
 from epsaudit import schema
 from epsaudit.errors import AuditError
 from epsaudit.provenance import modified, provenance, repository
-from epsaudit.reporting.escaping import markdown
 from epsaudit.results import write_whole
+from epsaudit.text import markdown
 
 PACKAGE = "epsaudit"
 OUTSIDE = tuple(f"{PACKAGE}.{name}" for name in ("reporting", "provenance", "stored", "extras", "studies", "verify"))

@@ -1,18 +1,33 @@
 """What `epsaudit experiment` runs: named studies, each a module that writes data, figures and a table into a folder.
 
 A package contributes studies through the entry-point group ``epsaudit.experiments``; each entry point is a function
-without arguments that returns them. The harness itself knows none, and imports a study's module only to run it.
+without arguments that returns them. The harness itself knows none, and imports a study's module only to run it. Files
+are written whole or not at all, and the same for the same rows; time and machine go to provenance.json.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from epsaudit.errors import AuditError
+from epsaudit import stored
+from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.extras import needs
+from epsaudit.provenance import execution
 from epsaudit.registry import collected
+from epsaudit.reporting.tables import Column, Row, to_csv, to_latex
+from epsaudit.results import write_whole
+from epsaudit.text import for_json
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -24,10 +39,9 @@ class Study:
     name : str
         Unique, in kebab-case: what a user types, and the folder of its results.
     module : str
-        Importable name of a module with ``main(out: Path, seed: int, quick: bool) -> str``, which writes data.csv,
-        data.json, table.tex, figures as PNG and PDF into the folder ``out``, the same data for the same seed, and
-        returns the answer to the module's ``QUESTION``, made from the data: both go to README.md. See
-        `epsaudit.reporting.studies` for what helps.
+        Importable name of a module with ``main(out: Path, seed: int, quick: bool) -> str``, which writes data, a table
+        and figures into the folder ``out``, the same data for the same seed, and returns the answer to the module's
+        ``QUESTION``, made from the data: both go to README.md.
     summary : str
         In one line, what is measured.
     """
@@ -40,8 +54,6 @@ class Study:
         """Import the module and run the study into ``out``; raises `AuditError` if it cannot be imported."""
         try:
             with needs("studies"):
-                from epsaudit.reporting.studies import run
-
                 main = importlib.import_module(self.module).main
         except (ImportError, AttributeError) as error:
             raise AuditError(f"Study {self.name!r} cannot be imported ({error}).") from error
@@ -51,3 +63,85 @@ class Study:
 def studies() -> dict[str, Study]:
     """Collect every installed study by name; see `epsaudit.registry.collected`."""
     return collected("epsaudit.experiments", "studies", Study)
+
+
+def run(main: Callable[..., Any], out: Path, seed: int = 0, quick: bool = False, allow_modified: bool = False) -> None:
+    """Run a study; write provenance.json beside its data, and a README.md where it returned an answer.
+
+    Raises
+    ------
+    AuditError
+        If the seed is no whole number of at least 0, ``out`` cannot be written to, or ``out`` is among the results of
+        a checkout whose files differ from its commit, without ``allow_modified`` or ``quick``: before anything is run.
+    """
+    seed = whole_at_least(seed, 0, "seed")
+    if not (quick or allow_modified):
+        stored.check_unmodified(out)
+    module = sys.modules[getattr(main, "func", main).__module__]  # some of its arguments may be given already
+    script = module.__spec__ if module.__name__ == "__main__" else None
+    facts = {"seed": seed, "quick": quick, **stored.provenance_of(script.name if script else module.__name__)}
+    stored.write_provenance(out, facts)
+    started = time.perf_counter()
+    answer = main(out, seed=seed, quick=quick)
+    seconds = time.perf_counter() - started
+    facts |= {"execution": {**execution(seconds), "seconds": round(seconds, 1)}}
+    stored.write_provenance(out, facts)
+    if answer is not None:
+        stored.write_readme(out, module.QUESTION, answer, facts)
+
+
+def run_as_script(main: Callable[..., Any], description: str | None, out: str) -> None:
+    """Read the words of `add_options` from the command line and run the study: the last line of its module."""
+    parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
+    add_options(parser, out)
+    run(main, **vars(parser.parse_args()))
+
+
+def add_options(parser: argparse.ArgumentParser, out: str) -> None:
+    """Add --out, --seed, --quick and --allow-modified, which every study has."""
+    parser.add_argument("--out", type=Path, default=Path(out), help=f"folder to write to (default {out})")
+    parser.add_argument("--seed", type=int, default=0, help="root of all random streams (default 0)")
+    parser.add_argument("--quick", action="store_true", help="a few seconds, for a look")
+    parser.add_argument("--allow-modified", action="store_true", help=stored.ALLOW_MODIFIED)
+
+
+def write_data(out: Path, rows: Sequence[Row], **facts: Any) -> None:
+    """Write data.csv with all rows and data.json with ``facts`` (the seed, runs, confidence ...) and ``rows``.
+
+    Infinite numbers and NaN are written as text in JSON. Times and the machine belong elsewhere: the same seed must
+    give the same files.
+    """
+    write_whole(out / "data.csv", to_csv(rows))
+    write_json(out / "data.json", {**facts, "rows": list(rows)})
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write JSON whose infinite numbers and NaN are text."""
+    write_whole(path, json.dumps(for_json(data), indent=1, allow_nan=False) + "\n")
+
+
+def write_figure(path: Path, figure: Figure) -> None:
+    """Write ``path`` with the endings .png and .pdf."""
+    from epsaudit.reporting.style import render  # matplotlib takes a second to import
+
+    for kind in ("png", "pdf"):
+        write_whole(path.with_name(f"{path.name}.{kind}"), render(figure, kind))
+
+
+def write_table(out: Path, rows: Sequence[Row], columns: Sequence[Column], caption: str) -> None:
+    """Write table.tex; the caption is plain text and says confidence and runs. See `epsaudit.reporting.tables`."""
+    write_whole(out / "table.tex", to_latex(rows, columns, caption, label=f"tab:{out.name}"))
+
+
+def print_table(rows: Sequence[Row], columns: Sequence[Column], title: str) -> None:
+    """Print a table to the terminal, its numbers rounded by kind."""
+    from rich.console import Console  # slow to import
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(title=Text(title))  # Text, as rich takes [words] and :words: for markup
+    for column in columns:
+        shown.add_column(Text(column.heading), justify="right" if column.numeric else "left")
+    for row in rows:
+        shown.add_row(*(Text(column.show(row)) for column in columns))
+    Console().print(shown)

@@ -17,9 +17,9 @@ from epsaudit.neighbours import DatasetPair
 from epsaudit.one_run import OneRunResult
 from epsaudit.possible import impossible
 from epsaudit.registry import Entry
-from epsaudit.reporting.numbers import lower
 from epsaudit.results import AuditResult, json_number
 from epsaudit.sequential import SequentialResult
+from epsaudit.text import lower
 
 Kind = AuditResult | SequentialResult | OneRunResult
 

@@ -16,16 +16,17 @@ from typing import Any
 
 import joblib
 import numpy as np
+from matplotlib.figure import Figure
 
 from epsaudit import ApproxDP, AuditResult, Claim, Mechanism, PureDP, audit
 from epsaudit.experiments.benchmark import oracle
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.reporting.columns import Column
-from epsaudit.reporting.numbers import lower, plain
-from epsaudit.reporting.paths import bound_against_runs
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.reporting.style import BLUE, ONE_COLUMN, TWO_COLUMNS, VERMILION, blank, legend_below, styled, words
+from epsaudit.reporting.tables import Column, Row
+from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.suite import entry_seed
+from epsaudit.text import SYMBOLS, lower, percent, plain
 
 QUESTION = "How close does a certified bound come to the best possible one, and to the exact value, as runs grow?"
 CONFIDENCE = 0.95
@@ -106,6 +107,44 @@ def measure(
             "oracle": oracle(mechanism, pair, claim, runs, seeds=audits),
             "exact": results[0].exact,
         }
+
+
+@styled()
+def bound_against_runs(rows: Sequence[Row], confidence: float, audits: int) -> Figure:
+    """Draw, for each mechanism a panel, the median bound and its quartiles against the runs spent.
+
+    Parameters
+    ----------
+    rows : sequence of mappings
+        With mechanism, symbol, runs, median, lower quartile, upper quartile, oracle and exact.
+    confidence : float
+        Of every single bound.
+    audits : int
+        How many there are at each number of runs.
+    """
+    names = list(dict.fromkeys(row["mechanism"] for row in rows))
+    wide = min(len(names), 2)
+    tall = -(-len(names) // wide)
+    figure = blank(TWO_COLUMNS if wide == 2 else ONE_COLUMN, 0.6 + 2.0 * tall)
+    for axes, name in zip(figure.subplots(tall, wide, squeeze=False).flat, names, strict=False):
+        mine = sorted((row for row in rows if row["mechanism"] == name), key=lambda row: row["runs"])
+        runs, median, low, high, oracle = (
+            [float(row[key]) for row in mine]
+            for key in ("runs", "median", "lower quartile", "upper quartile", "oracle")
+        )
+        axes.fill_between(runs, low, high, color=VERMILION, alpha=0.25, linewidth=0.0, label="quartiles")
+        axes.plot(runs, median, color=VERMILION, linestyle="-", marker="o", label=f"median of {audits} audits")
+        axes.plot(runs, oracle, color=BLUE, linestyle="--", marker="|", markersize=6, label="oracle's limit")
+        axes.axhline(float(mine[0]["exact"]), color="black", linewidth=0.8, linestyle=":", label="exact for the pair")
+        axes.set(
+            xscale="log", xlabel="runs", ylabel=f"{SYMBOLS[mine[0]['symbol']]}, certified at {percent(confidence)}"
+        )
+        axes.set_ylim(bottom=0.0)
+        axes.set_title(words(name))
+    for axes in figure.axes[len(names) :]:
+        axes.remove()
+    legend_below(figure, 4 if wide == 2 else 2)
+    return figure
 
 
 if __name__ == "__main__":

@@ -30,11 +30,11 @@ from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.composition import Sequential
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.reporting.columns import Column
-from epsaudit.reporting.numbers import count, lower, percent, plain, upper
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, GREEN, MARKERS, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.tables import Column
+from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.suite import entry_seed
+from epsaudit.text import count, lower, percent, plain, upper
 from epsaudit.witnesses import Oracle
 
 QUESTION = "Which bound on the loss of many copies is near the exact one, and what of it does an audit see?"

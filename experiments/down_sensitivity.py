@@ -40,9 +40,9 @@ from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBi
 from epsaudit.mechanisms.interior_point import InteriorPoint
 from epsaudit.mechanisms.queries import Maximum, MonotoneQuery, Total
 from epsaudit.mechanisms.tolerant_search import TolerantSearch
-from epsaudit.reporting.columns import Column
-from epsaudit.reporting.studies import run_as_script, write_json, write_table
+from epsaudit.reporting.tables import Column
 from epsaudit.results import write_whole
+from epsaudit.studies import run_as_script, write_json, write_table
 
 QUESTION = "Do the accuracy theorems and step counts of down sensitivity hold as published?"
 FIGURE_1 = (0,) + (1,) * 5 + (2,) * 10 + (3,) * 10 + (4,) * 5 + (5,)

@@ -29,9 +29,6 @@ from matplotlib.figure import Figure
 from epsaudit import ZCDP, RenyiDP, audit
 from epsaudit.mechanisms.groups import GroupCounts, renyi_per_group
 from epsaudit.neighbours import DatasetPair
-from epsaudit.reporting.columns import Column
-from epsaudit.reporting.numbers import count, percent, plain
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import (
     BLUE,
     GREEN,
@@ -44,7 +41,10 @@ from epsaudit.reporting.style import (
     legend_below,
     styled,
 )
+from epsaudit.reporting.tables import Column
+from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.suite import entry_seed
+from epsaudit.text import count, percent, plain
 
 QUESTION = "Do larger groups lose less, as the open problem hopes?"
 RHO, RELATIVE, SIZE, DRAWS, CONFIDENCE = 0.005, 0.3, 10_000, 1_000_000, 0.95

@@ -23,10 +23,10 @@ from epsaudit.experiments.data import anes96, answers
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
 from epsaudit.mechanisms.noisy_max import GapMax
 from epsaudit.mechanisms.registry import SELECTORS
-from epsaudit.reporting.columns import Column
-from epsaudit.reporting.numbers import upper
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import MARKERS, ONE_COLUMN, blank, legend_below, styled
+from epsaudit.reporting.tables import Column
+from epsaudit.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.text import upper
 
 QUESTION = "Does the accuracy theorem of inverse sensitivity hold, for every selector and dataset?"
 EPSILON = 1.0

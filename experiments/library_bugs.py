@@ -25,13 +25,12 @@ from epsaudit import AuditResult, audit
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.corpus import Bug, Case, bugs
 from epsaudit.experiments.libraries.environments import NotInstalledError
-from epsaudit.reporting.columns import Column
-from epsaudit.reporting.escaping import markdown
-from epsaudit.reporting.figure import certified_against_proven
-from epsaudit.reporting.numbers import lower, percent, plain
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.reporting.figures import certified_against_proven
+from epsaudit.reporting.tables import Column
 from epsaudit.results import load, save, write_whole
+from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.suite import entry_seed
+from epsaudit.text import lower, markdown, percent, plain
 
 QUESTION = "Does an audit find the privacy bugs that users reported of released libraries?"
 STORED = Path(__file__).parents[1] / "results" / "library-bugs"

@@ -39,11 +39,11 @@ from epsaudit.mechanisms.one_run import NoisyVectorSum, ResponsePerRecord
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.one_run import Threshold
 from epsaudit.one_run.planning import planned_guesses
-from epsaudit.reporting.columns import Column
-from epsaudit.reporting.numbers import lower
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_json, write_table
 from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, styled
+from epsaudit.reporting.tables import Column
 from epsaudit.results import SCHEMA
+from epsaudit.studies import run_as_script, write_data, write_figure, write_json, write_table
+from epsaudit.text import lower
 
 QUESTION = "How much of epsilon do many canaries in one run certify, beside as many runs of one canary?"
 CONFIDENCE = 0.95

@@ -20,15 +20,15 @@ import numpy as np
 from scipy.stats import binom
 
 from epsaudit import ApproxDP, Claim, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
+from epsaudit.experiments.drawing import wrong_bounds
 from epsaudit.experiments.learning import affairs
 from epsaudit.mechanisms.canaries import GradientCanaries
 from epsaudit.mechanisms.dp_sgd import DPSGD
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
 from epsaudit.one_run import CanaryMechanism, Threshold, binomial
 from epsaudit.one_run.play import Guesses
-from epsaudit.reporting.columns import Column
-from epsaudit.reporting.coverage import wrong_bounds
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.reporting.tables import Column
+from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 
 QUESTION = "How often does a bound that a one-run audit certifies exceed the truth?"
 AUDITS = 2000

@@ -29,10 +29,10 @@ from epsaudit.mechanisms.broken.ratio import PublishedBoundedRatio
 from epsaudit.mechanisms.laws import LaplaceLaw
 from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw
 from epsaudit.mechanisms.ratio_laws import RatioLaw
-from epsaudit.reporting.columns import Column
-from epsaudit.reporting.numbers import plain
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, GREEN, ONE_COLUMN, PURPLE, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.tables import Column
+from epsaudit.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.text import plain
 
 QUESTION = "Is a private bound on the local sensitivity better than a naive ratio, once its code is corrected?"
 EPSILON, DELTA, SHARE = 1.0, 1e-6, 0.1

@@ -35,12 +35,12 @@ from epsaudit.mechanisms.ratio import BoundedRatio, FailedBound
 from epsaudit.mechanisms.selection import PermuteAndFlip
 from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy
 from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
-from epsaudit.reporting.columns import Column
-from epsaudit.reporting.figure import certified_against_proven
-from epsaudit.reporting.numbers import lower
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.reporting.figures import certified_against_proven
+from epsaudit.reporting.tables import Column
 from epsaudit.results import write_whole
+from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.suite import entry_seed
+from epsaudit.text import lower
 
 QUESTION = "Which claims of teaching material does an audit refute, and do the corrected mechanisms survive?"
 AUDITS = 200

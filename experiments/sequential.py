@@ -23,16 +23,17 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from epsaudit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, SequentialResult, audit, audit_sequentially
+from epsaudit.experiments.drawing import not_drawn
 from epsaudit.experiments.oracle import tails_of
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from epsaudit.mechanisms.registry import entries
-from epsaudit.reporting.columns import Column
-from epsaudit.reporting.numbers import plain
-from epsaudit.reporting.paths import sequential_path
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
-from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, not_drawn, styled
+from epsaudit.reporting.curves import sequential_path
+from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.tables import Column
 from epsaudit.sequential import betting
+from epsaudit.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.text import plain
 
 QUESTION = "How many runs does a sequential audit need to refute a wrong claim?"
 LEVELS = {1e-6: 50, 0.05: 20}

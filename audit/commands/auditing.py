@@ -1,6 +1,6 @@
 """``epsaudit audit``: audit what is registered, one's own object, or a program in any language.
 
-It parses the command line, prints a table and writes files. Ctrl-C and SIGTERM keep what is finished.
+It prints a table and writes files. Ctrl-C and SIGTERM keep what is finished.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,9 +28,19 @@ from epsaudit.extras import MissingExtraError, left_out, needs
 from epsaudit.neighbours import DatasetPair
 from epsaudit.provenance import execution, typed
 from epsaudit.registry import Entry, chosen, library, matching
-from epsaudit.reporting import progress, table
+from epsaudit.reporting import progress, tables
 from epsaudit.results import AuditResult
 from epsaudit.sampling import entropy
+from epsaudit.studies import write_figure
+
+CLAIMS: dict[tuple[str, ...], type[Claim]] = {
+    ("epsilon",): PureDP,
+    ("epsilon", "delta"): ApproxDP,
+    ("epsilon", "order"): RenyiDP,
+    ("rho",): ZCDP,
+    ("mu",): GaussianDP,
+}
+"""What the numbers of a claim that were given together make of it."""
 
 
 def audit(options: SimpleNamespace) -> int:
@@ -42,7 +51,7 @@ def audit(options: SimpleNamespace) -> int:
         entropy(options.seed)
     jobs_of(options.jobs, "--jobs")
     if options.out is not None:
-        _writable(options.out)
+        _refuse_if_unwritable(options.out)
     entries, missing = _of_libraries(options) if options.library else (_entries(options), [])
 
     with contextlib.ExitStack() as stack:
@@ -56,22 +65,28 @@ def audit(options: SimpleNamespace) -> int:
             checkpoint = stack.enter_context(opened)
         seed = entropy(options.seed) if checkpoint is None else checkpoint.seed
         stack.enter_context(typed(options.typed(seed=seed)))
-        return _run(options, entries, trials, seed, checkpoint, missing)
+        started = time.perf_counter()
+        done, interrupted = _audited(options, entries, trials, seed, checkpoint)
+        if options.out is not None and done:
+            _write(done, options.confidence, options.out)
+            if not (interrupted or options.names or options.program or options.library):
+                _write_origin(options, done, seed, time.perf_counter() - started)
+        if interrupted:
+            print(f"epsaudit: interrupted; {_kept(options, done)}.", file=sys.stderr)
+            return INTERRUPTED
+        _show(options, done, seed)
+        for sentence in missing:
+            print(f"epsaudit: {sentence}", file=sys.stderr)
+        return SURPRISED if missing or any(result.surprising for result in done) else AS_EXPECTED
 
 
-def _run(
-    options: SimpleNamespace,
-    entries: Sequence[Entry],
-    trials: int,
-    seed: int,
-    checkpoint: Checkpoint | None,
-    missing: Sequence[str],
-) -> int:
-    """Audit the entries, and write and print what is finished."""
-    started = time.perf_counter()
+def _audited(
+    options: SimpleNamespace, entries: Sequence[Entry], trials: int, seed: int, checkpoint: Checkpoint | None
+) -> tuple[list[AuditResult], bool]:
+    """Return the results that were finished, and whether somebody interrupted."""
     done: list[AuditResult] = []
-    interrupted = False
-    with progress.board([entry.name for entry in entries], quiet=options.quiet or options.json) as board, _terminable():
+    quiet = options.quiet or options.json
+    with progress.board([entry.name for entry in entries], quiet=quiet) as board, _terminable():
         try:
             for result in suite.run(
                 entries,
@@ -85,18 +100,8 @@ def _run(
                 done.append(result)  # one at a time: Ctrl-C keeps what is done
                 board.ended(result.mechanism)
         except KeyboardInterrupt:
-            interrupted = True
-    if options.out is not None and done:
-        _write(done, options.confidence, options.out)
-        if not (interrupted or options.names or options.program or options.library):
-            _write_origin(options, done, seed, time.perf_counter() - started)
-    if interrupted:
-        print(f"epsaudit: interrupted; {_kept(options, done)}.", file=sys.stderr)
-        return INTERRUPTED
-    _show(options, done, seed)
-    for sentence in missing:
-        print(f"epsaudit: {sentence}", file=sys.stderr)
-    return SURPRISED if missing or any(result.surprising for result in done) else AS_EXPECTED
+            return done, True
+    return done, False
 
 
 def _kept(options: SimpleNamespace, done: Sequence[AuditResult]) -> str:
@@ -108,9 +113,15 @@ def _kept(options: SimpleNamespace, done: Sequence[AuditResult]) -> str:
     return ", and ".join(parts) or "nothing was written (--checkpoint FILE would have kept finished chunks)"
 
 
+def _numbers_of_claim(options: SimpleNamespace) -> dict[str, float]:
+    given = {name: getattr(options, name) for name in ("epsilon", "delta", "order", "rho", "mu")}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def _entries(options: SimpleNamespace) -> list[Entry]:
+    numbers = _numbers_of_claim(options)
     if options.program is None:
-        if options.pair or _claims(options):
+        if options.pair or numbers:
             raise AuditError("--pair and the claim's numbers go with --command; other mechanisms know their own.")
         return chosen(options.names, by_value=options.cluster is not None)
     if options.names:
@@ -121,12 +132,15 @@ def _entries(options: SimpleNamespace) -> list[Entry]:
         )
     pairs = [DatasetPair(_dataset(x), _dataset(x_prime)) for x, x_prime in options.pair]
     mechanism: Any = command(options.program, pairs=pairs, timeout=options.timeout)
-    return [Entry(mechanism.name, mechanism, _claim(options))]
+    if tuple(numbers) not in CLAIMS:
+        words = "; ".join(" ".join(f"--{name}" for name in names) for names in CLAIMS)
+        raise AuditError(f"--command needs a claim to audit, one of: {words}.")
+    return [Entry(mechanism.name, mechanism, CLAIMS[tuple(numbers)](**numbers))]
 
 
 def _of_libraries(options: SimpleNamespace) -> tuple[list[Entry], list[str]]:
     """Install the libraries; return the entries to audit, and why the others cannot be."""
-    if options.program is not None or options.pair or _claims(options):
+    if options.program is not None or options.pair or _numbers_of_claim(options):
         raise AuditError(
             "--library knows its programs, pairs and claims; --command and what goes with it are another way."
         )
@@ -145,26 +159,6 @@ def _of_libraries(options: SimpleNamespace) -> tuple[list[Entry], list[str]]:
     return entries, missing
 
 
-def _claims(options: SimpleNamespace) -> dict[str, float]:
-    given = {name: getattr(options, name) for name in ("epsilon", "delta", "order", "rho", "mu")}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _claim(options: SimpleNamespace) -> Claim:
-    given = _claims(options)
-    kinds: dict[tuple[str, ...], type[Claim]] = {
-        ("epsilon",): PureDP,
-        ("epsilon", "delta"): ApproxDP,
-        ("epsilon", "order"): RenyiDP,
-        ("rho",): ZCDP,
-        ("mu",): GaussianDP,
-    }
-    if tuple(given) not in kinds:
-        words = "; ".join(" ".join(f"--{name}" for name in names) for names in kinds)
-        raise AuditError(f"--command needs a claim to audit, one of: {words}.")
-    return kinds[tuple(given)](**given)
-
-
 def _dataset(text: str) -> Any:
     try:
         return _frozen(json.loads(text))
@@ -177,58 +171,45 @@ def _frozen(data: Any) -> Any:
     return tuple(map(_frozen, data)) if isinstance(data, list) else data
 
 
-@contextmanager
+@contextlib.contextmanager
 def _terminable() -> Iterator[None]:
     """Let SIGTERM, by which batch systems end a job, be as gentle as Ctrl-C, and both be told in one sentence."""
-
-    def stop(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    with warnings.catch_warnings():
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", message=".*still being processed by the workers have been cancelled")
-        try:
-            before = signal.signal(signal.SIGTERM, stop)
-        except ValueError:  # not in the main thread
-            yield
-            return
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGTERM, before)
+        with contextlib.suppress(ValueError):  # not in the main thread
+            before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # which raises KeyboardInterrupt
+            stack.callback(signal.signal, signal.SIGTERM, before)
+        yield
 
 
 def _show(options: SimpleNamespace, done: Sequence[AuditResult], seed: int) -> None:
     if options.json:
         print(results.text(done), end="")
-    elif options.quiet:
-        return
-    elif len(done) == 1:
+    elif len(done) == 1 and not options.quiet:
         print(done[0])
-    else:
+    elif not options.quiet:
         from rich.console import Console
 
         console = Console(markup=False, emoji=False, highlight=False)
-        console.print(table.render(done, console.width), soft_wrap=True)
-        console.print(f"{table.caption(done, options.confidence)} Seed {seed}.")
+        console.print(tables.render(done, console.width), soft_wrap=True)
+        console.print(f"{tables.caption(done, options.confidence)} Seed {seed}.")
 
 
 def _write(done: Sequence[AuditResult], confidence: float, out: Path) -> None:
     """Write what needs no extra first, so that it is there whatever else is missing."""
     results.save(done, out / "audit.json")
-    results.write_whole(out / "audit.csv", table.to_csv(done))
-    results.write_whole(out / "audit.tex", table.to_latex(done, confidence))
+    results.write_whole(out / "audit.csv", tables.results_to_csv(done))
+    results.write_whole(out / "audit.tex", tables.results_to_latex(done, confidence))
     try:
         with needs("report"):
-            from epsaudit.reporting import figure, page, style
+            from epsaudit.reporting import figures, page
     except MissingExtraError as error:
         left_out("Figures and page are", error)
         return
-    drawn = {"audit": figure.certified_against_proven(done, confidence)}
-    if set(figure.TELLING) <= {result.mechanism for result in done}:
-        drawn["front"] = figure.front(done, confidence)
-    for name, picture in drawn.items():
-        for kind in ("png", "pdf"):
-            results.write_whole(out / f"{name}.{kind}", style.render(picture, kind))
+    write_figure(out / "audit", figures.certified_against_proven(done, confidence))
+    if set(figures.TELLING) <= {result.mechanism for result in done}:
+        write_figure(out / "front", figures.front(done, confidence))
     results.write_whole(out / "audit.html", page.render(done, confidence, str(out / "audit.json")))
 
 
@@ -239,10 +220,10 @@ def _write_origin(options: SimpleNamespace, done: Sequence[AuditResult], seed: i
     facts = {"seed": seed, **stored.provenance_of("epsaudit.suite", *modules), "execution": ran}
     stored.write_provenance(options.out, facts)
     question = "What does an audit certify of every registered mechanism, beside the claim and the exact value?"
-    stored.write_readme(options.out, question, table.caption(done, options.confidence), facts)
+    stored.write_readme(options.out, question, tables.caption(done, options.confidence), facts)
 
 
-def _writable(out: Path) -> None:
+def _refuse_if_unwritable(out: Path) -> None:
     """Raise before any run if results could not be written after the last."""
     probe = out / ".epsaudit"
     made = not out.exists()

@@ -17,8 +17,8 @@ from epsaudit.extras import needs
 from epsaudit.one_run import binomial, tradeoff
 from epsaudit.one_run.counts import LEAK_SHARE, METHODS, GuessCounts, Method, bound, check_method, delta_of, shown
 from epsaudit.one_run.guesses import GuessRule, rule_from_dict
-from epsaudit.reporting.numbers import lower, percent
 from epsaudit.results import Result, json_number
+from epsaudit.text import lower, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -189,7 +189,7 @@ class OneRunResult(Result):
     def plot(self) -> Figure:
         """Draw the bound beside the claim."""
         with needs("report"):
-            from epsaudit.reporting.figure import certified_against_proven
+            from epsaudit.reporting.figures import certified_against_proven
 
         return certified_against_proven([self], self.confidence)
 

@@ -1,4 +1,5 @@
-"""Reports: terminal table, CSV, figures, page and progress.
+"""Reports: tables, figures, a page, the methods paragraphs of a paper, and progress.
 
-They are made from results as text and files.
+`page` and `methods` stand above results. The others read what they are given and import no result, so that a result
+can draw itself by them.
 """

@@ -13,14 +13,12 @@ from importlib.metadata import version
 from importlib.resources import files
 
 from epsaudit.certificates import Box, MembershipGame
-from epsaudit.claims import Claim
 from epsaudit.errors import AuditError
 from epsaudit.one_run import OneRunResult
-from epsaudit.reporting.escaping import latex
-from epsaudit.reporting.numbers import SYMBOLS, lower, percent
-from epsaudit.reporting.table import kind_of
+from epsaudit.reporting.tables import kind_of
 from epsaudit.results import AuditResult, Result
 from epsaudit.sequential import SequentialResult
+from epsaudit.text import SYMBOLS, latex, lower, percent
 from epsaudit.witnesses.models import Additive, Tree
 
 DEFINITIONS = {
@@ -31,11 +29,16 @@ DEFINITIONS = {
     "GaussianDP": "dong2022gaussian",
 }
 SEVERAL = "several versions"
-_CITED = re.compile(r"\\cite\{([^}]*)\}")
+OWN = r"""@software{epsaudit,
+  author = {{The epsaudit founders}},
+  title = {epsaudit: Empirical Privacy Auditing with Certified Lower Bounds},
+  version = {%s},
+  year = {2026}
+}"""
 
 
 def methods(results: Sequence[Result], family_confidence: float) -> str:
-    """Return the paragraphs and, after an empty line, the BibTeX entries that they cite.
+    """Return the paragraphs and, after an empty line, the BibTeX entries that they cite, in order of citation.
 
     Audits of fixed size get two paragraphs, sequential and one-run audits one each.
 
@@ -43,36 +46,27 @@ def methods(results: Sequence[Result], family_confidence: float) -> str:
     ------
     AuditError
         If there are no results.
-
-    Examples
-    --------
-    >>> from epsaudit import DatasetPair, PureDP, audit, vectorized
-    >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0), name="noisy",
-    ...                    pairs=[DatasetPair(0, 1)])
-    >>> text = methods([audit(noisy, trials=5000, seed=1)], 0.95)
-    >>> "5,000 times" in text, "95\\\\%" in text, "clopper1934use" in text, "Bonferroni" in text
-    (True, True, True, False)
     """
     if not results:
         raise AuditError("There are no results to describe.")
     fixed = [result for result in results if isinstance(result, AuditResult)]
-    others = [result for result in results if isinstance(result, SequentialResult | OneRunResult)]
     paragraphs = [_what_was_run(fixed), _what_was_certified(fixed, family_confidence)] if fixed else []
-    paragraphs += [
-        _others([result for result in others if isinstance(result, kind)]) for kind in dict.fromkeys(map(type, others))
-    ]
-    cited = [key for paragraph in paragraphs for found in _CITED.findall(paragraph) for key in found.split(",")]
-    return "\n\n".join([*paragraphs, references(cited)]) + "\n"
+    others = [result for result in results if isinstance(result, SequentialResult | OneRunResult)]
+    for kind in dict.fromkeys(map(type, others)):
+        paragraphs.append(_others([result for result in others if isinstance(result, kind)]))
+    cited = [key for found in re.findall(r"\\cite\{([^}]*)\}", "\n\n".join(paragraphs)) for key in found.split(",")]
+    text = files("epsaudit.reporting").joinpath("references.bib").read_text(encoding="utf-8")
+    known = {entry.partition("{")[2].partition(",")[0]: entry.strip() for entry in re.split(r"\n(?=@)", text)}
+    known["epsaudit"] = OWN % version("epsaudit")
+    return "\n\n".join([*paragraphs, *(known[key] for key in dict.fromkeys(cited))]) + "\n"
 
 
 def _others(results: Sequence[SequentialResult | OneRunResult]) -> str:
     """Describe sequential audits, or one-run audits, in one paragraph."""
-    first = results[0]
-    names = ", ".join(_code(result.mechanism) for result in results[:3]) + (", and others" if len(results) > 3 else "")
-    tool = rf"epsaudit~{latex(_only(results, 'epsaudit'))}~\cite{{epsaudit}}"
+    names = _names(results[:3]) + (", and others" if len(results) > 3 else "")
     claims = "the claim" if len(results) == 1 else f"{len(results)} claims"
-    audited = f"We audited {claims} of {names} ({_claims(results).removeprefix('1 of ')}) with {tool}"
-    if isinstance(first, SequentialResult):
+    audited = f"We audited {claims} of {names} ({_claims(results).removeprefix('1 of ')}) with {_tool(results)}"
+    if isinstance(results[0], SequentialResult):
         how = (
             f", sequentially: {_span([result.spent for result in results])} runs were bet on in rounds, by events "
             "learnt from the rounds before, and the wealth of the bets bounds the privacy loss at every moment "
@@ -87,52 +81,30 @@ def _others(results: Sequence[SequentialResult | OneRunResult]) -> str:
     return " ".join([audited + how, _confidence(results, 0.0), _outcome(results), _reproducing(results)])
 
 
-def references(keys: Sequence[str]) -> str:
-    """Return the BibTeX entries of the keys, each once, in order of citation; 'epsaudit' is the package itself.
-
-    Examples
-    --------
-    >>> print(references(["clopper1934use"]).splitlines()[0])
-    @article{clopper1934use,
-    """
-    text = files("epsaudit.reporting").joinpath("references.bib").read_text(encoding="utf-8")
-    known = {entry.partition("{")[2].partition(",")[0]: entry.strip() for entry in re.split(r"\n(?=@)", text)}
-    known["epsaudit"] = (
-        "@software{epsaudit,\n  author = {{The epsaudit founders}},\n"
-        "  title = {epsaudit: Empirical Privacy Auditing with Certified Lower Bounds},\n"
-        f"  version = {{{version('epsaudit')}}},\n  year = {{2026}}\n}}"
-    )
-    return "\n\n".join(known[key] for key in dict.fromkeys(keys))
-
-
 def _what_was_run(results: Sequence[AuditResult]) -> str:
     many = len(results) > 1
-    tool = rf"epsaudit~{latex(_only(results, 'epsaudit'))}~\cite{{epsaudit}}"
     if many:
-        names = "" if len(results) > 3 else f" ({', '.join(_code(result.mechanism) for result in results)})"
-        subject = f"We audited {len(results)} claims of differential privacy{names} with {tool}: {_claims(results)}."
+        names = "" if len(results) > 3 else f" ({_names(results)})"
+        subject = f"{len(results)} claims of differential privacy{names} with {_tool(results)}: {_claims(results)}"
     else:
-        kind = _claims(results).removeprefix("1 of ")
-        name, claim = _code(results[0].mechanism), latex(str(results[0].claim))
-        subject = f"We audited the claim that {name} is {claim} ({kind}) with {tool}."
+        claim = f"{latex(str(results[0].claim))} ({_claims(results).removeprefix('1 of ')})"
+        subject = f"the claim that {_names(results)} is {claim} with {_tool(results)}"
     sentences = [
-        subject,
+        f"We audited {subject}.",
         f"{'Each' if many else 'The'} mechanism was run {_span([r.trials for r in results])} times on a pair of "
         f"neighbouring datasets; {_span([r.training_runs for r in results])} of these runs chose the pair, the event "
         "and the kind of certificate by the bound they were predicted to certify, and the other "
         rf"{_span([r.runs for r in results])}, which were fresh, certified that one choice \cite{{ding2018detecting}}.",
         "Each fresh run used one of the two datasets by a fair coin, and only counts were kept.",
     ]
-    if any(_learned(result) for result in results):
-        number = sum(_learned(result) for result in results)
-        which = f"In {number} of the audits the event is" if many else "The event is"
+    if learned := sum(map(_learned, results)):
+        which = f"In {learned} of the audits the event is" if many else "The event is"
         sentences.append(
             rf"{which} a threshold on a classifier learnt from the choosing runs \cite{{bichsel2021dpsniper}}."
         )
     if any(result.families == "all" for result in results):
         sentences.append("Events included those on the last bits of floating-point outputs.")
-    sentences.append(_reproducing(results))
-    return " ".join(sentences)
+    return " ".join([*sentences, _reproducing(results)])
 
 
 def _what_was_certified(results: Sequence[AuditResult], family: float) -> str:
@@ -148,38 +120,34 @@ def _what_was_certified(results: Sequence[AuditResult], family: float) -> str:
             "largest parameter that a one-sided Clopper--Pearson limit on that probability rejects "
             r"\cite{clopper1934use}."
         )
-        if any(_point(result.claim) and result.point[1] > 0.0 for result in games):
+        if any(result.claim.claimed_point is not None and result.point[1] > 0.0 for result in games):
             shares = {result.certificate.share for result in games if isinstance(result.certificate, MembershipGame)}
             spent = " or ".join(latex(f"{100 * share:g}%") for share in sorted(shares))
             sentences.append(
                 rf"Where $\delta > 0$, {spent} of the error probability is spent on a lower limit on the probability "
                 "of guessing at all."
             )
-        curves = [result for result in games if not _point(result.claim)]
-        if curves:
+        if curves := [result for result in games if result.claim.claimed_point is None]:
             sentences.append(
                 "Claims about a whole curve are refuted at one point of their privacy profile, which the choosing runs "
-                rf"fixed{_cite_profile(curves)}."
+                f"fixed{_cite_if(curves, 'balle2018improving', 'GaussianDP')}."
             )
     if boxes:
         which = f"In {f'the other {len(boxes)}' if both else 'all' if len(results) > 1 else 'this audit'}"
         sentences.append(
             f"{which}, two one-sided Clopper--Pearson limits on the probability of the event under each dataset share "
             r"the error \cite{clopper1934use,jagielski2020auditing}, and the bound is the least parameter that allows "
-            f"both{_cite_renyi(boxes)}."
+            f"both{_cite_if(boxes, 'balle2020hypothesis', 'ZCDP', 'RenyiDP')}."
         )
-    sentences.append(_confidence(results, family))
-    return " ".join([*sentences, _outcome(results)])
+    return " ".join([*sentences, _confidence(results, family), _outcome(results)])
 
 
 def _outcome(results: Sequence[Result]) -> str:
     violated = sum(result.violates_claim for result in results)
     limited = sum(result.limits is not None for result in results)
-    outcome = (
-        f"{violated} of the {len(results)} claims were refuted"
-        if len(results) > 1
-        else f"The claim was {'refuted' if violated else 'not refuted'}"
-    )
+    outcome = f"The claim was {'refuted' if violated else 'not refuted'}"
+    if len(results) > 1:
+        outcome = f"{violated} of the {len(results)} claims were refuted"
     few = f" {limited} could not have been refuted with so few runs, whatever the mechanism." if limited else ""
     return f"{outcome}; that a claim is not refuted is no proof of it.{few}"
 
@@ -195,39 +163,37 @@ def _claims(results: Sequence[Result]) -> str:
 
 def _confidence(results: Sequence[Result], family: float) -> str:
     confidences = sorted({result.confidence for result in results})
-    ends = confidences[:: max(len(confidences) - 1, 1)]
-    each = latex(" to ".join(percent(confidence) for confidence in ends))
+    each = latex(" to ".join(map(percent, confidences[:: max(len(confidences) - 1, 1)])))
     if len(results) == 1:
         bound = f"{latex(SYMBOLS[results[0].claim.symbol])} $\\ge$ {lower(results[0].lower_bound)}"
         return f"It certifies {bound} with {each} confidence."
+    own = f"Each bound holds with {each} confidence on its own"
     if family <= 0.0:
-        return f"Each bound holds with {each} confidence on its own; no statement is made about all of them together."
-    return (
-        f"Each bound holds with {each} confidence on its own, and all {len(results)} together with "
-        rf"{latex(percent(family))} (Bonferroni~\cite{{dunn1961multiple}})."
-    )
+        return f"{own}; no statement is made about all of them together."
+    together = rf"{latex(percent(family))} (Bonferroni~\cite{{dunn1961multiple}})"
+    return f"{own}, and all {len(results)} together with {together}."
 
 
 def _reproducing(results: Sequence[Result]) -> str:
-    seeded = [result for result in results if result.reproducible]
     libraries = ", ".join(
         f"{label}~{latex(_only(results, name))}"
         for name, label in (("python", "Python"), ("numpy", "NumPy"), ("scipy", "SciPy"))
         if _only(results, name) != "unknown"
     )
-    under = "; ".join(part for part in (libraries, _commit(results)) if part)
+    under = "; ".join(filter(None, [libraries, _commit(results)]))
     tail = f" ({under})" if under else ""
-    if len(seeded) == len(results):
+    seeded = sum(result.reproducible for result in results)
+    if seeded == len(results):
         seeds = f"seed {results[0].seed}" if len(results) == 1 else "the seeds in the result file"
         return f"Everything is determined by {seeds}{tail}."
-    if len(results) == 1:
-        if getattr(results[0], "given", False):
-            return f"Coins and scores are those of a run that was made elsewhere{tail}."
-        return f"The mechanism draws its own randomness, so that no seed reproduces the counts{tail}."
-    return (
-        f"{len(seeded)} of the audits are determined by the seeds in the result file; the mechanisms of the other "
-        f"{len(results) - len(seeded)} draw their own randomness{tail}."
-    )
+    if len(results) > 1:
+        return (
+            f"{seeded} of the audits are determined by the seeds in the result file; the mechanisms of the other "
+            f"{len(results) - seeded} draw their own randomness{tail}."
+        )
+    if getattr(results[0], "given", False):
+        return f"Coins and scores are those of a run that was made elsewhere{tail}."
+    return f"The mechanism draws its own randomness, so that no seed reproduces the counts{tail}."
 
 
 def _commit(results: Sequence[Result]) -> str:
@@ -235,19 +201,26 @@ def _commit(results: Sequence[Result]) -> str:
     commit = _only(results, "commit")
     if commit == "unknown":
         return ""
-    changed = any(result.provenance.get("commit", "").endswith("-dirty") for result in results)
-    said = f"commit {_code(commit.removesuffix('-dirty'))}" if commit != SEVERAL else "several commits"
-    if not changed:
+    said = "several commits" if commit == SEVERAL else f"commit {_code(commit.removesuffix('-dirty'))}"
+    if not any(result.provenance.get("commit", "").endswith("-dirty") for result in results):
         return said
-    files = _only(results, "modified").split(", ")
-    if files[0] in ("unknown", SEVERAL):
+    changed = _only(results, "modified").split(", ")
+    if changed[0] in ("unknown", SEVERAL):
         return f"{said}, with changes beyond the commit that are not recorded"
-    more = f" and {len(files) - 3} more files" if len(files) > 3 else ""
-    return f"{said}, with changes to {', '.join(map(_code, files[:3]))}{more}"
+    more = f" and {len(changed) - 3} more files" if len(changed) > 3 else ""
+    return f"{said}, with changes to {', '.join(map(_code, changed[:3]))}{more}"
+
+
+def _names(results: Sequence[Result]) -> str:
+    return ", ".join(_code(result.mechanism) for result in results)
 
 
 def _code(text: str) -> str:
     return rf"\texttt{{{latex(text)}}}"
+
+
+def _tool(results: Sequence[Result]) -> str:
+    return rf"epsaudit~{latex(_only(results, 'epsaudit'))}~\cite{{epsaudit}}"
 
 
 def _only(results: Sequence[Result], name: str) -> str:
@@ -260,19 +233,10 @@ def _span(numbers: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _point(claim: Claim) -> bool:
-    return claim.claimed_point is not None
-
-
 def _learned(result: AuditResult) -> bool:
     events = (result.witness.guess_x, result.witness.guess_x_prime)
     return any(isinstance(getattr(event, "feature", None), (Additive, Tree)) for event in events)
 
 
-def _cite_profile(results: Sequence[AuditResult]) -> str:
-    return r" \cite{balle2018improving}" if any(type(r.claim).__name__ == "GaussianDP" for r in results) else ""
-
-
-def _cite_renyi(results: Sequence[AuditResult]) -> str:
-    renyi = any(type(result.claim).__name__ in ("ZCDP", "RenyiDP") for result in results)
-    return r" \cite{balle2020hypothesis}" if renyi else ""
+def _cite_if(results: Sequence[Result], key: str, *kinds: str) -> str:
+    return rf" \cite{{{key}}}" if any(type(result.claim).__name__ in kinds for result in results) else ""

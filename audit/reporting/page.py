@@ -1,48 +1,38 @@
 """One self-contained HTML page: a table that sorts and filters, and a card for every result.
 
-It is rendered from results. Everything that comes from a result passes the template's escaping, and the page's content
-security policy allows no script, style or address but its own, by hash.
+It is rendered from results by `templates/report.html`, which escapes everything that comes from a result; the page's
+content security policy allows no script, style or address but its own, by hash.
 """
 
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
+from importlib.resources import files
 from typing import Any
 
 import jinja2
+import numpy as np
 from markupsafe import Markup
 
+from epsaudit.claims import Claim
 from epsaudit.one_run import OneRunResult
-from epsaudit.reporting import sketches
-from epsaudit.reporting.escaping import visible
-from epsaudit.reporting.numbers import SYMBOLS, lower, percent, plain
-from epsaudit.reporting.table import caption, kind_of
+from epsaudit.reporting.curves import Floats, allowed_trade_off, certified_polygon, with_bends
+from epsaudit.reporting.tables import caption, kind_of
 from epsaudit.results import AuditResult, Result
+from epsaudit.text import SYMBOLS, lower, percent, plain, visible
 
-HEADINGS = (
-    ("mechanism", False),
-    ("claim", False),
-    ("proven", True),
-    ("exact", True),
-    ("certified", True),
-    ("certified / proven", True),
-    ("runs", True),
-    ("verdict", False),
-)
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence about an event, and the event."""
-
-    before: str
-    event: str
+WIDTH = 320.0
+"""Pixels of the strip of a result's card."""
+SQUARE = 150.0
+"""Pixels of a side of the trade-off curve on a result's card."""
+ERRORS = np.concatenate([[0.0, 1e-4, 1e-3, 4e-3], np.linspace(0.01, 0.1, 10), np.linspace(0.15, 1.0, 18)])
+"""Where a claim's trade-off curve is computed: 146 cards then weigh less than one drawn by matplotlib."""
 
 
 def render(results: Sequence[Result], family_confidence: float, file: str = "audit.json") -> str:
@@ -55,118 +45,71 @@ def render(results: Sequence[Result], family_confidence: float, file: str = "aud
         Confidence of all bounds together.
     file : str
         Name of the result file, for the command that reproduces a result.
-
-    Examples
-    --------
-    >>> render([], 0.95).startswith("<!DOCTYPE html>")
-    True
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("epsaudit.reporting"), autoescape=True, undefined=jinja2.StrictUndefined
     )
+    environment.filters |= {
+        "lower": lower,
+        "plain": plain,
+        "percent": percent,
+        "visible": visible,
+        "grouped": "{:,}".format,
+        "sortable": _sortable,
+        "anchor": lambda place: "start" if place < 40.0 else "end" if place > WIDTH - 40.0 else "middle",
+    }
     # in these two no text of a result occurs, and escaping would break them
-    css, js = (_source(environment, name) for name in ("report.css", "report.js"))
+    css, js = (
+        files("epsaudit.reporting").joinpath("templates", name).read_text(encoding="utf-8").strip()
+        for name in ("report.css", "report.js")
+    )
     return environment.get_template("report.html").render(
-        cards=[_card(number, result, file) for number, result in enumerate(results, start=1)],
-        headings=HEADINGS,
+        cards=[_card(result, file) for result in results],
         kinds=sorted({kind_of(result) for result in results}),
         caption=caption(results, family_confidence) if results else "There are no results.",
-        violated=sum(result.violates_claim for result in results),
         in_one_run=any(isinstance(result, OneRunResult) for result in results),
         version=version("epsaudit"),
         css=Markup(css),
         js=Markup(js),
         css_hash=_hash(css),
         js_hash=_hash(js),
-        width=sketches.WIDTH,
-        square=sketches.SQUARE,
+        width=WIDTH,
+        square=SQUARE,
     )
 
 
-def _card(number: int, result: Result, file: str) -> dict[str, Any]:
-    symbol = SYMBOLS[result.claim.symbol]
-    interval = sketches.interval(result)
-    again = ["--rerun"] if isinstance(result, AuditResult) else []
-    exact_words = f"{symbol} = {plain(result.exact)}" if result.exact is not None else "not known"
+def _card(result: Result, file: str) -> dict[str, Any]:
+    """What the template cannot ask of a result: its kind, places in pixels, and the command that repeats it."""
+    known = [value for value in (result.proven, result.lower_bound, result.exact) if value is not None]
+    greatest = 1.15 * max(filter(math.isfinite, known), default=1.0) or 1.0
+    curves = None
+    if isinstance(result, AuditResult):
+        curves = _points(certified_polygon(result)), _claimed_curve(result.claim)
     return {
-        "anchor": f"result-{number}",
-        "name": visible(result.mechanism),
-        "claim": str(result.claim),
+        "result": result,
         "kind": kind_of(result),
-        "symbol": symbol,
-        "symbol_word": result.claim.symbol,
-        "proven": plain(result.proven),
-        "exact": plain(result.exact),
-        "exact_words": exact_words,
-        "bound": lower(result.lower_bound),
-        "share": lower(result.lower_bound / result.proven, 3) if result.proven > 0.0 else "-",
-        "runs": f"{result.spent:,}",
-        "confidence": percent(result.confidence),
-        "verdict": result.verdict,
-        "surprising": result.surprising,
-        "sort": {
-            "proven": _sortable(result.proven),
-            "exact": _sortable(result.exact),
-            "bound": _sortable(result.lower_bound),
-            "share": _sortable(result.lower_bound / result.proven if result.proven > 0.0 else None),
-            "runs": result.spent,
+        "symbol": SYMBOLS[result.claim.symbol],
+        "share": result.lower_bound / result.proven if result.proven > 0.0 else None,
+        "places": {
+            name: round(WIDTH * min(value / greatest, 1.0), 1)
+            for name, value in (("bound", result.lower_bound), ("proven", result.proven), ("exact", result.exact))
+            if value is not None and (name != "exact" or math.isfinite(value))
         },
-        "interval": interval,
-        "proven_anchor": _anchor(interval.proven),
-        "bound_anchor": _anchor(interval.bound),
-        **_seen(result),
-        "limits": result.limits,
-        "reproduce": visible(shlex.join(["epsaudit", "verify", file, *again, result.mechanism])),
-        "seed": f"Seed {result.seed}."
-        if result.reproducible
-        else f"Seed {result.seed}, but the mechanism draws its own randomness: not reproducible from the seed.",
-        "command": visible(result.execution.get("command", "")),
-        "made": visible(_made(result)),
+        "curves": curves,
+        "reproduce": shlex.join(["epsaudit", "verify", file, *["--rerun"] * (curves is not None), result.mechanism]),
+        "made": _made(result),
     }
 
 
-def _seen(result: Result) -> dict[str, Any]:
-    """What a card says of the events and counts; of audits of other than fixed size, what they print."""
-    if not isinstance(result, AuditResult):
-        return {"curves": None, "lines": [(label, visible(text)) for label, text in result.lines()]}
-    return {
-        "curves": (sketches.certified_curve(result), sketches.claimed_curve(result.claim)),
-        "lines": None,
-        "event": event_in_words(result),
-        "counts": _counts(result),
-        "x": visible(result.x),
-        "x_prime": visible(result.x_prime),
-        "method": f"{result.certificate.name[0].upper()}{result.certificate.name[1:]}; {result.training_runs:,} runs "
-        f"chose, {result.runs:,} certified.",
-    }
+@functools.lru_cache(maxsize=1024)
+def _claimed_curve(claim: Claim) -> str:
+    errors = with_bends(ERRORS, claim)
+    return _points(np.stack([errors, allowed_trade_off(claim, errors)], axis=1))
 
 
-def event_in_words(result: AuditResult) -> list[Sentence]:
-    """Say what the audit took for a sign of x, of x', and of neither; y is an output.
-
-    Examples
-    --------
-    >>> from epsaudit import DatasetPair, PureDP, audit, vectorized
-    >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0),
-    ...                    pairs=[DatasetPair(0, 1)])
-    >>> event_in_words(audit(noisy, trials=5000, seed=1))[0].before
-    'Taken for a run on x′: an output y with'
-    """
-    witness = result.witness
-    sides = [("x", witness.guess_x), ("x′", witness.guess_x_prime)]
-    given = [(side, str(event).removeprefix("{").removesuffix("}")) for side, event in sides if event is not None]
-    sentences = [Sentence(f"Taken for a run on {side}: an output y with", visible(event)) for side, event in given]
-    return [*sentences, Sentence("Any other output is taken for neither.", "")]
-
-
-def _counts(result: AuditResult) -> list[tuple[str, str, str]]:
-    counts = result.counts
-    rows = [("all runs", counts.runs_x, counts.runs_x_prime)]
-    if result.witness.guess_x is not None:
-        rows.append(("taken for x", counts.guess_x_on_x, counts.guess_x_on_x_prime))
-    if result.witness.guess_x_prime is not None:
-        rows.append(("taken for x′", counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime))
-    return [(name, f"{on_x:,}", f"{on_x_prime:,}") for name, on_x, on_x_prime in rows]
+def _points(points: Floats) -> str:
+    """Points in a square of `SQUARE` pixels, as SVG writes them."""
+    return " ".join(f"{round(SQUARE * x, 2):g},{round(SQUARE * (1.0 - y), 2):g}" for x, y in points)
 
 
 def _made(result: Result) -> str:
@@ -185,15 +128,6 @@ def _sortable(value: float | None) -> str:
     if value is None:
         return ""
     return "Infinity" if value == math.inf else repr(float(value))
-
-
-def _anchor(place: float) -> str:
-    return "start" if place < 40.0 else "end" if place > sketches.WIDTH - 40.0 else "middle"
-
-
-def _source(environment: jinja2.Environment, name: str) -> str:
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0].strip()
 
 
 def _hash(text: str) -> str:

@@ -1,27 +1,35 @@
 """Progress of an audit: a bar on a terminal, a line now and then in a log, a callback anywhere else.
 
-Progress callbacks print lines, or leave word for `epsaudit.reporting.drawing`. A bound on the way is called 'so far':
-only that of the last run is certified.
+Progress callbacks print lines, or leave word in a file of which the board on the terminal is drawn. A bound on the way
+is called 'so far': only that of the last run is certified.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import struct
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TextIO
 
-from epsaudit.reporting.numbers import lower
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
 from epsaudit.sampling import Progress as Step
 from epsaudit.sampling import ProgressCallback
+from epsaudit.text import lower
 
 LOG_SECONDS = 30.0
 """Seconds between two lines of a log: 120 an hour."""
 DRAW_SECONDS = 0.2
 """Seconds between two drawings of the bar: five a second look like motion."""
+AFTER_SECONDS = 2.0
+"""Seconds before anything is drawn: what is done by then needs no bar."""
 WORD = struct.Struct("<d120s")
 """What an audit says of itself: the share of its runs that is done, and how fast it is, in words."""
 
@@ -45,13 +53,11 @@ class Pace:
             self._stage, self._began = (step.stage, step.runs_total), self._last
         self._last = now
         seconds, fresh = now - self._began, step.runs_done - step.runs_before
-        parts = []
-        if seconds > 0.0 and fresh > 0:
-            parts.append(f"{_short(fresh / seconds)} runs/s")
-        bound = step.lower_bound
-        if bound is not None:
+        known = seconds > 0.0 and fresh > 0
+        parts = [f"{_short(fresh / seconds)} runs/s"] if known else []
+        if (bound := step.lower_bound) is not None:
             parts.append(f"bound so far {lower(bound)}")
-        if step.stage == "certification" and seconds > 0.0 and fresh > 0:
+        if known and step.stage == "certification":
             parts.append(f"{clock_time((step.runs_total - step.runs_done) * seconds / fresh)} left")
         return ", ".join(parts)
 
@@ -91,9 +97,8 @@ class Lines:
             self._said = self._clock()
             share = step.runs_done / step.runs_total
             head = f"{self.name}: {step.stage}, {step.runs_done:,} of {step.runs_total:,} runs ({share:.0%})"
-            print(
-                ", ".join(filter(None, [head, self._pace.describe(step)])), file=self._stream or sys.stderr, flush=True
-            )
+            line = ", ".join(filter(None, [head, self._pace.describe(step)]))
+            print(line, file=self._stream or sys.stderr, flush=True)
 
 
 class Row:
@@ -118,43 +123,85 @@ class Row:
 
 
 class Board:
-    """Where audits are followed: a line now and then for each, in a log."""
+    """Where audits are followed: a line now and then for each, in a log; or not at all."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._quiet = quiet
 
     def of(self, name: str) -> ProgressCallback | None:
         """Return the callback of one audit, which may be sent to another process."""
-        return Lines(name=name)
+        return None if self._quiet else Lines(name=name)
 
     def ended(self, name: str) -> None:
         """Take note that an audit is done."""
 
 
-class Silence(Board):
-    """No progress at all."""
+class Drawn(Progress):
+    """A board on a terminal, which `drawn` makes: a bar for each audit that runs, one for all with the time left."""
 
-    def of(self, name: str) -> None:
-        """Nobody listens."""
+    def __init__(
+        self, names: Sequence[str], path: Path, console: Console, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._names, self._path = list(names), path
+        self._clock, self._began, self._done = clock, clock(), 0
+        self._all: TaskID | None = None  # rich asks for what to draw before there is anything
+        super().__init__(
+            BarColumn(bar_width=10),
+            TextColumn("{task.percentage:>3.0f}%", markup=False),
+            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.fields[pace]}", style="dim", markup=False),
+            console=console,
+            transient=True,
+        )
+        self._bars = {name: self.add_task(name, total=1.0, visible=False, pace="") for name in names}
+        self._all = self.add_task("", total=float(len(names)), visible=len(names) > 1, pace="")
+
+    def of(self, name: str) -> Row:
+        """See `Board`."""
+        return Row(str(self._path), self._names.index(name))
+
+    def ended(self, name: str) -> None:
+        """Take the audit's bar away."""
+        self._done += 1
+        self.remove_task(self._bars.pop(name))
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Draw what has been written, once it is time."""
+        if self._all is None or self._clock() - self._began < AFTER_SECONDS:
+            return
+        written = self._path.read_bytes()
+        completed = float(self._done)
+        for name, bar in list(self._bars.items()):
+            share, words = WORD.unpack_from(written, self._names.index(name) * WORD.size)
+            completed += share
+            pace = words.rstrip(b"\0").decode(errors="replace")
+            self.update(bar, completed=share, visible=bool(pace), pace=pace)
+        left = (len(self._names) - completed) * (self._clock() - self._began) / completed if completed else None
+        pace = f"{self._done} done" + (f", {clock_time(left)} left" if left is not None else "")
+        self.update(self._all, description=f"{len(self._names)} audits", completed=completed, pace=pace)
+        yield self.make_tasks_table(self.tasks)
 
 
 @contextmanager
-def board(names: Sequence[str], *, quiet: bool = False) -> Iterator[Board]:
-    """Follow the audits of these names: drawn on a terminal after a few seconds, else by a line now and then."""
-    if quiet or not sys.stderr.isatty():
-        yield Silence() if quiet else Board()
-        return
-    from epsaudit.reporting.drawing import drawn  # slow to import
+def drawn(names: Sequence[str], console: Console | None = None) -> Iterator[Drawn]:
+    """Draw a board of these audits while they run, by default on standard error."""
+    handle, path = tempfile.mkstemp(prefix="epsaudit-")
+    try:
+        os.write(handle, bytes(WORD.size * len(names)))
+        os.close(handle)
+        with Drawn(names, Path(path), console or Console(stderr=True)) as board:
+            yield board
+    finally:
+        Path(path).unlink()
 
-    with drawn(names) as found:
-        yield found
+
+def board(names: Sequence[str], *, quiet: bool = False) -> contextlib.AbstractContextManager[Board | Drawn]:
+    """Follow the audits of these names: drawn on a terminal after a few seconds, else by a line now and then."""
+    return contextlib.nullcontext(Board(quiet)) if quiet or not sys.stderr.isatty() else drawn(names)
 
 
 def _short(number: float) -> str:
-    """Write a speed with a suffix and two or three digits.
-
-    Examples
-    --------
-    >>> _short(950.0), _short(45_300.0), _short(2.34e6), _short(3.2)
-    ('950', '45k', '2.3M', '3.2')
-    """
+    """Write a speed with a suffix and two or three digits."""
     for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             return f"{number / size:.2g}{suffix}" if number < 100 * size else f"{number / size:.0f}{suffix}"
@@ -162,12 +209,6 @@ def _short(number: float) -> str:
 
 
 def clock_time(seconds: float) -> str:
-    """Write a time as a clock shows it.
-
-    Examples
-    --------
-    >>> clock_time(0.2), clock_time(75), clock_time(2 * 86400 + 3600)
-    ('0:00:01', '0:01:15', '49:00:00')
-    """
+    """Write a time as a clock shows it."""
     whole = -int(-seconds // 1)
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"

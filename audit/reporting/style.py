@@ -1,4 +1,4 @@
-"""The package's matplotlib style and the widths of a paper's columns, blank figures, and files rendered from them.
+"""The package's matplotlib style: a paper's widths and colours, blank figures, and files rendered from them.
 
 Drawing functions are decorated with ``@styled()``, because matplotlib reads its settings when an artist is made and
 again when it is drawn; `render` does the rest. No state of matplotlib is left changed.
@@ -7,8 +7,7 @@ again when it is drawn; `render` does the rest. No state of matplotlib is left c
 from __future__ import annotations
 
 import io
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from epsaudit.reporting.escaping import visible
+from epsaudit.text import visible
 
 ONE_COLUMN = 3.4
 """Width in inches of a column of a two-column paper."""
@@ -45,15 +44,7 @@ class Drawn(Figure):
 
 
 def blank(width: float = ONE_COLUMN, height: float = 2.4) -> Figure:
-    """Return an empty figure of that size in inches; call it within `styled`.
-
-    Examples
-    --------
-    >>> with styled():
-    ...     figure = blank(TWO_COLUMNS, 3.0)
-    >>> figure.get_size_inches().tolist()
-    [7.0, 3.0]
-    """
+    """Return an empty figure of that size in inches; call it within `styled`."""
     figure = Drawn(figsize=(width, height))
     FigureCanvasAgg(figure)
     return figure
@@ -69,32 +60,9 @@ def words(text: str) -> str:
     r"""Write a name so that matplotlib draws it as it is: no dollars for mathematics, and no underscore first.
 
     A label that begins with an underscore would be left out of the legend.
-
-    Examples
-    --------
-    >>> words("a$b$"), words("_x")
-    ('a\\$b\\$', ' _x')
     """
     plain = visible(text).replace("$", r"\$")
     return f" {plain}" if plain.startswith("_") else plain
-
-
-def not_drawn(label: str, values: Sequence[float | None], *, positive: bool = False) -> str:
-    """Add to a label how many of its values stand nowhere, and why: unknown, infinite, or 0 on a logarithmic axis.
-
-    Examples
-    --------
-    >>> not_drawn("exact", [1.0, None, math.inf]), not_drawn("bound", [0.0, 2.0], positive=True)
-    ('exact (not drawn: 1 unknown, 1 infinite)', 'bound (not drawn: 1 of 0)')
-    """
-    known = [value for value in values if value is not None and not math.isnan(value)]
-    counts = {
-        "unknown": len(values) - len(known),
-        "infinite": sum(map(math.isinf, known)),
-        "of 0": sum(value <= 0.0 for value in known) if positive else 0,
-    }
-    said = ", ".join(f"{number} {why}" for why, number in counts.items() if number)
-    return f"{label} (not drawn: {said})" if said else label
 
 
 def render(figure: Figure, kind: str) -> bytes:

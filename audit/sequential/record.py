@@ -210,7 +210,7 @@ class SequentialResult(Result):
     def plot(self) -> Figure:
         """Draw the running bound against runs, beside the claim; a matplotlib figure, with ``savefig``."""
         with needs("report"):
-            from epsaudit.reporting.paths import sequential_path  # matplotlib takes a second to import
+            from epsaudit.reporting.curves import sequential_path  # matplotlib takes a second to import
 
         return sequential_path({self.mechanism: self})
 

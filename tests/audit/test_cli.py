@@ -159,8 +159,9 @@ class TestProgress:
         assert "laplace: 1-DP claimed" in done.stdout
 
 
-def test_who_stops_reading_is_told_neither_of_a_refuted_claim_nor_of_a_defect():
-    command = [sys.executable, "-m", "epsaudit", "audit", "laplace", "gaussian", "--trials", "100"]
+@pytest.mark.parametrize("words", [["audit", "laplace", "gaussian", "--trials", "100"], ["list", "laplace"]])
+def test_who_stops_reading_is_told_neither_of_a_refuted_claim_nor_of_a_defect(words):
+    command = [sys.executable, "-m", "epsaudit", *words]
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from epsaudit import AuditError, PureDP
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.registry import Entry
-from epsaudit.reporting import table
-from epsaudit.reporting.columns import LONGEST, Column, to_csv, to_latex, to_markdown
+from epsaudit.reporting import tables
 from epsaudit.reporting.methods import methods
+from epsaudit.reporting.tables import LONGEST, Column, to_csv, to_latex, to_markdown
 from epsaudit.suite import run
 
 STRANGE = "50%_&#{}~^\\ \"'<script>|中\u202e--$é"
@@ -61,7 +61,7 @@ def test_a_table_compiles_whatever_it_holds(rows, tmp_path):
 
 def test_the_main_table_compiles_within_the_width_of_a_page(results, tmp_path):
     plain = [result for result in results if result.mechanism != STRANGE]
-    (tmp_path / "audit.tex").write_text(table.to_latex(plain, 0.95), encoding="utf-8")
+    (tmp_path / "audit.tex").write_text(tables.results_to_latex(plain, 0.95), encoding="utf-8")
     assert "Overfull" not in compile_latex(tmp_path, "audit")
 
 

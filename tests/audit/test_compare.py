@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -161,6 +162,9 @@ def test_the_command_exits_with_one_if_a_bound_moved(before, tmp_path, capsys):
     written = capsys.readouterr()
     assert "moved" in written.out
     assert "can be compared with" in written.err
+    assert main(["compare", str(files["old"]), str(files["moved"]), "--json"]) == 1  # events end at infinities
+    (one,) = json.loads(capsys.readouterr().out)["comparisons"]
+    assert one["p_value"] < one["level"]
 
 
 def test_the_command_recounts_registered_mechanisms(tmp_path, capsys):

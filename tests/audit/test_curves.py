@@ -11,15 +11,18 @@ from scipy.stats import norm
 
 from epsaudit import ZCDP, ApproxDP, AuditResult, GaussianDP, PureDP, RenyiDP, audit, audit_sequentially
 from epsaudit.exact import PrivacyProfile
+from epsaudit.experiments.bound_by_runs import bound_against_runs
+from epsaudit.experiments.drawing import wrong_bounds
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
-from epsaudit.reporting import coverage, paths, style
+from epsaudit.reporting import style
 from epsaudit.reporting.curves import (
     allowed_trade_off,
     certified_polygon,
     certified_profile,
     claimed_profile,
     privacy_profile,
+    sequential_path,
     trade_off,
 )
 
@@ -136,7 +139,7 @@ class TestFigures:
             "half the noise": audit_sequentially(LaplaceHalfNoise(1.0), trials=20_000, seed=1, n_jobs=1),
             "Laplace": audit_sequentially(Laplace(1.0), trials=20_000, seed=1, n_jobs=1),
         }
-        figure = paths.sequential_path(results)
+        figure = sequential_path(results)
         ends = [line for line in figure.axes[0].lines if line.get_marker() not in ("None", None, "")]
         assert [float(line.get_ydata()[0]) for line in ends] == [r.lower_bound for r in results.values()]
         said = words(figure)
@@ -150,14 +153,14 @@ class TestFigures:
             for name, symbol in (("a", "epsilon"), ("b", "mu"), ("c", "rho"))
             for runs in (100, 1000)
         ]  # fmt: skip
-        figure = paths.bound_against_runs(rows, 0.95, 7)
+        figure = bound_against_runs(rows, 0.95, 7)
         assert [axes.get_title(loc="left") for axes in figure.axes] == ["a", "b", "c"]
         said = words(figure)
         for part in ("oracle's limit", "median of 7 audits", "ε, certified at 95%", "µ, certified", "exact"):
             assert part in said.replace("&apos;", "'").replace("&#x27;", "'")
 
     def test_a_share_of_wrong_bounds_beyond_chance_is_marked(self):
-        figure = coverage.wrong_bounds([("sound", 5, 100), ("unsound", 40, 100)], 0.05)
+        figure = wrong_bounds([("sound", 5, 100), ("unsound", 40, 100)], 0.05)
         marks = [
             line for line in figure.axes[0].lines if line.get_marker() in ("o", "s") and len(line.get_xdata()) == 1
         ]
@@ -165,7 +168,7 @@ class TestFigures:
         assert "sound (100)" in words(figure)
         assert "allowed: 0.05" in words(figure)
         assert "seen, above what is allowed" in words(figure)
-        assert "seen, above" not in words(coverage.wrong_bounds([("sound", 5, 100)], 0.05))
+        assert "seen, above" not in words(wrong_bounds([("sound", 5, 100)], 0.05))
 
     @pytest.mark.parametrize("claim", [PureDP(1.0), ApproxDP(1.0, 1e-5), PureDP(0.05), ApproxDP(4.0, 1e-3)])
     def test_curves_bend_where_the_claim_does(self, claim):

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, stored, vectorized
-from epsaudit.reporting import curves, figure, page, paths, style, table
-from epsaudit.reporting.columns import Column, to_csv, to_latex, to_markdown
-from epsaudit.reporting.escaping import csv_cell, latex, markdown, visible
-from epsaudit.reporting.studies import print_table
+from epsaudit.reporting import curves, figures, page, style, tables
+from epsaudit.reporting.tables import Column, to_csv, to_latex, to_markdown
+from epsaudit.studies import print_table
+from epsaudit.text import csv_cell, latex, markdown, visible
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -124,7 +124,7 @@ def drawn(picture):
 class TestNamesStayAsTheyAre:
     def test_in_the_terminal(self, results, capsys):
         console = Console(file=io.StringIO(), width=100, force_terminal=False)
-        console.print(table.render(results, 100))
+        console.print(tables.render(results, 100))
         for name in NAMES:
             assert f"\n{name} " in console.file.getvalue()
         print_table([{"name": name} for name in NAMES], [Column("name", "[name] :m:")], "a [title]")
@@ -138,17 +138,17 @@ class TestNamesStayAsTheyAre:
             assert html.escape(name) in result._repr_html_()
 
     def test_in_csv(self, results):
-        rows = csv.DictReader(io.StringIO(table.to_csv(results)))
+        rows = csv.DictReader(io.StringIO(tables.results_to_csv(results)))
         assert [row["mechanism"] for row in rows] == NAMES
 
     def test_in_figures(self, results):
-        said = [text.strip() for text in drawn(figure.certified_against_proven(results, 0.95))]
+        said = [text.strip() for text in drawn(figures.certified_against_proven(results, 0.95))]
         assert set(NAMES) <= set(said)
         for result in results[-4:]:
             assert result.mechanism in " ".join(drawn(curves.trade_off(result)))
         noisy = vectorized(lambda d, n, rng: d + rng.laplace(size=n), claim=PureDP(1.0), pairs=[DatasetPair(0, 1)])
         sequential = audit_sequentially(noisy, trials=500, seed=1, n_jobs=1)
-        said = [text.strip() for text in drawn(paths.sequential_path(dict.fromkeys(NAMES[-4:], sequential)))]
+        said = [text.strip() for text in drawn(curves.sequential_path(dict.fromkeys(NAMES[-4:], sequential)))]
         assert set(NAMES[-4:]) <= set(said)
 
     def test_in_the_readme_of_a_study(self, tmp_path):

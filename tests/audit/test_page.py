@@ -15,9 +15,9 @@ from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.registry import Entry
 from epsaudit.reporting import page
-from epsaudit.reporting.numbers import lower
 from epsaudit.results import save
 from epsaudit.suite import run
+from epsaudit.text import lower
 from epsaudit.witnesses import Region, Witness
 
 SWITCHES = [

@@ -10,8 +10,7 @@ from rich.console import Console
 from epsaudit import DatasetPair, PureDP, audit, suite, vectorized
 from epsaudit.certificates import Counts
 from epsaudit.registry import Entry
-from epsaudit.reporting.drawing import Drawn, drawn
-from epsaudit.reporting.progress import WORD, Board, Lines, Pace, Row, Silence, board
+from epsaudit.reporting.progress import WORD, Board, Drawn, Lines, Pace, Row, board, drawn
 from epsaudit.sampling import Progress
 
 NOISE = vectorized(
@@ -36,6 +35,16 @@ class TestPace:
         pace = Pace(clock)
         clock.now = 10.0
         assert pace.describe(step(200)) == "20 runs/s, bound so far 0.9876, 0:00:40 left"
+
+    @pytest.mark.parametrize(
+        ("done", "speed"), [(950, "950"), (45_300, "45k"), (2_340_000, "2.3M"), (250_000_000, "250M"), (3, "3")]
+    )
+    def test_speeds_are_short_and_days_are_hours(self, done, speed):
+        clock = Clock()
+        pace = Pace(clock)
+        clock.now = 1.0
+        said = pace.describe(step(done, total=done + 49 * 3600 * done))
+        assert said == f"{speed} runs/s, bound so far 0.9876, 49:00:00 left"
 
     def test_what_a_checkpoint_held_is_no_speed(self):
         clock = Clock()
@@ -128,16 +137,17 @@ class TestBoard:
         assert " c " not in drawn  # it does not run yet
 
     def test_it_is_drawn_on_a_terminal_alone_and_never_where_quiet_is_asked_for(self, monkeypatch):
-        for terminal, quiet, kind in ((True, False, Drawn), (False, False, Board), (True, True, Silence)):
+        for terminal, quiet, kind in ((True, False, Drawn), (False, False, Board), (True, True, Board)):
             monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal)
             with board(["one"], quiet=quiet) as made:
                 assert type(made) is kind
+                assert (made.of("one") is None) == quiet
 
     def test_no_file_is_no_harm(self, tmp_path):
         Row(str(tmp_path / "elsewhere"), 0)(step(10))  # on a worker of a cluster
 
     def test_side_by_side_each_audit_is_told_of_by_name(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("epsaudit.reporting.drawing.AFTER_SECONDS", 0.0)
+        monkeypatch.setattr("epsaudit.reporting.progress.AFTER_SECONDS", 0.0)
         screen = io.StringIO()
         entries = [Entry(name, NOISE, NOISE.claim) for name in ("first", "second")]
         with drawn(["first", "second"], Console(file=screen, force_terminal=True, width=100)) as made:

@@ -6,7 +6,7 @@ import pytest
 
 from epsaudit.cli import main
 from epsaudit.registry import registered
-from epsaudit.reporting.table import family_confidence
+from epsaudit.reporting.tables import family_confidence
 from epsaudit.results import load, save
 from epsaudit.suite import run
 

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from matplotlib.text import Text
 
 from epsaudit import ApproxDP, PureDP, suite
+from epsaudit.experiments.drawing import not_drawn
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.registry import Entry, registered
-from epsaudit.reporting import figure, style, table
-from epsaudit.reporting.numbers import count, lower, percent, plain, upper
+from epsaudit.reporting import figures, style, tables
 from epsaudit.results import load
+from epsaudit.text import count, lower, percent, plain, upper
 
 POSITIVE = st.floats(1e-12, 1e12)
 
@@ -60,7 +61,7 @@ def results():
 class TestTable:
     @pytest.mark.parametrize("width", [80, 100, 140])
     def test_it_fits_and_names_everything(self, results, width):
-        text = table.render(results, width).plain
+        text = tables.render(results, width).plain
         assert all(len(line) <= width for line in text.splitlines())
         for result in results:
             assert result.mechanism in text
@@ -70,7 +71,7 @@ class TestTable:
     def test_a_narrow_terminal_keeps_bounds_verdicts_and_the_mark_of_surprise(self, results, width):
         surprising = [replace(result, expected=None) for result in results]
         surprising += [replace(results[0], expected="violated"), replace(results[1], expected="consistent")]
-        text = table.render(surprising, width).plain
+        text = tables.render(surprising, width).plain
         assert all(len(line) <= width for line in text.splitlines())
         assert text.count("consistent (!)") == text.count("violated (!)") == 1
         assert text.count("consistent") == text.count("violated") == 2
@@ -81,20 +82,20 @@ class TestTable:
 
     def test_surprises_are_marked_and_named(self, results):
         flipped = [replace(results[0], expected="violated"), results[1]]
-        assert "(!)" in table.render(flipped).plain
-        assert "Not as expected (!): laplace." in table.caption(flipped, 0.95)
-        assert r"| consistent (\!) |" in table.to_markdown(flipped, 0.95)
-        assert "consistent (!) " in table.to_latex(flipped, 0.95)
-        assert "Not as expected" not in table.caption(results, 0.95)
+        assert "(!)" in tables.render(flipped).plain
+        assert "Not as expected (!): laplace." in tables.caption(flipped, 0.95)
+        assert r"| consistent (\!) |" in tables.results_to_markdown(flipped, 0.95)
+        assert "consistent (!) " in tables.results_to_latex(flipped, 0.95)
+        assert "Not as expected" not in tables.caption(results, 0.95)
 
     def test_the_caption_says_what_was_not_shown(self, results):
-        assert "not a proof" in table.caption(results, 0.95)
-        assert "lower bound" in table.caption(results, 0.95)
+        assert "not a proof" in tables.caption(results, 0.95)
+        assert "lower bound" in tables.caption(results, 0.95)
 
 
 class TestFigure:
     def test_each_result_is_drawn_at_its_share_of_the_claim(self, results):
-        panels = figure.certified_against_proven(results, 0.95).axes
+        panels = figures.certified_against_proven(results, 0.95).axes
         assert len(panels) == 2  # one for consistent results, one for violated ones
         for axes, result in zip(panels, results, strict=True):
             lines = [np.ravel(line.get_xdata()) for line in axes.lines]
@@ -108,10 +109,10 @@ class TestFigure:
             replace(results[1], claim=claim, exact=None) for claim in (PureDP(0.0), ApproxDP(0.0, 0.1))
         )
         endless = replace(results[1], exact=math.inf)
-        drawn = figure.certified_against_proven([results[0], nothing, in_delta, endless], 0.95)
+        drawn = figures.certified_against_proven([results[0], nothing, in_delta, endless], 0.95)
         names = [label.get_text() for axes in drawn.axes for label in axes.get_yticklabels()]
         assert names == [results[0].mechanism, f"{in_delta.mechanism} (in δ)", endless.mechanism, nothing.mechanism]
-        assert figure.shares(in_delta).bound == pytest.approx(in_delta.delta_lower / 0.1)
+        assert figures.shares(in_delta).bound == pytest.approx(in_delta.delta_lower / 0.1)
         legend = [text.get_text() for text in drawn.legends[0].get_texts()]
         assert "exact: infinite" in legend
         below = drawn.axes[-1]
@@ -119,12 +120,12 @@ class TestFigure:
         assert nothing.lower_bound in [float(np.ravel(line.get_xdata())[0]) for line in below.lines]
         arrows = [line for line in drawn.axes[1].lines if line.get_marker() == ">" and len(line.get_xdata()) == 1]
         assert len(arrows) == 1
-        plain = figure.certified_against_proven(results, 0.95).legends[0].get_texts()
+        plain = figures.certified_against_proven(results, 0.95).legends[0].get_texts()
         assert "exact: infinite" not in {text.get_text() for text in plain}
 
     def test_claims_of_nothing_alone_fill_a_picture(self, results):
         alone = [replace(result, claim=PureDP(0.0), mechanism=f"m{n}") for n, result in enumerate(results)]
-        (axes,) = figure.certified_against_proven(alone, 0.95).axes
+        (axes,) = figures.certified_against_proven(alone, 0.95).axes
         assert [label.get_text() for label in axes.get_yticklabels()] == ["m0", "m1"]
         drawn = {
             float(np.ravel(line.get_xdata())[0])
@@ -136,30 +137,30 @@ class TestFigure:
 
     def test_every_row_of_the_registry_is_drawn(self):
         stored = load(Path(__file__).parents[2] / "results" / "audit.json")
-        panels = figure.certified_against_proven(stored, 0.95).axes
+        panels = figures.certified_against_proven(stored, 0.95).axes
         assert sum(len(axes.get_yticks()) for axes in panels) == len(stored)
-        assert not any(figure.shares(result).of_nothing for result in stored if result.mechanism in figure.TELLING)
+        assert not any(figures.shares(result).of_nothing for result in stored if result.mechanism in figures.TELLING)
 
     @pytest.mark.parametrize("chosen", [[0], [1], [0, 1]])
     def test_the_legend_names_the_marks_that_occur_and_no_others(self, results, chosen):
         shown = [replace(results[number], exact=None if number else results[number].exact) for number in chosen]
-        legend = {text.get_text() for text in figure.certified_against_proven(shown, 0.95).legends[0].get_texts()}
+        legend = {text.get_text() for text in figures.certified_against_proven(shown, 0.95).legends[0].get_texts()}
         verdicts = {f"certified, {result.verdict}" for result in shown}
         exact = {"exact for the pair"} if 0 in chosen else set()
         assert legend == verdicts | exact | {"proven"}
 
     def test_many_results_stand_in_two_columns_on_equal_axes_and_all_are_there(self, results):
-        many = [replace(results[number % 4 == 0], mechanism=f"m{number}") for number in range(2 * figure.ROWS)]
-        panels = figure.certified_against_proven(many, 0.95).axes
+        many = [replace(results[number % 4 == 0], mechanism=f"m{number}") for number in range(2 * figures.ROWS)]
+        panels = figures.certified_against_proven(many, 0.95).axes
         names = [label.get_text() for axes in panels for label in axes.get_yticklabels()]
         assert len(panels) == 4
         assert sorted(names) == sorted(result.mechanism for result in many)
         assert [axes.get_xlim() for axes in panels[::2]] == [axes.get_xlim() for axes in panels[1::2]]
 
     def test_the_front_page_names_rows_of_the_registry_and_shows_their_numbers(self, results):
-        assert set(figure.TELLING) <= set(registered())
-        told = [replace(results[name.startswith("broken")], mechanism=name) for name in figure.TELLING]
-        drawn = figure.front([*results, *told], 0.95)
+        assert set(figures.TELLING) <= set(registered())
+        told = [replace(results[name.startswith("broken")], mechanism=name) for name in figures.TELLING]
+        drawn = figures.front([*results, *told], 0.95)
         assert drawn.get_size_inches()[0] * 160 == 800
         words = [text.get_text() for text in drawn.axes[1].texts]
         assert words.count(f"≥ {lower(told[0].lower_bound, 3)}") == sum(
@@ -170,5 +171,12 @@ class TestFigure:
 
     def test_the_same_results_give_the_same_bytes(self, results):
         for kind in ("png", "pdf", "svg"):
-            first, second = (style.render(figure.certified_against_proven(results, 0.95), kind) for _ in range(2))
+            first, second = (style.render(figures.certified_against_proven(results, 0.95), kind) for _ in range(2))
             assert first == second
+
+
+def test_labels_say_what_is_not_drawn_and_are_drawn_as_they_are():
+    assert not_drawn("exact", [1.0, None, math.inf]) == "exact (not drawn: 1 unknown, 1 infinite)"
+    assert not_drawn("bound", [0.0, 2.0], positive=True) == "bound (not drawn: 1 of 0)"
+    assert not_drawn("bound", [0.0, 2.0]) == "bound"
+    assert (style.words("a$b$"), style.words("_x")) == (r"a\$b\$", " _x")

@@ -23,8 +23,8 @@ from epsaudit import (
     vectorized,
 )
 from epsaudit.cli import main
-from epsaudit.reporting.studies import write_data
 from epsaudit.results import load, save
+from epsaudit.studies import write_data
 
 RESULTS = Path(__file__).parents[2] / "results"
 SCHEMAS = {"provenance", "data", "timings"}

@@ -11,7 +11,7 @@ import pytest
 from epsaudit import AuditError, DatasetPair, PureDP, audit, provenance, stored, vectorized
 from epsaudit.cli import main
 from epsaudit.reporting import methods
-from epsaudit.reporting.studies import run
+from epsaudit.studies import run
 
 MODULE = "epsaudit.experiments.curves"
 QUESTION = "How much is one and one?"

@@ -9,18 +9,22 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
 from epsaudit.claims import ApproxDP
-from epsaudit.reporting.numbers import SYMBOLS, lower, percent, plain
 from epsaudit.reporting.style import BLUE, ONE_COLUMN, TWO_COLUMNS, VERMILION, blank, legend_below, styled, words
-from epsaudit.reporting.table import runs_each
-from epsaudit.results import AuditResult, Result
+from epsaudit.reporting.tables import runs_each
+from epsaudit.text import SYMBOLS, lower, percent, plain
+
+if TYPE_CHECKING:
+    from epsaudit.results import Result
 
 STYLE = {"consistent": (BLUE, "o"), "violated": (VERMILION, "s")}
+PROVEN: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": "--"}
 ROWS = 54
 """Most results that are drawn side by side; more stand in two columns, violated ones below the others."""
 FRONT = 5.0
@@ -52,26 +56,17 @@ class Shares:
     of_nothing: bool = False
 
 
-Rows = Sequence[tuple[Result, Shares]]
+Rows = Sequence[tuple["Result", Shares]]
 
 
 def shares(result: Result) -> Shares:
-    """Divide a result by its claim; as it is where the claim is 0 altogether.
-
-    Examples
-    --------
-    >>> from epsaudit import DatasetPair, audit, vectorized
-    >>> tell = vectorized(lambda data, size, rng: data + 0 * rng.random(size), claim=ApproxDP(0.0, 0.5),
-    ...                   pairs=[DatasetPair(0, 1)])
-    >>> round(shares(audit(tell, trials=5000, seed=1)).bound, 1)
-    2.0
-    """
+    """Divide a result by its claim; as it is where the claim is 0 altogether."""
     if result.proven > 0.0:
-        return Shares(
-            result.lower_bound / result.proven, None if result.exact is None else result.exact / result.proven
-        )
-    if isinstance(result, AuditResult) and isinstance(result.claim, ApproxDP) and result.claim.delta > 0.0:
-        return Shares(result.delta_lower / result.claim.delta, None, in_delta=True)
+        exact = None if result.exact is None else result.exact / result.proven
+        return Shares(result.lower_bound / result.proven, exact)
+    delta_lower = getattr(result, "delta_lower", None)  # which audits of fixed size have
+    if delta_lower is not None and isinstance(result.claim, ApproxDP) and result.claim.delta > 0.0:
+        return Shares(delta_lower / result.claim.delta, None, in_delta=True)
     return Shares(result.lower_bound, result.exact, of_nothing=True)
 
 
@@ -85,12 +80,11 @@ def certified_against_proven(results: Sequence[Result], family_confidence: float
     One panel is as wide as a column of a paper, two as its text.
     """
     shown = [(result, shares(result)) for result in results]
-    of_nothing = [row for row in shown if row[1].of_nothing]
-    groups = [
-        [row for row in shown if row[0].violates_claim == violated and not row[1].of_nothing]
-        for violated in (False, True)
-    ]
-    rows = _arranged([group for group in groups if group]) + ([[of_nothing]] if of_nothing else [])
+    drawn = [row for row in shown if not row[1].of_nothing]
+    groups = [[row for row in drawn if row[0].violates_claim == violated] for violated in (False, True)]
+    rows = _arranged([group for group in groups if group])
+    if len(drawn) < len(shown):
+        rows.append([[row for row in shown if row[1].of_nothing]])
     rows = [panels for panels in rows if any(panels)] or [[[]]]
     short = max((len(_name(*row)) for row in shown), default=0) <= 24
     width = ONE_COLUMN if max(map(len, rows)) == 1 and short else TWO_COLUMNS
@@ -100,7 +94,7 @@ def certified_against_proven(results: Sequence[Result], family_confidence: float
     for place, (panels, most) in enumerate(zip(rows, tallest, strict=True)):
         for axes, panel in zip(grid[place].subgridspec(1, len(panels)).subplots(squeeze=False)[0], panels, strict=True):
             _draw(axes, panel, most, list(itertools.chain(*panels)) if len(rows) > 1 else panel)
-    about = f"Certified lower bounds on privacy loss, {runs_each([result for result, _ in shown])} each"
+    about = f"Certified lower bounds on privacy loss, {runs_each(results)} each"
     together = f"all hold together at {percent(family_confidence)} confidence"
     figure.suptitle(f"{about};{chr(10) if width == ONE_COLUMN else ' '}{together}", fontsize=8)
     _legend(figure.axes[0], shown)
@@ -132,24 +126,23 @@ def _legend(axes: Axes, shown: Rows) -> None:
         infinite = sum(share.exact is not None and math.isinf(share.exact) for _, share in shown)
         where = "infinite" if marks.count(">") == infinite else "infinite, or beyond the axis"
         axes.plot([], [], marker=">", color="black", linestyle="none", label=f"exact: {where}")
-    axes.plot([], [], color="black", linewidth=0.8, linestyle="--", label="proven")
+    axes.plot([], [], label="proven", **PROVEN)
 
 
 def _draw(axes: Axes, panel: Rows, tallest: int, beside: Rows) -> None:
     """Draw a panel on the axis of those beside it: bounds as markers, intervals as lines, exact values as ticks."""
     greatest = max((share.bound for _, share in beside), default=0.0)
     of_nothing = bool(panel) and panel[0][1].of_nothing
+    left, right = 0.0, 1.15 * max(1.0, greatest)
     if of_nothing:
         exact = [share.exact for _, share in panel if share.exact is not None and math.isfinite(share.exact)]
-        left, right = 0.0, 1.15 * max([0.1, greatest, *exact])
+        right = 1.15 * max([0.1, greatest, *exact])
     elif panel and panel[0][0].violates_claim:
         left, right = 0.8, 1.5 * max(2.0, greatest)
         _logarithmic(axes)
-    else:
-        left, right = 0.0, 1.15 * max(1.0, greatest)
     for height, row in enumerate(panel):
         _row(axes, height, *row, right)
-    axes.axvline(0.0 if of_nothing else 1.0, color="black", linewidth=0.8, linestyle="--", clip_on=False)
+    axes.axvline(0.0 if of_nothing else 1.0, clip_on=False, **PROVEN)
     axes.set_yticks(range(len(panel)), [_name(*row) for row in panel])
     axes.set_ylim(tallest - 0.4, -0.6)
     axes.set_xlim(left, right)
@@ -190,14 +183,18 @@ def front(results: Sequence[Result], family_confidence: float) -> Figure:
     axes.xaxis.set_major_locator(FixedLocator([0.5, 1.0, 2.0, 5.0, 10.0]))
     axes.xaxis.set_minor_locator(NullLocator())
     right = 1.4 * max([2.0, *(share.bound for _, share in rows)])
-    _line(numbers, -1.0, ("claim", "exact", "certified"), weight="bold")
+    lines = [("claim", "exact", "certified")]
     for height, (result, share) in enumerate(rows):
         _row(axes, height, result, share, right)
         claim = f"{SYMBOLS[result.claim.symbol]} = {plain(result.proven, 3)}"
         exact = "–" if result.exact is None else "∞" if math.isinf(result.exact) else plain(result.exact, 3)
-        _line(numbers, height, (claim, exact, f"≥ {lower(result.lower_bound, 3)}"))
+        lines.append((claim, exact, f"≥ {lower(result.lower_bound, 3)}"))
+    for height, line in enumerate(lines, start=-1):
+        for place, text in zip((0.36, 0.64, 1.0), line, strict=True):
+            weight = "bold" if height < 0 else "normal"
+            numbers.text(place, height, text, ha="right", va="center", fontsize=7.5, weight=weight)
     numbers.set_axis_off()
-    axes.axvline(1.0, color="black", linewidth=0.8, linestyle="--")
+    axes.axvline(1.0, **PROVEN)
     axes.set_yticks(range(len(rows)), [_wrapped(_name(*row)) for row in rows])
     axes.tick_params(axis="y", labelsize=7.5, length=0)
     axes.set_ylim(len(rows) - 0.4, -1.6)
@@ -206,11 +203,6 @@ def front(results: Sequence[Result], family_confidence: float) -> Figure:
     _legend(axes, rows)
     legend_below(figure, 3)
     return figure
-
-
-def _line(axes: Axes, height: float, texts: Sequence[str], weight: str = "normal") -> None:
-    for place, text in zip((0.36, 0.64, 1.0), texts, strict=True):
-        axes.text(place, height, text, ha="right", va="center", fontsize=7.5, weight=weight)
 
 
 def _wrapped(name: str) -> str:

@@ -1,17 +1,15 @@
-"""Coverage figure: how often bounds were wrong, beside how often they may be, for every study of validity.
-
-It is drawn from counts of wrong bounds.
-"""
+"""What several studies draw: how often bounds were wrong beside how often they may be, and what stands nowhere."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
 from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
-from epsaudit.reporting.numbers import percent
 from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled, words
+from epsaudit.text import percent
 
 
 @styled()
@@ -53,3 +51,15 @@ def wrong_bounds(
     axes.set_xlabel(what)
     legend_below(figure)
     return figure
+
+
+def not_drawn(label: str, values: Sequence[float | None], *, positive: bool = False) -> str:
+    """Add to a label how many of its values stand nowhere, and why: unknown, infinite, or 0 on a logarithmic axis."""
+    known = [value for value in values if value is not None and not math.isnan(value)]
+    counts = {
+        "unknown": len(values) - len(known),
+        "infinite": sum(map(math.isinf, known)),
+        "of 0": sum(value <= 0.0 for value in known) if positive else 0,
+    }
+    said = ", ".join(f"{number} {why}" for why, number in counts.items() if number)
+    return f"{label} (not drawn: {said})" if said else label

@@ -1,0 +1,273 @@
+"""Tables: rows and columns as LaTeX (booktabs), Markdown or CSV, and the one of results, on the terminal as well.
+
+A column knows what its numbers are, so that a certified lower bound is never rounded up and an upper one never down.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from epsaudit import text
+from epsaudit.text import SYMBOLS, count, percent, plain
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from epsaudit.results import Result
+
+Kind = Literal["text", "code", "formula", "lower", "upper", "number", "count"]
+Row = Mapping[str, Any]
+LONGEST = 45
+"""Most rows of a table that stays on one page; a longer one becomes a longtable."""
+
+_EXPONENT = re.compile(r"\b(\d+(?:\.\d+)?)e([-+]?\d+)\b")
+_NUMERIC = {
+    "lower": text.lower,
+    "upper": text.upper,
+    "number": plain,
+    "count": lambda value, digits: f"{value:,.0f}",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    Attributes
+    ----------
+    key : str
+        What of a row it shows; also its heading in CSV.
+    heading : str
+        Its heading on paper, plain text; Greek letters become mathematics.
+    kind : str
+        'text', 'code' (names, in typewriter), 'formula' (text that may hold numbers such as 1e-05), 'lower' (a
+        certified lower bound), 'upper' (an upper one), 'number' (neither, to nearest) or 'count'. None and NaN are
+        shown as a dash.
+    digits : int
+        Significant digits.
+    width : str
+        In LaTeX, a width such as '4cm' at which text is broken into lines.
+    """
+
+    key: str
+    heading: str
+    kind: Kind = "text"
+    digits: int = 4
+    width: str = ""
+
+    def show(self, row: Row) -> str:
+        """Write the row's value as plain text, rounded by kind."""
+        value = row.get(self.key)
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            return "-"
+        return _NUMERIC[self.kind](float(value), self.digits) if self.numeric else str(value)
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the column is aligned to the right."""
+        return self.kind in _NUMERIC
+
+    def show_in_latex(self, row: Row) -> str:
+        """Write the row's value as LaTeX."""
+        shown = self.show(row)
+        if shown == "-" or self.numeric:
+            return {"-": "--", "inf": r"$\infty$", "-inf": r"$-\infty$"}.get(shown, _scientific(shown))
+        escaped = text.latex(shown)
+        if self.kind == "formula":
+            escaped = _EXPONENT.sub(lambda found: f"${_power(found[1], found[2])}$", escaped)
+        if self.kind == "code":
+            broken = re.sub(r"([-/])(?=\w)", r"\1\\allowbreak{}", escaped) if self.width else escaped
+            escaped = rf"\texttt{{{broken}}}"
+        return rf"\raggedright {escaped}" if self.width else escaped
+
+
+def _scientific(number: str) -> str:
+    mantissa, e, exponent = number.partition("e")
+    written = _power(mantissa, exponent) if e else number
+    return f"${written}$" if e or number.startswith("-") else number
+
+
+def _power(mantissa: str, exponent: str) -> str:
+    return ("" if mantissa == "1" else rf"{mantissa}\cdot ") + f"10^{{{int(exponent)}}}"
+
+
+def to_latex(rows: Sequence[Row], columns: Sequence[Column], caption: str, label: str = "") -> str:
+    r"""Write a LaTeX table that compiles as it is: ``\usepackage{booktabs}``, and longtable beyond 45 rows.
+
+    Parameters
+    ----------
+    rows, columns
+        What is shown; everything is escaped.
+    caption : str
+        Plain text. It must say the confidence and the number of runs.
+    label : str
+        For ``\ref``.
+    """
+    alignment = "".join(
+        "r" if column.numeric else f"p{{{column.width}}}" if column.width else "l" for column in columns
+    )
+    head = [r"\toprule", " & ".join(text.latex(column.heading) for column in columns) + r" \\", r"\midrule"]
+    body = [" & ".join(column.show_in_latex(row) for column in columns) + r" \\" for row in rows]
+    title = rf"\caption{{{text.latex(caption)}}}" + (rf"\label{{{label}}}" if label else "")
+    small = r"\footnotesize\setlength{\tabcolsep}{4pt}"
+    if len(rows) > LONGEST:
+        before = [r"% \usepackage{booktabs,longtable}", f"{{{small}", rf"\begin{{longtable}}{{{alignment}}}"]
+        before += [rf"{title}\\", *head, r"\endfirsthead", *head, r"\endhead", r"\bottomrule", r"\endfoot"]
+        after = [r"\end{longtable}}", ""]
+    else:
+        before = [r"% \usepackage{booktabs}", r"\begin{table}", title, rf"\centering{small}"]
+        before += [rf"\begin{{tabular}}{{{alignment}}}", *head]
+        after = [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
+    return "\n".join([*before, *body, *after])
+
+
+def to_markdown(rows: Sequence[Row], columns: Sequence[Column]) -> str:
+    """Write a Markdown table."""
+    cells = [[column.heading for column in columns], *([column.show(row) for column in columns] for row in rows)]
+    heading, *body = ("| " + " | ".join(map(text.markdown, line)) + " |\n" for line in cells)
+    return "".join([heading, "|" + "|".join("---:" if column.numeric else "---" for column in columns) + "|\n", *body])
+
+
+def to_csv(rows: Sequence[Row], fields: Sequence[str] | None = None) -> str:
+    """Write CSV with numbers in full precision; by default every field that any row has, in order of appearance."""
+    names = list(fields) if fields is not None else list(dict.fromkeys(name for row in rows for name in row))
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([text.csv_cell(_flat(row.get(name))) for name in names] for row in rows)
+    return buffer.getvalue()
+
+
+def _flat(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, (list, tuple, dict)) else value
+
+
+PAPER = (  # exact and certified in the parameter that the proven claim names
+    Column("mechanism", "mechanism", "code", width="4.6cm"),
+    Column("claim", "proven", "formula"),
+    Column("exact", "exact", "number"),
+    Column("certified", "certified", "lower"),
+    Column("verdict", "verdict"),
+)
+TERMINAL = (
+    Column("proven", "proven"),
+    Column("exact", "exact", "number"),
+    Column("certified", "certified", "lower"),
+    Column("confidence", "conf."),
+    Column("runs", "runs"),
+    Column("verdict", "verdict"),
+)
+
+
+def result_rows(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Return what `PAPER` and `TERMINAL` show of each result."""
+    return [
+        {
+            "mechanism": result.mechanism,
+            "claim": str(result.claim),
+            "proven": f"{SYMBOLS[result.claim.symbol]} {plain(result.proven)}",
+            "exact": result.exact,
+            "certified": result.lower_bound,
+            "confidence": percent(result.confidence),
+            "runs": count(result.spent),
+            "verdict": result.verdict + (" (!)" if result.surprising else ""),
+        }
+        for result in results
+    ]
+
+
+def results_to_latex(results: Sequence[Result], family: float) -> str:
+    """Return the table of results as LaTeX; ``family`` is the confidence of all bounds together."""
+    return to_latex(result_rows(results), PAPER, caption(results, family), label="tab:audit")
+
+
+def results_to_markdown(results: Sequence[Result], family: float) -> str:
+    """Return the table of results as Markdown with its caption below."""
+    return f"{to_markdown(result_rows(results), PAPER)}\n{caption(results, family)}\n"
+
+
+def results_to_csv(results: Sequence[Result]) -> str:
+    """Return all fields of results as CSV text, numbers in full precision."""
+    return to_csv([result.row() for result in results])
+
+
+def render(results: Sequence[Result], width: int = 80) -> Text:
+    """Lay out the terminal table: a line of numbers for each result, and its witness event below.
+
+    Lower bounds are rounded down. A verdict that theory does not expect is marked, at any width: a narrow terminal goes
+    without the exact values, then without the proven ones, and breaks names. Confidence and runs get columns of their
+    own from 100 columns on; `caption` says them in any case.
+    """
+    from rich.text import Text  # slow to import
+
+    rows = result_rows(results)
+    sizes = {column: max(len(column.heading), *(len(column.show(row)) for row in rows)) for column in TERMINAL}
+    kept = [column for column in TERMINAL if width >= 100 or column.key not in ("confidence", "runs")]
+    for key in ("exact", "proven"):
+        if width - sum(sizes[column] + 2 for column in kept) < len("mechanism"):
+            kept = [column for column in kept if column.key != key]
+    first = max(width - sum(sizes[column] + 2 for column in kept), 0)
+
+    def line(name: str, cells: Sequence[str]) -> str:
+        broken = "\n".join(name[start : start + width] for start in range(0, len(name), width))
+        start = f"{name:<{first}}" if len(name) <= first else f"{broken}\n{'':<{first}}"
+        aligned = [f"{cell:>{sizes[column]}}" for cell, column in zip(cells[:-1], kept, strict=False)]
+        return "  ".join([start, *aligned, cells[-1]])
+
+    table = Text().append(line("mechanism", [column.heading for column in kept]).rstrip() + "\n", style="bold")
+    for result, row in zip(results, rows, strict=True):
+        body = line(result.mechanism, [column.show(row) for column in kept])
+        verdict = "bold red" if result.surprising else "yellow" if result.violates_claim else "green"
+        table.append(body.removesuffix(row["verdict"])).append(row["verdict"] + "\n", style=verdict)
+        event = f"  {result.describe_event()}"
+        table.append((event if len(event) <= width else event[: width - 3] + "...") + "\n", style="dim")
+    return table
+
+
+def kind_of(result: Result) -> str:
+    """Name the privacy definition of a result's claim."""
+    name = type(result.claim).__name__
+    return {
+        "PureDP": "pure DP",
+        "ApproxDP": "approximate DP",
+        "RenyiDP": "Rényi DP",
+        "GaussianDP": "Gaussian DP",
+        "ZCDP": "zCDP",
+    }.get(name, name)
+
+
+def caption(results: Sequence[Result], family_confidence: float) -> str:
+    """Say in sentences what the table shows, with what confidence, and what it does not show."""
+    violated = sum(result.violates_claim for result in results)
+    confidences = {percent(result.confidence) for result in results}
+    each = confidences.pop() if len(confidences) == 1 else "the stated confidence"
+    sentences = [
+        f"{len(results)} audits: {violated} violated, {len(results) - violated} consistent (which is not a proof).",
+        f"{runs_each(results)} each. Every certified bound is a lower bound at {each} on its own; all hold together at "
+        f"{percent(family_confidence)} (Bonferroni).",
+        "'exact' is the true value for the audited pair, where both output laws are known.",
+    ]
+    if limited := sum(result.limits is not None for result in results):
+        sentences.append(f"{limited} could not have refuted their claim at this budget; their results say what would.")
+    if surprises := [result.mechanism for result in results if result.surprising]:
+        sentences.append(f"Not as expected (!): {', '.join(surprises)}.")
+    return " ".join(sentences)
+
+
+def runs_each(results: Sequence[Result]) -> str:
+    """Say how many runs of its mechanism each result took."""
+    numbers = sorted({result.spent for result in results})
+    words = " or ".join(map(count, numbers)) if len(numbers) < 4 else f"{count(numbers[0])} to {count(numbers[-1])}"
+    return words + (" run" if numbers == [1] else " runs")
+
+
+def family_confidence(results: Sequence[Result]) -> float:
+    """Confidence of all bounds together: 1 less the sum of their error probabilities (Bonferroni), at least 0."""
+    return max(0.0, round(1.0 - math.fsum(1.0 - result.confidence for result in results), 12))

@@ -1,0 +1,143 @@
+"""Text as every part prints it: numbers rounded so that no bound is overstated, and untrusted words escaped.
+
+Floats and strings become strings. It knows nothing of the rest, so that results and reports can both stand on it.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+import unicodedata
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Any
+
+SYMBOLS = {"epsilon": "ε", "rho": "ρ", "mu": "µ"}
+"""How reports write the parameters of claims."""
+COLOURS = {"consistent": "#0072B2", "violated": "#D55E00"}
+"""Of verdicts in a notebook."""
+
+_NUMBER = re.compile(r"[-+](\d+\.?\d*([eE][-+]?\d+)?|inf|nan)")
+_GREEK = {
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "varepsilon", "η": "eta", "θ": "theta",
+    "κ": "kappa", "λ": "lambda", "µ": "mu", "μ": "mu", "ν": "nu", "ξ": "xi", "π": "pi", "ρ": "rho",
+    "σ": "sigma", "τ": "tau", "φ": "varphi", "χ": "chi", "ψ": "psi", "ω": "omega",
+}  # fmt: skip
+_LATEX = {letter: rf"$\{name}$" for letter, name in _GREEK.items()} | {
+    "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
+    "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "<": r"$<$", ">": r"$>$", "|": r"$|$", "′": r"$'$", "≤": r"$\le$", "≥": r"$\ge$",
+    "·": r"$\cdot$", "×": r"$\times$", "∞": r"$\infty$",
+}  # fmt: skip
+_MARKDOWN = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {character: f"\\{character}" for character in "\\`*_[]|!~$"}
+)
+
+
+def lower(value: float, digits: int = 4) -> str:
+    """Format a lower bound with ``digits`` significant digits, rounded towards minus infinity.
+
+    Examples
+    --------
+    >>> lower(0.99999), lower(2.0), lower(0.0)
+    ('0.9999', '2.000', '0')
+    """
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def upper(value: float, digits: int = 4) -> str:
+    """Format an upper bound, rounded towards plus infinity."""
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def plain(value: float | None, digits: int = 4) -> str:
+    """Format a value that is neither bound, to nearest; '-' for None."""
+    return "-" if value is None else f"{value:.{digits}g}"
+
+
+def percent(fraction: float) -> str:
+    """Format a confidence as a percentage with enough digits to tell it from 100, rounded down.
+
+    Examples
+    --------
+    >>> percent(0.95), percent(1 - 0.05 / 40)
+    ('95%', '99.87%')
+    """
+    exact = Decimal(repr(round(fraction * 100, 9)))
+    digits = max(0, 1 - (100 - exact).adjusted())
+    return f"{exact.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_FLOOR).normalize():f}%"
+
+
+def count(number: int) -> str:
+    """Format a number of runs: exact below ten thousand, then with a suffix when it is round."""
+    for size, suffix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if number >= 10_000 and number % size == 0:
+            return f"{number // size:,}{suffix}"
+    return f"{number:,}"
+
+
+def _rounded(value: float, digits: int, rounding: str) -> str:
+    if value == 0.0:
+        return "0"
+    if not math.isfinite(value):
+        return str(value)
+    number = Context(prec=digits, rounding=rounding).create_decimal(repr(value))
+    number = number.quantize(Decimal(1).scaleb(number.adjusted() - digits + 1))
+    return f"{number:f}" if -4 <= number.adjusted() < digits else f"{number:.{digits - 1}e}"
+
+
+def visible(text: str) -> str:
+    """Write control characters, and those that order text anew or have no width, as their code points."""
+    spaces = text.replace("\r\n", " ").translate({9: " ", 10: " ", 13: " "})
+    return "".join(f"[U+{ord(c):04X}]" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co") else c for c in spaces)
+
+
+def latex(text: str) -> str:
+    r"""Escape text for LaTeX; letters that pdflatex does not know by itself become code points."""
+    return "".join(_LATEX.get(c) or _known_to_pdflatex(c) for c in visible(text)).replace("--", "-{}-")  # no ligature
+
+
+def _known_to_pdflatex(character: str) -> str:
+    if character.isascii() or (character.isalpha() and ord(character) < 0x180):
+        return character
+    simple = unicodedata.normalize("NFKD", character)
+    return simple if simple.isascii() and simple.isalnum() else f"[U+{ord(character):04X}]"
+
+
+def markdown(text: str) -> str:
+    r"""Escape text for a cell of a Markdown table, HTML included."""
+    return visible(text).translate(_MARKDOWN)
+
+
+def csv_cell(value: object) -> object:
+    """Keep text from being taken for a formula by a spreadsheet: an apostrophe before = + - @ | and white space.
+
+    Numbers, also those written as text, are left as they are; line ends are written as one character.
+    """
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'{text}" if text.startswith(tuple("=+-@|\t\n")) and not _NUMBER.fullmatch(text) else text
+
+
+def notebook(sentence: str, lines: Sequence[tuple[str, str]], verdict: str) -> str:
+    """Write a sentence and labelled lines below it as HTML that runs and loads nothing, every word escaped."""
+    sentence, *cells = (html.escape(visible(part)) for part in (sentence, *(part for line in lines for part in line)))
+    left = 'style="text-align: left"'
+    rows = "".join(
+        f'<tr><th scope="row" {left}>{label}</th><td {left}>{text}</td></tr>\n'
+        for label, text in zip(cells[::2], cells[1::2], strict=True)
+    )
+    border = f"border-left: 4px solid {COLOURS[verdict]}; padding-left: 0.8em"
+    return f'<div style="{border}">\n<p>{sentence}</p>\n<table>\n{rows}</table>\n</div>'
+
+
+def for_json(value: Any) -> Any:
+    """Return what JSON can hold: infinite numbers and NaN as text, numpy's numbers as Python's, tuples as lists."""
+    if isinstance(value, dict):
+        return {key: for_json(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [for_json(part) for part in value]
+    value = value.item() if hasattr(value, "item") else value
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
