@@ -23,7 +23,7 @@ from epsaudit.sampling import Sides, draw
 REPEATS = 8
 """Runs, or seeds, on each dataset for which a function must give the same outputs twice: 32 runs in all."""
 STREAM = 5
-"""First spawn key of the streams used here; see `epsaudit.chunks.STAGES` for the others."""
+"""First spawn key of the streams used here; see `epsaudit.engine.streams.STAGES` for the others."""
 
 
 def with_known_randomness(mechanism: Mechanism, pair: DatasetPair, seed: int) -> Mechanism:

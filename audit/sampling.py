@@ -7,7 +7,6 @@ order, or how often it was interrupted.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,25 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.certificates import Counts
-from epsaudit.chunks import (
-    BLOCK,
-    Chunk,
-    Record,
-    Stage,
-    Tallies,
-    Tally,
-    certification_chunks,
-    stream,
-    training_chunks,
-)
 from epsaudit.dependence import LEVEL, dependence_of_outputs, dependence_of_tallies, refuse
-from epsaudit.errors import AuditError, OwnCodeError, whole_at_least
+from epsaudit.engine.checkpoint import Section
+from epsaudit.engine.chunks import BLOCK, Chunk, Tallies, Tally, certification_chunks, training_chunks
+from epsaudit.engine.streams import Stage, stream
+from epsaudit.engine.workers import Workers
+from epsaudit.errors import AuditError, OwnCodeError
 from epsaudit.global_generators import Habits, draw_reproducibly
 from epsaudit.mechanism import Mechanism, OutputDistribution, TakesTurns
 from epsaudit.neighbours import DatasetPair
 from epsaudit.outputs import Outputs, alike, join, normal_array, pack_frozen
 from epsaudit.own_code import own_lines
-from epsaudit.parallel import Workers
 from epsaudit.signatures import wrong_call
 from epsaudit.witnesses import Witness
 
@@ -79,17 +70,6 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], None]
-
-
-def entropy(seed: int | None) -> int:
-    """Return the seed, or a fresh one of 63 bits for None; raises `AuditError` unless it is a whole number >= 0.
-
-    Examples
-    --------
-    >>> entropy(7)
-    7
-    """
-    return secrets.randbits(63) if seed is None else whole_at_least(seed, 0, "seed")
 
 
 def move_on(rng: np.random.Generator) -> None:
@@ -202,7 +182,7 @@ def training_outputs(
     stage: Stage = "training",
     *,
     workers: Workers | None = None,
-    record: Record | None = None,
+    record: Section | None = None,
     progress: ProgressCallback | None = None,
 ) -> tuple[Outputs, Outputs]:
     """Draw ``size`` outputs on each dataset of a pair, from the stage's streams with this index.
@@ -216,15 +196,16 @@ def training_outputs(
     """
     workers = workers or Workers(n_jobs=1)
     chunks = list(training_chunks(size, stage, index, workers.least))
-    found = {}
-    if record is not None:
-        found = {chunk: kept for chunk in chunks if (kept := record.trained(chunk)) is not None}
+    kept = {chunk: None if record is None else record.recorded(chunk) for chunk in chunks}
+    found: dict[Chunk, tuple[Outputs, Outputs]] = {
+        chunk: one["outputs"] for chunk, one in kept.items() if one is not None
+    }
     before = done = 2 * sum(chunk.size for chunk in found)
     missing = [chunk for chunk in chunks if chunk not in found]
     for chunk, (drawn, seconds, seen) in workers.each(_train_chunk, (sides, seed), missing, 2 * size):
         learn(sides, seen)
         if record is not None:
-            record.record_training(chunk, drawn, seconds)
+            record.record(chunk, drawn, seconds)
         found[chunk] = drawn
         done += 2 * chunk.size
         if progress is not None:
@@ -242,7 +223,7 @@ def certification_counts(
     seed: int,
     *,
     workers: Workers | None = None,
-    record: Record | None = None,
+    record: Section | None = None,
     progress: ProgressCallback | None = None,
     bound: Callable[[Counts], float] | None = None,
 ) -> Counts:
@@ -260,7 +241,7 @@ def certification_counts(
         Root of all streams.
     workers : Workers, optional
         Who runs the chunks.
-    record : Record, optional
+    record : Section, optional
         Chunks that it holds are not run again, and those that are run are recorded.
     progress : callable, optional
         Called in this process with a `Progress` after every chunk.
@@ -292,7 +273,7 @@ def certification_counts(
         if progress is not None:
             done = int(total[0] + total[1])
             progress(Progress("certification", done, runs, before, _counts(total, witness), bound))
-    _refuse_dependent_tallies(tallies.rows() if record is None else record.tallies().rows())
+    _refuse_dependent_tallies((tallies if record is None else record.tallies).rows())
     return _counts(total, witness)
 
 

@@ -38,7 +38,7 @@ from epsaudit.mechanisms.additive import Gaussian
 from epsaudit.mechanisms.one_run import NoisyVectorSum, ResponsePerRecord
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.one_run import Threshold
-from epsaudit.one_run.planning import planned_guesses
+from epsaudit.one_run.guesses import planned_guesses
 from epsaudit.reporting.columns import Column
 from epsaudit.reporting.numbers import lower
 from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_json, write_table

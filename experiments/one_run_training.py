@@ -30,7 +30,7 @@ from epsaudit.mechanisms.canaries import ExampleCanaries, GradientCanaries, misl
 from epsaudit.mechanisms.dp_sgd import DPSGD
 from epsaudit.mechanisms.dp_sgd_accounting import full_batch_mu
 from epsaudit.one_run import CanaryMechanism
-from epsaudit.one_run.planning import planned_guesses
+from epsaudit.one_run.guesses import planned_guesses
 
 FAIR = "fair, logistic"
 ANES96 = "anes96, linear"

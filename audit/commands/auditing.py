@@ -20,9 +20,10 @@ from typing import Any
 
 from epsaudit import results, stored, suite
 from epsaudit.arguments import jobs_of, trials_of
-from epsaudit.checkpoint import Checkpoint
 from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.commands import AS_EXPECTED, INTERRUPTED, SURPRISED
+from epsaudit.engine.checkpoint import Checkpoint
+from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError
 from epsaudit.external import command
 from epsaudit.extras import MissingExtraError, left_out, needs
@@ -32,7 +33,6 @@ from epsaudit.provenance import execution, typed
 from epsaudit.registry import Entry, chosen
 from epsaudit.reporting import progress, table
 from epsaudit.results import AuditResult
-from epsaudit.sampling import entropy
 
 
 def audit(options: SimpleNamespace) -> int:

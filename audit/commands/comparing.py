@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 from epsaudit import compare, results, suite
 from epsaudit.commands import AS_EXPECTED, SURPRISED, say_json, sayer
+from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError
 from epsaudit.provenance import typed
 from epsaudit.registry import chosen
 from epsaudit.results import AuditResult
-from epsaudit.sampling import entropy
 
 
 def compare_files(options: SimpleNamespace) -> int:

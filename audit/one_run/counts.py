@@ -71,10 +71,7 @@ class GuessCounts:
 
 
 def extremes(included: Bools, scores: Floats, highest: int, lowest: int) -> GuessCounts:
-    """Guess the ``highest`` scores in and the ``lowest`` out; ties are broken by place.
-
-    A coin may not have decided the place: `epsaudit.one_run.play.places` sees to that.
-    """
+    """Guess the ``highest`` scores in and the ``lowest`` out; ties are broken by place, which no coin may decide."""
     order = np.argsort(scores, kind="stable")
     place = np.empty(len(scores), dtype=np.intp)
     place[order] = np.arange(len(scores))

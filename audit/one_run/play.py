@@ -15,22 +15,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.arguments import claim_given
 from epsaudit.claims import Claim, GaussianDP
+from epsaudit.engine.streams import entropy, stream
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.one_run.counts import METHODS, Bools, Floats, Method, check_method
 from epsaudit.one_run.guesses import GuessRule, rule_of
 from epsaudit.one_run.result import OneRunResult
 from epsaudit.provenance import provenance
-from epsaudit.sampling import entropy
 
 Guesses = str | int | tuple[int, int] | GuessRule
 StepCallback = Callable[[int, int], None]
 """Told (steps done, steps in all) while the one run goes on."""
 
-COINS, RUN, PLACES = (4, 0), (4, 1), (4, 2)
-"""Spawn keys of the random streams: of the coins, of the run, and of `places`.
-
-Other audits' keys begin with 0 to 3; those of children that somebody spawns from the seed have one number only.
-"""
+COINS, RUN, PLACES = range(3)
+"""Which of the streams of 'one run' the coins, the run, and `places` draw from."""
 
 
 @runtime_checkable
@@ -139,7 +136,7 @@ def audit_one_run(
     canaries = whole_at_least(canaries, 1, "number of canaries")
     claim, rule, chosen, confidence = _checked(claim, guesses, method, confidence, canaries)
     seed = entropy(seed)
-    flips, own = (np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key)) for key in (COINS, RUN))
+    flips, own = (stream(seed, "one run", which) for which in (COINS, RUN))
     included = flips.random(canaries) < 0.5
     given = included.copy()  # what the mechanism does to its argument is its own business
     scores: ArrayLike
@@ -230,7 +227,7 @@ def places(canaries: int, seed: int) -> NDArray[np.intp]:
     >>> places(5, seed=0).tolist()
     [2, 1, 0, 3, 4]
     """
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=PLACES)).permutation(canaries)
+    return stream(seed, "one run", PLACES).permutation(canaries)
 
 
 def _has_canaries(mechanism: Any) -> TypeGuard[CanaryMechanism]:

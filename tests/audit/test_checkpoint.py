@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box, suite, vectorized
-from epsaudit.checkpoint import Checkpoint
-from epsaudit.chunks import Chunk
 from epsaudit.copies import COUNTED_AGAIN
+from epsaudit.engine.checkpoint import Checkpoint
+from epsaudit.engine.chunks import Chunk
 from epsaudit.fingerprint import digest
 from epsaudit.output_json import block_from_json, block_to_json
 from epsaudit.outputs import Items, Raised, TimedOut, normal_array, pack
@@ -123,7 +123,7 @@ class TestResume:
             keys.append(rng.bit_generator.seed_seq.spawn_key)
             return len(data) + rng.laplace()
 
-        monkeypatch.setattr("epsaudit.section.WORTH_WRITING", 0)
+        monkeypatch.setattr("epsaudit.engine.checkpoint.WORTH_WRITING", 0)
         mechanism = count(function=noted)
         whole = audit(mechanism, **OPTIONS, checkpoint=path)
         lines = path.read_bytes().splitlines(keepends=True)
@@ -142,7 +142,7 @@ class TestResume:
         outputs = np.zeros(1_000), np.zeros(1_000)
         with Checkpoint(path, {"count": {}}, 1) as checkpoint:
             for index, seconds in enumerate((0.5, 0.007, 0.009)):
-                checkpoint.section("count").record_training(Chunk((0, index), 1_000), outputs, seconds)
+                checkpoint.section("count").record(Chunk((0, index), 1_000), outputs, seconds)
         assert [record["training"] for record in records(path)[1:]] == [[0, 0], [0, 2]]
 
     def test_an_untidy_end_is_followed_by_whole_lines(self, path):

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box, sampling, vectorized
-from epsaudit.chunks import Chunk, certification_chunks, training_chunks
-from epsaudit.parallel import Job, Workers
+from epsaudit.engine.chunks import Chunk, certification_chunks, training_chunks
+from epsaudit.engine.workers import Job, Workers
 from epsaudit.results import comparable, save
 from epsaudit.sampling import replay
 from epsaudit.witnesses import Tails

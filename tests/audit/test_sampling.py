@@ -8,9 +8,9 @@ from joblib import parallel_config
 from scipy.stats import binom
 
 from epsaudit import AuditError, vectorized
-from epsaudit.chunks import stream
-from epsaudit.parallel import Workers
-from epsaudit.sampling import Progress, certification_counts, draw, entropy, training_outputs
+from epsaudit.engine.streams import entropy, stream
+from epsaudit.engine.workers import Workers
+from epsaudit.sampling import Progress, certification_counts, draw, training_outputs
 from epsaudit.witnesses import Interval, Region, Witness
 
 HALVES = Witness(Region(intervals=(Interval(high=0.0),)), Region(intervals=(Interval(low=1.0),)))
