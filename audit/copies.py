@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.chunks import BLOCK
 from epsaudit.dependence import (
     LEVEL,
     Finding,
@@ -34,8 +35,8 @@ from epsaudit.first_state import before_first_call, blame, remember
 from epsaudit.global_generators import Habits, seeded, used
 from epsaudit.mechanism import FunctionMechanism, Mechanism
 from epsaudit.outputs import Outputs, Raised, are_numbers, are_objects, join, pack, written
-from epsaudit.randomness import parts_of
-from epsaudit.sampling import Sides, draw
+from epsaudit.randomness import reached
+from epsaudit.sampling import Sides, draw, move_on
 from epsaudit.witnesses import Witness
 
 CONSTANT = "the function always gives the same output on each dataset: no randomness was seen"
@@ -107,7 +108,7 @@ class Copies:
 
     def _otherwise(self, sides: Sides, place: int, witness: Witness, runs: int, level: float) -> Finding | None:
         """What copies see otherwise than one another, or than the function, in twice so many ``runs`` of each."""
-        own = _seen(sides[place], witness, runs * COPIES, stream(self._seed, 2 * runs + place)).sum(axis=0)
+        own = _counted(sides[place], witness, 2 * runs * COPIES, stream(self._seed, 2 * runs + place))
         seen = [
             _seen(copied, witness, runs, stream(self._seed, 2 * ((2 + runs) * COPIES + number) + place))
             for number, copied in enumerate(self._copies(sides[place]))
@@ -131,12 +132,24 @@ class Copies:
         """Copies, one at a time, with empty caches; none where there is nothing to copy or to empty."""
         for _ in range(COPIES if self._pickled is not None or self._caches else 0):
             try:
-                copied = side if self._pickled is None else _copied(side, self._pickled, None)
+                copied = self._fresh(side)
             except Exception:  # what cannot be copied cannot be compared
                 return
-            for cache in self._caches:  # it is not copied, but shared
-                cache.cache_clear()
             yield copied
+
+    def _fresh(self, side: Any, forgotten: str = "") -> Any:
+        """A copy of the function, if there is one; what holds this output is emptied: an earlier audit filled it."""
+        for cache in self._caches:  # it is not copied, but shared
+            cache.cache_clear()
+        function = side.function if self._pickled is None else pickle.loads(self._pickled)
+        emptied = forgotten and function is not side.function
+        for thing in list(reached(function))[1:] if emptied else ():
+            if isinstance(thing, dict) and any(_prints_as(part, forgotten) for part in thing.values()):
+                thing.clear()
+            elif hasattr(thing, "__dict__") and not callable(thing) and not isinstance(thing, ModuleType):
+                vars(thing).update({name: None for name, part in vars(thing).items() if _prints_as(part, forgotten)})
+        fresh = copy.copy(side.dataset)  # what an earlier run left on the dataset is not with it
+        return dataclasses.replace(side, function=function, dataset=fresh, habits=Habits(side.habits.draws_globally))
 
     def _refuse(self, finding: Finding | None, name: str) -> None:
         if finding is None:
@@ -155,27 +168,23 @@ class Copies:
         runs = min(max(len(outputs) // (13 * COPIES), 1), RUNS_OF_A_COPY)
         copies = enumerate(self._copies(side))
         blocks = [draw(copied, runs, stream(self._seed, COPIES + 1 + number)) for number, copied in copies]
-        if len(set(map(text_of, blocks))) <= 1:  # no copy can be made, or a generator of its own, which copies repeat
+        first = text_of(blocks[0]) if blocks else ""
+        if all(text_of(block) == first for block in blocks):  # no copy can be made, or all repeat their own generator
             return
         self._refuse(dependence_of_outputs(join(blocks), ([runs] * COPIES,), level / 2), name)
         self._refuse(difference_of_copies(outputs, join([block[:1] for block in blocks]), level / 2), name)
 
     def _refuse_if_remembered(self, side: Any, value: str, runs: int, name: str) -> None:
-        makers: list[Callable[[], Any]] = []
-        if self._caches:
-            makers.append(lambda: _cleared(side, self._caches))
-        pickled = self._pickled
-        if pickled is not None and pickle.loads(pickled) is not side.function:
-            makers += [functools.partial(_copied, side, pickled, forgotten) for forgotten in (None, value)]
-        if pickled is None and not self._caches:
+        if self._pickled is None and not self._caches:
             raise AuditError(
                 f"Every run on {name} gave the same output, and the function cannot be copied to see whether it has "
                 "no randomness or only remembers its first draw. Pass it what it holds (connections, locks) in a form "
                 "that can be pickled."
             )
-        for make in makers:
+        for forgotten in ("", value):
+            make = functools.partial(self._fresh, side, forgotten)
             if _draws_once(make(), stream(self._seed, COPIES)) or _others_differ(make, value, runs, self._seed):
-                blame(self._mechanism, pickled)
+                blame(self._mechanism, self._pickled)
                 raise AuditError(
                     f"Every run on {name} gave the same output, but copies of the function that were never called "
                     "give others: it draws its noise once and remembers the answer. Runs that repeat one another say "
@@ -187,6 +196,16 @@ def _seen(side: Any, witness: Witness, runs: int, rng: np.random.Generator) -> N
     """How often so many runs and as many later ones are in each event of the witness: a row each."""
     guesses = [event for event in witness.guesses(draw(side, 2 * runs, rng)) if event is not None]
     return np.array([[np.count_nonzero(event[:runs]), np.count_nonzero(event[runs:])] for event in guesses]).T
+
+
+def _counted(side: Any, witness: Witness, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """How often so many runs are in each event of the witness, a block at a time."""
+    counts = np.zeros(witness.events, np.int64)
+    for start in range(0, size, BLOCK):
+        move_on(rng)
+        guesses = witness.guesses(draw(side, min(BLOCK, size - start), rng))
+        counts += [np.count_nonzero(event) for event in guesses if event is not None]
+    return counts
 
 
 def _draws_once(distribution: Any, rng: np.random.Generator) -> bool:
@@ -217,19 +236,6 @@ def _others_differ(make: Callable[[], Any], value: str, runs: int, seed: int) ->
     return False
 
 
-def _copied(side: Any, pickled: bytes, forgotten: str | None) -> Any:
-    """A copy of the function, in which what holds this output is emptied: an earlier audit may have filled it."""
-    function = pickle.loads(pickled)
-    if forgotten is not None:
-        for thing in list(_held(function)):
-            if isinstance(thing, dict) and any(_prints_as(part, forgotten) for part in thing.values()):
-                thing.clear()
-            elif hasattr(thing, "__dict__") and not callable(thing):
-                vars(thing).update({name: None for name, part in vars(thing).items() if _prints_as(part, forgotten)})
-    fresh = copy.copy(side.dataset)  # what an earlier run left on the dataset is not with it
-    return dataclasses.replace(side, function=function, dataset=fresh, habits=Habits(side.habits.draws_globally))
-
-
 def _prints_as(part: Any, value: str) -> bool:
     try:
         return text_of(pack([part])) == value
@@ -237,27 +243,9 @@ def _prints_as(part: Any, value: str) -> bool:
         return False
 
 
-def _held(thing: Any, depth: int = 4) -> Iterator[Any]:
-    """Dictionaries and objects that a function refers to."""
-    for part in parts_of(thing, 0) if depth else ():
-        if isinstance(part, dict) or (hasattr(part, "__dict__") and not isinstance(part, (type, ModuleType))):
-            yield part
-        yield from _held(part, depth - 1)
-
-
-def _cleared(side: Any, caches: list[Any]) -> Any:
-    for cache in caches:
-        cache.cache_clear()
-    return dataclasses.replace(side, dataset=copy.copy(side.dataset), habits=Habits())
-
-
-def _caches(function: Any, depth: int = 4) -> Iterator[Any]:
+def _caches(function: Any) -> Iterator[Any]:
     """Find `functools.lru_cache` and its like, in a function and in what it refers to."""
-    if callable(getattr(function, "cache_clear", None)):
-        yield function
-    elif depth:
-        for part in parts_of(function, 0):
-            yield from _caches(part, depth - 1)
+    return (part for part in reached(function) if callable(getattr(part, "cache_clear", None)))
 
 
 def _is_constant(outputs: Outputs) -> bool:

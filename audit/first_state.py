@@ -27,7 +27,7 @@ import cloudpickle
 from epsaudit.errors import AuditError
 from epsaudit.mechanism import FunctionMechanism, Mechanism
 from epsaudit.own_code import is_own_file
-from epsaudit.randomness import parts_of
+from epsaudit.randomness import reached
 
 LARGEST_FUNCTION = 1 << 26
 """Bytes of a function that is copied: 96 copies of so many take some seconds. Set by hand, no measurement is
@@ -98,12 +98,9 @@ def _keep(holder: Any, first: bytes | None, last: bytes | None) -> None:
         _FIRST[key] = (weakref.ref(holder, lambda _: _FIRST.pop(key, None)), first, last)
 
 
-def _changeable(function: Any, depth: int = 4) -> Iterator[Any]:
+def _changeable(function: Any) -> Iterator[Any]:
     """What a function holds, itself included, that may change as it runs."""
-    if not isinstance(function, _CONSTANT):
-        yield function
-    for part in parts_of(function, 0) if depth else ():
-        yield from _changeable(part, depth - 1)
+    return (part for part in reached(function) if not isinstance(part, _CONSTANT))
 
 
 _CONSTANT: tuple[Any, ...] = (type, ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType)

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,12 +41,16 @@ class OutputDistribution(Protocol):
         """Draw ``size`` independent outputs, shape (size, *output_shape), all randomness from ``rng``."""
 
 
-@runtime_checkable
 class TakesTurns(Protocol):
     """A distribution whose every output is a call of its own, so that runs on x and on x' can take turns."""
 
     def take_turns(self, other: Any, side: NDArray[np.int8], rng: np.random.Generator) -> tuple[list[Any], list[Any]]:
         """Make one output for each coin, in their order, on this dataset for 0 and on the other's for 1."""
+
+
+def takes_turns(distribution: object) -> TypeGuard[TakesTurns]:
+    """Say whether every output of a distribution is a call of its own; a hundred times faster than `isinstance`."""
+    return hasattr(distribution, "take_turns")
 
 
 @runtime_checkable

@@ -1,7 +1,7 @@
-"""Whose randomness a function draws: whether it carries a generator of its own, which copies of it would repeat.
+"""What a function reaches: its closure, its defaults, the globals that it names, the object that it is a method of.
 
-`carries_a_generator` takes a function and says whether a generator of numpy or of the standard library is in its
-closure, its defaults, the globals that it names, or the object that it is a method of.
+`reached` yields all of it; `carries_a_generator` says whether a generator of numpy or of the standard library is among
+it, which copies of the function would repeat.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DEPTH = 4
 """Functions within functions, attributes of attributes: so far is looked."""
 
 
-def carries_a_generator(function: Any, arguments: int, depth: int = DEPTH) -> bool:
+def carries_a_generator(function: Any, arguments: int) -> bool:
     """Say whether a function carries a generator that is copied with it; one of the operating system's is not.
 
     Parameters
@@ -38,12 +38,18 @@ def carries_a_generator(function: Any, arguments: int, depth: int = DEPTH) -> bo
     >>> carries_a_generator(lambda data, rng: own.random(), 2), carries_a_generator(lambda data, rng: rng.random(), 2)
     (True, False)
     """
-    if isinstance(function, GENERATORS):
-        return not isinstance(function, random.SystemRandom)
-    return depth > 0 and any(carries_a_generator(part, arguments, depth - 1) for part in parts_of(function, arguments))
+    found = (part for part in reached(function, arguments) if isinstance(part, GENERATORS))
+    return not all(isinstance(part, random.SystemRandom) for part in found)
 
 
-def parts_of(thing: Any, arguments: int) -> Iterator[Any]:
+def reached(thing: Any, arguments: int = 0, depth: int = DEPTH) -> Iterator[Any]:
+    """Yield a function or object and all that it reaches in so many steps; some of it several times."""
+    yield thing
+    for part in _parts_of(thing, arguments) if depth else ():
+        yield from reached(part, arguments, depth - 1)
+
+
+def _parts_of(thing: Any, arguments: int) -> Iterator[Any]:
     """Yield what a function refers to, or an object holds; defaults of its first ``arguments`` do not count."""
     if inspect.ismethod(thing):
         yield thing.__self__

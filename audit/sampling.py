@@ -22,7 +22,7 @@ from epsaudit.engine.streams import Stage, stream
 from epsaudit.engine.workers import Workers
 from epsaudit.errors import AuditError, OwnCodeError
 from epsaudit.global_generators import Habits, draw_reproducibly
-from epsaudit.mechanism import Mechanism, OutputDistribution, TakesTurns
+from epsaudit.mechanism import Mechanism, OutputDistribution, takes_turns
 from epsaudit.neighbours import DatasetPair
 from epsaudit.outputs import Outputs, alike, join, normal_array, pack_frozen
 from epsaudit.own_code import own_lines
@@ -132,7 +132,7 @@ def draw_by_coins(
     ([('a', 0.0), ('a', 3.0)], [('b', 1.0), ('b', 2.0)])
     """
     first, second = sides
-    if isinstance(first, TakesTurns) and isinstance(second, TakesTurns):
+    if takes_turns(first) and takes_turns(second):
         values = draw_reproducibly(lambda: first.take_turns(second, coins, rng), rng, _habits(first))
         on_x, on_x_prime = (pack_frozen(some) if some else None for some in values)
     else:
@@ -332,7 +332,7 @@ def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> tuple[Tall
 def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Outputs]]:
     """Draw a chunk: certification flips a coin a run, training gives each dataset as many; say which chunk failed."""
     rng = stream(seed, chunk.stage, *chunk.key[1:])
-    in_turns = all(isinstance(side, TakesTurns) for side in sides)
+    in_turns = all(map(takes_turns, sides))
     drawn = (_by_coins if in_turns else _side_by_side)(sides, chunk, rng)
     while True:
         try:

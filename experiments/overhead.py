@@ -2,8 +2,10 @@
 
 Run ``python -m epsaudit.experiments.overhead BEFORE AFTER``, two folders with an installed ``.venv`` each (worktrees of
 two commits, say). A process of each audits a black box of about a microsecond, a vectorised function and an external
-program, one at a time and in turns, so that what else the machine does hits both. Compared are the least processor
-times, those of programs included, and the median of the ratios of turns is given beside them.
+program, one at a time and in turns, so that what else the machine does hits both. Sizes are the usual ones, a million
+runs and ten million of a vectorised function; a small audit shows what every audit costs, however few its runs.
+Compared are the least processor times, those of programs included, and the median of the ratios of turns is given
+beside them.
 """
 
 from __future__ import annotations
@@ -47,9 +49,10 @@ def answer_requests() -> None:
     many = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=claim)
     other = command([sys.executable, "-c", program], claim=claim, name="program")
     cases = {
-        "black box": lambda: audit(number, constant, trials=500_000, seed=2, n_jobs=1),
-        "black box, list": lambda: audit(count, changeable, trials=500_000, seed=2, n_jobs=1),
-        "vectorised": lambda: audit(many, constant, trials=5_000_000, seed=2, n_jobs=1),
+        "black box": lambda: audit(number, constant, trials=1_000_000, seed=2, n_jobs=1),
+        "black box, list": lambda: audit(count, changeable, trials=1_000_000, seed=2, n_jobs=1),
+        "vectorised": lambda: audit(many, constant, trials=10_000_000, seed=2, n_jobs=1),
+        "black box, small": lambda: audit(number, constant, trials=100_000, seed=2, n_jobs=1),
         "program": lambda: audit(other, changeable, trials=200_000, seed=2, n_jobs=1),
         "black box, sequential": lambda: audit_sequentially(number, constant, trials=20_000, seed=2, n_jobs=1),
     }
@@ -96,7 +99,7 @@ def compare(before: Path, after: Path, rounds: int, out: Path, seed: int = 0, qu
             {"case": case, "before": least[0], "after": least[1], "least": least[1] / least[0], "median": median}
         )
         print(f"  {case:24} least {least[1] / least[0]:.3f}, median {median:.3f} times as long", flush=True)
-    write_data(out, rows, rounds=rounds)
+    write_data(out, rows, seed=seed, rounds=rounds)
     said = "; ".join(f"{row['case']} {100 * row['least'] - 100:+.1f} %" for row in rows)
     return f"Least processor time of {rounds} rounds, after over before: {said}."
 

@@ -26,7 +26,7 @@ from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.streams import stream
 from epsaudit.errors import AuditError, finite_at_least
 from epsaudit.failures import refuse_if_all_failed
-from epsaudit.mechanism import Mechanism, TakesTurns
+from epsaudit.mechanism import Mechanism, takes_turns
 from epsaudit.neighbours import DatasetPair
 from epsaudit.outputs import Outputs, alike, join
 from epsaudit.question import Begun, Question, begun, recording
@@ -179,7 +179,7 @@ class _PairState:
             refuse(dependence_of_outputs(join(memory), ([len(block) for block in memory],), share), side)
         more: tuple[list[Outputs], list[Outputs]] = ([], [])
         tossed = any(getattr(side, "tossed", False) for side in self.sides)
-        in_turns = all(isinstance(side, TakesTurns) for side in self.sides)
+        in_turns = all(map(takes_turns, self.sides))
         if tossed or (in_turns and refuted and self.remembered < ENOUGH_TO_TRUST):
             more = self._more_calls(seed, level / 8, RUNS_A_CALL if tossed else RUNS_A_STREAM)
         copies.look(self.sides, (join([*self.outputs[0], *more[0]]), join([*self.outputs[1], *more[1]])), share)
