@@ -130,12 +130,13 @@ def certified(
     record: Section | None = None,
 ) -> AuditResult:
     """Train, certify and report; what the checkpoint's section holds is not done again."""
-    if record is not None and (finished := record.once("result")) is not None:
+    record = record or Section()
+    if (finished := record.once("result")) is not None:
         with record.making_sense("result"):
             return AuditResult.from_dict(finished)
     run = begun(question, seed, n_jobs, record)
     claim, trials, confidence = question.claim, question.trials, question.confidence
-    training = (record and _chosen(record, len(run.sides))) or _trained(run, progress, record)
+    training = _chosen(record, len(run.sides)) or _trained(run, progress, record)
     sides, choice = run.sides[training.pair], training.choice
     counts = certification_counts(
         sides,
@@ -156,12 +157,11 @@ def certified(
         families=question.witnesses if isinstance(question.witnesses, str) else "own",
     )
     run.count_again(training.pair, choice.witness, trials, result.lower_bound, result.violates_claim)
-    if record is not None:
-        record.record_once("result", result.to_dict())
+    record.record_once("result", result.to_dict())
     return result
 
 
-def _trained(run: Begun, progress: ProgressCallback | None, record: Section | None) -> Training:
+def _trained(run: Begun, progress: ProgressCallback | None, record: Section) -> Training:
     """Choose pair, event and certificate, and record the choice."""
     asked = run.question
     draw = functools.partial(
@@ -171,8 +171,6 @@ def _trained(run: Begun, progress: ProgressCallback | None, record: Section | No
     training = train(run.sides, asked.families, asked.claim, asked.trials, asked.confidence, run.seed, watched)
     sides = run.sides[training.pair]
     training = dataclasses.replace(training, notes=(*notes_on(sides), *run.copies.notes(sides)))
-    if record is None:
-        return training
     witness = training.choice.witness.to_dict()
     written = {
         "pair": training.pair,

@@ -87,7 +87,7 @@ class Question:
 @contextmanager
 def recording(
     path: str | os.PathLike[str] | None, question: Question, seed: int | None, **more: Any
-) -> Iterator[tuple[Section | None, int]]:
+) -> Iterator[tuple[Section, int]]:
     """Open the checkpoint of one audit, if a path is given; yield its section, and the seed.
 
     ``more`` joins the question's identity, or takes the place of a part of it.
@@ -98,7 +98,7 @@ def recording(
         As `Checkpoint`; or if the mechanism might repeat its noise after a restart.
     """
     if path is None:
-        yield None, entropy(seed)
+        yield Section(), entropy(seed)
         return
     if not os.path.exists(path):  # before anything is written
         check_restart(with_known_randomness(question.mechanism, question.pairs[0], 0 if seed is None else seed))
@@ -146,12 +146,12 @@ class Begun:
             self.copies.count_again(self.sides[pair], witness, runs, refuted)
 
 
-def begun(question: Question, seed: int, n_jobs: int | None, record: Section | None) -> Begun:
+def begun(question: Question, seed: int, n_jobs: int | None, record: Section) -> Begun:
     """Begin an audit: find out whose randomness the mechanism draws, and prepare both laws of every pair."""
     started = time.perf_counter()
     mechanism = with_known_randomness(question.mechanism, question.pairs[0], seed)
-    workers = Workers.suited_to(mechanism, n_jobs, recorded=record is not None)
-    if record is not None:
+    workers = Workers.suited_to(mechanism, n_jobs, recorded=record.kept)
+    if record.kept:
         check_restart(mechanism)
     sides = [prepared(mechanism, pair) for pair in question.pairs]
     refuse_if_drawn_before(mechanism, question.pairs[0], sides[0], seed)

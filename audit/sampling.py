@@ -8,7 +8,7 @@ order, or how often it was interrupted.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from epsaudit.certificates import Counts
 from epsaudit.dependence import LEVEL, dependence_of_outputs, dependence_of_tallies, refuse
 from epsaudit.engine.checkpoint import Section
-from epsaudit.engine.chunks import BLOCK, Chunk, Tallies, Tally, certification_chunks, training_chunks
+from epsaudit.engine.chunks import BLOCK, Chunk, Tally, certification_chunks, training_chunks
 from epsaudit.engine.streams import Stage, stream
 from epsaudit.engine.workers import Workers
 from epsaudit.errors import AuditError, OwnCodeError
@@ -196,7 +196,8 @@ def training_outputs(
     """
     workers = workers or Workers(n_jobs=1)
     chunks = list(training_chunks(size, stage, index, workers.least))
-    kept = {chunk: None if record is None else record.recorded(chunk) for chunk in chunks}
+    record = record or Section()
+    kept = {chunk: record.recorded(chunk) for chunk in chunks}
     found: dict[Chunk, tuple[Outputs, Outputs]] = {
         chunk: one["outputs"] for chunk, one in kept.items() if one is not None
     }
@@ -204,8 +205,7 @@ def training_outputs(
     missing = [chunk for chunk in chunks if chunk not in found]
     for chunk, (drawn, seconds, seen) in workers.each(_train_chunk, (sides, seed), missing, 2 * size):
         learn(sides, seen)
-        if record is not None:
-            record.record(chunk, drawn, seconds)
+        record.record(chunk, drawn, seconds)
         found[chunk] = drawn
         done += 2 * chunk.size
         if progress is not None:
@@ -229,52 +229,28 @@ def certification_counts(
 ) -> Counts:
     """Play the membership game ``runs`` times: each run flips a fair coin and draws on x or on x'.
 
-    Parameters
-    ----------
-    sides : pair of OutputDistribution
-        M(x) and M(x').
-    witness : Witness
-        The events to count.
-    runs : int
-        Certification runs on both datasets together.
-    seed : int
-        Root of all streams.
-    workers : Workers, optional
-        Who runs the chunks.
-    record : Section, optional
-        Chunks that it holds are not run again, and those that are run are recorded.
-    progress : callable, optional
-        Called in this process with a `Progress` after every chunk.
-    bound : callable, optional
-        What `Progress.lower_bound` makes of the counts so far.
+    Chunks that the ``record`` holds are not run again, and those that are run are recorded. ``progress`` is called in
+    this process after every chunk; ``bound`` is what `Progress.lower_bound` makes of the counts so far.
 
     Raises
     ------
     AuditError
         If the tallies show that runs depend on one another.
     """
-    workers = workers or Workers()
-    total = np.zeros(6, dtype=np.int64) if record is None else record.tally()
-    before = int(total[0] + total[1])
-    missing: Iterable[Chunk] = certification_chunks(runs, workers.least)
-    if record is not None:
-        held = sum(chunk.size for chunk in certification_chunks(runs, workers.least) if record.counted(chunk.key[1]))
-        if before != held:
-            raise AuditError(f"The checkpoint holds {before:,} runs for chunks of {held:,}; give another file.")
-        missing = (chunk for chunk in missing if not record.counted(chunk.key[1]))
-    tallies = Tallies()
+    workers, record = workers or Workers(), record or Section()
+    before = done = int(record.tally[:2].sum())
+    held = sum(chunk.size for chunk in certification_chunks(runs, workers.least) if record.counted(chunk.key[1]))
+    if before != held:
+        raise AuditError(f"The checkpoint holds {before:,} runs for chunks of {held:,}; give another file.")
+    missing = (chunk for chunk in certification_chunks(runs, workers.least) if not record.counted(chunk.key[1]))
     for chunk, (tally, seen) in workers.each(_count_chunk, (sides, witness, seed), missing, runs):
         learn(sides, seen)
-        if record is not None:
-            record.record_count(chunk.key[1], tally)
-        else:
-            tallies.add(chunk.key[1], tally)
-        total += tally
+        record.record_count(chunk.key[1], tally)
+        done += chunk.size
         if progress is not None:
-            done = int(total[0] + total[1])
-            progress(Progress("certification", done, runs, before, _counts(total, witness), bound))
-    _refuse_dependent_tallies((tallies if record is None else record.tallies).rows())
-    return _counts(total, witness)
+            progress(Progress("certification", done, runs, before, _counts(record.tally, witness), bound))
+    _refuse_dependent_tallies(record.tallies.rows())
+    return _counts(record.tally, witness)
 
 
 def _refuse_dependent_outputs(outputs: Outputs, sizes: Sequence[int], look: int, side: str) -> None:
@@ -334,18 +310,14 @@ def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Output
     rng = stream(seed, chunk.stage, *chunk.key[1:])
     in_turns = all(map(takes_turns, sides))
     drawn = (_by_coins if in_turns else _side_by_side)(sides, chunk, rng)
-    while True:
-        try:
-            side, block = next(drawn)
-        except StopIteration:
-            return
-        except AuditError as error:
-            error.args = (
-                f"{error} This was in {chunk.stage}; epsaudit.sampling.replay(mechanism, pair, seed={seed}, "
-                f"key={chunk.key}, size={chunk.size}) draws it again.",
-            )
-            raise
-        yield side, block
+    try:
+        yield from drawn
+    except AuditError as error:
+        error.args = (
+            f"{error} This was in {chunk.stage}; epsaudit.sampling.replay(mechanism, pair, seed={seed}, "
+            f"key={chunk.key}, size={chunk.size}) draws it again.",
+        )
+        raise
 
 
 def _by_coins(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:

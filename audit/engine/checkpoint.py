@@ -221,16 +221,23 @@ class Checkpoint:
 
 
 class Section:
-    """What a checkpoint holds of one audit, and where its finished chunks go. Everything read is checked."""
+    """What a checkpoint holds of one audit, and where its finished chunks go; without a file it holds nothing.
 
-    def __init__(self, file: Checkpoint, name: str) -> None:
-        self.name = name
-        self._file = file
+    Everything read is checked.
+    """
+
+    def __init__(self, file: Checkpoint | None = None, name: str = "") -> None:
+        self._file, self.name = file, name
         self._places: dict[tuple[tuple[int, ...], int], tuple[int, int]] = {}
         self._once: dict[str, dict[str, Any]] = {}
         self._done = bytearray()
-        self._tally = np.zeros(6, dtype=np.int64)
+        self.tally: Tally = np.zeros(6, dtype=np.int64)
         self.tallies = Tallies()
+
+    @property
+    def kept(self) -> bool:
+        """Whether there is a file."""
+        return self._file is not None
 
     def take_up(self, record: Mapping[str, Any], start: int, length: int) -> None:
         """Take up a record that stands at an offset of the file; raises one of `SENSELESS` for what is none."""
@@ -247,7 +254,7 @@ class Section:
     def recorded(self, chunk: Chunk) -> dict[str, Any] | None:
         """Return the record of a chunk of which outputs are kept, None if there is none; its outputs are arrays."""
         place = self._places.get((chunk.key, chunk.size))
-        if place is None:
+        if place is None or self._file is None:
             return None
         record = self._file.read_record(*place)
         game = chunk.stage == "sequential"
@@ -266,6 +273,8 @@ class Section:
         What is quick to draw again, very long, or not exact in JSON is not written.
         """
         written = None
+        if not self.kept:
+            return
         if outputs is not None:
             some = [side for side in outputs if side is not None]
             if seconds < WORTH_WRITING * sum(map(_seconds_to_write, some)):
@@ -282,10 +291,6 @@ class Section:
         """Say whether a certification chunk is recorded."""
         return index < len(self._done) and bool(self._done[index])
 
-    def tally(self) -> Tally:
-        """Return the sum of all recorded tallies."""
-        return self._tally.copy()
-
     def record_count(self, index: int, tally: Tally) -> None:
         """Remember the tally of a certification chunk."""
         self._append({"chunk": index, "counts": tally.tolist()})
@@ -297,22 +302,22 @@ class Section:
         self.tallies.add(index, tally)
         self._done.extend(bytes(max(index + 1 - len(self._done), 0)))
         self._done[index] = 1
-        self._tally += tally
+        self.tally += tally
 
     def once(self, kind: Literal["choice", "result"]) -> dict[str, Any] | None:
         """Return what training chose, or the finished result, None before it is recorded."""
         return self._once.get(kind)
 
-    def record_once(self, kind: Literal["choice", "result"], data: Mapping[str, Any]) -> dict[str, Any]:
-        """Remember it, wait until it is on the disk, and return it as a later run will read it."""
-        self._once[kind] = json.loads(json.dumps(data))
-        self._append({kind: self._once[kind]}, now=True)
-        return self._once[kind]
+    def record_once(self, kind: Literal["choice", "result"], data: Mapping[str, Any]) -> None:
+        """Remember it, as a later run will read it, and wait until it is on the disk."""
+        if self.kept:
+            self._once[kind] = json.loads(json.dumps(data))
+            self._append({kind: self._once[kind]}, now=True)
 
     def refuse_other_events(self) -> None:
         """Raise `AuditError`: what was drawn again is not what the recorded counts rest on."""
         raise AuditError(
-            f"Training came to another event than the one that {self._file.path} has counts of, because the "
+            f"Training came to another event than the one that {self._path} has counts of, because the "
             "mechanism owns its randomness and its outputs cannot be written as JSON. Give another file."
         )
 
@@ -322,12 +327,15 @@ class Section:
         try:
             yield
         except SENSELESS as error:
-            raise AuditError(
-                f"The {what} of {self.name} in {self._file.path} makes no sense; give another file."
-            ) from error
+            raise AuditError(f"The {what} of {self.name} in {self._path} makes no sense; give another file.") from error
+
+    @property
+    def _path(self) -> Path | None:
+        return self._file and self._file.path
 
     def _append(self, record: dict[str, Any], *, now: bool = False) -> None:
-        self._file.append({"audit": self.name, **record}, now=now)
+        if self._file is not None:
+            self._file.append({"audit": self.name, **record}, now=now)
 
 
 def _seconds_to_write(outputs: Outputs) -> float:

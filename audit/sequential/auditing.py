@@ -129,13 +129,12 @@ def audit_sequentially(
     n_jobs, progress, checkpoint = jobs_of(n_jobs), progress_of(progress), checkpoint_of(checkpoint)
     kind = {"kind of audit": "sequential", "near": distance}
     with recording(checkpoint, question, seed, **kind) as (record, root):
-        if record is not None and (finished := record.once("result")) is not None:
+        if (finished := record.once("result")) is not None:
             with record.making_sense("result"):
                 return SequentialResult.from_dict(finished)
         sequential = _SequentialAudit(begun(question, root, n_jobs, record), distance, record)
         result = sequential.run(until, progress)
-        if record is not None:
-            record.record_once("result", result.to_dict())
+        record.record_once("result", result.to_dict())
     return result
 
 
@@ -220,7 +219,7 @@ def _thread_pools() -> Any:
 class _SequentialAudit:
     """Accounts and rounds as the audit goes on."""
 
-    def __init__(self, run: Begun, near: float | None, record: Section | None) -> None:
+    def __init__(self, run: Begun, near: float | None, record: Section) -> None:
         self.begun, self.near, self.record, self.question = run, near, record, run.question
         self.states = [_PairState(pair, sides) for pair, sides in zip(run.question.pairs, run.sides, strict=True)]
         self.accounts = Accounts(run.question.claim, run.question.confidence, STRATEGIES)

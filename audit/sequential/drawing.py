@@ -69,7 +69,7 @@ def play(
     seed: int,
     of: Sequence[Part],
     workers: Workers,
-    record: Section | None,
+    record: Section,
     reproducible: bool,
 ) -> Iterator[Drawn]:
     """Draw parts and yield what they came to, in order; those that the checkpoint holds are not drawn again.
@@ -78,7 +78,7 @@ def play(
     What is not ``reproducible`` is recorded however quickly it is drawn, for it would not come again.
     """
     planned = digest(json.dumps([witness.to_dict() for witness in witnesses]))
-    held = {part: _held(record, part, planned, len(witnesses)) for part in of} if record is not None else {}
+    held = {part: _held(record, part, planned, len(witnesses)) for part in of}
     enough = False
     missing = (part for part in of if held.get(part) is None and not enough)
     fresh = workers.each(
@@ -89,10 +89,9 @@ def play(
             drawn = held.get(part)
             if drawn is None:
                 _, drawn = next(fresh)
-                if record is not None:
-                    seconds = drawn.seconds if reproducible else math.inf
-                    numbers = {"seen": drawn.seen.tolist(), "changed": list(drawn.changed)}
-                    record.record(part.chunk, drawn.outputs, seconds, planned=planned, **numbers)
+                seconds = drawn.seconds if reproducible else math.inf
+                numbers = {"seen": drawn.seen.tolist(), "changed": list(drawn.changed)}
+                record.record(part.chunk, drawn.outputs, seconds, planned=planned, **numbers)
             learn(sides, drawn.changed)
             yield drawn
     except GeneratorExit:

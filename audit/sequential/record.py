@@ -18,7 +18,7 @@ from epsaudit.certificates import Counts
 from epsaudit.extras import needs
 from epsaudit.results import PairResult
 from epsaudit.sequential import betting
-from epsaudit.sequential.accounts import Accounts, point, tally_of
+from epsaudit.sequential.accounts import Accounts, Bet, point, tally_of
 from epsaudit.witnesses import Witness, witness_from_dict
 
 if TYPE_CHECKING:
@@ -40,30 +40,17 @@ LEARNING = 0.25
 
 
 @dataclass(frozen=True)
-class StrategyRecord:
-    """What one strategy did in one round.
+class StrategyRecord(Bet):
+    """What one strategy did in one round; what it bet on is described at `Bet`.
 
     Attributes
     ----------
-    witness : Witness
-        The events, fixed before the round.
-    tangent : float or None
-        Where the privacy profile of a claim about a curve was tested.
-    correct, wrong : float
-        Probabilities of a correct and of a wrong guess, as the past had them: they decide what was bet against what.
-    past : int
-        How many runs that past had.
     counts : Counts
         What was seen in the round, up to the moment at which the audit stopped.
     looks : tuple of (int, int, int)
         Interim looks: runs, correct and wrong guesses of the round so far, whenever the running bound was updated.
     """
 
-    witness: Witness
-    tangent: float | None
-    correct: float
-    wrong: float
-    past: int
     counts: Counts
     looks: tuple[tuple[int, int, int], ...]
 

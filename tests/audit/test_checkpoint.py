@@ -5,6 +5,7 @@ import io
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import textwrap
@@ -17,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box, suite, vectorized
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, suite, vectorized
 from epsaudit.copies import COUNTED_AGAIN
 from epsaudit.engine.checkpoint import Checkpoint
 from epsaudit.engine.chunks import Chunk
@@ -150,6 +151,110 @@ class TestResume:
         path.write_bytes(path.read_bytes()[:-20])
         assert audit(count(), **OPTIONS, checkpoint=path) == whole
         assert [record for record in records(path) if "result" in record] != []
+
+
+def lines_of(path):
+    return path.read_bytes().splitlines(keepends=True)
+
+
+SEQUENTIAL = """
+import os, signal, sys
+from epsaudit import DatasetPair, PureDP, audit_sequentially, black_box
+
+def noisy(data, rng):
+    if sys.argv[2] == "killed" and rng.bit_generator.seed_seq.spawn_key == (2, 0, 8, 3):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return len(data) + rng.laplace()
+
+mechanism = black_box(noisy, claim=PureDP(1.0), pairs=[DatasetPair((1,), (1, 2))], name="noisy")
+print(audit_sequentially(mechanism, trials=1_000, seed=3, n_jobs=1, checkpoint=sys.argv[1]).to_dict())
+"""
+
+
+class TestSequential:
+    pairs = [PAIR, DatasetPair((1,), (1, 3))]
+    options = {"trials": 1_000, "seed": 3, "n_jobs": 1}
+
+    def mechanism(self, function=noisy):
+        return black_box(function, claim=PureDP(1.0), pairs=self.pairs, name="noisy")
+
+    def test_any_prefix_of_the_file_leads_to_the_same_result(self, path):
+        whole = audit_sequentially(self.mechanism(), **self.options).to_dict()
+        assert audit_sequentially(self.mechanism(), **self.options, checkpoint=path).to_dict() == whole
+        lines = lines_of(path)
+        assert sum(b'"planned"' in line for line in lines) == len(lines) - 2 > 50
+        for kept, torn in ((1, b""), (9, b""), (40, lines[40][:-9]), (len(lines) - 1, b"")):
+            path.write_bytes(b"".join(lines[:kept]) + torn)
+            assert audit_sequentially(self.mechanism(), **self.options, checkpoint=path).to_dict() == whole
+            assert lines_of(path) == lines
+
+    def test_recorded_chunks_are_not_drawn_again(self, path):
+        keys = []
+
+        def noted(data, rng):
+            keys.append(rng.bit_generator.seed_seq.spawn_key)
+            return noisy(data, rng)
+
+        mechanism = self.mechanism(noted)
+        whole = audit_sequentially(mechanism, **self.options, checkpoint=path)
+        lines = lines_of(path)
+        path.write_bytes(b"".join(lines[:41]))
+        done = {tuple(record["sequential"]) for record in records(path)[1:]}
+        fresh = []
+        keys, noted.__closure__[0].cell_contents = fresh, fresh
+        assert audit_sequentially(mechanism, **self.options, checkpoint=path) == whole
+        assert len(done) == 40
+        assert done.isdisjoint(fresh)
+        assert {key for key in fresh if key[0] == 2 and len(key) == 4}
+
+    def test_killed_and_begun_again(self, path):
+        def run(how):
+            words = [sys.executable, "-c", SEQUENTIAL, path, how]
+            return subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+
+        assert run("killed").returncode == -signal.SIGKILL
+        assert 20 < len(lines_of(path)) == path.read_bytes().count(b'"planned"') + 1
+        again = run("killed " * 2)
+        assert again.returncode == 0, again.stderr
+        path.unlink()
+        assert run("alone").stdout == again.stdout
+
+    def test_randomness_of_its_own_is_counted_once(self, path):
+        own = black_box(
+            lambda data: np.random.default_rng().laplace(len(data)),
+            claim=PureDP(1.0),
+            pairs=[PAIR],
+            fresh_randomness=True,
+        )
+        first = audit_sequentially(own, **self.options, checkpoint=path)
+        path.write_bytes(b"".join(lines_of(path)[:-1]))  # all but the result
+        assert audit_sequentially(own, **self.options, checkpoint=path).to_dict() == first.to_dict()
+
+    def test_counts_of_other_events_are_refused(self, path):
+        audit_sequentially(self.mechanism(), **self.options, checkpoint=path)
+        rewrite(path, lambda record: {**record, "planned": "0"} if "planned" in record else record)
+        path.write_bytes(b"".join(lines_of(path)[:-1]))
+        with pytest.raises(AuditError, match=r"Training came to another event than the one that .* has counts of"):
+            audit_sequentially(self.mechanism(), **self.options, checkpoint=path)
+
+    @pytest.mark.parametrize("change", [{"seen": [[1]]}, {"changed": [True]}, {"outputs": None}, {"outputs": [3, 4]}])
+    def test_records_that_make_no_sense(self, path, change):
+        audit_sequentially(self.mechanism(), **self.options, checkpoint=path)
+        rewrite(path, lambda record: {**record, **change} if "planned" in record else record)
+        path.write_bytes(b"".join(lines_of(path)[:-1]))
+        with pytest.raises(AuditError, match=r"of noisy in .* makes no sense"):
+            audit_sequentially(self.mechanism(), **self.options, checkpoint=path)
+
+    def test_another_kind_of_audit_is_refused(self, path):
+        audit(self.mechanism(), **self.options, checkpoint=path)
+        with pytest.raises(AuditError, match=r"kind of audit \(fixed size there, sequential here\)"):
+            audit_sequentially(self.mechanism(), **self.options, checkpoint=path)
+        path.unlink()
+        audit_sequentially(self.mechanism(), **self.options, checkpoint=path)
+        with pytest.raises(AuditError, match=r"near \(None there, 0.1 here\)"):
+            audit_sequentially(self.mechanism(), **self.options, near=0.1, checkpoint=path)
+        with pytest.raises(AuditError, match=r"kind of audit \(sequential there, fixed size here\)"):
+            audit(self.mechanism(), **self.options, checkpoint=path)
 
 
 RED, BLUE = Decimal("0.7"), Decimal("0.1")
