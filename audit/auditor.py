@@ -17,6 +17,7 @@ from epsaudit.arguments import Pairs, Relation, checkpoint_of, jobs_of, progress
 from epsaudit.certificates import certificate_from_dict
 from epsaudit.claims import Claim
 from epsaudit.engine.checkpoint import Section
+from epsaudit.errors import AuditError
 from epsaudit.failures import refusing
 from epsaudit.mechanism import Mechanism
 from epsaudit.question import Begun, Question, begun, recording
@@ -131,12 +132,13 @@ def certified(
 ) -> AuditResult:
     """Train, certify and report; what the checkpoint's section holds is not done again."""
     record = record or Section()
-    if (finished := record.once("result")) is not None:
-        with record.making_sense("result"):
-            return AuditResult.from_dict(finished)
+    if (finished := record.once("result", AuditResult.from_dict)) is not None:
+        return finished
     run = begun(question, seed, n_jobs, record)
     claim, trials, confidence = question.claim, question.trials, question.confidence
-    training = _chosen(record, len(run.sides)) or _trained(run, progress, record)
+    training = record.once("choice", _chosen) or _trained(run, progress, record)
+    if training.pair not in range(len(run.sides)):
+        raise AuditError(f"The checkpoint chose pair {training.pair + 1} of {len(run.sides)}; give another file.")
     sides, choice = run.sides[training.pair], training.choice
     counts = certification_counts(
         sides,
@@ -181,23 +183,21 @@ def _trained(run: Begun, progress: ProgressCallback | None, record: Section) -> 
         "predicted": float(training.choice.predicted),
         "exact": '{"repr": ' not in json.dumps(witness),
     }
-    before = record.once("choice")
+    before = record.once("choice", dict)
     if before is None:
         record.record_once("choice", written)
     elif before != json.loads(json.dumps(written)):
         record.refuse_other_events()
-    return _chosen(record, len(run.sides)) or training
+    return record.once("choice", _chosen) or training
 
 
-def _chosen(record: Section, pairs: int) -> Training | None:
-    """Return what training on so many pairs came to; None before, or if JSON could not hold it."""
-    data = record.once("choice")
-    if data is None or data.get("exact") is not True:
+def _chosen(data: dict[str, Any]) -> Training | None:
+    """Return what training came to; None if JSON could not hold it."""
+    if data.get("exact") is not True:
         return None
-    with record.making_sense("choice"):
-        witness, certificate = witness_from_dict(data["witness"]), certificate_from_dict(data["certificate"])
-        choice = Choice(witness, certificate, float(data["predicted"]))
-        return Training(range(pairs)[data["pair"]], choice, int(data["runs"]), tuple(map(str, data["notes"])))
+    witness, certificate = witness_from_dict(data["witness"]), certificate_from_dict(data["certificate"])
+    choice = Choice(witness, certificate, float(data["predicted"]))
+    return Training(int(data["pair"]), choice, int(data["runs"]), tuple(map(str, data["notes"])))
 
 
 def _added_up(progress: ProgressCallback | None, trials: int) -> ProgressCallback | None:

@@ -86,7 +86,7 @@ class Question:
 
 @contextmanager
 def recording(
-    path: str | os.PathLike[str] | None, question: Question, seed: int | None, **more: Any
+    path: str | os.PathLike[str] | None, question: Question, seed: int | None, more: Identity | None = None
 ) -> Iterator[tuple[Section, int]]:
     """Open the checkpoint of one audit, if a path is given; yield its section, and the seed.
 
@@ -103,7 +103,7 @@ def recording(
     if not os.path.exists(path):  # before anything is written
         check_restart(with_known_randomness(question.mechanism, question.pairs[0], 0 if seed is None else seed))
     name = question.mechanism.name
-    with Checkpoint(path, {name: {**question.identity, **more}}, seed) as opened:
+    with Checkpoint(path, {name: {**question.identity, **(more or {})}}, seed) as opened:
         yield opened.section(name), opened.seed
 
 

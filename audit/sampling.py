@@ -82,13 +82,7 @@ def move_on(rng: np.random.Generator) -> None:
 
 
 def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) -> Outputs:
-    """Draw ``size`` outputs and check that they are as many.
-
-    Raises
-    ------
-    AuditError
-        If the answer is not an array of ``size`` outputs, or a vectorised mechanism raises.
-    """
+    """Draw ``size`` outputs and check that they are as many; raises `AuditError` if not, or if the mechanism raises."""
     if getattr(distribution, "tossed", False):
         move_on(rng)
     try:
@@ -187,12 +181,8 @@ def training_outputs(
 ) -> tuple[Outputs, Outputs]:
     """Draw ``size`` outputs on each dataset of a pair, from the stage's streams with this index.
 
-    Workers, record and progress are as for `certification_counts`; without workers, this process draws.
-
-    Raises
-    ------
-    AuditError
-        If the outputs show that runs depend on one another.
+    Workers, record and progress are as for `certification_counts`; without workers, this process draws. Raises
+    `AuditError` if the outputs show that runs depend on one another.
     """
     workers = workers or Workers(n_jobs=1)
     chunks = list(training_chunks(size, stage, index, workers.least))
@@ -230,12 +220,8 @@ def certification_counts(
     """Play the membership game ``runs`` times: each run flips a fair coin and draws on x or on x'.
 
     Chunks that the ``record`` holds are not run again, and those that are run are recorded. ``progress`` is called in
-    this process after every chunk; ``bound`` is what `Progress.lower_bound` makes of the counts so far.
-
-    Raises
-    ------
-    AuditError
-        If the tallies show that runs depend on one another.
+    this process after every chunk; ``bound`` is what `Progress.lower_bound` makes of the counts so far. Raises
+    `AuditError` if the tallies show that runs depend on one another.
     """
     workers, record = workers or Workers(), record or Section()
     before = done = int(record.tally[:2].sum())

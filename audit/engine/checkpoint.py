@@ -13,11 +13,11 @@ import re
 import stat
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -47,6 +47,7 @@ SENSELESS = (KeyError, TypeError, ValueError, AttributeError, IndexError, Overfl
 """What reading a record raises that says nothing; `AuditError` is one, too."""
 
 Identity = Mapping[str, Any]
+Found = TypeVar("Found")
 
 
 class Checkpoint:
@@ -304,9 +305,12 @@ class Section:
         self._done[index] = 1
         self.tally += tally
 
-    def once(self, kind: Literal["choice", "result"]) -> dict[str, Any] | None:
-        """Return what training chose, or the finished result, None before it is recorded."""
-        return self._once.get(kind)
+    def once(self, kind: Literal["choice", "result"], read: Callable[[dict[str, Any]], Found]) -> Found | None:
+        """Read what training chose, or the finished result; None before it is recorded."""
+        if kind not in self._once:
+            return None
+        with self.making_sense(kind):
+            return read(self._once[kind])
 
     def record_once(self, kind: Literal["choice", "result"], data: Mapping[str, Any]) -> None:
         """Remember it, as a later run will read it, and wait until it is on the disk."""

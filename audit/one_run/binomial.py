@@ -40,15 +40,6 @@ LOOKS = 17
 def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float, method: Method = "sharp") -> float:
     """Greatest probability that ``correct`` or more of ``guesses`` guesses are right under (epsilon, delta)-DP.
 
-    Parameters
-    ----------
-    canaries, guesses, correct : int
-        m, r and v: 0 <= v <= r <= m.
-    epsilon, delta : float
-        At least 0; delta at most 1.
-    method : 'sharp' or 'binomial'
-        Our formula, or the published one.
-
     Examples
     --------
     >>> round(p_value(2, 2, 1, 1.0, 0.1), 4), round(p_value(2, 2, 1, 1.0, 0.1, "binomial"), 4)
@@ -59,24 +50,12 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
 
 
 def tail(guesses: int, correct: int, epsilon: float) -> float:
-    """Return beta = P[W >= v].
-
-    Examples
-    --------
-    >>> round(tail(2, 2, 0.0), 6)
-    0.25
-    """
+    """Return beta = P[W >= v]."""
     return 1.0 if correct == 0 else float(betainc(correct, guesses - correct + 1, expit(epsilon)))
 
 
 def sharp_leak(guesses: int, correct: int, epsilon: float) -> float:
-    """Return beta (1 - beta) / (v b_v): what a unit of m delta adds at most.
-
-    Examples
-    --------
-    >>> round(sharp_leak(2, 2, 0.0), 6)  # 0.25 * 0.75 / (2 * 0.25)
-    0.375
-    """
+    """Return beta (1 - beta) / (v b_v): what a unit of m delta adds at most."""
     if correct == 0:
         return 0.0  # v or more is certain
     wrong, q = guesses - correct, float(expit(epsilon))
@@ -106,13 +85,7 @@ def _far_leak(wrong: int, correct: int, epsilon: float) -> float:
 
 
 def published_leak(guesses: int, correct: int, epsilon: float) -> float:
-    """Return 2 max over i >= 1 of P[v - i <= W < v] / i.
-
-    Examples
-    --------
-    >>> round(published_leak(2, 2, 0.0), 6)
-    1.0
-    """
+    """Return 2 max over i >= 1 of P[v - i <= W < v] / i."""
     q = float(expit(epsilon))
     best, total, top = 0.0, 0.0, correct
     while top > 0:  # from v - 1 downwards, until the mean can only fall
@@ -141,18 +114,8 @@ def epsilon_bound(
 ) -> float:
     """Lower bound on epsilon at ``delta``; 0 where nothing is shown.
 
-    Parameters
-    ----------
-    canaries, guesses, correct : int
-        m, r and v.
-    delta : float in [0, 1]
-        The delta of the claim.
-    confidence : float in (0, 1)
-        Probability that the bound does not exceed the truth.
-    method : 'sharp' or 'binomial'
-        Our formula, or the published one.
-    leak_share : float in (0, 1), optional
-        Share of the error probability set aside for delta, needed if the output decides ``guesses`` and delta > 0.
+    ``leak_share`` is the share of the error probability set aside for delta: needed if the output decides ``guesses``,
+    and delta > 0.
 
     Examples
     --------

@@ -90,13 +90,7 @@ def tally(included: Bools, guessed_in: Bools, guessed_out: Bools) -> GuessCounts
 
 
 def bound(claim: Claim, counts: GuessCounts, method: Method, confidence: float, *, decided_by_output: bool) -> float:
-    """Lower bound on the claim's parameter from one set of guesses.
-
-    Raises
-    ------
-    AuditError
-        If the method has nothing to say about the claim or the rule, as `check_method` tells.
-    """
+    """Lower bound on the claim's parameter from one set of guesses; raises `AuditError` as `check_method` does."""
     check_method(claim, method, decided_by_output=decided_by_output)
     numbers = (counts.canaries, counts.guesses, counts.correct)
     if method == "trade-off":

@@ -324,25 +324,13 @@ def _shown(canaries: int, guesses: int, correct: int, claim: Claim, method: Meth
 
 
 def symmetric(canaries: int, shares: Sequence[float]) -> list[int]:
-    """Numbers of guesses at these shares of the canaries, without those too few to show anything.
-
-    Examples
-    --------
-    >>> symmetric(1000, (1.0, 0.1, 0.001))
-    [1000, 100]
-    """
+    """Numbers of guesses at these shares of the canaries, without those too few to show anything."""
     numbers = [round(canaries * share) for share in shares]
     return [number for number in numbers if number >= FEWEST] or [canaries]
 
 
 def expected_accuracy(shares: Floats, mu: float) -> Floats:
-    """How often guesses about the most extreme share of independent N(+-mu / 2, 1) scores are right.
-
-    Examples
-    --------
-    >>> expected_accuracy(np.array([1.0, 0.1]), 1.0).round(3).tolist()
-    [0.691, 0.903]
-    """
+    """How often guesses about the most extreme share of independent N(+-mu / 2, 1) scores are right."""
     low, high = np.full(len(shares), -1.0), np.full(len(shares), 40.0 + mu)
     for _ in range(60):
         middle = (low + high) / 2.0

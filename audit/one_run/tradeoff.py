@@ -35,13 +35,7 @@ ROUNDING = 1e-9
 
 
 def gaussian_inverse(rare: Floats, mu: Floats) -> Floats:
-    """G of mu-Gaussian DP: Phi(Phi^-1(r) - mu).
-
-    Examples
-    --------
-    >>> gaussian_inverse(np.array([0.5]), np.array([1.0])).round(4).tolist()
-    [0.1587]
-    """
+    """G of mu-Gaussian DP: Phi(Phi^-1(r) - mu)."""
     return np.asarray(ndtr(ndtri(rare) - mu))
 
 
@@ -61,21 +55,7 @@ def approximate_inverse(rare: Floats, epsilon: Floats, delta: Floats | float) ->
 def total_mass(inverse: Inverse, parameters: Floats, canaries: int, guesses: int, correct: int, tau: float) -> Floats:
     """Least total mass of a law of W with P[W >= correct] >= tau that the curve allows; above 1 there is none.
 
-    Parameters
-    ----------
-    inverse : callable
-        G(r; parameter).
-    parameters : array of float, shape (n,)
-        Parameters to try at once.
-    canaries, guesses, correct : int
-        m, c and v: 0 <= v <= c <= m.
-    tau : float in (0, 1)
-        Probability of ``correct`` or more.
-
-    Returns
-    -------
-    array of float, shape (n,)
-        The total where the recursion ended; it ends early once all totals are above 1 or settled.
+    ``parameters`` are tried at once; the recursion ends early once all totals are above 1 or settled.
 
     Examples
     --------
@@ -119,21 +99,7 @@ def largest_rejected(inverse: Inverse, high: float, canaries: int, guesses: int,
 
 @functools.lru_cache(maxsize=1 << 16)
 def parameter_bound(claim: Claim, canaries: int, guesses: int, correct: int, confidence: float) -> float:
-    """Lower bound on the claim's parameter; 0 where nothing is shown.
-
-    Parameters
-    ----------
-    claim : GaussianDP, PureDP or ApproxDP
-        Only its kind (and delta) matters.
-    canaries, guesses, correct : int
-        m, c and v.
-    confidence : float in (0, 1)
-        Probability that the bound does not exceed the truth.
-
-    Raises
-    ------
-    AuditError
-        For another kind of claim.
+    """Lower bound on the claim's parameter; 0 where nothing is shown; raises `AuditError` for another kind of claim.
 
     Examples
     --------

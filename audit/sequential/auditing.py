@@ -128,10 +128,9 @@ def audit_sequentially(
     distance = finite_at_least(near, 0.0, "near") if near is not None else None
     n_jobs, progress, checkpoint = jobs_of(n_jobs), progress_of(progress), checkpoint_of(checkpoint)
     kind = {"kind of audit": "sequential", "near": distance}
-    with recording(checkpoint, question, seed, **kind) as (record, root):
-        if (finished := record.once("result")) is not None:
-            with record.making_sense("result"):
-                return SequentialResult.from_dict(finished)
+    with recording(checkpoint, question, seed, kind) as (record, root):
+        if (finished := record.once("result", SequentialResult.from_dict)) is not None:
+            return finished
         sequential = _SequentialAudit(begun(question, root, n_jobs, record), distance, record)
         result = sequential.run(until, progress)
         record.record_once("result", result.to_dict())
