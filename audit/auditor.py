@@ -158,7 +158,8 @@ def certified(
         counts=counts,
         families=question.witnesses if isinstance(question.witnesses, str) else "own",
     )
-    run.count_again(training.pair, choice.witness, trials, result.lower_bound, result.violates_claim)
+    if result.lower_bound > 0.0:
+        run.copies.count_again(sides, choice.witness, trials, result.violates_claim)
     record.record_once("result", result.to_dict())
     return result
 

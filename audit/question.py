@@ -28,7 +28,7 @@ from epsaudit.mechanism import FunctionMechanism, Mechanism, mechanism_of
 from epsaudit.neighbours import DatasetPair, shorten
 from epsaudit.provenance import execution, provenance
 from epsaudit.sampling import Sides, notes_on
-from epsaudit.witnesses import Family, Witness
+from epsaudit.witnesses import Family
 
 
 @dataclass(frozen=True)
@@ -139,11 +139,6 @@ class Begun:
             "seconds": seconds,
             "execution": execution(seconds),
         }
-
-    def count_again(self, pair: int, witness: Witness, runs: int, lower_bound: float, refuted: bool) -> None:
-        """Ask copies of the mechanism before a bound is certified; raises `AuditError` if they see other events."""
-        if lower_bound > 0.0:
-            self.copies.count_again(self.sides[pair], witness, runs, refuted)
 
 
 def begun(question: Question, seed: int, n_jobs: int | None, record: Section) -> Begun:

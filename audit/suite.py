@@ -64,9 +64,8 @@ def run(
             own_seed = root if len(entries) == 1 else entry_seed(root, entry.name)
             yield _audit(entry, trials, each, own_seed, n_jobs, progress(entry.name), section)
         return
-    tasks = [(entry, trials, each, entry_seed(seed, entry.name), 1, progress(entry.name)) for entry in entries]
-    workers = Workers(jobs_of(n_jobs), "processes")
-    for _, result in workers.each(_audit_one, tasks, range(len(tasks)), trials, in_order=True):
+    tasks = ((entry, trials, each, entry_seed(seed, entry.name), 1, progress(entry.name)) for entry in entries)
+    for _, result in Workers(n_jobs, "processes").each(_audit_one, None, tasks, trials, in_order=True):
         known = {**result.execution, "command": command()}  # which a worker does not know
         yield dataclasses.replace(result, provenance=provenance(), execution=known)
 
@@ -102,8 +101,8 @@ def _audit(
     return dataclasses.replace(result, mechanism=entry.name, expected=entry.expected)
 
 
-def _audit_one(tasks: Sequence[tuple[Any, ...]], place: int) -> AuditResult:
-    return _audit(*tasks[place])
+def _audit_one(_: None, task: tuple[Any, ...]) -> AuditResult:
+    return _audit(*task)
 
 
 def entry_seed(seed: int, name: str) -> int:

@@ -16,7 +16,6 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -98,29 +97,17 @@ class Checkpoint:
     def __enter__(self) -> Checkpoint:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):  # wait for the disk, and let others use the file
+            os.fsync(self._handle)
+        os.close(self._handle)
 
     def section(self, name: str) -> Section:
         """Return what the file holds of one audit."""
         return self._sections[name]
 
-    def close(self) -> None:
-        """Wait for the disk and let others use the file."""
-        with contextlib.suppress(OSError):
-            os.fsync(self._handle)
-        os.close(self._handle)
-
     def append(self, record: Mapping[str, Any], *, now: bool = False) -> None:
-        """Write one line; with ``now`` wait until it is on the disk.
-
-        Raises
-        ------
-        AuditError
-            If the disk is full or gone.
-        """
+        """Write one line; with ``now`` wait until it is on the disk; raises `AuditError` if that is full or gone."""
         left = memoryview(_line(record))
         try:
             while left:

@@ -100,7 +100,13 @@ class Workers:
             _renew_workers()
         if not getattr(backend, "supports_sharedmem", False):
             job.seal()
-        tasks = (joblib.delayed(_one)(function, job, part) for part in parts)
+        waiting: dict[int, Part] = {}  # so that no part travels back
+
+        def begin(number: int, part: Part) -> Any:
+            waiting[number] = part
+            return joblib.delayed(_one)(function, job, number, part)
+
+        tasks = itertools.starmap(begin, enumerate(parts))
         how: dict[str, Any] = {"prefer": self.prefer, "batch_size": 1 if self.recorded else "auto"}
         if getattr(backend, "supports_return_generator", False):
             order = "generator" if in_order else "generator_unordered"
@@ -109,7 +115,7 @@ class Workers:
             answers = _in_turns(joblib.Parallel(jobs, **how), tasks, jobs)
         with self._telling():
             try:
-                yield from answers
+                yield from ((waiting.pop(number), answer) for number, answer in answers)
             finally:
                 answers.close()
 
@@ -222,10 +228,10 @@ def _unseal(sealed: bytes) -> Job:
     return Job(cloudpickle.loads(sealed), sealed)
 
 
-def _one(function: Callable[[Any, Part], Answer], job: Job, part: Part) -> tuple[Part, Answer]:
+def _one(function: Callable[[Any, Part], Answer], job: Job, number: int, part: Part) -> tuple[int, Answer]:
     if multiprocessing.current_process().name.startswith("LokyProcess"):
         _follow_the_parent()
-    return part, function(job.shared, part)
+    return number, function(job.shared, part)
 
 
 @functools.cache

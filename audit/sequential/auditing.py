@@ -237,7 +237,7 @@ class _SequentialAudit:
         notes = run.copies.notes(states[self.last].sides)
         result = SequentialResult(**run.shared(self.last, notes), stopped=stopped, rounds=tuple(self.rounds))
         if result.lower_bound > 0.0:
-            run.count_again(self.last, result.witness, result.runs, result.lower_bound, result.violates_claim)
+            run.copies.count_again(run.sides[self.last], result.witness, result.runs, result.violates_claim)
         return result
 
     def _stopped(self, until: float, progress: ProgressCallback | None) -> Stopped:
