@@ -107,17 +107,7 @@ def audit(
     >>> result.violates_claim, result.lower_bound > 1.9
     (True, True)
     """
-    question = Question.of(
-        mechanism,
-        pairs,
-        claim,
-        trials,
-        confidence,
-        witnesses,
-        epsilon=epsilon,
-        delta=delta,
-        adjacency=adjacency,
-    )
+    question = Question.of(mechanism, pairs, claim, epsilon, delta, adjacency, trials, confidence, witnesses)
     n_jobs, progress, checkpoint = jobs_of(n_jobs), progress_of(progress), checkpoint_of(checkpoint)
     with recording(checkpoint, question, seed) as (record, root):
         return certified(question, root, n_jobs, progress, record)

@@ -49,13 +49,12 @@ class Question:
         mechanism: Mechanism | Callable[..., Any],
         pairs: Pairs | None,
         claim: Claim | None,
+        epsilon: float | None,
+        delta: float,
+        adjacency: Relation | None,
         trials: int,
         confidence: float,
         witnesses: str | Sequence[Family],
-        *,
-        epsilon: float | None = None,
-        delta: float = 0.0,
-        adjacency: Relation | None = None,
     ) -> Question:
         """Check the arguments of an audit; raises `AuditError` for the first that cannot be."""
         mechanism = mechanism_of(mechanism, adjacency)

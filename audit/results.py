@@ -80,9 +80,9 @@ class Result(ABC):
     seconds: float = field(default=math.nan, compare=False)
     execution: dict[str, str] = field(default_factory=dict, compare=False)
 
-    kind: ClassVar[str]
+    _kind: ClassVar[str]
     """Name of its JSON Schema."""
-    written: ClassVar[tuple[str, ...]]
+    _written: ClassVar[tuple[str, ...]]
     """What its JSON object holds, in this order: fields, and what follows from them."""
     _when: ClassVar[str] = ""
 
@@ -149,7 +149,7 @@ class Result(ABC):
 
         It depends on the seed and the code alone; command, time and machine are left to `save`.
         """
-        return {**({} if self.kind == "audit" else {"kind": self.kind}), **_written(self, self.written)}
+        return {**({} if self._kind == "audit" else {"kind": self._kind}), **_fields_of(self, self._written)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -160,7 +160,7 @@ class Result(ABC):
         AuditError
             If a field is missing or malformed, or if the result is of another kind of audit.
         """
-        schema.check(data, cls.kind)
+        schema.check(data, cls._kind)
         return cls(**cls._read(data))
 
     @classmethod
@@ -322,8 +322,8 @@ class AuditResult(PairResult):
     counts: Counts
     families: str = "auto"
 
-    kind = "audit"
-    written = (
+    _kind = "audit"
+    _written = (
         *("mechanism", "claim", "pair", "trials", "training_runs", "confidence", "certificate", "witness", "counts"),
         *("lower_bound", "epsilon_lower", "delta_lower", "proven", "exact", "verdict", "expected", "seed"),
         *("reproducible", "families", "notes", "provenance"),
@@ -407,7 +407,7 @@ class AuditResult(PairResult):
         }
 
 
-def _written(thing: Any, names: Iterable[str]) -> dict[str, Any]:
+def _fields_of(thing: Any, names: Iterable[str]) -> dict[str, Any]:
     """Return attributes as JSON can hold them; events, and rules of guessing, with their text."""
     values = {name: getattr(thing, name) for name in names}
     texts = {name: {"text": str(values[name])} for name in ("witness", "rule") if name in values}
@@ -424,7 +424,7 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if is_dataclass(value):
-        return _written(value, [one.name for one in fields(value)])
+        return _fields_of(value, [one.name for one in fields(value)])
     return dict(value) if isinstance(value, dict) else value
 
 

@@ -79,7 +79,8 @@ def checkpointed(
 
 
 def _question(entry: Entry, trials: int, confidence: float) -> Question:
-    return Question.of(entry.mechanism, entry.pairs, entry.claim, trials, confidence, entry.witnesses)
+    asked = (entry.mechanism, entry.pairs, entry.claim, None, 0.0, None)
+    return Question.of(*asked, trials, confidence, entry.witnesses)
 
 
 def _each(entries: Sequence[Entry], family_confidence: float) -> float:

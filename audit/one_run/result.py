@@ -53,8 +53,8 @@ class OneRunResult(Result):
     counts: tuple[GuessCounts, ...]
     given: bool = False
 
-    kind = "one-run"
-    written = (
+    _kind = "one-run"
+    _written = (
         *("mechanism", "claim", "canaries", "rule", "method", "counts", "confidence", "lower_bound", "delta_lower"),
         *("proven", "verdict", "seed", "given", "reproducible", "provenance"),
     )

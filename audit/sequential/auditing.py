@@ -112,17 +112,7 @@ def audit_sequentially(
     ('refuted', True)
     """
     started = time.perf_counter()
-    question = Question.of(
-        mechanism,
-        pairs,
-        claim,
-        trials,
-        confidence,
-        witnesses,
-        epsilon=epsilon,
-        delta=delta,
-        adjacency=adjacency,
-    )
+    question = Question.of(mechanism, pairs, claim, epsilon, delta, adjacency, trials, confidence, witnesses)
     refuse_if_irrefutable(question.claim)
     until = started + seconds_of(seconds) if seconds is not None else math.inf
     distance = finite_at_least(near, 0.0, "near") if near is not None else None

@@ -94,8 +94,8 @@ class SequentialResult(PairResult):
     stopped: Stopped
     rounds: tuple[Round, ...]
 
-    kind = "sequential"
-    written = (
+    _kind = "sequential"
+    _written = (
         *("mechanism", "claim", "pair", "trials", "runs", "confidence", "stopped", "path", "rounds", "lower_bound"),
         *("log_evidence", "proven", "exact", "verdict", "seed", "reproducible", "notes", "provenance"),
     )
