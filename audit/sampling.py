@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -294,20 +295,27 @@ def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> tuple[Tall
 def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Outputs]]:
     """Draw a chunk: certification flips a coin a run, training gives each dataset as many; say which chunk failed."""
     rng = stream(seed, chunk.stage, *chunk.key[1:])
-    in_turns = all(map(takes_turns, sides))
-    drawn = (_by_coins if in_turns else _side_by_side)(sides, chunk, rng)
+    in_turns = chunk.stage == "sequential" or all(map(takes_turns, sides))
+    with naming(chunk, seed):
+        yield from (_by_coins if in_turns else _side_by_side)(sides, chunk, rng)
+
+
+@contextmanager
+def naming(chunk: Chunk, seed: int) -> Iterator[None]:
+    """Add to an error within which chunk it was drawn in, and what draws it again."""
     try:
-        yield from drawn
+        yield
     except AuditError as error:
+        game = "a sequential audit" if chunk.stage == "sequential" else chunk.stage
         error.args = (
-            f"{error} This was in {chunk.stage}; epsaudit.sampling.replay(mechanism, pair, seed={seed}, "
+            f"{error} This was in {game}; epsaudit.sampling.replay(mechanism, pair, seed={seed}, "
             f"key={chunk.key}, size={chunk.size}) draws it again.",
         )
         raise
 
 
 def _by_coins(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:
-    if chunk.stage == "certification":
+    if chunk.stage in ("certification", "sequential"):
         coins = rng.integers(0, 2, chunk.size, dtype=np.int8)
     else:
         coins = rng.permutation(np.repeat(np.array([0, 1], np.int8), chunk.size))

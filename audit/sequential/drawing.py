@@ -23,7 +23,7 @@ from epsaudit.engine.streams import STAGES, stream
 from epsaudit.engine.workers import Workers
 from epsaudit.fingerprint import digest
 from epsaudit.outputs import Outputs
-from epsaudit.sampling import Sides, changed, draw_by_coins, learn
+from epsaudit.sampling import Sides, changed, draw_by_coins, learn, naming
 from epsaudit.sequential import betting
 from epsaudit.sequential.schedule import looks
 from epsaudit.witnesses import Witness
@@ -109,7 +109,8 @@ def _guessed(shared: tuple[Sides, Sequence[Witness], int], part: Part) -> Drawn:
     side = rng.integers(0, 2, size, dtype=np.int8)
     codes = np.empty((len(witnesses), size), dtype=np.int8)
     codes[:] = 4 + side
-    drawn = draw_by_coins(sides, side, rng)
+    with naming(part.chunk, seed):
+        drawn = draw_by_coins(sides, side, rng)
     for which, outputs in enumerate(drawn):
         if outputs is None:
             continue
