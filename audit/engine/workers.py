@@ -81,10 +81,7 @@ class Workers:
     ) -> Iterator[tuple[Part, Answer]]:
         """Yield every part with ``function(shared, part)``, as soon as it is known, or in the order of the parts.
 
-        Raises
-        ------
-        AuditError
-            If a worker dies, a cluster cannot be reached any more, or ``shared`` cannot be sent to another process.
+        Raises `AuditError` if a worker dies, a cluster cannot be reached any more, or ``shared`` cannot be sent.
         """
         jobs = jobs_to_use(self.n_jobs, runs)
         if jobs == 1:
@@ -145,13 +142,7 @@ class Workers:
 def jobs_allowed(mechanism: object, n_jobs: int | None) -> int | None:
     """Return the jobs asked for; one, in this process, where copies of a mechanism might repeat each other's noise.
 
-    A generator of its own is copied with the mechanism into every worker. Runs that repeat each other are no
-    independent runs, and no bound holds.
-
-    Raises
-    ------
-    AuditError
-        If more jobs were asked for.
+    Runs that repeat each other are no independent runs, and no bound holds: raises `AuditError` if more were asked for.
     """
     if not getattr(mechanism, "copies_repeat", False):
         return n_jobs
@@ -202,13 +193,7 @@ class Job:
         self._sealed = sealed
 
     def seal(self) -> bytes:
-        """Pickle it, once.
-
-        Raises
-        ------
-        AuditError
-            If it holds something that cannot be pickled.
-        """
+        """Pickle it, once; raises `AuditError` if it holds something that cannot be."""
         if self._sealed is None:
             try:
                 self._sealed = cloudpickle.dumps(self.shared)

@@ -32,17 +32,7 @@ METHODS: dict[Method, str] = {
 
 @dataclass(frozen=True)
 class GuessCounts:
-    """What one set of guesses about the canaries of one run came to.
-
-    Attributes
-    ----------
-    canaries : int
-        m, the canaries that could have been guessed.
-    guessed_in, guessed_out : int
-        Guesses 'in' and 'out'; the others abstain.
-    correct_in, correct_out : int
-        Those of them that are right.
-    """
+    """What one set of guesses about so many canaries of one run came to: guesses and right ones, 'in' and 'out'."""
 
     canaries: int
     guessed_in: int
