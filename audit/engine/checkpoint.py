@@ -322,7 +322,7 @@ class Section:
 
     @property
     def _path(self) -> Path | None:
-        return self._file and self._file.path
+        return None if self._file is None else self._file.path
 
     def _append(self, record: dict[str, Any], *, now: bool = False) -> None:
         if self._file is not None:
