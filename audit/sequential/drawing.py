@@ -77,7 +77,7 @@ def play(
     Whoever has seen enough closes the generator: then nothing more is begun, and what was begun beyond is forgotten.
     What is not ``reproducible`` is recorded however quickly it is drawn, for it would not come again.
     """
-    planned = digest(json.dumps([witness.to_dict() for witness in witnesses]))
+    planned = digest(json.dumps([witness.to_dict() for witness in witnesses])) if record.kept else ""
     held = {part: _held(record, part, planned, len(witnesses)) for part in of}
     enough = False
     missing = (part for part in of if held.get(part) is None and not enough)
