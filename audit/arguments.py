@@ -184,11 +184,9 @@ def progress_of(progress: Any) -> Any:
 
 
 def checkpoint_of(checkpoint: Any) -> Any:
-    """Return a path, or the part of a checkpoint that is one audit's, or None."""
-    from epsaudit.section import Section  # which stands above
-
+    """Return a path, or None."""
     path = isinstance(checkpoint, (str, os.PathLike)) and os.fspath(checkpoint)
-    if not path and not (checkpoint is None or isinstance(checkpoint, Section)):
+    if not path and checkpoint is not None:
         raise AuditError(f"checkpoint is {checkpoint!r}; it must be the path of a file.")
     return checkpoint
 

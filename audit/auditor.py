@@ -1,4 +1,4 @@
-"""The stages put together: choose a witness on training runs, certify it on fresh ones, report.
+"""The audit of fixed size: choose a witness on training runs, certify it on fresh ones, report.
 
 `audit` takes a mechanism and a claim and returns an `AuditResult`. The order of the steps is what makes the bound
 valid.
@@ -8,48 +8,23 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import os
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from epsaudit import exact
-from epsaudit.arguments import (
-    Pairs,
-    Relation,
-    checkpoint_of,
-    claim_of,
-    families_of,
-    jobs_of,
-    pairs_of,
-    progress_of,
-    trials_of,
-)
-from epsaudit.checkpoint import Checkpoint, Identity
+from epsaudit.arguments import Pairs, Relation, checkpoint_of, jobs_of, progress_of
+from epsaudit.certificates import certificate_from_dict
 from epsaudit.claims import Claim
-from epsaudit.copies import Copies
-from epsaudit.determinism import refuse_if_drawn_before, with_known_randomness
-from epsaudit.errors import AuditError, confidence_of
+from epsaudit.engine.checkpoint import Section
+from epsaudit.errors import AuditError
 from epsaudit.failures import refusing
-from epsaudit.fingerprint import digest
-from epsaudit.fresh import given
-from epsaudit.mechanism import FunctionMechanism, Mechanism, mechanism_of
-from epsaudit.neighbours import DatasetPair, shorten
-from epsaudit.parallel import Workers, check_restart
-from epsaudit.provenance import execution, provenance
+from epsaudit.mechanism import Mechanism
+from epsaudit.question import Begun, Question, begun, recording
 from epsaudit.results import AuditResult
-from epsaudit.sampling import (
-    Progress,
-    ProgressCallback,
-    Sides,
-    certification_counts,
-    entropy,
-    notes_on,
-    training_outputs,
-)
-from epsaudit.section import Section
-from epsaudit.training import train, training_runs, validation_runs
-from epsaudit.witnesses import Family
+from epsaudit.sampling import Progress, ProgressCallback, certification_counts, notes_on, training_outputs
+from epsaudit.training import Training, train, training_runs, validation_runs
+from epsaudit.witnesses import Choice, Family, witness_from_dict
 
 
 def audit(
@@ -66,7 +41,7 @@ def audit(
     n_jobs: int | None = None,
     witnesses: str | Sequence[Family] = "auto",
     progress: ProgressCallback | None = None,
-    checkpoint: str | os.PathLike[str] | Section | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> AuditResult:
     """Certify a lower bound on a mechanism's privacy loss.
 
@@ -104,7 +79,7 @@ def audit(
         Called with an `epsaudit.sampling.Progress` as runs finish; `epsaudit.reporting.progress` has some.
     checkpoint : path, optional
         A file in which finished chunks are recorded. If it is there already, the audit goes on from it to the result
-        that it would have had: with the same arguments, or it is refused. See `epsaudit.checkpoint`.
+        that it would have had: with the same arguments, or it is refused.
 
     Returns
     -------
@@ -132,130 +107,88 @@ def audit(
     >>> result.violates_claim, result.lower_bound > 1.9
     (True, True)
     """
-    started = time.perf_counter()
-    mechanism = mechanism_of(mechanism, adjacency)
-    claim = claim_of(mechanism, claim, epsilon, delta)
-    trials = trials_of(trials)
-    confidence = confidence_of(confidence)
-    families = families_of(witnesses)
-    candidates = pairs_of(mechanism, pairs)
+    question = Question.of(mechanism, pairs, claim, epsilon, delta, adjacency, trials, confidence, witnesses)
     n_jobs, progress, checkpoint = jobs_of(n_jobs), progress_of(progress), checkpoint_of(checkpoint)
-    seed = entropy(seed) if checkpoint is None else seed
-    if checkpoint is not None and not isinstance(checkpoint, Section):
-        what = identity(mechanism, claim, candidates, trials, confidence, witnesses)
-        if not os.path.exists(checkpoint):  # before anything is written
-            check_restart(with_known_randomness(mechanism, candidates[0], 0 if seed is None else seed))
-        with Checkpoint(checkpoint, {mechanism.name: what}, seed) as opened:
-            return audit(
-                mechanism,
-                candidates,
-                claim=claim,
-                trials=trials,
-                confidence=confidence,
-                seed=opened.seed,
-                n_jobs=n_jobs,
-                witnesses=witnesses,
-                progress=progress,
-                checkpoint=opened.section(mechanism.name),
-            )
-    if checkpoint is not None and (finished := checkpoint.result()) is not None:
+    with recording(checkpoint, question, seed) as (record, root):
+        return certified(question, root, n_jobs, progress, record)
+
+
+def certified(
+    question: Question,
+    seed: int,
+    n_jobs: int | None = None,
+    progress: ProgressCallback | None = None,
+    record: Section | None = None,
+) -> AuditResult:
+    """Train, certify and report; what the checkpoint's section holds is not done again."""
+    record = record or Section()
+    if (finished := record.once("result", AuditResult.from_dict)) is not None:
         return finished
-    seed = entropy(seed)
-    mechanism = with_known_randomness(mechanism, candidates[0], seed)
-    workers = Workers.suited_to(mechanism, n_jobs, one_by_one=checkpoint is not None)
-    if checkpoint is not None:
-        check_restart(mechanism)
-    sides = [prepared(mechanism, pair) for pair in candidates]
-    refuse_if_drawn_before(mechanism, candidates[0], sides[0], seed)
-    copies = Copies(mechanism, seed)
-    training = None if checkpoint is None else checkpoint.training(len(sides))
-    if training is None:
-        draw = functools.partial(
-            training_outputs, workers=workers, record=checkpoint, progress=_added_up(progress, trials)
-        )
-        watched = refusing(draw, mechanism, candidates, copies.look)
-        training = train(sides, families, claim, trials, confidence, seed, watched)
-        training = dataclasses.replace(training, notes=copies.notes(sides[training.pair]))
-        if checkpoint is not None:
-            training = checkpoint.record_choice(training, len(sides))
-    choice, runs = training.choice, trials - training.runs
+    run = begun(question, seed, n_jobs, record)
+    claim, trials, confidence = question.claim, question.trials, question.confidence
+    training = record.once("choice", _chosen) or _trained(run, progress, record)
+    if training.pair not in range(len(run.sides)):
+        raise AuditError(f"The checkpoint chose pair {training.pair + 1} of {len(run.sides)}; give another file.")
+    sides, choice = run.sides[training.pair], training.choice
     counts = certification_counts(
-        sides[training.pair],
+        sides,
         choice.witness,
-        runs,
+        trials - training.runs,
         seed,
-        workers=workers,
-        record=checkpoint,
+        workers=run.workers,
+        record=record,
         progress=progress,
         bound=lambda counts: float(choice.certificate.parameter(claim, counts, confidence)),
     )
-    pair = candidates[training.pair]
     result = AuditResult(
-        mechanism=mechanism.name,
-        claim=claim,
-        pair=str(pair),
-        x=shorten(pair.x),
-        x_prime=shorten(pair.x_prime),
-        trials=trials,
+        **run.shared(training.pair, training.notes),
         training_runs=training.runs,
-        confidence=confidence,
         certificate=choice.certificate,
         witness=choice.witness,
         counts=counts,
-        exact=exact_parameter(claim, sides[training.pair]),
-        seed=seed,
-        reproducible=bool(getattr(mechanism, "reproducible", True)),
-        families=witnesses if isinstance(witnesses, str) else "own",
-        notes=(*notes_on(sides[training.pair]), *training.notes),
-        provenance=provenance(),
-        seconds=(seconds := time.perf_counter() - started),
-        execution=execution(seconds),
+        families=question.witnesses if isinstance(question.witnesses, str) else "own",
     )
     if result.lower_bound > 0.0:
-        copies.count_again(sides[training.pair], choice.witness, trials, result.violates_claim)
-    if checkpoint is not None:
-        checkpoint.record_result(result)
+        run.copies.count_again(sides, choice.witness, trials, result.violates_claim)
+    record.record_once("result", result.to_dict())
     return result
 
 
-def identity(
-    mechanism: Mechanism,
-    claim: Claim,
-    pairs: Sequence[DatasetPair],
-    trials: int,
-    confidence: float,
-    witnesses: str | Sequence[Family],
-) -> Identity:
-    """Return everything that a result depends on apart from the seed, by name, as a checkpoint remembers it.
-
-    The mechanism's code is known by that of its functions and methods, not by that of what they call.
-    """
-    return {
-        "mechanism": mechanism.name,
-        "the mechanism's code or parameters": digest(getattr(mechanism, "fingerprint", mechanism)),
-        "claim": repr(claim),
-        "pair": "; ".join(str(pair) for pair in pairs),
-        "the datasets of the pair": digest([(pair.x, pair.x_prime) for pair in pairs]),
-        "trials": trials,
-        "confidence": confidence,
-        "witnesses": witnesses if isinstance(witnesses, str) else digest(list(witnesses)),
-        "chunks": Workers.suited_to(mechanism, None).least,
-        **{f"version of {name}": provenance()[name] for name in ("epsaudit", "numpy", "scipy", "scikit-learn")},
+def _trained(run: Begun, progress: ProgressCallback | None, record: Section) -> Training:
+    """Choose pair, event and certificate, and record the choice."""
+    asked = run.question
+    draw = functools.partial(
+        training_outputs, workers=run.workers, record=record, progress=_added_up(progress, asked.trials)
+    )
+    watched = refusing(draw, run.mechanism, asked.pairs, run.copies.look)
+    training = train(run.sides, asked.families, asked.claim, asked.trials, asked.confidence, run.seed, watched)
+    sides = run.sides[training.pair]
+    training = dataclasses.replace(training, notes=(*notes_on(sides), *run.copies.notes(sides)))
+    witness = training.choice.witness.to_dict()
+    written = {
+        "pair": training.pair,
+        "runs": training.runs,
+        "notes": list(training.notes),
+        "witness": witness,
+        "certificate": training.choice.certificate.to_dict(),
+        "predicted": float(training.choice.predicted),
+        "exact": '{"repr": ' not in json.dumps(witness),
     }
+    before = record.once("choice", dict)
+    if before is None:
+        record.record_once("choice", written)
+    elif before != json.loads(json.dumps(written)):
+        record.refuse_other_events()
+    return record.once("choice", _chosen) or training
 
 
-def prepared(mechanism: Mechanism, pair: DatasetPair) -> Sides:
-    """Prepare both output distributions; a mechanism that cannot is a sentence."""
-    if not isinstance(mechanism, FunctionMechanism):  # a function's distribution copies what it is given
-        pair = given(pair)
-    try:
-        return mechanism(pair.x), mechanism(pair.x_prime)
-    except AuditError:
-        raise
-    except Exception as error:
-        raise AuditError(
-            f"{mechanism.name} raised {type(error).__name__} ({error}) while it prepared the pair {pair}."
-        ) from error
+def _chosen(data: dict[str, Any]) -> Training | None:
+    """Return what training came to; None if JSON could not hold it."""
+    if data.get("exact") is not True:
+        return None
+    witness, certificate = witness_from_dict(data["witness"]), certificate_from_dict(data["certificate"])
+    choice = Choice(witness, certificate, float(data["predicted"]))
+    return Training(int(data["pair"]), choice, int(data["runs"]), tuple(map(str, data["notes"])))
 
 
 def _added_up(progress: ProgressCallback | None, trials: int) -> ProgressCallback | None:
@@ -272,13 +205,3 @@ def _added_up(progress: ProgressCallback | None, trials: int) -> ProgressCallbac
         ended += part.runs_total if part.runs_done == part.runs_total else 0
 
     return step
-
-
-def exact_parameter(claim: Claim, sides: Sides) -> float | None:
-    """Exact value of the claim's parameter on a pair of output laws; None where a law is not known."""
-    if not all(exact.knows_law(side) for side in sides):
-        return None
-    try:
-        return exact.exact_parameter(claim, *sides)
-    except exact.NotKnownError:
-        return None

@@ -15,10 +15,10 @@ import numpy as np
 
 from epsaudit.certificates import Box
 from epsaudit.determinism import with_known_randomness
+from epsaudit.engine.workers import Workers
 from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanism import Mechanism
 from epsaudit.neighbours import DatasetPair
-from epsaudit.parallel import Workers
 from epsaudit.provenance import execution, provenance
 from epsaudit.results import AuditResult, Result
 from epsaudit.sampling import certification_counts

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.chunks import BLOCK
 from epsaudit.dependence import (
     LEVEL,
     Finding,
@@ -30,6 +29,7 @@ from epsaudit.dependence import (
     unevenness_of_copies,
 )
 from epsaudit.determinism import stream, text_of
+from epsaudit.engine.chunks import BLOCK
 from epsaudit.errors import AuditError
 from epsaudit.first_state import before_first_call, blame, remember
 from epsaudit.global_generators import Habits, seeded, used

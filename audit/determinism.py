@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from epsaudit import exact
+from epsaudit.engine import streams
 from epsaudit.errors import AuditError
 from epsaudit.first_state import before_first_call, copy_of
 from epsaudit.global_generators import seeded, used
@@ -22,8 +23,6 @@ from epsaudit.sampling import Sides, draw
 
 REPEATS = 8
 """Runs, or seeds, on each dataset for which a function must give the same outputs twice: 32 runs in all."""
-STREAM = 5
-"""First spawn key of the streams used here; see `epsaudit.chunks.STAGES` for the others."""
 
 
 def with_known_randomness(mechanism: Mechanism, pair: DatasetPair, seed: int) -> Mechanism:
@@ -101,4 +100,4 @@ def text_of(outputs: Outputs) -> str:
 
 def stream(seed: int, number: int) -> np.random.Generator:
     """Return one of the streams from which functions are asked beside an audit's runs."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, number)))
+    return streams.stream(seed, "safeguards", number)

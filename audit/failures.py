@@ -21,14 +21,8 @@ from epsaudit.outputs import Outputs, Raised, TimedOut
 def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = None, dataset: Any = None) -> None:
     """Raise `AuditError` if every run raised the same exception, or every run timed out.
 
-    Parameters
-    ----------
-    name : str
-        The mechanism's.
-    blocks : iterable of ndarray
-        Outputs on all datasets; read no further than the first that is no failure, or another one.
-    mechanism, dataset : optional
-        Run once more, to raise the error from the function's own exception.
+    Blocks are outputs on all datasets, read no further than the first that is no failure, or another one. The mechanism
+    is run once more on the dataset, to raise the error from the function's own exception.
 
     Examples
     --------
@@ -40,7 +34,7 @@ def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = 
     Traceback (most recent call last):
     ...
     epsaudit.errors.OwnCodeError: Nothing was tested: each of the first 14 runs of mine, on both datasets, raised \
-ZeroDivisionError: division by zero.
+    ZeroDivisionError: division by zero.
     """
     first: Raised | TimedOut | None = None
     message, runs = "", 0

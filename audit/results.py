@@ -12,9 +12,9 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from epsaudit import claims, schema
 from epsaudit.certificates import Certificate, Counts, certificate_from_dict, reach, runs_to_reach
@@ -79,6 +79,12 @@ class Result(ABC):
     seconds: float = field(default=math.nan, compare=False)
     execution: dict[str, str] = field(default_factory=dict, compare=False)
 
+    _kind: ClassVar[str]
+    """Name of its JSON Schema."""
+    _written: ClassVar[tuple[str, ...]]
+    """What its JSON object holds, in this order: fields, and what follows from them."""
+    _when: ClassVar[str] = ""
+
     @property
     def proven(self) -> float:
         """The claim's parameter."""
@@ -130,15 +136,21 @@ class Result(ABC):
     def lines(self) -> list[tuple[str, str]]:
         """What is printed below the first sentence: labels and texts."""
 
-    @abstractmethod
+    def _line_of_parameter(self) -> tuple[str, str]:
+        exact = "" if self.exact is None else f", exact for this pair {self.exact:.4g}"
+        return "parameter", f"{self.claim.symbol} proven {self.proven:.4g}{exact}"
+
+    def _line_of_seed(self) -> tuple[str, str]:
+        return "seed", f"{self.seed}" + ("" if self.reproducible else " (not reproducible from the seed)")
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object: what was run and seen, and the bounds, which `from_dict` computes afresh.
 
         It depends on the seed and the code alone; command, time and machine are left to `save`.
         """
+        return {**({} if self._kind == "audit" else {"kind": self._kind}), **_fields_of(self, self._written)}
 
     @classmethod
-    @abstractmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Rebuild a result from what `to_dict` returned; runs no code of the audited mechanism.
 
@@ -147,10 +159,12 @@ class Result(ABC):
         AuditError
             If a field is missing or malformed, or if the result is of another kind of audit.
         """
+        schema.check(data, cls._kind)
+        return cls(**cls._read(data))
 
-    @staticmethod
-    def shared(data: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields of this class, as `from_dict` of every kind of result needs them, from a JSON object."""
+    @classmethod
+    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields that a checked JSON object holds."""
         made = data.get("execution", {})
         return {
             "mechanism": data["mechanism"],
@@ -177,8 +191,6 @@ class Result(ABC):
             f"{self.mechanism}: {self.claim} claimed; certified lower bound {self.claim.symbol} >= "
             f"{lower(self.lower_bound)} at {percent(self.confidence)} confidence{self._when}: {heard}."
         )
-
-    _when = ""
 
     def __str__(self) -> str:
         return "\n".join([self.sentence(), *(f"  {label:<9}  {text}" for label, text in self._all_lines())])
@@ -242,7 +254,49 @@ class Result(ABC):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class AuditResult(Result):
+class PairResult(Result):
+    """A lower bound from runs on a pair of datasets: what the audit of fixed size and the sequential one share.
+
+    Attributes
+    ----------
+    pair, x, x_prime : str
+        The pair's name, and its two datasets (shortened).
+    trials : int
+        All runs of the mechanism on both datasets, or the most that were allowed.
+    """
+
+    pair: str
+    x: str
+    x_prime: str
+    trials: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `Result.to_dict`."""
+        return {**super().to_dict(), "pair": {"name": self.pair, "x": self.x, "x_prime": self.x_prime}}
+
+    @classmethod
+    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
+        pair = data["pair"]
+        named = {"pair": pair["name"], "x": pair["x"], "x_prime": pair["x_prime"]}
+        return {**super()._read(data), **named, "trials": int(data["trials"])}
+
+    def lines(self) -> list[tuple[str, str]]:
+        """What is printed below the first sentence: labels and texts."""
+        return [
+            ("pair", self.pair),
+            ("witness", self.describe_event()),
+            ("counts", self.describe_counts()),
+            self._line_of_parameter(),
+            *self._lines_of_method(),
+            self._line_of_seed(),
+        ]
+
+    @abstractmethod
+    def _lines_of_method(self) -> list[tuple[str, str]]: ...
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AuditResult(PairResult):
     """A certified lower bound from an audit of fixed size, on one pair of datasets; see also `Result`.
 
     Attributes
@@ -261,15 +315,18 @@ class AuditResult(Result):
         Where candidate events came from: the argument ``witnesses`` of `epsaudit.audit`, 'own' for a list of families.
     """
 
-    pair: str
-    x: str
-    x_prime: str
-    trials: int
     training_runs: int
     certificate: Certificate
     witness: Witness
     counts: Counts
     families: str = "auto"
+
+    _kind = "audit"
+    _written = (
+        *("mechanism", "claim", "pair", "trials", "training_runs", "confidence", "certificate", "witness", "counts"),
+        *("lower_bound", "epsilon_lower", "delta_lower", "proven", "exact", "verdict", "expected", "seed"),
+        *("reproducible", "families", "notes", "provenance"),
+    )
 
     @functools.cached_property
     def lower_bound(self) -> float:
@@ -314,20 +371,9 @@ class AuditResult(Result):
         """All runs on both datasets."""
         return self.trials
 
-    def lines(self) -> list[tuple[str, str]]:
-        """What is printed below the first sentence: labels and texts."""
-        exact = "" if self.exact is None else f", exact for this pair {self.exact:.4g}"
-        return [
-            ("pair", self.pair),
-            ("witness", self.describe_event()),
-            ("counts", self.describe_counts()),
-            ("parameter", f"{self.claim.symbol} proven {self.proven:.4g}{exact}"),
-            (
-                "method",
-                f"{self.describe_method()}, {self.training_runs:,} runs to choose and {self.runs:,} to certify",
-            ),
-            ("seed", f"{self.seed}" + ("" if self.reproducible else " (not reproducible from the seed)")),
-        ]
+    def _lines_of_method(self) -> list[tuple[str, str]]:
+        runs = f"{self.training_runs:,} runs to choose and {self.runs:,} to certify"
+        return [("method", f"{self.describe_method()}, {runs}")]
 
     def describe_event(self) -> str:
         """Write the events."""
@@ -348,48 +394,37 @@ class AuditResult(Result):
         """Write the counts as a person would check them."""
         return self.witness.describe(self.counts)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object: what was run and seen, and the bounds, which `from_dict` computes afresh."""
+    @classmethod
+    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
         return {
-            "mechanism": self.mechanism,
-            "claim": self.claim.to_dict(),
-            "pair": {"name": self.pair, "x": self.x, "x_prime": self.x_prime},
-            "trials": self.trials,
-            "training_runs": self.training_runs,
-            "confidence": self.confidence,
-            "certificate": self.certificate.to_dict(),
-            "witness": {"text": str(self.witness), **self.witness.to_dict()},
-            "counts": self.counts.to_dict(),
-            "lower_bound": json_number(self.lower_bound),
-            "epsilon_lower": json_number(self.epsilon_lower),
-            "delta_lower": json_number(self.delta_lower),
-            "proven": self.proven,
-            "exact": None if self.exact is None else json_number(self.exact),
-            "verdict": self.verdict,
-            "expected": self.expected,
-            "seed": self.seed,
-            "reproducible": self.reproducible,
-            "families": self.families,
-            "notes": list(self.notes),
-            "provenance": dict(self.provenance),
+            **super()._read(data),
+            "training_runs": int(data["training_runs"]),
+            "certificate": certificate_from_dict(data["certificate"]),
+            "witness": witness_from_dict(data["witness"]),
+            "counts": Counts(**data["counts"]),
+            "families": data.get("families", "auto"),
         }
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> AuditResult:
-        """Rebuild a result from what `to_dict` returned; raises `AuditError` for anything else."""
-        schema.check(data, "audit")
-        return cls(
-            **cls.shared(data),
-            pair=data["pair"]["name"],
-            x=data["pair"]["x"],
-            x_prime=data["pair"]["x_prime"],
-            trials=int(data["trials"]),
-            training_runs=int(data["training_runs"]),
-            certificate=certificate_from_dict(data["certificate"]),
-            witness=witness_from_dict(data["witness"]),
-            counts=Counts(**data["counts"]),
-            families=data.get("families", "auto"),
-        )
+
+def _fields_of(thing: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return attributes as JSON can hold them; events, and rules of guessing, with their text."""
+    values = {name: getattr(thing, name) for name in names}
+    texts = {name: {"text": str(values[name])} for name in ("witness", "rule") if name in values}
+    return {
+        name: {**texts[name], **_plain(value)} if name in texts else _plain(value) for name, value in values.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return json_number(value)
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value):
+        return _fields_of(value, [one.name for one in fields(value)])
+    return dict(value) if isinstance(value, dict) else value
 
 
 def save(results: Iterable[Result], path: Path) -> None:

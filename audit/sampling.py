@@ -7,33 +7,25 @@ order, or how often it was interrupted.
 
 from __future__ import annotations
 
-import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.certificates import Counts
-from epsaudit.chunks import (
-    BLOCK,
-    Chunk,
-    Record,
-    Stage,
-    Tallies,
-    Tally,
-    certification_chunks,
-    stream,
-    training_chunks,
-)
 from epsaudit.dependence import LEVEL, dependence_of_outputs, dependence_of_tallies, refuse
-from epsaudit.errors import AuditError, OwnCodeError, own_lines, whole_at_least
+from epsaudit.engine.checkpoint import Section
+from epsaudit.engine.chunks import BLOCK, Chunk, Tally, certification_chunks, training_chunks
+from epsaudit.engine.streams import Stage, stream
+from epsaudit.engine.workers import Workers
+from epsaudit.errors import AuditError, OwnCodeError, own_lines
 from epsaudit.global_generators import Habits, draw_reproducibly
 from epsaudit.mechanism import Mechanism, OutputDistribution, takes_turns, wrong_call
 from epsaudit.neighbours import DatasetPair
 from epsaudit.outputs import Outputs, alike, join, normal_array, pack_frozen
-from epsaudit.parallel import Workers
 from epsaudit.witnesses import Witness
 
 COPIED = "the function changes its dataset: every run was given a copy"
@@ -79,17 +71,6 @@ class Progress:
 ProgressCallback = Callable[[Progress], None]
 
 
-def entropy(seed: int | None) -> int:
-    """Return the seed, or a fresh one of 63 bits for None; raises `AuditError` unless it is a whole number >= 0.
-
-    Examples
-    --------
-    >>> entropy(7)
-    7
-    """
-    return secrets.randbits(63) if seed is None else whole_at_least(seed, 0, "seed")
-
-
 def move_on(rng: np.random.Generator) -> None:
     """Draw a number that nobody uses, between two calls of a function.
 
@@ -100,13 +81,7 @@ def move_on(rng: np.random.Generator) -> None:
 
 
 def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) -> Outputs:
-    """Draw ``size`` outputs and check that they are as many.
-
-    Raises
-    ------
-    AuditError
-        If the answer is not an array of ``size`` outputs, or a vectorised mechanism raises.
-    """
+    """Draw ``size`` outputs and check that they are as many; raises `AuditError` if not, or if the mechanism raises."""
     if getattr(distribution, "tossed", False):
         move_on(rng)
     try:
@@ -200,29 +175,26 @@ def training_outputs(
     stage: Stage = "training",
     *,
     workers: Workers | None = None,
-    record: Record | None = None,
+    record: Section | None = None,
     progress: ProgressCallback | None = None,
 ) -> tuple[Outputs, Outputs]:
     """Draw ``size`` outputs on each dataset of a pair, from the stage's streams with this index.
 
-    Workers, record and progress are as for `certification_counts`; without workers, this process draws.
-
-    Raises
-    ------
-    AuditError
-        If the outputs show that runs depend on one another.
+    Workers, record and progress are as for `certification_counts`; without workers, this process draws. Raises
+    `AuditError` if the outputs show that runs depend on one another.
     """
     workers = workers or Workers(n_jobs=1)
     chunks = list(training_chunks(size, stage, index, workers.least))
-    found = {}
-    if record is not None:
-        found = {chunk: kept for chunk in chunks if (kept := record.trained(chunk)) is not None}
+    record = record or Section()
+    kept = {chunk: record.recorded(chunk) for chunk in chunks}
+    found: dict[Chunk, tuple[Outputs, Outputs]] = {
+        chunk: one["outputs"] for chunk, one in kept.items() if one is not None
+    }
     before = done = 2 * sum(chunk.size for chunk in found)
     missing = [chunk for chunk in chunks if chunk not in found]
     for chunk, (drawn, seconds, seen) in workers.each(_train_chunk, (sides, seed), missing, 2 * size):
         learn(sides, seen)
-        if record is not None:
-            record.record_training(chunk, drawn, seconds)
+        record.record(chunk, drawn, seconds)
         found[chunk] = drawn
         done += 2 * chunk.size
         if progress is not None:
@@ -240,58 +212,30 @@ def certification_counts(
     seed: int,
     *,
     workers: Workers | None = None,
-    record: Record | None = None,
+    record: Section | None = None,
     progress: ProgressCallback | None = None,
     bound: Callable[[Counts], float] | None = None,
 ) -> Counts:
     """Play the membership game ``runs`` times: each run flips a fair coin and draws on x or on x'.
 
-    Parameters
-    ----------
-    sides : pair of OutputDistribution
-        M(x) and M(x').
-    witness : Witness
-        The events to count.
-    runs : int
-        Certification runs on both datasets together.
-    seed : int
-        Root of all streams.
-    workers : Workers, optional
-        Who runs the chunks.
-    record : Record, optional
-        Chunks that it holds are not run again, and those that are run are recorded.
-    progress : callable, optional
-        Called in this process with a `Progress` after every chunk.
-    bound : callable, optional
-        What `Progress.lower_bound` makes of the counts so far.
-
-    Raises
-    ------
-    AuditError
-        If the tallies show that runs depend on one another.
+    Chunks that the ``record`` holds are not run again, and those that are run are recorded. ``progress`` is called in
+    this process after every chunk; ``bound`` is what `Progress.lower_bound` makes of the counts so far. Raises
+    `AuditError` if the tallies show that runs depend on one another.
     """
-    workers = workers or Workers()
-    total = np.zeros(6, dtype=np.int64) if record is None else record.tally()
-    before = int(total[0] + total[1])
-    missing: Iterable[Chunk] = certification_chunks(runs, workers.least)
-    if record is not None:
-        held = sum(chunk.size for chunk in certification_chunks(runs, workers.least) if record.counted(chunk.key[1]))
-        if before != held:
-            raise AuditError(f"The checkpoint holds {before:,} runs for chunks of {held:,}; give another file.")
-        missing = (chunk for chunk in missing if not record.counted(chunk.key[1]))
-    tallies = Tallies()
+    workers, record = workers or Workers(), record or Section()
+    before = done = int(record.tally[:2].sum())
+    held = sum(chunk.size for chunk in certification_chunks(runs, workers.least) if record.counted(chunk.key[1]))
+    if before != held:
+        raise AuditError(f"The checkpoint holds {before:,} runs for chunks of {held:,}; give another file.")
+    missing = (chunk for chunk in certification_chunks(runs, workers.least) if not record.counted(chunk.key[1]))
     for chunk, (tally, seen) in workers.each(_count_chunk, (sides, witness, seed), missing, runs):
         learn(sides, seen)
-        if record is not None:
-            record.record_count(chunk.key[1], tally)
-        else:
-            tallies.add(chunk.key[1], tally)
-        total += tally
+        record.record_count(chunk.key[1], tally)
+        done += chunk.size
         if progress is not None:
-            done = int(total[0] + total[1])
-            progress(Progress("certification", done, runs, before, _counts(total, witness), bound))
-    _refuse_dependent_tallies(tallies.rows() if record is None else record.tallies().rows())
-    return _counts(total, witness)
+            progress(Progress("certification", done, runs, before, _counts(record.tally, witness), bound))
+    _refuse_dependent_tallies(record.tallies.rows())
+    return _counts(record.tally, witness)
 
 
 def _refuse_dependent_outputs(outputs: Outputs, sizes: Sequence[int], look: int, side: str) -> None:
@@ -349,24 +293,27 @@ def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> tuple[Tall
 def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Outputs]]:
     """Draw a chunk: certification flips a coin a run, training gives each dataset as many; say which chunk failed."""
     rng = stream(seed, chunk.stage, *chunk.key[1:])
-    in_turns = all(map(takes_turns, sides))
-    drawn = (_by_coins if in_turns else _side_by_side)(sides, chunk, rng)
-    while True:
-        try:
-            side, block = next(drawn)
-        except StopIteration:
-            return
-        except AuditError as error:
-            error.args = (
-                f"{error} This was in {chunk.stage}; epsaudit.sampling.replay(mechanism, pair, seed={seed}, "
-                f"key={chunk.key}, size={chunk.size}) draws it again.",
-            )
-            raise
-        yield side, block
+    in_turns = chunk.stage == "sequential" or all(map(takes_turns, sides))
+    with naming(chunk, seed):
+        yield from (_by_coins if in_turns else _side_by_side)(sides, chunk, rng)
+
+
+@contextmanager
+def naming(chunk: Chunk, seed: int) -> Iterator[None]:
+    """Add to an error within which chunk it was drawn in, and what draws it again."""
+    try:
+        yield
+    except AuditError as error:
+        game = "a sequential audit" if chunk.stage == "sequential" else chunk.stage
+        error.args = (
+            f"{error} This was in {game}; epsaudit.sampling.replay(mechanism, pair, seed={seed}, "
+            f"key={chunk.key}, size={chunk.size}) draws it again.",
+        )
+        raise
 
 
 def _by_coins(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:
-    if chunk.stage == "certification":
+    if chunk.stage in ("certification", "sequential"):
         coins = rng.integers(0, 2, chunk.size, dtype=np.int8)
     else:
         coins = rng.permutation(np.repeat(np.array([0, 1], np.int8), chunk.size))

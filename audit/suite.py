@@ -9,17 +9,19 @@ import dataclasses
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from epsaudit.arguments import claim_of, pairs_of
-from epsaudit.auditor import audit, identity
-from epsaudit.checkpoint import Checkpoint
+from epsaudit.arguments import jobs_of
+from epsaudit.auditor import certified
+from epsaudit.engine.checkpoint import Checkpoint, Section
+from epsaudit.engine.streams import entropy
+from epsaudit.engine.workers import Workers
 from epsaudit.errors import confidence_of
-from epsaudit.parallel import jobs_to_use
 from epsaudit.provenance import command, provenance
+from epsaudit.question import Question
 from epsaudit.registry import Entry
 from epsaudit.results import AuditResult
 from epsaudit.sampling import ProgressCallback
-from epsaudit.section import Section
 
 
 def run(
@@ -62,14 +64,8 @@ def run(
             own_seed = root if len(entries) == 1 else entry_seed(root, entry.name)
             yield _audit(entry, trials, each, own_seed, n_jobs, progress(entry.name), section)
         return
-    import joblib  # slow to import, and one audit needs none of it
-
-    parallel = joblib.Parallel(n_jobs=jobs_to_use(n_jobs, trials), return_as="generator", batch_size=1)
-    tasks = (
-        joblib.delayed(_audit)(entry, trials, each, entry_seed(seed, entry.name), 1, progress(entry.name))
-        for entry in entries
-    )
-    for result in parallel(tasks):
+    tasks = ((entry, trials, each, entry_seed(seed, entry.name), 1, progress(entry.name)) for entry in entries)
+    for _, result in Workers(n_jobs, "processes").each(_audit_one, None, tasks, trials, in_order=True):
         known = {**result.execution, "command": command()}  # which a worker does not know
         yield dataclasses.replace(result, provenance=provenance(), execution=known)
 
@@ -79,21 +75,12 @@ def checkpointed(
 ) -> Checkpoint:
     """Open one checkpoint for a whole suite; arguments are as for `run`, errors as for `Checkpoint`."""
     each = _each(entries, family_confidence)
-    return Checkpoint(
-        path,
-        {
-            entry.name: identity(
-                entry.mechanism,
-                claim_of(entry.mechanism, entry.claim),
-                pairs_of(entry.mechanism, entry.pairs),
-                trials,
-                each,
-                entry.witnesses,
-            )
-            for entry in entries
-        },
-        seed,
-    )
+    return Checkpoint(path, {entry.name: _question(entry, trials, each).identity for entry in entries}, seed)
+
+
+def _question(entry: Entry, trials: int, confidence: float) -> Question:
+    asked = (entry.mechanism, entry.pairs, entry.claim, None, 0.0, None)
+    return Question.of(*asked, trials, confidence, entry.witnesses)
 
 
 def _each(entries: Sequence[Entry], family_confidence: float) -> float:
@@ -111,19 +98,12 @@ def _audit(
     progress: ProgressCallback | None = None,
     checkpoint: Section | None = None,
 ) -> AuditResult:
-    result = audit(
-        entry.mechanism,
-        entry.pairs,
-        claim=entry.claim,
-        trials=trials,
-        confidence=confidence,
-        seed=seed,
-        n_jobs=n_jobs,
-        witnesses=entry.witnesses,
-        progress=progress,
-        checkpoint=checkpoint,
-    )
+    result = certified(_question(entry, trials, confidence), entropy(seed), jobs_of(n_jobs), progress, checkpoint)
     return dataclasses.replace(result, mechanism=entry.name, expected=entry.expected)
+
+
+def _audit_one(_: None, task: tuple[Any, ...]) -> AuditResult:
+    return _audit(*task)
 
 
 def entry_seed(seed: int, name: str) -> int:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from epsaudit.chunks import BLOCK, Stage
 from epsaudit.claims import Claim
+from epsaudit.engine.chunks import BLOCK
+from epsaudit.engine.streams import Stage
 from epsaudit.errors import AuditError
 from epsaudit.outputs import Outputs, are_numbers, are_objects, like
 from epsaudit.sampling import Sides, training_outputs

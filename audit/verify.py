@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from epsaudit import compare
-from epsaudit.auditor import audit, exact_parameter
+from epsaudit.auditor import audit
 from epsaudit.determinism import with_known_randomness
 from epsaudit.errors import AuditError, clipped
 from epsaudit.neighbours import DatasetPair
 from epsaudit.one_run import OneRunResult
 from epsaudit.possible import impossible
+from epsaudit.question import exact_parameter
 from epsaudit.registry import Entry
 from epsaudit.results import AuditResult, json_number
 from epsaudit.sequential import SequentialResult

@@ -38,7 +38,7 @@ from epsaudit.mechanisms.additive import Gaussian
 from epsaudit.mechanisms.one_run import NoisyVectorSum, ResponsePerRecord
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.one_run import Threshold
-from epsaudit.one_run.planning import planned_guesses
+from epsaudit.one_run.guesses import planned_guesses
 from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.results import SCHEMA

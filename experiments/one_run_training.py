@@ -29,7 +29,7 @@ from epsaudit.mechanisms.broken.dp_sgd import (
 from epsaudit.mechanisms.canaries import ExampleCanaries, GradientCanaries, mislabelled
 from epsaudit.mechanisms.dp_sgd import DPSGD, full_batch_mu
 from epsaudit.one_run import CanaryMechanism
-from epsaudit.one_run.planning import planned_guesses
+from epsaudit.one_run.guesses import planned_guesses
 
 FAIR = "fair, logistic"
 ANES96 = "anes96, linear"

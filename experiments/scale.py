@@ -28,7 +28,7 @@ import joblib
 import numpy as np
 
 from epsaudit import AuditError, DatasetPair, Mechanism, PureDP, audit, black_box, vectorized
-from epsaudit.parallel import Workers
+from epsaudit.engine.workers import Workers
 from epsaudit.sampling import certification_counts
 from epsaudit.witnesses import Interval, Region, Tails, Witness
 
@@ -179,7 +179,7 @@ def _peak(runs: int, jobs: int) -> None:
 
 
 def _recording(chunks: int) -> None:
-    from epsaudit.checkpoint import Checkpoint
+    from epsaudit.engine.checkpoint import Checkpoint
 
     with tempfile.TemporaryDirectory(dir=".") as folder, Checkpoint(Path(folder, "run.jsonl"), {"all": {}}, 1) as file:
         section, tally = file.section("all"), np.arange(6)

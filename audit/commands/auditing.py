@@ -19,9 +19,10 @@ from typing import Any
 
 from epsaudit import results, stored, suite
 from epsaudit.arguments import jobs_of, trials_of
-from epsaudit.checkpoint import Checkpoint
 from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.commands import AS_EXPECTED, INTERRUPTED, SURPRISED
+from epsaudit.engine.checkpoint import Checkpoint
+from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError
 from epsaudit.external import command
 from epsaudit.extras import MissingExtraError, left_out, needs
@@ -30,7 +31,6 @@ from epsaudit.provenance import execution, typed
 from epsaudit.registry import Entry, chosen, library, matching
 from epsaudit.reporting import progress, tables
 from epsaudit.results import AuditResult
-from epsaudit.sampling import entropy
 from epsaudit.studies import write_figure
 
 CLAIMS: dict[tuple[str, ...], type[Claim]] = {

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from epsaudit import compare, results, suite, verify
 from epsaudit.commands import AS_EXPECTED, SURPRISED, say_json, sayer
+from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError, meant
 from epsaudit.exact import PrivacyProfile, knows_law
 from epsaudit.extras import needs
@@ -23,7 +24,6 @@ from epsaudit.provenance import typed
 from epsaudit.registry import chosen, entry_of, registered
 from epsaudit.reporting import methods, tables
 from epsaudit.results import AuditResult, Result
-from epsaudit.sampling import entropy
 from epsaudit.text import lower, percent, visible
 
 if TYPE_CHECKING:

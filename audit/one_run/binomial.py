@@ -1,43 +1,15 @@
 """How often guesses about many canaries of one run can be right under (epsilon, delta)-DP, and the bounds that follow.
 
-From the numbers of canaries, guesses and correct guesses it computes a p-value, or the epsilon or delta that it
-rejects.
-
 Each of m canaries is in the dataset by a fair coin of its own, and the output decides r guesses, v of which are right.
-Let q = 1 / (1 + e^-epsilon), W ~ Binomial(r, q), b_k = P[W = k] and beta = P[W >= v].
+Let q = 1 / (1 + e^-epsilon), W ~ Binomial(r, q), b_k = P[W = k] and beta = P[W >= v]. Then v or more are right with
+probability at most
 
-**Published** (Steinke, Nasr and Jagielski 2023, 'Privacy Auditing with One (1) Training Run'): v or more guesses are
-right with probability at most
+    sharp (ours, attained)     min(1, beta + m delta beta (1 - beta) / (v b_v)),
+    published (Steinke, Nasr and Jagielski 2023)   beta + 2 m delta max over i >= 1 of P[v - i <= W < v] / i,
 
-    beta + 2 m delta max over i >= 1 of P[v - i <= W < v] / i.
-
-**Sharp** (ours; for delta = 0 the same): the greatest probability that any (epsilon, delta)-DP mechanism reaches is
-
-    min(1, beta + m delta beta (1 - beta) / (v b_v)).
-
-Proof. As in `epsaudit.one_run.worst_case`, averaging over all flips of coins with their guesses and over the order of
-the canaries leaves numbers p_k = P[k right] with sum over k of [k p_k - e^epsilon (r - k + 1) p_(k-1)]+ <= m delta.
-Write p_k = b_k g_k. As k b_k = e^epsilon (r - k + 1) b_(k-1), the constraint says that g rises at k by some s_k with
-sum of k b_k s_k <= m delta; it may fall freely, which does not help. With T_k = P[W >= k] the total 1 is g_0 + sum of
-s_k T_k, and so P[v or more] = T_v + sum of s_k T_max(k, v) (1 - T_min(k, v)). Per unit of its cost k b_k, a rise gains
-most at k = v: T_k / b_k falls and P[W < k] / b_(k-1) rises in k, as binomials are log-concave. A rise at v that uses
-all of m delta gives the formula. It is attained: g only rises, so the constraint of the other direction holds with 0
-to spare, and randomised response, conditioned now and then on v or more guesses being right, is (epsilon, delta)-DP
-(`epsaudit.mechanisms.one_run.ConspiringResponse`).
-
-**If the output decides r** too: for delta = 0 the bound holds given the output. For delta > 0 the p-value at the r
-that came up is not proven, as delta may be spent where r makes it tell most; the same proof gives P[reject] <= max
-over r of beta + m delta max over r of the factor of m delta. Rejecting when the first is at most a share of alpha and
-the second at most the rest, at every epsilon up to the bound, keeps the level (``leak_share`` below).
-
-**Inverting.** (epsilon, delta)-DP implies (epsilon', delta')-DP for larger epsilon' or delta'. A bound b at which the
-test rejects exceeds the truth only if the truth is rejected through b, an event of the form 'v or more' whose
-probability the theorem at b limits; so the bound is valid even where a p-value should not be monotone.
-
-**Checked.** `epsaudit.one_run.worst_case` finds the greatest probability by linear programming, and agrees with the
-sharp formula. The published one was never below it at p-values up to 0.6, and its term for delta at least twice what is
-attained; near 1 it falls short (m = r = 2, v = 1, epsilon = 1, delta = 0.1: 0.957 where 0.962 is attained), so
-confidences below one half are refused. ``python -m epsaudit.experiments.one_run_formulas worst-case`` prints this.
+the same for delta = 0. If the output decides r, too, and delta > 0, a share of the error probability is kept for the
+second term. Proofs, inversion and limits: docs/explanation/theory.md#one-run-epsilon-delta-dp;
+``python -m epsaudit.experiments.one_run_formulas worst-case`` compares both with what is attained.
 """
 
 from __future__ import annotations
@@ -68,15 +40,6 @@ LOOKS = 17
 def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float, method: Method = "sharp") -> float:
     """Greatest probability that ``correct`` or more of ``guesses`` guesses are right under (epsilon, delta)-DP.
 
-    Parameters
-    ----------
-    canaries, guesses, correct : int
-        m, r and v: 0 <= v <= r <= m.
-    epsilon, delta : float
-        At least 0; delta at most 1.
-    method : 'sharp' or 'binomial'
-        Our formula, or the published one.
-
     Examples
     --------
     >>> round(p_value(2, 2, 1, 1.0, 0.1), 4), round(p_value(2, 2, 1, 1.0, 0.1, "binomial"), 4)
@@ -87,24 +50,12 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
 
 
 def tail(guesses: int, correct: int, epsilon: float) -> float:
-    """Return beta = P[W >= v].
-
-    Examples
-    --------
-    >>> round(tail(2, 2, 0.0), 6)
-    0.25
-    """
+    """Return beta = P[W >= v]."""
     return 1.0 if correct == 0 else float(betainc(correct, guesses - correct + 1, expit(epsilon)))
 
 
 def sharp_leak(guesses: int, correct: int, epsilon: float) -> float:
-    """Return beta (1 - beta) / (v b_v): what a unit of m delta adds at most.
-
-    Examples
-    --------
-    >>> round(sharp_leak(2, 2, 0.0), 6)  # 0.25 * 0.75 / (2 * 0.25)
-    0.375
-    """
+    """Return beta (1 - beta) / (v b_v): what a unit of m delta adds at most."""
     if correct == 0:
         return 0.0  # v or more is certain
     wrong, q = guesses - correct, float(expit(epsilon))
@@ -134,13 +85,7 @@ def _far_leak(wrong: int, correct: int, epsilon: float) -> float:
 
 
 def published_leak(guesses: int, correct: int, epsilon: float) -> float:
-    """Return 2 max over i >= 1 of P[v - i <= W < v] / i.
-
-    Examples
-    --------
-    >>> round(published_leak(2, 2, 0.0), 6)
-    1.0
-    """
+    """Return 2 max over i >= 1 of P[v - i <= W < v] / i."""
     q = float(expit(epsilon))
     best, total, top = 0.0, 0.0, correct
     while top > 0:  # from v - 1 downwards, until the mean can only fall
@@ -169,18 +114,8 @@ def epsilon_bound(
 ) -> float:
     """Lower bound on epsilon at ``delta``; 0 where nothing is shown.
 
-    Parameters
-    ----------
-    canaries, guesses, correct : int
-        m, r and v.
-    delta : float in [0, 1]
-        The delta of the claim.
-    confidence : float in (0, 1)
-        Probability that the bound does not exceed the truth.
-    method : 'sharp' or 'binomial'
-        Our formula, or the published one.
-    leak_share : float in (0, 1), optional
-        Share of the error probability set aside for delta, needed if the output decides ``guesses`` and delta > 0.
+    ``leak_share`` is the share of the error probability set aside for delta: needed if the output decides ``guesses``,
+    and delta > 0.
 
     Examples
     --------

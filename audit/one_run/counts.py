@@ -32,17 +32,7 @@ METHODS: dict[Method, str] = {
 
 @dataclass(frozen=True)
 class GuessCounts:
-    """What one set of guesses about the canaries of one run came to.
-
-    Attributes
-    ----------
-    canaries : int
-        m, the canaries that could have been guessed.
-    guessed_in, guessed_out : int
-        Guesses 'in' and 'out'; the others abstain.
-    correct_in, correct_out : int
-        Those of them that are right.
-    """
+    """What one set of guesses about so many canaries of one run came to: guesses and right ones, 'in' and 'out'."""
 
     canaries: int
     guessed_in: int
@@ -71,10 +61,7 @@ class GuessCounts:
 
 
 def extremes(included: Bools, scores: Floats, highest: int, lowest: int) -> GuessCounts:
-    """Guess the ``highest`` scores in and the ``lowest`` out; ties are broken by place.
-
-    A coin may not have decided the place: `epsaudit.one_run.play.places` sees to that.
-    """
+    """Guess the ``highest`` scores in and the ``lowest`` out; ties are broken by place, which no coin may decide."""
     order = np.argsort(scores, kind="stable")
     place = np.empty(len(scores), dtype=np.intp)
     place[order] = np.arange(len(scores))
@@ -93,13 +80,7 @@ def tally(included: Bools, guessed_in: Bools, guessed_out: Bools) -> GuessCounts
 
 
 def bound(claim: Claim, counts: GuessCounts, method: Method, confidence: float, *, decided_by_output: bool) -> float:
-    """Lower bound on the claim's parameter from one set of guesses.
-
-    Raises
-    ------
-    AuditError
-        If the method has nothing to say about the claim or the rule, as `check_method` tells.
-    """
+    """Lower bound on the claim's parameter from one set of guesses; raises `AuditError` as `check_method` does."""
     check_method(claim, method, decided_by_output=decided_by_output)
     numbers = (counts.canaries, counts.guesses, counts.correct)
     if method == "trade-off":

@@ -5,7 +5,7 @@ It takes a mechanism with canaries, or the coins and scores of a run made elsewh
 
 from __future__ import annotations
 
-import math
+import dataclasses
 import time
 from collections.abc import Callable
 from typing import Any, Protocol, TypeGuard, runtime_checkable
@@ -15,22 +15,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.arguments import claim_given
 from epsaudit.claims import Claim, GaussianDP
+from epsaudit.engine.streams import entropy, stream
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
-from epsaudit.one_run.counts import METHODS, Bools, Floats, Method, check_method
+from epsaudit.one_run.counts import METHODS, Bools, Floats, check_method
 from epsaudit.one_run.guesses import GuessRule, rule_of
 from epsaudit.one_run.result import OneRunResult
 from epsaudit.provenance import provenance
-from epsaudit.sampling import entropy
 
 Guesses = str | int | tuple[int, int] | GuessRule
 StepCallback = Callable[[int, int], None]
 """Told (steps done, steps in all) while the one run goes on."""
 
-COINS, RUN, PLACES = (4, 0), (4, 1), (4, 2)
-"""Spawn keys of the random streams: of the coins, of the run, and of `places`.
-
-Other audits' keys begin with 0 to 3; those of children that somebody spawns from the seed have one number only.
-"""
+COINS, RUN, PLACES = range(3)
+"""Which of the streams of 'one run' the coins, the run, and `places` draw from."""
 
 
 @runtime_checkable
@@ -137,9 +134,9 @@ def audit_one_run(
     elif canaries is None:
         raise AuditError("How many canaries are there? Give canaries=1000, for instance.")
     canaries = whole_at_least(canaries, 1, "number of canaries")
-    claim, rule, chosen, confidence = _checked(claim, guesses, method, confidence, canaries)
+    terms = _checked(claim, guesses, method, confidence, canaries)
     seed = entropy(seed)
-    flips, own = (np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key)) for key in (COINS, RUN))
+    flips, own = (stream(seed, "one run", which) for which in (COINS, RUN))
     included = flips.random(canaries) < 0.5
     given = included.copy()  # what the mechanism does to its argument is its own business
     scores: ArrayLike
@@ -147,7 +144,9 @@ def audit_one_run(
         name, scores = mechanism.name, mechanism.scores(given, own, progress)
     else:
         name, scores = getattr(mechanism, "__name__", "mechanism"), mechanism(given, own)  # type: ignore[operator]  # a function
-    return _result(name, claim, included, scores, rule, chosen, confidence, seed, mechanism, started)
+    reproducible = bool(getattr(mechanism, "reproducible", True))
+    result = _result(name, included, scores, seed, terms, reproducible=reproducible)
+    return dataclasses.replace(result, seconds=time.perf_counter() - started)
 
 
 def audit_scores(
@@ -207,14 +206,11 @@ def audit_scores(
       method     the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.one_run.binomial)
       seed       1, of the order of the canaries only: the coins and scores were given
     """
-    started = time.perf_counter()
     coins = np.asarray(included)
     if coins.ndim != 1 or len(coins) == 0 or not np.all((coins == 0) | (coins == 1)):
         raise AuditError("included must be one True or False for each canary, at least one.")
-    given_claim = claim_given(claim, epsilon, delta)
-    claim, rule, chosen, confidence = _checked(given_claim, guesses, method, confidence, len(coins))
-    given = np.asarray(scores)
-    return _result(name, claim, coins.astype(bool), given, rule, chosen, confidence, entropy(seed), None, started)
+    terms = _checked(claim_given(claim, epsilon, delta), guesses, method, confidence, len(coins))
+    return _result(name, coins.astype(bool), scores, entropy(seed), terms, given=True, reproducible=False)
 
 
 def places(canaries: int, seed: int) -> NDArray[np.intp]:
@@ -230,7 +226,7 @@ def places(canaries: int, seed: int) -> NDArray[np.intp]:
     >>> places(5, seed=0).tolist()
     [2, 1, 0, 3, 4]
     """
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=PLACES)).permutation(canaries)
+    return stream(seed, "one run", PLACES).permutation(canaries)
 
 
 def _has_canaries(mechanism: Any) -> TypeGuard[CanaryMechanism]:
@@ -238,35 +234,21 @@ def _has_canaries(mechanism: Any) -> TypeGuard[CanaryMechanism]:
     return callable(getattr(mechanism, "scores", None))
 
 
-def _checked(
-    claim: Claim | None, guesses: Guesses, method: str, confidence: float, canaries: int
-) -> tuple[Claim, GuessRule, Method, float]:
-    """Check everything before the run, so that nothing is trained in vain."""
+def _checked(claim: Claim | None, guesses: Guesses, method: str, confidence: float, canaries: int) -> dict[str, Any]:
+    """Check everything before the run, so that nothing is trained in vain; return fields of the result."""
     confidence = confidence_of(confidence)
     rule = rule_of(guesses, canaries)
-    chosen: Method
     if method == "auto":
-        chosen = "trade-off" if isinstance(claim, GaussianDP) else "sharp"
-    elif method in METHODS:
-        chosen = next(known for known in METHODS if known == method)
-    else:
+        method = "trade-off" if isinstance(claim, GaussianDP) else "sharp"
+    chosen = next((known for known in METHODS if known == method), None)
+    if chosen is None:
         raise AuditError(f"method is {method!r}; it must be 'auto', {', '.join(map(repr, METHODS))}.")
-    return check_method(claim, chosen, decided_by_output=rule.decided_by_output), rule, chosen, confidence
+    claim = check_method(claim, chosen, decided_by_output=rule.decided_by_output)
+    return {"claim": claim, "rule": rule, "method": chosen, "confidence": confidence}
 
 
-def _result(
-    name: str,
-    claim: Claim,
-    included: Bools,
-    scores: Any,
-    rule: GuessRule,
-    method: Method,
-    confidence: float,
-    seed: int,
-    mechanism: Any,
-    started: float,
-) -> OneRunResult:
-    """Check the scores, put the canaries in `places`, guess, and keep the counts; no mechanism if all was given."""
+def _result(name: str, included: Bools, scores: Any, seed: int, terms: dict[str, Any], **more: Any) -> OneRunResult:
+    """Check the scores, put the canaries in `places`, guess, and keep the counts."""
     values = np.asarray(scores)
     if values.shape != included.shape or values.dtype.kind not in "fiub":
         raise AuditError(
@@ -276,18 +258,13 @@ def _result(
     if np.any(np.isnan(values)):
         raise AuditError(f"{int(np.isnan(values).sum())} scores are NaN; a score must say how much a canary seems in.")
     order = places(len(included), seed)
-    counts = rule.count(included[order], values[order], claim, method, confidence)
+    game = terms["claim"], terms["method"], terms["confidence"]
     return OneRunResult(
         mechanism=name,
-        claim=claim,
         canaries=len(included),
-        rule=rule,
-        method=method,
-        counts=tuple(counts),
-        confidence=confidence,
+        counts=tuple(terms["rule"].count(included[order], values[order], *game)),
         seed=seed,
-        given=mechanism is None,
-        reproducible=mechanism is not None and bool(getattr(mechanism, "reproducible", True)),
         provenance=provenance(),
-        seconds=time.perf_counter() - started if mechanism is not None else math.nan,
+        **terms,
+        **more,
     )

@@ -10,18 +10,20 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from epsaudit import claims, schema
+from epsaudit import claims
 from epsaudit.claims import Claim, GaussianDP
 from epsaudit.errors import AuditError
 from epsaudit.extras import needs
 from epsaudit.one_run import binomial, tradeoff
 from epsaudit.one_run.counts import LEAK_SHARE, METHODS, GuessCounts, Method, bound, check_method, delta_of, shown
 from epsaudit.one_run.guesses import GuessRule, rule_from_dict
-from epsaudit.results import Result, json_number
+from epsaudit.results import Result
 from epsaudit.text import lower, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+GIVEN = ", of the order of the canaries only: the coins and scores were given"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -51,6 +53,11 @@ class OneRunResult(Result):
     counts: tuple[GuessCounts, ...]
     given: bool = False
 
+    _kind = "one-run"
+    _written = (
+        *("mechanism", "claim", "canaries", "rule", "method", "counts", "confidence", "lower_bound", "delta_lower"),
+        *("proven", "verdict", "seed", "given", "reproducible", "provenance"),
+    )
     _when = ", from one run"
 
     @functools.cached_property
@@ -169,9 +176,9 @@ class OneRunResult(Result):
             ("canaries", f"{self.canaries:,}, each in by a fair coin"),
             ("guesses", self.describe_event()),
             ("counts", self.describe_counts()),
-            ("parameter", f"{self.claim.symbol} proven {self.proven:.4g}"),
+            self._line_of_parameter(),
             ("method", self.describe_method() + self._spent()),
-            ("seed", f"{self.seed}{self._of_what()}"),
+            ("seed", f"{self.seed}{GIVEN}") if self.given else self._line_of_seed(),
         ]
 
     def describe_event(self) -> str:
@@ -193,11 +200,6 @@ class OneRunResult(Result):
 
         return certified_against_proven([self], self.confidence)
 
-    def _of_what(self) -> str:
-        if self.given:
-            return ", of the order of the canaries only: the coins and scores were given"
-        return "" if self.reproducible else " (not reproducible from the seed)"
-
     def _spent(self) -> str:
         if len(self.counts) > 1:
             return f"; the best of {len(self.counts)} sets of guesses, each at {percent(self.shared_confidence)}"
@@ -213,36 +215,13 @@ class OneRunResult(Result):
         decided = self.rule.decided_by_output
         return bound(claim, counts, self.method, self.shared_confidence, decided_by_output=decided)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object: what was guessed and right, and the bounds, which `from_dict` computes afresh."""
-        return {
-            "kind": "one-run",
-            "mechanism": self.mechanism,
-            "claim": self.claim.to_dict(),
-            "canaries": self.canaries,
-            "rule": {"text": str(self.rule), **self.rule.to_dict()},
-            "method": self.method,
-            "counts": [dataclasses.asdict(counts) for counts in self.counts],
-            "confidence": self.confidence,
-            "lower_bound": json_number(self.lower_bound),
-            "delta_lower": self.delta_lower,
-            "proven": self.proven,
-            "verdict": self.verdict,
-            "seed": self.seed,
-            "given": self.given,
-            "reproducible": self.reproducible,
-            "provenance": dict(self.provenance),
-        }
-
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> OneRunResult:
-        """Rebuild a result from what `to_dict` returned; raises `AuditError` for anything else."""
-        schema.check(data, "one-run")
-        return cls(
-            **cls.shared(data),
-            canaries=int(data["canaries"]),
-            rule=rule_from_dict({key: value for key, value in data["rule"].items() if key != "text"}),
-            method=data["method"],
-            counts=tuple(GuessCounts(**counts) for counts in data["counts"]),
-            given=data["given"],
-        )
+    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
+        return {
+            **super()._read(data),
+            "canaries": int(data["canaries"]),
+            "rule": rule_from_dict({key: value for key, value in data["rule"].items() if key != "text"}),
+            "method": data["method"],
+            "counts": tuple(GuessCounts(**counts) for counts in data["counts"]),
+            "given": data["given"],
+        }

@@ -1,45 +1,13 @@
 """How often guesses about many canaries of one run can be right under a trade-off curve, and the bounds that follow.
 
-From the numbers of canaries, guesses and correct guesses it computes the claim's parameters that they reject. The
-recursion is that of Mahloujifar, Melis and Chaudhuri (2025), 'Auditing f-Differential Privacy in One Run', Algorithm 3;
-the proof below is ours and says what it needs.
+Canary i is in by a fair coin of its own; the output decides exactly c guesses about m canaries, one c for all outputs.
+W guesses are right. Let G be the inverse of 1 - f for the trade-off function f of the claim, p_k = P[W = k], and
 
-**Setting.** Canary i is in by a fair coin S_i of its own. The output Y decides exactly c guesses T_i (in or out) about
-m canaries; c does not depend on Y. W guesses are right. With the trade-off function f of the claim let B(p) = 1 -
-f(p): P[Y in E] under one dataset is at most B(P[Y in E]) under a neighbour. B is concave and increasing; its inverse G
-is convex and increasing, G(0) = 0.
+    r_j = (1/m) sum over k >= j of k p_k,   h_j = (1/m) sum over k >= j of (c - k) p_k.   Then h_(j-1) >= G(r_j).
 
-**Constraints.** Fix i, a guess t, and j >= 1. The event A = {T_i = t, at least j - 1 other guesses are right} is
-decided by Y and the other coins. Given S_i = t it is {T_i = t, right, W >= j}; given S_i != t it is {T_i = t, wrong, W
->= j - 1}. Given the other coins, Y differs between the two cases as between neighbours, and B is concave, so P[A | S_i
-= t] <= B(P[A | S_i != t]). Each case has probability 1/2: 2 P[T_i = t, wrong, W >= j - 1] >= G(2 P[T_i = t, right, W
->= j]). The mean of this over t and over all m canaries (those not guessed add 0 = G(0)) and Jensen's inequality for
-the convex G give, with p_k = P[W = k],
-
-    h_(j-1) >= G(r_j)   where   r_j = (1/m) sum over k >= j of k p_k,   h_j = (1/m) sum over k >= j of (c - k) p_k.
-
-**Recursion.** What is the least total mass of p that has P[W >= v] >= tau and satisfies these for j <= v? Put tau on v
-itself, so that r_v = tau v / m and h_v = tau (c - v) / m, and then on v - 1, v - 2, ..., 0 as little as the next
-constraint asks for: h_(j-1) = max(h_j, G(r_j)), p_(j-1) = m (h_(j-1) - h_j) / (c - j + 1). No other p needs less. Let
-the state at level j be (P, h): the mass on k >= j, and h_j; r_j = c P / m - h. The least total V_j(P, h) increases in
-P and decreases in h, since more r or less h only tightens what is still to come. Mass x more than needed on j can be
-moved to j - 1, as x (c - j) / (c - j + 1): the same h_(j-1) at less mass and less r, so nothing is harder and the
-total is not more. By the same move mass above v is best put on v, and V increases in tau. Hence if the total exceeds
-1, P[W >= v] < tau.
-
-**Test.** Reject at level alpha if the total for tau = alpha exceeds 1. The v that reject lie in {W >= least of them},
-of probability below alpha, so the test is valid without monotonicity in v. A larger parameter makes G smaller and
-every constraint weaker, so rejected parameters form an interval from 0 and its end is the bound.
-
-**What it cannot show.** The definition allows one rare event, common to all canaries, that gives many of them away: an
-event of probability alpha or more proves nothing, so only the part of the curve with probabilities below alpha counts,
-and even very many canaries with independent Gaussian noise certify less than their mu: 0.34 mu if everybody is
-guessed, 0.80 mu if the most extreme hundredth of 10^5 canaries is (``python -m epsaudit.experiments.one_run_formulas
-gap``).
-
-The proof needs one c for all outputs, which is why a number of guesses chosen on a separate half of the canaries, and
-so by the same output, is refused here. Constraints in the other direction (wrong guesses bound right ones) are left
-out, as published: the bound is then a little below what the definition allows, never above.
+The recursion (Mahloujifar, Melis and Chaudhuri 2025, Algorithm 3) finds the least total mass of p that has P[W >= v] >=
+tau and satisfies this for j <= v: tau on v, then on v - 1, ..., 0 as little as the next constraint asks for. If the
+total exceeds 1, P[W >= v] < tau. Proofs and limits: docs/explanation/theory.md#one-run-trade-off-curves.
 """
 
 from __future__ import annotations
@@ -67,13 +35,7 @@ ROUNDING = 1e-9
 
 
 def gaussian_inverse(rare: Floats, mu: Floats) -> Floats:
-    """G of mu-Gaussian DP: Phi(Phi^-1(r) - mu).
-
-    Examples
-    --------
-    >>> gaussian_inverse(np.array([0.5]), np.array([1.0])).round(4).tolist()
-    [0.1587]
-    """
+    """G of mu-Gaussian DP: Phi(Phi^-1(r) - mu)."""
     return np.asarray(ndtr(ndtri(rare) - mu))
 
 
@@ -93,21 +55,7 @@ def approximate_inverse(rare: Floats, epsilon: Floats, delta: Floats | float) ->
 def total_mass(inverse: Inverse, parameters: Floats, canaries: int, guesses: int, correct: int, tau: float) -> Floats:
     """Least total mass of a law of W with P[W >= correct] >= tau that the curve allows; above 1 there is none.
 
-    Parameters
-    ----------
-    inverse : callable
-        G(r; parameter).
-    parameters : array of float, shape (n,)
-        Parameters to try at once.
-    canaries, guesses, correct : int
-        m, c and v: 0 <= v <= c <= m.
-    tau : float in (0, 1)
-        Probability of ``correct`` or more.
-
-    Returns
-    -------
-    array of float, shape (n,)
-        The total where the recursion ended; it ends early once all totals are above 1 or settled.
+    ``parameters`` are tried at once; the recursion ends early once all totals are above 1 or settled.
 
     Examples
     --------
@@ -151,21 +99,7 @@ def largest_rejected(inverse: Inverse, high: float, canaries: int, guesses: int,
 
 @functools.lru_cache(maxsize=1 << 16)
 def parameter_bound(claim: Claim, canaries: int, guesses: int, correct: int, confidence: float) -> float:
-    """Lower bound on the claim's parameter; 0 where nothing is shown.
-
-    Parameters
-    ----------
-    claim : GaussianDP, PureDP or ApproxDP
-        Only its kind (and delta) matters.
-    canaries, guesses, correct : int
-        m, c and v.
-    confidence : float in (0, 1)
-        Probability that the bound does not exceed the truth.
-
-    Raises
-    ------
-    AuditError
-        For another kind of claim.
+    """Lower bound on the claim's parameter; 0 where nothing is shown; raises `AuditError` for another kind of claim.
 
     Examples
     --------

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,41 +19,34 @@ from epsaudit.sequential import betting
 from epsaudit.witnesses import Witness
 
 
-class Strategy(Protocol):
-    """What a plan of a round and the record of one have in common."""
+@dataclass(frozen=True)
+class Bet:
+    """What a strategy bets on in a round, decided by the past.
 
-    @property
-    def witness(self) -> Witness:
-        """The events."""
+    Attributes
+    ----------
+    witness : Witness
+        The events.
+    tangent : float or None
+        Where the profile of a claim about a curve is tested; None for pure and approximate DP.
+    correct, wrong : float
+        Probabilities of a correct and of a wrong guess, as the past has them: a parameter is bet against only where
+        they violate it.
+    past : int
+        How many runs that past had.
+    """
 
-    @property
-    def tangent(self) -> float | None:
-        """Where the claim is tested."""
-
-    @property
-    def correct(self) -> float:
-        """Probability of a correct guess, as the past has it."""
-
-    @property
-    def wrong(self) -> float:
-        """Probability of a wrong guess, as the past has it."""
-
-    @property
-    def past(self) -> int:
-        """How many runs that past had."""
+    witness: Witness
+    tangent: float | None
+    correct: float
+    wrong: float
+    past: int
 
 
 class Accounts:
     """Log-wealth of every bet against every parameter of the grid, shape (strategies, parameters, bets).
 
-    Parameters
-    ----------
-    claim : Claim
-        What is bet against.
-    confidence : float
-        Of the running bound, at all times.
-    strategies : int
-        How many.
+    ``confidence`` is that of the running bound, at all times.
     """
 
     def __init__(self, claim: Claim, confidence: float, strategies: int) -> None:
@@ -72,7 +65,7 @@ class Accounts:
         rejected = int(left[0]) if len(left) else len(self.grid)
         return float(self.grid[rejected - 1]) if rejected else 0.0
 
-    def open(self, strategies: Sequence[Strategy]) -> None:
+    def open(self, strategies: Sequence[Bet]) -> None:
         """Begin a round: decide who bets against what, and divide the wealth anew; by the past only."""
         shares, growth = np.empty_like(self.log_wealth), np.empty(self.log_wealth.shape[:2])
         for index, strategy in enumerate(strategies):

@@ -9,47 +9,34 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-import joblib
 import numpy as np
-from numpy.typing import NDArray
 
-from epsaudit.arguments import (
-    Pairs,
-    Relation,
-    claim_of,
-    families_of,
-    jobs_of,
-    pairs_of,
-    progress_of,
-    seconds_of,
-    trials_of,
-)
-from epsaudit.auditor import exact_parameter, prepared
+from epsaudit.arguments import Pairs, Relation, checkpoint_of, jobs_of, progress_of, seconds_of
 from epsaudit.claims import Claim
 from epsaudit.copies import Copies
 from epsaudit.dependence import LEVEL, dependence_of_outputs, refuse
-from epsaudit.determinism import refuse_if_drawn_before, with_known_randomness
-from epsaudit.errors import AuditError, confidence_of, finite_at_least
+from epsaudit.engine.checkpoint import Section
+from epsaudit.engine.streams import stream
+from epsaudit.errors import AuditError, finite_at_least
 from epsaudit.failures import refuse_if_all_failed
-from epsaudit.mechanism import Mechanism, mechanism_of, takes_turns
-from epsaudit.neighbours import DatasetPair, shorten
+from epsaudit.mechanism import Mechanism, takes_turns
+from epsaudit.neighbours import DatasetPair
 from epsaudit.outputs import Outputs, alike, join
-from epsaudit.parallel import jobs_allowed, jobs_to_use
-from epsaudit.provenance import provenance
-from epsaudit.sampling import Progress, ProgressCallback, Sides, draw_by_coins, entropy, learn, notes_on
+from epsaudit.question import Begun, Question, begun, recording
+from epsaudit.sampling import Progress, ProgressCallback, Sides, draw_by_coins
 from epsaudit.sequential import betting
 from epsaudit.sequential.accounts import Accounts
-from epsaudit.sequential.drawing import STREAM, TALLY_OF_CODE, Codes, counts_of, guessed_chunk, tallies_of
+from epsaudit.sequential.drawing import Drawn, Seen, counts_of, parts, play, tallies_of
 from epsaudit.sequential.learning import Plans, no_bet, plans
 from epsaudit.sequential.record import Round, SequentialResult, Stopped, StrategyRecord
 from epsaudit.sequential.schedule import STRATEGIES, chunk_sizes, looked_at_each, remembered, round_sizes
-from epsaudit.sequential.schedule import looks as moments_of
 from epsaudit.witnesses import Family, Witness
 
 ENOUGH_FAILURES = 1_000
@@ -80,6 +67,7 @@ def audit_sequentially(
     n_jobs: int | None = None,
     witnesses: str | Sequence[Family] = "auto",
     progress: ProgressCallback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> SequentialResult:
     """Audit until the claim is refuted or the budget is spent; the bound holds at every stopping time.
 
@@ -89,13 +77,13 @@ def audit_sequentially(
 
     Parameters
     ----------
-    mechanism, pairs, claim, epsilon, delta, adjacency, seed, n_jobs, witnesses, progress
+    mechanism, pairs, claim, epsilon, delta, adjacency, seed, n_jobs, witnesses, progress, checkpoint
         As for `epsaudit.audit`. Of several pairs, each round bets on the one with the greatest estimated growth and
         spends a fifth of its runs on the others.
     trials : int
         The most runs, on both datasets together; at least 100.
     seconds : float, optional
-        The most time: no round begins that would, at the pace so far, not end in time.
+        The most time: no round begins that would, at the pace so far, not end in time. After a restart it begins anew.
     near : float, optional
         Stop, too, when the running bound is within this distance of the claim: the claim is nearly attained, and
         more runs would show little.
@@ -124,58 +112,18 @@ def audit_sequentially(
     ('refuted', True)
     """
     started = time.perf_counter()
-    mechanism = mechanism_of(mechanism, adjacency)
-    claim = claim_of(mechanism, claim, epsilon, delta)
-    refuse_if_irrefutable(claim)
-    trials = trials_of(trials)
-    confidence = confidence_of(confidence)
+    question = Question.of(mechanism, pairs, claim, epsilon, delta, adjacency, trials, confidence, witnesses)
+    refuse_if_irrefutable(question.claim)
     until = started + seconds_of(seconds) if seconds is not None else math.inf
     distance = finite_at_least(near, 0.0, "near") if near is not None else None
-    seed = entropy(seed)
-    families = families_of(witnesses)
-    candidates = pairs_of(mechanism, pairs)
-    n_jobs, progress = jobs_of(n_jobs), progress_of(progress)
-    mechanism = with_known_randomness(mechanism, candidates[0], seed)
-    prefer: Literal["threads", "processes"] = (
-        "threads" if getattr(mechanism, "releases_the_interpreter", True) else "processes"
-    )
-    sequential = _SequentialAudit(
-        claim,
-        [_PairState(pair, prepared(mechanism, pair)) for pair in candidates],
-        families,
-        1.0 - confidence,
-        distance,
-        trials,
-        seed,
-        jobs_allowed(mechanism, n_jobs),
-        prefer,
-    )
-    refuse_if_drawn_before(mechanism, candidates[0], sequential.states[0].sides, seed)
-    copies = Copies(mechanism, seed)
-    stopped = sequential.run(until, progress, mechanism)
-    refuse_if_all_failed(mechanism.name, sequential.remembered(), mechanism, candidates[0].x)
-    for state in sequential.states:
-        state.refuse_if_dependent(copies, seed, LEVEL / len(sequential.states), refuted=stopped == "refuted")
-    state = sequential.last
-    result = SequentialResult(
-        mechanism=mechanism.name,
-        claim=claim,
-        pair=str(state.pair),
-        x=shorten(state.pair.x),
-        x_prime=shorten(state.pair.x_prime),
-        trials=trials,
-        confidence=confidence,
-        stopped=stopped,
-        rounds=tuple(sequential.rounds),
-        exact=exact_parameter(claim, state.sides),
-        seed=seed,
-        reproducible=bool(getattr(mechanism, "reproducible", True)),
-        notes=(*notes_on(state.sides), *copies.notes(state.sides)),
-        provenance=provenance(),
-        seconds=time.perf_counter() - started,
-    )
-    if result.lower_bound > 0.0:
-        copies.count_again(state.sides, result.witness, result.runs, result.violates_claim)
+    n_jobs, progress, checkpoint = jobs_of(n_jobs), progress_of(progress), checkpoint_of(checkpoint)
+    kind = {"kind of audit": "sequential", "near": distance}
+    with recording(checkpoint, question, seed, kind) as (record, root):
+        if (finished := record.once("result", SequentialResult.from_dict)) is not None:
+            return finished
+        sequential = _SequentialAudit(begun(question, root, n_jobs, record), distance, record)
+        result = sequential.run(until, progress)
+        record.record_once("result", result.to_dict())
     return result
 
 
@@ -200,8 +148,8 @@ class _PairState:
     plans: Plans | None = None
     planned_at: int = -1
 
-    def remember(self, outputs: tuple[Outputs | None, Outputs | None]) -> None:
-        for memory, some in zip(self.outputs, outputs, strict=True):
+    def remember(self, outputs: tuple[Outputs | None, Outputs | None] | None) -> None:
+        for memory, some in zip(self.outputs, outputs or (None, None), strict=True):
             if some is not None:
                 memory.append(some)
                 self.remembered += len(some)
@@ -229,7 +177,7 @@ class _PairState:
         coins = np.repeat(np.array([0, 1], np.int8), size)
         calls: tuple[list[Outputs], list[Outputs]] = ([], [])
         for number in range(MORE_CALLS):
-            rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, 0, 0, 0, 1, number)))
+            rng = stream(seed, "sequential", 0, 0, 0, 1, number)
             for found, outputs in zip(calls, draw_by_coins(self.sides, rng.permutation(coins), rng), strict=True):
                 found += [] if outputs is None else [outputs]
         for found, name in zip(calls, ("x", "x'"), strict=True):
@@ -260,127 +208,108 @@ def _thread_pools() -> Any:
 class _SequentialAudit:
     """Accounts and rounds as the audit goes on."""
 
-    def __init__(
-        self,
-        claim: Claim,
-        states: Sequence[_PairState],
-        families: Sequence[Family],
-        alpha: float,
-        near: float | None,
-        trials: int,
-        seed: int,
-        n_jobs: int | None,
-        prefer: Literal["threads", "processes"],
-    ) -> None:
-        self.claim, self.states, self.families, self.alpha, self.near = claim, states, families, alpha, near
-        self.trials, self.seed, self.n_jobs, self.prefer = trials, seed, n_jobs, prefer
-        self.accounts = Accounts(claim, 1.0 - alpha, STRATEGIES)
+    def __init__(self, run: Begun, near: float | None, record: Section) -> None:
+        self.begun, self.near, self.record, self.question = run, near, record, run.question
+        self.states = [_PairState(pair, sides) for pair, sides in zip(run.question.pairs, run.sides, strict=True)]
+        self.accounts = Accounts(run.question.claim, run.question.confidence, STRATEGIES)
         self.runs = 0
         self.rounds: list[Round] = []
-        self.last = states[0]
+        self.last = 0
 
-    def run(self, until: float, progress: ProgressCallback | None, mechanism: Mechanism) -> Stopped:
+    def run(self, until: float, progress: ProgressCallback | None) -> SequentialResult:
+        """Run rounds until there is a reason to stop, and say what they came to."""
+        run, states = self.begun, self.states
+        stopped = self._stopped(until, progress)
+        self._refuse_if_all_failed()
+        level = LEVEL / len(states)
+        for state in states:
+            state.refuse_if_dependent(run.copies, run.seed, level, refuted=stopped == "refuted")
+        notes = run.copies.notes(states[self.last].sides)
+        result = SequentialResult(**run.shared(self.last, notes), stopped=stopped, rounds=tuple(self.rounds))
+        if result.lower_bound > 0.0:
+            run.copies.count_again(run.sides[self.last], result.witness, result.runs, result.violates_claim)
+        return result
+
+    def _stopped(self, until: float, progress: ProgressCallback | None) -> Stopped:
         """Run rounds until there is a reason to stop."""
-        pace = 0.0
-        stopped: Stopped | None = None
-        for number, size in enumerate(round_sizes(self.trials, len(self.states))):
-            begun = time.perf_counter()
-            if self.rounds and begun + pace * size > until:
-                stopped = "seconds"
-                break
+        pace, asked = 0.0, self.question
+        for number, size in enumerate(round_sizes(asked.trials, len(self.states))):
+            started = time.perf_counter()
+            if self.rounds and started + pace * size > until:
+                return "seconds"
             for state in self.states:
-                state.learn(self.families, self.claim, self.alpha)
+                state.learn(asked.families, asked.claim, 1.0 - asked.confidence)
             stopped = self._round(number, size)
             if self.runs >= ENOUGH_FAILURES:
-                refuse_if_all_failed(mechanism.name, self.remembered(), mechanism, self.states[0].pair.x)
-            pace = (time.perf_counter() - begun) / size
+                self._refuse_if_all_failed()
+            pace = (time.perf_counter() - started) / size
             if progress is not None:
-                progress(Progress("certification", self.runs, self.trials))
+                progress(Progress("certification", self.runs, asked.trials))
             if stopped is not None:
-                break
-        return stopped or "runs"
+                return stopped
+        return "runs"
 
-    def remembered(self) -> Iterator[Outputs]:
-        """Yield all blocks of outputs that are remembered, on both datasets of every pair."""
-        return (block for state in self.states for side in state.outputs for block in side)
+    def _refuse_if_all_failed(self) -> None:
+        outputs = (block for state in self.states for side in state.outputs for block in side)
+        refuse_if_all_failed(self.question.mechanism.name, outputs, self.begun.mechanism, self.question.pairs[0].x)
 
     def _round(self, number: int, size: int) -> Stopped | None:
         """Draw from the other pairs without betting, then bet on the one with the greatest estimated growth."""
-        ranked = sorted(
+        self.last, *others = sorted(
             range(len(self.states)),
             key=lambda i: -max((plan.growth for plan in self.states[i].plans or ()), default=math.inf),
         )
-        others, explored = ranked[1:], 0
+        explored = 0
         each = looked_at_each(size, len(self.states), first=number == 0)
         for index in others:
             state = self.states[index]
             if each and any(remembered([each], state.remembered)):
-                for _, outputs in self._draw(state, index, number, each, []):
-                    state.remember(outputs)
+                for drawn in self._draw(index, number, each, ()):
+                    state.remember(drawn.outputs)
                 explored += each
-        self.last = self.states[ranked[0]]
-        return self._bet(self.last, ranked[0], number, size - explored, explored)
-
-    def _bet(self, state: _PairState, index: int, number: int, size: int, explored: int) -> Stopped | None:
-        planned = state.plans or (no_bet(self.claim),) * STRATEGIES
-        self.accounts.open(planned)
         self.runs += explored
-        seen = np.zeros((STRATEGIES, 6), dtype=np.int64)
-        looks: list[betting.Floats] = []
+        return self._bet(number, size - explored, explored)
+
+    def _bet(self, number: int, size: int, explored: int) -> Stopped | None:
+        state, accounts, claim = self.states[self.last], self.accounts, self.question.claim
+        planned = state.plans or (no_bet(claim),) * STRATEGIES
+        accounts.open(planned)
+        seen: Seen = np.zeros((STRATEGIES, 6), dtype=np.int64)
+        interim: list[betting.Floats] = []
         stopped: Stopped | None = None
-        for codes, outputs in self._draw(state, index, number, size, [plan.witness for plan in planned]):
-            length, refuted = self._stopping(codes, seen)
-            seen += np.array([np.bincount(row[:length], minlength=6) for row in codes])
-            self.runs += length
-            state.remember(outputs)
-            looks.append(np.array([tallies_of(row) for row in seen]))
-            self.accounts.look(looks[-1])
-            if refuted:
+        for drawn in self._draw(self.last, number, size, [plan.witness for plan in planned]):
+            so_far = seen + drawn.seen  # (looks, strategies, 6)
+            crossed = np.flatnonzero(accounts.against_claim(tallies_of(so_far)) >= accounts.needed)
+            at = int(crossed[0]) if len(crossed) else len(so_far) - 1
+            self.runs += int(drawn.seen[at, 0].sum())
+            seen = so_far[at]
+            state.remember(drawn.outputs)
+            interim.append(tallies_of(seen))
+            accounts.look(interim[-1])
+            if len(crossed):
                 stopped = "refuted"
-            elif self.near is not None and self.accounts.bound >= self.claim.parameter - self.near:
+            elif self.near is not None and accounts.bound >= claim.parameter - self.near:
                 stopped = "near"
             if stopped is not None:
                 break
-        self.accounts.close(looks[-1])
+        accounts.close(interim[-1])
         strategies = (
             StrategyRecord(
-                plan.witness, plan.tangent, plan.correct, plan.wrong, plan.past, counts_of(row, plan.witness), interim
+                plan.witness, plan.tangent, plan.correct, plan.wrong, plan.past, counts_of(row, plan.witness), moments
             )
-            for plan, row, interim in zip(planned, seen, map(_interim, np.swapaxes(looks, 0, 1)), strict=True)
+            for plan, row, moments in zip(planned, seen, map(_moments, np.swapaxes(interim, 0, 1)), strict=True)
         )
         self.rounds.append(Round(str(state.pair), explored, tuple(strategies)))
         return stopped
 
-    def _stopping(self, codes: Codes, seen: NDArray[np.int64]) -> tuple[int, bool]:
-        """Test after every run, or every thousandth of all runs; return where to stop, and whether that refutes."""
-        size = codes.shape[1]
-        moments, steps = moments_of(size, self.runs), TALLY_OF_CODE[codes]
-        tallies = np.stack(
-            [np.cumsum(steps == outcome, axis=1).T[moments - 1] for outcome in range(3)], axis=-1
-        ) + np.array([tallies_of(row) for row in seen])  # (looks, strategies, 3)
-        crossed = np.flatnonzero(self.accounts.against_claim(tallies) >= self.accounts.needed)
-        return (int(moments[crossed[0]]), True) if len(crossed) else (size, False)
-
-    def _draw(
-        self, state: _PairState, index: int, number: int, size: int, witnesses: Sequence[Witness]
-    ) -> Iterator[tuple[Codes, tuple[Outputs | None, Outputs | None]]]:
-        """Draw a round chunk by chunk, in order; chunks beyond the stopping time are discarded."""
-        sizes = chunk_sizes(size)
-        keep = remembered(sizes, state.remembered)
-        jobs = jobs_to_use(self.n_jobs, size)
-        group = len(sizes) if jobs is None else 1 if jobs == 1 else 8
-        with joblib.Parallel(n_jobs=jobs, prefer=self.prefer) as parallel:
-            for first in range(0, len(sizes), group):
-                for codes, outputs, seen in parallel(
-                    joblib.delayed(guessed_chunk)(
-                        state.sides, witnesses, sizes[i], self.seed, (STREAM, index, number, i), keep[i]
-                    )
-                    for i in range(first, min(first + group, len(sizes)))
-                ):
-                    learn(state.sides, seen)
-                    yield codes, outputs
+    def _draw(self, index: int, number: int, size: int, witnesses: Sequence[Witness]) -> Iterator[Drawn]:
+        """Draw a round on a pair chunk by chunk, in order."""
+        run, state, sizes = self.begun, self.states[index], chunk_sizes(size)
+        chunks = parts(index, number, sizes, self.runs, remembered(sizes, state.remembered))
+        reproducible = bool(getattr(run.mechanism, "reproducible", True))
+        return play(state.sides, witnesses, run.seed, chunks, run.workers, self.record, reproducible)
 
 
-def _interim(tallies: betting.Floats) -> tuple[tuple[int, int, int], ...]:
+def _moments(tallies: betting.Floats) -> tuple[tuple[int, int, int], ...]:
     """Runs, correct and wrong guesses of tallies, shape (looks, 3)."""
     return tuple((int(tally.sum()), int(tally[betting.CORRECT]), int(tally[betting.WRONG])) for tally in tallies)

@@ -1,21 +1,15 @@
 """Test supermartingales: money won by betting that guesses are correct more often than a claim allows.
 
 From a claim's points and tallies of guesses it computes the wealth of sixty bettors. Nothing here is random or
-depends on where the guesses come from.
+depends on where the guesses come from. A run is guessed correctly with probability c and wrongly with probability u, by
+a witness with m events that the past decides. Under (epsilon, delta)-DP the factor
 
-A run is guessed correctly with probability c and wrongly with probability u, by a witness that the past decides. Under
-(epsilon, delta)-DP c <= e^epsilon u + m delta / 2 for m events, so the factor
+    1 + bet (1[correct] - e^epsilon 1[wrong] - m delta / 2),   0 <= bet <= 1 / (e^epsilon + m delta / 2),
 
-    1 + bet (1[correct] - e^epsilon 1[wrong] - m delta / 2)
-
-is nonnegative, with mean at most 1 given the past, for every bet in [0, 1 / (e^epsilon + m delta / 2)] that the past
-decides. Products and averages of such factors are supermartingales that start at 1, and one ever reaches 1 / alpha with
-probability at most alpha (Ville 1939). For each parameter theta of a fixed grid W_theta is one. Let E be
-(1 - w) W_theta + w W_claim below the claim, w W_claim at it, and W_theta above it. The bound is the largest parameter
-up to which every E has reached 1 / alpha; with probability 1 - alpha it never exceeds the truth.
-
-Proofs, the division of wealth among bets (Herbster and Warmuth 1998; Cover 1991) and references:
-docs/explanation/theory.md#testing-by-betting.
+is nonnegative, with mean at most 1 given the past. For each parameter theta of a fixed grid, W_theta is an average of
+products of such factors. Let E be (1 - w) W_theta + w W_claim below the claim, w W_claim at it, and W_theta above it.
+The bound is the largest parameter up to which every E has reached 1 / alpha; with probability 1 - alpha it never
+exceeds the truth. Proofs and references: docs/explanation/theory.md#testing-by-betting.
 """
 
 from __future__ import annotations
@@ -48,19 +42,9 @@ LEAST = 0.1
 
 
 def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int) -> Floats:
-    """Logarithms of what each strategy's wealth is multiplied by after a correct guess, a wrong one, no guess.
+    """Logarithms of what wealth is multiplied by after a correct guess, a wrong one, no guess: shape (3, ..., 60).
 
-    Parameters
-    ----------
-    epsilon, delta : array_like of float, shape (...)
-        Points that are under test.
-    events : int
-        Number of events of the witness, 1 or 2.
-
-    Returns
-    -------
-    ndarray, shape (3, ..., 60)
-        In the order CORRECT, WRONG, ABSTAINED.
+    ``epsilon`` and ``delta``, of shape (...), are the points under test, ``events`` is 1 or 2.
 
     Examples
     --------
@@ -85,25 +69,11 @@ def average(log_wealth: Floats, axis: int | tuple[int, ...] = -1) -> Floats:
 
 
 def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tuple[Floats, Floats]:
-    """Shares in which a strategy's bets should part wealth, and the estimated growth of the best of them.
+    """Shares in which a strategy's bets should part wealth, shape (parameters, 60), and the growth of the best of them.
 
-    Each bet gets what it would have made of one coin in the past runs, if they were as the rates say.
-
-    Parameters
-    ----------
-    correct, wrong : float
-        Probabilities of a correct and of a wrong guess, as the past has them.
-    runs : int
-        How many runs that past had.
-    log_factors : ndarray, shape (3, parameters, 60)
-        As `log_factors` gives them; 0 against parameters that are not bet against, where shares are even.
-
-    Returns
-    -------
-    shares : ndarray, shape (parameters, 60)
-        Each row sums to 1; a tenth is divided evenly.
-    growth : ndarray, shape (parameters,)
-        Growth of log-wealth a run.
+    Each bet gets what it would have made of one coin in the past ``runs``, if guesses were ``correct`` and ``wrong``
+    with these probabilities; a tenth is divided evenly, and all where ``log_factors`` are 0. Growth is that of
+    log-wealth a run.
 
     Examples
     --------
@@ -135,12 +105,9 @@ def parts(growth: Floats) -> Floats:
 
 
 def divided(log_wealth: Floats, shares: Floats) -> Floats:
-    """Log-wealth after half of everybody's was put together and divided in these shares.
+    """Log-wealth after half of everybody's was put together and divided in these shares: (strategies, ..., bets).
 
-    Parameters
-    ----------
-    log_wealth, shares : ndarray, shape (strategies, ..., bets)
-        Of every strategy; what lies between, parameters, are accounts of their own, whose shares sum to 1.
+    What lies between, parameters, are accounts of their own, whose shares sum to 1.
 
     Examples
     --------
@@ -154,34 +121,17 @@ def divided(log_wealth: Floats, shares: Floats) -> Floats:
 
 
 def evidence(log_wealth: Floats, log_wealth_at_claim: Floats, parameters: Floats, claimed: float) -> Floats:
-    """Logarithm of the supermartingale E of the module's docstring, for each parameter.
-
-    Parameters
-    ----------
-    log_wealth : ndarray, shape (..., parameters)
-        Logarithm of the average wealth W against each parameter.
-    log_wealth_at_claim : ndarray, shape (..., 1)
-        The same against the claim.
-    parameters : ndarray, shape (parameters,)
-        The parameters.
-    claimed : float
-        The claim's own.
-    """
+    """Logarithm of E of the module's docstring for each parameter, from that of W, shape (..., parameters)."""
     staked = log_wealth_at_claim + math.log(STAKE)
     shared = np.logaddexp(log_wealth + math.log1p(-STAKE), staked)
     return np.where(parameters < claimed, shared, np.where(parameters == claimed, staked, log_wealth))
 
 
 def growth(correct: ArrayLike, wrong: ArrayLike, epsilon: float, delta: float, events: int) -> Floats:
-    """Expected growth of log-wealth a run for the best of the bets; 0 where no bet grows.
+    """Expected growth of log-wealth a run for the best of the bets, at these probabilities; 0 where no bet grows.
 
     At delta = 0 this is, up to the grid, the probability of a guess times the relative entropy of a guess's being
     correct to what the claim allows: 1 / growth is the information limit of docs/explanation/power.md.
-
-    Parameters
-    ----------
-    correct, wrong : array_like of float, shape (...)
-        Probabilities of a correct and of a wrong guess.
 
     Examples
     --------
@@ -239,12 +189,7 @@ def tangents(claim: Claim) -> tuple[tuple[float, float], ...]:
 
 
 def points(claim: Claim, tangent: float | None) -> tuple[Floats, Floats]:
-    """Epsilon and delta that each parameter of the grid implies at a tangent; delta is never too small.
-
-    Returns
-    -------
-    epsilon, delta : ndarray, shape (parameters,)
-    """
+    """Epsilon and delta that each parameter of the grid implies at a tangent; delta is never too small."""
     grid = parameter_grid(claim)
     if tangent is None:
         assert claim.claimed_point is not None
@@ -276,28 +221,11 @@ def _profile_along(claim: Claim, tangent: float) -> Floats:
 def detectable(
     claim: Claim, tangent: float | None, events: int, guesses: float, runs: int, log_needed: float, share: float = 0.9
 ) -> float | None:
-    """Least parameter that would have been refuted with probability about ``share``, by an event this common.
+    """Least parameter that ``runs`` would have refuted with probability about ``share``, by an event this common.
 
     Solved on the law of the game by a normal approximation to the number of correct guesses; the mechanism imagined
-    attains its parameter on the event, and is guessed as often.
-
-    Parameters
-    ----------
-    claim : Claim
-        The claim under test.
-    tangent : float or None
-        Where its profile was tested.
-    events, guesses : int, float
-        Number of events, and the probability of a guess.
-    runs : int
-        How many runs were bet on.
-    log_needed : float
-        Log-wealth at which the claim is refuted.
-
-    Returns
-    -------
-    float or None
-        None if not even four times the claim would have been.
+    attains its parameter on the event, and is guessed as often, with probability ``guesses``. ``log_needed`` is the
+    log-wealth at which the claim is refuted. None if not even four times the claim would have been.
     """
     claimed, quantile = claim.parameter, {0.5: 0.0, 0.9: 1.2816}[share]
     at_claim = claim.claimed_point or (float(tangent or 0.0), claim.profile(float(tangent or 0.0)))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from epsaudit.claims import ApproxDP, Claim
 from epsaudit.outputs import Outputs
 from epsaudit.sequential import betting
+from epsaudit.sequential.accounts import Bet
 from epsaudit.witnesses import (
     CandidateScore,
     Family,
@@ -44,68 +45,39 @@ JOINT = SharedAdditive(least=4)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What one strategy does in the next round.
+class Plan(Bet):
+    """What one strategy does in the next round, and the growth of log-wealth a run that it expects; 0 for none."""
 
-    Attributes
-    ----------
-    witness : Witness
-        The events.
-    tangent : float or None
-        Where the profile of a claim about a curve is tested; None for pure and approximate DP.
-    correct, wrong : float
-        Estimated probabilities of a correct and a wrong guess: a parameter is bet against only where they violate it.
-    growth : float
-        Estimated growth of log-wealth a run against the claim; 0 if the claim looks right.
-    """
-
-    witness: Witness
-    tangent: float | None
-    correct: float
-    wrong: float
-    past: int
     growth: float
 
 
 Plans = tuple[Plan, Plan]
 
 
-@dataclass(frozen=True)
-class Aggressive:
-    """Simple scores with thresholds at a few quantiles, chosen by estimated growth without a penalty."""
-
-    def plan(self, outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Plan:
-        """Plan from any number of past runs."""
-        size = min(len(outputs), len(outputs_prime), MOST_FOR_AGGRESSIVE)
-        if size < 4:
-            return no_bet(claim)
-        both = (outputs[:size], outputs_prime[:size])
-        halves = [tuple(side[part] for side in both) for part in (slice(size // 2), slice(size // 2, None))]
-        # of a vector, all coordinates jointly: of many tested one by one, some would look good by chance
-        scores = [_Thresholds(score, *halves[1]) for score in JOINT.fit(*halves[0])]
-        if not scores:
-            scores = [_Thresholds(score, *both) for score in Tails().fit(*both)]
-            scores += [_Thresholds(score, *halves[1]) for score in LikelihoodRatio(leaves=4).fit(*halves[0])]
-        criteria: list[Callable[[Floats, Floats, int], Floats]] = [
-            lambda correct, wrong, events: np.max(
-                [betting.growth(correct, wrong, *point, events) for point in betting.tangents(claim)], axis=0
-            ),
-            lambda correct, wrong, events: betting.growth(
-                correct, wrong, 0.0, 0.0, events
-            ),  # any difference between the sides
-        ]
-        for criterion in criteria:
-            best, found = 0.0, None
-            for score in scores:
-                for events, correct, wrong, witness in score.candidates():
-                    values = criterion(correct, wrong, events)
-                    index = int(np.argmax(values))
-                    if values[index] > best:
-                        best, found = float(values[index]), (witness, index, correct[index], wrong[index])
-            if found is not None:
-                witness, index, correct_rate, wrong_rate = found
-                return _plan(witness(index), claim, float(correct_rate), float(wrong_rate), 2 * size)
+def aggressive(outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Plan:
+    """Plan from any past: simple scores cut at a few quantiles, chosen by estimated growth without a penalty."""
+    size = min(len(outputs), len(outputs_prime), MOST_FOR_AGGRESSIVE)
+    if size < 4:
         return no_bet(claim)
+    both = (outputs[:size], outputs_prime[:size])
+    halves = [tuple(side[part] for side in both) for part in (slice(size // 2), slice(size // 2, None))]
+    # of a vector, all coordinates jointly: of many tested one by one, some would look good by chance
+    scores = [_Thresholds(score, *halves[1]) for score in JOINT.fit(*halves[0])]
+    if not scores:
+        scores = [_Thresholds(score, *both) for score in Tails().fit(*both)]
+        scores += [_Thresholds(score, *halves[1]) for score in LikelihoodRatio(leaves=4).fit(*halves[0])]
+    for points in (betting.tangents(claim), ((0.0, 0.0),)):  # at 0 any difference between the sides counts
+        best, found = 0.0, None
+        for score in scores:
+            for events, correct, wrong, witness in score.candidates():
+                values = np.max([betting.growth(correct, wrong, *point, events) for point in points], axis=0)
+                index = int(np.argmax(values))
+                if values[index] > best:
+                    best, found = float(values[index]), (witness, index, correct[index], wrong[index])
+        if found is not None:
+            witness, index, correct_rate, wrong_rate = found
+            return _plan(witness(index), claim, float(correct_rate), float(wrong_rate), 2 * size)
+    return no_bet(claim)
 
 
 def plans(families: Sequence[Family], outputs: Outputs, outputs_prime: Outputs, claim: Claim, alpha: float) -> Plans:
@@ -116,22 +88,22 @@ def plans(families: Sequence[Family], outputs: Outputs, outputs_prime: Outputs, 
     as many runs as there were. For a claim about a curve, that is against the (epsilon, delta) of the aggressive
     strategy's tangent.
     """
-    aggressive = Aggressive().plan(outputs, outputs_prime, claim)
+    eager = aggressive(outputs, outputs_prime, claim)
     size = min(len(outputs), len(outputs_prime))
     if 2 * size < LEAST_TO_CHOOSE:
-        return aggressive, aggressive
+        return eager, eager
     candidates = list(candidate_scores(families, outputs[:size], outputs_prime[:size]))
     witness = fastest(candidates, claim)
     if witness is not None:
-        return _plan(witness, claim, *_rates(witness, outputs, outputs_prime), 2 * size), aggressive
+        return _plan(witness, claim, *_rates(witness, outputs, outputs_prime), 2 * size), eager
     against = claim
-    if aggressive.tangent is not None:
-        against = ApproxDP(*next(point for point in betting.tangents(claim) if point[0] == aggressive.tangent))
+    if eager.tangent is not None:
+        against = ApproxDP(*next(point for point in betting.tangents(claim) if point[0] == eager.tangent))
     # the next round is about as long as all before it
     choice = best_of(candidates, against, 4 * size, 1.0 - alpha)
     if choice.predicted == 0.0:
-        return aggressive, aggressive
-    return _plan(choice.witness, claim, *_rates(choice.witness, outputs, outputs_prime), 2 * size), aggressive
+        return eager, eager
+    return _plan(choice.witness, claim, *_rates(choice.witness, outputs, outputs_prime), 2 * size), eager
 
 
 def fastest(candidates: Sequence[CandidateScore], claim: Claim) -> Witness | None:

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from epsaudit import schema
 from epsaudit.certificates import Counts
 from epsaudit.extras import needs
-from epsaudit.results import Result, json_number
+from epsaudit.results import PairResult
 from epsaudit.sequential import betting
-from epsaudit.sequential.accounts import Accounts, point, tally_of
+from epsaudit.sequential.accounts import Accounts, Bet, point, tally_of
 from epsaudit.witnesses import Witness, witness_from_dict
 
 if TYPE_CHECKING:
@@ -41,30 +40,17 @@ LEARNING = 0.25
 
 
 @dataclass(frozen=True)
-class StrategyRecord:
-    """What one strategy did in one round.
+class StrategyRecord(Bet):
+    """What one strategy did in one round; what it bet on is described at `Bet`.
 
     Attributes
     ----------
-    witness : Witness
-        The events, fixed before the round.
-    tangent : float or None
-        Where the privacy profile of a claim about a curve was tested.
-    correct, wrong : float
-        Probabilities of a correct and of a wrong guess, as the past had them: they decide what was bet against what.
-    past : int
-        How many runs that past had.
     counts : Counts
         What was seen in the round, up to the moment at which the audit stopped.
     looks : tuple of (int, int, int)
         Interim looks: runs, correct and wrong guesses of the round so far, whenever the running bound was updated.
     """
 
-    witness: Witness
-    tangent: float | None
-    correct: float
-    wrong: float
-    past: int
     counts: Counts
     looks: tuple[tuple[int, int, int], ...]
 
@@ -88,7 +74,7 @@ class Round:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SequentialResult(Result):
+class SequentialResult(PairResult):
     """A lower bound on the privacy loss that held at every moment of the audit; see also `epsaudit.results.Result`.
 
     Its confidence is the probability that the bound never exceeds the truth, at any time.
@@ -105,13 +91,14 @@ class SequentialResult(Result):
         Everything that was bet on, in order.
     """
 
-    pair: str
-    x: str
-    x_prime: str
-    trials: int
     stopped: Stopped
     rounds: tuple[Round, ...]
 
+    _kind = "sequential"
+    _written = (
+        *("mechanism", "claim", "pair", "trials", "runs", "confidence", "stopped", "path", "rounds", "lower_bound"),
+        *("log_evidence", "proven", "exact", "verdict", "seed", "reproducible", "notes", "provenance"),
+    )
     _when = " at all times"
 
     @property
@@ -216,18 +203,11 @@ class SequentialResult(Result):
 
     def lines(self) -> list[tuple[str, str]]:
         """What is printed below the first sentence: labels and texts."""
-        exact = "" if self.exact is None else f", exact for this pair {self.exact:.4g}"
+        return [*super().lines(), *([] if self.violates_claim else [("reach", self.describe_detectable())])]
+
+    def _lines_of_method(self) -> list[tuple[str, str]]:
         stopped = f"after {self.runs:,} of at most {self.trials:,} runs: {SENTENCES[self.stopped]}"
-        return [
-            ("pair", self.pair),
-            ("witness", self.describe_event()),
-            ("counts", self.describe_counts()),
-            ("parameter", f"{self.claim.symbol} proven {self.proven:.4g}{exact}"),
-            ("method", self.describe_evidence()),
-            ("stopped", stopped),
-            ("seed", f"{self.seed}" + ("" if self.reproducible else " (not reproducible from the seed)")),
-            *([] if self.violates_claim else [("reach", self.describe_detectable())]),
-        ]
+        return [("method", self.describe_evidence()), ("stopped", stopped)]
 
     def describe_event(self) -> str:
         """Write the last events of the strategy that won more."""
@@ -260,64 +240,13 @@ class SequentialResult(Result):
         least = math.ceil(self.detectable * 1000 - 1e-9) / 1000
         return f"would have caught {symbol} >= {least:.4g} at this budget (9 times in 10, by events as common as these)"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object that `from_dict` turns back into this result."""
-        return {
-            "kind": "sequential",
-            "mechanism": self.mechanism,
-            "claim": self.claim.to_dict(),
-            "pair": {"name": self.pair, "x": self.x, "x_prime": self.x_prime},
-            "trials": self.trials,
-            "runs": self.runs,
-            "confidence": self.confidence,
-            "stopped": self.stopped,
-            "path": [[runs, bound] for runs, bound in self.path],
-            "rounds": [
-                {
-                    "pair": round_.pair,
-                    "explored": round_.explored,
-                    "strategies": [
-                        {
-                            "witness": {"text": str(strategy.witness), **strategy.witness.to_dict()},
-                            "tangent": strategy.tangent,
-                            "correct": strategy.correct,
-                            "wrong": strategy.wrong,
-                            "past": strategy.past,
-                            "counts": strategy.counts.to_dict(),
-                            "looks": [list(look) for look in strategy.looks],
-                        }
-                        for strategy in round_.strategies
-                    ],
-                }
-                for round_ in self.rounds
-            ],
-            "lower_bound": self.lower_bound,
-            "log_evidence": self.log_evidence,
-            "proven": self.proven,
-            "exact": None if self.exact is None else json_number(self.exact),
-            "verdict": self.verdict,
-            "seed": self.seed,
-            "reproducible": self.reproducible,
-            "notes": list(self.notes),
-            "provenance": dict(self.provenance),
-        }
-
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> SequentialResult:
-        """Rebuild a result from what `to_dict` returned; raises `AuditError` for anything else."""
-        schema.check(data, "sequential")
-        return cls(
-            **cls.shared(data),
-            pair=data["pair"]["name"],
-            x=data["pair"]["x"],
-            x_prime=data["pair"]["x_prime"],
-            trials=int(data["trials"]),
-            stopped=data["stopped"],
-            rounds=tuple(
-                Round(item["pair"], int(item["explored"]), tuple(map(_strategy_from_dict, item["strategies"])))
-                for item in data["rounds"]
-            ),
+    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
+        rounds = (
+            Round(item["pair"], int(item["explored"]), tuple(map(_strategy_from_dict, item["strategies"])))
+            for item in data["rounds"]
         )
+        return {**super()._read(data), "stopped": data["stopped"], "rounds": tuple(rounds)}
 
 
 def tally(counts: Counts) -> betting.Floats:

@@ -66,9 +66,7 @@ def chunk_sizes(size: int) -> list[int]:
 
 
 def remembered(sizes: list[int], before: int) -> list[bool]:
-    """Say of chunks of a pair which are kept to learn from, ``before`` of its runs being kept already.
-
-    That depends on sizes alone, and so not on who draws how many chunks side by side.
+    """Say of chunks of a pair which are kept to learn from, ``before`` of its runs being kept already; by sizes alone.
 
     Examples
     --------
@@ -80,19 +78,9 @@ def remembered(sizes: list[int], before: int) -> list[bool]:
 
 
 def looks(size: int, runs: int) -> NDArray[np.intp]:
-    """Return after which runs of a chunk the evidence is looked at: after each, or every thousandth of all so far.
+    """Return after which runs of a chunk, ``runs`` before it, the evidence is looked at: the last is ``size``.
 
-    Parameters
-    ----------
-    size : int
-        Runs of the chunk.
-    runs : int
-        All runs before it.
-
-    Returns
-    -------
-    ndarray of int
-        Numbers of runs of the chunk, in rising order; the last is ``size``.
+    After each run, or every thousandth of all so far.
 
     Examples
     --------

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import textwrap
@@ -17,10 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box, suite, vectorized
-from epsaudit.checkpoint import Checkpoint
-from epsaudit.chunks import Chunk
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, suite, vectorized
 from epsaudit.copies import COUNTED_AGAIN
+from epsaudit.engine.checkpoint import Checkpoint
+from epsaudit.engine.chunks import Chunk
 from epsaudit.fingerprint import digest
 from epsaudit.output_json import block_from_json, block_to_json
 from epsaudit.outputs import Items, Raised, TimedOut, normal_array, pack
@@ -123,7 +124,7 @@ class TestResume:
             keys.append(rng.bit_generator.seed_seq.spawn_key)
             return len(data) + rng.laplace()
 
-        monkeypatch.setattr("epsaudit.section.WORTH_WRITING", 0)
+        monkeypatch.setattr("epsaudit.engine.checkpoint.WORTH_WRITING", 0)
         mechanism = count(function=noted)
         whole = audit(mechanism, **OPTIONS, checkpoint=path)
         lines = path.read_bytes().splitlines(keepends=True)
@@ -142,7 +143,7 @@ class TestResume:
         outputs = np.zeros(1_000), np.zeros(1_000)
         with Checkpoint(path, {"count": {}}, 1) as checkpoint:
             for index, seconds in enumerate((0.5, 0.007, 0.009)):
-                checkpoint.section("count").record_training(Chunk((0, index), 1_000), outputs, seconds)
+                checkpoint.section("count").record(Chunk((0, index), 1_000), outputs, seconds)
         assert [record["training"] for record in records(path)[1:]] == [[0, 0], [0, 2]]
 
     def test_an_untidy_end_is_followed_by_whole_lines(self, path):
@@ -152,12 +153,120 @@ class TestResume:
         assert [record for record in records(path) if "result" in record] != []
 
 
+def lines_of(path):
+    return path.read_bytes().splitlines(keepends=True)
+
+
+SEQUENTIAL = """
+import os, signal, sys
+from epsaudit import DatasetPair, PureDP, audit_sequentially, black_box
+from epsaudit.witnesses import Tails
+
+def noisy(data, rng):
+    if sys.argv[2] == "killed" and rng.bit_generator.seed_seq.spawn_key == (2, 0, 8, 3):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return len(data) + rng.laplace()
+
+mechanism = black_box(noisy, claim=PureDP(1.0), pairs=[DatasetPair((1,), (1, 2))], name="noisy")
+result = audit_sequentially(mechanism, trials=800, seed=3, n_jobs=1, witnesses=[Tails()], checkpoint=sys.argv[1])
+print(result.to_dict())
+"""
+
+
+class TestSequential:
+    pairs = [PAIR, DatasetPair((1,), (1, 3))]
+    options = {"trials": 600, "seed": 3, "n_jobs": 1, "witnesses": [Tails()]}
+
+    def mechanism(self, function=noisy):
+        return black_box(function, claim=PureDP(1.0), pairs=self.pairs, name="noisy")
+
+    def test_any_prefix_of_the_file_leads_to_the_same_result(self, path):
+        whole = audit_sequentially(self.mechanism(), **self.options).to_dict()
+        assert audit_sequentially(self.mechanism(), **self.options, checkpoint=path).to_dict() == whole
+        lines = lines_of(path)
+        assert sum(b'"planned"' in line for line in lines) == len(lines) - 2 > 30
+        for kept, torn in ((9, b""), (25, lines[25][:-9]), (len(lines) - 1, b"")):
+            path.write_bytes(b"".join(lines[:kept]) + torn)
+            assert audit_sequentially(self.mechanism(), **self.options, checkpoint=path).to_dict() == whole
+            assert lines_of(path) == lines
+
+    def test_recorded_chunks_are_not_drawn_again(self, path):
+        keys = []
+
+        def noted(data, rng):
+            keys.append(rng.bit_generator.seed_seq.spawn_key)
+            return noisy(data, rng)
+
+        mechanism = self.mechanism(noted)
+        whole = audit_sequentially(mechanism, **self.options, checkpoint=path)
+        lines = lines_of(path)
+        path.write_bytes(b"".join(lines[:31]))
+        done = {tuple(record["sequential"]) for record in records(path)[1:]}
+        fresh = []
+        keys, noted.__closure__[0].cell_contents = fresh, fresh
+        assert audit_sequentially(mechanism, **self.options, checkpoint=path) == whole
+        assert len(done) == 30
+        assert done.isdisjoint(fresh)
+        assert {key for key in fresh if key[0] == 2 and len(key) == 4}
+
+    def test_killed_and_begun_again(self, path):
+        def run(how):
+            words = [sys.executable, "-c", SEQUENTIAL, path, how]
+            return subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+
+        assert run("killed").returncode == -signal.SIGKILL
+        assert 20 < len(lines_of(path)) == path.read_bytes().count(b'"planned"') + 1
+        again = run("killed " * 2)
+        assert again.returncode == 0, again.stderr
+        path.unlink()
+        assert run("alone").stdout == again.stdout
+
+    def test_randomness_of_its_own_is_counted_once(self, path):
+        own = black_box(
+            lambda data: np.random.default_rng().laplace(len(data)),
+            claim=PureDP(1.0),
+            pairs=[PAIR],
+            fresh_randomness=True,
+        )
+        first = audit_sequentially(own, **self.options, checkpoint=path)
+        path.write_bytes(b"".join(lines_of(path)[:-1]))  # all but the result
+        assert audit_sequentially(own, **self.options, checkpoint=path).to_dict() == first.to_dict()
+
+    def test_counts_of_other_events_are_refused(self, path):
+        audit_sequentially(self.mechanism(), **self.options, checkpoint=path)
+        rewrite(path, lambda record: {**record, "planned": "0"} if "planned" in record else record)
+        path.write_bytes(b"".join(lines_of(path)[:-1]))
+        with pytest.raises(AuditError, match=r"Training came to another event than the one that .* has counts of"):
+            audit_sequentially(self.mechanism(), **self.options, checkpoint=path)
+
+    @pytest.mark.parametrize("change", [{"seen": [[1]]}, {"changed": [True]}, {"outputs": None}, {"outputs": [3, 4]}])
+    def test_records_that_make_no_sense(self, path, change):
+        audit_sequentially(self.mechanism(), **self.options, checkpoint=path)
+        rewrite(path, lambda record: {**record, **change} if "planned" in record else record)
+        path.write_bytes(b"".join(lines_of(path)[:-1]))
+        with pytest.raises(AuditError, match=r"of noisy in .* makes no sense"):
+            audit_sequentially(self.mechanism(), **self.options, checkpoint=path)
+
+    def test_another_kind_of_audit_is_refused(self, path):
+        audit(self.mechanism(), **self.options, checkpoint=path)
+        with pytest.raises(AuditError, match=r"kind of audit \(fixed size there, sequential here\)"):
+            audit_sequentially(self.mechanism(), **self.options, checkpoint=path)
+        path.unlink()
+        audit_sequentially(self.mechanism(), **self.options, checkpoint=path)
+        with pytest.raises(AuditError, match=r"near \(None there, 0.1 here\)"):
+            audit_sequentially(self.mechanism(), **self.options, near=0.1, checkpoint=path)
+        with pytest.raises(AuditError, match=r"kind of audit \(sequential there, fixed size here\)"):
+            audit(self.mechanism(), **self.options, checkpoint=path)
+
+
 RED, BLUE = Decimal("0.7"), Decimal("0.1")
 """Outputs that training does not keep: see `epsaudit.outputs`."""
 
 
 class TestOutputsThatAreNotKept:
-    def test_training_is_done_again_and_comes_to_the_same(self, path):
+    def test_training_is_done_again_and_comes_to_the_same(self, path, monkeypatch):
+        monkeypatch.setattr("epsaudit.engine.checkpoint.WORTH_WRITING", float("inf"))  # a busy machine draws slowly
+
         def colour(data, rng):
             return RED if rng.random() < 0.3 + 0.2 * len(data) else BLUE
 

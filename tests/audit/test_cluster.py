@@ -11,7 +11,7 @@ import threading
 import joblib
 import pytest
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
 from epsaudit.cluster import cluster
 from epsaudit.witnesses import Tails
 
@@ -125,6 +125,20 @@ class TestCluster:
         with cluster(running.address), pytest.raises(EnoughError):
             audit(noisy(), **OPTIONS, progress=stop, checkpoint=tmp_path / "run.jsonl")
         assert json.dumps(audit(noisy(), **OPTIONS, n_jobs=2, checkpoint=tmp_path / "run.jsonl").to_dict()) == alone
+
+    def test_a_sequential_audit_runs_there_too_and_ends_on_one_machine(self, running, tmp_path):
+        options = {"trials": 3_000, "seed": 5}
+        here = json.dumps(audit_sequentially(noisy(), **options, n_jobs=1).to_dict())
+        with distributed.Client(running.address) as client, joblib.parallel_config(backend="dask"):
+            assert (
+                json.dumps(audit_sequentially(noisy(), **options, checkpoint=tmp_path / "run.jsonl").to_dict()) == here
+            )
+            drawn = client.run(lambda: "epsaudit.sequential.drawing" in __import__("sys").modules)
+        assert all(drawn.values())
+        lines = (tmp_path / "run.jsonl").read_bytes().splitlines(keepends=True)
+        (tmp_path / "run.jsonl").write_bytes(b"".join(lines[: len(lines) // 2]))
+        again = audit_sequentially(noisy(), **options, n_jobs=1, checkpoint=tmp_path / "run.jsonl")
+        assert json.dumps(again.to_dict()) == here
 
     def test_a_worker_killed_in_the_middle_changes_nothing(self, running, alone, tmp_path):
         victim = running.workers.pop()

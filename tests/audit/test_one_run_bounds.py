@@ -13,9 +13,9 @@ from scipy.stats import binom, norm
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP
 from epsaudit.certificates import Counts, MembershipGame
+from epsaudit.experiments.one_run_worst_case import worst_case
 from epsaudit.one_run import binomial, tradeoff
 from epsaudit.one_run.counts import LEAK_SHARE
-from epsaudit.one_run.worst_case import worst_case
 
 
 def published_p_value(m, r, v, epsilon, delta):

@@ -15,9 +15,9 @@ import joblib
 import numpy as np
 import pytest
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box, sampling, vectorized
-from epsaudit.chunks import Chunk, certification_chunks, training_chunks
-from epsaudit.parallel import Job, Workers
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, sampling, vectorized
+from epsaudit.engine.chunks import Chunk, certification_chunks, training_chunks
+from epsaudit.engine.workers import Job, Workers
 from epsaudit.results import comparable, save
 from epsaudit.sampling import replay
 from epsaudit.witnesses import Tails
@@ -112,7 +112,8 @@ class TestChunks:
 
 
 class TestMisbehaviour:
-    def test_the_chunk_that_failed_is_named_and_can_be_drawn_again(self):
+    @pytest.mark.parametrize("run", [audit, audit_sequentially])
+    def test_the_chunk_that_failed_is_named_and_can_be_drawn_again(self, run):
         def rarely(data, size, rng):
             outputs = len(data) + rng.laplace(size=size)
             if (outputs > 13).any():
@@ -121,7 +122,7 @@ class TestMisbehaviour:
 
         law = vectorized(rarely, claim=PureDP(1.0), pairs=[PAIR])
         with pytest.raises(AuditError, match=r"raised ZeroDivisionError \(no noise left\).*draws it again") as raised:
-            audit(law, trials=1_000_000, seed=3, n_jobs=2)
+            run(law, trials=1_000_000, seed=3, n_jobs=2)
         seed, key, size = re.search(r"seed=(\d+), key=(\(.*\)), size=(\d+)\)", str(raised.value)).groups()
         with pytest.raises(AuditError) as again:
             list(replay(law, PAIR, int(seed), tuple(map(int, key.strip("()").split(","))), int(size)))

@@ -8,9 +8,9 @@ from joblib import parallel_config
 from scipy.stats import binom
 
 from epsaudit import AuditError, vectorized
-from epsaudit.chunks import stream
-from epsaudit.parallel import Workers
-from epsaudit.sampling import Progress, certification_counts, draw, entropy, training_outputs
+from epsaudit.engine.streams import STAGES, entropy, stream
+from epsaudit.engine.workers import Workers
+from epsaudit.sampling import Progress, certification_counts, draw, training_outputs
 from epsaudit.witnesses import Interval, Region, Witness
 
 HALVES = Witness(Region(intervals=(Interval(high=0.0),)), Region(intervals=(Interval(low=1.0),)))
@@ -41,8 +41,9 @@ class TestDeterminism:
         assert count(seed=6) != count(seed=5)
 
     def test_streams_are_all_different(self):
-        first = {stream(1, stage, i).random() for stage in ("training", "certification") for i in range(50)}
-        assert len(first) == 100
+        assert len(set(STAGES.values())) == len(STAGES)
+        first = {stream(1, stage, i).random() for stage in STAGES for i in range(50)}
+        assert len(first) == 50 * len(STAGES)
 
 
 class TestCounts:

@@ -1,7 +1,8 @@
-"""Run chunks side by side: on this machine's cores, or on whatever joblib backend is in force, a cluster included.
+"""Run parts side by side: on this machine's cores, or on whatever joblib backend is in force, a cluster included.
 
-It takes a function, what all chunks share, and the chunks, and yields their results in the order in which they are
-ready. A worker that dies, or a cluster that is lost, is reported in a sentence.
+It takes a function, what all parts share, and the parts, and yields their results in the order in which they are
+ready, or in theirs. A worker that dies, or a cluster that is lost, is reported in a sentence. Nothing else in epsaudit
+starts workers.
 """
 
 from __future__ import annotations
@@ -15,19 +16,17 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import cloudpickle
 
+from epsaudit.engine.chunks import LEAST_CHUNK, LEAST_CHUNK_OF_CALLS
 from epsaudit.errors import AuditError
 
 FEW_RUNS = 20_000
 """Not worth a second worker, unless one is asked for."""
-
-LEAST_CHUNK, LEAST_CHUNK_OF_CALLS = 1 << 12, 1 << 6
-"""Fewest runs in a chunk: of a mechanism that promises independent runs, and of functions and programs, which do not. A
-small audit of these has many chunks so that dependence on the call shows; and a run of theirs may take seconds."""
 
 WATCH_SECONDS = 0.5
 """Seconds between two looks at whether the parent still lives; a worker outlives it by no more."""
@@ -40,7 +39,7 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True)
 class Workers:
-    """Who runs the chunks, and how small chunks may be.
+    """Who runs the parts, and how small chunks may be.
 
     Parameters
     ----------
@@ -50,34 +49,39 @@ class Workers:
         What suits the mechanism when no joblib backend is active: threads for numpy code, processes for Python.
     least : int
         Fewest runs in a chunk. Results depend on it, and on nothing else here.
-    one_by_one : bool
-        Whether to hand chunks out singly; else joblib puts fast ones together.
+    recorded : bool
+        Whether a checkpoint keeps what is finished: then parts go out singly; else joblib puts fast ones together.
     """
 
     n_jobs: int | None = None
     prefer: Literal["threads", "processes"] = "threads"
     least: int = LEAST_CHUNK
-    one_by_one: bool = False
+    recorded: bool = False
 
     @classmethod
-    def suited_to(cls, mechanism: object, n_jobs: int | None, *, one_by_one: bool = False) -> Workers:
+    def suited_to(cls, mechanism: object, n_jobs: int | None, *, recorded: bool = False) -> Workers:
         """Read off a mechanism whether threads run it in parallel, and whether it wants many calls."""
         threads = getattr(mechanism, "releases_the_interpreter", True)
         many = getattr(mechanism, "wants_many_calls", False)
-        n_jobs = jobs_allowed(mechanism, n_jobs)
         return cls(
-            n_jobs, "threads" if threads else "processes", LEAST_CHUNK_OF_CALLS if many else LEAST_CHUNK, one_by_one
+            jobs_allowed(mechanism, n_jobs),
+            "threads" if threads else "processes",
+            LEAST_CHUNK_OF_CALLS if many else LEAST_CHUNK,
+            recorded,
         )
 
     def each(
-        self, function: Callable[[Any, Part], Answer], shared: Any, parts: Iterable[Part], runs: int
+        self,
+        function: Callable[[Any, Part], Answer],
+        shared: Any,
+        parts: Iterable[Part],
+        runs: int,
+        *,
+        in_order: bool = False,
     ) -> Iterator[tuple[Part, Answer]]:
-        """Yield every part with ``function(shared, part)``, as soon as it is known.
+        """Yield every part with ``function(shared, part)``, as soon as it is known, or in the order of the parts.
 
-        Raises
-        ------
-        AuditError
-            If a worker dies, a cluster cannot be reached any more, or ``shared`` cannot be sent to another process.
+        Raises `AuditError` if a worker dies, a cluster cannot be reached any more, or ``shared`` cannot be sent.
         """
         jobs = jobs_to_use(self.n_jobs, runs)
         if jobs == 1:
@@ -93,44 +97,52 @@ class Workers:
             _renew_workers()
         if not getattr(backend, "supports_sharedmem", False):
             job.seal()
-        tasks = (joblib.delayed(_one)(function, job, part) for part in parts)
-        how: dict[str, Any] = {"prefer": self.prefer, "batch_size": 1 if self.one_by_one else "auto"}
+        waiting: dict[int, Part] = {}  # so that no part travels back
+
+        def begin(number: int, part: Part) -> Any:
+            waiting[number] = part
+            return joblib.delayed(_one)(function, job, number, part)
+
+        tasks = itertools.starmap(begin, enumerate(parts))
+        how: dict[str, Any] = {"prefer": self.prefer, "batch_size": 1 if self.recorded else "auto"}
         if getattr(backend, "supports_return_generator", False):
-            answers = joblib.Parallel(jobs, return_as="generator_unordered", **how)(tasks)
+            order = "generator" if in_order else "generator_unordered"
+            answers = joblib.Parallel(jobs, return_as=order, **how)(tasks)
         else:
             answers = _in_turns(joblib.Parallel(jobs, **how), tasks, jobs)
+        with self._telling():
+            try:
+                yield from ((waiting.pop(number), answer) for number, answer in answers)
+            finally:
+                answers.close()
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Say in a sentence what became of the workers, and of what they had finished."""
+        kept = (
+            "The chunks in the checkpoint are safe: the same again goes on from them."
+            if self.recorded
+            else "A checkpoint would have kept the finished chunks."
+        )
         try:
-            yield from answers
+            yield
         except BrokenExecutor as error:
             raise AuditError(
                 "A worker process died, killed by the system or by a crash in compiled code (a process that needs more "
-                f"memory than there is, is killed so). {_exit_codes(error)} {self._kept()}"
+                f"memory than there is, is killed so). {_exit_codes(error)} {kept}"
             ) from error
         except (CancelledError, OSError, TimeoutError) as error:
-            raise AuditError(f"The connection to the workers was lost ({_named(error)}). {self._kept()}") from error
+            raise AuditError(f"The connection to the workers was lost ({_named(error)}). {kept}") from error
         except Exception as error:
             if type(error).__module__.partition(".")[0] != "distributed":
                 raise
-            raise AuditError(f"The cluster gave up ({_named(error)}). {self._kept()}") from error
-        finally:
-            answers.close()
-
-    def _kept(self) -> str:
-        if self.one_by_one:
-            return "The chunks in the checkpoint are safe: the same again goes on from them."
-        return "A checkpoint would have kept the finished chunks."
+            raise AuditError(f"The cluster gave up ({_named(error)}). {kept}") from error
 
 
 def jobs_allowed(mechanism: object, n_jobs: int | None) -> int | None:
     """Return the jobs asked for; one, in this process, where copies of a mechanism might repeat each other's noise.
 
-    A generator of its own is copied with the mechanism into every worker. Runs that repeat each other are no
-    independent runs, and no bound holds.
-
-    Raises
-    ------
-    AuditError
-        If more jobs were asked for.
+    Runs that repeat each other are no independent runs, and no bound holds: raises `AuditError` if more were asked for.
     """
     if not getattr(mechanism, "copies_repeat", False):
         return n_jobs
@@ -181,13 +193,7 @@ class Job:
         self._sealed = sealed
 
     def seal(self) -> bytes:
-        """Pickle it, once.
-
-        Raises
-        ------
-        AuditError
-            If it holds something that cannot be pickled.
-        """
+        """Pickle it, once; raises `AuditError` if it holds something that cannot be."""
         if self._sealed is None:
             try:
                 self._sealed = cloudpickle.dumps(self.shared)
@@ -207,10 +213,10 @@ def _unseal(sealed: bytes) -> Job:
     return Job(cloudpickle.loads(sealed), sealed)
 
 
-def _one(function: Callable[[Any, Part], Answer], job: Job, part: Part) -> tuple[Part, Answer]:
+def _one(function: Callable[[Any, Part], Answer], job: Job, number: int, part: Part) -> tuple[int, Answer]:
     if multiprocessing.current_process().name.startswith("LokyProcess"):
         _follow_the_parent()
-    return part, function(job.shared, part)
+    return number, function(job.shared, part)
 
 
 @functools.cache

@@ -13,15 +13,19 @@ import re
 import stat
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, Literal, TypeVar
 
+import numpy as np
+
+from epsaudit.engine.chunks import Chunk, Tallies, Tally
+from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError
+from epsaudit.output_json import block_from_json, block_to_json
+from epsaudit.outputs import Outputs, are_objects
 from epsaudit.results import write_whole
-from epsaudit.sampling import entropy
-from epsaudit.section import SENSELESS, Section
 
 try:
     import fcntl
@@ -32,8 +36,17 @@ FORMAT = 2
 """Version of the file's format, which is written in its first line."""
 SYNC_SHARE = 100
 """Waiting for the disk takes at most this part of the time; a kill loses nothing of what is not yet on it."""
+MOST_CHUNKS = 1 << 26
+"""A chunk's number is below this: 7e13 runs of the largest chunks."""
+LARGEST_BLOCK = 1 << 24
+"""Bytes of a chunk's outputs beyond which they are drawn again instead of recorded."""
+WORTH_WRITING = 50
+"""Outputs are recorded if drawing them took at least so many times as long as writing them does, about."""
+SENSELESS = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, EOFError)
+"""What reading a record raises that says nothing; `AuditError` is one, too."""
 
 Identity = Mapping[str, Any]
+Found = TypeVar("Found")
 
 
 class Checkpoint:
@@ -47,6 +60,9 @@ class Checkpoint:
     - ``{"audit": name, "choice": {...}}``, the witness and certificate that training chose;
     - ``{"audit": name, "chunk": i, "counts": [...]}``, a finished certification chunk: runs on x and x', outputs in
       the event for x, outputs in the event for x';
+    - ``{"audit": name, "sequential": key, "size": n, "planned": digest, "seen": [...], "changed": [...], "outputs":
+      [on x, on x'] or null}``, a finished chunk of a sequential audit: counts at every interim look, and what is
+      remembered, if anything is;
     - ``{"audit": name, "result": {...}}``, a finished audit.
 
     Parameters
@@ -81,29 +97,17 @@ class Checkpoint:
     def __enter__(self) -> Checkpoint:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):  # wait for the disk, and let others use the file
+            os.fsync(self._handle)
+        os.close(self._handle)
 
     def section(self, name: str) -> Section:
         """Return what the file holds of one audit."""
         return self._sections[name]
 
-    def close(self) -> None:
-        """Wait for the disk and let others use the file."""
-        with contextlib.suppress(OSError):
-            os.fsync(self._handle)
-        os.close(self._handle)
-
     def append(self, record: Mapping[str, Any], *, now: bool = False) -> None:
-        """Write one line; with ``now`` wait until it is on the disk.
-
-        Raises
-        ------
-        AuditError
-            If the disk is full or gone.
-        """
+        """Write one line; with ``now`` wait until it is on the disk; raises `AuditError` if that is full or gone."""
         left = memoryview(_line(record))
         try:
             while left:
@@ -202,6 +206,131 @@ class Checkpoint:
         if record is None:
             raise AuditError(f"The checkpoint {self.path} was changed while it was in use.")
         return record
+
+
+class Section:
+    """What a checkpoint holds of one audit, and where its finished chunks go; without a file it holds nothing.
+
+    Everything read is checked.
+    """
+
+    def __init__(self, file: Checkpoint | None = None, name: str = "") -> None:
+        self._file, self.name = file, name
+        self._places: dict[tuple[tuple[int, ...], int], tuple[int, int]] = {}
+        self._once: dict[str, dict[str, Any]] = {}
+        self._done = bytearray()
+        self.tally: Tally = np.zeros(6, dtype=np.int64)
+        self.tallies = Tallies()
+
+    @property
+    def kept(self) -> bool:
+        """Whether there is a file."""
+        return self._file is not None
+
+    def take_up(self, record: Mapping[str, Any], start: int, length: int) -> None:
+        """Take up a record that stands at an offset of the file; raises one of `SENSELESS` for what is none."""
+        for kind in ("training", "sequential"):
+            if kind in record:
+                self._places[tuple(record[kind]), record["size"]] = (start, length)
+                return
+        for kind in ("choice", "result"):
+            if kind in record:
+                self._once[kind] = dict(record[kind])
+                return
+        self._add(record["chunk"], np.array(record["counts"], dtype=np.int64))
+
+    def recorded(self, chunk: Chunk) -> dict[str, Any] | None:
+        """Return the record of a chunk of which outputs are kept, None if there is none; its outputs are arrays."""
+        place = self._places.get((chunk.key, chunk.size))
+        if place is None or self._file is None:
+            return None
+        record = self._file.read_record(*place)
+        game = chunk.stage == "sequential"
+        with self.making_sense("training"):
+            if game and record["outputs"] is None:
+                return record
+            record["outputs"] = sides = tuple(side and block_from_json(side) for side in record["outputs"])
+            sizes = [0 if side is None else len(side) for side in sides]
+            if (sum(sizes) if game else sizes) != (chunk.size if game else [chunk.size] * 2):
+                raise ValueError
+        return record
+
+    def record(self, chunk: Chunk, outputs: Sequence[Outputs | None] | None, seconds: float, **more: Any) -> None:
+        """Remember a chunk and its outputs, which took so long to draw.
+
+        What is quick to draw again, very long, or not exact in JSON is not written.
+        """
+        written = None
+        if not self.kept:
+            return
+        if outputs is not None:
+            some = [side for side in outputs if side is not None]
+            if seconds < WORTH_WRITING * sum(map(_seconds_to_write, some)):
+                return
+            if any(side.nbytes > LARGEST_BLOCK for side in some):
+                return
+            written = [None if side is None else block_to_json(side) for side in outputs]
+            if written.count(None) != len(outputs) - len(some):
+                return
+        kind = "sequential" if chunk.stage == "sequential" else "training"
+        self._append({kind: chunk.key, "size": chunk.size, "outputs": written, **more})
+
+    def counted(self, index: int) -> bool:
+        """Say whether a certification chunk is recorded."""
+        return index < len(self._done) and bool(self._done[index])
+
+    def record_count(self, index: int, tally: Tally) -> None:
+        """Remember the tally of a certification chunk."""
+        self._append({"chunk": index, "counts": tally.tolist()})
+        self._add(index, tally)
+
+    def _add(self, index: int, tally: Tally) -> None:
+        if type(index) is not int or not 0 <= index < MOST_CHUNKS or tally.shape != (6,) or self.counted(index):
+            raise ValueError(index)
+        self.tallies.add(index, tally)
+        self._done.extend(bytes(max(index + 1 - len(self._done), 0)))
+        self._done[index] = 1
+        self.tally += tally
+
+    def once(self, kind: Literal["choice", "result"], read: Callable[[dict[str, Any]], Found]) -> Found | None:
+        """Read what training chose, or the finished result; None before it is recorded."""
+        if kind not in self._once:
+            return None
+        with self.making_sense(kind):
+            return read(self._once[kind])
+
+    def record_once(self, kind: Literal["choice", "result"], data: Mapping[str, Any]) -> None:
+        """Remember it, as a later run will read it, and wait until it is on the disk."""
+        if self.kept:
+            self._once[kind] = json.loads(json.dumps(data))
+            self._append({kind: self._once[kind]}, now=True)
+
+    def refuse_other_events(self) -> None:
+        """Raise `AuditError`: what was drawn again is not what the recorded counts rest on."""
+        raise AuditError(
+            f"Training came to another event than the one that {self._path} has counts of, because the "
+            "mechanism owns its randomness and its outputs cannot be written as JSON. Give another file."
+        )
+
+    @contextmanager
+    def making_sense(self, what: str) -> Iterator[None]:
+        """Turn the failure to read what is recorded into a sentence."""
+        try:
+            yield
+        except SENSELESS as error:
+            raise AuditError(f"The {what} of {self.name} in {self._path} makes no sense; give another file.") from error
+
+    @property
+    def _path(self) -> Path | None:
+        return None if self._file is None else self._file.path
+
+    def _append(self, record: dict[str, Any], *, now: bool = False) -> None:
+        if self._file is not None:
+            self._file.append({"audit": self.name, **record}, now=now)
+
+
+def _seconds_to_write(outputs: Outputs) -> float:
+    return 3e-6 * len(outputs) if are_objects(outputs) else 1e-8 * outputs.nbytes
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
