@@ -79,6 +79,17 @@ def repeated(outputs: Outputs, outputs_prime: Outputs, least: int) -> tuple[list
     return values_of(pooled[first[kept]]), counts[:, kept]
 
 
+def distinct(outputs: Outputs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Places of the first of each of the different outputs, and of every output among these."""
+    if are_objects(outputs):
+        code: dict[Hashable, int] = {}
+        place = np.array([code.setdefault(value, len(code)) for value in outputs.tolist()], np.int64)
+        return np.unique(place, return_index=True)[1], place
+    rows = rows_of(outputs)
+    _, first, place = np.unique(outputs if rows is None else row_codes(rows), return_index=True, return_inverse=True)
+    return first, place
+
+
 def row_codes(rows: NDArray[np.float64]) -> NDArray[np.uint64]:
     """Mix every row of numbers into 64 bits: equal rows have equal codes, different ones with near certainty not.
 
