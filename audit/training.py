@@ -166,7 +166,11 @@ class _Trained:
         numbers alone, are left out. The blocks are those of the pair at this ``rank`` among all.
         """
         known, kept = self, [self.outputs]
-        room = MOST_NUMBERS // max(self.outputs[0][0].size, 1) - len(self.outputs[0]) if are_numbers(self.outputs[0]) else 0
+        room = (
+            MOST_NUMBERS // max(self.outputs[0][0].size, 1) - len(self.outputs[0])
+            if are_numbers(self.outputs[0])
+            else 0
+        )
         for number, start in enumerate(range(0, size, BLOCK), rank * -(-size // BLOCK)):
             block = draw(sides, min(BLOCK, size - start), seed, number, "validation")
             if room > 0:

@@ -13,7 +13,7 @@ from epsaudit.witnesses.oracle import Oracle
 from epsaudit.witnesses.scores import Family, LikelihoodRatio, Score, Tails
 from epsaudit.witnesses.selection import ANYTHING, Bound, Choice, Objective, best_of, candidate_scores
 
-DEFAULT_FAMILIES: tuple[Family | Tails | LikelihoodRatio | Classifiers, ...] = (Tails(), LikelihoodRatio(), Classifiers())
+DEFAULT_FAMILIES: tuple[Family, ...] = (Tails(), LikelihoodRatio(), Classifiers())
 """What 'auto' stands for: everything that treats floating-point numbers as the real numbers that proofs speak of."""
 
 ALL_FAMILIES = (*DEFAULT_FAMILIES, FloatBits())

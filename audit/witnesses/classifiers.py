@@ -23,7 +23,7 @@ from epsaudit.witnesses.encoding import Encoding, cells, deviance, screen, size_
 from epsaudit.witnesses.features import Coordinate, Feature, Value
 from epsaudit.witnesses.models import Additive, Filled, Term, Tree
 from epsaudit.witnesses.regression import hats, regress
-from epsaudit.witnesses.scores import LikelihoodRatio, Monotone, Tails, errors_of
+from epsaudit.witnesses.scores import FromTable, LikelihoodRatio, Monotone, Tails, errors_of
 from epsaudit.witnesses.settings import (
     FEW_VALUES,
     FOLDS,
@@ -89,7 +89,7 @@ class Basis:
 
 
 @dataclass(frozen=True)
-class Classifiers:
+class Classifiers(FromTable):
     """Scores learnt on groups of features: all coordinates, increments, releases, and combinations that tell most.
 
     Logistic regression on piecewise linear functions of each feature, with coefficients of their own or shared among
@@ -122,7 +122,7 @@ class Classifiers:
 
 
 @dataclass(frozen=True)
-class FloatBits:
+class FloatBits(FromTable):
     """Low bits of floating-point numbers, and the sign of zero: what an implementation leaks and real numbers do not.
 
     Mironov (2012). Not among the default families: almost every sampler in double precision, numpy's own included,

@@ -101,7 +101,6 @@ class Features:
         tried = len(basic) + len(extra) + len(releases) + len(structure)
         return cls(tuple(dict.fromkeys(alone)), tried, tuple(map(tuple, groups)), alike)
 
-
     def used(self, learnt: bool, features: set[Feature]) -> Features:
         """Leave out what is not among ``features``, and all that a score would be learnt from where none was any good."""
         groups = [group if learnt and features.intersection(group) else () for group in self.groups]

@@ -7,6 +7,7 @@ their events. A new kind of witness is a new family: nothing else needs to know 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from epsaudit.outputs import Outputs, number, values_of
 from epsaudit.witnesses.atoms import find_atoms
 from epsaudit.witnesses.calibration import CandidateScore
-from epsaudit.witnesses.encoding import Encoding
+from epsaudit.witnesses.encoding import Encoding, encode
 from epsaudit.witnesses.events import Event, Interval, Region
 from epsaudit.witnesses.features import Feature, Value
 from epsaudit.witnesses.regression import hats, regress
@@ -45,8 +46,7 @@ class Score(Protocol):
 class Family(Protocol):
     """A way to find scores.
 
-    A family of your own is fitted on one half of the training outputs, and its scores are judged by the other half. One
-    with a method ``candidates`` in place of `fit` judges its scores itself, from the table of all outputs.
+    One of your own is fitted on one half of the training outputs, and its scores are judged by the other half.
     """
 
     def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
@@ -126,8 +126,20 @@ class PiecewiseRatio:
         return Region(self.feature, tuple(intervals), included, excluded)
 
 
+class FromTable(ABC):
+    """A family that judges its scores itself, from the table of all training outputs."""
+
+    @abstractmethod
+    def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
+        """Yield candidate scores, judged by outputs that did not teach them."""
+
+    def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
+        """See `Family`."""
+        return [candidate.score for candidate in self.candidates(encode(outputs, outputs_prime))]
+
+
 @dataclass(frozen=True)
-class Tails:
+class Tails(FromTable):
     """Tails of every feature: {y <= t}, {y >= t}, and both at once."""
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
@@ -145,7 +157,7 @@ class Tails:
 
 
 @dataclass(frozen=True)
-class LikelihoodRatio:
+class LikelihoodRatio(FromTable):
     """The likelihood ratio in a table: of outputs that repeat, counted one by one, and in cells of every feature.
 
     Its events are sets of atoms and unions of intervals.

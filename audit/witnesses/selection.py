@@ -19,7 +19,7 @@ from epsaudit.outputs import Outputs
 from epsaudit.witnesses.calibration import CandidateScore
 from epsaudit.witnesses.encoding import Encoding, encode
 from epsaudit.witnesses.events import Interval, Region, Witness
-from epsaudit.witnesses.scores import Family
+from epsaudit.witnesses.scores import Family, FromTable
 from epsaudit.witnesses.settings import HARD_TO_READ, TANGENTS
 
 Floats = NDArray[np.float64]
@@ -75,7 +75,7 @@ def candidate_scores(
     """Yield the candidates of all families, simpler ones first; ``data`` is the table of the outputs, if there is one."""
     data = data or encode(outputs, outputs_prime)
     for family in families:
-        if hasattr(family, "candidates"):
+        if isinstance(family, FromTable):
             yield from family.candidates(data)
             continue
         half = len(outputs) // 2

@@ -26,6 +26,7 @@ Path = tuple[Hashable, ...]
 SYMBOLS = ("None", "raised", "timeout")
 """Kinds whose few values are atoms, which say all that the kind would."""
 
+
 @readable
 @dataclass(frozen=True)
 class HasKind:
