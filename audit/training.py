@@ -1,8 +1,8 @@
 """Training: choose the pair, the event and the certificate on runs that certify nothing.
 
 From the output laws of the candidate pairs this makes a `Training`: the choice, and the number of runs that it cost.
-Candidate pairs are compared on a tenth of the runs; where the best choice is uncertain, the best pair and its rivals get
-a fifth more, and everything is learnt again.
+Candidate pairs are compared on a tenth of the runs; where the best choice is uncertain, the best pair and its rivals
+get a fifth more, and everything is learnt again.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class _Trained:
         return self.choice(objective, OPTIMISTIC).predicted
 
     def uncertain(self, objective: Bound, choice: Choice, others: Sequence[_Trained]) -> bool:
-        """Whether more outputs may gain more than they cost: a learnt score does, or another event or pair may be best."""
+        """Whether more outputs may gain more than they cost: by a learnt score, another event, or another pair."""
         least = OPTIMISTIC_GAIN * choice.predicted
         return choice.learnt or any(one.optimistic(objective) > least for one in (self, *others))
 

@@ -1,7 +1,7 @@
 """Candidate scores: a score, its thresholds, and how both sides are expected to fall beyond each.
 
-From what scores give to training outputs, this counts the outputs beyond each threshold that did not teach the score, and
-estimates from all of these counts together the odds that a guess by each event is correct.
+From what scores give to training outputs, this counts the outputs beyond each threshold that did not teach the score,
+and estimates from all of these counts together the odds that a guess by each event is correct.
 """
 
 from __future__ import annotations

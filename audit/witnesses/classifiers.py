@@ -1,7 +1,7 @@
 """Learn scores of many features at once: additive logistic regression, and gradient boosting distilled to a tree.
 
-They are learnt from the table of training outputs fold by fold, so that every output is judged by what it did not teach,
-and written as plain numbers (`epsaudit.witnesses.models`), so that a witness is saved without pickles.
+They are learnt from the table of training outputs fold by fold, so that every output is judged by what it did not
+teach, and written as plain numbers (`epsaudit.witnesses.models`), so that a witness is saved without pickles.
 """
 
 from __future__ import annotations

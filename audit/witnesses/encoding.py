@@ -102,7 +102,7 @@ class Features:
         return cls(tuple(dict.fromkeys(alone)), tried, tuple(map(tuple, groups)), alike)
 
     def used(self, learnt: bool, features: set[Feature]) -> Features:
-        """Leave out what is not among ``features``, and all that a score would be learnt from where none was any good."""
+        """Leave out what is not among ``features``, and all groups unless a ``learnt`` score was any good."""
         groups = [group if learnt and features.intersection(group) else () for group in self.groups]
         return replace(self, alone=tuple(one for one in self.alone if one in features), groups=tuple(groups))
 

@@ -1,7 +1,7 @@
 """Ridge logistic regressions of the side that an output came from, many at once: for every penalty, without each fold.
 
-They share one matrix of information, that at coefficients of 0, which bounds it everywhere, so that Newton's method with
-it never overshoots (Boehning and Lindsay 1988); where outputs tell little, it is the true one.
+They share one matrix of information, that at coefficients of 0, which bounds it everywhere, so that Newton's method
+with it never overshoots (Boehning and Lindsay 1988); where outputs tell little, it is the true one.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ def errors_of(tried: int) -> float:
 
 
 def _edges(numbers: Floats) -> Floats:
-    """Edges of cells between values where these are few, else at quantiles that crowd geometrically towards the ends."""
+    """Edges of cells, between values where these are few, else at quantiles that crowd towards the ends."""
     known = np.sort(numbers)
     values = known[np.append(True, known[1:] > known[:-1])]
     if len(values) <= CELLS:

@@ -72,7 +72,7 @@ def best_of(candidates: Iterable[CandidateScore], objective: Objective, errors: 
 def candidate_scores(
     families: Sequence[Family], outputs: Outputs, outputs_prime: Outputs, data: Encoding | None = None
 ) -> Iterator[CandidateScore]:
-    """Yield the candidates of all families, simpler ones first; ``data`` is the table of the outputs, if there is one."""
+    """Yield the candidates of all families, simpler ones first; ``data`` is the outputs' table, if there is one."""
     data = data or encode(outputs, outputs_prime)
     for family in families:
         if isinstance(family, FromTable):
@@ -130,26 +130,28 @@ class Bound:
             worth = _undominated(correct, wrong)
             upper, lower, right, false = upper[worth], lower[worth], half * correct[worth], half * wrong[worth]
             events = int(upper[0] >= 0) + int(lower[0] >= 0)
-
-            def counts(at: Levels | slice) -> Counts:
-                none = 0.0 * right[at]
-                return Counts(half, half, right[at], false[at], none, none, events=events)  # noqa: B023
-
+            counts = self._counts(right, false, events)
             if events == 1:
-                bounds = Box().parameter(self.claim, counts(slice(None)), self.confidence)
+                bounds = Box().parameter(self.claim, counts, self.confidence)
                 box = Box("x" if upper[0] >= 0 else "x_prime")
-                yield self._best(candidate, box, bounds, counts(slice(None)), upper, lower)
+                yield self._best(candidate, box, bounds, counts, upper, lower)
             if self.claim.claimed_point is not None:
-                bounds = MembershipGame().parameter(self.claim, counts(slice(None)), self.confidence)
-                yield self._best(candidate, MembershipGame(), bounds, counts(slice(None)), upper, lower)
+                bounds = MembershipGame().parameter(self.claim, counts, self.confidence)
+                yield self._best(candidate, MembershipGame(), bounds, counts, upper, lower)
                 continue
             steepest = float(np.max(np.log((right + 0.5) / (false + 0.5))))
             tangents = np.linspace(0.0, max(steepest, 0.1), TANGENTS)
             # at slope e^tangent the best event is the one that gains most over it
             at = np.argmax(right - np.exp(tangents)[:, None] * false, axis=1)
-            bounds = self.claim.least_at(tangents, MembershipGame().delta(counts(at), tangents, self.confidence))
+            counts = self._counts(right[at], false[at], events)
+            bounds = self.claim.least_at(tangents, MembershipGame().delta(counts, tangents, self.confidence))
             game = MembershipGame(float(tangents[int(np.argmax(bounds))]))
-            yield self._best(candidate, game, bounds, counts(at), upper[at], lower[at])
+            yield self._best(candidate, game, bounds, counts, upper[at], lower[at])
+
+    def _counts(self, correct: Floats, wrong: Floats, events: int) -> Counts:
+        """Counts of guesses 'x', whichever event they are of: no certificate of one game tells these apart."""
+        half, none = self.runs / 2.0, np.zeros_like(correct)
+        return Counts(half, half, correct, wrong, none, none, events=events)
 
     def _best(
         self,
