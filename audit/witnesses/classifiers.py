@@ -220,25 +220,27 @@ def planted(data: Encoding, features: tuple[Feature, ...]) -> Iterator[Candidate
     filled = tuple(Filled(feature) for feature in features)
     columns = np.column_stack([data.numbers(feature)[rows] for feature in filled]).astype(np.float32)
     odds, judged = np.zeros(len(entries)), np.zeros(len(entries))
+    weight = data.weight[entries]
+    seen = np.rint(weight * min(1.0, TREE_FROM / weight.sum())).astype(int)
     for fold in range(FOLDS):
         others, own = folds != fold, folds == fold
-        if len(np.unique(side[others])) < 2 or not own.any():
+        if len(np.unique(side[others & (seen > 0)])) < 2 or not own.any():
             return
-        learnt = boosted(columns, others, side, data.weight[entries])
+        learnt = boosted(columns, np.repeat(np.flatnonzero(others), seen[others]), side)
         odds += learnt / FOLDS
         judged[own] = distilled(filled, columns[others], learnt[others])[1].predict(columns[own])
     yield from _judged(data, entries, distilled(filled, columns, odds)[0], judged)
 
 
-def boosted(columns: Singles, rows: NDArray[np.bool_], side: NDArray[np.bool_], weight: Floats) -> Floats:
-    """Log odds of x in every row by gradient boosting, learnt from some of the rows."""
+def boosted(columns: Singles, rows: NDArray[np.int64], side: NDArray[np.bool_]) -> Floats:
+    """Log odds of x in every row by gradient boosting, learnt from some of the rows, repeated as often as seen."""
     from sklearn.ensemble import HistGradientBoostingClassifier  # a second to import, and only training needs it
 
     model = HistGradientBoostingClassifier(
         max_iter=TREES, max_leaf_nodes=16, min_samples_leaf=40, learning_rate=0.15, early_stopping=False, random_state=0
     )
     with threadpool_limits(1):  # its threads wait for one another at full speed where the machine is busy
-        model.fit(columns[rows], side[rows], weight[rows])
+        model.fit(columns[rows], side[rows])
         return np.asarray(model.decision_function(columns), float)
 
 

@@ -207,8 +207,8 @@ class LikelihoodRatio(FromTable):
 
 
 def errors_of(tried: int) -> float:
-    """Standard errors to lower by where the best of so many scores is taken: the largest of their errors, and more."""
-    return math.sqrt(ERRORS**2 + 2.0 * math.log(max(tried, 1)))
+    """Standard errors to lower by where the best of so many scores is taken, many of which are alike."""
+    return math.sqrt(ERRORS**2 + math.log(max(tried, 1)))
 
 
 def _edges(numbers: Floats) -> Floats:
