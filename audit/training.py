@@ -1,9 +1,8 @@
 """Training: choose the pair, the event and the certificate on runs that certify nothing.
 
 From the output laws of the candidate pairs this makes a `Training`: the choice, and the number of runs that it cost.
-Three steps: candidate pairs are compared, on each pair's outputs the scores of all families are compared, and where the
-best choice is uncertain, shortlists of the best pair and of its rivals are validated on many fresh runs of which only
-counts are kept. Learnt scores are fitted again first, on a part of these.
+Candidate pairs are compared on a tenth of the runs; where the best choice is uncertain, the best pair and its rivals
+get a fifth more, and everything is learnt again.
 """
 
 from __future__ import annotations
@@ -17,42 +16,22 @@ from threadpoolctl import threadpool_limits
 
 from epsaudit.claims import Claim
 from epsaudit.engine.chunks import BLOCK
-from epsaudit.engine.streams import Stage
 from epsaudit.errors import AuditError
-from epsaudit.outputs import Outputs, are_numbers, are_objects, like
+from epsaudit.outputs import Outputs, alike, are_numbers, are_objects, join, like
 from epsaudit.sampling import Sides, training_outputs
-from epsaudit.witnesses import (
-    CandidateScore,
-    Choice,
-    Family,
-    Shortlist,
-    best_of,
-    candidate_scores,
-    fitted,
-    optimistic_bound,
-    shortlist,
+from epsaudit.witnesses import Bound, CandidateScore, Choice, Family, Features, best_of, candidate_scores, encode
+from epsaudit.witnesses.settings import (
+    ERRORS_BETWEEN_PAIRS,
+    FEW_PAIRS,
+    LEAST_TO_VALIDATE,
+    LOOK,
+    MOST_NUMBERS,
+    MOST_TRAINING_RUNS,
+    MOST_VALIDATION_RUNS,
+    OPTIMISTIC,
+    OPTIMISTIC_GAIN,
+    SHORTLISTED,
 )
-
-MOST_TRAINING_RUNS = 400_000
-"""Runs that choose, at most: their outputs are kept in memory. Set by hand in the first round; no measurement is
-recorded."""
-MOST_VALIDATION_RUNS = 4_000_000
-"""Runs that validate, at most. Set by hand in the first round; no measurement is recorded."""
-LEAST_TO_VALIDATE = 100_000
-"""Runs in all from which validation is worth its fifth. Set by hand in the first round; no measurement is
-recorded."""
-MOST_OBJECTS = 16_000
-"""Outputs of each side that are used if they are Python objects: a hundred times slower to read than numbers."""
-MOST_TO_LEARN_FROM = 200_000
-"""Fresh outputs of each side that learnt scores are fitted on again."""
-SHARE_TO_LEARN_FROM = 0.4
-"""Share of the validation's outputs on which learnt scores are fitted again. Set by hand in the first round; no
-measurement is recorded."""
-QUARTER = 4
-"""Successive halving keeps one pair in so many each round; so few pairs or fewer skip it. Set by hand in the first
-round; no measurement is recorded."""
-WORTH_VALIDATING = 1.03
-"""How many times the best pair's predicted bound the optimistic bound of another must be for both to be validated."""
 
 Draw = Callable[..., tuple[Outputs, Outputs]]
 """As `epsaudit.sampling.training_outputs`, with what else that takes filled in."""
@@ -123,109 +102,137 @@ def train(
         raise AuditError(f"{trials} trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
     spent, fresh = 2 * size * len(sides), validation_runs(trials)
     with threadpool_limits(1):  # the matrices are small, and the machine may be busy with other audits
-        best, *others = _compared(sides, families, claim, size, trials - spent, confidence, seed, draw)
-        pair, choice = best.pair, best.choice
-        if fresh:
-            runs = trials - spent
-            optimistic, *bounds = (optimistic_bound(one.candidates, claim, runs, confidence) for one in (best, *others))
-            rivals = [
-                one for one, bound in zip(others, bounds, strict=True) if bound > WORTH_VALIDATING * choice.predicted
+        objective = Bound(claim, trials - spent, confidence)
+        best, *others = _compared(sides, families, objective, size, seed, draw)
+        choice = best.choice(objective)
+        if fresh and best.uncertain(objective, choice, others):
+            rivals = [one for one in others if one.optimistic(objective) > OPTIMISTIC_GAIN * choice.predicted]
+            each = fresh // (2 * (1 + len(rivals)))
+            spent += 2 * each * (1 + len(rivals))
+            objective = Bound(claim, trials - spent, confidence)
+            known = [
+                one.with_more(sides[one.pair], families, objective, each, seed, draw, rank)
+                for rank, one in enumerate((best, *rivals))
             ]
-            if rivals or choice.needs_validation(optimistic):
-                shortlists = [shortlist(one.candidates, claim, runs, confidence) for one in (best, *rivals)]
-                each = fresh // (2 * len(shortlists))
-                spent += 2 * each * len(shortlists)
-                choices = []
-                for number, (one, short) in enumerate(zip((best, *rivals), shortlists, strict=True)):
-                    validated = _validate(short, families, one.outputs, sides[one.pair], each, seed, draw, number)
-                    choices.append((one.pair, validated.select(claim, trials - spent, confidence)))
-                pair, choice = max(choices, key=lambda one: (one[1].lenient, one[1].significance))
-    return Training(pair, choice, spent)
+            best = max(known, key=lambda one: one.choice(objective, ERRORS_BETWEEN_PAIRS).rank)
+            choice = best.choice(objective)
+    return Training(best.pair, choice, spent)
 
 
 @dataclass(frozen=True)
 class _Trained:
-    """A pair's candidate scores, the choice among them, and the outputs that they were fitted on and counted by."""
+    """A pair, its outputs, what is read off them, and the candidate scores."""
 
     pair: int
-    candidates: list[CandidateScore]
-    choice: Choice
     outputs: tuple[Outputs, Outputs]
+    features: Features
+    candidates: tuple[CandidateScore, ...]
+
+    @classmethod
+    def on(
+        cls, pair: int, families: Sequence[Family], outputs: tuple[Outputs, Outputs], features: Features | None = None
+    ) -> _Trained:
+        """Learn from outputs, of which objects are slow to read and so not all are."""
+        x, x_prime = (side[:LOOK] if are_objects(side) else side for side in outputs)
+        data = encode(x, x_prime, features)
+        return cls(pair, outputs, data.features, tuple(candidate_scores(families, x, x_prime, data)))
+
+    def choice(self, objective: Bound, errors: float | None = None) -> Choice:
+        """Choose the event and the certificate."""
+        return best_of(self.candidates, objective, errors)
+
+    def optimistic(self, objective: Bound) -> float:
+        """Return the bound that the pair may have if its outputs were unlucky."""
+        return self.choice(objective, OPTIMISTIC).predicted
+
+    def uncertain(self, objective: Bound, choice: Choice, others: Sequence[_Trained]) -> bool:
+        """Whether more outputs may gain more than they cost: by a learnt score, another event, or another pair."""
+        least = OPTIMISTIC_GAIN * choice.predicted
+        return choice.learnt or any(one.optimistic(objective) > least for one in (self, *others))
+
+    def with_more(
+        self,
+        sides: Sides,
+        families: Sequence[Family],
+        objective: Bound,
+        size: int,
+        seed: int,
+        draw: Draw,
+        rank: int,
+    ) -> _Trained:
+        """Draw ``size`` more outputs a side, block by block, and learn from all again, while memory allows.
+
+        What does not fit is counted for a shortlist of scores. Outputs unlike those of training, which saw arrays of
+        numbers alone, are left out. The blocks are those of the pair at this ``rank`` among all.
+        """
+        known, kept = self, [self.outputs]
+        room = (
+            MOST_NUMBERS // max(self.outputs[0][0].size, 1) - len(self.outputs[0])
+            if are_numbers(self.outputs[0])
+            else 0
+        )
+        for number, start in enumerate(range(0, size, BLOCK), rank * -(-size // BLOCK)):
+            block = draw(sides, min(BLOCK, size - start), seed, number, "validation")
+            if room > 0:
+                kept.append(block)
+                room -= len(block[0])
+                continue
+            known = known._learning_again(kept, families, objective)._shortlisted(objective)
+            kept = []
+            counted = tuple(candidate.counting(*block) for candidate in known.candidates)
+            known = _Trained(self.pair, known.outputs, known.features, counted)
+        return known._learning_again(kept, families, objective)
+
+    def _learning_again(
+        self, kept: Sequence[tuple[Outputs, Outputs]], families: Sequence[Family], objective: Bound
+    ) -> _Trained:
+        """Learn from all that was kept, if that is more, looking only at what was any good."""
+        if len(kept) < 2:
+            return self
+        both = [np.concatenate([like(block[side], self.outputs[side]) for block in kept]) for side in (0, 1)]
+        size = min(map(len, both))
+        good = self._shortlisted(objective).candidates
+        scores = [getattr(one.score, "feature", None) for one in good]
+        learnt = any(getattr(one.score, "learnt", False) for one in good)
+        used = {part for score in scores for part in (score, *_parts(score))}
+        return _Trained.on(self.pair, families, (both[0][:size], both[1][:size]), self.features.used(learnt, used))
+
+    def _shortlisted(self, objective: Bound) -> _Trained:
+        """Keep the scores that may be best."""
+        ranks = [best_of([one], objective, OPTIMISTIC).rank for one in self.candidates]
+        order = sorted(range(len(ranks)), key=lambda at: ranks[at], reverse=True)[:SHORTLISTED]
+        kept = tuple(self.candidates[at] for at in sorted(order))
+        return _Trained(self.pair, self.outputs, self.features, kept)
+
+
+def _parts(score: object) -> list[object]:
+    """Features that a learnt score reads."""
+    return [getattr(part, "feature", part) for part in getattr(score, "terms", getattr(score, "features", ()))]
 
 
 def _compared(
-    sides: Sequence[Sides],
-    families: Sequence[Family],
-    claim: Claim,
-    size: int,
-    runs: int,
-    confidence: float,
-    seed: int,
-    draw: Draw,
+    sides: Sequence[Sides], families: Sequence[Family], objective: Bound, size: int, seed: int, draw: Draw
 ) -> list[_Trained]:
     """Compare pairs with ``size`` runs a side and pair on average; those of the last round, largest bound first.
 
-    Up to four pairs are compared in one round. More go through successive halving (Jamieson and Talwalkar 2016): rounds
-    of equal cost, after each of which the better quarter goes on with four times the runs each.
+    A few pairs are compared in one round. More go through successive halving (Jamieson and Talwalkar 2016): rounds of
+    equal cost, after each of which the quarter with the largest optimistic bounds goes on, and keeps its outputs.
     """
     remaining, budget = list(range(len(sides))), size * len(sides)
-    rounds = 1 if len(sides) <= QUARTER else 1 + math.ceil(math.log(len(sides), QUARTER))
+    rounds = 1 if len(sides) <= FEW_PAIRS else 1 + math.ceil(math.log(len(sides) / FEW_PAIRS, FEW_PAIRS))
+    drawn: dict[int, tuple[Outputs, Outputs]] = {}
     for number in range(rounds):
         each = budget // (rounds * len(remaining))
         if each < 2:
             raise AuditError(f"The trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
-        found: list[_Trained] = []
+        found = []
         for index in remaining:
-            outputs = draw(sides[index], each, seed, index + number * len(sides))
-            if are_objects(outputs[0]):
-                outputs = outputs[0][:MOST_OBJECTS], outputs[1][:MOST_OBJECTS]
-            candidates = list(candidate_scores(families, *outputs))
-            found.append(_Trained(index, candidates, best_of(candidates, claim, runs, confidence), outputs))
-        found.sort(key=lambda one: (one.choice.predicted, one.choice.significance), reverse=True)
-        remaining = [one.pair for one in found[: max(1, len(remaining) // QUARTER)]]
-    return found
-
-
-def _validate(
-    candidates: Shortlist,
-    families: Sequence[Family],
-    outputs: tuple[Outputs, Outputs],
-    sides: Sides,
-    size: int,
-    seed: int,
-    draw: Draw,
-    rank: int = 0,
-) -> Shortlist:
-    """Count ``size`` fresh outputs a side for every score of the shortlist, block by block.
-
-    The blocks are those of the pair at this ``rank`` among all that are validated.
-
-    Families that gain from more outputs are fitted again, and their scores join the shortlist: on all training
-    ``outputs`` where these are single numbers, and if learnt scores are on the shortlist, on the first blocks too,
-    of which refusals and other outputs that training has not seen are left out.
-    """
-    again = [family.again for family in families if hasattr(family, "again")]
-    learning, numbers = 0, are_numbers(outputs[0])
-    if not (numbers and (candidates.learnt or outputs[0].ndim == 1)):
-        again = []
-    if candidates.learnt and again:
-        learning = min(int(SHARE_TO_LEARN_FROM * size), MOST_TO_LEARN_FROM)
-    stage: Stage = "validation"
-    kept = [outputs]
-    for number, start in enumerate(range(0, size, BLOCK), rank * -(-size // BLOCK)):
-        block = draw(sides, min(BLOCK, size - start), seed, number, stage)
-        if learning > start:
-            kept.append((block[0][: learning - start], block[1][: learning - start]))
-            block = block[0][learning - start :], block[1][learning - start :]
-        if len(block[0]) == 0:
-            continue
-        candidates = candidates.counting(*block)
-        if again:
-            candidates = candidates.extended_by(fitted(again, (_numeric(kept, 0), _numeric(kept, 1)), block))
-            again = []
-    return candidates
-
-
-def _numeric(blocks: Sequence[tuple[Outputs, Outputs]], side: int) -> Outputs:
-    """Put blocks of one side together; what is no number or array like those of the first block is left out."""
-    return np.concatenate([like(block[side], blocks[0][side]) for block in blocks])
+            more = draw(sides[index], each, seed, index + number * len(sides))
+            if number:
+                more = alike(*(join([old, new]) for old, new in zip(drawn[index], more, strict=True)))
+            drawn[index] = more
+            found.append(_Trained.on(index, families, drawn[index]))
+        if number < rounds - 1:
+            found.sort(key=lambda one: one.choice(objective, OPTIMISTIC).rank, reverse=True)
+            remaining = [one.pair for one in found[: max(FEW_PAIRS, len(remaining) // FEW_PAIRS)]]
+    return sorted(found, key=lambda one: one.choice(objective).rank, reverse=True)

@@ -90,6 +90,11 @@ def studies() -> list[Study]:
             "shares of an oracle's bound on every known law, runs that refute broken mechanisms, false alarms",
         ),
         Study(
+            "power-over-seeds",
+            "epsaudit.experiments.power_over_seeds",
+            "shares of an oracle's bound on the public benchmark, over many seeds: median, lowest decile, worst",
+        ),
+        Study(
             "conversions",
             "epsaudit.experiments.conversions",
             "pure DP as Renyi DP and zCDP: both figures of the source, with audits in rho and in Renyi orders",

@@ -1,59 +1,48 @@
-"""Find an event that tells M(x) from M(x′): features, scores, events, and the choice among them.
+"""Find an event that tells M(x) from M(x′): a table of outputs, candidate scores, and the choice among their events.
 
-From training outputs of both datasets `choose` makes a `Choice`: a witness, and the certificate that is predicted to
-give the largest bound with it.
+`encode` puts training outputs of both datasets into a table, `candidate_scores` makes scores of its columns and judges
+them by outputs that did not teach them, and `best_of` chooses the event that an objective values most: for an audit of
+fixed size the `Bound` that is predicted.
 """
 
-from epsaudit.witnesses.additive import SharedAdditive
-from epsaudit.witnesses.candidate_scores import CandidateScore, candidate_scores, fitted
-from epsaudit.witnesses.classifiers import Classifiers
+from epsaudit.witnesses.calibration import CandidateScore
+from epsaudit.witnesses.classifiers import Classifiers, FloatBits
+from epsaudit.witnesses.encoding import Encoding, Features, encode
 from epsaudit.witnesses.events import Event, Interval, Region, Witness, event_from_dict, witness_from_dict
-from epsaudit.witnesses.families import Combinations, FloatBits, Residues, Structure
 from epsaudit.witnesses.oracle import Oracle
 from epsaudit.witnesses.scores import Family, LikelihoodRatio, Score, Tails
-from epsaudit.witnesses.selection import Choice, Shortlist, best_of, choose, optimistic_bound, shortlist
+from epsaudit.witnesses.selection import ANYTHING, Bound, Choice, Objective, best_of, candidate_scores
 
-DEFAULT_FAMILIES: tuple[Family, ...] = (
-    Tails(),
-    LikelihoodRatio(),
-    Structure(),
-    Combinations(),
-    Residues(),
-    SharedAdditive(),
-    Classifiers(),
-)
+DEFAULT_FAMILIES: tuple[Family, ...] = (Tails(), LikelihoodRatio(), Classifiers())
 """What 'auto' stands for: everything that treats floating-point numbers as the real numbers that proofs speak of."""
 
-ALL_FAMILIES: tuple[Family, ...] = (*DEFAULT_FAMILIES, FloatBits())
+ALL_FAMILIES = (*DEFAULT_FAMILIES, FloatBits())
 """What 'all' stands for: an implementation audited to the last bit."""
 
 __all__ = [
     "ALL_FAMILIES",
+    "ANYTHING",
     "DEFAULT_FAMILIES",
+    "Bound",
     "CandidateScore",
     "Choice",
     "Classifiers",
-    "Combinations",
+    "Encoding",
     "Event",
     "Family",
+    "Features",
     "FloatBits",
     "Interval",
     "LikelihoodRatio",
+    "Objective",
     "Oracle",
     "Region",
-    "Residues",
     "Score",
-    "SharedAdditive",
-    "Shortlist",
-    "Structure",
     "Tails",
     "Witness",
     "best_of",
     "candidate_scores",
-    "choose",
+    "encode",
     "event_from_dict",
-    "fitted",
-    "optimistic_bound",
-    "shortlist",
     "witness_from_dict",
 ]

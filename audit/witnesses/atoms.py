@@ -22,7 +22,6 @@ from epsaudit.outputs import (
     are_numbers,
     are_objects,
     rows_of,
-    values_of,
     written,
 )
 
@@ -51,32 +50,21 @@ def is_atom(outputs: Outputs, atoms: Sequence[Hashable]) -> Mask:
     return np.isin(outputs, [atom for atom in atoms if isinstance(atom, str)])
 
 
-def repeated(outputs: Outputs, outputs_prime: Outputs, least: int) -> tuple[list[Hashable], NDArray[np.int64]]:
-    """Return outputs seen at least so often on both sides together, commonest first, and their counts on x and on x'.
-
-    The counts have shape (2, number of atoms).
+def distinct(outputs: Outputs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where each of the different outputs is first, and which of these every output is.
 
     Examples
     --------
-    >>> atoms, counts = repeated(np.array([2.0, 1.0, 2.0]), np.array([3.0, 2.0]), 2)
-    >>> atoms, counts.tolist()
-    ([2.0], [[2], [1]])
+    >>> distinct(np.array([2.0, 1.0, 2.0]))
+    (array([1, 0]), array([1, 0, 1]))
     """
-    pooled = np.concatenate([outputs, outputs_prime])
-    if are_objects(pooled):
+    if are_objects(outputs):
         code: dict[Hashable, int] = {}
-        place = np.array([code.setdefault(value, len(code)) for value in pooled.tolist()], np.int64)
-        first = np.unique(place, return_index=True)[1]
-    else:
-        rows = rows_of(pooled)
-        _, first, place = np.unique(pooled if rows is None else row_codes(rows), return_index=True, return_inverse=True)
-    counts = np.stack(
-        [np.bincount(side, minlength=len(first)) for side in (place[: len(outputs)], place[len(outputs) :])]
-    )
-    seen = counts.sum(axis=0)
-    order = np.argsort(-seen, kind="stable")
-    kept = order[seen[order] >= least]
-    return values_of(pooled[first[kept]]), counts[:, kept]
+        place = np.array([code.setdefault(value, len(code)) for value in outputs.tolist()], np.int64)
+        return np.unique(place, return_index=True)[1], place
+    rows = rows_of(outputs)
+    _, first, place = np.unique(outputs if rows is None else row_codes(rows), return_index=True, return_inverse=True)
+    return first, place
 
 
 def row_codes(rows: NDArray[np.float64]) -> NDArray[np.uint64]:

@@ -1,280 +1,269 @@
-"""Learn scores of many features at once: naive Bayes, logistic regression, and gradient boosting distilled to a tree.
+"""Learn scores of many features at once: additive logistic regression, and gradient boosting distilled to a tree.
 
-They are fitted on training outputs of both sides and written as plain numbers (`epsaudit.witnesses.models`), so that a
-witness is saved without pickles. scikit-learn grows the trees.
+They are learnt from the table of training outputs fold by fold, so that every output is judged by what it did not
+teach, and written as plain numbers (`epsaudit.witnesses.models`), so that a witness is saved without pickles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_expit
+from threadpoolctl import threadpool_limits
 
 from epsaudit.outputs import Outputs
-from epsaudit.witnesses.atoms import row_codes
-from epsaudit.witnesses.features import Feature
+from epsaudit.witnesses.bits import Exponent, LowestBit, NegativeZero, TrailingZeros
+from epsaudit.witnesses.calibration import CandidateScore
+from epsaudit.witnesses.encoding import Encoding, cells, deviance, screen, size_of, standardised, whole
+from epsaudit.witnesses.features import Coordinate, Feature, Value
 from epsaudit.witnesses.models import Additive, Filled, Term, Tree
-from epsaudit.witnesses.regression import log_ratios, loss_of, regress
-from epsaudit.witnesses.scores import Monotone, Score
-from epsaudit.witnesses.screening import described, screen
+from epsaudit.witnesses.regression import hats, regress
+from epsaudit.witnesses.scores import FromTable, LikelihoodRatio, Monotone, Tails, errors_of
+from epsaudit.witnesses.settings import (
+    FEW_VALUES,
+    FOLDS,
+    HARD_TO_READ,
+    KNOTS,
+    LEARN_FROM,
+    LEAST_SEEN,
+    LEAST_TO_LEARN,
+    LEAST_TO_PLANT,
+    LEAVES,
+    LOOK,
+    PENALTIES,
+    SHAPES,
+    SHARED,
+    SURE,
+    TELLING,
+    TREE_FROM,
+    TREES,
+)
 
 Floats = NDArray[np.float64]
-QUANTILES = (0.05, 0.275, 0.5, 0.725, 0.95)
-"""Knots of the splines, in ranks: Harrell's for five knots (Regression Modeling Strategies, 2001)."""
-FEW_VALUES = 16
-"""Different values up to which a feature is taken as categories, not as a spline. Set by hand in the first round;
-no measurement is recorded."""
-RARE = 5
-"""How often an odd value (NaN, an infinity) must be seen to have a coefficient of its own. Set by hand in the first
-round; no measurement is recorded."""
-PENALTY_OF_MANY = (100.0,)
-"""The one penalty that is tried where there are many features. Set by hand in the first round; no measurement is
-recorded."""
-HELD_OUT = 4
-"""One in so many training outputs is held out to choose a penalty."""
-REPEATED = 0.5
-"""Outputs of which fewer than this share differ are counted."""
-TO_IMITATE = 16_000
-"""About so many outputs of both sides are enough to imitate a classifier on."""
-CELLS = 16
-"""Cells between two knots in which naive Bayes counts."""
-ENOUGH = 0.01
-"""Gain of log likelihood that is not worth another step."""
+Singles = NDArray[np.float32]
+LOG_2 = math.log(2.0)
 
 
 @dataclass(frozen=True)
 class Basis:
-    """Columns that describe one feature: hat functions at a few knots, and indicators of infinities and NaN.
-
-    Standardised: knots are quantiles of what training saw, or its values where these are few.
-    """
+    """Columns that describe one feature: hat functions at a few knots, and indicators of -inf, inf and NaN."""
 
     feature: Feature
-    knots: tuple[float, ...]
-    odd: tuple[bool, bool, bool]
+    knots: Floats
+    odd: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, feature: Feature, numbers: Floats, seen: Floats) -> Basis:
-        """Place the knots by the numbers of training and by how often each was seen."""
+    def of(cls, feature: Feature, numbers: Floats, odd: NDArray[np.bool_]) -> Basis:
+        """Place the knots at quantiles of the numbers, or at each where few differ."""
+        known = np.sort(numbers[np.isfinite(numbers)])
+        knots = known[np.append(True, known[1:] > known[:-1])[: len(known)]]
+        return cls(feature, np.unique(np.quantile(known, KNOTS)) if len(knots) > FEW_VALUES else knots, odd)
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.knots) + int(self.odd.sum())
+
+    def columns(self, numbers: Floats) -> Singles:
+        """Return shape (size, width)."""
         finite = np.isfinite(numbers)
-        order = np.argsort(numbers[finite])
-        known, below = numbers[finite][order], np.cumsum(seen[finite][order])
-        knots = known[np.flatnonzero(np.diff(known, prepend=-np.inf))]
-        if len(knots) > FEW_VALUES:
-            knots = np.unique(known[np.searchsorted(below, np.array(QUANTILES) * below[-1])])
-        odd = tuple(float(np.sum(seen[kind])) >= RARE for kind in _odd(numbers))
-        return cls(feature, tuple(knots.tolist()), (odd[0], odd[1], odd[2]))
-
-    def columns(self, numbers: Floats) -> NDArray[np.float32]:
-        """Return shape (size, number of columns)."""
-        found = np.zeros((len(numbers), self.width), np.float32)
-        finite = np.isfinite(numbers)
-        everywhere = bool(finite.all())
-        if self.knots:
-            position = self._position(numbers)
-            place = position.astype(np.int64)
-            rows, share = np.arange(len(numbers)), position - place
-            found[rows, np.minimum(place + 1, len(self.knots) - 1)] = share
-            found[rows, place] = 1.0 - share
-        if not everywhere:
-            found[~finite] = 0.0
-            kinds = [kind for kind, kept in zip(_odd(numbers), self.odd, strict=True) if kept]
-            for column, kind in enumerate(kinds, len(self.knots)):
-                found[kind, column] = 1.0
-        return found
-
-    def counted(self, numbers: Floats, seen: Floats) -> tuple[NDArray[np.float32], Floats]:
-        """Count the numbers in cells between the knots; return the cells' columns and their counts on either side.
-
-        ``seen`` has shape (2, size), the counts shape (2, cells).
-        """
-        steps = max(len(self.knots) - 1, 0) * CELLS
-        position = np.rint(self._position(numbers) * CELLS).astype(np.int64) if self.knots else np.zeros_like(numbers)
-        cell = np.where(np.isfinite(numbers), position, steps + 1)
-        for place, kind in enumerate(_odd(numbers), steps + 1):
-            cell[kind] = place
-        inside = (
-            np.interp(np.arange(steps + 1) / CELLS, np.arange(len(self.knots)), self.knots) if self.knots else [0.0]
-        )
-        counts = [np.bincount(cell.astype(np.int64), weights=side, minlength=steps + 4) for side in seen]
-        return self.columns(np.append(inside, [-np.inf, np.inf, np.nan])), np.stack(counts)
-
-    def _position(self, numbers: Floats) -> Floats:
-        """Place of each number along the knots, whole at a knot; 0 for what is no number."""
-        places = np.arange(len(self.knots), dtype=float)
-        return np.where(np.isfinite(numbers), np.interp(numbers, self.knots, places), 0.0)
+        indicators = [kind[:, None] for kind, kept in zip(odd_of(numbers), self.odd, strict=True) if kept]
+        if not len(self.knots):
+            return np.concatenate(indicators, axis=1).astype(np.float32)
+        if finite.all() and not indicators:
+            return hats(numbers, self.knots)
+        found = hats(np.where(finite, numbers, self.knots[0]), self.knots) * finite[:, None]
+        return np.concatenate([found, *indicators], axis=1, dtype=np.float32)
 
     def term(self, coefficients: Floats) -> Term:
         """The term that these coefficients of the columns make."""
         values = coefficients[: len(self.knots)].tolist()
         rest = iter(coefficients[len(self.knots) :].tolist())
         below, above, missing = (next(rest) if kept else 0.0 for kept in self.odd)
-        return Term(self.feature, self.knots, tuple(values), below, above, missing)
-
-    @property
-    def width(self) -> int:
-        """Number of columns."""
-        return len(self.knots) + sum(self.odd)
+        return Term(self.feature, tuple(self.knots.tolist()), tuple(values), below, above, missing)
 
 
 @dataclass(frozen=True)
-class Classifiers:
-    """Scores learnt on all coordinates and on the combinations of them that tell most.
+class Classifiers(FromTable):
+    """Scores learnt on groups of features: all coordinates, increments, releases, and combinations that tell most.
 
-    Naive Bayes adds up what each coordinate (or each increment) tells alone: right where coordinates are independent.
-    Logistic regression on piecewise linear functions weighs them together. Gradient boosting finds interactions;
-    it is distilled to one tree of at most ``leaves`` leaves, which is faster to apply and fits into JSON.
+    Logistic regression on piecewise linear functions of each feature, with coefficients of their own or shared among
+    coordinates (`SHAPES`), whatever judges the held-out folds best. Boosted trees find interactions; they are distilled
+    to one tree, which is faster to apply and fits into JSON.
 
     Parameters
     ----------
-    most : int
-        Most combinations beside the coordinates.
-    penalties : tuple of float
-        Strengths of the ridge penalty that logistic regression tries on a quarter of its training outputs held out.
-    leaves : int
-        Most leaves of the distilled tree.
-    least : int
-        Fewest training outputs a side below which nothing is learnt.
     trees : bool
         Whether to learn a tree.
     """
 
-    most: int = 8
-    penalties: tuple[float, ...] = (1.0, 30.0, 1000.0)
-    leaves: int = 64
-    least: int = 400
     trees: bool = True
 
-    @property
-    def again(self) -> Classifiers:
-        """What gains most from many more training outputs, at a price that grows with their number only."""
-        return replace(self, penalties=PENALTY_OF_MANY, trees=False)
-
-    def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
-        """See `Family`."""
-        groups, extra = described(outputs, outputs_prime)
-        if not groups or len(groups[0]) + len(extra) < 2 or len(outputs) < self.least:
-            return []
-        rows = _Rows.of(outputs, outputs_prime)
-        scores: list[Feature] = [_naive_bayes(rows, group) for group in groups]
-        table = _Table.of(rows, [*groups[0], *screen(extra, outputs, outputs_prime, self.most)])
-        if table.bases:
-            scores.append(table.logistic(self.penalties))
-            if self.trees:
-                features = [basis.feature for basis in table.bases]
-                scores.append(boosted_tree(features, outputs, outputs_prime, self.leaves))
-        return [Monotone(score, 1, learnt=True) for score in scores]
+    def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
+        """Yield the best sums of two groups of features at most, and a tree."""
+        if not data.features.groups or data.size < LEAST_TO_LEARN:
+            return
+        entries = first_of_each(data, LEARN_FROM)
+        sums = [
+            max(found, key=lambda one: one[0])
+            for number, group in enumerate(data.features.groups)
+            if (found := _sums(data, entries, group, number < data.features.alike))
+        ]
+        for _, score, judged in sorted(sums, key=lambda one: -one[0])[:2]:
+            yield from _judged(data, entries, score, judged)
+        features = tuple(dict.fromkeys(feature for group in data.features.groups for feature in group))
+        if self.trees and data.size >= LEAST_TO_PLANT and len(features) > 1:
+            yield from planted(data, features)
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """Different training outputs, and how often each was seen: shape (2, 2, rows) by held out or not, and by side.
+class FloatBits(FromTable):
+    """Low bits of floating-point numbers, and the sign of zero: what an implementation leaks and real numbers do not.
 
-    Where outputs rarely repeat, each is a row by itself.
+    Mironov (2012). Not among the default families: almost every sampler in double precision, numpy's own included,
+    fails this test, while proofs speak of real numbers. Ask for it to audit an implementation to the last bit.
     """
 
-    outputs: Outputs
-    seen: Floats
+    def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
+        """Yield candidates of zeros and bits that tell something."""
+        size = size_of(data.sides[0])
+        sources: list[Feature] = [Coordinate(i) for i in range(size)] if size else [Value()]
+        features: list[Feature] = screen([NegativeZero(one) for one in sources], *data.sides, TELLING, SURE)
+        raw = [np.concatenate(data.sides), *data.sides]
+        for feature in screen(sources, *data.sides, TELLING):
+            if whole(np.asarray(feature(raw[1]), float)) or not _bits_tell(feature, *data.sides):
+                continue
+            bits: list[Feature] = [LowestBit(feature), TrailingZeros(feature)]
+            features += bits
+            yield from planted(data, (*bits, Exponent(feature), feature))
+        yield from Tails().of(features, data, errors_of(3 * len(sources)))
+        yield from LikelihoodRatio().candidates(data.among(features))
 
-    @classmethod
-    def of(cls, outputs: Outputs, outputs_prime: Outputs) -> _Rows:
-        pooled = np.concatenate([outputs, outputs_prime])
-        side = np.repeat([0, 1], [len(outputs), len(outputs_prime)])
-        held_out = np.concatenate([np.arange(len(one)) % HELD_OUT == HELD_OUT - 1 for one in (outputs, outputs_prime)])
-        first = place = np.arange(len(pooled))
-        if pooled.ndim > 1:
-            codes = row_codes(pooled.reshape(len(pooled), -1))
-            _, different, inverse = np.unique(codes, return_index=True, return_inverse=True)
-            if len(different) < REPEATED * len(pooled):
-                first, place = different, inverse
-        cells = (held_out * 2 + side) * len(first) + place
-        return cls(pooled[first], np.bincount(cells, minlength=4 * len(first)).astype(float).reshape(2, 2, -1))
 
-    def described(self, features: Sequence[Feature]) -> list[tuple[Basis, Floats]]:
-        """Return the basis and the numbers of every feature that is not the same on all rows."""
-        weights, found = self.seen.sum(axis=(0, 1)), []
-        for feature in features:
-            numbers = np.asarray(feature(self.outputs), float)
-            if not (np.all(numbers == numbers[0]) or np.all(np.isnan(numbers))):
-                found.append((Basis.of(feature, numbers, weights), numbers))
+def first_of_each(data: Encoding, most: int) -> NDArray[np.int64]:
+    """Entries to learn from: all, or so many of either side."""
+    if len(data.row) <= 2 * most or len(data.outputs) < len(data.row):
+        return np.arange(len(data.row))
+    return np.concatenate([np.flatnonzero(data.group % 2 == side)[:most] for side in (0, 1)])
+
+
+def odd_of(numbers: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Where numbers are -inf, inf and NaN."""
+    return numbers == -np.inf, numbers == np.inf, np.isnan(numbers)
+
+
+def _sums(
+    data: Encoding, entries: NDArray[np.int64], group: Sequence[Feature], alike: bool
+) -> list[tuple[float, Additive, Singles]]:
+    """Sums of terms, one for every penalty: what each gains over a fair coin on held-out folds, and judges there."""
+    rows, kinds = data.row[entries], data.group[entries]
+    weight, side = data.weight[entries].astype(np.float32), (kinds % 2 == 0).astype(np.float32)
+    some = np.repeat(rows[:LOOK], np.minimum(weight[:LOOK], LOOK).astype(int)) if len(rows) < LOOK else _spread(rows)
+    numbers = [data.numbers(feature)[some] for feature in group]
+    odd = np.any([[np.count_nonzero(kind) >= LEAST_SEEN for kind in odd_of(one)] for one in numbers], axis=0)
+    bases = [Basis.of(feature, one, odd) for feature, one in zip(group, numbers, strict=True)]
+    bases = [basis for basis in bases if basis.width > 1]
+    if not bases:
+        return []
+    design = np.concatenate([basis.columns(data.numbers(basis.feature)[rows]) for basis in bases], axis=1)
+    coefficients, judged = regress(design, side, weight, kinds // 2, _penalties(bases, alike))
+    ends = np.cumsum([basis.width for basis in bases])[:-1]
+    found = []
+    for one, scores in zip(coefficients, judged, strict=True):
+        gain = float(np.sum(weight * (log_expit((2.0 * side - 1.0) * scores) + LOG_2), dtype=float))
+        terms = (basis.term(part) for basis, part in zip(bases, np.split(one, ends), strict=True))
+        found.append((gain, Additive(tuple(terms)), scores))
+    return found
+
+
+def _spread(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    return rows[:: max(1, len(rows) // LOOK)]
+
+
+def _penalties(bases: Sequence[Basis], alike: bool) -> list[Floats]:
+    """Ridge penalties, and such that hold coefficients at the same knot of all coordinates to a shape."""
+    eye, size, each = np.eye(sum(basis.width for basis in bases)), len(bases), bases[0].width
+    found = [penalty * eye for penalty in PENALTIES]
+    if not alike or size < 3 or any(basis.width != each for basis in bases):
         return found
+    for parts, degree in SHAPES:
+        part = np.arange(size) * parts // size
+        place = np.concatenate([np.linspace(-1.0, 1.0, int(np.sum(part == one))) for one in range(parts)])
+        powers = [(part == one)[:, None] * place[:, None] ** np.arange(degree + 1) for one in range(parts)]
+        shape, _ = np.linalg.qr(np.kron(np.concatenate(powers, axis=1), np.eye(each)))
+        found.append(SHARED * (eye - shape @ shape.T) + PENALTIES[0] * eye)
+    return found
 
 
-def _naive_bayes(rows: _Rows, features: Sequence[Feature]) -> Additive:
-    """Add up the log ratios that each feature shows alone."""
-    terms, seen = [], rows.seen.sum(axis=0)
-    for basis, numbers in rows.described(features):
-        columns, (counts, counts_prime) = basis.counted(numbers, seen)
-        terms.append(basis.term(regress(columns, counts, counts_prime, 1.0, None, ENOUGH)))
-    return Additive(tuple(terms))
+def _judged(
+    data: Encoding, entries: NDArray[np.int64], score: Additive | Tree, judged: NDArray[np.floating]
+) -> Iterator[CandidateScore]:
+    """Yield the candidate of a learnt score; entries that it was not learnt from it judges itself."""
+    final = data.numbers(score)[data.row]
+    values, group = final.copy(), (2 * FOLDS + data.group % 2).astype(np.int8)
+    values[entries], group[entries] = judged, data.group[entries]
+    learnt = Monotone(score, 1, learnt=True)
+    found = CandidateScore.of(learnt, final, group, data.weight, values, margin=HARD_TO_READ)
+    if found is not None:
+        yield found
 
 
-@dataclass(frozen=True)
-class _Table:
-    """The columns that describe some features of the rows, side by side, and where those of each feature begin."""
-
-    bases: list[Basis]
-    columns: NDArray[np.float32]
-    places: tuple[int, ...]
-    seen: Floats
-
-    @classmethod
-    def of(cls, rows: _Rows, features: Sequence[Feature]) -> _Table:
-        described = rows.described(features)
-        bases = [basis for basis, _ in described]
-        places = (0, *np.cumsum([basis.width for basis in bases]).astype(int).tolist())
-        columns = np.empty((rows.seen.shape[2], places[-1]), np.float32)
-        for (basis, numbers), start, end in zip(described, places, places[1:], strict=False):
-            columns[:, start:end] = basis.columns(numbers)
-        return cls(bases, columns, places, rows.seen)
-
-    def logistic(self, penalties: Sequence[float]) -> Additive:
-        """Logistic regression on all columns; of several penalties, the one with the least loss on what is held out."""
-        weights, penalty = np.zeros(self.columns.shape[1]), penalties[0]
-        if len(penalties) > 1:
-            losses = []
-            for one in penalties:
-                weights = regress(self.columns, self.seen[0, 0], self.seen[0, 1], one, weights, ENOUGH)
-                losses.append(loss_of(log_ratios(self.columns, weights), *self.seen[1]))
-            penalty = penalties[int(np.argmin(losses))]
-        counts, counts_prime = self.seen.sum(axis=0)
-        weights = regress(self.columns, counts, counts_prime, penalty, weights, ENOUGH)
-        places = zip(self.bases, self.places, self.places[1:], strict=False)
-        return Additive(tuple(basis.term(weights[start:end]) for basis, start, end in places))
+def planted(data: Encoding, features: tuple[Feature, ...]) -> Iterator[CandidateScore]:
+    """Yield the candidate of a tree that imitates boosted trees on the features."""
+    entries = first_of_each(data, TREE_FROM // 2)
+    rows, folds, side = data.row[entries], data.group[entries] // 2, data.group[entries] % 2 == 0
+    filled = tuple(Filled(feature) for feature in features)
+    columns = np.column_stack([data.numbers(feature)[rows] for feature in filled]).astype(np.float32)
+    odds, judged = np.zeros(len(entries)), np.zeros(len(entries))
+    weight = data.weight[entries]
+    seen = np.rint(weight * min(1.0, TREE_FROM / weight.sum())).astype(int)
+    for fold in range(FOLDS):
+        others, own = folds != fold, folds == fold
+        if len(np.unique(side[others & (seen > 0)])) < 2 or not own.any():
+            return
+        learnt = boosted(columns, np.repeat(np.flatnonzero(others), seen[others]), side)
+        odds += learnt / FOLDS
+        judged[own] = distilled(filled, columns[others], learnt[others])[1].predict(columns[own])
+    yield from _judged(data, entries, distilled(filled, columns, odds)[0], judged)
 
 
-def boosted_tree(features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs, leaves: int) -> Tree:
-    """Gradient boosting on the features, and one regression tree that imitates its log odds."""
+def boosted(columns: Singles, rows: NDArray[np.int64], side: NDArray[np.bool_]) -> Floats:
+    """Log odds of x in every row by gradient boosting, learnt from some of the rows, repeated as often as seen."""
     from sklearn.ensemble import HistGradientBoostingClassifier  # a second to import, and only training needs it
+
+    model = HistGradientBoostingClassifier(
+        max_iter=TREES, max_leaf_nodes=16, min_samples_leaf=40, learning_rate=0.15, early_stopping=False, random_state=0
+    )
+    with threadpool_limits(1):  # its threads wait for one another at full speed where the machine is busy
+        model.fit(columns[rows], side[rows])
+        return np.asarray(model.decision_function(columns), float)
+
+
+def distilled(features: tuple[Filled, ...], columns: Singles, odds: Floats) -> tuple[Tree, Any]:
+    """One regression tree that imitates the log odds, and scikit-learn's form of it."""
     from sklearn.tree import DecisionTreeRegressor
 
-    filled = tuple(Filled(feature) for feature in features)
-    columns, side = _columns(filled, outputs, outputs_prime)
-    model = HistGradientBoostingClassifier(
-        max_iter=40, max_leaf_nodes=16, min_samples_leaf=40, learning_rate=0.15, early_stopping=True, random_state=0
-    ).fit(columns, side)
-    some = columns[:: max(1, len(columns) // TO_IMITATE)]  # of odds, which have no noise, fewer are enough
-    odds = model.decision_function(some)
-    tree = DecisionTreeRegressor(max_leaf_nodes=leaves, min_samples_leaf=10, random_state=0).fit(some, odds).tree_
+    learner = DecisionTreeRegressor(max_leaf_nodes=LEAVES, min_samples_leaf=10, random_state=0).fit(columns, odds)
+    tree = learner.tree_
     return Tree(
-        features=filled,
+        features=features,
         columns=tuple(np.where(tree.children_left < 0, -1, tree.feature).tolist()),
         thresholds=tuple(tree.threshold.tolist()),
         left=tuple(np.maximum(tree.children_left, 0).tolist()),
         right=tuple(np.maximum(tree.children_right, 0).tolist()),
         values=tuple(tree.value.ravel().tolist()),
-    )
+    ), learner
 
 
-def _columns(
-    features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
-) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
-    sides = [np.column_stack([feature(side) for feature in features]) for side in (outputs, outputs_prime)]
-    side = np.repeat(np.array([1, 0], np.int8), [len(outputs), len(outputs_prime)])
-    return np.concatenate(sides).astype(np.float32), side
-
-
-def _odd(numbers: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-    return numbers == -np.inf, numbers == np.inf, np.isnan(numbers)
+def _bits_tell(feature: Feature, outputs: Outputs, outputs_prime: Outputs) -> bool:
+    """Whether the lowest bit tells more than the exponent alone, which noise of any kind may move."""
+    read = [[one(side) for side in (outputs, outputs_prime)] for one in (Exponent(feature), LowestBit(feature))]
+    (exponents, size), (bits, _) = (cells(*sides) for sides in read)
+    joint, joint_freedom = deviance((exponents + 1) * 4096 + bits + 1, size)
+    alone, alone_freedom = deviance(exponents, size)
+    return standardised(joint - alone, joint_freedom - alone_freedom) > SURE

@@ -1,47 +1,39 @@
-"""Choose the witness and the certificate together, by the bound they are predicted to certify.
+"""The objective, and the one rule of choice: what the events of a candidate score are worth, and which is worth most.
 
-One part of the training outputs fits the scores, the held-out part predicts the bound of every decision rule, and
-where there are enough runs, a shortlist of scores is validated on many fresh outputs of which only counts are kept.
-Certification runs are never used here, so choosing costs no confidence.
+Training outputs alone are used here, so that choosing costs no confidence.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
-from epsaudit.certificates import Box, Certificate, MembershipGame
+import numpy as np
+from numpy.typing import NDArray
+
+from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
 from epsaudit.claims import Claim
 from epsaudit.outputs import Outputs
-from epsaudit.witnesses.candidate_scores import CandidateScore, candidate_scores
-from epsaudit.witnesses.decision_rules import DecisionRule, best_rule, best_rules
+from epsaudit.witnesses.calibration import CandidateScore
+from epsaudit.witnesses.encoding import Encoding, encode
 from epsaudit.witnesses.events import Interval, Region, Witness
-from epsaudit.witnesses.scores import Family
+from epsaudit.witnesses.scores import Family, FromTable
+from epsaudit.witnesses.settings import HARD_TO_READ, TANGENTS
 
-SHORTLISTED = ((0.5, 8), (1.0, 4))
-"""(penalty, number) of scores to validate: so many by the bound predicted with half the penalty, more with all."""
-KEPT = 24
-"""How many scores are ranked with the full penalty after the ranking with half of it."""
-WORTH_VALIDATING, OPTIMISTIC_GAIN = 1.25, 1.05
-"""Ratios to the predicted bound from which validation is worth its runs: over the bound by counts alone, and of the
-optimistic bound. Set by hand in the first round; no measurement is recorded."""
-PENALTY_OF_COUNTS = 2.0
-"""Scale of the penalty for the bound by counts alone, which makes rare events look doubtful. Set by hand in the
-first round; no measurement is recorded."""
-OPTIMISTIC, ONE_ERROR = 0.25, 0.5
-"""Scales of the penalty, which is about two standard errors in full."""
+Floats = NDArray[np.float64]
+Levels = NDArray[np.int64]
+ANYTHING = Witness(Region(intervals=(Interval(),)), None)
+"""For outputs on which no family has an opinion."""
 
 
 @dataclass(frozen=True)
 class Choice:
     """A witness, the certificate to use with it, and the bound that training predicts for the two.
 
-    The significance compares choices of which no bound above 0 is predicted: correct less wrong guesses in training,
-    a run, less the penalty. ``learnt`` says whether the witness cuts a learnt score. ``by_counts`` is the bound
-    predicted from the event's raw counts with twice the penalty: small for a rare event that was frequent by chance,
-    or is only extrapolated. ``lenient`` is the bound predicted with a penalty of one standard error, by which choices
-    made from different outputs are compared.
+    The significance compares choices of which no bound above 0 is predicted: correct less wrong guesses, a run.
+    ``learnt`` says whether the witness cuts a learnt score.
     """
 
     witness: Witness
@@ -49,112 +41,137 @@ class Choice:
     predicted: float
     significance: float = -math.inf
     learnt: bool = False
-    by_counts: float = 0.0
-    lenient: float = 0.0
 
-    def needs_validation(self, optimistic: float) -> bool:
-        """Whether validation may gain more than the runs that it costs; ``optimistic`` is as of `optimistic_bound`.
-
-        Predicted bounds of learnt scores and rare events are often too large, and from few outputs a rarer event may
-        be better than predicted.
-        """
-        rare = self.predicted > WORTH_VALIDATING * self.by_counts
-        return self.learnt or rare or optimistic > OPTIMISTIC_GAIN * self.predicted
+    @property
+    def rank(self) -> tuple[float, float]:
+        """What choices are compared by."""
+        return self.predicted, self.significance
 
 
-def choose(
-    families: Sequence[Family],
-    outputs: Outputs,
-    outputs_prime: Outputs,
-    claim: Claim,
-    runs: int,
-    confidence: float,
-) -> Choice:
-    """Return the choice with the largest predicted bound on the claim's parameter.
+class Objective(Protocol):
+    """What events are chosen for."""
+
+    @property
+    def nothing(self) -> Choice:
+        """The choice where there is no candidate."""
+
+    def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
+        """Yield the best events of a candidate, its log odds lowered by so many errors, by default its own."""
+
+
+def best_of(candidates: Iterable[CandidateScore], objective: Objective, errors: float | None = None) -> Choice:
+    """Return the best choice of all candidates; near ties go to the earlier and simpler one."""
+    best = objective.nothing
+    for candidate in candidates:
+        for choice in objective.choices(candidate, errors):
+            if choice.rank > (best.predicted * (1.0 + candidate.margin), best.significance):
+                best = choice
+    return best
+
+
+def candidate_scores(
+    families: Sequence[Family], outputs: Outputs, outputs_prime: Outputs, data: Encoding | None = None
+) -> Iterator[CandidateScore]:
+    """Yield the candidates of all families, simpler ones first; ``data`` is the outputs' table, if there is one."""
+    data = data or encode(outputs, outputs_prime)
+    for family in families:
+        if isinstance(family, FromTable):
+            yield from family.candidates(data)
+            continue
+        half = len(outputs) // 2
+        held_out = outputs[half:], outputs_prime[half:]
+        group = np.repeat(np.array([0, 1], np.int8), [len(side) for side in held_out])
+        for score in family.fit(outputs[:half], outputs_prime[:half]):
+            values = np.concatenate([np.asarray(score(side), float) for side in held_out])
+            margin = HARD_TO_READ if getattr(score, "learnt", False) else 0.0
+            found = CandidateScore.of(score, values, group, np.ones(len(group)), margin=margin)
+            if found is not None:
+                yield found
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The objective of an audit of fixed size: the bound that a certificate is predicted to give.
 
     Parameters
     ----------
-    families : sequence of Family
-        Where candidate scores come from.
-    outputs, outputs_prime : ndarray, shape (m, ...)
-        Training outputs of M(x) and M(x'), equally many; the first halves fit, the second halves are counted.
     claim : Claim
-        The claim under audit.
+        Whose parameter is bounded.
     runs : int
         Certification runs to come, on both datasets together.
     confidence : float
         Confidence of the certificate.
-    """
-    return best_of(candidate_scores(families, outputs, outputs_prime), claim, runs, confidence)
 
-
-def shortlist(candidates: Sequence[CandidateScore], claim: Claim, runs: int, confidence: float) -> Shortlist:
-    """Return the candidates with the largest predicted bounds, at half of the penalty and at all of it."""
-    kept = list(range(len(candidates)))
-    chosen: set[int] = set()
-    for penalty, number in SHORTLISTED:
-        ranks = {index: best_rule(candidates[index], claim, runs, confidence, penalty).rank for index in kept}
-        different = {rank: index for index, rank in reversed(ranks.items())}  # of equals the simplest
-        order = [different[rank] for rank in sorted(different, reverse=True)]
-        chosen.update([index for index in order if index not in chosen][:number])
-        kept = sorted(order[:KEPT])
-    return Shortlist(tuple(candidates[index].without_counts() for index in sorted(chosen)))
-
-
-def optimistic_bound(candidates: Iterable[CandidateScore], claim: Claim, runs: int, confidence: float) -> float:
-    """Return the largest bound predicted of any candidate with a quarter of the standard-error penalty."""
-    return max((best_rule(one, claim, runs, confidence, OPTIMISTIC).rank[0] for one in candidates), default=0.0)
-
-
-@dataclass(frozen=True)
-class Shortlist:
-    """The scores to validate on fresh outputs before one is chosen.
-
-    Attributes
-    ----------
-    candidates : tuple of CandidateScore
-        The scores with the largest predicted bounds, simpler ones first, and the counts of fresh outputs so far.
+    Examples
+    --------
+    >>> from epsaudit.claims import PureDP
+    >>> from epsaudit.witnesses.scores import Tails
+    >>> rng = np.random.default_rng(0)
+    >>> found = candidate_scores([Tails()], rng.normal(size=1000), rng.normal(1.0, size=1000))
+    >>> choice = best_of(found, Bound(PureDP(1.0), 100_000, 0.95))
+    >>> choice.certificate, choice.predicted > 1.0
+    (MembershipGame(tangent=None, share=0.03), True)
     """
 
-    candidates: tuple[CandidateScore, ...]
-
-    def counting(self, outputs: Outputs, outputs_prime: Outputs) -> Shortlist:
-        """Add the counts of fresh outputs, equally many a side, to every candidate."""
-        return replace(self, candidates=tuple(one.counting(outputs, outputs_prime) for one in self.candidates))
+    claim: Claim
+    runs: int
+    confidence: float
 
     @property
-    def learnt(self) -> bool:
-        """Whether a learnt score is among them."""
-        return any(candidate.learnt for candidate in self.candidates)
+    def nothing(self) -> Choice:
+        """See `Objective`."""
+        return Choice(ANYTHING, MembershipGame() if self.claim.claimed_point is not None else Box(), 0.0)
 
-    def extended_by(self, candidates: Iterable[CandidateScore]) -> Shortlist:
-        """Add candidates that have counted the same fresh outputs."""
-        return replace(self, candidates=(*self.candidates, *candidates))
+    def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
+        """Yield the best events of every certificate, alone and in pairs."""
+        half = self.runs / 2.0
+        for upper, lower in candidate.events():
+            correct, wrong = candidate.rates(upper, lower, errors)
+            worth = _undominated(correct, wrong)
+            upper, lower, right, false = upper[worth], lower[worth], half * correct[worth], half * wrong[worth]
+            events = int(upper[0] >= 0) + int(lower[0] >= 0)
+            counts = self._counts(right, false, events)
+            if events == 1:
+                bounds = Box().parameter(self.claim, counts, self.confidence)
+                box = Box("x" if upper[0] >= 0 else "x_prime")
+                yield self._best(candidate, box, bounds, counts, upper, lower)
+            if self.claim.claimed_point is not None:
+                bounds = MembershipGame().parameter(self.claim, counts, self.confidence)
+                yield self._best(candidate, MembershipGame(), bounds, counts, upper, lower)
+                continue
+            steepest = float(np.max(np.log((right + 0.5) / (false + 0.5))))
+            tangents = np.linspace(0.0, max(steepest, 0.1), TANGENTS)
+            # at slope e^tangent the best event is the one that gains most over it
+            at = np.argmax(right - np.exp(tangents)[:, None] * false, axis=1)
+            counts = self._counts(right[at], false[at], events)
+            bounds = self.claim.least_at(tangents, MembershipGame().delta(counts, tangents, self.confidence))
+            game = MembershipGame(float(tangents[int(np.argmax(bounds))]))
+            yield self._best(candidate, game, bounds, counts, upper[at], lower[at])
 
-    def select(self, claim: Claim, runs: int, confidence: float) -> Choice:
-        """Choose by the validation outputs alone."""
-        return best_of(self.candidates, claim, runs, confidence)
+    def _counts(self, correct: Floats, wrong: Floats, events: int) -> Counts:
+        """Counts of guesses 'x', whichever event they are of: no certificate of one game tells these apart."""
+        half, none = self.runs / 2.0, np.zeros_like(correct)
+        return Counts(half, half, correct, wrong, none, none, events=events)
+
+    def _best(
+        self,
+        candidate: CandidateScore,
+        certificate: Certificate,
+        bounds: Floats,
+        counts: Counts,
+        upper: Levels,
+        lower: Levels,
+    ) -> Choice:
+        """Keep the largest bound; where none is above 0, the largest lead of correct over wrong guesses."""
+        lead = (counts.correct - counts.wrong) / counts.runs
+        index = int(np.argmax(bounds if np.max(bounds) > 0.0 else lead))
+        witness = candidate.witness(int(upper[index]), int(lower[index]))
+        learnt = bool(getattr(candidate.score, "learnt", False))
+        return Choice(witness, certificate, float(bounds[index]), float(lead[index]), learnt)
 
 
-def best_of(
-    candidates: Iterable[CandidateScore], claim: Claim, runs: int, confidence: float, penalty: float = 1.0
-) -> Choice:
-    """Return the choice with the largest predicted bound over all candidates; near ties go to the simpler score."""
-    anything = Witness(Region(intervals=(Interval(),)), None)  # for outputs on which no family has an opinion
-    best = Choice(anything, MembershipGame() if claim.claimed_point is not None else Box(), 0.0)
-    rank, winner = (0.0, -math.inf), None
-    for candidate in candidates:
-        for rule in best_rules(candidate.expected(penalty), claim, runs, confidence):
-            if rule.clearly_beats(rank, candidate.margin):
-                best, rank, winner = _choice(rule, candidate), rule.rank, (candidate, rule)
-    if winner is None:
-        return best
-    candidate, rule = winner
-    by_counts = rule.bound(candidate.unsmoothed(penalty * PENALTY_OF_COUNTS), claim, runs, confidence)
-    lenient = rule.bound(candidate.expected(ONE_ERROR), claim, runs, confidence)
-    return replace(best, by_counts=by_counts, lenient=lenient)
-
-
-def _choice(rule: DecisionRule, candidate: CandidateScore) -> Choice:
-    witness = candidate.witness(rule.upper, rule.lower)
-    return Choice(witness, rule.certificate, rule.predicted, rule.significance, candidate.learnt)
+def _undominated(correct: Floats, wrong: Floats) -> Levels:
+    """Indices of events than which no other has more correct and fewer wrong guesses: limits are slow to compute."""
+    order = np.lexsort((-correct, wrong))
+    most = np.maximum.accumulate(correct[order])
+    return np.asarray(np.sort(order[np.diff(most, prepend=-1.0) > 0.0]))

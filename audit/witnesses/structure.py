@@ -19,18 +19,12 @@ from epsaudit.errors import with_article
 from epsaudit.outputs import Items, Outputs, kind_of, kinds_of, number, numbers_of, values_of, written
 from epsaudit.witnesses.atoms import is_atom
 from epsaudit.witnesses.features import Feature, readable
+from epsaudit.witnesses.settings import LEAST_SEEN, LOOK, MOST_PARTS
 
 Floats = NDArray[np.float64]
 Path = tuple[Hashable, ...]
-MOST_PATHS = 64
-"""Parts of structured outputs that become features, commonest first, which bounds the time. Set by hand in the
-first round; no measurement is recorded."""
 SYMBOLS = ("None", "raised", "timeout")
 """Kinds whose few values are atoms, which say all that the kind would."""
-LEAST_SEEN = 5
-"""Elements, keys and places that were seen less often tell nothing."""
-WALKED = 20_000
-"""Training outputs of each side whose insides are listed."""
 
 
 @readable
@@ -178,7 +172,7 @@ def at(value: Any, path: Path) -> Any:
 
 def structure_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     """List types, lengths, keys and elements that not all outputs share, and numbers deep inside."""
-    sample = [*outputs[:WALKED].tolist(), *outputs_prime[:WALKED].tolist()]
+    sample = [*outputs[:LOOK].tolist(), *outputs_prime[:LOOK].tolist()]
     kinds = dict.fromkeys(kind for kind in map(kind_of, sample) if kind not in SYMBOLS)
     features: list[Feature] = [HasKind(kind) for kind in kinds] if len(kinds) > 1 else []
     for path in [(), *_paths_of(sample, containers=True)]:
@@ -191,7 +185,7 @@ def structure_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     for value in sample:
         elements.update(_elements(value))
     varying = [element for element, seen in elements.most_common() if LEAST_SEEN <= seen < len(sample)]
-    return features + [Contains(element) for element in varying[:MOST_PATHS]]
+    return features + [Contains(element) for element in varying[:MOST_PARTS]]
 
 
 def numbers_inside(sample: Sequence[Any]) -> list[At]:
@@ -203,7 +197,7 @@ def _paths_of(sample: Sequence[Any], containers: bool) -> list[Path]:
     seen: Counter[Path] = Counter()
     for value in sample[:2000] + sample[-2000:] if isinstance(sample, list) else sample:
         seen.update(_walk(value, (), containers))
-    return [path for path, times in seen.most_common(MOST_PATHS) if times >= LEAST_SEEN]
+    return [path for path, times in seen.most_common(MOST_PARTS) if times >= LEAST_SEEN]
 
 
 def _walk(value: Any, path: Path, containers: bool) -> Iterator[Path]:

@@ -1,57 +1,67 @@
-"""Candidate scores and their expected counts: held-out outputs only, no event expected never, both sides alike."""
-
-from dataclasses import replace
+"""Candidate scores and their expected rates: outputs that did not teach them only, both sides alike."""
 
 import numpy as np
 import pytest
 
 from epsaudit import ZCDP, PureDP
 from epsaudit.certificates import Box
-from epsaudit.witnesses import CandidateScore, choose
+from epsaudit.witnesses import Bound, CandidateScore, Tails, best_of, candidate_scores
+from epsaudit.witnesses.calibration import smoothed
 from epsaudit.witnesses.features import Value
-from epsaudit.witnesses.scores import Monotone, Tails
-from epsaudit.witnesses.thresholds import ExpectedCounts, TailCounts, predict
+from epsaudit.witnesses.scores import Monotone
 
 MANY = 5_000
-
-
-def candidate(learnt, fitting, held_out):
-    found = CandidateScore.of(Monotone(Value(), 1, learnt=learnt), fitting, held_out)
-    assert found is not None
-    return found
+GROUP = np.repeat(np.array([0, 1], np.int8), MANY)
 
 
 def normal(shift, seed):
     rng = np.random.default_rng(seed)
-    return rng.normal(shift, size=MANY), rng.normal(size=MANY)
+    return np.concatenate([rng.normal(shift, size=MANY), rng.normal(size=MANY)])
 
 
-def test_outputs_that_put_a_score_on_the_shortlist_are_not_counted_again():
-    before = candidate(False, normal(0.5, 0), normal(0.5, 1))
-    fresh = normal(0.0, 2)
-    after = before.without_counts().counting(*fresh)
-    assert after.size == MANY
-    counted = after.held_out[0] + after.held_out[1]
-    assert (counted.counts.sum(), counted.counts_prime.sum()) == (MANY, MANY)
-    assert after.fitting.pooled.sum() == 4 * MANY
+def candidate(scores, judged=None, group=GROUP):
+    found = CandidateScore.of(Monotone(Value(), 1), scores, group, np.ones(len(scores)), judged)
+    assert found is not None
+    return found
 
 
-@pytest.mark.parametrize("learnt", [True, False])
-def test_the_curve_of_a_learnt_score_ignores_what_it_was_learnt_on(learnt):
-    held_out = normal(0.1, 0)
-    honest, overfitted = (candidate(learnt, normal(shift, 1), held_out).expected() for shift in (0.1, 3.0))
-    same = np.array_equal(honest.upper.counts, overfitted.upper.counts)
-    assert same is learnt
+def test_fresh_outputs_are_added_to_the_counts():
+    before = candidate(normal(0.5, 0))
+    fresh = normal(0.5, 2)
+    after = before.counting(fresh[:MANY], fresh[MANY:])
+    assert after.size == 2 * MANY
+    middle = len(after.thresholds) // 2
+    more = np.count_nonzero(fresh[:MANY] >= after.thresholds[middle])
+    assert after.upper[0, middle] == before.upper[0, middle] + more
 
 
-def test_an_event_that_one_side_never_showed_is_expected_there_half_a_time():
-    sure = TailCounts(np.array([[40.0], [0.0]]), np.zeros(1))
-    expected = ExpectedCounts(np.array([1.0]), sure, replace(sure, counts=sure.counts[::-1]), size=100)
-    only_upper = predict(expected, np.array([0]), np.array([-1]), runs=2_000)
-    assert (only_upper.guess_x_on_x, only_upper.guess_x_on_x_prime) == (400.0, 5.0)
-    assert (only_upper.guess_x_prime_on_x, only_upper.guess_x_prime_on_x_prime) == (0.0, 0.0)
-    only_lower = predict(expected, np.array([-1]), np.array([0]), runs=2_000)
-    assert (only_lower.guess_x_prime_on_x_prime, only_lower.guess_x_prime_on_x) == (400.0, 5.0)
+def test_what_a_score_was_learnt_on_does_not_judge_it():
+    """The score memorised its outputs; models that have not seen them tell nothing."""
+    final, judged = normal(3.0, 1), normal(0.0, 0)
+    rates = [one.rates(np.arange(10, 50), np.full(40, -1)) for one in (candidate(final), candidate(final, judged))]
+    assert np.max(rates[0][0] / rates[0][1]) > 10.0
+    assert np.max(rates[1][0] / rates[1][1]) < 1.2
+
+
+def test_events_of_a_learnt_score_have_the_mass_that_its_final_form_gives_them():
+    final = normal(0.0, 1)
+    judged = 10.0 * normal(0.0, 2) + 3.0
+    found = candidate(final, judged)
+    assert np.allclose(found.upper.sum(axis=0), [np.count_nonzero(final >= t) for t in found.thresholds], atol=1.0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_bounded_loss_is_not_overrated_in_the_tail_and_one_that_grows_is_followed(seed):
+    rng = np.random.default_rng(seed)
+    masses = np.geomspace(1e-5, 0.5, 30)
+    bins = np.diff(masses, prepend=0.0) * 1e6
+    for odds, within in ((np.full(30, 0.1), 0.05), (np.minimum(-0.2 * np.log(2 * masses), 2.0), 0.6)):
+        correct = rng.poisson(bins / (1.0 + np.exp(-odds)))
+        tails = np.cumsum([correct, rng.poisson(bins / (1.0 + np.exp(odds)))], axis=1).astype(float)
+        _, estimate, error = smoothed(tails)
+        truth = np.cumsum(bins / (1.0 + np.exp(-odds))) / np.cumsum(bins)
+        assert np.max(np.abs(estimate - np.log(truth / (1.0 - truth)))[3:]) < within
+        assert np.all(error > 0.0)
 
 
 @pytest.mark.parametrize("claim", [PureDP(1.0), ZCDP(0.5)])
@@ -59,7 +69,16 @@ def test_the_datasets_may_be_swapped(claim):
     """1 with probability 0.3 on one of them and never on the other, 2 always else: one event tells all."""
     rng = np.random.default_rng(5)
     telling, silent = np.where(rng.random(MANY) < 0.3, 1.0, 2.0), np.full(MANY, 2.0)
-    found = [choose([Tails()], *sides, claim, 100_000, 0.95) for sides in ((telling, silent), (silent, telling))]
+    objective = Bound(claim, 100_000, 0.95)
+    sides = (telling, silent), (silent, telling)
+    found = [best_of(candidate_scores([Tails()], *both), objective) for both in sides]
     assert found[1].predicted == pytest.approx(found[0].predicted, rel=0.02)
     if claim == ZCDP(0.5):
         assert found[1].certificate == Box("x_prime")
+
+
+def test_many_scores_without_a_difference_promise_nothing():
+    rng = np.random.default_rng(3)
+    noise = rng.normal(size=(10, 2, 20_000))  # one law for x and x': all differences are chance
+    objective = Bound(PureDP(1.0), 1_000_000, 0.95)
+    assert max(best_of(candidate_scores([Tails()], *pair), objective).predicted for pair in noise) < 0.02

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from epsaudit.outputs import Items, pack
+from epsaudit.witnesses.encoding import features_of
 from epsaudit.witnesses.features import Coordinate, feature_from_dict, feature_to_dict
-from epsaudit.witnesses.scores import features_of
 from epsaudit.witnesses.structure import At, Contains
 
 

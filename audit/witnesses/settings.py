@@ -1,0 +1,99 @@
+"""All constants of the search for witnesses, with what set each.
+
+'Share' is the bound that the chosen event is expected to certify over an oracle's with all runs; unless said otherwise
+on rows of the public benchmark at 4.3 million runs, seeds 100 to 103.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+# Which outputs and features are looked at
+LOOK = 16_000
+"""Outputs of each side that the first test of a feature reads, and objects that are read at all: a hundred times slower
+than numbers. So few that what is chosen by them hardly biases the rest."""
+LEAST_SEEN = 5
+"""Keys, places, odd values (NaN, infinities) that were seen less often get no feature of their own."""
+MOST_PARTS = 64
+"""Keys, places and elements of structured outputs that become features, commonest first, which bounds the time."""
+MOST_COORDINATES = 256
+"""Coordinates of a vector that are looked at, which bounds the time."""
+MOST_PAIRED = 12
+"""Vectors of at most so many coordinates have all their pairs tried; longer ones only neighbouring coordinates."""
+TELLING, TELLING_REMAINDERS, LEARNT_COMBINATIONS = 6, 2, 8
+"""Features of one kind that are looked at one by one, those that tell most; and combinations that are learnt from."""
+CELLS_TO_TEST = 24
+"""Quantile cells whose counts the first test of a feature compares."""
+SURE = 6.0
+"""Standard deviations of chance beyond which a remainder or a bit is taken to tell something: there are hundreds."""
+MODULI = (2, 3, 4, 5, 7, 8, 10, 16, 100)
+"""Small moduli, and those of binary and decimal grids, on which rounded outputs fall."""
+HOLES = 0.1
+"""Least share of vectors with a place that holds no number, for which places and values of releases are features."""
+
+# Atoms and cells
+LEAST_OF_ATOM, LEAST_OF_NUMBER = 2, 4
+"""How often an output must be seen to be an atom; continuous numbers coincide by chance in single precision."""
+MOST_ATOMS = 4096
+"""Atoms that are counted one by one, commonest first, which bounds the size of a file."""
+CELLS = 96
+"""Cells of a number: half of them in geometric steps towards the ends."""
+
+# Learnt scores
+FOLDS = 3
+"""Parts of the training outputs, each judged by scores that the others taught."""
+LEARN_FROM = 350_000
+"""Outputs of each side that scores are learnt from. Sparse vector 3 (seed 101): a share of 0.81 with 150,000 and of
+0.96 with 300,000 for the best cut."""
+LEAST_TO_PLANT = 400
+"""Fewest outputs of each side that trees are learnt from."""
+LEAST_TO_LEARN = 16
+"""Fewest outputs of each side that anything is learnt from."""
+KNOTS = (0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99)
+"""Knots of hat functions, in ranks: Harrell's seven, farther out, where events are cut."""
+FEW_VALUES = 16
+"""Different values up to which each is a knot."""
+PENALTIES = (30.0, 1000.0)
+"""Ridge penalties, in outputs: a log ratio of 0.2 and of 0.03 is taken to be as likely as not."""
+SHAPES = ((1, 1), (2, 0), (4, 0))
+"""Into how many parts coordinates that are alike are divided, and the degree of the polynomial in their place that
+their coefficients follow in each. Numerical sparse vector: the best cut of free coefficients has a share of 0.75, of shared
+ones 0.87."""
+SHARED = 1e5
+"""Penalty on what differs from such a shape: as good as forbidden."""
+STEPS = 3
+"""Steps of Newton's method with the information at 0: exact for weak scores, and strong ones need no care."""
+TREES, LEAVES, TREE_FROM = 30, 64, 30_000
+"""Boosted trees, leaves of the one tree that imitates them, and outputs of both sides that they are learnt from."""
+
+# Judging candidates
+LEVELS = 60
+"""Thresholds of a score that are compared: half of them in geometric steps towards the ends."""
+ERRORS = 1.25
+"""Standard errors by which the log odds of a correct guess are lowered, for one score. Shares of six rows at 1.0, 1.25
+and 1.5 differ by less than 0.02; without lowering, or from raw counts, a lucky far tail wins."""
+WALKS, BENDS = tuple(np.geomspace(1e-6, 10.0, 7)), tuple(np.geomspace(1e-5, 1e-1, 4))
+"""Variances of the log odds, and of their slope, along the logit of the rank; the likeliest is taken."""
+FEW_LEVELS = 4
+"""Levels up to which the log odds of each are its own."""
+EASY_TO_READ, HARD_TO_READ = 0.001, 0.02
+"""Shares by which a predicted bound must exceed that of simpler candidates: one feature; a sum or a tree."""
+TANGENTS = 24
+"""Points of a claim's privacy profile that are compared; more cost time in proportion."""
+
+# Training
+MOST_TRAINING_RUNS, MOST_VALIDATION_RUNS = 400_000, 4_000_000
+"""Runs that choose, at most, and that judge a choice that is uncertain."""
+LEAST_TO_VALIDATE = 100_000
+"""Runs in all from which a fifth more for an uncertain choice is worth it."""
+MOST_NUMBERS = 12_000_000
+"""Numbers of each side that are kept in memory to learn from: 100 MB."""
+FEW_PAIRS = 4
+"""So many pairs or fewer are compared in one round; of more, a round keeps one in so many."""
+OPTIMISTIC, OPTIMISTIC_GAIN = 0.25, 1.04
+"""Standard errors by which an optimistic bound is lowered, and how many times the best predicted bound it must be for
+more runs to be worth it."""
+ERRORS_BETWEEN_PAIRS = 0.5
+"""Standard errors by which bounds of different pairs are lowered before they are compared."""
+SHORTLISTED = 12
+"""Scores that are judged by outputs that are not kept."""
