@@ -7,6 +7,7 @@ need the words alone, come at once.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 import traceback
@@ -22,6 +23,7 @@ from epsaudit.commands import (
     BAD_INPUT,
     INTERNAL,
     INTERRUPTED,
+    NOBODY_READS,
     OWN_CODE,
     Command,
     NamedPath,
@@ -29,7 +31,6 @@ from epsaudit.commands import (
     argument,
     completing,
     defaults,
-    nobody_reads,
     option,
 )
 from epsaudit.errors import AuditError, OwnCodeError, confidence_of, finite_at_least, fraction, own_lines
@@ -66,10 +67,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _complain("interrupted.", INTERRUPTED)
     except (Exception, SystemExit) as error:
-        if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
-            return nobody_reads()
+        of_click = traceback.extract_tb(error.__traceback__)[-1].filename == click.core.__file__
         if isinstance(error, SystemExit) and not error.code:  # completion ends so
             return AS_EXPECTED
+        if isinstance(error.__context__, BrokenPipeError) or (isinstance(error, SystemExit) and of_click):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python writes what is left at its end
+            return NOBODY_READS  # rich and click leave so
         if lines := own_lines(error):
             return _complain(f"The audited code raised {type(error).__name__}:", OWN_CODE, lines)
         said = "".join(traceback.format_exception(error))

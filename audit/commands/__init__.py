@@ -44,12 +44,6 @@ def say_json(options: Any, data: Any) -> None:
         print(json.dumps(for_json(data), indent=1, ensure_ascii=False, allow_nan=False))
 
 
-def nobody_reads() -> int:
-    """Let Python write what is left at its end to nowhere; return the exit status."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return NOBODY_READS
-
-
 class Number(click.ParamType[float]):
     """A number that a check of `epsaudit.errors` accepts, which says what is wrong with another one."""
 
@@ -137,12 +131,9 @@ def _later(runs: str) -> Callable[..., int]:
     module, _, function = runs.partition(".")
 
     def call(**options: Any) -> int:
-        try:
-            run = getattr(import_module(f"epsaudit.commands.{module}"), function)
-            status = int(run(SimpleNamespace(**options, typed=partial(_typed, click.get_current_context()))))
-            sys.stdout.flush()
-        except BrokenPipeError:  # before click takes it for its own affair
-            return nobody_reads()
+        run = getattr(import_module(f"epsaudit.commands.{module}"), function)
+        status = int(run(SimpleNamespace(**options, typed=partial(_typed, click.get_current_context()))))
+        sys.stdout.flush()  # so that a reader who has gone is noticed here
         return status
 
     return call
