@@ -88,8 +88,9 @@ class Claim(ABC):
             return 0.0
         if self._excess(epsilon, surest) <= 0.0:
             return 1.0
-        ends = math.log(RAREST), math.log(surest)
-        return math.exp(root(lambda log_delta: self._excess(epsilon, math.exp(log_delta)), *ends, rtol=1e-13))
+        # the least rho is about epsilon^2 / (4 log(1/delta)): nearly a line in the logarithms of both
+        ends = math.log(-math.log(RAREST)), math.log(-math.log(surest))
+        return math.exp(-math.exp(root(lambda x: self._excess(epsilon, math.exp(-math.exp(x))), *ends, xtol=1e-14)))
 
     def approximate(self, delta: float) -> ApproxDP:
         """Return the tightest (epsilon, delta)-DP that this claim implies at the given delta in [0, 1)."""

@@ -271,6 +271,14 @@ def test_least_at_is_never_above_the_true_value_and_hardly_below_it(epsilon, del
     assert true * (1 - 1e-4) <= float(claim.least_at(epsilon, delta)) <= true
 
 
+@pytest.mark.parametrize("claim", [ZCDP(1.0), RenyiDP(1.0001, 1.0), RenyiDP(1e5, 1.0)], ids=str)
+def test_least_at_is_a_number_on_every_line(claim):
+    epsilon = np.array([0.0, 1e-6, 1.0, 800.0, 6586.7, 1e5])[:, None]
+    least = claim.least_at(epsilon, [1e-305, 1e-300, 1e-12, 0.5, 1 - 1e-15])
+    assert np.all(np.isfinite(least))
+    assert np.all(np.diff(least, axis=1) >= 0.0)
+
+
 # The objects themselves
 
 
