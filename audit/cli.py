@@ -137,7 +137,7 @@ AUDIT = Command(
             "Audit a released library, installed on demand in its own environment; may be given again. NAMEs choose "
             "among its mechanisms.",
             multiple=True,
-            shell_complete=completing("libraries", "libraries"),
+            shell_complete=completing("registry", "libraries"),
         ),
     ],
     {

@@ -25,7 +25,9 @@ from epsaudit.results import write_whole
 from epsaudit.text import markdown
 
 PACKAGE = "epsaudit"
-OUTSIDE = tuple(f"{PACKAGE}.{name}" for name in ("reporting", "provenance", "stored", "extras", "studies", "verify"))
+OUTSIDE = tuple(
+    f"{PACKAGE}.{name}" for name in ("reporting", "provenance", "stored", "extras", "studies", "text", "verify")
+)
 ALLOW_MODIFIED = "store among this checkout's results although its files differ from the commit; they are named"
 
 
