@@ -101,7 +101,7 @@ def findings() -> list[Finding]:
     flip, noisy, exponential = PermuteAndFlip(1.0), NoisyMaxLaplace(1.0), NoisyMaxExponential(1.0)
     ratio, mode, tail = BoundedRatio(1.0, 1e-6), ProposeTestRelease(StableMode(), 2.0, 1e-2), FailedBound(1.0, 0.0498)
     search = LaplaceBinarySearch.calibrated(SIX, 3.0, beta=0.5)
-    known, below = SubstitutedRatio(1.0), PrivatelyBounded(RatioByRecords(20), 1.0, 1e-6)
+    known, below = SubstitutedRatio(1.0), PrivatelyBounded(RatioByRecords(4), 2.0, 1e-3, share=0.3)
     post, notes = SmoothMedianCauchy(StableMedian(1.0, 2.0), 1.0), SmoothMedianCauchy(StableMedian(0.0, 1e6), 1.0)
     bounding, pages = (
         "'Privately bounding local sensitivity' (2024)",
@@ -132,9 +132,9 @@ def findings() -> list[Finding]:
             "noise at a private bound, the condition reversed",
             CLAIM,
             f"{bounding}, Theorem 1",
-            "noise at g / epsilon_2 is (1, 1e-6)-DP if Pr[g <= LS] >= 1 - 1e-6",
+            "noise at g / epsilon_2 is (2, 0.001)-DP if Pr[g <= LS] >= 0.999",
             "a slip: the proof conditions on g >= LS, and a lower bound meets the condition as it stands",
-            BoundedFromBelow(RatioByRecords(20), 1.0, 1e-6),
+            BoundedFromBelow(RatioByRecords(4), 2.0, 1e-3, share=0.3),
             below,
             below.claim,
         ),

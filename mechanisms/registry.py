@@ -254,7 +254,7 @@ def _broken() -> dict[str, Reference]:
         "empirical-mean-and-covariance": EmpiricalMean(**_MEAN),
         "ratio-bounded-published": ratio.PublishedBoundedRatio(1.0, 1e-6),
         "ratio-bounded-substitution": BoundedRatioUnderSubstitution(4.0, 1e-3),
-        "private-bound-from-below": BoundedFromBelow(RatioByRecords(20), 1.0, 1e-6),
+        "private-bound-from-below": BoundedFromBelow(RatioByRecords(4), 2.0, 1e-3, share=0.3),
         "ratio-tail-published": ratio.PublishedTail(1.0, math.exp(-3.0)),
         "ratio-naive-half-noise": ratio.NaiveRatioHalfNoise(1.0),
         "ratio-counts-wrong-adjacency": ratio.CountsRatioUnderSubstitution(1.0),

@@ -46,16 +46,16 @@ class BoundedFromBelow(PrivatelyBounded):
     """Noise at a private lower bound on the local sensitivity: at most that, but for probability delta.
 
     Source: 'Privately bounding local sensitivity' (2024), Theorem 1, whose condition is Pr[g <= LS] >= 1 - delta; its
-    proof needs the converse. The noisy level less the margin satisfies the condition where the query's bound is the
-    local sensitivity itself.
+    proof needs the converse. Of a share of ones, whose local sensitivity under substitution is 1 / b, the noisy level
+    less the margin and one more meets the condition on every dataset.
 
     Examples
     --------
     >>> import numpy as np
     >>> from epsaudit.mechanisms.private_bound import RatioByRecords
-    >>> queried = RatioByRecords(20), 1.0, 1e-6
-    >>> low, high = (kind(*queried).scales(np.array([-20.0])) for kind in (BoundedFromBelow, PrivatelyBounded))
-    >>> low * 0.9 < 1 / 19, high * 0.9 > 1 / 19
+    >>> queried = RatioByRecords(4), 2.0, 1e-3, 0.3
+    >>> below, above = (kind(*queried).scales(np.array([-4.0])) * 1.4 for kind in (BoundedFromBelow, PrivatelyBounded))
+    >>> below < 1 / 4, above > 1 / 4
     (array([ True]), array([ True]))
     """
 
@@ -63,4 +63,4 @@ class BoundedFromBelow(PrivatelyBounded):
 
     def scales(self, noisy_levels: Floats) -> Floats:
         """As stated."""
-        return super().scales(noisy_levels - 2.0 * self.margin)
+        return super().scales(noisy_levels - 2.0 * self.margin - 1.0)
