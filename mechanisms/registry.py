@@ -260,7 +260,7 @@ def _broken() -> dict[str, Reference]:
         "ratio-counts-wrong-adjacency": ratio.CountsRatioUnderSubstitution(1.0),
         "filter-late": Interaction(Repeater((0.6,), rounds=2), LateFilter(PureDP(1.0))),
         "asinh-counts-by-slope": AsinhCountsBySlope(0.5, 2.0),
-        "group-counts-as-gaussian": GroupCountsAsGaussian(0.5, 0.3, size=10),
+        "group-counts-as-gaussian": GroupCountsAsGaussian(0.5, 1.0, size=6),
         "shuffled-response-dropouts": ShuffledWithDropouts(2.0, 1000, 1e-3),
     }
     return {f"broken/{name}": mechanism for name, mechanism in wrong.items()}

@@ -41,7 +41,7 @@ class GroupCountsAsGaussian(GroupCounts):
 
     Source: differentialprivacy.org, 'Open problem - Better privacy guarantees for larger groups', which hopes for such
     a loss, shows that the outputs look Gaussian, and says that it could not prove one. The scale of the noise tells the
-    size, too, and at high orders the loss tends to rho / 2 whatever the size.
+    size, too, about 1 + 2 r^2 times as much at order 1, and at high orders the loss tends to rho / 2 whatever the size.
 
     Parameters
     ----------
@@ -50,9 +50,8 @@ class GroupCountsAsGaussian(GroupCounts):
 
     Examples
     --------
-    >>> mechanism = GroupCountsAsGaussian(0.5, 0.3, size=10)
-    >>> mechanism.claim
-    ZCDP(rho=0.05)
+    >>> str(GroupCountsAsGaussian(0.5, 0.3, size=10).claim)
+    '0.05-zCDP'
     """
 
     size: int = 10

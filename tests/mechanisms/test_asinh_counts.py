@@ -65,23 +65,23 @@ def test_calibrated_relative_error(error):
     assert mechanism.expected_error(10**7) / 10**7 == pytest.approx(error, rel=1e-4)
 
 
-@pytest.mark.parametrize("size", [1, 10, 30])
+@pytest.mark.parametrize("size", [1, 5, 10])
 def test_audits_at_each_size_come_close_to_the_claim_and_not_above(size):
     """99.9 % confidence each: a false refutation has probability 3e-3 for all three."""
     mechanism = AsinhCounts(0.5, 0.3)
     pair = DatasetPair((size - 1,), (size,))
     claim = mechanism.groupwise.at(pair)
-    result = audit(mechanism, pair, claim=claim, trials=60_000, confidence=0.999, seed=size, n_jobs=1)
-    assert 0.4 * claim.rho < result.lower_bound <= claim.rho
+    result = audit(mechanism, pair, claim=claim, trials=30_000, confidence=0.999, seed=size, n_jobs=1)
+    assert 0.3 * claim.rho < result.lower_bound <= claim.rho
 
 
 def test_losses_that_are_too_small_are_refuted():
     slope = AsinhCountsBySlope(0.5, 2.0)
     assert exact.exact_parameter(slope.claim, slope((0,)), slope((1,))) == pytest.approx(0.2605104)
-    gaussian = GroupCountsAsGaussian(0.5, 0.3, size=10)
-    assert renyi_per_group(gaussian((9,)), [1.0])[0] > 1.1 * gaussian.claim.rho
-    for mechanism, trials in ((slope, 30_000), (gaussian, 200_000)):
-        assert audit(mechanism, trials=trials, seed=1, n_jobs=1).violates_claim
+    gaussian = GroupCountsAsGaussian(0.5, 1.0, size=6)
+    assert renyi_per_group(gaussian((5,)), [1.0])[0] > 3.0 * gaussian.claim.rho
+    for mechanism in (slope, gaussian):
+        assert audit(mechanism, trials=30_000, seed=1, n_jobs=1).violates_claim
 
 
 def test_errors_are_sentences():
