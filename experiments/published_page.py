@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from epsaudit import AuditResult
-from epsaudit.experiments.published_statements import KINDS
+from epsaudit.experiments.published_statements import KINDS, SOURCES
 from epsaudit.reporting.numbers import lower, upper
 
 
@@ -43,7 +43,11 @@ def page(
         "Blog posts and lecture notes teach differential privacy with mechanisms that are a few lines long. They are",
         "teaching material and say so. Not every row below is a fault of its source, and the column *is* says which:",
         "",
-        *(f"- **{kind}**: {meaning};" for kind, meaning in KINDS.items()),
+        *(f"- **{kind}**: {meaning}." for kind, meaning in KINDS.items()),
+        "",
+        "The sources:",
+        "",
+        *(f"- {source}." for source in SOURCES),
         "",
         "## Privacy claims",
         "",

@@ -33,6 +33,18 @@ KINDS = {
 }
 """What a row of the page is, and what that means."""
 
+SOURCES = (
+    "'Privately bounding local sensitivity', blog post, 20 July 2024",
+    "lecture notes on propose-test-release, stable histograms and local sensitivity",
+    "T. Steinke, 'Beyond Global Sensitivity via Inverse Sensitivity', differentialprivacy.org, 5 September 2023, "
+    "<https://differentialprivacy.org/inverse-sensitivity/>",
+    "T. Steinke, 'Beyond Local Sensitivity via Down Sensitivity', differentialprivacy.org, 12 September 2023, "
+    "<https://differentialprivacy.org/down-sensitivity/>",
+    "C. Canonne, 'Privacy Doona: Why We Should Hide Among The Clones', differentialprivacy.org, 24 May 2022, "
+    "<https://differentialprivacy.org/privacy-doona/>",
+)
+"""What the rows quote."""
+
 _NOTES = "lecture notes on propose-test-release, 'Ex: Mode', second theorem"
 _BOUNDING = "'Privately bounding local sensitivity' (2024)"
 _INVERSE = "differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity'"
@@ -119,8 +131,8 @@ def _of_the_mode() -> list[Statement]:
     says = "a lead of log(1/delta)/epsilon or more brings out the mode with probability 1 - delta"
     needs = f"a lead of (2 log(1/delta) - log 2)/epsilon + 1, here {enough}, of the corrected mode"
     reason = (
-        f"the lead, 5, is compared with log(1/delta)/epsilon = {threshold:.3f}, so at that lead noise decides; the "
-        "proof subtracts it once where it must twice"
+        f"the lead, 5, is compared with log(1/delta)/epsilon = {threshold:.3f}, so at that lead noise decides; its proof "
+        "is one for twice the lead"
     )
     return [
         Statement(

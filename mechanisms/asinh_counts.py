@@ -79,7 +79,7 @@ class AsinhCounts(Reference):
     >>> str(mechanism.claim), f"{mechanism.loss(10_000):.3g}"
     ('0.0049985-zCDP', '5.56e-08')
     >>> str(mechanism.groupwise.at(DatasetPair((29,), (30,))))
-    '0.00277771-zCDP'
+    '0.00280395-zCDP'
     """
 
     rho: float

@@ -54,6 +54,8 @@ def test_counts_are_unbiased_and_their_error_is_as_computed(size):
 
     assert mean(lambda count: count - size) == pytest.approx(0.0, abs=1e-6)
     assert mean(lambda count: abs(count - size)) == pytest.approx(mechanism.expected_error(size), rel=1e-6)
+    drawn = np.abs(mechanism.counts(mechanism((size,)).sample(100_000, np.random.default_rng(size))) - size)
+    assert abs(drawn.mean() - mechanism.expected_error(size)) < 5.0 * drawn.std() / math.sqrt(100_000)
     # no unbiased count of that variance can lose much less: Hammersley-Chapman-Robbins
     variance = mean(lambda count: (count - size) ** 2)
     assert mechanism.loss(size) >= 0.5 * math.log1p(1.0 / variance)
