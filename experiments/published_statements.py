@@ -131,8 +131,8 @@ def _of_the_mode() -> list[Statement]:
     says = "a lead of log(1/delta)/epsilon or more brings out the mode with probability 1 - delta"
     needs = f"a lead of (2 log(1/delta) - log 2)/epsilon + 1, here {enough}, of the corrected mode"
     reason = (
-        f"the lead, 5, is compared with log(1/delta)/epsilon = {threshold:.3f}, so at that lead noise decides; its proof "
-        "is one for twice the lead"
+        f"the lead, 5, is compared with log(1/delta)/epsilon = {threshold:.3f}, so at that lead noise decides; its "
+        "proof is one for twice the lead"
     )
     return [
         Statement(
