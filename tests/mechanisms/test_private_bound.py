@@ -79,6 +79,16 @@ def test_the_claim_holds_on_all_small_neighbours(query, pairs):
     assert max(deltas) <= 0.05
 
 
+def test_without_its_margin_the_bound_fails_too_often():
+    class Untaken(PrivatelyBounded):
+        margin = 0
+
+    x, x_prime = answers(0, 5), answers(1, 4)
+    sound, variant = (kind(RatioByRecords(), 4.0, 1e-6) for kind in (PrivatelyBounded, Untaken))
+    assert exact.delta(sound(x), sound(x_prime), 4.0) <= 1e-6
+    assert exact.delta(variant(x), variant(x_prime), 4.0) > 1e-3
+
+
 def test_the_law_is_the_sum_over_the_noise_and_what_is_drawn():
     """A chi-square p-value below 1e-6 fails; the incorrect variant has three records more."""
     mechanism = PrivatelyBounded(RatioByRecords(), 2.0, 0.05, 0.5)
