@@ -239,11 +239,10 @@ class NoisyScaleLaw:
 
     @cached_property
     def mixture(self) -> ScaleMixture:
-        """One Laplace law for each noisy level."""
+        """Laplace laws for the noisy levels, merged by `ScaleMixture.merged`."""
         noisy = self._noisy
-        return ScaleMixture(
-            self.centre, noisy.log_probabilities, self.mechanism.scales(np.asarray(noisy.support, float))
-        )
+        scales = self.mechanism.scales(np.asarray(noisy.support, float))
+        return ScaleMixture.merged(self.centre, np.exp(noisy.log_probabilities), scales)
 
     @property
     def knots(self) -> tuple[float, ...]:

@@ -91,7 +91,7 @@ def test_the_law_is_the_sum_over_the_noise_and_what_is_drawn():
         math.exp(noise.log_density(np.array([k]))[0]) * stats.laplace.pdf(points, 0.25, scale)
         for k, scale in zip(range(-40, 41), scales, strict=True)
     )
-    assert np.exp(law.log_density(points)) == pytest.approx(expected, rel=1e-9)
+    assert law.log_density(points) == pytest.approx(np.log(expected), abs=2e-8)
     draws = law.sample(100_000, np.random.default_rng(3))
     edges = np.quantile(draws, np.linspace(0.02, 0.98, 25))
     for one, agrees in ((law, True), (variant, False)):
@@ -129,9 +129,6 @@ def test_the_add_remove_bound_fails_under_substitution():
     laws = (BoundedRatioLaw(ones, 2000, mechanism) for ones in (1000, 1001))
     assert exact.epsilon(*laws, 1e-3) > 6.0
     assert audit(mechanism, trials=40_000, seed=1, n_jobs=1).violates_claim
-    kept = BoundedRatio(4.0, 1e-3)
-    pair = answers(0, 2000), answers(1, 2000)
-    assert exact.epsilon(kept(pair[0]), kept(pair[1]), 1e-3) <= 4.0
 
 
 def test_the_condition_of_theorem_1_as_stated_is_met_and_privacy_is_not():
