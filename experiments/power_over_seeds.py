@@ -20,8 +20,8 @@ from epsaudit import audit
 from epsaudit.experiments.benchmark_public import CONFIDENCE, RUNS
 from epsaudit.experiments.benchmark_rows import Row, rows
 from epsaudit.experiments.oracle import oracle_bound, tails_of
-from epsaudit.reporting.columns import Column
-from epsaudit.reporting.studies import add_options, print_table, run, write_data, write_table
+from epsaudit.reporting.tables import Column
+from epsaudit.studies import add_options, print_table, run, write_data, write_table
 
 QUESTION = "How steady is the share of an oracle's bound that an audit certifies?"
 SEEDS = 10

@@ -9,6 +9,8 @@ expects:
 1. As published: an error below even the non-private baseline, which is Laplace noise at the true local sensitivity.
 2. Corrected: an error above the baseline that comes close to it for many records, and a loss to the naive ratio and to
    the counts for few, where the margin of about 290 records at a tenth of epsilon makes the bound useless.
+3. By b alone, as the source's note 3 suggests, its margin about 130 records: below the corrected one from some hundreds
+   of records on, above it for many at a share near a half, of which it does not know; useless for fewer than that.
 
 A ratio of two noisy counts has no mean: that its denominator comes close to 0 is only as rare as e^(-b epsilon / 2). So
 data.csv has the median absolute error too. Run ``python -m epsaudit.experiments.private_ratio --out
@@ -27,6 +29,7 @@ from matplotlib.figure import Figure
 from epsaudit import OutputDistribution
 from epsaudit.mechanisms.broken.ratio import PublishedBoundedRatio
 from epsaudit.mechanisms.laws import LaplaceLaw
+from epsaudit.mechanisms.private_bound import NoisyScaleLaw, PrivatelyBounded, RatioByRecords
 from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw
 from epsaudit.mechanisms.ratio_laws import RatioLaw
 from epsaudit.reporting.style import BLUE, GREEN, ONE_COLUMN, PURPLE, VERMILION, blank, legend_below, styled
@@ -51,6 +54,7 @@ STYLE = {
     "naive": (BLUE, "o"),
     "bounded (published)": (VERMILION, "s"),
     "bounded (corrected)": (GREEN, "D"),
+    "bounded (by b alone)": (GREEN, "v"),
     "ones and zeros": (PURPLE, "^"),
     "not private": ("black", ""),
 }
@@ -117,6 +121,9 @@ def laws(ones: int, records: int, share: float) -> dict[str, OutputDistribution]
         "naive": RatioLaw(float(ones), float(records), 2.0 / EPSILON),
         "bounded (published)": BoundedRatioLaw(ones, records, PublishedBoundedRatio(EPSILON, DELTA, share)),
         "bounded (corrected)": BoundedRatioLaw(ones, records, BoundedRatio(EPSILON, DELTA, share)),
+        "bounded (by b alone)": NoisyScaleLaw(
+            ones / records, -records, PrivatelyBounded(RatioByRecords(), EPSILON, DELTA, share)
+        ),
         "ones and zeros": RatioLaw(float(ones), float(records - ones), 1.0 / EPSILON, share=True),
         "not private": LaplaceLaw(ones / records, sensitivity / EPSILON),
     }

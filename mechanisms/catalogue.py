@@ -119,6 +119,9 @@ ratio-counts | {LOCAL_SENSITIVITY}; Kulesza, Suresh and Wang 2024, Algorithm 3
 ratio-counts-zcdp | {LOCAL_SENSITIVITY}; Kulesza, Suresh and Wang 2024, Algorithm 3; {PURE_TO_ZCDP}
 ratio-counts-substitution | {LOCAL_SENSITIVITY}; Kulesza, Suresh and Wang 2024, Algorithm 3
 ratio-counts-substitution-zcdp | {LOCAL_SENSITIVITY}; Kulesza, Suresh and Wang 2024, Algorithm 3; {PURE_TO_ZCDP}
+ratio-by-records | {LOCAL_SENSITIVITY}, Theorem 1 as proven, note 3
+ratio-substitution | {LOCAL_SENSITIVITY}, for a known number of records; Dwork et al. 2006, Proposition 1
+median-private-bound | {LOCAL_SENSITIVITY}, Theorem 1 as proven; {SMOOTH}
 broken/inverse-median-factor-two | {INVERSE_SENSITIVITY}, Theorem 2, misapplied
     | weight exp(-epsilon loss), not exp(-epsilon loss / 2)
 broken/noisy-max-factor-two | Dwork and Roth 2014, Claim 3.9, for utilities that are not monotone
@@ -143,6 +146,10 @@ broken/empirical-mean-and-covariance | {_TUKEY}, Section 1, shown there as a mis
     | no test: a subspace that all but one share
 broken/ratio-bounded-published | {LOCAL_SENSITIVITY}, Theorem 2, code as published
     | a_lower where the derivation has a_upper, and the reverse
+broken/ratio-bounded-substitution | {LOCAL_SENSITIVITY}, 'no degradation in the substitution relation'
+    | the bound is for add/remove: about half of 1 / b for half and half
+broken/private-bound-from-below | {LOCAL_SENSITIVITY}, Theorem 1 as stated
+    | its condition is reversed: noise at a lower bound on the local sensitivity
 broken/ratio-tail-published | {LOCAL_SENSITIVITY}, proof of Theorem 2
     | one tail of the discrete Laplace law, where a bound fails on both sides
 broken/ratio-naive-half-noise | {LOCAL_SENSITIVITY}, misapplied
@@ -175,8 +182,14 @@ composed-response | {_BLOG}, 'Composition basics', Basic Composition
 filtered-response | Rogers, Roth, Ullman and Vadhan 2016
 shuffled-response | {_BLOG}, 'Privacy Doona'; Feldman, McMillan and Talwar 2022
 group-counts | {_BLOG}, 'Open problem - Better privacy guarantees for larger groups', Algorithm 1
+asinh-counts | {_BLOG}, 'Open problem', its alternative path; proof in docs/explanation/group-wise-privacy.md
+asinh-counts-gdp | {_BLOG}, 'Open problem', its alternative path; proof in docs/explanation/group-wise-privacy.md
 broken/filter-late | Rogers, Roth, Ullman and Vadhan 2016, misapplied | checks the budget after answering
 broken/shuffled-response-dropouts | {_BLOG}, 'Privacy Doona'; Feldman, McMillan and Talwar 2022, misapplied
     | counts nine in ten users who drop out
+broken/asinh-counts-by-slope | docs/explanation/group-wise-privacy.md, misapplied
+    | the slope at the group's size in place of the step that a record makes
+broken/group-counts-as-gaussian | {_BLOG}, 'Open problem - Better privacy guarantees for larger groups', if read so
+    | a Gaussian's loss, where the scale of the noise tells the size, too
 broken/laplace-bounded-range | {BOUNDED_RANGE}, for another mechanism | the exponential mechanism's epsilon^2/8-zCDP
 """

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from epsaudit.claims import ZCDP, Claim, GaussianDP, PureDP
+from epsaudit.conversions import pure_to_zcdp
 from epsaudit.errors import finite_at_least, fraction
 from epsaudit.mechanisms.base import BoundedRange, Reference, positive
 from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
@@ -23,6 +24,7 @@ from epsaudit.mechanisms.queries import MonotoneQuery
 from epsaudit.mechanisms.queries.monotone import made_strict
 from epsaudit.mechanisms.search import SearchLaw, TabulatedSearchLaw, comparisons, fits_a_table
 from epsaudit.neighbours import AddRemove, DatasetPair
+from epsaudit.roots import root
 
 
 @dataclass(frozen=True)
@@ -122,9 +124,11 @@ class _NoisySearch(Reference):
 class LaplaceBinarySearch(_NoisySearch):
     """Binary search with Laplace noise of scale sigma on every loss: (T / sigma)-DP for at most T comparisons.
 
-    Basic composition; (T / (2 sigma^2))-zCDP by composition of zCDP (Bun and Steinke 2016, Proposition 1.4 and Lemma
-    1.7). Source: differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity', noisy_binary_search, with
-    the greatest number of comparisons T in place of the published log2 |Y|, which falls short of it.
+    Basic composition; (T tanh(1 / (2 sigma)) / sigma)-zCDP by the tight conversion of each comparison
+    (differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 5) and composition of zCDP (Bun and
+    Steinke 2016, Lemma 1.7), where the source has T / (2 sigma^2). Source: differentialprivacy.org, 'Beyond Local
+    Sensitivity via Down Sensitivity', noisy_binary_search, with the greatest number of comparisons T in place of the
+    published log2 |Y|, which falls short of it.
 
     Examples
     --------
@@ -148,7 +152,24 @@ class LaplaceBinarySearch(_NoisySearch):
         Raises `AuditError` unless epsilon is above 0 and beta in (0, 1).
         """
         steps = comparisons(query.size)
-        sigma = steps / positive(epsilon, "epsilon")
+        return cls._accurate(query, steps / positive(epsilon, "epsilon"), beta)
+
+    @classmethod
+    def calibrated_to_rho(cls, query: MonotoneQuery, rho: float, beta: float = 0.05) -> LaplaceBinarySearch:
+        """Choose sigma and tau for rho-zCDP and the same accuracy: Theorem 5 with the greatest number of comparisons T.
+
+        The source has sigma = sqrt(log2 |Y| / (2 rho)), which is too small where T > log2 |Y|; sqrt(T / (2 rho)) is
+        enough, and here sigma is the least scale at which T tight conversions sum to rho. Raises as `calibrated`.
+        """
+        steps, rho = comparisons(query.size), positive(rho, "rho")
+        most = math.sqrt(steps / (2.0 * rho))
+        return cls._accurate(
+            query, root(lambda sigma: steps * pure_to_zcdp(1.0 / sigma) - rho, min(most, steps / rho) / 4.0, most), beta
+        )
+
+    @classmethod
+    def _accurate(cls, query: MonotoneQuery, sigma: float, beta: float) -> LaplaceBinarySearch:
+        steps = comparisons(query.size)
         return cls(query, sigma, sigma * math.log(steps / fraction(beta, "beta", open_below=True)))
 
     @property
@@ -157,7 +178,7 @@ class LaplaceBinarySearch(_NoisySearch):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        return (PureDP(self.steps / self.sigma), ZCDP(self.steps / (2.0 * self.sigma**2)))
+        return (PureDP(self.steps / self.sigma), ZCDP(self.steps * pure_to_zcdp(1.0 / self.sigma)))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """Losses just short of tau and one more: every step to the right is likelier by e^{1/sigma}, as tau >= 1."""

@@ -63,13 +63,14 @@ class Losses:
 
 @dataclass(frozen=True)
 class MedianLosses(Losses):
-    """Losses of the median of an odd number n = 2 h + 1 of records from a finite set, under substitution.
+    """Losses of the median of n records from a finite set, under substitution; the lower one if n is even.
 
-    l(x, y) = max(0, #{x_i < y} - h, #{x_i > y} - h): y is the median when at most h records are on either side of
-    it, and a substitution moves one record from one side to y. The two excesses cannot both be positive.
+    l(x, y) = max(0, #{x_i < y} - h, #{x_i > y} - (n - 1 - h)) with h = floor((n - 1) / 2): y is the median when at most
+    h records are below it and n - 1 - h above, and a substitution moves one record from one side to y. The two excesses
+    cannot both be positive.
 
-    Raises `AuditError` if there are fewer than two candidates or they do not increase; if a dataset has an even number
-    of records or one that is no candidate.
+    Raises `AuditError` if there are fewer than two candidates or they do not increase; if a dataset has no records or
+    one that is no candidate.
 
     Examples
     --------
@@ -101,22 +102,24 @@ class MedianLosses(Losses):
     def value(self, dataset: Dataset) -> Any:
         """Return the median."""
         ranks = np.sort(self._ranks(dataset))
-        return self.candidates[int(ranks[len(ranks) // 2])]
+        return self.candidates[int(ranks[(len(ranks) - 1) // 2])]
 
     def losses(self, dataset: Dataset) -> NDArray[np.int64]:
         """See `Losses.losses`; O(n log n + |Y|)."""
         counts = np.bincount(self._ranks(dataset), minlength=len(self.candidates))
         upto = np.cumsum(counts)
-        half = len(dataset) // 2
-        return np.asarray(np.maximum(0, np.maximum(upto - counts, len(dataset) - upto) - half), dtype=np.int64)
+        below = (len(dataset) - 1) // 2
+        above = len(dataset) - 1 - below
+        excess = np.maximum(upto - counts - below, len(dataset) - upto - above)
+        return np.asarray(np.maximum(0, excess), dtype=np.int64)
 
     def local_sensitivity(self, dataset: Dataset, changes: int) -> float:
         """See `Losses.local_sensitivity`: Equation 3, with records beyond the ends at the ends of Y."""
         changes = whole_at_least(changes, 0, "number of changes")
         ranks = np.sort(self._ranks(dataset))
-        middle = len(ranks) // 2
+        middle = (len(ranks) - 1) // 2
         low = self.candidates[int(ranks[middle - changes])] if changes <= middle else self.candidates[0]
-        high = self.candidates[int(ranks[middle + changes])] if changes <= middle else self.candidates[-1]
+        high = self.candidates[int(ranks[middle + changes])] if middle + changes < len(ranks) else self.candidates[-1]
         return max(high - self.candidates[int(ranks[middle])], self.candidates[int(ranks[middle])] - low)
 
     def lead(self, gap: int) -> DatasetPair:
@@ -129,9 +132,9 @@ class MedianLosses(Losses):
 
     def _ranks(self, dataset: Dataset) -> NDArray[np.intp]:
         place = {candidate: rank for rank, candidate in enumerate(self.candidates)}
-        if len(dataset) % 2 == 0 or any(record not in place for record in dataset):
+        if len(dataset) == 0 or any(record not in place for record in dataset):
             raise AuditError(
-                f"The dataset has {len(dataset)} records; it must have an odd number, all of them among the "
+                f"The dataset has {len(dataset)} records; it must have at least one, all of them among the "
                 f"{len(self.candidates)} candidates."
             )
         return np.array([place[record] for record in dataset], dtype=np.intp)  # type: ignore[index]  # checked above

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from epsaudit.claims import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, TruncatedGeometric
 from epsaudit.mechanisms.analysts import Gambler, Repeater
+from epsaudit.mechanisms.asinh_counts import AsinhCounts
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.broken import additive as noise
 from epsaudit.mechanisms.broken import down_sensitivity as loss
@@ -19,11 +20,13 @@ from epsaudit.mechanisms.broken import noisy_max as maximum
 from epsaudit.mechanisms.broken import ratio, response, stability
 from epsaudit.mechanisms.broken import selection as choice
 from epsaudit.mechanisms.broken import sparse_vector as sparse
+from epsaudit.mechanisms.broken.asinh_counts import AsinhCountsBySlope, GroupCountsAsGaussian
 from epsaudit.mechanisms.broken.budgets import LateFilter
 from epsaudit.mechanisms.broken.covariance_mean import EmpiricalMean, PublishedCovarianceAwareMean
 from epsaudit.mechanisms.broken.down_sensitivity import InteriorPointUntested
 from epsaudit.mechanisms.broken.floating import LaplaceInDoubles
 from epsaudit.mechanisms.broken.local_sensitivity import NOTES_PAIR, POST_PAIR, LaplaceAtLocalSensitivity
+from epsaudit.mechanisms.broken.private_bound import BoundedFromBelow, BoundedRatioUnderSubstitution
 from epsaudit.mechanisms.broken.response import ShuffledWithDropouts
 from epsaudit.mechanisms.broken.vectors import NoisyHistogramUpsideDown, SideBySide, ValueOfMax
 from epsaudit.mechanisms.budgets import TotalFilter
@@ -38,6 +41,7 @@ from epsaudit.mechanisms.interactive import Interaction
 from epsaudit.mechanisms.interior_point import InteriorPoint
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
 from epsaudit.mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace
+from epsaudit.mechanisms.private_bound import PrivatelyBounded, RatioByRecords, SmoothMedian, SubstitutedRatio
 from epsaudit.mechanisms.queries import DistinctValues, KthLargest, Maximum, MonotoneHull, Sum, Total, Utilities
 from epsaudit.mechanisms.ratio import BoundedRatio, CountsRatio, NaiveRatio, SubstitutedCountsRatio
 from epsaudit.mechanisms.response import RandomisedResponse, Rappor
@@ -149,6 +153,9 @@ def _beyond_global_sensitivity() -> dict[str, Reference]:
         "ratio-bounded": BoundedRatio(1.0, 1e-6),
         "ratio-counts": CountsRatio(1.0),
         "ratio-counts-substitution": SubstitutedCountsRatio(1.0),
+        "ratio-by-records": PrivatelyBounded(RatioByRecords(), 1.0, 1e-6),
+        "ratio-substitution": SubstitutedRatio(1.0),
+        "median-private-bound": PrivatelyBounded(SmoothMedian(_INTERVAL, 0.005), 1.0, 1e-3, share=0.2),
     }
 
 
@@ -194,6 +201,7 @@ def _composed() -> dict[str, Reference]:
         "filtered-response": Interaction(Gambler((0.4, 0.6), 2, lead=1), TotalFilter(PureDP(1.0))),
         "shuffled-response": ShuffledResponse(2.0, 100, 1e-3),
         "group-counts": GroupCounts(0.5, 0.3),
+        "asinh-counts": AsinhCounts(0.5, 0.3),
     }
 
 
@@ -243,10 +251,14 @@ def _broken() -> dict[str, Reference]:
         "covariance-aware-mean-published-test": PublishedCovarianceAwareMean(**_MEAN),
         "empirical-mean-and-covariance": EmpiricalMean(**_MEAN),
         "ratio-bounded-published": ratio.PublishedBoundedRatio(1.0, 1e-6),
+        "ratio-bounded-substitution": BoundedRatioUnderSubstitution(4.0, 1e-3),
+        "private-bound-from-below": BoundedFromBelow(RatioByRecords(4), 2.0, 1e-3, share=0.3),
         "ratio-tail-published": ratio.PublishedTail(1.0, math.exp(-3.0)),
         "ratio-naive-half-noise": ratio.NaiveRatioHalfNoise(1.0),
         "ratio-counts-wrong-adjacency": ratio.CountsRatioUnderSubstitution(1.0),
         "filter-late": Interaction(Repeater((0.6,), rounds=2), LateFilter(PureDP(1.0))),
+        "asinh-counts-by-slope": AsinhCountsBySlope(0.5, 2.0),
+        "group-counts-as-gaussian": GroupCountsAsGaussian(0.5, 1.0, size=6),
         "shuffled-response-dropouts": ShuffledWithDropouts(2.0, 1000, 1e-3),
     }
     return {f"broken/{name}": mechanism for name, mechanism in wrong.items()}

@@ -53,7 +53,7 @@ def smooth_sensitivity(median: StableMedian, dataset: Dataset, beta: float) -> f
     median : StableMedian
         The interval of the records; it must be finite.
     dataset : sequence of float
-        An odd number of records.
+        At least one record.
     beta : float
         Smoothness, above 0.
 
@@ -69,14 +69,14 @@ def smooth_sensitivity(median: StableMedian, dataset: Dataset, beta: float) -> f
     if math.isinf(median.lower) or math.isinf(median.upper):
         raise AuditError(f"The interval is [{median.lower}, {median.upper}]; smooth sensitivity needs a finite one.")
     extended = np.concatenate([[median.lower], median.ordered(dataset), [median.upper]])
-    middle = len(extended) // 2
+    middle = (len(extended) - 1) // 2
     below, above = extended[middle::-1], extended[middle:]
     nearest = max(above[1] - above[0], below[0] - below[1], (above[-1] - below[-1]) * math.exp(-beta * len(dataset)))
     windows = 2 + math.floor(math.log(max((median.upper - median.lower) / nearest, 1.0)) / beta)
-    steps = np.arange(min(windows, middle) + 1)
-    gains = above[steps][:, None] - below[steps]
+    above, below = above[: windows + 1], below[: windows + 1]
+    places = np.arange(len(above))[:, None] + np.arange(len(below))
     with np.errstate(under="ignore"):
-        return float(np.max(gains * np.exp(-beta * (steps[:, None] + steps - 1.0))))
+        return float(np.max((above[:, None] - below) * np.exp(-beta * (places - 1.0))))
 
 
 class _SmoothMedian(Reference):

@@ -51,12 +51,13 @@ class StableQuery(ABC):
 
 @dataclass(frozen=True)
 class StableMedian(StableQuery):
-    """The median of an odd number of records in [lower, upper] or, by default, in the reals, under substitution.
+    """The median of records in [lower, upper] or, by default, in the reals, under substitution.
 
-    In the reals two records at infinity could take the place of any others: no dataset of 2 h + 1 records is farther
-    than h from instability.
+    Of an even number of records it is the lower of the two in the middle, as in the lecture notes on
+    propose-test-release. In the reals two records at infinity could take the place of any others: no dataset of 2 h + 1
+    or 2 h + 2 records is farther than h from instability.
 
-    Raises `AuditError` if the interval is empty, or a dataset has an even number of records or NaN among them.
+    Raises `AuditError` if the interval is empty, or a dataset has no records or NaN among them.
 
     Examples
     --------
@@ -75,7 +76,7 @@ class StableMedian(StableQuery):
             raise AuditError(f"The interval is [{self.lower!r}, {self.upper!r}]; its lower end must be the lower one.")
 
     def __call__(self, dataset: Dataset) -> float:
-        return float(self.ordered(dataset)[len(dataset) // 2])
+        return float(self.ordered(dataset)[(len(dataset) - 1) // 2])
 
     def distance(self, dataset: Dataset, bound: float) -> float:
         """See `StableQuery.distance`; O(n log n).
@@ -86,7 +87,7 @@ class StableMedian(StableQuery):
         """
         finite_at_least(bound, 0.0, "bound on the local sensitivity")
         ordered = self.ordered(dataset)
-        middle = len(ordered) // 2
+        middle = (len(ordered) - 1) // 2
         extended = np.concatenate([[self.lower], ordered, [self.upper]])
         left = np.arange(middle + 2)  # places of x_i, the end included
         right = np.searchsorted(extended, extended[left] + bound, side="right")
@@ -109,8 +110,8 @@ class StableMedian(StableQuery):
     def ordered(self, dataset: Dataset) -> Floats:
         """Records in the interval, in increasing order."""
         records = np.sort(np.clip(np.asarray(dataset, float), self.lower, self.upper))
-        if len(records) % 2 == 0 or np.isnan(records[-1]):
-            raise AuditError(f"The dataset has {len(records)} records; it must have an odd number, none of them NaN.")
+        if len(records) == 0 or np.isnan(records[-1]):
+            raise AuditError(f"The dataset has {len(records)} records; it must have at least one, none of them NaN.")
         return np.asarray(records)
 
 

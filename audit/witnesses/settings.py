@@ -57,8 +57,8 @@ PENALTIES = (30.0, 1000.0)
 """Ridge penalties, in outputs: a log ratio of 0.2 and of 0.03 is taken to be as likely as not."""
 SHAPES = ((1, 1), (2, 0), (4, 0))
 """Into how many parts coordinates that are alike are divided, and the degree of the polynomial in their place that
-their coefficients follow in each. Numerical sparse vector: the best cut of free coefficients has a share of 0.75, of shared
-ones 0.87."""
+their coefficients follow in each. Numerical sparse vector: the best cut of free coefficients has a share of 0.75, of
+shared ones 0.87."""
 SHARED = 1e5
 """Penalty on what differs from such a shape: as good as forbidden."""
 STEPS = 3

@@ -2,13 +2,26 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from epsaudit import audit, exact, vectorized
+from epsaudit.experiments import published_claims
+from epsaudit.experiments.histogram_utility import (
+    chance_within,
+    coverage,
+    error_within,
+    lead_of_noisy_counts,
+    leads,
+)
 from epsaudit.experiments.published_claims import findings
+from epsaudit.experiments.published_page import page
+from epsaudit.experiments.published_statements import KINDS, MISTAKE, READING, checked, statements
+from epsaudit.mechanisms.histogram import StableHistogram
 
-FINDINGS = findings()
+FINDINGS, STATEMENTS = findings(), statements()
 CHEAP = [finding for finding in FINDINGS if "ratio" not in finding.name]
+PROBABILITIES = [statement for statement in STATEMENTS if statement.occurs]
 
 
 @pytest.mark.parametrize("finding", CHEAP, ids=lambda finding: finding.name)
@@ -34,3 +47,83 @@ def test_few_audits_refute_a_corrected_variant():
         )
         assert refuted <= most
     assert refuted > 3  # the incorrect variant: the published mechanism is refuted more often than chance allows
+
+
+def test_every_row_says_what_it_is():
+    """What a source warns of is no claim of its own, and what it does not say neither."""
+    kinds = {one.name: one.kind for one in (*FINDINGS, *STATEMENTS)}
+    assert len(kinds) == len(FINDINGS) + len(STATEMENTS)
+    assert set(kinds.values()) == set(KINDS)
+    assert {name for name, kind in kinds.items() if kind == MISTAKE} == {
+        finding.name for finding in FINDINGS if "noise at the local sensitivity" in finding.name
+    }
+    assert all(kinds[name] == READING for name in kinds if "as if" in name)
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.name)
+def test_what_is_stated_fails_and_what_is_corrected_holds(statement):
+    row = checked(statement, runs=20_000, seed=1)  # an upper limit at 99.9 %: a false alarm in 1,000 for each
+    assert row["fails"]
+    if statement.occurs:
+        assert statement.kept >= statement.stated > row["certified"] >= statement.exact
+    else:
+        assert statement.kept == pytest.approx(statement.exact)
+
+
+@pytest.mark.parametrize("statement", PROBABILITIES, ids=lambda statement: statement.name)
+def test_exact_probabilities_are_those_of_what_is_drawn(statement):
+    """Five standard errors: a false alarm in 10^6."""
+    runs = 20_000
+    seen = statement.occurs(runs, np.random.default_rng(7)) / runs
+    spread = math.sqrt(statement.exact * (1.0 - statement.exact) / runs)
+    assert abs(seen - statement.exact) <= 5.0 * spread
+    assert abs(seen - statement.stated) > 5.0 * spread  # the incorrect variant: the stated probability does not fit
+
+
+def test_numbers_of_the_statements_by_hand():
+    values = {statement.name: (statement.stated, statement.exact) for statement in STATEMENTS}
+    mode = 1.0 - 0.5 * math.exp(-(5.0 - math.log(100.0)))
+    assert values["lead at which the mode comes out"] == (0.99, pytest.approx(mode))
+    assert values["the same, of the mode with a corrected distance"][1] == pytest.approx(
+        0.5 * math.exp(4.0 - math.log(100.0))
+    )
+    stated, exactly = values["shuffling, large local epsilon"]
+    assert (round(stated, 4), round(exactly, 4)) == (0.0373, 0.0723)
+
+
+def test_the_utility_theorem_of_stable_histograms():
+    """Of 1,000 runs on each dataset no lower limit at 99.9 % is above the exact value, and all keep the promise."""
+    for row in coverage(runs=1000, seed=3):
+        assert row["promised"] <= row["exact"]
+        assert row["promised"] < row["certified"] <= row["exact"]
+    mechanism = StableHistogram(0.5, 0.01)
+    for beta in (0.01, 0.5):
+        error = error_within(mechanism, 60, beta)
+        for count in range(1, 61):
+            assert chance_within(mechanism, [count] * (60 // count), error) >= 1.0 - beta
+    # the incorrect variant: the error of the noise alone, without what the threshold takes
+    noise_only = math.log(60 / 0.1) / mechanism.epsilon
+    assert chance_within(mechanism, [math.ceil(noise_only)] * 4, noise_only - 1.0) < 0.9
+
+
+def test_the_lead_of_noisy_counts_grows_with_the_keys_and_that_of_propose_test_release_does_not():
+    two = lead_of_noisy_counts(2, 0.99)  # P[win] = 1 - e^-g (2 + g) / 4
+    assert math.exp(-two) * (2.0 + two) / 4.0 == pytest.approx(0.01, rel=1e-4)
+    rows = leads(0.01)
+    assert rows[-1]["noisy counts"] - rows[-2]["noisy counts"] == pytest.approx(math.log(1000.0), abs=0.01)
+    needed = 2.0 * math.log(100.0) - math.log(2.0) + 1.0
+    assert all(row["corrected"] == pytest.approx(needed) for row in rows)
+    assert {row["keys"] for row in rows if row["noisy counts"] < row["corrected"]} == {2, 10}
+
+
+def test_the_page_has_a_row_for_each_with_what_it_is():
+    finding = next(finding for finding in FINDINGS if finding.name.startswith("tail"))
+    result = audit(finding.published, finding.pair, trials=20_000, confidence=0.999, seed=0, n_jobs=1)
+    row = {**published_claims._row(finding, result), **published_claims._variant(finding, 200, 1, 0)}
+    said = [checked(statement, runs=1000, seed=0) for statement in STATEMENTS]
+    lines = page([row], [result], said, list(coverage(50, 0)), repeated=200, allowed=8, seed=0).splitlines()
+    kinds = [
+        line.split(" | ")[0].removeprefix("| ") for line in lines if line.startswith(tuple(f"| {k}" for k in KINDS))
+    ]
+    assert kinds == [finding.kind, *(statement.kind for statement in STATEMENTS)]
+    assert sum("(50 of 50)" in line for line in lines) == 4

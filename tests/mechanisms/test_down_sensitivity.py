@@ -86,7 +86,14 @@ def test_all_small_neighbours_respect_every_claim(mechanism):
                     assert exact.exact_parameter(claim, law, law_prime) <= claim.parameter * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("calibrated", [ShiftedInverseSensitivity, *[search.calibrated for search in SEARCHES[:2]]])
+@pytest.mark.parametrize(
+    "calibrated",
+    [
+        ShiftedInverseSensitivity,
+        LaplaceBinarySearch.calibrated_to_rho,
+        *[search.calibrated for search in SEARCHES[:2]],
+    ],
+)
 @given(dataset=DATA, beta=st.floats(0.01, 0.5), size=st.integers(2, 25))
 @settings(max_examples=40)
 def test_accuracy(calibrated, dataset, beta, size):
@@ -98,6 +105,15 @@ def test_accuracy(calibrated, dataset, beta, size):
     chances = np.exp(mechanism(dataset).log_density(query.outputs))
     accurate = (query.outputs >= least) & (query.outputs <= query.value(dataset))
     assert chances[accurate].sum() >= 1.0 - beta - 1e-12
+
+
+@given(size=st.integers(2, 2**64), rho=st.floats(1e-4, 20.0))
+def test_theorem_5_with_the_corrected_steps(size, rho):
+    """The claim is rho to the last digits, and the noise no more than the simpler sqrt(T / (2 rho))."""
+    mechanism = LaplaceBinarySearch.calibrated_to_rho(Maximum(range(size)), rho, beta=0.1)
+    assert mechanism.claims[1].rho == pytest.approx(rho, rel=1e-9)
+    assert mechanism.sigma <= math.sqrt(mechanism.steps / (2.0 * rho)) * (1.0 + 1e-12)
+    assert mechanism.tau == pytest.approx(mechanism.sigma * math.log(mechanism.steps / 0.1))
 
 
 def test_the_published_search_is_inaccurate_on_nobody():

@@ -1,0 +1,146 @@
+"""The page of statements that fail: rows and audits of `epsaudit.experiments.published_claims` as Markdown.
+
+It is apart from the study because a page is no statistics.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from epsaudit import AuditResult
+from epsaudit.experiments.published_statements import KINDS, SOURCES
+from epsaudit.text import lower, upper
+
+
+def page(
+    rows: Sequence[dict[str, Any]],
+    results: Sequence[AuditResult],
+    said: Sequence[dict[str, Any]],
+    utility: Sequence[dict[str, Any]],
+    *,
+    repeated: int,
+    allowed: int,
+    seed: int,
+) -> str:
+    """Write the page.
+
+    Parameters
+    ----------
+    rows, results
+        Of the privacy claims, and their audits in the same order.
+    said, utility
+        Rows of the other statements, and of the utility theorem.
+    repeated : int
+        Runs of each audit of a corrected variant.
+    allowed : int
+        Refuted audits of a corrected variant that are no news.
+    """
+    lines = [
+        "# Statements that fail",
+        "",
+        "Blog posts and lecture notes teach differential privacy with mechanisms that are a few lines long. They are",
+        "teaching material and say so. Not every row below is a fault of its source, and the column *is* says which:",
+        "",
+        *(f"- **{kind}**: {meaning}." for kind, meaning in KINDS.items()),
+        "",
+        "The sources:",
+        "",
+        *(f"- {source}." for source in SOURCES),
+        "",
+        "## Privacy claims",
+        "",
+        "Each was audited at the claim; each bound holds at 99.9 % confidence. The exact value is that of the pair",
+        "audited, computed from both output laws. The corrected variant keeps the claim beside it.",
+        "",
+        "| is | source | says | claimed | exact | certified | corrected variant, exact on the same pair | why |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        claimed = f"{row['parameter']} = {row['claimed']:.4g}"
+        corrected = f"{row['corrected']}, {row['corrected claim']}: {_number(row['corrected exact'])}"
+        lines.append(
+            f"| {row['kind']} | {row['source']} | {_cell(row['says'])} | {claimed} | {_number(row['exact'])} | "
+            f">= {lower(row['certified'])} | {corrected} | {_cell(row['reason'])} |"
+        )
+    lines += [*_statements(said), *_utility(utility), "", "## Witnesses", ""]
+    for row, result in zip(rows, results, strict=True):
+        lines.append(
+            f"- **{row['name']}** ({row['claim']}, {row['trials']:,} runs, seed {row['seed']}): {row['pair']};"
+        )
+        lines.append(f"  `{_short(row['witness'])}`, {result.describe_counts()}: {row['verdict']}.")
+    lines += [
+        "",
+        "## Corrected variants",
+        "",
+        f"Each was audited {rows[0]['corrected audits']} times at 99 % on its own hardest pair, "
+        f"{repeated:,} runs an audit.",
+        f"Up to 1 % of such audits may refute a claim that holds: of {rows[0]['corrected audits']}, more than "
+        f"{allowed} would be news.",
+        "",
+        "| corrected variant | claim | refuted |",
+        "|---|---|---|",
+        *(
+            f"| {row['corrected']} | {row['corrected claim']} | "
+            f"{row['corrected refuted']} of {row['corrected audits']} |"
+            for row in rows
+        ),
+        "",
+        f"Made by `python -m epsaudit.experiments.published_claims --seed {seed}`; data in data.json and data.csv.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _statements(said: Sequence[dict[str, Any]]) -> list[str]:
+    """Table of what has no privacy claim: probabilities with certified upper limits, and numbers."""
+    lines = [
+        "",
+        "## Utility, tails, approximations",
+        "",
+        "No privacy is at stake here. Probabilities are exact, and certified by an upper limit at 99.9 % on runs;",
+        "the other numbers follow from formulas.",
+        "",
+        "| is | source | says | stated | exact | certified | what holds | gives | why |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in said:
+        certified = "" if row["certified"] is None else f"<= {upper(row['certified'])}"
+        lines.append(
+            f"| {row['kind']} | {row['source']} | {_cell(row['says'])} | {row['stated']:.4g} | {row['exact']:.4g} | "
+            f"{certified} | {_cell(row['corrected'])} | {row['kept']:.4g} | {_cell(row['reason'])} |"
+        )
+    return lines
+
+
+def _utility(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Table of the theorem that holds, and the figure."""
+    return [
+        "",
+        "## A utility theorem that holds",
+        "",
+        "The notes state that a stable histogram is off by O(log(1/delta)/epsilon) on every key for delta <= 1/n. With",
+        "its constants, (log(1/delta) + log(n/(2 beta)))/epsilon + 1 but for probability beta, it holds:",
+        "",
+        "| dataset of 1,000 records, epsilon = 1, delta = 1/1000, beta = 0.05 | error | promised | exact | certified |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {row['dataset']} | {row['error']:.4g} | >= {row['promised']:.4g} | {row['exact']:.6g} | "
+            f">= {lower(row['certified'])} ({row['within']:,} of {row['runs']:,}) |"
+            for row in rows
+        ),
+        "",
+        "leads.png draws the lead that a mode needs against the number of keys, beside the largest of noisy counts.",
+    ]
+
+
+def _number(value: float) -> str:
+    return "infinite" if math.isinf(value) else f"{value:.4g}"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|")
+
+
+def _short(text: str, most: int = 160) -> str:
+    return text if len(text) <= most else f"{text[: most - 4]} ..."

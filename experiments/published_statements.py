@@ -1,0 +1,297 @@
+"""Statements of teaching material about utility, tails and approximations that fail, each with its exact value.
+
+What has no privacy claim to audit: a probability that is stated too large, or a number that does not follow from the
+formula that it is taken from. The probabilities are computed from exact laws and certified by Clopper-Pearson limits
+on fresh runs; the numbers are exact. `epsaudit.experiments.published_claims` writes them on its page.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from epsaudit.certificates import clopper_pearson_upper
+from epsaudit.mechanisms.amplification import closed_form
+from epsaudit.mechanisms.broken.down_sensitivity import PublishedBinarySearch
+from epsaudit.mechanisms.broken.stability import PublishedMode
+from epsaudit.mechanisms.down_sensitivity import LaplaceBinarySearch
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, LaplaceLaw
+from epsaudit.mechanisms.queries import Maximum
+from epsaudit.mechanisms.stability import ProposeTestRelease, StableMode
+
+CLAIM = "published claim"
+READING = "a reading of it"
+MISTAKE = "shown as a mistake"
+KINDS = {
+    CLAIM: "the source says it, in a theorem, a proof or its text",
+    READING: "the source does not say it, but a reader may take it so",
+    MISTAKE: "the source shows it as a mistake and warns of it",
+}
+"""What a row of the page is, and what that means."""
+
+SOURCES = (
+    "'Privately bounding local sensitivity', blog post, 20 July 2024",
+    "lecture notes on propose-test-release, stable histograms and local sensitivity",
+    "T. Steinke, 'Beyond Global Sensitivity via Inverse Sensitivity', differentialprivacy.org, 5 September 2023, "
+    "<https://differentialprivacy.org/inverse-sensitivity/>",
+    "T. Steinke, 'Beyond Local Sensitivity via Down Sensitivity', differentialprivacy.org, 12 September 2023, "
+    "<https://differentialprivacy.org/down-sensitivity/>",
+    "C. Canonne, 'Privacy Doona: Why We Should Hide Among The Clones', differentialprivacy.org, 24 May 2022, "
+    "<https://differentialprivacy.org/privacy-doona/>",
+)
+"""What the rows quote."""
+
+_NOTES = "lecture notes on propose-test-release, 'Ex: Mode', second theorem"
+_BOUNDING = "'Privately bounding local sensitivity' (2024)"
+_INVERSE = "differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity'"
+_SHUFFLING = "differentialprivacy.org, 'Privacy Doona: Why We Should Hide Among The Clones'"
+_DOWN = "differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity'"
+
+Occurrences = Callable[[int, np.random.Generator], int]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A number as stated, and as it is.
+
+    Parameters
+    ----------
+    stated, exact : float
+        The number; for a probability, the one that is promised at least.
+    corrected : str
+        What holds instead.
+    kept : float
+        The number that the corrected statement gives: at least ``stated`` for a probability, else ``exact``.
+    occurs : callable, optional
+        ``occurs(runs, rng)``: in how many of so many runs happens what has the probability; None for other numbers.
+    """
+
+    name: str
+    kind: str
+    source: str
+    says: str
+    stated: float
+    exact: float
+    corrected: str
+    kept: float
+    reason: str
+    occurs: Occurrences | None = None
+
+    @property
+    def fails(self) -> bool:
+        """Whether the exact number contradicts the stated one."""
+        if self.occurs is None:
+            return not math.isclose(self.stated, self.exact, rel_tol=0.01)
+        return self.exact < self.stated
+
+
+def statements() -> list[Statement]:
+    """Return every statement of the page.
+
+    Examples
+    --------
+    >>> all(statement.fails for statement in statements())
+    True
+    """
+    return [*_of_the_mode(), *_of_bounds(), *_of_laplace_tails(), *_of_shuffling(), _of_the_least_output()]
+
+
+def checked(statement: Statement, runs: int, seed: int, alpha: float = 0.001) -> dict[str, Any]:
+    """Row of one statement; for a probability, with the upper Clopper-Pearson limit on ``runs`` fresh runs.
+
+    Examples
+    --------
+    >>> row = checked(statements()[0], runs=1000, seed=0)
+    >>> row["certified"] < row["stated"]
+    True
+    """
+    row = {name: value for name, value in vars(statement).items() if name != "occurs"} | {"certified": None}
+    if statement.occurs is not None:
+        seen = statement.occurs(runs, np.random.default_rng(seed))
+        row |= {"certified": float(clopper_pearson_upper(seen, runs, alpha)), "occurred": seen, "runs": runs}
+    return row | {"fails": statement.fails}
+
+
+def _of_the_mode() -> list[Statement]:
+    """A lead at which the mode is said to come out with probability 1 - delta."""
+    published, corrected = (ProposeTestRelease(query, 1.0, 0.01) for query in (PublishedMode(), StableMode()))
+    threshold, enough = published.threshold, math.ceil(2.0 * math.log(100.0) - math.log(2.0) + 1.0)
+
+    def chance(mechanism: ProposeTestRelease, lead: int) -> float:
+        return math.exp(float(mechanism(("a",) * lead).log_density(["a"])[0]))  # type: ignore[attr-defined]  # finite
+
+    def comes_out(mechanism: ProposeTestRelease) -> Occurrences:
+        law = mechanism(("a",) * 5)
+        return lambda runs, rng: sum(output == "a" for output in law.sample(runs, rng).tolist())
+
+    says = "a lead of log(1/delta)/epsilon or more brings out the mode with probability 1 - delta"
+    needs = f"a lead of (2 log(1/delta) - log 2)/epsilon + 1, here {enough}, of the corrected mode"
+    reason = (
+        f"the lead, 5, is compared with log(1/delta)/epsilon = {threshold:.3f}, so at that lead noise decides; its "
+        "proof is one for twice the lead"
+    )
+    return [
+        Statement(
+            "lead at which the mode comes out",
+            CLAIM,
+            _NOTES,
+            says,
+            0.99,
+            chance(published, 5),
+            needs,
+            chance(corrected, enough),
+            reason,
+            comes_out(published),
+        ),
+        Statement(
+            "the same, of the mode with a corrected distance",
+            READING,
+            _NOTES,
+            f"(if carried over) {says}",
+            0.99,
+            chance(corrected, 5),
+            needs,
+            chance(corrected, enough),
+            "the lead less 1 is compared",
+            comes_out(corrected),
+        ),
+    ]
+
+
+def _of_bounds() -> list[Statement]:
+    """Two counts that are both within their bounds."""
+    rate, reach = 1.0, 4  # reach = log(2 / delta) / rate
+    delta = 2.0 * math.exp(-rate * reach)
+    law = DiscreteLaplaceLaw(0, 1.0 / rate)
+
+    def inside(least: int) -> float:
+        return float(np.exp(law.log_density(np.arange(1 - least, least))).sum()) ** 2
+
+    def both_inside(runs: int, rng: np.random.Generator) -> int:
+        return int(np.sum((np.abs(law.sample(runs, rng)) < reach) & (np.abs(law.sample(runs, rng)) < reach)))
+
+    enough = math.ceil(math.log(4.0 / (delta * (1.0 + math.exp(-rate)))) / rate)
+    return [
+        Statement(
+            "two counts within their bounds",
+            CLAIM,
+            f"{_BOUNDING}, proof of Theorem 2",
+            "P[|a' - a| >= T and |b' - b| >= T] <= delta for T = log(2/delta)/rate, so that both counts are within "
+            "their bounds with probability 1 - delta",
+            1.0 - delta,
+            inside(reach),
+            f"'or' for 'and', and a tail of 2 e^(-rate T)/(1 + e^-rate) <= delta/2: T = {enough} for {reach}",
+            inside(enough),
+            "'and' holds, but what is needed is that neither fails; of each tail half is counted",
+            both_inside,
+        )
+    ]
+
+
+def _of_laplace_tails() -> list[Statement]:
+    """The Laplace mechanism, to which inverse sensitivity is compared."""
+    beta, outputs = 0.1, 100
+
+    def within(runs: int, rng: np.random.Generator) -> int:
+        return int(np.sum(np.abs(LaplaceLaw(0.0, 1.0).sample(runs, rng)) <= -math.log(2.0 * beta)))
+
+    stated = 2.0 * math.log(2.0 * outputs) / -math.log(2.0 * beta) + 2.0
+    exact = 2.0 * math.log(outputs) / -math.log(beta) + 2.0
+    return [
+        Statement(
+            "tail of Laplace noise",
+            CLAIM,
+            f"{_INVERSE}, Equation 8",
+            "P[|noise| <= b log(1/(2 beta))] >= 1 - beta; beta = 0.1",
+            1.0 - beta,
+            1.0 - 2.0 * beta,
+            "b log(1/beta), or 1 - 2 beta",
+            1.0 - beta,
+            "e^(-t/b) is the probability of both tails together",
+            within,
+        ),
+        Statement(
+            "inverse sensitivity against Laplace noise, in the worst case",
+            CLAIM,
+            f"{_INVERSE}, Equation 9",
+            "worse by the factor 2 log(2|Y|)/log(1/(2 beta)) + 2; |Y| = 100, beta = 0.1",
+            stated,
+            exact,
+            "2 log|Y|/log(1/beta) + 2",
+            exact,
+            "inherits Equation 8: inverse sensitivity looks worse than it is",
+        ),
+    ]
+
+
+def _of_shuffling() -> list[Statement]:
+    """Approximations of the amplification bound, which is far from tight itself: nobody's privacy is at stake."""
+    local, users, delta = 5.0, 10**8, 1e-6
+    root = math.sqrt(math.exp(local) * math.log(4.0 / delta) / users)
+    bound = closed_form(local, users, delta)
+    k, alpha, epsilon = 100, 0.1, 0.01
+    first = k**2 / (alpha**2 * math.expm1(epsilon) ** 2)
+    at = "local epsilon 5, 10^8 users, delta = 1e-6"
+    return [
+        Statement(
+            "shuffling, large local epsilon",
+            CLAIM,
+            f"{_SHUFFLING}, (2)",
+            f"(1) is about log(1 + 8 sqrt(e^eps log(4/delta)/n)); {at}",
+            math.log1p(8.0 * root),
+            bound,
+            f"16 in place of 8: {math.log1p(16.0 * root):.4f}",
+            bound,
+            "(e^eps - 1)/(e^eps + 1) tends to 1, not to 1/2; nothing leaks, since (1) is an upper bound with room",
+        ),
+        Statement(
+            "shuffling, large local epsilon, first order",
+            CLAIM,
+            f"{_SHUFFLING}, (3)",
+            f"(1) is about 8 e^(eps/2) sqrt(log(4/delta)/n); {at}",
+            8.0 * root,
+            bound,
+            f"16 in place of 8: {16.0 * root:.4f}",
+            bound,
+            "inherits (2)",
+        ),
+        Statement(
+            "distribution learning, small local epsilon",
+            CLAIM,
+            f"{_SHUFFLING}, note to (4)",
+            f"the first term of (4) is just k/(alpha^2 eps^2); k = {k}, alpha = {alpha}, eps = {epsilon}",
+            k / (alpha * epsilon) ** 2,
+            first,
+            "k^2/(alpha^2 eps^2)",
+            first,
+            "(4) has k^2, and what the post derives from it needs k^2",
+        ),
+    ]
+
+
+def _of_the_least_output() -> Statement:
+    """Where f(x) is the least output, which the published search does not return."""
+    query, beta = Maximum((0, 1, 2)), 0.05
+    published = PublishedBinarySearch.calibrated(query, 1.0, beta)(())
+    corrected = LaplaceBinarySearch.calibrated(query, 1.0, beta)(())
+
+    def at_most_the_answer(runs: int, rng: np.random.Generator) -> int:
+        return int(np.sum(published.sample(runs, rng) <= 0))
+
+    least = np.array([0])
+    return Statement(
+        "search whose answer is the least output",
+        CLAIM,
+        f"{_DOWN}, analysis of noisy_binary_search",
+        "M(x) <= f(x) with probability 1 - beta; nobody's maximum, Y = {0, 1, 2}, beta = 0.05",
+        1.0 - beta,
+        math.exp(float(published.log_density(least)[0])),
+        "start one place below Y, and count one comparison more where it needs one",
+        math.exp(float(corrected.log_density(least)[0])),
+        "the interval (i_min, i_max] never holds the first output",
+        at_most_the_answer,
+    )
