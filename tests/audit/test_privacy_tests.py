@@ -4,8 +4,11 @@ import re
 
 import hypothesis  # noqa: F401  # pytester forgets what is imported inside
 import pytest
+import scipy.stats  # noqa: F401
+import sklearn.ensemble  # noqa: F401
 
-import epsaudit.privacy_tests  # noqa: F401
+import epsaudit.privacy_tests
+import epsaudit.training  # noqa: F401
 
 pytest_plugins = ["pytester"]
 
