@@ -196,7 +196,7 @@ def _penalties(bases: Sequence[Basis], alike: bool) -> list[Floats]:
         place = np.concatenate([np.linspace(-1.0, 1.0, int(np.sum(part == one))) for one in range(parts)])
         powers = [(part == one)[:, None] * place[:, None] ** np.arange(degree + 1) for one in range(parts)]
         shape, _ = np.linalg.qr(np.kron(np.concatenate(powers, axis=1), np.eye(each)))
-        found.append(SHARED * (eye - shape @ shape.T) + PENALTIES[0] * eye)
+        found.append(SHARED * (eye - shape @ shape.T) + eye)
     return found
 
 

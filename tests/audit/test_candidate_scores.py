@@ -73,8 +73,9 @@ def test_the_datasets_may_be_swapped(claim):
     sides = (telling, silent), (silent, telling)
     found = [best_of(candidate_scores([Tails()], *both), objective) for both in sides]
     assert found[1].predicted == pytest.approx(found[0].predicted, rel=0.02)
-    if claim == ZCDP(0.5):
-        assert found[1].certificate == Box("x_prime")
+    assert [one.witness.guess_x is None for one in found] == [False, True]
+    boxes = [one.certificate for one in found if isinstance(one.certificate, Box)]
+    assert boxes in ([], [Box("x"), Box("x_prime")])
 
 
 def test_many_scores_without_a_difference_promise_nothing():
