@@ -78,6 +78,14 @@ def test_the_datasets_may_be_swapped(claim):
     assert boxes in ([], [Box("x"), Box("x_prime")])
 
 
+def test_an_event_of_nearly_everything_promises_nothing():
+    """Estimated rates of the two sides need not add up there, and the box would read their complements."""
+    rng = np.random.default_rng(1)
+    outputs = np.where(rng.random((2, MANY)) < [[0.001], [0.0005]], 1.0, 2.0)
+    choice = best_of(candidate_scores([Tails()], *outputs), Bound(PureDP(0.3), 20_000, 0.95))
+    assert choice.predicted < 1.0
+
+
 def test_many_scores_without_a_difference_promise_nothing():
     rng = np.random.default_rng(3)
     noise = rng.normal(size=(10, 2, 20_000))  # one law for x and x': all differences are chance
