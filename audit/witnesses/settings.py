@@ -70,9 +70,9 @@ TREES, LEAVES, TREE_FROM = 30, 64, 30_000
 LEVELS = 60
 """Thresholds of a score that are compared: half of them in geometric steps towards the ends."""
 ERRORS = 2.0
-"""Standard errors by which the log odds of a correct guess are lowered, for one score. Laplace (epsilon 1, 100,000 runs,
-seed 4) certifies 0.954 at 1.5 and 0.990 at 2; report noisy max 4 (seed 100) has a share of 0.71 at 1.5 and 0.65 at 2;
-sparse vector 6 the same at both."""
+"""Standard errors by which the log odds of a correct guess are lowered, for one score. Laplace (epsilon 1, 100,000
+runs, seed 4) certifies 0.954 at 1.5 and 0.990 at 2; report noisy max 4 (seed 100) has a share of 0.71 at 1.5 and 0.65
+at 2; sparse vector 6 the same at both."""
 WALKS, BENDS = tuple(np.geomspace(1e-6, 10.0, 7)), tuple(np.geomspace(1e-5, 1e-1, 4))
 """Variances of the log odds, and of their slope, along the logit of the rank; the likeliest is taken."""
 FEW_LEVELS = 4
