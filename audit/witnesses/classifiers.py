@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from epsaudit.outputs import Outputs
 from epsaudit.witnesses.bits import Exponent, LowestBit, NegativeZero, TrailingZeros
 from epsaudit.witnesses.calibration import CandidateScore
-from epsaudit.witnesses.encoding import Encoding, cells, deviance, screen, size_of, standardised, whole
+from epsaudit.witnesses.encoding import Encoding, cells, deviance, encode, screen, size_of, standardised, whole
 from epsaudit.witnesses.features import Coordinate, Feature, Value
 from epsaudit.witnesses.models import Additive, Filled, Term, Tree
 from epsaudit.witnesses.regression import hats, regress
@@ -131,12 +131,12 @@ class FloatBits(FromTable):
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
         """Yield candidates of zeros and bits that tell something."""
+        data = encode(*data.sides, data.features, once=False)
         size = size_of(data.sides[0])
         sources: list[Feature] = [Coordinate(i) for i in range(size)] if size else [Value()]
         features: list[Feature] = screen([NegativeZero(one) for one in sources], *data.sides, TELLING, SURE)
-        raw = [np.concatenate(data.sides), *data.sides]
         for feature in screen(sources, *data.sides, TELLING):
-            if whole(np.asarray(feature(raw[1]), float)) or not _bits_tell(feature, *data.sides):
+            if whole(np.asarray(feature(data.sides[0]), float)) or not _bits_tell(feature, *data.sides):
                 continue
             bits: list[Feature] = [LowestBit(feature), TrailingZeros(feature)]
             features += bits
@@ -196,7 +196,7 @@ def _penalties(bases: Sequence[Basis], alike: bool) -> list[Floats]:
         place = np.concatenate([np.linspace(-1.0, 1.0, int(np.sum(part == one))) for one in range(parts)])
         powers = [(part == one)[:, None] * place[:, None] ** np.arange(degree + 1) for one in range(parts)]
         shape, _ = np.linalg.qr(np.kron(np.concatenate(powers, axis=1), np.eye(each)))
-        found.append(SHARED * (eye - shape @ shape.T) + PENALTIES[0] * eye)
+        found.append(SHARED * (eye - shape @ shape.T) + eye)
     return found
 
 

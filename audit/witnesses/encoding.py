@@ -91,9 +91,9 @@ class Features:
         remainders = remainders_of([*basic[: MOST_COORDINATES // 16], *sums], *sides)
         alone = [
             *screen(basic, *sides, TELLING),
+            *screen(structure, *sides, TELLING),
             *screen(whole, *sides, TELLING // 2),
             *screen(pairs, *sides, TELLING // 2),
-            *screen(structure, *sides, TELLING),
             *releases,
             *screen(remainders, *sides, TELLING_REMAINDERS, SURE),
         ]
@@ -150,8 +150,12 @@ class Encoding:
         return replace(self, features=replace(self.features, alone=tuple(alone)))
 
 
-def encode(outputs: Outputs, outputs_prime: Outputs, features: Features | None = None) -> Encoding:
+def encode(
+    outputs: Outputs, outputs_prime: Outputs, features: Features | None = None, *, once: bool = True
+) -> Encoding:
     """Put outputs in normal form, as many of x' as of x, into a table; by default of all `Features`.
+
+    Outputs that repeat are read ``once``, unless features tell equal ones apart, as 0.0 and -0.0.
 
     Examples
     --------
@@ -171,7 +175,7 @@ def encode(outputs: Outputs, outputs_prime: Outputs, features: Features | None =
     atoms = np.full(len(first), -1)
     atoms[common] = np.arange(len(common))
     sides = outputs, outputs_prime
-    if len(first) > len(pooled) / 2:
+    if not once or len(first) > len(pooled) / 2:
         return Encoding(sides, pooled, np.arange(len(pooled)), group, np.ones(len(pooled)), atoms[place], features)
     counts = np.bincount(place * (2 * FOLDS) + group, minlength=len(first) * 2 * FOLDS).reshape(len(first), -1)
     row, kind = np.nonzero(counts)

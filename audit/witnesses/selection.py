@@ -131,8 +131,9 @@ class Bound:
             upper, lower, right, false = upper[worth], lower[worth], half * correct[worth], half * wrong[worth]
             events = int(upper[0] >= 0) + int(lower[0] >= 0)
             counts = self._counts(right, false, events)
-            if events == 1:
-                bounds = Box().parameter(self.claim, counts, self.confidence)
+            small = right + false <= half  # of a larger event the box reads the complement, which is a candidate, too
+            if events == 1 and small.any():
+                bounds = np.where(small, Box().parameter(self.claim, counts, self.confidence), 0.0)
                 box = Box("x" if upper[0] >= 0 else "x_prime")
                 yield self._best(candidate, box, bounds, counts, upper, lower)
             if self.claim.claimed_point is not None:

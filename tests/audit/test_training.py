@@ -106,7 +106,8 @@ class TestRareOutputs:
         alone, among = self.trained((1.0, -0.5)), self.trained((1.0, -0.5), stray, on)
         assert alone.runs == among.runs == 60_000
         assert alone.choice.learnt
-        assert among.choice.predicted == pytest.approx(alone.choice.predicted, rel=0.01)
+        # what is left out moves later outputs to other folds; learnt from a third of them, it would be below 2.5
+        assert among.choice.predicted > 0.95 * alone.choice.predicted
 
     def test_numbers_too(self):
         alone, among = self.trained(1.0), self.trained(1.0, "refused")

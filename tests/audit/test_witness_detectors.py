@@ -103,7 +103,7 @@ VECTORIZED = {
     equality: ("y[1] = y[3]", "distinct numbers in y"),  # one and the same event
     order: ("y[", "argmax(y)"),
     total: "sum(y)",
-    greatest: "max(y)",
+    greatest: ("max(y)", "norm(y)"),  # a peak of 9 among unit normals is nearly the whole norm
     parity: "mod 2",
     parity_in_floats: "mod 2",
     interaction: "score of (",
@@ -260,7 +260,7 @@ def test_the_sign_of_zero_is_seen_by_float_bits_alone(function, adapter):
     """0.0 is seen with probability 0.9 against 0.5, and equals -0.0."""
     found = run(function, adapter, 20_000, ALL_FAMILIES)
     assert 1.2 < found.lower_bound <= np.log(5)
-    assert "is -0.0" in str(found.witness)
+    assert "-0.0" in str(found.witness)  # one event or its complement
     assert run(function, adapter, 20_000).lower_bound < 0.3
 
 
