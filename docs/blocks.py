@@ -40,6 +40,8 @@ OUTPUT = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 LEFT_OUT = re.compile(r"^\s*\.\.\.", re.MULTILINE)
 """A line that begins so stands for others; elsewhere three dots are often part of a usage message."""
 SECONDS = 300
+PROGRAMS = str(Path(sys.executable).parent)
+"""Where programs of bash blocks are looked for first."""
 
 
 class OtherOutput(SybilFailure):
@@ -105,12 +107,11 @@ def _run_python(example: Example) -> None:
 
 
 def _run_bash(example: Example) -> str | None:
-    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", example.parsed],
         capture_output=True,
         text=True,
-        env={**os.environ, "PATH": programs, "PYTHONPATH": ".", "COLUMNS": "120"},
+        env={**os.environ, "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": ".", "COLUMNS": "120"},
         timeout=SECONDS,
         check=False,
     )

@@ -7,7 +7,7 @@ import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
 from epsaudit.failures import refuse_if_all_failed
-from epsaudit.outputs import Raised
+from epsaudit.outputs import Raised, pack
 
 PAIR = DatasetPair(0, 1)
 pytest_plugins = ["pytester"]
@@ -135,7 +135,10 @@ def test_one_pair_that_runs_is_enough(how):
 
 
 def test_nothing_drawn_is_no_failure():
-    refuse_if_all_failed("mine", [])
+    failed = [pack([Raised("TypeError")] * 3)]
+    with pytest.raises(AuditError, match="each of the first 3 runs of mine, "):
+        refuse_if_all_failed("mine", failed)
+    assert refuse_if_all_failed("mine", []) is None
 
 
 def test_the_first_message_is_kept_and_makes_no_difference():

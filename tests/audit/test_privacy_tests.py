@@ -4,8 +4,11 @@ import re
 
 import hypothesis  # noqa: F401  # pytester forgets what is imported inside
 import pytest
+import scipy.stats  # noqa: F401
+import sklearn.ensemble  # noqa: F401
 
-import epsaudit.privacy_tests  # noqa: F401
+import epsaudit.privacy_tests
+import epsaudit.training  # noqa: F401
 
 pytest_plugins = ["pytester"]
 
@@ -91,21 +94,21 @@ def test_fixtures_of_every_scope_may_ask(suite):
     body = """
     @pytest.fixture(scope="session")
     def audited(privacy_audit):
-        return privacy_audit.check(count, PAIR, epsilon=1.0, runs=200)
+        return privacy_audit.check(count, PAIR, epsilon=1.0, runs=200, seconds=1e-9)
 
     @pytest.fixture(scope="module", params=["a", "b"])
     def by_module(privacy_audit, request):
-        return privacy_audit.check(count, PAIR, epsilon=1.0, runs=200)
+        return privacy_audit.check(count, PAIR, epsilon=1.0, runs=200, seconds=1e-9)
 
     @pytest.fixture
     def by_test(privacy_audit):
-        return privacy_audit.check(count, PAIR, epsilon=1.0, runs=200)
+        return privacy_audit.check(count, PAIR, epsilon=1.0, runs=200, seconds=1e-9)
 
     def test_first(audited, by_module, by_test):
         print("SEEDS", audited.seed, by_module.seed, by_test.seed)
 
     def test_second(audited, by_module, by_test, privacy_audit):
-        again = privacy_audit.check(count, PAIR, epsilon=1.0, runs=200)
+        again = privacy_audit.check(count, PAIR, epsilon=1.0, runs=200, seconds=1e-9)
         print("SEEDS", audited.seed, by_module.seed, by_test.seed, again.seed)
         assert again.confidence > by_test.confidence == audited.confidence
     """

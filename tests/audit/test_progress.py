@@ -134,7 +134,12 @@ class TestBoard:
                 assert type(made) is kind
 
     def test_no_file_is_no_harm(self, tmp_path):
-        Row(str(tmp_path / "elsewhere"), 0)(step(10))  # on a worker of a cluster
+        there = tmp_path / "there"
+        there.touch()
+        for path in (tmp_path / "elsewhere", there):  # on a worker of a cluster, and here
+            Row(str(path), 0)(step(10))
+        assert list(tmp_path.iterdir()) == [there]
+        assert there.read_bytes()
 
     def test_side_by_side_each_audit_is_told_of_by_name(self, tmp_path, monkeypatch):
         monkeypatch.setattr("epsaudit.reporting.drawing.AFTER_SECONDS", 0.0)

@@ -7,7 +7,10 @@ import re
 import textwrap
 
 import pytest
+import scipy.stats  # noqa: F401  # pytester forgets what is imported inside
+import sklearn.ensemble  # noqa: F401
 
+import epsaudit.training  # noqa: F401
 from epsaudit.privacy_tests import _confidence, _plain, _seed
 
 pytest_plugins = ["pytester"]
@@ -232,7 +235,7 @@ def test_what_the_suite_allows_is_shared_by_those_who_asked_beforehand(suite):
         result = privacy_audit.check(noisy(1.0), epsilon=1.0, pairs=PAIRS, runs=200)
         assert result.confidence == pytest.approx(1 - 2.5e-5, rel=1e-12)
     """
-    result = suite(body, "--privacy-suite-false-alarm=1e-4", "-n", "2", inprocess=False)
+    result = suite(body, "--privacy-suite-false-alarm=1e-4")
     result.assert_outcomes(passed=2, failed=3)
     assert result.stdout.str().count("this one fetched it while it ran") >= 3
     assert "Traceback" not in result.stdout.str()
@@ -245,9 +248,9 @@ def test_checks_need_not_be_counted(suite):
     def test_many(privacy_audit):
         spent = sum(
             1 - privacy_audit.check(noisy(1.0), epsilon=1.0, pairs=PAIRS, runs=100, seconds=1e-9).confidence
-            for _ in range(60)
+            for _ in range(20)
         )
-        assert 0.98e-6 < spent <= 60 / 61 * 1e-6
+        assert 0.95e-6 < spent <= 20 / 21 * 1e-6
     """).assert_outcomes(passed=1)
 
 

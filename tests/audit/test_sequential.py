@@ -246,16 +246,14 @@ def test_half_the_noise_is_refuted_under_every_kind_of_claim(place):
 
 def test_a_few_hundred_runs_refute_half_the_noise():
     """The median of 9 audits at 95 % is below 300 runs; the information limit is 69."""
-    runs = [audit_sequentially(LaplaceHalfNoise(1.0), trials=5000, seed=seed, n_jobs=1).runs for seed in range(9)]
+    runs = [audit_sequentially(LaplaceHalfNoise(1.0), trials=1000, seed=seed, n_jobs=1).runs for seed in range(9)]
     assert np.median(runs) < 300
 
 
 def test_the_result_depends_on_the_seed_and_not_on_who_computed_it():
-    first, second, parallel = (
-        audit_sequentially(Laplace(1.0), trials=21_000, seed=3, n_jobs=jobs) for jobs in (1, 1, 2)
-    )
-    assert first == second == parallel
-    assert first.rounds != audit_sequentially(Laplace(1.0), trials=21_000, seed=4, n_jobs=1).rounds
+    one, several = (audit_sequentially(Laplace(1.0), trials=6_000, seed=3, n_jobs=jobs) for jobs in (1, 2))
+    assert one == several
+    assert one.rounds != audit_sequentially(Laplace(1.0), trials=6_000, seed=4, n_jobs=1).rounds
 
 
 def test_what_is_remembered_of_a_long_audit_does_not_depend_on_the_workers():
@@ -297,7 +295,7 @@ def test_stops_when_the_time_is_spent_as_if_nothing_had_happened():
 
 
 def test_would_have_caught_is_kept():
-    """What is said to be caught 9 times in 10 is caught (of 10, 3 or fewer: below 1e-4)."""
+    """What is said to be caught 9 times in 10 is caught (of 5, 1 or fewer: below 1e-3)."""
     right = audit_sequentially(Laplace(1.0), trials=4_000, confidence=0.999, seed=0, n_jobs=1)
     assert 1.1 < right.detectable < 1.8
     assert "would have caught epsilon >= 1." in str(right)
@@ -305,9 +303,9 @@ def test_would_have_caught_is_kept():
         audit_sequentially(
             Laplace(right.detectable), claim=PureDP(1.0), trials=4_000, confidence=0.999, seed=seed, n_jobs=1
         ).violates_claim
-        for seed in range(10)
+        for seed in range(5)
     ]
-    assert sum(caught) >= 4
+    assert sum(caught) >= 2
 
 
 def test_any_outputs_and_exceptions_are_bet_on():

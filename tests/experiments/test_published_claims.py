@@ -20,6 +20,7 @@ def test_the_exact_value_exceeds_the_published_claim_and_not_the_corrected_one(f
     assert corrected <= finding.kept.parameter * (1 + 1e-9)
 
 
+@pytest.mark.nightly
 def test_few_audits_refute_a_corrected_variant():
     """20 audits at 99 %: more than 3 refuted happens with probability 4e-5 if each is refuted with 1 % at most."""
     finding = next(finding for finding in FINDINGS if finding.name.endswith("three records"))

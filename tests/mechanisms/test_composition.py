@@ -20,7 +20,7 @@ DELTA = 1e-6
 
 
 @pytest.mark.parametrize("part", [Laplace(0.1), RandomisedResponse(0.1)], ids=["Laplace", "randomised response"])
-@pytest.mark.parametrize("copies", [1, 2, 8, 32, 128])
+@pytest.mark.parametrize("copies", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in (2, 8, 32)), 128])
 def test_the_bounds_are_ordered(part, copies):
     whole = Sequential.copies(part, copies)
     pair = whole.worst_pairs()[0]

@@ -134,9 +134,13 @@ def test_substitution_needs_twice_the_noise():
         assert exact.epsilon(CountsRatio(1.0)(x), CountsRatio(1.0)(x_prime), 0.0) > 1.3
 
 
-def test_the_corrected_bound_respects_its_claim_where_the_published_one_does_not():
+def test_the_corrected_bound_respects_its_claim():
     for fewer, more in (((1, 40), (2, 40)), ((30, 1), (30, 2))):
         assert exact.delta(SMALL(answers(*fewer)), SMALL(answers(*more)), SMALL.epsilon) <= SMALL.delta
+
+
+@pytest.mark.nightly
+def test_the_published_bound_does_not_respect_its_claim():
     published = PublishedBoundedRatio(1.0, 1e-6)
     pair = published.worst_pairs()[0]
     assert exact.delta(published(pair.x), published(pair.x_prime), 2.0) == pytest.approx(0.2864627, abs=1e-6)

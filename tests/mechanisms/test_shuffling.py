@@ -28,7 +28,10 @@ def test_counts_are_sums_of_binomials(ones, zeros):
     assert law.log_density([-1, 0.5, ones + zeros + 1]).tolist() == [-math.inf] * 3
 
 
-@pytest.mark.parametrize(("ones", "zeros"), [(500_000, 500_000), (1_000_000, 0), (1, 999_999)])
+@pytest.mark.parametrize(
+    ("ones", "zeros"),
+    [pytest.param(500_000, 500_000, marks=pytest.mark.nightly), (50_000, 50_000), (1_000_000, 0), (1, 999_999)],
+)
 def test_a_million_users(ones, zeros):
     law = TwoBinomials(ones, zeros, 0.731)
     assert np.exp(law.log_probabilities).sum() == pytest.approx(1.0, abs=1e-9)
