@@ -1,13 +1,13 @@
-from .auditor import audit as audit
-from .claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
+from .adapters.estimators import estimator
+from .adapters.external import command
+from .adapters.functions import Mechanism, OutputDistribution, black_box, vectorized
+from .audits.fixed import audit as audit
+from .audits.one_run import OneRunResult, audit_one_run, audit_scores
+from .audits.sequential import SequentialResult, audit_sequentially
+from .claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
+from .data.neighbours import AddRemove, DatasetPair, MaxChange, Substitution
 from .errors import AuditError, PowerWarning
-from .estimators import estimator
-from .external import command
-from .mechanism import Mechanism, OutputDistribution, black_box, vectorized
-from .neighbours import AddRemove, DatasetPair, MaxChange, Substitution
-from .one_run import OneRunResult, audit_one_run, audit_scores
-from .results import AuditResult
-from .sequential import SequentialResult, audit_sequentially
+from .results.result import AuditResult
 
 __all__ = [
     "ZCDP",

@@ -2,6 +2,6 @@
 
 import sys
 
-from epsaudit.cli import main
+from epsaudit.cli.main import main
 
 sys.exit(main())

@@ -1,7 +1,7 @@
 """From counts to a lower confidence bound: the membership game and the Clopper-Pearson box.
 
 From how often each event was seen in fresh runs, a certificate computes a bound that exceeds the truth with probability
-at most 1 - confidence. Events and certificates are fixed before the counts exist; see `epsaudit.auditor`.
+at most 1 - confidence. Events and certificates are fixed before the counts exist; see `epsaudit.audits.fixed`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv, logit
 
-from epsaudit.claims import ApproxDP, Claim
+from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.errors import AuditError, fraction
 
 Floats = NDArray[np.float64]
@@ -310,7 +310,7 @@ def reach(claim: Claim, runs: int, confidence: float) -> float:
 
     Examples
     --------
-    >>> from epsaudit.claims import PureDP
+    >>> from epsaudit.claims.definitions import PureDP
     >>> round(reach(PureDP(1.0), 10_000, 0.95), 2)
     8.11
     """
@@ -326,7 +326,7 @@ def runs_to_reach(claim: Claim, confidence: float, limit: int = 10**15) -> int |
 
     Examples
     --------
-    >>> from epsaudit.claims import PureDP
+    >>> from epsaudit.claims.definitions import PureDP
     >>> 2.9e4 < runs_to_reach(PureDP(9.2), 0.95) < 3.1e4
     True
     """

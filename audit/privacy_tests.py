@@ -20,14 +20,14 @@ from typing import Any
 
 import pytest
 
-from epsaudit.arguments import Pairs, Relation
-from epsaudit.claims import Claim
+from epsaudit.adapters.functions import Mechanism
+from epsaudit.audits.arguments import Pairs, Relation
+from epsaudit.audits.sequential import SequentialResult, audit_sequentially
+from epsaudit.claims.definitions import Claim
+from epsaudit.data.fingerprint import digest
+from epsaudit.engine.sampling import Progress
 from epsaudit.errors import AuditError, PowerWarning, without_internals
-from epsaudit.fingerprint import digest
-from epsaudit.mechanism import Mechanism
 from epsaudit.pytest_plugin import FALSE_ALARM, PROPERTY, RUNS, SECONDS, Asker, asking, option, read, share_of_suite
-from epsaudit.sampling import Progress
-from epsaudit.sequential import SequentialResult, audit_sequentially
 from epsaudit.text import lower
 
 LEAST_FALSE_ALARM = 1e-15

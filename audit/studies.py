@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epsaudit import stored
+from epsaudit.adapters.registry import collected
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.extras import needs
-from epsaudit.provenance import execution
-from epsaudit.registry import collected
 from epsaudit.reporting.tables import Column, Row, to_csv, to_latex
-from epsaudit.results import write_whole
+from epsaudit.results import stored
+from epsaudit.results.provenance import execution
+from epsaudit.results.result import write_whole
 from epsaudit.text import for_json
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Study:
 
 
 def studies() -> dict[str, Study]:
-    """Collect every installed study by name; see `epsaudit.registry.collected`."""
+    """Collect every installed study by name; see `epsaudit.adapters.registry.collected`."""
     return collected("epsaudit.experiments", "studies", Study)
 
 

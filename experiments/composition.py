@@ -25,7 +25,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from epsaudit import ApproxDP, audit, exact
-from epsaudit.conversions import zcdp_to_epsilon
+from epsaudit.audits.suite import entry_seed
+from epsaudit.claims.conversions import zcdp_to_epsilon
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.composition import Sequential
@@ -33,7 +34,6 @@ from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.reporting.style import BLUE, GREEN, MARKERS, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.studies import run_as_script, write_data, write_figure, write_table
-from epsaudit.suite import entry_seed
 from epsaudit.text import count, lower, percent, plain, upper
 from epsaudit.witnesses import Oracle
 

@@ -21,8 +21,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from epsaudit import ZCDP, GaussianDP, RenyiDP, audit
-from epsaudit.claims import Claim
-from epsaudit.conversions import laplace_renyi, pure_to_gaussian, pure_to_renyi, pure_to_zcdp
+from epsaudit.audits.suite import entry_seed
+from epsaudit.claims.conversions import laplace_renyi, pure_to_gaussian, pure_to_renyi, pure_to_zcdp
+from epsaudit.claims.definitions import Claim
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.analysts import Doubler
 from epsaudit.mechanisms.base import Reference
@@ -47,7 +48,6 @@ from epsaudit.reporting.style import (
 )
 from epsaudit.reporting.tables import Column
 from epsaudit.studies import run_as_script, write_data, write_figure, write_table
-from epsaudit.suite import entry_seed
 from epsaudit.text import count, percent
 
 QUESTION = "Are the conversions from pure DP to Renyi DP and zCDP tight, as an audit in those parameters sees them?"

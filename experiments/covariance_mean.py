@@ -22,8 +22,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from matplotlib.figure import Figure
 
-from epsaudit.auditor import audit
-from epsaudit.conversions import approximate_to_gaussian
+from epsaudit.audits.fixed import audit
+from epsaudit.claims.conversions import approximate_to_gaussian
 from epsaudit.experiments.data import fair
 from epsaudit.experiments.library_mean import LIBRARY, LibraryMean, library_mean
 from epsaudit.mechanisms.broken.covariance_mean import EmpiricalMean, PublishedCovarianceAwareMean

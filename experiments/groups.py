@@ -30,10 +30,11 @@ from matplotlib.figure import Figure
 from scipy.stats import norm
 
 from epsaudit import ZCDP, Mechanism, RenyiDP, audit
-from epsaudit.claims import Claim
+from epsaudit.audits.suite import entry_seed
+from epsaudit.claims.definitions import Claim
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.asinh_counts import AsinhCounts
 from epsaudit.mechanisms.groups import GroupCounts, renyi_per_group
-from epsaudit.neighbours import DatasetPair
 from epsaudit.reporting.style import (
     BLUE,
     GREEN,
@@ -48,7 +49,6 @@ from epsaudit.reporting.style import (
 )
 from epsaudit.reporting.tables import Column
 from epsaudit.studies import run_as_script, write_data, write_figure, write_table
-from epsaudit.suite import entry_seed
 from epsaudit.text import count, percent, plain
 
 QUESTION = "Do larger groups lose less, as the open problem hopes?"

@@ -23,6 +23,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from epsaudit import ZCDP, PureDP, audit
+from epsaudit.audits.suite import entry_seed
 from epsaudit.mechanisms.analysts import Doubler, Gambler, Interleaver, Repeater
 from epsaudit.mechanisms.broken.budgets import ForgetfulSubSessions, LateFilter
 from epsaudit.mechanisms.budgets import (
@@ -38,7 +39,6 @@ from epsaudit.mechanisms.interactive import Analyst, Interaction
 from epsaudit.reporting.style import BLUE, GREEN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.studies import run_as_script, write_data, write_figure, write_table
-from epsaudit.suite import entry_seed
 from epsaudit.text import count, percent, plain
 
 QUESTION = "Do privacy filters hold against analysts who adapt and cheat, and does an audit see which do not?"

@@ -23,6 +23,8 @@ from rich.console import Console
 from rich.progress import track
 
 from epsaudit import GaussianDP, PureDP, audit, audit_one_run
+from epsaudit.audits.one_run import Threshold
+from epsaudit.audits.one_run.guesses import planned_guesses
 from epsaudit.experiments.one_run_training import (
     CURVE,
     DELTA,
@@ -37,11 +39,9 @@ from epsaudit.experiments.one_run_training import (
 from epsaudit.mechanisms.additive import Gaussian
 from epsaudit.mechanisms.one_run import NoisyVectorSum, ResponsePerRecord
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.one_run import Threshold
-from epsaudit.one_run.guesses import planned_guesses
 from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, styled
 from epsaudit.reporting.tables import Column
-from epsaudit.results import SCHEMA
+from epsaudit.results.result import SCHEMA
 from epsaudit.studies import run_as_script, write_data, write_figure, write_json, write_table
 from epsaudit.text import lower
 

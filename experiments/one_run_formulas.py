@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from epsaudit import AuditError, GaussianDP, audit_one_run
+from epsaudit.audits.one_run import binomial, tradeoff
 from epsaudit.experiments.learning import affairs
 from epsaudit.experiments.one_run_worst_case import worst_case
 from epsaudit.mechanisms.canaries import GradientCanaries
 from epsaudit.mechanisms.dp_sgd import DPSGD
 from epsaudit.mechanisms.one_run import NoisyVectorSum
-from epsaudit.one_run import binomial, tradeoff
 
 CONFIDENCE = 0.95
 

@@ -18,6 +18,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from epsaudit import ApproxDP, Claim, GaussianDP, audit, audit_one_run
+from epsaudit.audits.one_run import CanaryMechanism
+from epsaudit.audits.one_run.guesses import planned_guesses
 from epsaudit.experiments.learning import affairs, leanings
 from epsaudit.mechanisms.broken.dp_sgd import (
     ClippedAfterAveraging,
@@ -28,8 +30,6 @@ from epsaudit.mechanisms.broken.dp_sgd import (
 )
 from epsaudit.mechanisms.canaries import ExampleCanaries, GradientCanaries, mislabelled
 from epsaudit.mechanisms.dp_sgd import DPSGD, full_batch_mu
-from epsaudit.one_run import CanaryMechanism
-from epsaudit.one_run.guesses import planned_guesses
 
 FAIR = "fair, logistic"
 ANES96 = "anes96, linear"

@@ -20,13 +20,13 @@ import numpy as np
 from scipy.stats import binom
 
 from epsaudit import ApproxDP, Claim, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
+from epsaudit.audits.one_run import CanaryMechanism, Threshold, binomial
+from epsaudit.audits.one_run.play import Guesses
 from epsaudit.experiments.drawing import wrong_bounds
 from epsaudit.experiments.learning import affairs
 from epsaudit.mechanisms.canaries import GradientCanaries
 from epsaudit.mechanisms.dp_sgd import DPSGD
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
-from epsaudit.one_run import CanaryMechanism, Threshold, binomial
-from epsaudit.one_run.play import Guesses
 from epsaudit.reporting.tables import Column
 from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 

@@ -1,4 +1,5 @@
-"""The worst mechanism for a set of guesses, by linear programming: the reference for the bounds of `epsaudit.one_run`.
+"""The worst mechanism for a set of guesses, by linear programming: the reference for the bounds of
+`epsaudit.audits.one_run`.
 
 From a claim, given by points of its privacy profile, and the counts that a test rejects it computes the greatest
 probability of a rejection over all mechanisms that satisfy the claim. Exact, but for hundreds of guesses at most.

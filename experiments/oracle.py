@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from epsaudit.certificates import Counts, MembershipGame
-from epsaudit.claims import Claim
+from epsaudit.claims.definitions import Claim
 from epsaudit.witnesses.oracle import LogRatio
 
 Floats = NDArray[np.float64]

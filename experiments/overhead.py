@@ -30,7 +30,7 @@ def answer_requests() -> None:
     import sys
 
     from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
-    from epsaudit.external import command
+    from epsaudit.adapters.external import command
 
     program = """if True:
         import json, random, sys

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from epsaudit import DatasetPair, Mechanism, PureDP, black_box, vectorized
-from epsaudit.external import command
+from epsaudit.adapters.external import command
 
 Built = tuple[Mechanism, DatasetPair]
 Builder = Callable[[float], Built]

@@ -26,9 +26,9 @@ from matplotlib.figure import Figure
 from scipy.stats import binom
 
 from epsaudit import Claim, DatasetPair, Mechanism, PureDP, audit, black_box, exact
+from epsaudit.audits.question import exact_parameter
 from epsaudit.experiments.oracle import oracle_bound, runs_to_refute, tails_of
 from epsaudit.mechanisms.registry import entries
-from epsaudit.question import exact_parameter
 from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.studies import add_options, print_table, run, write_data, write_figure, write_json, write_table

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from epsaudit import AuditResult, DatasetPair, audit, exact, vectorized
-from epsaudit.claims import Claim
+from epsaudit.audits.suite import entry_seed
+from epsaudit.claims.definitions import Claim
 from epsaudit.experiments import histogram_utility
 from epsaudit.experiments.published_page import page
 from epsaudit.experiments.published_statements import CLAIM, KINDS, MISTAKE, READING, checked, statements
@@ -45,9 +46,8 @@ from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy
 from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
 from epsaudit.reporting.figures import certified_against_proven
 from epsaudit.reporting.tables import Column
-from epsaudit.results import write_whole
+from epsaudit.results.result import write_whole
 from epsaudit.studies import run_as_script, write_data, write_figure, write_table
-from epsaudit.suite import entry_seed
 
 QUESTION = "Which statements of teaching material fail, and do the corrected ones hold?"
 DELTA = 0.01  # of the leads at which a mode comes out

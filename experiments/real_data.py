@@ -13,10 +13,12 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import Any
 
-from epsaudit.claims import ApproxDP, Claim, PureDP
+from epsaudit.adapters.registry import Entry
+from epsaudit.audits.influence import most_influential
+from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
+from epsaudit.data.neighbours import DatasetPair, leave_one_out, replace_one
 from epsaudit.experiments.data import MODES, anes96, answers, fair, modechoice
 from epsaudit.extras import needs
-from epsaudit.influence import most_influential
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.catalogue import (
@@ -34,8 +36,6 @@ from epsaudit.mechanisms.ratio import BoundedRatio, CountsRatio, NaiveRatio
 from epsaudit.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
 from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy
 from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
-from epsaudit.neighbours import DatasetPair, leave_one_out, replace_one
-from epsaudit.registry import Entry
 
 ANES96 = "American National Election Study 1996 (statsmodels anes96)"
 FAIR = "Redbook survey 1974, Fair 1978 (statsmodels fair)"

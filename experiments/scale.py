@@ -28,8 +28,8 @@ import joblib
 import numpy as np
 
 from epsaudit import AuditError, DatasetPair, Mechanism, PureDP, audit, black_box, vectorized
+from epsaudit.engine.sampling import certification_counts
 from epsaudit.engine.workers import Workers
-from epsaudit.sampling import certification_counts
 from epsaudit.witnesses import Interval, Region, Tails, Witness
 
 PAIR = DatasetPair(0.0, 1.0)

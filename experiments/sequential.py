@@ -23,6 +23,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from epsaudit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, SequentialResult, audit, audit_sequentially
+from epsaudit.audits.sequential import betting
 from epsaudit.experiments.drawing import not_drawn
 from epsaudit.experiments.oracle import tails_of
 from epsaudit.mechanisms.additive import Laplace
@@ -31,7 +32,6 @@ from epsaudit.mechanisms.registry import entries
 from epsaudit.reporting.curves import sequential_path
 from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
-from epsaudit.sequential import betting
 from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.text import plain
 

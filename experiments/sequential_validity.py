@@ -20,11 +20,11 @@ import numpy as np
 from scipy.stats import binom
 
 from epsaudit import Claim, Mechanism, PureDP, audit_sequentially
+from epsaudit.audits.sequential import betting
 from epsaudit.experiments.drawing import wrong_bounds
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.reporting.tables import Column
-from epsaudit.sequential import betting
 from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 
 QUESTION = "How often does a sequential audit at 95 % ever refute a claim that is exactly true?"

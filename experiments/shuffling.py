@@ -24,12 +24,12 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from epsaudit import AuditError, audit, exact
+from epsaudit.audits.suite import entry_seed
 from epsaudit.mechanisms.amplification import closed_form, closed_form_2021, closed_form_2022
 from epsaudit.mechanisms.shuffling import ShuffledResponse
 from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.studies import run_as_script, write_data, write_figure, write_table
-from epsaudit.suite import entry_seed
 from epsaudit.text import count, lower, percent, plain, upper
 
 QUESTION = "How much does shuffling hide: which bound is near the exact value, and what does an audit see?"

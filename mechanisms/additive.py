@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.data.neighbours import Adjacency, DatasetPair, MaxChange
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.queries import HEAD_COUNT, NumericQuery
-from epsaudit.neighbours import Adjacency, DatasetPair, MaxChange
 
 
 class _Additive(Reference):

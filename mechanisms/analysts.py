@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.mechanism import Mechanism
+from epsaudit.adapters.functions import Mechanism
 from epsaudit.mechanisms.budgets import Ledger, Request
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.response import RandomisedResponse

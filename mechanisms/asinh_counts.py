@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erfinv, ndtr
 
-from epsaudit.claims import ZCDP, Claim, GaussianDP
+from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.composition import ProductLaw
 from epsaudit.mechanisms.groups import GroupChange
 from epsaudit.mechanisms.laws import Floats, NormalLaw
-from epsaudit.neighbours import DatasetPair
 
 
 @dataclass(frozen=True)

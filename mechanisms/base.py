@@ -9,11 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from epsaudit.claims import ZCDP, ApproxDP, Claim, PureDP
-from epsaudit.conversions import pure_to_zcdp
+from epsaudit.adapters.functions import OutputDistribution
+from epsaudit.claims.conversions import pure_to_zcdp
+from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, PureDP
+from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, finite_at_least, fraction
-from epsaudit.mechanism import OutputDistribution
-from epsaudit.neighbours import Adjacency, DatasetPair
 
 
 class Reference(ABC):

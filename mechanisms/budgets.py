@@ -11,10 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from epsaudit import accounting
-from epsaudit.claims import ZCDP, Claim, PureDP
+from epsaudit.adapters.functions import Mechanism
+from epsaudit.claims import accounting
+from epsaudit.claims.definitions import ZCDP, Claim, PureDP
 from epsaudit.errors import AuditError, fraction
-from epsaudit.mechanism import Mechanism
 from epsaudit.mechanisms.base import positive
 
 Budget = PureDP | ZCDP

@@ -18,11 +18,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from epsaudit.claims import Claim
+from epsaudit.audits.one_run.play import StepCallback
+from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.mechanisms.base import positive
 from epsaudit.mechanisms.dp_sgd import DPSGD, Bools, Floats, Records
-from epsaudit.one_run.play import StepCallback
 
 LEAST_NOISE = 1e-3
 """Least measured noise, in units of the clipping norm: a step without noise tells everything all the same."""

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit import accounting
-from epsaudit.accounting import INTERVAL
-from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.adapters.functions import Mechanism, OutputDistribution
+from epsaudit.claims import accounting
+from epsaudit.claims.accounting import INTERVAL
+from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, whole_at_least
-from epsaudit.mechanism import Mechanism, OutputDistribution
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.neighbours import Adjacency, DatasetPair
-from epsaudit.outputs import Outputs, pack
+from epsaudit.outputs.normal_form import Outputs, pack
 
 
 @dataclass(frozen=True)
@@ -122,14 +122,15 @@ class Sequential(Reference):
         return tuple(found)
 
     def advanced(self, delta: float) -> ApproxDP:
-        """Claim by advanced composition; see `epsaudit.accounting.advanced`."""
+        """Claim by advanced composition; see `epsaudit.claims.accounting.advanced`."""
         points = self._of(PureDP, ApproxDP)
         if points is None:
             raise AuditError("Advanced composition needs parts with pure or approximate DP claims.")
         return accounting.advanced(points, delta)
 
     def numeric(self, delta: float) -> ApproxDP:
-        """Claim by numeric composition of the parts' privacy loss distributions; see `epsaudit.accounting.numeric`."""
+        """Claim by numeric composition of the parts' privacy loss distributions; see
+        `epsaudit.claims.accounting.numeric`."""
         known = {one: loss_distribution(one) for one in dict.fromkeys(self.mechanisms)}
         return accounting.numeric([known[one] for one in self.mechanisms], delta)
 

@@ -14,14 +14,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.conversions import approximate_to_gaussian, renyi_to_epsilon
+from epsaudit.claims.conversions import approximate_to_gaussian, renyi_to_epsilon
+from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.refusable_normal import RefusableNormal
 from epsaudit.mechanisms.score_test import ScoreTest
 from epsaudit.mechanisms.stable_mean import Stability, StableMean
-from epsaudit.neighbours import Adjacency, DatasetPair
 
 COVARIANCE_SHARE = 0.1
 """Share of the release's delta that covers the change of the covariance: c is flat in it, within 2 % from 0.01 to 0.3

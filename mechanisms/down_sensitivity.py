@@ -15,15 +15,15 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from epsaudit.claims import ZCDP, Claim, GaussianDP, PureDP
-from epsaudit.conversions import pure_to_zcdp
+from epsaudit.claims.conversions import pure_to_zcdp
+from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
+from epsaudit.data.neighbours import AddRemove, DatasetPair
 from epsaudit.errors import finite_at_least, fraction
 from epsaudit.mechanisms.base import BoundedRange, Reference, positive
 from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.queries import MonotoneQuery
 from epsaudit.mechanisms.queries.monotone import made_strict
 from epsaudit.mechanisms.search import SearchLaw, TabulatedSearchLaw, comparisons, fits_a_table
-from epsaudit.neighbours import AddRemove, DatasetPair
 from epsaudit.roots import root
 
 

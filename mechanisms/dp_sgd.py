@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from epsaudit.accounting import INTERVAL, library
-from epsaudit.claims import ApproxDP, Claim
+from epsaudit.claims.accounting import INTERVAL, library
+from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import positive
 
@@ -240,7 +240,7 @@ def poisson_claim(rate: float, noise_multiplier: float, steps: int, delta: float
     --------
     Without sampling it is Gaussian DP of mu = sqrt(steps) / noise:
 
-    >>> from epsaudit.claims import GaussianDP
+    >>> from epsaudit.claims.definitions import GaussianDP
     >>> ours, exact = poisson_claim(1.0, 4.0, 16, 1e-5).epsilon, GaussianDP(1.0).approximate(1e-5).epsilon
     >>> math.isclose(ours, exact, rel_tol=1e-3) and ours >= exact
     True

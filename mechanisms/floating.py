@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.claims import Claim, PureDP
+from epsaudit.claims.definitions import Claim, PureDP
 from epsaudit.errors import AuditError
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw

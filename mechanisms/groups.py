@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from epsaudit.claims import ZCDP, Claim, GaussianDP
-from epsaudit.conversions import log_excess
+from epsaudit.claims.conversions import log_excess
+from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP
+from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError
 from epsaudit.exact.quadrature import Floats, log_integral
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.composition import ProductLaw
-from epsaudit.neighbours import Adjacency, DatasetPair
 
 NEAR = 12.0
 """Standard deviations of the first noise: counts closer to 0 may be taken below it, and are integrated differently."""

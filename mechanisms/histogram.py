@@ -17,11 +17,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.data.neighbours import AddRemove, DatasetPair
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
 from epsaudit.mechanisms.queries import Dataset
-from epsaudit.neighbours import AddRemove, DatasetPair
-from epsaudit.outputs import Items, normal, order_key
+from epsaudit.outputs.normal_form import Items, normal, order_key
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,8 @@ class StableHistogramLaw:
         return ThresholdedLaw(LaplaceLaw(float(count), self.scale), self.threshold)
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw ``size`` mappings from keys to noisy counts, in the normal form of `epsaudit.outputs`, shape (size,)."""
+        """Draw ``size`` mappings from keys to noisy counts, in the normal form of `epsaudit.outputs.normal_form`,
+        shape (size,)."""
         noisy = [count + rng.laplace(scale=self.scale, size=size) for _, count in self.counts]
         pattern = np.zeros(size, dtype=np.int64)
         groups = 1

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit import exact
-from epsaudit.claims import Claim
+from epsaudit.claims.definitions import Claim
+from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.budgets import Filter, Ledger, Request
 from epsaudit.mechanisms.laws import Floats
-from epsaudit.neighbours import Adjacency, DatasetPair
 
 MOST_TRANSCRIPTS = 1 << 16
 Indices = NDArray[np.intp]

@@ -18,14 +18,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.claims import ApproxDP, Claim
+from epsaudit.adapters.functions import OutputDistribution
+from epsaudit.claims.definitions import ApproxDP, Claim
+from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction, whole_at_least
-from epsaudit.mechanism import OutputDistribution
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.queries import Dataset, Utilities
 from epsaudit.mechanisms.selection import ExponentialMechanism
-from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 
 
 class Losses:

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import fraction
 from epsaudit.mechanisms.base import BoundedRange, positive
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
 from epsaudit.mechanisms.queries import MONOTONE_VOTES, Utilities
 from epsaudit.mechanisms.selection import _Selection, log_choice
-from epsaudit.neighbours import DatasetPair
 
 
 def laplace_winner(scores: Floats) -> Floats:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 from scipy.stats import binom
 
-from epsaudit.claims import ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.audits.one_run.play import StepCallback
+from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import positive
-from epsaudit.one_run.play import StepCallback
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -120,8 +120,8 @@ class ConspiringResponse(_PerRecord):
     """Randomised response that now and then is drawn again until at least ``right`` records have told the truth.
 
     The worst (epsilon, delta)-DP mechanism for guesses about everybody: ``right`` or more of them are right exactly as
-    often as the theorem in `epsaudit.one_run.binomial` allows; the proof of its privacy is there. A delta so large that
-    every draw would have to be such raises `AuditError`.
+    often as the theorem in `epsaudit.audits.one_run.binomial` allows; the proof of its privacy is there. A delta so
+    large that every draw would have to be such raises `AuditError`.
 
     Examples
     --------

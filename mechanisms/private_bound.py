@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, Floats, LaplaceLaw
@@ -23,7 +24,6 @@ from epsaudit.mechanisms.ratio import answers, ones_and_records
 from epsaudit.mechanisms.ratio_laws import ScaleMixture
 from epsaudit.mechanisms.smooth_sensitivity import smooth_sensitivity
 from epsaudit.mechanisms.stability import StableMedian
-from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 
 
 class EitherChange(Adjacency):

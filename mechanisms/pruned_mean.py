@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.exact.losses import LossPair
 from epsaudit.mechanisms.base import positive
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean, poles, refusal, release_scale
@@ -23,7 +24,6 @@ from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.refusable_normal import RefusableNormal
 from epsaudit.mechanisms.score_test import ScoreTest
 from epsaudit.mechanisms.stable_mean import Stability, StableMean, leverages
-from epsaudit.neighbours import DatasetPair
 
 Kept = NDArray[np.bool_]
 

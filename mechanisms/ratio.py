@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.claims import ApproxDP, Claim
+from epsaudit.claims.definitions import ApproxDP, Claim
+from epsaudit.data.neighbours import AddRemove, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.ratio_laws import RatioLaw, ScaleMixture
-from epsaudit.neighbours import AddRemove, DatasetPair, Substitution
 
 
 def ones_and_records(dataset: Dataset) -> tuple[int, int]:

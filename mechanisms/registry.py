@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from epsaudit.claims import ZCDP, Claim, GaussianDP, PureDP
+from epsaudit.adapters.registry import Entry
+from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, TruncatedGeometric
 from epsaudit.mechanisms.analysts import Gambler, Repeater
 from epsaudit.mechanisms.asinh_counts import AsinhCounts
@@ -53,8 +55,6 @@ from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, Stab
 from epsaudit.mechanisms.tolerant_search import TolerantSearch
 from epsaudit.mechanisms.tukey_mean import TukeyMean
 from epsaudit.mechanisms.vectors import IndexOfMax, NoisyHistogram, ParallelLaplace, RunningSums
-from epsaudit.neighbours import DatasetPair
-from epsaudit.registry import Entry
 
 SELECTORS: dict[str, Callable[[float, Utilities], Reference]] = {
     "exponential": ExponentialMechanism,

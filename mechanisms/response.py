@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.claims import Claim, PureDP
+from epsaudit.claims.definitions import Claim, PureDP
+from epsaudit.data.neighbours import Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats
-from epsaudit.neighbours import Adjacency, DatasetPair, Substitution
 
 
 @dataclass(frozen=True)

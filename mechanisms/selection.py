@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import BoundedRange, Reference, positive
 from epsaudit.mechanisms.laws import FiniteLaw
 from epsaudit.mechanisms.queries import MONOTONE_VOTES, VOTES, Utilities
-from epsaudit.neighbours import Adjacency, DatasetPair
 
 Floats = NDArray[np.float64]
 

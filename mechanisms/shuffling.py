@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
-from epsaudit.claims import ApproxDP, Claim, PureDP
+from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
+from epsaudit.data.neighbours import Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.exact.losses import LossPair, bracketed
 from epsaudit.mechanisms.amplification import numeric
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.laws import Floats
-from epsaudit.neighbours import Adjacency, DatasetPair, Substitution
 
 WIDE = 20.0
 """Standard deviations to either side of its mean that a law lists; what is left out is below 1e-80."""

@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 
 from scipy.special import ndtri
 
-from epsaudit.claims import ZCDP, Claim, GaussianDP
+from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP
+from epsaudit.data.neighbours import AddRemove, DatasetPair
 from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.down_sensitivity import crowds
 from epsaudit.mechanisms.laws import NormalLaw
 from epsaudit.mechanisms.queries import MonotoneQuery
 from epsaudit.mechanisms.tolerant_law import ListedTolerantLaw, TolerantLaw, fits_a_list
-from epsaudit.neighbours import AddRemove, DatasetPair
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsaudit.data.neighbours import DatasetPair, Substitution
 from epsaudit.errors import AuditError
 from epsaudit.exact.losses import LossPair, merge_equal
 from epsaudit.exact.quadrature import Panels
@@ -23,7 +24,6 @@ from epsaudit.mechanisms.covariance_mean import as_records
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.regions import Region, depth_regions
 from epsaudit.mechanisms.score_test import ScoreTest
-from epsaudit.neighbours import DatasetPair, Substitution
 
 
 @dataclass(frozen=True, eq=False)

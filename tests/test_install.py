@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from epsaudit.adapters.registry import registered
 from epsaudit.extras import EXTRAS
-from epsaudit.registry import registered
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"audit": "epsaudit", "mechanisms": "epsaudit/mechanisms", "experiments": "epsaudit/experiments"}
@@ -31,7 +31,7 @@ if os.environ.get("WITHOUT_EXTRAS"):
 """
 THEIRS = {
     "audit/__init__.py": "OWNER = 'user'\n",
-    "audit/claims.py": "OWNER = 'user'\n",
+    "audit/claims/definitions.py": "OWNER = 'user'\n",
     "mechanisms/__init__.py": """
 from audit import OWNER
 from audit.claims import OWNER

@@ -10,8 +10,8 @@ nightly (``make nightly``) all others. That every claim is at least the exact va
 import pytest
 
 from epsaudit import ZCDP
+from epsaudit.audits.question import exact_parameter
 from epsaudit.mechanisms.registry import entries
-from epsaudit.question import exact_parameter
 
 ENTRIES = {entry.name: entry for entry in entries()}
 SOUND = [entry for entry in ENTRIES.values() if entry.expected == "consistent"]

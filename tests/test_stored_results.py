@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from epsaudit.stored import status
+from epsaudit.results.stored import status
 
 ROOT = Path(__file__).parents[1]
 QUOTED = re.compile(r"results/([\w-]+)(?=[/)#\s`'\"]|$)")

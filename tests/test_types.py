@@ -15,7 +15,7 @@ TYPED = EXAMPLE.replace("(dataset, size, rng)", "(dataset: tuple[str, ...], size
 MORE = """
 from hypothesis import strategies as st
 from epsaudit import AddRemove, ApproxDP, black_box
-from epsaudit.mechanism import FunctionMechanism, Mechanism
+from epsaudit.adapters.functions import FunctionMechanism, Mechanism
 
 as_protocol: Mechanism = mechanism
 audit(black_box(noisy_count, claim=ApproxDP(1.0, 1e-5)), (("ann",), ("ann", "bob")), seed=1)

@@ -23,9 +23,9 @@ import numpy as np
 from epsaudit.engine.chunks import Chunk, Tallies, Tally
 from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError
-from epsaudit.output_json import block_from_json, block_to_json
-from epsaudit.outputs import Outputs, are_objects
-from epsaudit.results import write_whole
+from epsaudit.outputs.as_json import block_from_json, block_to_json
+from epsaudit.outputs.normal_form import Outputs, are_objects
+from epsaudit.results.result import write_whole
 
 try:
     import fcntl

@@ -16,7 +16,7 @@ from epsaudit.errors import AuditError
 from epsaudit.exact.convolution import convolved
 from epsaudit.exact.losses import LossPair, NotKnownError, difference, merge_equal
 from epsaudit.exact.quadrature import Booleans, Floats, Integrands, Panels, initial_edges, log_sum, refine
-from epsaudit.outputs import pack
+from epsaudit.outputs.normal_form import pack
 
 _SMALLEST = -720.0  # log-masses below this are dropped: exp underflows soon after
 _TOTAL_ERROR = 1e-9

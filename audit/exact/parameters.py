@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy.special import ndtri_exp
 
-from epsaudit.claims import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
+from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.errors import AuditError
 from epsaudit.exact.losses import LossPair, NotKnownError, difference
 from epsaudit.exact.profile import PrivacyProfile, keeps_growing, renyi_divergences
@@ -59,7 +59,8 @@ def exact_parameter(claim: Claim, law: object, law_prime: object) -> float:
         case GaussianDP():
             return _least_mu(profile.pair, profile.greatest_loss)
     raise AuditError(
-        f"Nothing exact is known about {type(claim).__name__}; the claim families are those of epsaudit.claims."
+        f"Nothing exact is known about {type(claim).__name__}; the claim families are those of "
+        "epsaudit.claims.definitions."
     )
 
 

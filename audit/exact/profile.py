@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.conversions import log_excess, renyi_of_excess
+from epsaudit.claims.conversions import log_excess, renyi_of_excess
 from epsaudit.errors import finite_at_least, fraction
 from epsaudit.exact.convolution import LEAST_DELTA
 from epsaudit.exact.laws import loss_pair

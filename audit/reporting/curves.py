@@ -14,14 +14,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from epsaudit.claims import Claim
+from epsaudit.claims.definitions import Claim
 from epsaudit.exact import PrivacyProfile
 from epsaudit.reporting import style
 from epsaudit.text import SYMBOLS, count, percent
 
 if TYPE_CHECKING:
-    from epsaudit.results import AuditResult
-    from epsaudit.sequential import SequentialResult
+    from epsaudit.audits.sequential import SequentialResult
+    from epsaudit.results.result import AuditResult
 
 Floats = NDArray[np.float64]
 ERRORS = np.concatenate([[0.0], np.geomspace(1e-6, 1e-2, 17)[:-1], np.linspace(0.01, 1.0, 100)])

@@ -15,13 +15,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
-from epsaudit.claims import ApproxDP
+from epsaudit.claims.definitions import ApproxDP
 from epsaudit.reporting.style import BLUE, ONE_COLUMN, TWO_COLUMNS, VERMILION, blank, legend_below, styled, words
 from epsaudit.reporting.tables import runs_each
 from epsaudit.text import SYMBOLS, lower, percent, plain
 
 if TYPE_CHECKING:
-    from epsaudit.results import Result
+    from epsaudit.results.result import Result
 
 STYLE = {"consistent": (BLUE, "o"), "violated": (VERMILION, "s")}
 PROVEN: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": "--"}

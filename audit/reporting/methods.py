@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
 
+from epsaudit.audits.one_run import OneRunResult
+from epsaudit.audits.sequential import SequentialResult
 from epsaudit.certificates import Box, MembershipGame
 from epsaudit.errors import AuditError
-from epsaudit.one_run import OneRunResult
 from epsaudit.reporting.tables import kind_of
-from epsaudit.results import AuditResult, Result
-from epsaudit.sequential import SequentialResult
+from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import SYMBOLS, latex, lower, percent
 from epsaudit.witnesses.models import Additive, Tree
 

@@ -20,11 +20,11 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from epsaudit.claims import Claim
-from epsaudit.one_run import OneRunResult
+from epsaudit.audits.one_run import OneRunResult
+from epsaudit.claims.definitions import Claim
 from epsaudit.reporting.curves import Floats, allowed_trade_off, certified_polygon, with_bends
 from epsaudit.reporting.tables import caption, kind_of
-from epsaudit.results import AuditResult, Result
+from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import SYMBOLS, lower, percent, plain, visible
 
 WIDTH = 320.0

@@ -20,8 +20,8 @@ from typing import TextIO
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from epsaudit.sampling import Progress as Step
-from epsaudit.sampling import ProgressCallback
+from epsaudit.engine.sampling import Progress as Step
+from epsaudit.engine.sampling import ProgressCallback
 from epsaudit.text import lower
 
 LOG_SECONDS = 30.0

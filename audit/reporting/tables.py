@@ -20,7 +20,7 @@ from epsaudit.text import SYMBOLS, count, percent, plain
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from epsaudit.results import Result
+    from epsaudit.results.result import Result
 
 Kind = Literal["text", "code", "formula", "lower", "upper", "number", "count"]
 Row = Mapping[str, Any]

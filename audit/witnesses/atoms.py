@@ -1,7 +1,7 @@
 """Atoms: single outputs that occur again and again, which can be counted, found and described.
 
-An atom is an output in the normal form of `epsaudit.outputs`, which decides what counts as one output. The functions
-here take arrays of such outputs, and return tables of counts, masks and positions.
+An atom is an output in the normal form of `epsaudit.outputs.normal_form`, which decides what counts as one output. The
+functions here take arrays of such outputs, and return tables of counts, masks and positions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs import (
+from epsaudit.outputs.normal_form import (
     NAN,
     WHOLE_IN_FLOATS,
     Array,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import whole_at_least
-from epsaudit.outputs import Outputs, are_objects
+from epsaudit.outputs.normal_form import Outputs, are_objects
 from epsaudit.witnesses.features import Feature, Value, readable
 
 MANTISSA = 52

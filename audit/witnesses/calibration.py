@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from epsaudit.outputs import Outputs
+from epsaudit.outputs.normal_form import Outputs
 from epsaudit.witnesses.events import Witness
 from epsaudit.witnesses.settings import BENDS, ERRORS, FEW_LEVELS, LEVELS, WALKS
 

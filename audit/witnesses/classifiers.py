@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import log_expit
 from threadpoolctl import threadpool_limits
 
-from epsaudit.outputs import Outputs
+from epsaudit.outputs.normal_form import Outputs
 from epsaudit.witnesses.bits import Exponent, LowestBit, NegativeZero, TrailingZeros
 from epsaudit.witnesses.calibration import CandidateScore
 from epsaudit.witnesses.encoding import Encoding, cells, deviance, encode, screen, size_of, standardised, whole

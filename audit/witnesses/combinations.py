@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs import Outputs, rows_of
+from epsaudit.outputs.normal_form import Outputs, rows_of
 from epsaudit.witnesses.features import Coordinate, Feature, readable
 from epsaudit.witnesses.settings import HOLES, MOST_PAIRED
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs import Items, Outputs, are_numbers, are_objects, number, order_key, rows_of
+from epsaudit.outputs.normal_form import Items, Outputs, are_numbers, are_objects, number, order_key, rows_of
 from epsaudit.witnesses.atoms import distinct
 from epsaudit.witnesses.bits import Residue
 from epsaudit.witnesses.combinations import Reduced, combinations_of, increments, releases_of

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError
-from epsaudit.output_json import from_json, to_json
-from epsaudit.outputs import Outputs, normal_array, values_of, written
+from epsaudit.outputs.as_json import from_json, to_json
+from epsaudit.outputs.normal_form import Outputs, normal_array, values_of, written
 from epsaudit.witnesses.atoms import describe_atoms, is_atom
 from epsaudit.witnesses.features import Deviation, Feature, Value, feature_from_dict, feature_to_dict
 

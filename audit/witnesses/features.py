@@ -13,10 +13,10 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.columns import columns_of
 from epsaudit.errors import AuditError
-from epsaudit.output_json import from_json, to_json
-from epsaudit.outputs import Outputs, are_objects, number, numbers_of, rows_of
+from epsaudit.outputs.as_json import from_json, to_json
+from epsaudit.outputs.columns import columns_of
+from epsaudit.outputs.normal_form import Outputs, are_objects, number, numbers_of, rows_of
 
 
 class Feature(Protocol):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs import Outputs
+from epsaudit.outputs.normal_form import Outputs
 from epsaudit.witnesses.features import Feature, readable
 
 Floats = NDArray[np.float64]

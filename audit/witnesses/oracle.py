@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs import Outputs
+from epsaudit.outputs.normal_form import Outputs
 from epsaudit.witnesses.scores import Monotone, Score
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs import Outputs, number, values_of
+from epsaudit.outputs.normal_form import Outputs, number, values_of
 from epsaudit.witnesses.atoms import find_atoms
 from epsaudit.witnesses.calibration import CandidateScore
 from epsaudit.witnesses.encoding import Encoding, encode

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
-from epsaudit.claims import Claim
-from epsaudit.outputs import Outputs
+from epsaudit.claims.definitions import Claim
+from epsaudit.outputs.normal_form import Outputs
 from epsaudit.witnesses.calibration import CandidateScore
 from epsaudit.witnesses.encoding import Encoding, encode
 from epsaudit.witnesses.events import Interval, Region, Witness
@@ -104,7 +104,7 @@ class Bound:
 
     Examples
     --------
-    >>> from epsaudit.claims import PureDP
+    >>> from epsaudit.claims.definitions import PureDP
     >>> from epsaudit.witnesses.scores import Tails
     >>> rng = np.random.default_rng(0)
     >>> found = candidate_scores([Tails()], rng.normal(size=1000), rng.normal(1.0, size=1000))

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.columns import columns_of, inside
 from epsaudit.errors import with_article
-from epsaudit.outputs import Items, Outputs, kind_of, kinds_of, number, numbers_of, values_of, written
+from epsaudit.outputs.columns import columns_of, inside
+from epsaudit.outputs.normal_form import Items, Outputs, kind_of, kinds_of, number, numbers_of, values_of, written
 from epsaudit.witnesses.atoms import is_atom
 from epsaudit.witnesses.features import Feature, readable
 from epsaudit.witnesses.settings import LEAST_SEEN, LOOK, MOST_PARTS
@@ -30,7 +30,7 @@ SYMBOLS = ("None", "raised", "timeout")
 @readable
 @dataclass(frozen=True)
 class HasKind:
-    """1 where the output is of this kind, as `epsaudit.outputs.kind_of` names it, else 0.
+    """1 where the output is of this kind, as `epsaudit.outputs.normal_form.kind_of` names it, else 0.
 
     Examples
     --------

@@ -10,10 +10,10 @@ import math
 from functools import partial
 from typing import Any
 
-from epsaudit.claims import ZCDP, ApproxDP, Claim, PureDP
+from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, PureDP
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.experiments.libraries import calculator
 from epsaudit.experiments.libraries.rows import Row
-from epsaudit.neighbours import DatasetPair
 
 ZERO_OR_ONE = DatasetPair(0.0, 1.0)
 SCORES = DatasetPair([0, 0], [1, -1])

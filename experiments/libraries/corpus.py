@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from epsaudit.claims import ZCDP, ApproxDP, Claim, PureDP
+from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, PureDP
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.experiments.libraries import calculator
 from epsaudit.experiments.libraries.catalogue import (
     BITS,
@@ -27,7 +28,6 @@ from epsaudit.experiments.libraries.catalogue import (
     smartnoise_rows,
 )
 from epsaudit.experiments.libraries.rows import Row
-from epsaudit.neighbours import DatasetPair
 
 Role = Literal["affected", "fixed", "control", "not reproduced"]
 MANY, SOME, FEW = 200_000, 100_000, 40_000

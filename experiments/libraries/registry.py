@@ -5,11 +5,11 @@ Each library has the rows of `catalogue` and `corpus` for it.
 
 from __future__ import annotations
 
+from epsaudit.adapters.registry import Library
 from epsaudit.experiments.libraries.catalogue import diffprivlib_rows, opacus_rows, opendp_rows, smartnoise_rows
 from epsaudit.experiments.libraries.corpus import bugs
 from epsaudit.experiments.libraries.rows import Row, entries
 from epsaudit.experiments.libraries.versions import ENVIRONMENTS
-from epsaudit.registry import Library
 
 
 def libraries() -> list[Library]:

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from epsaudit.claims import Claim, from_dict
+from epsaudit.adapters.external import command
+from epsaudit.adapters.registry import Entry, Expected
+from epsaudit.claims.definitions import Claim, from_dict
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.environments import Environment
 from epsaudit.experiments.libraries.versions import ENVIRONMENTS
-from epsaudit.external import command
-from epsaudit.neighbours import DatasetPair
-from epsaudit.registry import Entry, Expected
 
 ADAPTERS = Path(__file__).parent / "adapters"
 SAME = 1e-6
@@ -52,7 +52,7 @@ class Row:
     also : tuple of DatasetPair
         Further pairs that compete with it.
     expected, source, reason, witnesses
-        As for `epsaudit.registry.Entry`.
+        As for `epsaudit.adapters.registry.Entry`.
     """
 
     version: str

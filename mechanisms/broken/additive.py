@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from epsaudit.claims import ZCDP, ApproxDP, Claim
+from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim
+from epsaudit.data.neighbours import DatasetPair, Substitution
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.queries import NumericQuery
-from epsaudit.neighbours import DatasetPair, Substitution
 
 SIGNED_SUM = NumericQuery(sum, 1.0, Substitution(), (DatasetPair((-1,), (1,)),))
 """Sum of records -1 and +1 under substitution, with sensitivity given as 1: the size of a record, not of a change."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from epsaudit.claims import ZCDP, Claim
+from epsaudit.claims.definitions import ZCDP, Claim
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.asinh_counts import AsinhCounts, GroupwiseZCDP
 from epsaudit.mechanisms.groups import GroupCounts
-from epsaudit.neighbours import DatasetPair
 
 
 @dataclass(frozen=True)

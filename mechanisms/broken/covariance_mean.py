@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean, as_records
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.refusable_normal import RefusableNormal
 from epsaudit.mechanisms.score_test import ScoreTest
-from epsaudit.neighbours import DatasetPair
 
 
 class PublishedScoreTest(ScoreTest):

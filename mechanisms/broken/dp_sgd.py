@@ -10,10 +10,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from epsaudit.claims import Claim
+from epsaudit.claims.definitions import Claim
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import whole_at_least
 from epsaudit.mechanisms.dp_sgd import DPSGD, Floats, Ints, Records
-from epsaudit.neighbours import DatasetPair
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from epsaudit.data.neighbours import DatasetPair, Substitution
 from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw
 from epsaudit.mechanisms.queries import Dataset
-from epsaudit.neighbours import DatasetPair, Substitution
 
 POST_PAIR = DatasetPair((1, 2, 2), (2, 2, 2))
 """differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity': local sensitivities 1 and 0."""

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import whole_at_least
 from epsaudit.mechanisms.broken.selection import AsBoundedRange
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.noisy_max import NoisyMaxExponential, NoisyMaxLaplace
 from epsaudit.mechanisms.queries import Dataset, Utilities, VoteCounts
-from epsaudit.neighbours import DatasetPair
 
 
 class Approvals(VoteCounts):

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from epsaudit.data.neighbours import DatasetPair, Substitution
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.private_bound import PrivatelyBounded
 from epsaudit.mechanisms.ratio import BoundedRatio, answers
-from epsaudit.neighbours import DatasetPair, Substitution
 
 
 @dataclass(frozen=True)

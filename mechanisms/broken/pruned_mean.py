@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.pruned_mean import Kept, PrunedLaw, PrunedMean
-from epsaudit.neighbours import DatasetPair
 
 
 class FixedLaw(PrunedLaw):

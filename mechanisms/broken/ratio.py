@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.ratio import (
     BoundedRatio,
@@ -17,7 +18,6 @@ from epsaudit.mechanisms.ratio import (
     greatest_gap,
     pairs,
 )
-from epsaudit.neighbours import DatasetPair
 
 
 class PublishedBoundedRatio(BoundedRatio):

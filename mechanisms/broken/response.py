@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.mechanisms.shuffling import ShuffledResponse, TwoBinomials
-from epsaudit.neighbours import DatasetPair
 
 
 class ResponseWithCoin(RandomisedResponse):

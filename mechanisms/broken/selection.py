@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from epsaudit.claims import ZCDP, Claim
+from epsaudit.claims.definitions import ZCDP, Claim
 from epsaudit.mechanisms.queries import VOTES, Utilities
 from epsaudit.mechanisms.selection import ExponentialMechanism, MonotoneExponentialMechanism, PermuteAndFlip
 

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.claims import Claim, PureDP
+from epsaudit.claims.definitions import Claim, PureDP
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw
 from epsaudit.mechanisms.sparse_vector import SparseVectorLaw, _SparseVector, codes, symbols_of
-from epsaudit.neighbours import DatasetPair
 
 UP_AND_DOWN = DatasetPair((2,) * 5 + (0,) * 5, (1,) * 10, "5 answers 2 then 5 answers 0, against 10 answers 1")
 """Half of the answers move up and half down, all from the threshold."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from epsaudit.mechanism import OutputDistribution
+from epsaudit.adapters.functions import OutputDistribution
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.histogram import StableHistogram
 from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw
 from epsaudit.mechanisms.noisy_max import GapMax
 from epsaudit.mechanisms.stability import ProposeTestRelease, StableMode
-from epsaudit.neighbours import DatasetPair
 
 
 class PublishedMode(StableMode):

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.broken.sparse_vector import UP_AND_DOWN, ReusedNoiseLaw, SparseVector3, SparseVector4
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.sparse_vector import SparseVectorLaw, _SparseVector
 from epsaudit.mechanisms.vectors import GreatestLaw, NoisyHistogram, _Vector
-from epsaudit.neighbours import DatasetPair
 
 
 class NoisyHistogramUpsideDown(NoisyHistogram):

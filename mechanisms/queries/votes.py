@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.mechanisms.base import positive
 from epsaudit.mechanisms.queries.monotone import Dataset
-from epsaudit.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 
 
 @dataclass(frozen=True)

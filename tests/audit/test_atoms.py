@@ -16,9 +16,9 @@ import pytest
 
 from epsaudit import AuditResult, DatasetPair, PureDP, audit, black_box
 from epsaudit.errors import AuditError
-from epsaudit.output_json import from_json, to_json
-from epsaudit.outputs import join, normal, normal_array, number, pack, values_of
-from epsaudit.verify import recompute
+from epsaudit.outputs.as_json import from_json, to_json
+from epsaudit.outputs.normal_form import join, normal, normal_array, number, pack, values_of
+from epsaudit.results.verify import recompute
 from epsaudit.witnesses import Interval, Region, event_from_dict
 from epsaudit.witnesses.atoms import describe_atoms, find_atoms, is_atom
 from epsaudit.witnesses.features import Value
@@ -125,7 +125,8 @@ def test_an_object_of_ones_own_is_refused_even_where_it_can_be_compared():
 
 def test_sets_are_written_alike_in_every_process():
     code = (
-        "import json; from epsaudit.output_json import to_json; from epsaudit.witnesses.atoms import describe_atoms\n"
+        "import json; from epsaudit.outputs.as_json import to_json\n"
+        "from epsaudit.witnesses.atoms import describe_atoms\n"
         "sets = frozenset('abcdef'), frozenset([frozenset('ab')])\n"
         "print(describe_atoms('', sets), json.dumps(list(map(to_json, sets))))"
     )

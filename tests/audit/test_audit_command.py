@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from epsaudit import suite
-from epsaudit.cli import main
-from epsaudit.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED
-from epsaudit.results import comparable
+from epsaudit.audits import suite
+from epsaudit.cli.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED
+from epsaudit.cli.main import main
+from epsaudit.results.result import comparable
 
 PROGRAM = """
 import json, random, sys
@@ -83,7 +83,7 @@ class TestPrograms:
     )
     def test_one_sentence_and_status_two(self, arguments, sentence, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr("epsaudit.cluster.WAIT_SECONDS", 1)
+        monkeypatch.setattr("epsaudit.engine.cluster.WAIT_SECONDS", 1)
         assert main(["audit", *QUICK, *arguments]) == BAD_INPUT
         said = capsys.readouterr().err
         assert sentence in said

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import strategies as st
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
-from epsaudit.candidates import boundary, drawn, patterns
+from epsaudit.data.candidates import boundary, drawn, patterns
+from epsaudit.data.neighbours import AddRemove, MaxChange, Substitution
 from epsaudit.mechanisms.broken.sparse_vector import SparseVector6
-from epsaudit.neighbours import AddRemove, MaxChange, Substitution
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 10])
@@ -115,7 +115,7 @@ def test_a_bare_strategy_catches_noise_for_one_record_more(monkeypatch):
         return [max(abs(np.mean(p.x) - np.mean(p.x_prime)) * (len(p.x) + 1) / 1000 for p in pairs) for pairs in drawn_]
 
     assert losses() == pytest.approx([1.2] * 3)
-    monkeypatch.setattr("epsaudit.candidates._extremes", lambda pairs, adjacency: [])
+    monkeypatch.setattr("epsaudit.data.candidates._extremes", lambda pairs, adjacency: [])
     assert np.median(losses()) < 1.1  # from boundary cases alone does the worst loss come in every seed
 
 

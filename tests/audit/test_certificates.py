@@ -19,7 +19,7 @@ from epsaudit.certificates import (
     reach,
     runs_to_reach,
 )
-from epsaudit.conversions import bernoulli_renyi
+from epsaudit.claims.conversions import bernoulli_renyi
 
 CONFIDENCE = 0.95
 

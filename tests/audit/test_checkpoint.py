@@ -18,14 +18,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, suite, vectorized
-from epsaudit.copies import COUNTED_AGAIN
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
+from epsaudit.adapters.registry import Entry
+from epsaudit.audits import suite
+from epsaudit.data.fingerprint import digest
 from epsaudit.engine.checkpoint import Checkpoint
 from epsaudit.engine.chunks import Chunk
-from epsaudit.fingerprint import digest
-from epsaudit.output_json import block_from_json, block_to_json
-from epsaudit.outputs import Items, Raised, TimedOut, normal_array, pack
-from epsaudit.registry import Entry
+from epsaudit.engine.copies import COUNTED_AGAIN
+from epsaudit.outputs.as_json import block_from_json, block_to_json
+from epsaudit.outputs.normal_form import Items, Raised, TimedOut, normal_array, pack
 from epsaudit.witnesses import Tails
 
 PAIR = DatasetPair((1,), (1, 2))
@@ -260,7 +261,7 @@ class TestSequential:
 
 
 RED, BLUE = Decimal("0.7"), Decimal("0.1")
-"""Outputs that training does not keep: see `epsaudit.outputs`."""
+"""Outputs that training does not keep: see `epsaudit.outputs.normal_form`."""
 
 
 class TestOutputsThatAreNotKept:
@@ -607,7 +608,7 @@ class TestFingerprints:
             """
             import numpy as np
             from epsaudit import PureDP, DatasetPair, vectorized
-            from epsaudit.fingerprint import digest
+            from epsaudit.data.fingerprint import digest
             def make(shift):
                 return lambda data, size, rng: data + shift + rng.laplace(size=size)
             law = vectorized(make(2.0), claim=PureDP(1.0), pairs=[DatasetPair({"a", "b"}, np.arange(3))])

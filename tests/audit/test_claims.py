@@ -13,8 +13,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, rel_entr
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP
-from epsaudit.claims import from_dict
-from epsaudit.conversions import bernoulli_renyi
+from epsaudit.claims.conversions import bernoulli_renyi
+from epsaudit.claims.definitions import from_dict
 
 CLAIMS = [PureDP(1.0), ApproxDP(1.0, 0.001234567890123), ZCDP(0.5), RenyiDP(3.0, 0.7), GaussianDP(1.0)]
 DECADES = [1e-3, 1e-2, 0.1, 1.0, 10.0]

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from epsaudit.cli import main
-from epsaudit.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, NOBODY_READS, OWN_CODE, SURPRISED
-from epsaudit.registry import registered
-from epsaudit.results import comparable, load
+from epsaudit.adapters.registry import registered
+from epsaudit.cli.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, NOBODY_READS, OWN_CODE, SURPRISED
+from epsaudit.cli.main import main
+from epsaudit.results.result import comparable, load
 
 QUICK = ["--trials", "20000", "--seed", "1", "--jobs", "1"]
 
@@ -137,7 +137,7 @@ class TestBadInput:
 
 class TestInterruption:
     def test_finished_audits_are_kept(self, tmp_path, capsys, monkeypatch):
-        from epsaudit import suite
+        from epsaudit.audits import suite
 
         def interrupted(entries, **options):
             yield from original(entries[:1], **options)
@@ -151,7 +151,7 @@ class TestInterruption:
 
 
 class TestProgress:
-    command = [sys.executable, "-m", "epsaudit.cli", "audit", "laplace", "--trials", "300000", "--seed", "1"]
+    command = [sys.executable, "-m", "epsaudit.cli.main", "audit", "laplace", "--trials", "300000", "--seed", "1"]
 
     def test_none_in_a_pipe(self):
         done = subprocess.run(self.command, capture_output=True, text=True, check=True)

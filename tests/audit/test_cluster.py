@@ -12,7 +12,7 @@ import joblib
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
-from epsaudit.cluster import cluster
+from epsaudit.engine.cluster import cluster
 from epsaudit.witnesses import Tails
 
 distributed = pytest.importorskip("distributed")
@@ -133,7 +133,7 @@ class TestCluster:
             assert (
                 json.dumps(audit_sequentially(noisy(), **options, checkpoint=tmp_path / "run.jsonl").to_dict()) == here
             )
-            drawn = client.run(lambda: "epsaudit.sequential.drawing" in __import__("sys").modules)
+            drawn = client.run(lambda: "epsaudit.audits.sequential.drawing" in __import__("sys").modules)
         assert all(drawn.values())
         lines = (tmp_path / "run.jsonl").read_bytes().splitlines(keepends=True)
         (tmp_path / "run.jsonl").write_bytes(b"".join(lines[: len(lines) // 2]))

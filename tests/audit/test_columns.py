@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epsaudit import AuditError, PureDP
+from epsaudit.adapters.registry import Entry
+from epsaudit.audits.suite import run
 from epsaudit.mechanisms.additive import Gaussian, Laplace
-from epsaudit.registry import Entry
 from epsaudit.reporting import tables
 from epsaudit.reporting.methods import methods
 from epsaudit.reporting.tables import LONGEST, Column, to_csv, to_latex, to_markdown
-from epsaudit.suite import run
 
 STRANGE = "50%_&#{}~^\\ \"'<script>|中\u202e--$é"
 DOCUMENT = (

@@ -10,9 +10,9 @@ from scipy.stats import binom
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
 from epsaudit.certificates import Box, Counts, MembershipGame
-from epsaudit.cli import main
-from epsaudit.compare import compare, p_value, recount
-from epsaudit.results import save
+from epsaudit.cli.main import main
+from epsaudit.results.compare import compare, p_value, recount
+from epsaudit.results.result import save
 
 
 def noisy(scale, claim=None):

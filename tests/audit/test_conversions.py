@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP, exact
-from epsaudit.conversions import (
+from epsaudit.claims.conversions import (
     approximate_to_gaussian,
     approximate_to_zcdp,
     gaussian_to_delta,

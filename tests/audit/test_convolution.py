@@ -11,7 +11,7 @@ from dp_accounting.pld import privacy_loss_distribution
 from scipy import stats
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP, exact
-from epsaudit.conversions import gaussian_to_epsilon, laplace_renyi
+from epsaudit.claims.conversions import gaussian_to_epsilon, laplace_renyi
 from epsaudit.exact.laws import loss_pair
 from epsaudit.exact.profile import _least_epsilon
 from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw

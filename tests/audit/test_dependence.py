@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import binom, hypergeom
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.copies import CONSTANT
-from epsaudit.dependence import LEVEL, _log_tail, dependence_of_outputs, dependence_of_tallies
+from epsaudit.engine.copies import CONSTANT
+from epsaudit.engine.dependence import LEVEL, _log_tail, dependence_of_outputs, dependence_of_tallies
 from epsaudit.experiments import plumbing
 
 RUNS = [audit, audit_sequentially]

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, stored, vectorized
+from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, vectorized
 from epsaudit.reporting import curves, figures, page, style, tables
 from epsaudit.reporting.tables import Column, to_csv, to_latex, to_markdown
+from epsaudit.results import stored
 from epsaudit.studies import print_table
 from epsaudit.text import csv_cell, latex, markdown, visible
 

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, command
-from epsaudit.external import CHILDREN, dataset_to_json
-from epsaudit.output_json import to_json
-from epsaudit.outputs import Items, Raised, TimedOut, normal
+from epsaudit.adapters.external import CHILDREN, dataset_to_json
+from epsaudit.outputs.as_json import to_json
+from epsaudit.outputs.normal_form import Items, Raised, TimedOut, normal
 
 PAIR = DatasetPair((1,), (1, 2))
 PYTHON = """

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
-from epsaudit.failures import refuse_if_all_failed
-from epsaudit.outputs import Raised, pack
+from epsaudit.adapters.failures import refuse_if_all_failed
+from epsaudit.outputs.normal_form import Raised, pack
 
 PAIR = DatasetPair(0, 1)
 pytest_plugins = ["pytester"]

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box
-from epsaudit.outputs import normal
+from epsaudit.outputs.normal_form import normal
 from epsaudit.reporting import page
 
 DATA = {"age": [31, 40, 52], "name": ["ann", "bob", "cy"]}

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from epsaudit import AuditError, AuditResult, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.fresh import Dataset, is_constant
-from epsaudit.sampling import COPIED
+from epsaudit.data.fresh import Dataset, is_constant
+from epsaudit.engine.sampling import COPIED
 
 RUNS = [audit, audit_sequentially]
 

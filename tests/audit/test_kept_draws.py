@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.dependence import unevenness_of_copies
+from epsaudit.engine.dependence import unevenness_of_copies
 
 TRUE = math.e / (1.0 + math.e)
 """Probability of the true answer in randomised response at epsilon 1."""

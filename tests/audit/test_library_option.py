@@ -2,11 +2,12 @@
 
 import pytest
 
-from epsaudit import AuditError, DatasetPair, PureDP, registry, vectorized
-from epsaudit.cli import main
-from epsaudit.commands import AS_EXPECTED, BAD_INPUT, SURPRISED
-from epsaudit.registry import Entry, Library, matching
-from epsaudit.results import load, save
+from epsaudit import AuditError, DatasetPair, PureDP, vectorized
+from epsaudit.adapters import registry
+from epsaudit.adapters.registry import Entry, Library, matching
+from epsaudit.cli.commands import AS_EXPECTED, BAD_INPUT, SURPRISED
+from epsaudit.cli.main import main
+from epsaudit.results.result import load, save
 
 QUICK = ["--trials", "20000", "--seed", "1", "--jobs", "1"]
 GONE = "gone-2.0 is not installed: pip says: no such thing."

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from epsaudit.outputs import Items, pack
+from epsaudit.outputs.normal_form import Items, pack
 from epsaudit.witnesses.encoding import features_of
 from epsaudit.witnesses.features import Coordinate, feature_from_dict, feature_to_dict
 from epsaudit.witnesses.structure import At, Contains

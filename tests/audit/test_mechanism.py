@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epsaudit import AddRemove, AuditError, DatasetPair, Mechanism, OutputDistribution, PureDP, black_box, vectorized
-from epsaudit.outputs import Raised, normal, pack, values_of
-from epsaudit.sampling import draw
+from epsaudit.engine.sampling import draw
+from epsaudit.outputs.normal_form import Raised, normal, pack, values_of
 
 SEED = 11
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epsaudit import AddRemove, AuditError, DatasetPair, MaxChange, Substitution
-from epsaudit.neighbours import leave_one_out, replace_one
+from epsaudit.data.neighbours import leave_one_out, replace_one
 
 records = st.one_of(st.integers(0, 3), st.sampled_from(["ann", "bob"]), st.tuples(st.integers(0, 1), st.integers(0, 1)))
 datasets = st.lists(records, max_size=6)

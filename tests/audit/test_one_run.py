@@ -10,11 +10,11 @@ import pytest
 from scipy.stats import binom
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
+from epsaudit.audits.one_run import Bonferroni, CanaryMechanism, Fixed, SeparateHalf, Threshold, binomial
+from epsaudit.audits.one_run.counts import LEAK_SHARE, GuessCounts
+from epsaudit.audits.one_run.guesses import expected_accuracy, planned_guesses, predicted, rule_from_dict
+from epsaudit.audits.one_run.play import places
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
-from epsaudit.one_run import Bonferroni, CanaryMechanism, Fixed, SeparateHalf, Threshold, binomial
-from epsaudit.one_run.counts import LEAK_SHARE, GuessCounts
-from epsaudit.one_run.guesses import expected_accuracy, planned_guesses, predicted, rule_from_dict
-from epsaudit.one_run.play import places
 
 AUDITS = 500
 ALLOWED = int(binom.ppf(0.999, AUDITS, 0.05))  # false alarm of one test: 0.1 %

@@ -12,10 +12,10 @@ from scipy.special import expit, gammaln, log_expit, logsumexp, ndtr, ndtri
 from scipy.stats import binom, norm
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP
+from epsaudit.audits.one_run import binomial, tradeoff
+from epsaudit.audits.one_run.counts import LEAK_SHARE
 from epsaudit.certificates import Counts, MembershipGame
 from epsaudit.experiments.one_run_worst_case import worst_case
-from epsaudit.one_run import binomial, tradeoff
-from epsaudit.one_run.counts import LEAK_SHARE
 
 
 def published_p_value(m, r, v, epsilon, delta):

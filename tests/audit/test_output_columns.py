@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsaudit import columns
-from epsaudit.columns import columns_of, inside
-from epsaudit.outputs import join, normal, pack
+from epsaudit.outputs import columns
+from epsaudit.outputs.columns import columns_of, inside
+from epsaudit.outputs.normal_form import join, normal, pack
 from epsaudit.witnesses.atoms import is_atom
 from epsaudit.witnesses.combinations import Reduced
 from epsaudit.witnesses.features import Coordinate, Value

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.output_json import from_json, to_json
-from epsaudit.outputs import normal, normal_array, pack, values_of, written
+from epsaudit.outputs.as_json import from_json, to_json
+from epsaudit.outputs.normal_form import normal, normal_array, pack, values_of, written
 from epsaudit.witnesses.atoms import describe_atoms
 
 PAIR = DatasetPair(0, 1)

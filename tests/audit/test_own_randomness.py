@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.copies import COUNTED_AGAIN
+from epsaudit.engine.copies import COUNTED_AGAIN
 
 PAIRS = [DatasetPair(0, 1)]
 

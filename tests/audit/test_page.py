@@ -10,13 +10,13 @@ from html.parser import HTMLParser
 import pytest
 
 from epsaudit import ApproxDP, GaussianDP, PureDP
-from epsaudit.cli import main
+from epsaudit.adapters.registry import Entry
+from epsaudit.audits.suite import run
+from epsaudit.cli.main import main
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
-from epsaudit.registry import Entry
 from epsaudit.reporting import page
-from epsaudit.results import save
-from epsaudit.suite import run
+from epsaudit.results.result import save
 from epsaudit.text import lower
 from epsaudit.witnesses import Region, Witness
 

@@ -15,11 +15,12 @@ import joblib
 import numpy as np
 import pytest
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, sampling, vectorized
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
+from epsaudit.engine import sampling
 from epsaudit.engine.chunks import Chunk, certification_chunks, training_chunks
+from epsaudit.engine.sampling import replay
 from epsaudit.engine.workers import Job, Workers
-from epsaudit.results import comparable, save
-from epsaudit.sampling import replay
+from epsaudit.results.result import comparable, save
 from epsaudit.witnesses import Tails
 
 PAIR = DatasetPair((1,), (1, 2))
@@ -251,7 +252,7 @@ def test_stopped_from_outside(how, tmp_path):
         ".",
     ]
     with subprocess.Popen(
-        [sys.executable, "-m", "epsaudit.cli", *words],
+        [sys.executable, "-m", "epsaudit.cli.main", *words],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,

@@ -7,9 +7,6 @@ import pytest
 import scipy.stats  # noqa: F401
 import sklearn.ensemble  # noqa: F401
 
-import epsaudit.privacy_tests
-import epsaudit.training  # noqa: F401
-
 pytest_plugins = ["pytester"]
 
 COUNT = """

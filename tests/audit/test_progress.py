@@ -7,11 +7,12 @@ import sys
 import pytest
 from rich.console import Console
 
-from epsaudit import DatasetPair, PureDP, audit, suite, vectorized
+from epsaudit import DatasetPair, PureDP, audit, vectorized
+from epsaudit.adapters.registry import Entry
+from epsaudit.audits import suite
 from epsaudit.certificates import Counts
-from epsaudit.registry import Entry
+from epsaudit.engine.sampling import Progress
 from epsaudit.reporting.progress import WORD, Board, Drawn, Lines, Pace, Row, board, drawn
-from epsaudit.sampling import Progress
 
 NOISE = vectorized(
     lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0), pairs=[DatasetPair(0, 1)], name="noise"

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, suite, vectorized
+from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
+from epsaudit.adapters.registry import Entry
+from epsaudit.audits import suite
 from epsaudit.mechanisms.additive import Laplace
-from epsaudit.provenance import command, execution, provenance
-from epsaudit.registry import Entry
-from epsaudit.results import comparable, load, save
+from epsaudit.results.provenance import command, execution, provenance
+from epsaudit.results.result import comparable, load, save
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import scipy.stats  # noqa: F401  # pytester forgets what is imported inside
 import sklearn.ensemble  # noqa: F401
 
-import epsaudit.training  # noqa: F401
+import epsaudit.audits.training  # noqa: F401
 from epsaudit.privacy_tests import _confidence, _plain, _seed
 
 pytest_plugins = ["pytester"]

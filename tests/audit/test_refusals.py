@@ -28,8 +28,8 @@ from epsaudit import (
     estimator,
     vectorized,
 )
-from epsaudit.candidates import boundary, drawn, patterns
-from epsaudit.neighbours import Adjacency, leave_one_out, replace_one
+from epsaudit.data.candidates import boundary, drawn, patterns
+from epsaudit.data.neighbours import Adjacency, leave_one_out, replace_one
 from epsaudit.privacy_tests import PrivacyAudit
 from epsaudit.reporting.progress import Lines
 from epsaudit.witnesses import Tails
@@ -230,7 +230,7 @@ def test_all_audits_take_the_same_arguments_for_the_same_things(privacy_audit):
     assert all([name for name in one if name != "self"][: len(same)] == same for one in signatures)
 
 
-CALLBACK = "it must be a function of an epsaudit.sampling.Progress"
+CALLBACK = "it must be a function of an epsaudit.engine.sampling.Progress"
 JOBS = "it must be a whole number of at least 1, or -1 for every core"
 FAMILIES = "it must be 'auto', 'all' or a list of families"
 

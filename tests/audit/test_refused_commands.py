@@ -8,8 +8,8 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from epsaudit.cli import main
-from epsaudit.commands import AS_EXPECTED, BAD_INPUT, INTERNAL, OWN_CODE, SURPRISED
+from epsaudit.cli.commands import AS_EXPECTED, BAD_INPUT, INTERNAL, OWN_CODE, SURPRISED
+from epsaudit.cli.main import main
 
 MINE = """
 from epsaudit import DatasetPair, PureDP, black_box, vectorized
@@ -96,7 +96,7 @@ def workplace(tmp_path_factory):
 @pytest.fixture
 def here(workplace, monkeypatch):
     monkeypatch.chdir(workplace)
-    monkeypatch.setattr("epsaudit.cluster.WAIT_SECONDS", 1)
+    monkeypatch.setattr("epsaudit.engine.cluster.WAIT_SECONDS", 1)
     yield workplace
     for name in MODULES:
         sys.modules.pop(name.removesuffix(".py"), None)
@@ -368,7 +368,7 @@ def test_unreadable_files_are_told(here, tmp_path, monkeypatch, capsys):
 
 
 def test_a_defect_of_the_package_is_not_the_users(here, monkeypatch, capsys):
-    monkeypatch.setattr("epsaudit.suite.run", None)
+    monkeypatch.setattr("epsaudit.audits.suite.run", None)
     assert main(["audit", "mine:sound", "--trials", "1000"]) == INTERNAL
     assert "This is a defect of epsaudit; please report it" in capsys.readouterr().err
 
@@ -384,7 +384,7 @@ class TestRegistry:
     @pytest.fixture(autouse=True)
     def points(self, monkeypatch, here):
         (here / "theirs.py").write_text(
-            "from epsaudit import PureDP, black_box\nfrom epsaudit.registry import Entry\n"
+            "from epsaudit import PureDP, black_box\nfrom epsaudit.adapters.registry import Entry\n"
             "good = Entry('[bold]good:smile:[/]', black_box(len, claim=PureDP(1.0)), PureDP(1.0))\n"
             "good = Entry('[bold]good', good.mechanism, PureDP(1.0), source=':m: [accounting]')\n"
             "def some():\n    yield good\n    yield 7\n    yield Entry('', good.mechanism, good.claim)\n"
@@ -394,7 +394,7 @@ class TestRegistry:
         values = ("theirs:some", "theirs:falls", "theirs:nothing", "nowhere:entries")
         found = [EntryPoint(f"p{i}", value, "epsaudit.registry") for i, value in enumerate(values)]
         monkeypatch.syspath_prepend(str(here))
-        monkeypatch.setattr("epsaudit.registry.entry_points", lambda group: found)
+        monkeypatch.setattr("epsaudit.adapters.registry.entry_points", lambda group: found)
         yield
         sys.modules.pop("theirs", None)
         (here / "theirs.py").unlink()

@@ -4,11 +4,11 @@ import csv
 
 import pytest
 
-from epsaudit.cli import main
-from epsaudit.registry import registered
+from epsaudit.adapters.registry import registered
+from epsaudit.audits.suite import run
+from epsaudit.cli.main import main
 from epsaudit.reporting.tables import family_confidence
-from epsaudit.results import load, save
-from epsaudit.suite import run
+from epsaudit.results.result import load, save
 
 NAMES = ("laplace", "gaussian-gdp", "broken/laplace-half-noise")
 

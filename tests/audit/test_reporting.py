@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Text
 
-from epsaudit import ApproxDP, PureDP, suite
+from epsaudit import ApproxDP, PureDP
+from epsaudit.adapters.registry import Entry, registered
+from epsaudit.audits import suite
 from epsaudit.experiments.drawing import not_drawn
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
-from epsaudit.registry import Entry, registered
 from epsaudit.reporting import figures, style, tables
-from epsaudit.results import load
+from epsaudit.results.result import load
 from epsaudit.text import count, lower, percent, plain, upper
 
 POSITIVE = st.floats(1e-12, 1e12)

@@ -22,8 +22,8 @@ from epsaudit import (
     vectorized,
 )
 from epsaudit.certificates import Box, Counts, MembershipGame
-from epsaudit.cli import main
-from epsaudit.results import load, save, write_whole
+from epsaudit.cli.main import main
+from epsaudit.results.result import load, save, write_whole
 from epsaudit.witnesses import Interval, Region, Witness
 
 

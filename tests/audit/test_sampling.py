@@ -9,9 +9,9 @@ from joblib import parallel_config
 from scipy.stats import binom
 
 from epsaudit import AuditError, vectorized
+from epsaudit.engine.sampling import Progress, certification_counts, draw, training_outputs
 from epsaudit.engine.streams import STAGES, entropy, stream
 from epsaudit.engine.workers import Workers
-from epsaudit.sampling import Progress, certification_counts, draw, training_outputs
 from epsaudit.witnesses import Interval, Region, Witness
 
 HALVES = Witness(Region(intervals=(Interval(high=0.0),)), Region(intervals=(Interval(low=1.0),)))
@@ -91,7 +91,7 @@ def test_memory_does_not_grow_with_the_runs(jobs, chunks, monkeypatch):
     The least of some looks, before the end, leaves out most of that by which threads are ahead of what is counted.
     """
     monkeypatch.setattr("epsaudit.chunks.LARGEST_CHUNK", 1 << 12)
-    monkeypatch.setattr("epsaudit.sampling.BLOCK", 1 << 11)
+    monkeypatch.setattr("epsaudit.engine.sampling.BLOCK", 1 << 11)
     law, workers = Instant(), Workers(n_jobs=jobs, one_by_one=True)
     kept = {100: [], 100 + chunks: []}
 

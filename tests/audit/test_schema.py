@@ -11,19 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from epsaudit import (
-    AuditError,
-    DatasetPair,
-    PureDP,
-    audit,
-    audit_scores,
-    audit_sequentially,
-    schema,
-    stored,
-    vectorized,
-)
-from epsaudit.cli import main
-from epsaudit.results import load, save
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_scores, audit_sequentially, vectorized
+from epsaudit.cli.main import main
+from epsaudit.results import schema, stored
+from epsaudit.results.result import load, save
 from epsaudit.studies import write_data
 
 RESULTS = Path(__file__).parents[2] / "results"

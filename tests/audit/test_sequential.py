@@ -23,13 +23,13 @@ from epsaudit import (
     black_box,
     vectorized,
 )
+from epsaudit.audits.sequential import betting
+from epsaudit.audits.sequential.accounts import Accounts, point
+from epsaudit.audits.sequential.learning import Plan, fastest
+from epsaudit.audits.sequential.schedule import MOST_REMEMBERED
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.sequential import betting
-from epsaudit.sequential.accounts import Accounts, point
-from epsaudit.sequential.learning import Plan, fastest
-from epsaudit.sequential.schedule import MOST_REMEMBERED
 from epsaudit.witnesses import DEFAULT_FAMILIES, Interval, Region, Witness, candidate_scores
 
 CURVES = [ZCDP(0.3), GaussianDP(0.7), RenyiDP(2.0, 0.4)]

@@ -4,8 +4,8 @@ import ast
 
 import pytest
 
-from epsaudit import stored
-from epsaudit.stored import code, digest, imported
+from epsaudit.results import stored
+from epsaudit.results.stored import code, digest, imported
 
 
 def of(text):
@@ -27,13 +27,13 @@ def test_words_do_not_count_and_statements_do():
 def test_imports_are_followed_wherever_they_stand_and_the_public_names_to_where_they_are_defined():
     found = imported("epsaudit.experiments.composition")
     assert {
-        "epsaudit.auditor",  # from epsaudit import audit
+        "epsaudit.audits.fixed",  # from epsaudit import audit
         "epsaudit.mechanisms.additive",  # by name
         "epsaudit.witnesses.scores",  # through others
         "epsaudit.exact.convolution",  # within a function or a package
     } <= set(found)
     assert "epsaudit.experiments.shuffling" not in found
-    assert "epsaudit.sequential.auditing" not in found
+    assert "epsaudit.audits.sequential.auditing" not in found
     assert not [name for name in found if name.startswith("epsaudit.reporting")]
     with pytest.raises(ModuleNotFoundError, match=r"epsaudit\.nothing"):
         imported("epsaudit.nothing")

@@ -2,9 +2,10 @@
 
 import pytest
 
-from epsaudit import AuditError, suite
+from epsaudit import AuditError
+from epsaudit.adapters.registry import Entry, registered
+from epsaudit.audits import suite
 from epsaudit.mechanisms.additive import Laplace
-from epsaudit.registry import Entry, registered
 
 ENTRIES = [Entry(name, Laplace(1.0), Laplace(1.0).claim) for name in ("a", "b", "c", "d")]
 

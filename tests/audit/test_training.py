@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from epsaudit import DatasetPair, PureDP, audit, vectorized
-from epsaudit.outputs import join
-from epsaudit.sampling import training_outputs
-from epsaudit.training import train
+from epsaudit.audits.training import train
+from epsaudit.engine.sampling import training_outputs
+from epsaudit.outputs.normal_form import join
 from epsaudit.witnesses import DEFAULT_FAMILIES, Classifiers, Interval, LikelihoodRatio, Region
 
 TRIALS = 1_000_000

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
-from epsaudit.copies import COUNTED_AGAIN
+from epsaudit.engine.copies import COUNTED_AGAIN
 
 PAIRS = [DatasetPair(0, 1)]
 
@@ -33,7 +33,7 @@ def test_a_pool_of_noise_is_no_leak_but_a_dependence(run, size):
 
 @pytest.mark.parametrize("run", [audit, audit_sequentially])
 def test_turns_alone_keep_a_pool_from_being_a_leak(run, monkeypatch):
-    for module in ("epsaudit.sampling", "epsaudit.sequential.auditing"):
+    for module in ("epsaudit.engine.sampling", "epsaudit.audits.sequential.auditing"):
         monkeypatch.setattr(f"{module}.refuse", lambda finding, side: None)
     result = run(black_box(Pool(1000), claim=PureDP(0.1)), PAIRS, trials=40_000, confidence=0.9999, seed=1, n_jobs=1)
     assert result.lower_bound == 0.0

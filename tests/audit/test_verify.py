@@ -20,16 +20,16 @@ from epsaudit import (
     black_box,
     vectorized,
 )
+from epsaudit.adapters.registry import Entry, registered
+from epsaudit.audits.one_run import Threshold, audit_scores
+from epsaudit.audits.sequential import betting
+from epsaudit.audits.suite import run
 from epsaudit.certificates import Box, MembershipGame
-from epsaudit.cli import main
-from epsaudit.compare import recount
+from epsaudit.cli.main import main
 from epsaudit.mechanisms.additive import Gaussian, Laplace
-from epsaudit.one_run import Threshold, audit_scores
-from epsaudit.registry import Entry, registered
-from epsaudit.results import save
-from epsaudit.sequential import betting
-from epsaudit.suite import run
-from epsaudit.verify import EXACT, rebuild, recompute, rerun
+from epsaudit.results.compare import recount
+from epsaudit.results.result import save
+from epsaudit.results.verify import EXACT, rebuild, recompute, rerun
 from epsaudit.witnesses import Interval, Region, Witness
 from epsaudit.witnesses.features import Coordinate, Deviation, Value
 

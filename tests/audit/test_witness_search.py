@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
-from epsaudit.copies import COUNTED_AGAIN
+from epsaudit.engine.copies import COUNTED_AGAIN
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.floating import LaplaceInDoubles
 from epsaudit.witnesses import Classifiers, Oracle, candidate_scores, encode, event_from_dict

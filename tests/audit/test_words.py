@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from epsaudit import AuditError
+from epsaudit.adapters.external import dataset_to_json
+from epsaudit.data.fresh import refuse_if_consumed
 from epsaudit.errors import with_article
-from epsaudit.external import dataset_to_json
-from epsaudit.fresh import refuse_if_consumed
 from epsaudit.witnesses.bits import NegativeZero, Residue
 from epsaudit.witnesses.combinations import Combined
 from epsaudit.witnesses.events import Interval, Region, event_from_dict

@@ -5,15 +5,16 @@ import json
 import numpy as np
 import pytest
 
-from epsaudit import audit, exact, vectorized, verify
-from epsaudit.cli import main
-from epsaudit.commands import AS_EXPECTED
+from epsaudit import audit, exact, vectorized
+from epsaudit.cli.commands import AS_EXPECTED
+from epsaudit.cli.main import main
 from epsaudit.experiments import library_bugs
 from epsaudit.experiments.libraries.corpus import bugs
 from epsaudit.experiments.libraries.registry import libraries
 from epsaudit.experiments.libraries.versions import ENVIRONMENTS
 from epsaudit.mechanisms.selection import PermuteAndFlipLaw
-from epsaudit.results import load, read
+from epsaudit.results import verify
+from epsaudit.results.result import load, read
 
 CASES = [case for bug in bugs() for case in bug.cases]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.row.name)

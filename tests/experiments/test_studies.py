@@ -11,7 +11,7 @@ from multiprocessing import get_context
 import pytest
 
 from epsaudit import AuditError
-from epsaudit.cli import main
+from epsaudit.cli.main import main
 from epsaudit.studies import Study, studies
 
 STUDIES = studies()

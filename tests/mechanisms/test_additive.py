@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from epsaudit import AuditError, exact
+from epsaudit.data.neighbours import AddRemove, DatasetPair
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.queries import NumericQuery
-from epsaudit.neighbours import AddRemove, DatasetPair
 
 EPSILONS = st.floats(0.01, 10.0)
 

@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 from epsaudit import ZCDP, AuditError, DatasetPair, GaussianDP, RenyiDP, audit, exact
-from epsaudit.conversions import gaussian_to_zcdp
+from epsaudit.claims.conversions import gaussian_to_zcdp
 from epsaudit.mechanisms import groups
 from epsaudit.mechanisms.groups import GroupChange, GroupCounts, NoisyTwiceLaw, renyi_per_group
 

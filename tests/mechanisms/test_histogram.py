@@ -9,7 +9,7 @@ import pytest
 from epsaudit import AuditError, audit, exact
 from epsaudit.mechanisms.broken.stability import HistogramWithoutThreshold
 from epsaudit.mechanisms.histogram import StableHistogram
-from epsaudit.outputs import Items
+from epsaudit.outputs.normal_form import Items
 
 
 def test_a_new_key_shows_with_half_of_delta():

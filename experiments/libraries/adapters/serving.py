@@ -1,5 +1,5 @@
-"""The side of the protocol of `epsaudit.external` that runs inside a library's environment: standard library, Python
-3.8.
+"""The side of the protocol of `epsaudit.adapters.external` that runs inside a library's environment: standard library,
+Python 3.8.
 
 An adapter is a function of parameters that returns what the library says of its privacy and a function
 ``draw(dataset, size)``. Requests are read from standard input; outputs are written as a block of numbers where they are

@@ -1,0 +1,259 @@
+"""A mechanism in another process or language: datasets go out as JSON lines, outputs come back as lines or blocks.
+
+`command` makes a mechanism of a command line, which `epsaudit.audit` runs like any other. A library in an environment
+of its own, or one in R, Go, Java or Rust, is audited through a program of ten lines.
+
+docs/how-to/other-languages.md says what it is sent and answers: the protocol, version 1. A program that ends, is
+killed, answers what is no output, or is silent for ``timeout`` seconds ends the audit with a sentence; it and all it
+started are killed, and also when the auditing process is itself killed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import shlex
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epsaudit.adapters.child import Child, Pool, Program
+from epsaudit.audits.arguments import Pairs, adjacency_of, listed, seconds_of
+from epsaudit.claims.definitions import Claim
+from epsaudit.data.neighbours import Adjacency, DatasetPair, shorten
+from epsaudit.errors import AuditError, with_article
+from epsaudit.outputs.as_json import from_json
+from epsaudit.outputs.normal_form import Outputs, normal_array, pack_frozen
+
+SEEDS = 1 << 53
+"""Seeds are below this, so that languages whose numbers are doubles read them exactly."""
+LARGEST_BLOCK = 1 << 31
+"""Bytes of one .npy block at most: a greater number is taken for garbage, not for memory to reserve."""
+PLAIN = (int, float, str, bool, type(None))
+
+
+def command(
+    words: Sequence[str] | str,
+    *,
+    claim: Claim | None = None,
+    adjacency: Adjacency | None = None,
+    pairs: Pairs = (),
+    name: str | None = None,
+    timeout: float = 300.0,
+    folder: str | os.PathLike[str] | None = None,
+) -> CommandMechanism:
+    """Make a mechanism of a program that speaks the protocol of this module.
+
+    Parameters
+    ----------
+    words : sequence of str, or str
+        The program and its arguments; a string is split as a POSIX shell would, but no shell runs it.
+    claim, adjacency, pairs, name : optional
+        As for `epsaudit.black_box`. Datasets must be JSON values: numbers, strings, lists, tuples, sets, arrays,
+        mappings.
+    timeout : float
+        Seconds of silence after which the program is given up.
+    folder : path, optional
+        Where to run it; by default the current folder.
+
+    Raises
+    ------
+    AuditError
+        If there are no words, a quotation is not closed, or the time limit is not above 0. Only an audit starts it.
+
+    Examples
+    --------
+    >>> command("Rscript --vanilla count.R 3", timeout=60.0).name
+    'count.R'
+    """
+    try:
+        parts = tuple(shlex.split(words) if isinstance(words, str) else map(str, words))
+    except ValueError as error:
+        raise AuditError(f"The command {words!r} cannot be split into words ({error}); mind its quotation.") from None
+    if not parts:
+        raise AuditError("The command is empty; give a program and its arguments.")
+    timeout = seconds_of(timeout, "timeout")
+    program = Program(parts, None if folder is None else os.fspath(folder), float(timeout))
+    return CommandMechanism(
+        program, name or _name(parts), claim, adjacency_of(adjacency), tuple(listed(pairs, adjacency_of(adjacency)))
+    )
+
+
+@dataclass(frozen=True)
+class CommandMechanism:
+    """A mechanism made of a program; see `command`, which builds it."""
+
+    program: Program
+    name: str
+    claim: Claim | None
+    adjacency: Adjacency | None
+    pairs: tuple[DatasetPair, ...]
+    releases_the_interpreter = True
+    wants_many_calls = True
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether the program promises that its outputs depend on the seeds it is sent alone."""
+        with CHILDREN.borrow(self.program) as child:
+            return bool(child.seeded)
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """The program's words, with a digest of each that is a file: what a checkpoint remembers of it."""
+        paths = {word: Path(self.program.folder or ".") / word for word in self.program.words}
+        digests = {
+            word: hashlib.sha256(path.read_bytes()).hexdigest() for word, path in paths.items() if path.is_file()
+        }
+        return {"words": str(self.program), **digests}
+
+    def __call__(self, dataset: Any) -> CommandDistribution:
+        """Write the dataset as JSON, and start the program once to see that it says hello."""
+        text = json.dumps(dataset_to_json(dataset))
+        with CHILDREN.borrow(self.program):
+            return CommandDistribution(self.program, text)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """Return the pairs given when the program was wrapped."""
+        return self.pairs
+
+
+@dataclass(frozen=True)
+class CommandDistribution:
+    """The law of a program's outputs on one dataset, which is kept as JSON text."""
+
+    program: Program
+    dataset: str
+    tossed = True
+
+    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
+        """Ask a child of this process for ``size`` outputs with a seed drawn from ``rng``."""
+        seed = int(rng.integers(SEEDS))
+        with CHILDREN.borrow(self.program) as child:
+            outputs: Outputs = child.outputs(self.dataset, size, seed)
+            return outputs
+
+
+class _Speaker(Child):
+    """A child that has said hello."""
+
+    seeded: bool
+
+    def outputs(self, dataset: str, size: int, seed: int) -> Outputs:
+        """Ask for ``size`` outputs, and read lines or a block."""
+        if self.received:
+            self.fail(f"wrote more than it was asked for: {_shown(bytes(self.received))}")
+        self.send(f'{{"dataset": {dataset}, "size": {size}, "seed": {seed}}}\n'.encode())
+        lines = self.lines(size, _speaks)
+        if lines and _speaks(lines[-1]):
+            said = _loaded(lines[-1])
+            if said is None:
+                self.fail(f"wrote {_shown(lines[-1])}, which is not JSON")
+            if "error" in said:
+                self.fail(f"says: {said['error']}")
+            if len(lines) == 1:
+                return self._block(said["npy"], size)
+            self.fail(f"answered {_shown(lines[-1])} after {len(lines) - 1:,} outputs; a block is the whole answer")
+        try:
+            values = json.loads(b"[" + b",".join(lines) + b"]")
+            if len(values) != len(lines):
+                raise ValueError
+            return pack_frozen([value if type(value) in PLAIN else from_json(value) for value in values])
+        except (ValueError, RecursionError):  # an AuditError is a ValueError
+            for number, line in enumerate(lines):
+                self._output(line, number, size)
+            raise
+
+    def greet(self) -> None:
+        """Read the hello."""
+        (line,) = self.lines(1, lambda line: False)
+        match _loaded(line):
+            case {"epsaudit": 1, "seeded": bool(seeded)}:
+                self.seeded = seeded
+            case {"epsaudit": 1, **more} if "seeded" not in more:
+                self.seeded = False
+            case _:
+                hello = '{"epsaudit": 1, "seeded": true or false}'
+                self.fail(f"began with {_shown(line)}; it must say {hello} first")
+
+    def _output(self, line: bytes, number: int, size: int) -> None:
+        try:
+            from_json(json.loads(line))
+        except (ValueError, RecursionError):
+            self.fail(f"wrote {_shown(line)} as output {number + 1:,} of {size:,}, which is no output in JSON")
+
+    def _block(self, length: Any, size: int) -> Outputs:
+        if type(length) is not int or not 0 < length <= LARGEST_BLOCK:
+            self.fail(f"announced a block of {shorten(length)} bytes; it must be a whole number from 1 to 2^31")
+        try:
+            outputs: Outputs = np.lib.format.read_array(io.BytesIO(self.block(length)), allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            if isinstance(error, AuditError):
+                raise
+            self.fail(f"sent a block that is not a .npy file of numbers ({error})")
+        shape, kind = outputs.shape, outputs.dtype.kind
+        if len(shape) == 0 or shape[0] != size or kind not in "biuf":
+            self.fail(
+                f"sent a block of shape {shape} and type {outputs.dtype} for {size} outputs; it must be numbers of "
+                f"shape ({size}, ...)"
+            )
+        return normal_array(outputs)
+
+
+def _start(program: Program) -> _Speaker:
+    child = _Speaker(program)
+    child.greet()
+    return child
+
+
+CHILDREN = Pool(_start)
+
+
+def dataset_to_json(dataset: Any) -> Any:
+    """Return a dataset as a JSON value: arrays, tuples and sets as lists, numbers that are not finite as objects."""
+    if isinstance(dataset, np.generic):
+        dataset = dataset.item()
+    if isinstance(dataset, float):
+        return float(dataset) if math.isfinite(dataset) else {"float": repr(float(dataset))}
+    if dataset is None or isinstance(dataset, (str, bool, int)):
+        return dataset
+    if isinstance(dataset, np.ndarray):
+        return dataset_to_json(dataset.tolist())
+    if isinstance(dataset, (list, tuple)):
+        return [dataset_to_json(part) for part in dataset]
+    if isinstance(dataset, Set):
+        return [dataset_to_json(part) for part in sorted(dataset, key=repr)]
+    if isinstance(dataset, Mapping) and all(isinstance(key, str) for key in dataset):
+        return {key: dataset_to_json(part) for key, part in dataset.items()}
+    raise AuditError(
+        f"The dataset holds {shorten(dataset)}, {with_article(type(dataset).__name__)}, which JSON cannot write; a "
+        "command takes numbers, strings, None, lists, tuples, sets, arrays, and mappings whose keys are strings."
+    )
+
+
+def _speaks(line: bytes) -> bool:
+    """Whether a line is about the answer instead of an output: a block announced, or an error."""
+    return line.startswith((b'{"npy"', b'{"error"', b'{ "npy"', b'{ "error"'))
+
+
+def _loaded(line: bytes) -> Any:
+    """The JSON value of a line, None if it is none."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _shown(line: bytes) -> str:
+    return shorten(line.decode("utf-8", "backslashreplace"), 60)
+
+
+def _name(words: Sequence[str]) -> str:
+    """The last word that looks like a file, or else the program: 'count.R' for ``Rscript --vanilla count.R 3``."""
+    files = [word for word in words[1:] if not word.startswith("-") and "." in Path(word).name and "\n" not in word]
+    return Path(files[0] if files else words[0]).name

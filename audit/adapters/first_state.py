@@ -1,0 +1,151 @@
+"""A function as it was before it was first called, from which copies are made.
+
+`before_first_call` takes a mechanism and returns its function as bytes, with all that it holds: closures, defaults, the
+object that it is a method of, and the modules of the user's own code that it reaches. A copy has caches of its own, so
+that what runs leave behind can be told from what a release is. After an audit, `remember` notes how it left the
+function: the next one begins with the first state, unless somebody else changed it. `blame` notes the parts that kept a
+draw, and whatever holds one of these is refused from then on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import pickle
+import sys
+import types
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import cloudpickle
+
+from epsaudit.adapters.functions import FunctionMechanism, Mechanism
+from epsaudit.adapters.randomness import reached
+from epsaudit.errors import AuditError, is_own_file
+
+LARGEST_FUNCTION = 1 << 26
+"""Bytes of a function that is copied: 96 copies of so many take some seconds. Set by hand, no measurement is
+recorded."""
+
+
+def before_first_call(mechanism: Mechanism) -> bytes | None:
+    """Return a function as bytes, as it was before it was first called; None if it cannot be.
+
+    Raises
+    ------
+    AuditError
+        If it holds something that kept a draw in an earlier audit.
+    """
+    if not isinstance(mechanism, FunctionMechanism):
+        return None
+    function = mechanism.function
+    for part in _changeable(function):
+        if id(part) in _BLAMED:
+            raise AuditError(
+                f"{mechanism.name} holds an object of type {type(part).__name__} that kept a draw in an earlier audit, "
+                "and still keeps it: its runs say nothing of a release. Make the object anew, and draw fresh noise in "
+                "every run."
+            )
+    now = _pickled(function)
+    holder = _holder(function)
+    known, first, last = _FIRST.get(id(holder), (None, None, None))
+    if known is not None and known() is holder and last == now:  # an audit may have made it remember an answer
+        return first
+    _keep(holder, now, now)
+    return now
+
+
+def copy_of(mechanism: FunctionMechanism, first: bytes | None) -> FunctionMechanism:
+    """Return the mechanism with a copy of its function; itself where there is none."""
+    return mechanism if first is None else dataclasses.replace(mechanism, function=pickle.loads(first))
+
+
+def remember(mechanism: FunctionMechanism, first: bytes) -> None:
+    """Note how an audit leaves a function, for the next."""
+    _keep(_holder(mechanism.function), first, _pickled(mechanism.function))
+
+
+def blame(mechanism: Any, first: bytes | None) -> None:
+    """Note the parts of a function that its runs changed: one of them kept a draw."""
+    if first is not None:
+        pairs = zip(_changeable(mechanism.function), _changeable(pickle.loads(first)), strict=False)
+        changed = (part for part, before in pairs if _written(part) != _written(before))
+        _BLAMED.update((id(part), part) for part in changed)
+
+
+_FIRST: dict[int, tuple[Any, bytes | None, bytes | None]] = {}
+"""Functions, or the objects that they are methods of: a weak reference, before their first audit, after their last."""
+_BLAMED: dict[int, Any] = {}
+"""What kept a draw, by its id, which no other object gets while it is here."""
+
+
+def _holder(function: Any) -> Any:
+    """What lasts longer than a method or a partial, which are made anew each time."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function.__self__ if inspect.ismethod(function) else function
+
+
+def _keep(holder: Any, first: bytes | None, last: bytes | None) -> None:
+    with contextlib.suppress(TypeError):  # of a kind that cannot be referred to weakly
+        key = id(holder)
+        _FIRST[key] = (weakref.ref(holder, lambda _: _FIRST.pop(key, None)), first, last)
+
+
+def _changeable(function: Any) -> Iterator[Any]:
+    """What a function holds, itself included, that may change as it runs."""
+    return (part for part in reached(function) if not isinstance(part, _CONSTANT))
+
+
+_CONSTANT: tuple[Any, ...] = (type, ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType)
+_CONSTANT += (functools.partial, int, float, complex, str, bytes, tuple, frozenset, type(None))
+
+
+def _written(part: Any) -> bytes | None:
+    try:
+        return bytes(cloudpickle.dumps(part))
+    except Exception:  # of a kind that no copy has either
+        return None
+
+
+def _pickled(function: Any) -> bytes | None:
+    """Write a function with the modules that users wrote, else with its own, else by name; None if nothing will do."""
+    own = sys.modules.get(getattr(function, "__module__", None) or "")
+    named = [] if own is None or own.__name__ in ("__main__", "builtins", "functools") else [own]
+    for modules in ([*_own_modules(), *named], named, []):
+        registered = []
+        try:
+            for module in modules:
+                if module.__name__ not in cloudpickle.list_registry_pickle_by_value():
+                    cloudpickle.register_pickle_by_value(module)
+                    registered.append(module)
+            written = bytes(cloudpickle.dumps(function))
+            if len(written) <= LARGEST_FUNCTION:
+                return written
+        except Exception:  # tried with less, or told where it matters
+            continue
+        finally:
+            for module in registered:
+                cloudpickle.unregister_pickle_by_value(module)
+    return None
+
+
+def _own_modules() -> Iterator[ModuleType]:
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        known = name == getattr(module, "__name__", None) and name.partition(".")[0] not in _NOT_MODULES
+        if known and isinstance(path, str) and _is_own(path):
+            yield module
+
+
+_NOT_MODULES = ("__main__", "__mp_main__", "epsaudit")
+
+
+@functools.cache
+def _is_own(path: str) -> bool:
+    return is_own_file(Path(path))

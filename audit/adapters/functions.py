@@ -1,0 +1,464 @@
+"""The two protocols that the harness runs, and adapters that make any function one of them.
+
+A mechanism is a function from datasets to output distributions, which `epsaudit.engine.sampling` draws from by the
+million.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import signal
+import textwrap
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsaudit.adapters.global_generators import DatasetChangedError, Habits
+from epsaudit.adapters.randomness import carries_a_generator
+from epsaudit.audits.arguments import Pairs, Relation, adjacency_of, is_claim, listed, seconds_of
+from epsaudit.claims.definitions import Claim
+from epsaudit.data.fresh import Dataset
+from epsaudit.data.neighbours import Adjacency, DatasetPair
+from epsaudit.errors import AuditError
+from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, frozen, pack, pack_frozen
+
+
+@runtime_checkable
+class OutputDistribution(Protocol):
+    """The law of a mechanism's output on one dataset, prepared so that sampling is cheap.
+
+    A distribution that knows its law says so by further members, which `epsaudit.exact` reads; see there.
+    """
+
+    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
+        """Draw ``size`` independent outputs, shape (size, *output_shape), all randomness from ``rng``."""
+
+
+class TakesTurns(Protocol):
+    """A distribution whose every output is a call of its own, so that runs on x and on x' can take turns."""
+
+    def take_turns(self, other: Any, side: NDArray[np.int8], rng: np.random.Generator) -> tuple[list[Any], list[Any]]:
+        """Make one output for each coin, in their order, on this dataset for 0 and on the other's for 1."""
+
+
+def takes_turns(distribution: object) -> TypeGuard[TakesTurns]:
+    """Say whether every output of a distribution is a call of its own; a hundred times faster than `isinstance`."""
+    return hasattr(distribution, "take_turns")
+
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """A randomised algorithm with its proven claim."""
+
+    @property
+    def name(self) -> str:
+        """A short name for tables."""
+
+    @property
+    def claim(self) -> Claim | None:
+        """The proven bound; None where an audit is to be given one."""
+
+    @property
+    def adjacency(self) -> Adjacency | None:
+        """The neighbouring relation that the proof is for; None where the caller vouches for the pairs."""
+
+    def __call__(self, dataset: Any) -> OutputDistribution:
+        """Prepare the output distribution on one dataset."""
+
+    def worst_pairs(self) -> Sequence[DatasetPair]:
+        """Pairs on which the claim is attained, or nearly; may be empty."""
+
+
+@dataclass(frozen=True)
+class FunctionMechanism:
+    """A mechanism made of a function; see `black_box` and `vectorized`, which build it."""
+
+    function: Callable[..., Any]
+    name: str
+    claim: Claim | None
+    adjacency: Adjacency | None
+    pairs: tuple[DatasetPair, ...]
+    distribution: type[_FunctionDistribution] = field(repr=False)
+    uses_rng: bool = True
+    time_limit: float | None = None
+    fresh_randomness: bool = False
+    draws_globally: bool = False
+    draws_elsewhere: bool = False
+    fills_a_buffer: bool = False
+    wants_many_calls = True
+
+    @property
+    def owns_randomness(self) -> bool:
+        """Whether it was not seen to do with its rng or the global generators, or carries a generator of its own."""
+        seen = (self.uses_rng and not self.draws_elsewhere) or self.draws_globally
+        return not seen or carries_a_generator(self.function, 2 if self.one_by_one else 3)
+
+    @property
+    def copies_repeat(self) -> bool:
+        """Whether copies in other processes might draw the same noise: it owns its randomness and promised nothing."""
+        return self.owns_randomness and not self.fresh_randomness
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether outputs depend on the seed alone; false for a function that owns its randomness or may time out."""
+        return not self.owns_randomness and self.time_limit is None
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether the function is called once a run."""
+        return self.distribution is _OneByOne
+
+    @property
+    def releases_the_interpreter(self) -> bool:
+        """Whether threads run it in parallel; not a Python function called once a run, global generators, a buffer."""
+        return not (self.one_by_one or self.draws_globally or self.fills_a_buffer)
+
+    def __call__(self, dataset: Any) -> OutputDistribution:
+        """Bind the function to a dataset, of which every run sees what is given here; see `epsaudit.data.fresh`."""
+        habits = Habits(repeatable=self.reproducible)
+        return self.distribution(self.function, Dataset(dataset), self.uses_rng, self.time_limit, habits)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """Return the pairs given when the function was wrapped."""
+        return self.pairs
+
+
+def black_box(
+    function: Callable[..., Any],
+    *,
+    claim: Claim | None = None,
+    adjacency: Relation | None = None,
+    pairs: Pairs = (),
+    name: str | None = None,
+    time_limit: float | None = None,
+    fresh_randomness: bool = False,
+) -> FunctionMechanism:
+    """Make a mechanism of a function that returns one output a call.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(dataset, rng) -> output``, with rng a `numpy.random.Generator`; or ``function(dataset)`` if it
+        owns its randomness, in which case results say that they are not reproducible from the seed. The page on
+        outputs lists what an output may be, and which count as one. An exception is an outcome, ``sys.exit`` included.
+        A second argument with a default, unless that is None or a generator, is left at it: it is no rng.
+    claim, adjacency, pairs, name : optional
+        As on `Mechanism`. ``adjacency=None`` means that the caller vouches for the pairs.
+    time_limit : float, optional
+        Seconds after which a run is stopped and counts as the outcome 'timeout'. It works in the main thread of a
+        process (as joblib's processes do) on systems with POSIX signals, and stops Python code, not one long call
+        into compiled code.
+    fresh_randomness : bool
+        For a function that owns its randomness: promises that it draws from the operating system (`secrets`,
+        `random.SystemRandom`, most DP libraries), so that copies of it in other processes, or after a restart, never
+        repeat each other. Without the promise an audit runs it in one process, and keeps no checkpoint.
+
+    Raises
+    ------
+    AuditError
+        If ``function`` is not callable with one or two positional arguments, or the time limit is not above 0.
+
+    Examples
+    --------
+    >>> from epsaudit import PureDP
+    >>> def noisy_count(dataset, rng):
+    ...     return len(dataset) + rng.laplace(scale=1.0)
+    >>> mechanism = black_box(noisy_count, claim=PureDP(1.0))
+    >>> mechanism(("ann", "bob")).sample(3, np.random.default_rng(0)).shape
+    (3,)
+    """
+    if time_limit is not None:
+        time_limit = seconds_of(time_limit, "time_limit")
+    limits = {"time_limit": time_limit, "fresh_randomness": fresh_randomness}
+    return _wrap(_OneByOne, function, claim, adjacency, pairs, name, **limits)
+
+
+def vectorized(
+    function: Callable[..., Any],
+    *,
+    claim: Claim | None = None,
+    adjacency: Relation | None = None,
+    pairs: Pairs = (),
+    name: str | None = None,
+    fresh_randomness: bool = False,
+) -> FunctionMechanism:
+    """Make a mechanism of a function that returns many outputs a call.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(dataset, size, rng) -> outputs`` of shape (size, *output_shape), independent draws; or
+        ``function(dataset, size)`` if it owns its randomness. `AuditError` is raised if it takes neither.
+    claim, adjacency, pairs, name, fresh_randomness : optional
+        As for `black_box`.
+
+    Examples
+    --------
+    >>> from epsaudit import PureDP
+    >>> counter = vectorized(lambda data, size, rng: len(data) + rng.laplace(size=size), claim=PureDP(1.0))
+    >>> counter((7, 8)).sample(4, np.random.default_rng(0)).shape
+    (4,)
+    """
+    return _wrap(_Vectorized, function, claim, adjacency, pairs, name, fresh_randomness=fresh_randomness)
+
+
+@dataclass(frozen=True)
+class _FunctionDistribution:
+    function: Callable[..., Any]
+    dataset: Dataset
+    uses_rng: bool
+    time_limit: float | None = None
+    habits: Habits = field(default_factory=Habits, compare=False, repr=False)
+    arguments: ClassVar[tuple[str, ...]] = ("dataset", "rng")
+
+    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
+        raise NotImplementedError
+
+
+class _OneByOne(_FunctionDistribution):
+    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
+        """Call the function ``size`` times."""
+        return pack_frozen(self.take_turns(self, np.zeros(size, np.int8), rng)[0])
+
+    def take_turns(
+        self, other: _OneByOne, side: NDArray[np.int8], rng: np.random.Generator
+    ) -> tuple[list[Any], list[Any]]:
+        """Call the function once for each coin, in their order: on this dataset for 0, on the other's for 1.
+
+        Runs share a dataset for as long as they leave it alone, which is looked at after the first run, the second,
+        the next two, the next four and so on, and later at the end of every block.
+        """
+        values: tuple[list[Any], list[Any]] = ([], [])
+        coins, start = side.tolist(), 0
+        new = self.habits.draws_globally is None and not (self.dataset.constant and other.dataset.constant)
+        with _alarm(self.time_limit):
+            while start < len(coins):
+                part = coins[start : 2 * start or 1] if new else coins
+                self._take_part(other, part, rng, values)
+                start += len(part)
+        return values
+
+    def _take_part(
+        self, other: _OneByOne, coins: list[int], rng: np.random.Generator, values: tuple[list[Any], list[Any]]
+    ) -> None:
+        """Make runs between two looks at the datasets, or one with copies of its own for each run."""
+        sides = (self, other)
+        shared = [None if side.dataset.changes else side.dataset.shared() for side in sides]
+        calls = tuple(side._run_on(data, rng) for side, data in zip(sides, shared, strict=True))
+        keep = (values[0].append, values[1].append)
+        raised = False
+        for which in coins:
+            try:
+                value = calls[which]()
+            except (KeyboardInterrupt, _TimeIsUp):
+                raise
+            except BaseException as error:
+                value = Raised(type(error).__name__, "" if raised else _message(error))
+                raised = True
+            keep[which](value if type(value) is float else frozen(value))
+        for which, (side, data) in enumerate(zip(sides, shared, strict=True)):
+            if data is None or side.dataset.intact(data) or coins.count(which) <= 1:
+                continue
+            if side.habits.repeatable:  # the block can be drawn again
+                raise DatasetChangedError
+            raise AuditError(
+                "The function changed its dataset in some runs only, after others had left it alone, and owns its "
+                "randomness, so that those runs cannot be made again. Let it work on a copy of its dataset."
+            )
+
+    def _run_on(self, data: Any, rng: np.random.Generator) -> Callable[[], Any]:
+        """One run on ``data``, or on a copy of its own where runs change their dataset."""
+        more = (rng,) if self.uses_rng else ()
+        call = self.function if self.time_limit is None else functools.partial(_timed, self.function, self.time_limit)
+        if self.dataset.changes:
+            return lambda: call(self.dataset.copy(), *more)
+        return functools.partial(call, data, *more)
+
+
+def _message(error: BaseException) -> str:
+    """What an exception of somebody else's says in a line, if it can."""
+    try:
+        return textwrap.shorten(str(error), 120, placeholder=" ...")
+    except Exception:
+        return ""
+
+
+class _TimeIsUp(BaseException):
+    """Raised by the alarm inside a run; not an Exception, so that a mechanism that catches those is stopped too."""
+
+
+def _timed(function: Callable[..., Any], time_limit: float, *arguments: Any) -> Any:
+    """One run, or `TimedOut` when the alarm rings first."""
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, time_limit)
+            return function(*arguments)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+    except _TimeIsUp:
+        return TimedOut()
+
+
+@contextmanager
+def _alarm(time_limit: float | None) -> Iterator[None]:
+    """Have the process's alarm clock stop a run; none without a time limit."""
+    if time_limit is None:
+        yield
+        return
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        raise AuditError(
+            f"A time limit of {time_limit:g} seconds needs POSIX signals and the main thread of a process; "
+            "use n_jobs=1 or joblib's processes, not threads."
+        )
+
+    def stop(*_: Any) -> None:
+        raise _TimeIsUp
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class _Vectorized(_FunctionDistribution):
+    tossed = True
+    arguments = ("dataset", "size", "rng")
+
+    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
+        """Call the function once; a list or an array of objects is packed like single outputs."""
+        data = self.dataset.copy()
+        outputs = self.function(data, size, rng) if self.uses_rng else self.function(data, size)
+        if self.habits.draws_globally is None:
+            self.dataset.intact(data)
+        if isinstance(outputs, np.ndarray):
+            return outputs
+        try:
+            return pack(list(outputs))
+        except TypeError:
+            raise AuditError(
+                f"The mechanism returned {outputs!r} for {size} outputs; function(dataset, size, rng) must return an "
+                f"array of shape (size, ...) or a list of that length.{wrong_call(self.function, many=True)}"
+            ) from None
+
+
+def _wrap(
+    distribution: type[_FunctionDistribution],
+    function: Callable[..., Any],
+    claim: Claim | None,
+    adjacency: Relation | None,
+    pairs: Pairs,
+    name: str | None,
+    **more: Any,
+) -> FunctionMechanism:
+    form = f"function({', '.join(distribution.arguments)})"
+    if claim is not None:
+        is_claim(claim, "the mechanism")
+    if name is not None and not isinstance(name, str):
+        raise AuditError(f"name is {name!r}; it must be a string.")
+    if not callable(function):
+        raise AuditError(f"{function!r} is not callable; a mechanism is {form}, or the same without rng.")
+    return FunctionMechanism(
+        function=function,
+        name=name or str(getattr(function, "__name__", type(function).__name__)),
+        claim=claim,
+        adjacency=adjacency_of(adjacency),
+        pairs=tuple(listed(pairs, adjacency_of(adjacency))),
+        distribution=distribution,
+        uses_rng=_takes_rng(function, distribution.arguments, form),
+        **more,
+    )
+
+
+def mechanism_of(mechanism: Mechanism | Callable[..., Any], adjacency: Relation | None = None) -> Mechanism:
+    """Return a mechanism as it is, or wrap a function: by `vectorized` if it takes a size, else by `black_box`."""
+    if isinstance(mechanism, Mechanism) and not isinstance(mechanism, type):
+        if adjacency is not None:
+            raise AuditError(f"adjacency= is for plain functions; that of {mechanism.name} is {mechanism.adjacency}.")
+        return mechanism
+    if isinstance(mechanism, type) and hasattr(mechanism, "worst_pairs"):
+        raise AuditError(f"{mechanism.__name__} is a class of mechanisms; give one of them, {mechanism.__name__}(...).")
+    if not callable(mechanism):
+        raise AuditError(
+            f"{mechanism!r} is not a mechanism; give one, or function(dataset, rng), or function(dataset, size, rng)."
+        )
+    return (vectorized if _takes_size(mechanism) else black_box)(mechanism, adjacency=adjacency)
+
+
+def _takes_size(function: Callable[..., Any]) -> bool:
+    """Whether this is function(dataset, size, rng), not function(dataset, rng) with parameters of its own."""
+    try:
+        signature = inspect.signature(function)
+        bound = signature.bind(None, None, None)
+    except (TypeError, ValueError):
+        return False
+    parameters = [signature.parameters[name] for name in bound.arguments][1:]  # fewer than two where there is *args
+    if parameters and parameters[0].name in ("size", "rng"):
+        return parameters[0].name == "size"
+    return all(
+        one.default is one.empty
+        or (place == 1 and (one.default is None or isinstance(one.default, np.random.Generator)))
+        for place, one in enumerate(parameters)
+    )
+
+
+def _takes_rng(function: Callable[..., Any], arguments: tuple[str, ...], form: str) -> bool:
+    """Whether a function takes the last of these arguments, an rng; raise `AuditError` unless it takes the rest."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some compiled functions hide theirs: believe the documented form
+        return True
+    for count, with_rng in ((len(arguments), True), (len(arguments) - 1, False)):
+        try:
+            bound = signature.bind(*arguments[:count]).arguments
+        except TypeError:
+            continue
+        default = signature.parameters[list(bound)[-1]].default
+        if not with_rng or default in (inspect.Parameter.empty, None) or isinstance(default, np.random.Generator):
+            return with_rng  # what has another default, as epsilon=1.0, is no rng
+    raise AuditError(f"The mechanism's signature is {signature}; it must accept {form}, or the same without rng.")
+
+
+def wrong_call(function: Any, many: bool = False) -> str:
+    """Return a sentence, led by a space, on a call whose arguments may have met the wrong parameters; else nothing.
+
+    Examples
+    --------
+    >>> def noisy(dataset, epsilon):
+    ...     return 0
+    >>> print(wrong_call(noisy).strip())
+    It was called as noisy(x, rng): its 'epsilon' was the random generator. Bind what differs, as \
+functools.partial(noisy, epsilon=...).
+    """
+    arguments = ("x", "size", "rng") if many else ("x", "rng")
+    try:
+        bound = inspect.signature(function).bind(*arguments).arguments
+    except (TypeError, ValueError):
+        return ""
+    given = {name: _GIVEN[value] for name, value in bound.items() if value in arguments}
+    wrong = {name: kind for name, (kind, fits) in given.items() if not re.search(fits, name, re.IGNORECASE)}
+    if not wrong:
+        return ""
+    name = getattr(function, "__name__", type(function).__name__)
+    got = " and ".join(f"its {parameter!r} was {kind}" for parameter, kind in wrong.items())
+    example = ", ".join(f"{parameter}=..." for parameter in wrong)
+    return (
+        f" It was called as {name}({', '.join(arguments)}): {got}. Bind what differs, as functools.partial({name}, "
+        f"{example})."
+    )
+
+
+_GIVEN = {
+    "x": ("the dataset", "^_|^(?!.*(rng|generator))"),
+    "size": ("the number of outputs", "^_|size|num|count|shape"),
+    "rng": ("the random generator", "^_|rng|gen|rand|seed"),
+}
+"""What a function is given, and which names of parameters mean it; a dataset's may be any but a generator's."""

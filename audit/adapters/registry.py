@@ -1,0 +1,233 @@
+"""What `epsaudit list` shows: named mechanisms with the verdict that theory expects, and released libraries of them.
+
+A package contributes entries through the entry-point group ``epsaudit.registry``, and libraries, each version in an
+environment of its own, through ``epsaudit.libraries``, apart because auditing them installs software; each entry point
+is a function without arguments that returns them. The harness itself knows none, so that it imports nothing it audits.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+
+import cloudpickle
+
+from epsaudit.adapters.functions import Mechanism
+from epsaudit.claims.definitions import Claim
+from epsaudit.data.neighbours import DatasetPair, shorten
+from epsaudit.errors import AuditError, OwnCodeError, meant
+from epsaudit.extras import MissingExtraError, Unusable, left_out
+
+Expected = Literal["consistent", "violated"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of the main table: a mechanism audited against one claim."""
+
+    name: str
+    """Unique, in kebab-case: what a user types."""
+    mechanism: Mechanism
+    claim: Claim
+    """What is audited: the mechanism's own claim or another one that is made for it."""
+    pairs: Sequence[DatasetPair] | None = None
+    """By default the mechanism's worst pairs."""
+    expected: Expected = "consistent"
+    """What theory says of the claim: 'consistent' or 'violated'."""
+    source: str = ""
+    """Where the mechanism and the claim come from, with theorem numbers."""
+    reason: str = ""
+    """Of an incorrect variant, in one line, what is wrong."""
+    witnesses: str = "auto"
+    """As for `epsaudit.audit`: 'all' for a claim about an implementation to the last bit."""
+
+
+class Listed(Protocol):
+    """A mechanism of a library as it is listed, without anything installed."""
+
+    @property
+    def name(self) -> str:
+        """Version and mechanism, 'opendp-0.16.0/laplace'."""
+
+    @property
+    def stated_claim(self) -> Claim:
+        """What is claimed of it; raises `AuditError` if that cannot be calculated here."""
+
+    @property
+    def expected(self) -> Expected:
+        """The verdict that is expected."""
+
+    @property
+    def source(self) -> str:
+        """Where mechanism and claim come from."""
+
+    @property
+    def reason(self) -> str:
+        """What is known to be wrong with it, '' if nothing is."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library at one version."""
+
+    name: str
+    """What a user types: 'opendp'."""
+    version: str
+    """Name and version: 'opendp-0.16.0'."""
+    rows: tuple[Listed, ...]
+    """Its mechanisms."""
+    built: Callable[[], Path | None]
+    """Returns the path of its Python, None if it is not installed yet."""
+    entries: Callable[[Sequence[Listed]], Sequence[Entry]]
+    """Installs it if need be, and returns the entries of rows, in order; raises `AuditError` if it cannot."""
+
+
+Registered = TypeVar("Registered")
+
+
+def registered() -> dict[str, Entry]:
+    """Collect every installed entry by name; see `collected`."""
+    return collected("epsaudit.registry", "mechanisms", Entry)
+
+
+def libraries() -> dict[str, Library]:
+    """Collect every library that installed packages register, by name; see `collected`."""
+    return collected("epsaudit.libraries", "libraries", Library)
+
+
+def collected(group: str, what: str, kind: type[Registered]) -> dict[str, Registered]:
+    """Collect by name what installed packages list under an entry-point group, in the order in which they list it.
+
+    What cannot be used is left out with a warning that names it: `epsaudit.extras.LeftOut` for what needs a library
+    that is not installed, `epsaudit.extras.Unusable` for what fails, is not of this ``kind``, or takes a name again.
+    """
+    found: dict[str, Registered] = {}
+    for point in sorted(entry_points(group=group), key=lambda point: point.name):
+        try:
+            one: Any
+            for one in point.load()():
+                if wrong := _wrong(one, kind, found):
+                    left_out(f"One of the {what} of {point.value} is", f"{wrong}.", Unusable)
+                else:
+                    found[one.name] = one
+        except MissingExtraError as error:
+            left_out(f"The {what} of {point.value} are", error)
+        except (Exception, SystemExit) as error:
+            left_out(f"The {what} of {point.value} are", f"it raised {type(error).__name__}: {error}.", Unusable)
+    return found
+
+
+def _wrong(one: Any, kind: Any, found: Mapping[str, Any]) -> str:
+    """Say why something that a package registers cannot be used, '' if it can."""
+    if not isinstance(one, kind):
+        return f"{shorten(one)} is no {kind.__name__}"
+    if not isinstance(one.name, str) or not one.name or ":" in one.name:
+        return f"{one.name!r} is no name; it must be a text without ':'"
+    if one.name in found:
+        return f"the name {one.name!r} is taken"
+    if isinstance(one, Entry) and not isinstance(one.claim, Claim):
+        return f"the claim of {one.name!r} is {shorten(one.claim)}"
+    if isinstance(one, Entry) and not isinstance(one.mechanism, Mechanism):
+        return f"what runs as {one.name!r} is of type {type(one.mechanism).__name__}, not a mechanism"
+    return ""
+
+
+def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
+    """Look up registered names, patterns ('broken/*') and package.module:object; everything registered for no names.
+
+    With ``by_value`` the code of an object's module is pickled with it, for workers that cannot import it. It raises
+    `AuditError` if a name means nothing, or an object is no mechanism or has no claim.
+    """
+    known = registered() if not names or any(":" not in name for name in names) else {}  # which takes seconds
+    if not names:
+        return list(known.values())
+    entries: dict[str, Entry] = {}
+    for name in names:
+        if ":" in name:
+            entry = _own(name, by_value)
+            entries[entry.name] = entry
+            continue
+        matches = fnmatch.filter(known, name)
+        if not matches:
+            raise AuditError(
+                f"{name!r} is not registered.{meant(name, known)} 'epsaudit list' shows what is, and "
+                "package.module:object names your own."
+            )
+        entries.update({match: known[match] for match in matches})
+    return list(entries.values())
+
+
+def _own(name: str, by_value: bool) -> Entry:
+    """Import ``package.module:object``, with the current folder importable as for ``python -m``."""
+    module_name, _, path = name.partition(":")
+    if not all(part.isidentifier() for part in [*module_name.split("."), *path.split(".")]):
+        raise AuditError(f"{name!r} names no object; give package.module:object.")
+    sys.path.insert(0, os.getcwd())  # and there it stays, for workers that import the module again
+    try:
+        found: Any = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
+            raise AuditError(f"There is no module {error.name!r} for {name!r}; give package.module:object.") from None
+        raise OwnCodeError(f"{module_name} cannot be imported: it raised {type(error).__name__}: {error}.") from error
+    if by_value:
+        cloudpickle.register_pickle_by_value(found)
+    for part in path.split("."):
+        if not hasattr(found, part):
+            there = getattr(found, "__dict__", {})
+            mechanisms = [known for known, value in there.items() if isinstance(value, (Entry, Mechanism))]
+            raise AuditError(f"{module_name} has no {path!r}.{meant(part, mechanisms)} Give package.module:object.")
+        found = getattr(found, part)
+    if isinstance(found, Entry):
+        return found
+    if not isinstance(found, Mechanism):
+        raise AuditError(
+            f"{name!r} is of type {type(found).__name__}, not a mechanism; wrap a function by epsaudit.black_box or "
+            "epsaudit.vectorized."
+        )
+    if not isinstance(found.claim, Claim):
+        raise AuditError(f"{name!r} has no claim to audit; give it one, for instance claim=PureDP(1.0).")
+    return Entry(name, found, found.claim)
+
+
+def library(name: str) -> Library:
+    """Look one up; raises `AuditError` for a name that means nothing."""
+    known = libraries()
+    if name not in known:
+        there = ", ".join(known) or "none: a package registers them in the entry-point group epsaudit.libraries"
+        raise AuditError(f"{name!r} is not a library; there are {there}.{meant(name, known)}")
+    return known[name]
+
+
+def entry_of(name: str) -> Entry | None:
+    """Return the entry of the mechanism 'version/label', installed if need be; None if no library has it."""
+    for one in libraries().values():
+        for row in one.rows:
+            if row.name == name:
+                return one.entries([row])[0]
+    return None
+
+
+def matching(found: Sequence[Library], patterns: Sequence[str]) -> dict[str, list[Listed]]:
+    """Return the rows of each library that one of the patterns names, with or without the version; all for none."""
+    kept: dict[str, list[Listed]] = {one.name: [] if patterns else list(one.rows) for one in found}
+    for pattern in patterns:
+        named = [(one, row) for one in found for row in one.rows if _names(pattern, row)]
+        if not named:
+            there = [row.name for one in found for row in one.rows]
+            close = meant(pattern, [*there, *(name.partition("/")[2] for name in there)])
+            raise AuditError(f"{pattern!r} names none of {', '.join(there)}.{close}")
+        for one, row in named:
+            if row not in kept[one.name]:
+                kept[one.name].append(row)
+    return kept
+
+
+def _names(pattern: str, row: Listed) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for name in (row.name, row.name.partition("/")[2]))

@@ -1,0 +1,199 @@
+"""What an audit takes, checked before its first run: what an argument cannot be is said in one sentence.
+
+The audits and the pytest fixture pass what they were given, and get claims, pairs and families that can be used.
+Numbers are checked by `epsaudit.errors`, on which everything stands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
+from epsaudit.data.fresh import refuse_if_consumed, same
+from epsaudit.data.neighbours import Adjacency, DatasetPair, shorten
+from epsaudit.errors import AuditError, finite_at_least, whole_at_least
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+    from epsaudit.adapters.functions import Mechanism
+    from epsaudit.witnesses import Family
+
+LEAST_TRIALS = 100
+"""Fewest runs that an audit accepts: with 75 certification runs it can show epsilon 3.18 at 95 % at best."""
+
+MOST_TRIALS = 7 * 10**13
+"""Most: the 2^26 chunks of 2^20 runs that a checkpoint can hold, and a month of a hundred cores at a quarter of a
+million runs a second."""
+
+Pairs: TypeAlias = "DatasetPair | tuple[Any, Any] | Iterable[DatasetPair | tuple[Any, Any]] | SearchStrategy[Any]"
+"""How pairs of datasets may be written."""
+Relation: TypeAlias = Adjacency | type[Adjacency]
+"""How a neighbouring relation may be written: `AddRemove` is `AddRemove()`."""
+
+PAIRS = "write (x, x_prime) or DatasetPair(x, x_prime), a list of those, or a strategy of hypothesis that draws them"
+
+
+def claim_of(mechanism: Mechanism, claim: Claim | None, epsilon: float | None = None, delta: float = 0.0) -> Claim:
+    """Return the claim to audit: the one given, (epsilon, delta)-DP, or the mechanism's own."""
+    given = claim_given(claim, epsilon, delta)
+    return is_claim(given if given is not None else mechanism.claim, mechanism.name)
+
+
+def claim_given(claim: Claim | None, epsilon: float | None, delta: float) -> Claim | None:
+    """Return the claim given, (epsilon, delta)-DP, or None where neither was given."""
+    pure = np.isscalar(delta) and delta == 0
+    if epsilon is None and not pure:
+        raise AuditError(f"delta is {delta!r} without an epsilon; give epsilon=, or a claim=.")
+    if epsilon is not None:
+        if claim is not None:
+            raise AuditError(f"Both claim={claim} and epsilon={epsilon!r} were given; give one of them.")
+        return PureDP(epsilon) if pure else ApproxDP(epsilon, delta)
+    return claim
+
+
+def is_claim(claim: Any, name: str) -> Claim:
+    """Return a claim; raise `AuditError` for what is none."""
+    if not isinstance(claim, Claim):
+        raise AuditError(f"The claim of {name} is {claim!r}; give one, for instance epsilon=1.0 or claim=PureDP(1.0).")
+    return claim
+
+
+def trials_of(trials: Any, what: str = "trials") -> int:
+    """Return a number of runs that an audit can make."""
+    number = whole_at_least(trials, LEAST_TRIALS, what)
+    if number > MOST_TRIALS:
+        raise AuditError(f"{what} is {trials!r}; no audit ends that has more than {MOST_TRIALS:,} runs.")
+    return number
+
+
+def adjacency_of(adjacency: Any) -> Adjacency | None:
+    """Return a relation, made of its class where that is given; None where the caller vouches for the pairs."""
+    if isinstance(adjacency, type) and issubclass(adjacency, Adjacency):
+        with contextlib.suppress(TypeError):  # abstract, or asks for more
+            return adjacency()
+    if adjacency is not None and not isinstance(adjacency, Adjacency):
+        raise AuditError(
+            f"adjacency is {adjacency!r}; it must be AddRemove(), Substitution(), MaxChange(bound), or None, by which "
+            "you vouch for the pairs."
+        )
+    return adjacency
+
+
+def pairs_of(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
+    """Return the pairs to audit, the mechanism's own for None; datasets differ, are adjacent, can be reread."""
+    adjacency = adjacency_of(mechanism.adjacency)
+    found = listed(mechanism.worst_pairs() if pairs is None else pairs, adjacency)
+    if not found:
+        raise AuditError(f"{mechanism.name} names no pairs of datasets; give some as pairs=[(x, x_prime)].")
+    for pair in found:
+        for dataset in (pair.x, pair.x_prime):
+            refuse_if_consumed(dataset)
+        if same(pair.x, pair.x_prime):
+            raise AuditError(f"Both datasets of the pair {pair} are the same, so that nothing could tell them apart.")
+        if adjacency is not None:
+            adjacency.check(pair)
+    return found
+
+
+def listed(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPair]:
+    """Return pairs of datasets as a list, however they are written; those of a strategy are drawn."""
+    if isinstance(pairs, DatasetPair):
+        return [pairs]
+    if is_strategy(pairs):
+        return _drawn(pairs, adjacency)
+    if isinstance(pairs, tuple) and len(pairs) == 2 and not any(isinstance(part, DatasetPair) for part in pairs):
+        if all(isinstance(part, tuple) and len(part) == 2 for part in pairs):
+            raise AuditError(
+                f"{shorten(pairs)} may be one pair of datasets or two; write DatasetPair(x, x_prime) for one, and a "
+                "list for two."
+            )
+        return [DatasetPair(*pairs)]
+    if not isinstance(pairs, Iterable) or isinstance(pairs, (str, bytes, Mapping)):
+        raise AuditError(f"pairs is {shorten(pairs)}; {PAIRS}.")
+    return [pair for part in pairs for pair in (_drawn(part, adjacency) if is_strategy(part) else [pair_of(part)])]
+
+
+def is_strategy(value: Any) -> bool:
+    """Say whether this is a strategy of hypothesis, which need not be installed."""
+    hypothesis = sys.modules.get("hypothesis")
+    return hypothesis is not None and isinstance(value, hypothesis.strategies.SearchStrategy)
+
+
+def _drawn(strategy: Any, adjacency: Adjacency | None) -> list[DatasetPair]:
+    from epsaudit.data.candidates import drawn, relation_seen  # which read their arguments here
+
+    found = drawn(strategy, adjacency=adjacency)
+    if adjacency is None and relation_seen(found) is None:
+        raise AuditError(
+            "A strategy is joined by boundary cases, and its pairs do not say by which relation; give adjacency=, for "
+            "instance Substitution(), or pairs=epsaudit.data.candidates.drawn(strategy) to do without."
+        )
+    return found
+
+
+def pair_of(value: Any) -> DatasetPair:
+    """Return a pair that was written as one, or as a tuple (x, x_prime)."""
+    if isinstance(value, DatasetPair):
+        return value
+    if isinstance(value, tuple) and len(value) == 2:
+        return DatasetPair(*value)
+    raise AuditError(f"{shorten(value)} is not a pair of datasets; {PAIRS}.")
+
+
+def families_of(witnesses: str | Sequence[Family]) -> Sequence[Family]:
+    """Return the families that a ``witnesses`` argument names."""
+    from epsaudit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES  # slow to import
+
+    families: Any = witnesses
+    if isinstance(families, str) and families in ("auto", "all"):
+        return DEFAULT_FAMILIES if families == "auto" else ALL_FAMILIES
+    if isinstance(families, str) or not isinstance(families, Sequence) or len(families) == 0:
+        raise AuditError(
+            f"witnesses is {witnesses!r}; it must be 'auto', 'all' or a list of families of epsaudit.witnesses."
+        )
+    for family in families:
+        if isinstance(family, type) or not callable(getattr(family, "fit", None)):
+            raise AuditError(
+                f"{family!r} among the witnesses is no family: an object with fit(outputs, outputs_prime), as Tails()."
+            )
+    return families
+
+
+def jobs_of(n_jobs: Any, what: str = "n_jobs") -> int | None:
+    """Return a number of workers as joblib takes it: None, 1 or more, or negative to count from all cores."""
+    if n_jobs is None or (isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool) and n_jobs != 0):
+        return None if n_jobs is None else int(n_jobs)
+    raise AuditError(f"{what} is {n_jobs!r}; it must be a whole number of at least 1, or -1 for every core.")
+
+
+def progress_of(progress: Any) -> Any:
+    """Return a callback that is told of progress, or None."""
+    if progress is not None and (isinstance(progress, type) or not callable(progress)):
+        raise AuditError(
+            f"progress is {progress!r}; it must be a function of an epsaudit.engine.sampling.Progress, as "
+            "epsaudit.reporting.progress.Lines() is."
+        )
+    return progress
+
+
+def checkpoint_of(checkpoint: Any) -> Any:
+    """Return a path, or None."""
+    path = isinstance(checkpoint, (str, os.PathLike)) and os.fspath(checkpoint)
+    if not path and checkpoint is not None:
+        raise AuditError(f"checkpoint is {checkpoint!r}; it must be the path of a file.")
+    return checkpoint
+
+
+def seconds_of(seconds: Any, what: str = "seconds") -> float:
+    """Return a number of seconds above 0."""
+    number = finite_at_least(seconds, 0.0, what)
+    if number == 0.0:
+        raise AuditError(f"{what} is {seconds!r}; it must be above 0.")
+    return number

@@ -1,0 +1,207 @@
+"""The audit of fixed size: choose a witness on training runs, certify it on fresh ones, report.
+
+`audit` takes a mechanism and a claim and returns an `AuditResult`. The order of the steps is what makes the bound
+valid.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from epsaudit.adapters.failures import refusing
+from epsaudit.adapters.functions import Mechanism
+from epsaudit.audits.arguments import Pairs, Relation, checkpoint_of, jobs_of, progress_of
+from epsaudit.audits.question import Begun, Question, begun, recording
+from epsaudit.audits.training import Training, train, training_runs, validation_runs
+from epsaudit.certificates import certificate_from_dict
+from epsaudit.claims.definitions import Claim
+from epsaudit.engine.checkpoint import Section
+from epsaudit.engine.sampling import Progress, ProgressCallback, certification_counts, notes_on, training_outputs
+from epsaudit.errors import AuditError
+from epsaudit.results.result import AuditResult
+from epsaudit.witnesses import Choice, Family, witness_from_dict
+
+
+def audit(
+    mechanism: Mechanism | Callable[..., Any],
+    pairs: Pairs | None = None,
+    *,
+    claim: Claim | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    adjacency: Relation | None = None,
+    trials: int = 1_000_000,
+    confidence: float = 0.95,
+    seed: int | None = None,
+    n_jobs: int | None = None,
+    witnesses: str | Sequence[Family] = "auto",
+    progress: ProgressCallback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> AuditResult:
+    """Certify a lower bound on a mechanism's privacy loss.
+
+    About a tenth of the runs choose the pair, the event and the certificate; the rest are fresh and certify the
+    one choice with the whole error probability. The bound exceeds the mechanism's true parameter with
+    probability at most 1 - confidence, whatever the mechanism is and however well or badly the choice was made.
+
+    Parameters
+    ----------
+    mechanism : Mechanism or callable
+        A reference implementation, a function wrapped by `black_box` or `vectorized`, or a plain one:
+        ``function(dataset, rng)`` for one output a call, or the vectorised ``function(dataset, size, rng)``.
+    pairs : (x, x_prime), DatasetPair, list of these, or strategy of hypothesis, optional
+        Neighbouring datasets to tell apart; by default the mechanism's own ``worst_pairs()``. Several pairs
+        compete on training runs and one is certified; many go through successive halving.
+    claim : Claim, optional
+        What to audit; by default the mechanism's own claim.
+    epsilon, delta : float, optional
+        A shorter way to claim (epsilon, delta)-DP.
+    adjacency : Adjacency, optional
+        For a plain function: the relation that the pairs are checked against.
+    trials : int
+        All runs of the mechanism, on both datasets, training included; at least 100. A function and copies of it are
+        asked some thousand times more, to see whether it keeps draws (docs/explanation/promises.md).
+    confidence : float
+        One-sided confidence of the bound, in [0.5, 1).
+    seed : int, optional
+        Root of all random streams; a fresh one by default. The result depends on nothing else.
+    n_jobs : int, optional
+        Parallel workers, as joblib's; by default every core, or the active `joblib.parallel_config`.
+    witnesses : 'auto', 'all' or sequence of Family
+        Where candidate events come from: 'auto' takes floating-point numbers for the real numbers that proofs speak
+        of; 'all' looks at their last bits too, where almost every sampler in double precision leaks.
+    progress : callable, optional
+        Called with an `epsaudit.engine.sampling.Progress` as runs finish; `epsaudit.reporting.progress` has some.
+    checkpoint : path, optional
+        A file in which finished chunks are recorded. If it is there already, the audit goes on from it to the result
+        that it would have had: with the same arguments, or it is refused.
+
+    Returns
+    -------
+    AuditResult
+
+    Raises
+    ------
+    AuditError
+        Before any run if an argument is out of range or a pair is not adjacent; later if the mechanism's outputs
+        cannot be compared, if all training runs raised the same exception, or if runs depend on one another.
+
+    References
+    ----------
+    docs/explanation/theory.md proves every bound; Clopper and Pearson (1934); the membership game is that of Wasserman
+    and Zhou (2010) and Kairouz, Oh and Viswanath (2015) played on fresh runs.
+
+    Examples
+    --------
+    >>> from epsaudit import DatasetPair, PureDP, vectorized
+    >>> noisy_count = vectorized(
+    ...     lambda data, size, rng: len(data) + rng.laplace(scale=0.5, size=size),  # half the noise it needs
+    ...     claim=PureDP(1.0), name="noisy count", pairs=[DatasetPair(("ann",), ("ann", "bob"))],
+    ... )
+    >>> result = audit(noisy_count, trials=100_000, seed=1)
+    >>> result.violates_claim, result.lower_bound > 1.9
+    (True, True)
+    """
+    question = Question.of(mechanism, pairs, claim, epsilon, delta, adjacency, trials, confidence, witnesses)
+    n_jobs, progress, checkpoint = jobs_of(n_jobs), progress_of(progress), checkpoint_of(checkpoint)
+    with recording(checkpoint, question, seed) as (record, root):
+        return certified(question, root, n_jobs, progress, record)
+
+
+def certified(
+    question: Question,
+    seed: int,
+    n_jobs: int | None = None,
+    progress: ProgressCallback | None = None,
+    record: Section | None = None,
+) -> AuditResult:
+    """Train, certify and report; what the checkpoint's section holds is not done again."""
+    record = record or Section()
+    if (finished := record.once("result", AuditResult.from_dict)) is not None:
+        return finished
+    run = begun(question, seed, n_jobs, record)
+    claim, trials, confidence = question.claim, question.trials, question.confidence
+    training = record.once("choice", _chosen) or _trained(run, progress, record)
+    if training.pair not in range(len(run.sides)):
+        raise AuditError(f"The checkpoint chose pair {training.pair + 1} of {len(run.sides)}; give another file.")
+    sides, choice = run.sides[training.pair], training.choice
+    counts = certification_counts(
+        sides,
+        choice.witness,
+        trials - training.runs,
+        seed,
+        workers=run.workers,
+        record=record,
+        progress=progress,
+        bound=lambda counts: float(choice.certificate.parameter(claim, counts, confidence)),
+    )
+    result = AuditResult(
+        **run.shared(training.pair, training.notes),
+        training_runs=training.runs,
+        certificate=choice.certificate,
+        witness=choice.witness,
+        counts=counts,
+        families=question.witnesses if isinstance(question.witnesses, str) else "own",
+    )
+    if result.lower_bound > 0.0:
+        run.copies.count_again(sides, choice.witness, trials, result.violates_claim)
+    record.record_once("result", result.to_dict())
+    return result
+
+
+def _trained(run: Begun, progress: ProgressCallback | None, record: Section) -> Training:
+    """Choose pair, event and certificate, and record the choice."""
+    asked = run.question
+    draw = functools.partial(
+        training_outputs, workers=run.workers, record=record, progress=_added_up(progress, asked.trials)
+    )
+    watched = refusing(draw, run.mechanism, asked.pairs, run.copies.look)
+    training = train(run.sides, asked.families, asked.claim, asked.trials, asked.confidence, run.seed, watched)
+    sides = run.sides[training.pair]
+    training = dataclasses.replace(training, notes=(*notes_on(sides), *run.copies.notes(sides)))
+    witness = training.choice.witness.to_dict()
+    written = {
+        "pair": training.pair,
+        "runs": training.runs,
+        "notes": list(training.notes),
+        "witness": witness,
+        "certificate": training.choice.certificate.to_dict(),
+        "predicted": float(training.choice.predicted),
+        "exact": '{"repr": ' not in json.dumps(witness),
+    }
+    before = record.once("choice", dict)
+    if before is None:
+        record.record_once("choice", written)
+    elif before != json.loads(json.dumps(written)):
+        record.refuse_other_events()
+    return record.once("choice", _chosen) or training
+
+
+def _chosen(data: dict[str, Any]) -> Training | None:
+    """Return what training came to; None if JSON could not hold it."""
+    if data.get("exact") is not True:
+        return None
+    witness, certificate = witness_from_dict(data["witness"]), certificate_from_dict(data["certificate"])
+    choice = Choice(witness, certificate, float(data["predicted"]))
+    return Training(int(data["pair"]), choice, int(data["runs"]), tuple(map(str, data["notes"])))
+
+
+def _added_up(progress: ProgressCallback | None, trials: int) -> ProgressCallback | None:
+    """Report the many parts of training as one stage of at most so many runs."""
+    if progress is None:
+        return None
+    tell: Callable[[Progress], None] = progress
+    ended = 0
+
+    def step(part: Progress) -> None:
+        nonlocal ended
+        most = training_runs(trials) + validation_runs(trials)
+        tell(Progress("training", ended + part.runs_done, most, ended + part.runs_before))
+        ended += part.runs_total if part.runs_done == part.runs_total else 0
+
+    return step

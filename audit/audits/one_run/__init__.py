@@ -1,0 +1,21 @@
+"""One-run audits: many canaries, one training run, and guesses about which of them were in.
+
+From the coins and scores of a single run it certifies a lower bound; the theorems are in `binomial` and `tradeoff`.
+"""
+
+from epsaudit.audits.one_run.guesses import Bonferroni, Fixed, GuessRule, Planned, SeparateHalf, Threshold
+from epsaudit.audits.one_run.play import CanaryMechanism, audit_one_run, audit_scores
+from epsaudit.audits.one_run.result import OneRunResult
+
+__all__ = [
+    "Bonferroni",
+    "CanaryMechanism",
+    "Fixed",
+    "GuessRule",
+    "OneRunResult",
+    "Planned",
+    "SeparateHalf",
+    "Threshold",
+    "audit_one_run",
+    "audit_scores",
+]

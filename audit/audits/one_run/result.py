@@ -1,0 +1,236 @@
+"""The result of a one-run audit: an immutable record of guesses and correct ones, and its bound.
+
+It holds the counts; the bound is recomputed from them whenever it is asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from epsaudit.audits.one_run import binomial, tradeoff
+from epsaudit.audits.one_run.counts import (
+    LEAK_SHARE,
+    METHODS,
+    GuessCounts,
+    Method,
+    bound,
+    check_method,
+    delta_of,
+    shown,
+)
+from epsaudit.audits.one_run.guesses import GuessRule, rule_from_dict
+from epsaudit.claims import definitions as claims
+from epsaudit.claims.definitions import Claim, GaussianDP
+from epsaudit.errors import AuditError
+from epsaudit.extras import needs
+from epsaudit.results.result import Result
+from epsaudit.text import lower, percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+GIVEN = ", of the order of the canaries only: the coins and scores were given"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class OneRunResult(Result):
+    """A lower bound from guesses about the canaries of one run; see also `epsaudit.results.result.Result`.
+
+    The claim is of PureDP, ApproxDP or GaussianDP. The seed is the root of the order of the canaries only, where the
+    coins and scores were given. There is no pair, and no exact value.
+
+    Attributes
+    ----------
+    canaries : int
+        How many flipped a coin.
+    rule : GuessRule
+        How the number of guesses was decided.
+    method : 'sharp', 'binomial' or 'trade-off'
+        How counts become a bound.
+    counts : tuple of GuessCounts
+        What the guesses came to; several sets share the error probability equally.
+    given : bool
+        Whether the coins and scores came from a run made elsewhere, by `epsaudit.audit_scores`.
+    """
+
+    canaries: int
+    rule: GuessRule
+    method: Method
+    counts: tuple[GuessCounts, ...]
+    given: bool = False
+
+    _kind = "one-run"
+    _written = (
+        *("mechanism", "claim", "canaries", "rule", "method", "counts", "confidence", "lower_bound", "delta_lower"),
+        *("proven", "verdict", "seed", "given", "reproducible", "provenance"),
+    )
+    _when = ", from one run"
+
+    @functools.cached_property
+    def lower_bound(self) -> float:
+        """Certified lower bound on the claim's parameter: epsilon or mu."""
+        return max(self._bounds)
+
+    @functools.cached_property
+    def best(self) -> GuessCounts:
+        """The set of guesses that certified most."""
+        return self.counts[max(range(len(self.counts)), key=self._bounds.__getitem__)]
+
+    @functools.cached_property
+    def delta_lower(self) -> float | None:
+        """Certified lower bound on delta at the claim's epsilon; None for a claim about a whole curve."""
+        point = self.claim.claimed_point
+        if point is None:
+            return None
+        share = LEAK_SHARE if self.rule.decided_by_output else None
+        return max(
+            tradeoff.delta_bound(c.canaries, c.guesses, c.correct, point[0], self.shared_confidence)
+            if self.method == "trade-off"
+            else binomial.delta_bound(
+                c.canaries, c.guesses, c.correct, point[0], self.shared_confidence, self.method, share
+            )
+            for c in self.counts
+        )
+
+    @property
+    def epsilon_lower(self) -> float | None:
+        """Certified lower bound on epsilon at the claim's delta; None for a claim about a whole curve."""
+        return None if isinstance(self.claim, GaussianDP) else self.epsilon_at(delta_of(self.claim))
+
+    def epsilon_at(self, delta: float) -> float:
+        """Certified lower bound on epsilon at ``delta``.
+
+        Raises
+        ------
+        AuditError
+            If the claim is Gaussian DP: a bound on mu bounds no epsilon.
+        """
+        if isinstance(self.claim, GaussianDP):
+            raise AuditError(
+                f"{self.claim} is about a whole curve: that a mechanism is not mu-GDP bounds its epsilon at no single "
+                "delta. implied_epsilon(delta) says what the certified mu would imply; audit the claim "
+                "claim.approximate(delta) to have a bound."
+            )
+        claim = claims.ApproxDP(self.claim.parameter, delta) if delta > 0.0 else claims.PureDP(self.claim.parameter)
+        return max(self._bound(claim, counts) for counts in self.counts)
+
+    def implied_epsilon(self, delta: float) -> float:
+        """Epsilon at ``delta`` of the Gaussian curve with the certified mu; of a claim of Gaussian DP only.
+
+        A bound on the mechanism's own epsilon only if its privacy profile is Gaussian. The certified mu says that the
+        profile is above that curve somewhere, not that it is at this delta.
+
+        Raises
+        ------
+        AuditError
+            If the claim is not Gaussian DP.
+
+        Examples
+        --------
+        Randomised response is 1-DP, and so (1, 1e-5)-DP, yet the mu that it breaks implies more:
+
+        >>> import numpy as np
+        >>> from epsaudit import audit_one_run
+        >>> def response(included, rng):
+        ...     return np.where(rng.random(len(included)) < 0.731, included, ~included)
+        >>> result = audit_one_run(response, 20_000, claim=GaussianDP(0.2), guesses=20_000, seed=0)
+        >>> result.violates_claim, result.implied_epsilon(1e-5) > 1.0
+        (True, True)
+        """
+        if not isinstance(self.claim, GaussianDP):
+            raise AuditError(f"{self.claim} is no claim of Gaussian DP; epsilon_at(delta) is a bound.")
+        return GaussianDP(self.lower_bound).approximate(delta).epsilon
+
+    def by(self, method: Method) -> OneRunResult:
+        """The same counts, turned into bounds by another method.
+
+        For comparison: the best of several methods' bounds does not hold at the confidence of each.
+
+        Raises
+        ------
+        AuditError
+            If the method has no theorem about the claim, or about so many guesses.
+        """
+        check_method(self.claim, method, decided_by_output=self.rule.decided_by_output)
+        return dataclasses.replace(self, method=method)
+
+    @property
+    def shared_confidence(self) -> float:
+        """Confidence of each set of guesses on its own."""
+        return 1.0 - (1.0 - self.confidence) / len(self.counts)
+
+    @property
+    def spent(self) -> int:
+        """One run."""
+        return 1
+
+    @functools.cached_property
+    def limits(self) -> str | None:
+        """A sentence if not even right guesses throughout could have refuted the claim; else None."""
+        perfect = [dataclasses.replace(c, correct_in=c.guessed_in, correct_out=c.guessed_out) for c in self.counts]
+        most = max(self._bound(self.claim, counts) for counts in perfect)
+        if most > self.proven:
+            return None
+        return (
+            f"This audit could not have refuted the claim: {self.best.guesses:,} guesses, all of them right, show at "
+            f"most {self.claim.symbol} {lower(most)}; more canaries, or more guesses, would be needed."
+        )
+
+    def lines(self) -> list[tuple[str, str]]:
+        """What is printed below the first sentence: labels and texts."""
+        return [
+            ("canaries", f"{self.canaries:,}, each in by a fair coin"),
+            ("guesses", self.describe_event()),
+            ("counts", self.describe_counts()),
+            self._line_of_parameter(),
+            ("method", self.describe_method() + self._spent()),
+            ("seed", f"{self.seed}{GIVEN}") if self.given else self._line_of_seed(),
+        ]
+
+    def describe_event(self) -> str:
+        """Write how many canaries were guessed, and why so many."""
+        return str(self.rule)
+
+    def describe_counts(self) -> str:
+        """Write the counts of the set of guesses that certified most."""
+        return shown(self.best)
+
+    def describe_method(self) -> str:
+        """Name the method."""
+        return METHODS[self.method]
+
+    def plot(self) -> Figure:
+        """Draw the bound beside the claim."""
+        with needs("report"):
+            from epsaudit.reporting.figures import certified_against_proven
+
+        return certified_against_proven([self], self.confidence)
+
+    def _spent(self) -> str:
+        if len(self.counts) > 1:
+            return f"; the best of {len(self.counts)} sets of guesses, each at {percent(self.shared_confidence)}"
+        if self.rule.decided_by_output and delta_of(self.claim) > 0.0:
+            return f"; {LEAK_SHARE:.0%} of the error set aside for delta"
+        return ""
+
+    @functools.cached_property
+    def _bounds(self) -> list[float]:
+        return [self._bound(self.claim, counts) for counts in self.counts]
+
+    def _bound(self, claim: Claim, counts: GuessCounts) -> float:
+        decided = self.rule.decided_by_output
+        return bound(claim, counts, self.method, self.shared_confidence, decided_by_output=decided)
+
+    @classmethod
+    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
+        return {
+            **super()._read(data),
+            "canaries": int(data["canaries"]),
+            "rule": rule_from_dict({key: value for key, value in data["rule"].items() if key != "text"}),
+            "method": data["method"],
+            "counts": tuple(GuessCounts(**counts) for counts in data["counts"]),
+            "given": data["given"],
+        }

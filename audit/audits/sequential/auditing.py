@@ -1,0 +1,315 @@
+"""The sequential audit: rounds of the membership game with witnesses chosen from earlier rounds only.
+
+`audit_sequentially` takes a mechanism, a budget and a seed and returns a `SequentialResult`. Chunks of a round draw
+from their own streams, so the result depends on the seed and the budget only, not on which worker computed which chunk
+or how many were drawn beyond the stopping time.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from epsaudit.adapters.failures import refuse_if_all_failed
+from epsaudit.adapters.functions import Mechanism, takes_turns
+from epsaudit.audits.arguments import Pairs, Relation, checkpoint_of, jobs_of, progress_of, seconds_of
+from epsaudit.audits.question import Begun, Question, begun, recording
+from epsaudit.audits.sequential import betting
+from epsaudit.audits.sequential.accounts import Accounts
+from epsaudit.audits.sequential.drawing import Drawn, Seen, counts_of, parts, play, tallies_of
+from epsaudit.audits.sequential.learning import Plans, no_bet, plans
+from epsaudit.audits.sequential.record import Round, SequentialResult, Stopped, StrategyRecord
+from epsaudit.audits.sequential.schedule import STRATEGIES, chunk_sizes, looked_at_each, remembered, round_sizes
+from epsaudit.claims.definitions import Claim
+from epsaudit.data.neighbours import DatasetPair
+from epsaudit.engine.checkpoint import Section
+from epsaudit.engine.copies import Copies
+from epsaudit.engine.dependence import LEVEL, dependence_of_outputs, refuse
+from epsaudit.engine.sampling import Progress, ProgressCallback, Sides, draw_by_coins
+from epsaudit.engine.streams import stream
+from epsaudit.errors import AuditError, finite_at_least
+from epsaudit.outputs.normal_form import Outputs, alike, join
+from epsaudit.witnesses import Family, Witness
+
+ENOUGH_FAILURES = 1_000
+"""Runs after which a mechanism that only ever raised the same exception is given up."""
+MORE_CALLS = 64
+"""Calls to each side, beyond the budget, that show whether outputs depend on their call; the audit may have had few."""
+RUNS_A_CALL, RUNS_A_STREAM = 32, 4
+"""Runs on each side in such a call of a function or program that makes many a call, and with such a stream of what
+makes one. Then half of all pairs a lag apart, against half at random, have a p-value below 1e-20 where 4 in 5 pairs
+within a call lie on one side of the median; and where all outputs of a stream are equal."""
+ENOUGH_TO_TRUST = 1 << 12
+"""Runs after which what is remembered shows the same of a function that is called once a run."""
+
+
+def audit_sequentially(
+    mechanism: Mechanism | Callable[..., Any],
+    pairs: Pairs | None = None,
+    *,
+    claim: Claim | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    adjacency: Relation | None = None,
+    trials: int = 1_000_000,
+    seconds: float | None = None,
+    near: float | None = None,
+    confidence: float = 0.95,
+    seed: int | None = None,
+    n_jobs: int | None = None,
+    witnesses: str | Sequence[Family] = "auto",
+    progress: ProgressCallback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> SequentialResult:
+    """Audit until the claim is refuted or the budget is spent; the bound holds at every stopping time.
+
+    Every run is a round of the membership game on which strategies bet against the claim; if the claim is true, their
+    wealth is a supermartingale and stays small (`epsaudit.audits.sequential.betting`). Witnesses, tangents and bets are
+    relearned from all runs so far as they come in.
+
+    Parameters
+    ----------
+    mechanism, pairs, claim, epsilon, delta, adjacency, seed, n_jobs, witnesses, progress, checkpoint
+        As for `epsaudit.audit`. Of several pairs, each round bets on the one with the greatest estimated growth and
+        spends a fifth of its runs on the others.
+    trials : int
+        The most runs, on both datasets together; at least 100.
+    seconds : float, optional
+        The most time: no round begins that would, at the pace so far, not end in time. After a restart it begins anew.
+    near : float, optional
+        Stop, too, when the running bound is within this distance of the claim: the claim is nearly attained, and
+        more runs would show little.
+    confidence : float
+        Probability that the running bound never exceeds the truth, in [0.5, 1); 1 - 1e-6 for a regression test.
+
+    Returns
+    -------
+    SequentialResult
+
+    Raises
+    ------
+    AuditError
+        As for `epsaudit.audit`; and before any run for a claim that no number of runs could refute, after a thousand if
+        all of them raised the same exception.
+
+    Examples
+    --------
+    >>> from epsaudit import DatasetPair, PureDP, vectorized
+    >>> noisy_count = vectorized(
+    ...     lambda data, size, rng: len(data) + rng.laplace(scale=0.5, size=size),  # half the noise it needs
+    ...     claim=PureDP(1.0), name="noisy count", pairs=[DatasetPair(("ann",), ("ann", "bob"))],
+    ... )
+    >>> result = audit_sequentially(noisy_count, seed=1)
+    >>> result.stopped, result.runs < 2000
+    ('refuted', True)
+    """
+    started = time.perf_counter()
+    question = Question.of(mechanism, pairs, claim, epsilon, delta, adjacency, trials, confidence, witnesses)
+    refuse_if_irrefutable(question.claim)
+    until = started + seconds_of(seconds) if seconds is not None else math.inf
+    distance = finite_at_least(near, 0.0, "near") if near is not None else None
+    n_jobs, progress, checkpoint = jobs_of(n_jobs), progress_of(progress), checkpoint_of(checkpoint)
+    kind = {"kind of audit": "sequential", "near": distance}
+    with recording(checkpoint, question, seed, kind) as (record, root):
+        if (finished := record.once("result", SequentialResult.from_dict)) is not None:
+            return finished
+        sequential = _SequentialAudit(begun(question, root, n_jobs, record), distance, record)
+        result = sequential.run(until, progress)
+        record.record_once("result", result.to_dict())
+    return result
+
+
+def refuse_if_irrefutable(claim: Claim) -> None:
+    """Raise `AuditError` for a claim that no bet can refute."""
+    epsilon, delta = claim.claimed_point or (0.0, claim.profile(0.0))
+    if epsilon > betting.LARGEST_EPSILON or delta > betting.LARGEST_DELTA:
+        raise AuditError(
+            f"No number of runs refutes a claim as weak as {claim}; its epsilon must be at most "
+            f"{betting.LARGEST_EPSILON:g}, its delta, or the total variation distance that it allows, at most 1 - 1e-9."
+        )
+
+
+@dataclass
+class _PairState:
+    """A pair, its two output distributions, and the outputs remembered of each."""
+
+    pair: DatasetPair
+    sides: Sides
+    outputs: tuple[list[Outputs], list[Outputs]] = field(default_factory=lambda: ([], []))
+    remembered: int = 0
+    plans: Plans | None = None
+    planned_at: int = -1
+
+    def remember(self, outputs: tuple[Outputs | None, Outputs | None] | None) -> None:
+        for memory, some in zip(self.outputs, outputs or (None, None), strict=True):
+            if some is not None:
+                memory.append(some)
+                self.remembered += len(some)
+
+    def refuse_if_dependent(self, copies: Copies, seed: int, level: float, refuted: bool) -> None:
+        """Raise `AuditError` if what is remembered shows that runs depend on one another.
+
+        The audit may stop after any chunk, depending on what it saw: that after the k-th has a share 1 / (k (k + 1)).
+        """
+        if not all(self.outputs):
+            return
+        for memory, side in zip(self.outputs, ("x", "x'"), strict=True):
+            chunks = len(memory)
+            share = level / (8 * chunks * (chunks + 1))
+            refuse(dependence_of_outputs(join(memory), ([len(block) for block in memory],), share), side)
+        more: tuple[list[Outputs], list[Outputs]] = ([], [])
+        tossed = any(getattr(side, "tossed", False) for side in self.sides)
+        in_turns = all(map(takes_turns, self.sides))
+        if tossed or (in_turns and refuted and self.remembered < ENOUGH_TO_TRUST):
+            more = self._more_calls(seed, level / 8, RUNS_A_CALL if tossed else RUNS_A_STREAM)
+        copies.look(self.sides, (join([*self.outputs[0], *more[0]]), join([*self.outputs[1], *more[1]])), share)
+
+    def _more_calls(self, seed: int, level: float, size: int) -> tuple[list[Outputs], list[Outputs]]:
+        """Ask again in many calls: the few of an audit that ended early show too little."""
+        coins = np.repeat(np.array([0, 1], np.int8), size)
+        calls: tuple[list[Outputs], list[Outputs]] = ([], [])
+        for number in range(MORE_CALLS):
+            rng = stream(seed, "sequential", 0, 0, 0, 1, number)
+            for found, outputs in zip(calls, draw_by_coins(self.sides, rng.permutation(coins), rng), strict=True):
+                found += [] if outputs is None else [outputs]
+        for found, name in zip(calls, ("x", "x'"), strict=True):
+            refuse(dependence_of_outputs(join(found), ([size] * MORE_CALLS,), level), name)
+        return calls
+
+    def learn(self, families: Sequence[Family], claim: Claim, alpha: float) -> None:
+        """Plan the next round from everything remembered, if there is anything new."""
+        if self.planned_at == self.remembered or not all(self.outputs):
+            return
+        blocks = alike(*(join(memory) for memory in self.outputs))
+        # more threads slow such small fits, and fits may end early: a worse witness costs power, not validity
+        with _thread_pools().limit(limits=1), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.plans = plans(families, blocks[0], blocks[1], claim, alpha)
+        self.planned_at = self.remembered
+
+
+@functools.cache
+def _thread_pools() -> Any:
+    """Handle on the thread pools of numerical libraries, which takes milliseconds to find."""
+    import sklearn  # noqa: F401  # has pools of its own, and is slow to import
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+class _SequentialAudit:
+    """Accounts and rounds as the audit goes on."""
+
+    def __init__(self, run: Begun, near: float | None, record: Section) -> None:
+        self.begun, self.near, self.record, self.question = run, near, record, run.question
+        self.states = [_PairState(pair, sides) for pair, sides in zip(run.question.pairs, run.sides, strict=True)]
+        self.accounts = Accounts(run.question.claim, run.question.confidence, STRATEGIES)
+        self.runs = 0
+        self.rounds: list[Round] = []
+        self.last = 0
+
+    def run(self, until: float, progress: ProgressCallback | None) -> SequentialResult:
+        """Run rounds until there is a reason to stop, and say what they came to."""
+        run, states = self.begun, self.states
+        stopped = self._stopped(until, progress)
+        self._refuse_if_all_failed()
+        level = LEVEL / len(states)
+        for state in states:
+            state.refuse_if_dependent(run.copies, run.seed, level, refuted=stopped == "refuted")
+        notes = run.copies.notes(states[self.last].sides)
+        result = SequentialResult(**run.shared(self.last, notes), stopped=stopped, rounds=tuple(self.rounds))
+        if result.lower_bound > 0.0:
+            run.copies.count_again(run.sides[self.last], result.witness, result.runs, result.violates_claim)
+        return result
+
+    def _stopped(self, until: float, progress: ProgressCallback | None) -> Stopped:
+        """Run rounds until there is a reason to stop."""
+        pace, asked = 0.0, self.question
+        for number, size in enumerate(round_sizes(asked.trials, len(self.states))):
+            started = time.perf_counter()
+            if self.rounds and started + pace * size > until:
+                return "seconds"
+            for state in self.states:
+                state.learn(asked.families, asked.claim, 1.0 - asked.confidence)
+            stopped = self._round(number, size)
+            if self.runs >= ENOUGH_FAILURES:
+                self._refuse_if_all_failed()
+            pace = (time.perf_counter() - started) / size
+            if progress is not None:
+                progress(Progress("certification", self.runs, asked.trials))
+            if stopped is not None:
+                return stopped
+        return "runs"
+
+    def _refuse_if_all_failed(self) -> None:
+        outputs = (block for state in self.states for side in state.outputs for block in side)
+        refuse_if_all_failed(self.question.mechanism.name, outputs, self.begun.mechanism, self.question.pairs[0].x)
+
+    def _round(self, number: int, size: int) -> Stopped | None:
+        """Draw from the other pairs without betting, then bet on the one with the greatest estimated growth."""
+        self.last, *others = sorted(
+            range(len(self.states)),
+            key=lambda i: -max((plan.growth for plan in self.states[i].plans or ()), default=math.inf),
+        )
+        explored = 0
+        each = looked_at_each(size, len(self.states), first=number == 0)
+        for index in others:
+            state = self.states[index]
+            if each and any(remembered([each], state.remembered)):
+                for drawn in self._draw(index, number, each, ()):
+                    state.remember(drawn.outputs)
+                explored += each
+        self.runs += explored
+        return self._bet(number, size - explored, explored)
+
+    def _bet(self, number: int, size: int, explored: int) -> Stopped | None:
+        state, accounts, claim = self.states[self.last], self.accounts, self.question.claim
+        planned = state.plans or (no_bet(claim),) * STRATEGIES
+        accounts.open(planned)
+        seen: Seen = np.zeros((STRATEGIES, 6), dtype=np.int64)
+        interim: list[betting.Floats] = []
+        stopped: Stopped | None = None
+        for drawn in self._draw(self.last, number, size, [plan.witness for plan in planned]):
+            so_far = seen + drawn.seen  # (looks, strategies, 6)
+            crossed = np.flatnonzero(accounts.against_claim(tallies_of(so_far)) >= accounts.needed)
+            at = int(crossed[0]) if len(crossed) else len(so_far) - 1
+            self.runs += int(drawn.seen[at, 0].sum())
+            seen = so_far[at]
+            state.remember(drawn.outputs)
+            interim.append(tallies_of(seen))
+            accounts.look(interim[-1])
+            if len(crossed):
+                stopped = "refuted"
+            elif self.near is not None and accounts.bound >= claim.parameter - self.near:
+                stopped = "near"
+            if stopped is not None:
+                break
+        accounts.close(interim[-1])
+        strategies = (
+            StrategyRecord(
+                plan.witness, plan.tangent, plan.correct, plan.wrong, plan.past, counts_of(row, plan.witness), moments
+            )
+            for plan, row, moments in zip(planned, seen, map(_moments, np.swapaxes(interim, 0, 1)), strict=True)
+        )
+        self.rounds.append(Round(str(state.pair), explored, tuple(strategies)))
+        return stopped
+
+    def _draw(self, index: int, number: int, size: int, witnesses: Sequence[Witness]) -> Iterator[Drawn]:
+        """Draw a round on a pair chunk by chunk, in order."""
+        run, state, sizes = self.begun, self.states[index], chunk_sizes(size)
+        chunks = parts(index, number, sizes, self.runs, remembered(sizes, state.remembered))
+        reproducible = bool(getattr(run.mechanism, "reproducible", True))
+        return play(state.sides, witnesses, run.seed, chunks, run.workers, self.record, reproducible)
+
+
+def _moments(tallies: betting.Floats) -> tuple[tuple[int, int, int], ...]:
+    """Runs, correct and wrong guesses of tallies, shape (looks, 3)."""
+    return tuple((int(tally.sum()), int(tally[betting.CORRECT]), int(tally[betting.WRONG])) for tally in tallies)

@@ -1,0 +1,250 @@
+"""Test supermartingales: money won by betting that guesses are correct more often than a claim allows.
+
+From a claim's points and tallies of guesses it computes the wealth of sixty bettors. Nothing here is random or
+depends on where the guesses come from. A run is guessed correctly with probability c and wrongly with probability u, by
+a witness with m events that the past decides. Under (epsilon, delta)-DP the factor
+
+    1 + bet (1[correct] - e^epsilon 1[wrong] - m delta / 2),   0 <= bet <= 1 / (e^epsilon + m delta / 2),
+
+is nonnegative, with mean at most 1 given the past. For each parameter theta of a fixed grid, W_theta is an average of
+products of such factors. Let E be (1 - w) W_theta + w W_claim below the claim, w W_claim at it, and W_theta above it.
+The bound is the largest parameter up to which every E has reached 1 / alpha; with probability 1 - alpha it never
+exceeds the truth. Proofs and references: docs/explanation/theory.md#testing-by-betting.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsaudit.claims.definitions import Claim
+
+Floats = NDArray[np.float64]
+FRACTIONS: Floats = np.geomspace(2e-3, 0.95, 60)
+"""The sixty bets, as fractions of the largest bet allowed: small ones for claims that are nearly right."""
+
+CORRECT, WRONG, ABSTAINED = range(3)
+
+LARGEST_EPSILON, LARGEST_DELTA = 100.0, 1.0 - 1e-9
+"""What can be bet against; no number of runs refutes more."""
+
+STAKE = 0.9
+"""The weight w."""
+
+DIVIDED, RECOMMENDED = 0.5, 0.9
+"""Share of the wealth that is divided anew before each round, and the share of that which goes by the past's advice."""
+
+LEAST = 0.1
+"""Least share of either strategy in what is divided, where one has a smaller estimated growth than the other."""
+
+
+def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int) -> Floats:
+    """Logarithms of what wealth is multiplied by after a correct guess, a wrong one, no guess: shape (3, ..., 60).
+
+    ``epsilon`` and ``delta``, of shape (...), are the points under test, ``events`` is 1 or 2.
+
+    Examples
+    --------
+    Under the claim itself, randomised response at epsilon = 1 wins nothing on average:
+
+    >>> correct, wrong, _ = np.exp(log_factors(1.0, 0.0, 2))
+    >>> truth = math.e / (1 + math.e)
+    >>> bool(np.allclose(truth * correct + (1 - truth) * wrong, 1.0))
+    True
+    """
+    ratio, leak = np.broadcast_arrays(np.exp(np.asarray(epsilon, float)), events * np.asarray(delta, float) / 2.0)
+    ratio, leak = ratio[..., None], leak[..., None]
+    bets = FRACTIONS / (ratio + leak)
+    lost = np.broadcast_to(np.log1p(-FRACTIONS), bets.shape)
+    return np.stack([np.log1p(bets * (1.0 - leak)), lost, np.log1p(-bets * leak)])
+
+
+def average(log_wealth: Floats, axis: int | tuple[int, ...] = -1) -> Floats:
+    """Logarithm of the average wealth over bettors along ``axis``."""
+    most = np.max(log_wealth, axis=axis, keepdims=True)
+    return np.asarray(np.log(np.mean(np.exp(log_wealth - most), axis=axis)) + np.squeeze(most, axis=axis))
+
+
+def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tuple[Floats, Floats]:
+    """Shares in which a strategy's bets should part wealth, shape (parameters, 60), and the growth of the best of them.
+
+    Each bet gets what it would have made of one coin in the past ``runs``, if guesses were ``correct`` and ``wrong``
+    with these probabilities; a tenth is divided evenly, and all where ``log_factors`` are 0. Growth is that of
+    log-wealth a run.
+
+    Examples
+    --------
+    >>> factors = log_factors([1.0], [0.0], 2)
+    >>> for runs in (10, 100, 1000):
+    ...     found, _ = shares(0.6, 0.1, runs, factors)
+    ...     print(round(float(FRACTIONS[np.argmax(found)]), 2), round(float(np.max(found)), 2))
+    0.46 0.02
+    0.46 0.08
+    0.46 0.34
+    """
+    grows = np.tensordot([correct, wrong, max(1.0 - correct - wrong, 0.0)], log_factors, 1)
+    most = np.max(grows, axis=-1, keepdims=True)
+    made = np.exp(runs * (grows - most))
+    shared = RECOMMENDED * made / made.sum(axis=-1, keepdims=True) + (1.0 - RECOMMENDED) / len(FRACTIONS)
+    return shared, np.maximum(most[:, 0], 0.0)
+
+
+def parts(growth: Floats) -> Floats:
+    """Shares of the strategies, by the estimated growth of each; shape (strategies, parameters), as ``growth`` has.
+
+    Examples
+    --------
+    >>> parts(np.array([[0.03, 0.0, 0.0], [0.01, 0.0, 0.5]])).round(2).tolist()
+    [[0.7, 0.5, 0.1], [0.3, 0.5, 0.9]]
+    """
+    share = (growth + 1e-12) / (growth + 1e-12).sum(axis=0)
+    return np.asarray(LEAST + (1.0 - len(growth) * LEAST) * share)
+
+
+def divided(log_wealth: Floats, shares: Floats) -> Floats:
+    """Log-wealth after half of everybody's was put together and divided in these shares: (strategies, ..., bets).
+
+    What lies between, parameters, are accounts of their own, whose shares sum to 1.
+
+    Examples
+    --------
+    >>> np.exp(divided(np.log([[0.5, 1.5], [8.0, 2.0]]), np.array([[0.5, 0.0], [0.25, 0.25]]))).round(2).tolist()
+    [[3.25, 0.75], [5.5, 2.5]]
+    """
+    everybody = average(log_wealth, axis=(0, -1))[None, ..., None]
+    with np.errstate(divide="ignore"):
+        anew = everybody + np.log(shares) + math.log(DIVIDED * shares.shape[0] * shares.shape[-1])
+    return np.logaddexp(log_wealth + math.log1p(-DIVIDED), anew)
+
+
+def evidence(log_wealth: Floats, log_wealth_at_claim: Floats, parameters: Floats, claimed: float) -> Floats:
+    """Logarithm of E of the module's docstring for each parameter, from that of W, shape (..., parameters)."""
+    staked = log_wealth_at_claim + math.log(STAKE)
+    shared = np.logaddexp(log_wealth + math.log1p(-STAKE), staked)
+    return np.where(parameters < claimed, shared, np.where(parameters == claimed, staked, log_wealth))
+
+
+def growth(correct: ArrayLike, wrong: ArrayLike, epsilon: float, delta: float, events: int) -> Floats:
+    """Expected growth of log-wealth a run for the best of the bets, at these probabilities; 0 where no bet grows.
+
+    At delta = 0 this is, up to the grid, the probability of a guess times the relative entropy of a guess's being
+    correct to what the claim allows: 1 / growth is the information limit of docs/explanation/power.md.
+
+    Examples
+    --------
+    >>> float(growth(0.73, 0.27, 1.0, 0.0, 2)), round(float(growth(0.88, 0.12, 1.0, 0.0, 2)), 3)
+    (0.0, 0.066)
+    """
+    correct, wrong = np.broadcast_arrays(np.asarray(correct, float), np.asarray(wrong, float))
+    factors = log_factors(epsilon, delta, events)
+    rates = np.stack([correct, wrong, np.maximum(1.0 - correct - wrong, 0.0)], axis=-1)
+    return np.asarray(np.maximum(np.max(rates @ factors, axis=-1), 0.0))
+
+
+def parameter_grid(claim: Claim) -> Floats:
+    """Parameters to test: even steps of a hundredth up to the claim, then steps of 2 % to four times the claim.
+
+    A claim about a curve gets half as many, because each costs a point of its privacy profile.
+
+    Examples
+    --------
+    >>> from epsaudit.claims.definitions import PureDP
+    >>> grid = parameter_grid(PureDP(1.0))
+    >>> len(grid), grid[:2].round(3).tolist(), bool(1.0 in grid)
+    (170, [0.01, 0.02], True)
+    """
+    below, above = (100, 70) if claim.claimed_point is not None else (50, 35)
+    claimed = claim.parameter
+    rising = 4.0 ** (np.arange(1, above + 1) / above)
+    if claimed == 0.0:
+        return np.concatenate([[0.0], 1e-3 * 4000.0 ** (np.arange(above + 1) / above)])
+    return np.concatenate([claimed * np.arange(1, below) / below, [claimed], claimed * rising])
+
+
+@functools.lru_cache(maxsize=256)
+def tangents(claim: Claim) -> tuple[tuple[float, float], ...]:
+    """Points (epsilon, delta) of the claim's privacy profile that are worth testing.
+
+    The claimed point alone for pure and approximate DP, in whose profile all others follow from it; for a curve the
+    points from total variation distance down to delta = 1e-8.
+
+    Examples
+    --------
+    >>> from epsaudit.claims.definitions import ApproxDP, GaussianDP
+    >>> tangents(ApproxDP(1.0, 1e-5)), len(tangents(GaussianDP(1.0)))
+    (((1.0, 1e-05),), 12)
+    """
+    if claim.claimed_point is not None:
+        return (claim.claimed_point,)
+    total = claim.profile(0.0)
+    deltas = total * np.array([0.8, 0.6, 0.4, 0.25, 0.12, 0.05, 0.02])
+    rare = np.array([1e-3, 1e-5, 1e-6, 1e-8])
+    tested = np.array([*deltas, *rare[rare < 0.01 * total]])
+    tested = tested[np.asarray(claim.least_at(LARGEST_EPSILON, tested)) > claim.parameter]  # where epsilon is less
+    points = [claim.approximate(float(delta)) for delta in tested]
+    return ((0.0, total), *((point.epsilon, point.delta) for point in points if point.epsilon > 0.0))
+
+
+def points(claim: Claim, tangent: float | None) -> tuple[Floats, Floats]:
+    """Epsilon and delta that each parameter of the grid implies at a tangent; delta is never too small."""
+    grid = parameter_grid(claim)
+    if tangent is None:
+        assert claim.claimed_point is not None
+        return grid, np.full(len(grid), claim.claimed_point[1])
+    return np.full(len(grid), tangent), _profile_along(claim, tangent)
+
+
+@functools.lru_cache(maxsize=256)
+def _profile_along(claim: Claim, tangent: float) -> Floats:
+    """Delta that each parameter implies at epsilon = ``tangent``; exact at the claim, elsewhere rounded up.
+
+    The inverse, `Claim.least_at`, is tabulated; an interpolated delta is kept only if its own least parameter is not
+    below the one asked for, and otherwise replaced by the next entry of the table.
+    """
+    grid = parameter_grid(claim)
+    table = np.concatenate([np.geomspace(1e-14, 0.01, 25), np.linspace(0.02, 1.0, 24)])
+    least = np.maximum.accumulate(np.asarray(claim.least_at(tangent, table), float))
+    next_up = table[np.minimum(np.searchsorted(least, grid), len(table) - 1)]
+    finite = np.isfinite(least) & (least > 0.0)
+    positive = np.maximum(grid, 1e-300)
+    guess = np.exp(np.interp(np.log(positive), np.log(least[finite]), np.log(table[finite]))) * 1.01
+    proposal = np.minimum(guess, next_up)
+    enough = np.asarray(claim.least_at(tangent, proposal), float) >= grid
+    delta = np.where(enough, proposal, next_up)
+    delta[grid == claim.parameter] = claim.profile(tangent)
+    return np.minimum(np.where(grid == 0.0, 0.0, delta), 1.0)
+
+
+def detectable(
+    claim: Claim, tangent: float | None, events: int, guesses: float, runs: int, log_needed: float, share: float = 0.9
+) -> float | None:
+    """Least parameter that ``runs`` would have refuted with probability about ``share``, by an event this common.
+
+    Solved on the law of the game by a normal approximation to the number of correct guesses; the mechanism imagined
+    attains its parameter on the event, and is guessed as often, with probability ``guesses``. ``log_needed`` is the
+    log-wealth at which the claim is refuted. None if not even four times the claim would have been.
+    """
+    claimed, quantile = claim.parameter, {0.5: 0.0, 0.9: 1.2816}[share]
+    at_claim = claim.claimed_point or (float(tangent or 0.0), claim.profile(float(tangent or 0.0)))
+    factors = log_factors(*at_claim, events)
+
+    def caught(parameter: float) -> bool:
+        imagined = claim.with_parameter(parameter)
+        epsilon, delta = imagined.claimed_point or (at_claim[0], imagined.profile(at_claim[0]))
+        correct = min((math.exp(epsilon) * guesses + events * delta / 2) / (1.0 + math.exp(epsilon)), guesses)
+        odds = correct / guesses
+        number = runs * guesses
+        seen = max(number * odds - quantile * math.sqrt(number * odds * (1.0 - odds)), 0.0)
+        tally = np.array([seen, number - seen, runs - number])
+        return float(average(np.tensordot(tally, factors, 1))) >= log_needed
+
+    low, high = claimed, max(4.0 * claimed, 0.1)
+    if guesses <= 0.0 or runs == 0 or not caught(high):
+        return None
+    while high - low > 1e-3 * high:
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if caught(middle) else (middle, high)
+    return high

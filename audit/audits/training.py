@@ -1,0 +1,238 @@
+"""Training: choose the pair, the event and the certificate on runs that certify nothing.
+
+From the output laws of the candidate pairs this makes a `Training`: the choice, and the number of runs that it cost.
+Candidate pairs are compared on a tenth of the runs; where the best choice is uncertain, the best pair and its rivals
+get a fifth more, and everything is learnt again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from epsaudit.claims.definitions import Claim
+from epsaudit.engine.chunks import BLOCK
+from epsaudit.engine.sampling import Sides, training_outputs
+from epsaudit.errors import AuditError
+from epsaudit.outputs.normal_form import Outputs, alike, are_numbers, are_objects, join, like
+from epsaudit.witnesses import Bound, CandidateScore, Choice, Family, Features, best_of, candidate_scores, encode
+from epsaudit.witnesses.settings import (
+    ERRORS_BETWEEN_PAIRS,
+    FEW_PAIRS,
+    LEAST_TO_VALIDATE,
+    LOOK,
+    MOST_NUMBERS,
+    MOST_TRAINING_RUNS,
+    MOST_VALIDATION_RUNS,
+    OPTIMISTIC,
+    OPTIMISTIC_GAIN,
+    SHORTLISTED,
+)
+
+Draw = Callable[..., tuple[Outputs, Outputs]]
+"""As `epsaudit.engine.sampling.training_outputs`, with what else that takes filled in."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """What training chose.
+
+    Attributes
+    ----------
+    pair : int
+        Place of the pair among the candidates.
+    choice : Choice
+        Witness and certificate.
+    runs : int
+        Runs that it took, on both datasets of all pairs.
+    notes : tuple of str
+        What its runs showed and the certification's cannot show.
+    """
+
+    pair: int
+    choice: Choice
+    runs: int
+    notes: tuple[str, ...] = ()
+
+
+def training_runs(trials: int) -> int:
+    """How many of all runs choose the witness: a tenth, more when runs are few, never more than 400,000.
+
+    Examples
+    --------
+    >>> training_runs(10_000), training_runs(1_000_000), training_runs(10**9)
+    (2500, 100000, 400000)
+    """
+    return min(max(trials // 10, min(trials // 4, 10_000)), MOST_TRAINING_RUNS)
+
+
+def validation_runs(trials: int) -> int:
+    """How many more runs are spent if validation is worth it: a fifth of all, none when runs are few.
+
+    Examples
+    --------
+    >>> validation_runs(10_000), validation_runs(1_000_000), validation_runs(10**9)
+    (0, 200000, 4000000)
+    """
+    return min(trials // 5, MOST_VALIDATION_RUNS) if trials >= LEAST_TO_VALIDATE else 0
+
+
+def train(
+    sides: Sequence[Sides],
+    families: Sequence[Family],
+    claim: Claim,
+    trials: int,
+    confidence: float,
+    seed: int,
+    draw: Draw = training_outputs,
+) -> Training:
+    """Choose for an audit of ``trials`` runs in all; ``draw`` says who runs them, and what remembers them.
+
+    Raises
+    ------
+    AuditError
+        If the trials are too few for so many pairs.
+    """
+    size = training_runs(trials) // (2 * len(sides))
+    if size < 8:
+        raise AuditError(f"{trials} trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
+    spent, fresh = 2 * size * len(sides), validation_runs(trials)
+    with threadpool_limits(1):  # the matrices are small, and the machine may be busy with other audits
+        objective = Bound(claim, trials - spent, confidence)
+        best, *others = _compared(sides, families, objective, size, seed, draw)
+        choice = best.choice(objective)
+        if fresh and best.uncertain(objective, choice, others):
+            rivals = [one for one in others if one.optimistic(objective) > OPTIMISTIC_GAIN * choice.predicted]
+            each = fresh // (2 * (1 + len(rivals)))
+            spent += 2 * each * (1 + len(rivals))
+            objective = Bound(claim, trials - spent, confidence)
+            known = [
+                one.with_more(sides[one.pair], families, objective, each, seed, draw, rank)
+                for rank, one in enumerate((best, *rivals))
+            ]
+            best = max(known, key=lambda one: one.choice(objective, ERRORS_BETWEEN_PAIRS).rank)
+            choice = best.choice(objective)
+    return Training(best.pair, choice, spent)
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """A pair, its outputs, what is read off them, and the candidate scores."""
+
+    pair: int
+    outputs: tuple[Outputs, Outputs]
+    features: Features
+    candidates: tuple[CandidateScore, ...]
+
+    @classmethod
+    def on(
+        cls, pair: int, families: Sequence[Family], outputs: tuple[Outputs, Outputs], features: Features | None = None
+    ) -> _Trained:
+        """Learn from outputs, of which objects are slow to read and so not all are."""
+        x, x_prime = (side[:LOOK] if are_objects(side) else side for side in outputs)
+        data = encode(x, x_prime, features)
+        return cls(pair, outputs, data.features, tuple(candidate_scores(families, x, x_prime, data)))
+
+    def choice(self, objective: Bound, errors: float | None = None) -> Choice:
+        """Choose the event and the certificate."""
+        return best_of(self.candidates, objective, errors)
+
+    def optimistic(self, objective: Bound) -> float:
+        """Return the bound that the pair may have if its outputs were unlucky."""
+        return self.choice(objective, OPTIMISTIC).predicted
+
+    def uncertain(self, objective: Bound, choice: Choice, others: Sequence[_Trained]) -> bool:
+        """Whether more outputs may gain more than they cost: by a learnt score, another event, or another pair."""
+        least = OPTIMISTIC_GAIN * choice.predicted
+        return choice.learnt or any(one.optimistic(objective) > least for one in (self, *others))
+
+    def with_more(
+        self,
+        sides: Sides,
+        families: Sequence[Family],
+        objective: Bound,
+        size: int,
+        seed: int,
+        draw: Draw,
+        rank: int,
+    ) -> _Trained:
+        """Draw ``size`` more outputs a side, block by block, and learn from all again, while memory allows.
+
+        What does not fit is counted for a shortlist of scores. Outputs unlike those of training, which saw arrays of
+        numbers alone, are left out. The blocks are those of the pair at this ``rank`` among all.
+        """
+        known, kept = self, [self.outputs]
+        room = (
+            MOST_NUMBERS // max(self.outputs[0][0].size, 1) - len(self.outputs[0])
+            if are_numbers(self.outputs[0])
+            else 0
+        )
+        for number, start in enumerate(range(0, size, BLOCK), rank * -(-size // BLOCK)):
+            block = draw(sides, min(BLOCK, size - start), seed, number, "validation")
+            if room > 0:
+                kept.append(block)
+                room -= len(block[0])
+                continue
+            known = known._learning_again(kept, families, objective)._shortlisted(objective)
+            kept = []
+            counted = tuple(candidate.counting(*block) for candidate in known.candidates)
+            known = _Trained(self.pair, known.outputs, known.features, counted)
+        return known._learning_again(kept, families, objective)
+
+    def _learning_again(
+        self, kept: Sequence[tuple[Outputs, Outputs]], families: Sequence[Family], objective: Bound
+    ) -> _Trained:
+        """Learn from all that was kept, if that is more, looking only at what was any good."""
+        if len(kept) < 2:
+            return self
+        both = [np.concatenate([like(block[side], self.outputs[side]) for block in kept]) for side in (0, 1)]
+        size = min(map(len, both))
+        good = self._shortlisted(objective).candidates
+        scores = [getattr(one.score, "feature", None) for one in good]
+        learnt = any(getattr(one.score, "learnt", False) for one in good)
+        used = {part for score in scores for part in (score, *_parts(score))}
+        return _Trained.on(self.pair, families, (both[0][:size], both[1][:size]), self.features.used(learnt, used))
+
+    def _shortlisted(self, objective: Bound) -> _Trained:
+        """Keep the scores that may be best."""
+        ranks = [best_of([one], objective, OPTIMISTIC).rank for one in self.candidates]
+        order = sorted(range(len(ranks)), key=lambda at: ranks[at], reverse=True)[:SHORTLISTED]
+        kept = tuple(self.candidates[at] for at in sorted(order))
+        return _Trained(self.pair, self.outputs, self.features, kept)
+
+
+def _parts(score: object) -> list[object]:
+    """Features that a learnt score reads."""
+    return [getattr(part, "feature", part) for part in getattr(score, "terms", getattr(score, "features", ()))]
+
+
+def _compared(
+    sides: Sequence[Sides], families: Sequence[Family], objective: Bound, size: int, seed: int, draw: Draw
+) -> list[_Trained]:
+    """Compare pairs with ``size`` runs a side and pair on average; those of the last round, largest bound first.
+
+    A few pairs are compared in one round. More go through successive halving (Jamieson and Talwalkar 2016): rounds of
+    equal cost, after each of which the quarter with the largest optimistic bounds goes on, and keeps its outputs.
+    """
+    remaining, budget = list(range(len(sides))), size * len(sides)
+    rounds = 1 if len(sides) <= FEW_PAIRS else 1 + math.ceil(math.log(len(sides) / FEW_PAIRS, FEW_PAIRS))
+    drawn: dict[int, tuple[Outputs, Outputs]] = {}
+    for number in range(rounds):
+        each = budget // (rounds * len(remaining))
+        if each < 2:
+            raise AuditError(f"The trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
+        found = []
+        for index in remaining:
+            more = draw(sides[index], each, seed, index + number * len(sides))
+            if number:
+                more = alike(*(join([old, new]) for old, new in zip(drawn[index], more, strict=True)))
+            drawn[index] = more
+            found.append(_Trained.on(index, families, drawn[index]))
+        if number < rounds - 1:
+            found.sort(key=lambda one: one.choice(objective, OPTIMISTIC).rank, reverse=True)
+            remaining = [one.pair for one in found[: max(FEW_PAIRS, len(remaining) // FEW_PAIRS)]]
+    return sorted(found, key=lambda one: one.choice(objective).rank, reverse=True)

@@ -1,0 +1,1 @@
+"""What is promised: privacy definitions and their profiles, conversions between them, composition accounting."""

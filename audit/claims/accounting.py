@@ -1,0 +1,163 @@
+"""Composition theorems: the claim that several mechanisms run on the same data satisfy together.
+
+Each function takes the claims of the parts and returns one claim for the whole; it is an `AuditError` if there are
+none, or one of them is of a kind that the theorem does not know. The numeric bound is the dp-accounting library's, an
+optional extra that is imported when it is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+from epsaudit.claims.conversions import gaussian_to_zcdp, pure_to_zcdp
+from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.errors import AuditError, fraction
+from epsaudit.extras import needs
+
+INTERVAL = 1e-4
+"""Step in nats of the loss distributions' grid; rounding on it is pessimistic."""
+
+
+def basic(claims: Sequence[Claim]) -> PureDP | ApproxDP:
+    """Basic composition: epsilons and deltas add up (Dwork et al. 2006; 'Composition basics', first theorem).
+
+    Holds for adaptive choices of the parts, for filters (Rogers, Roth, Ullman and Vadhan 2016) and, for pure DP, for
+    interactive parts run concurrently (Vadhan and Wang 2021), too.
+
+    Examples
+    --------
+    >>> print(basic([PureDP(0.5), PureDP(1.0)]), basic([PureDP(0.5), ApproxDP(1.0, 1e-6)]))
+    1.5-DP (1.5, 1e-06)-DP
+    """
+    epsilon, delta = map(math.fsum, zip(*map(_point, _some(claims)), strict=True))
+    return PureDP(epsilon) if delta == 0.0 else ApproxDP(epsilon, min(delta, 1.0 - 1e-15))
+
+
+def advanced(claims: Sequence[Claim], delta: float) -> ApproxDP:
+    """Advanced composition: epsilon = S / 2 + sqrt(2 log(1/delta) S), S the sum of squared epsilons; deltas add up.
+
+    Dwork, Rothblum and Vadhan (2010) in the form of differentialprivacy.org, 'Composition basics', second theorem and
+    note 1.
+
+    Examples
+    --------
+    >>> print(advanced([PureDP(0.1)] * 128, 1e-6))
+    (6.58708, 1e-06)-DP
+    """
+    delta = fraction(delta, "delta", open_below=True)
+    squares = math.fsum(_point(claim)[0] ** 2 for claim in _some(claims))
+    total = delta + math.fsum(_point(claim)[1] for claim in claims)
+    return ApproxDP(squares / 2.0 + math.sqrt(2.0 * math.log(1.0 / delta) * squares), total)
+
+
+def concentrated(claims: Sequence[Claim]) -> ZCDP:
+    """Composition of zCDP: the rhos add up (Bun and Steinke 2016, Lemma 1.7); pure and Gaussian DP are converted first.
+
+    Holds for adaptive choices, for filters (Feldman and Zrnic 2021) and for interactive parts run concurrently (Lyu
+    2022), too.
+
+    Examples
+    --------
+    >>> print(concentrated([ZCDP(0.5), PureDP(1.0), GaussianDP(1.0)]))
+    1.46212-zCDP
+    """
+    return ZCDP(math.fsum(map(rho_of, _some(claims))))
+
+
+def gaussian(claims: Sequence[GaussianDP]) -> GaussianDP:
+    """Composition of Gaussian DP: mu = sqrt(sum of mu^2) (Dong, Roth and Su 2022, Corollary 3.3).
+
+    Examples
+    --------
+    >>> print(gaussian([GaussianDP(3.0), GaussianDP(4.0)]))
+    5-GDP
+    """
+    return GaussianDP(math.hypot(*(claim.mu for claim in _some(claims))))
+
+
+def numeric(distributions: Sequence[Any], delta: float) -> ApproxDP:
+    """Numeric composition of privacy loss distributions, rounded up: dp-accounting's, by FFT.
+
+    Parameters
+    ----------
+    distributions : sequence of dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution
+        One a part, for instance from `loss_distribution`.
+    delta : float
+        In (0, 1).
+
+    Examples
+    --------
+    >>> print(numeric([loss_distribution(PureDP(0.1))] * 128, 1e-6))
+    (5.53206, 1e-06)-DP
+    """
+    delta = fraction(delta, "delta", open_below=True)
+    counts = Counter(map(id, distributions))
+    different = {id(one): one for one in distributions}
+    powers = [one.self_compose(counts[key]) if counts[key] > 1 else one for key, one in different.items()]
+    whole = reduce(lambda a, b: a.compose(b), powers)
+    epsilon = float(whole.get_epsilon_for_delta(delta))
+    if math.isinf(epsilon):
+        raise AuditError(f"The parts' own deltas add up to more than {delta:g}; no epsilon can make up for them.")
+    return ApproxDP(max(epsilon, 0.0), delta)
+
+
+def loss_distribution(claim: Claim) -> Any:
+    """Privacy loss distribution of the pair that is easiest to tell apart under a claim.
+
+    Randomised response for pure DP, with a chance of delta to fail altogether for approximate DP (Kairouz, Oh and
+    Viswanath 2015), Gaussian noise for Gaussian DP.
+    There is none for zCDP and Renyi DP.
+
+    Examples
+    --------
+    >>> f"{loss_distribution(GaussianDP(1 / 3.7306316)).get_delta_for_epsilon(1.0):.3g}"
+    '1e-05'
+    """
+    distributions = library()
+    if isinstance(claim, GaussianDP):
+        return distributions.from_gaussian_mechanism(1.0 / claim.mu, value_discretization_interval=INTERVAL)
+    if isinstance(claim, (PureDP, ApproxDP)):
+        point = distributions.common.DifferentialPrivacyParameters(*_point(claim))
+        return distributions.from_privacy_parameters(point, value_discretization_interval=INTERVAL)
+    raise AuditError(f"{claim} has no one pair of laws that is easiest to tell apart; add its rhos or divergences up.")
+
+
+def library() -> Any:
+    """Import dp-accounting's privacy loss distributions; a sentence says how to get them where they are missing."""
+    with needs("accounting"):
+        from dp_accounting.pld import privacy_loss_distribution
+    return privacy_loss_distribution
+
+
+def rho_of(claim: Claim) -> float:
+    """Least rho of the zCDP that a claim implies; raises `AuditError` where it implies none.
+
+    Examples
+    --------
+    >>> rho_of(GaussianDP(1.0))
+    0.5
+    """
+    match claim:
+        case ZCDP():
+            return claim.rho
+        case PureDP():
+            return pure_to_zcdp(claim.epsilon)
+        case GaussianDP():
+            return gaussian_to_zcdp(claim.mu)
+    raise AuditError(f"{claim} implies no zCDP; accepted are zCDP, pure DP and Gaussian DP.")
+
+
+def _point(claim: Claim) -> tuple[float, float]:
+    if claim.claimed_point is None:
+        raise AuditError(f"{claim} states no (epsilon, delta); convert it first, with its method approximate(delta).")
+    return claim.claimed_point
+
+
+def _some(claims: Sequence[Any]) -> Sequence[Any]:
+    if len(claims) == 0:
+        raise AuditError("There is nothing to compose; give at least one claim.")
+    return claims

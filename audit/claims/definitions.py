@@ -1,0 +1,396 @@
+"""Privacy definitions: families of claims, each with one parameter that the audit bounds.
+
+A claim is made from numbers of a proof; it computes its privacy profile delta(epsilon) and, for an event with
+probabilities (p, p'), the least parameter that would allow it. Certificates need nothing else from a definition.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from epsaudit.claims.conversions import (
+    approximate_to_delta,
+    approximate_to_gaussian,
+    bernoulli_renyi,
+    gaussian_to_delta,
+    renyi_of_losses,
+)
+from epsaudit.errors import AuditError, finite_at_least, fraction
+from epsaudit.roots import root, roots
+
+Floats = NDArray[np.float64]
+
+RAREST = 1e-300
+"""Deltas below it count as 0."""
+ROUNDING = 1e-11
+"""By what share of itself a least Renyi divergence is lowered: a hundred times what rounding errors make of it."""
+
+
+class Claim(ABC):
+    """A privacy definition with its parameter, as proven for some mechanism.
+
+    Subclasses are frozen dataclasses that validate their numbers and raise `AuditError`. All probabilities
+    are plain numbers in [0, 1], epsilon is in nats, and every method broadcasts over arrays.
+    """
+
+    symbol: ClassVar[str]
+    """Name of the field that the audit bounds from below: 'epsilon', 'rho' or 'mu'."""
+
+    @property
+    def parameter(self) -> float:
+        """The proven value of the parameter that the audit bounds."""
+        return float(getattr(self, self.symbol))
+
+    def with_parameter(self, value: float) -> Claim:
+        """Return the same definition with the audited parameter set to ``value``."""
+        return dataclasses.replace(self, **{self.symbol: value})  # type: ignore[type-var]  # subclasses are dataclasses
+
+    @property
+    def claimed_point(self) -> tuple[float, float] | None:
+        """The (epsilon, delta) that the claim states outright, or None for a claim about a whole curve."""
+        return None
+
+    @abstractmethod
+    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
+        """Least parameter at which some mechanism satisfying the claim has an event with these probabilities.
+
+        Parameters
+        ----------
+        p, p_prime : array_like of float in [0, 1]
+            P[M(x) in E] and P[M(x') in E], broadcast against each other. Adjacency is symmetric, so the
+            answer is the same with the two exchanged or with E replaced by its complement.
+        """
+
+    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+        """Least parameter whose privacy profile at ``epsilon`` reaches ``delta`` (0 where delta <= 0).
+
+        A claim whose parameter is below this value contradicts p <= e^epsilon p' + delta being attained.
+        """
+        raise AuditError(f"{type(self).__name__} has no privacy profile; define its least_at(epsilon, delta).")
+
+    def profile(self, epsilon: float) -> float:
+        """Privacy profile: the least delta such that the claim implies (epsilon, delta)-DP, epsilon >= 0.
+
+        Tight: some pair of distributions allowed by the claim attains it.
+        """
+        epsilon = finite_at_least(epsilon, 0.0, "epsilon")
+        surest = 1.0 - 1e-15
+        if self.parameter == 0.0 or self._excess(epsilon, RAREST) > 0.0:
+            return 0.0
+        if self._excess(epsilon, surest) <= 0.0:
+            return 1.0
+        # the least rho is about epsilon^2 / (4 log(1/delta)): nearly a line in the logarithms of both
+        ends = math.log(-math.log(RAREST)), math.log(-math.log(surest))
+        return math.exp(-math.exp(root(lambda x: self._excess(epsilon, math.exp(-math.exp(x))), *ends, xtol=1e-14)))
+
+    def approximate(self, delta: float) -> ApproxDP:
+        """Return the tightest (epsilon, delta)-DP that this claim implies at the given delta in [0, 1)."""
+        delta = fraction(delta, "delta")
+        at_zero = self._excess(0.0, delta)
+        if at_zero > 0.0 or (at_zero == 0.0 and self.profile(0.0) <= delta):
+            return ApproxDP(0.0, delta)
+        high = 1.0
+        while self._excess(high, delta) <= 0.0:
+            high *= 2.0
+            if high > 1e6:
+                raise AuditError(f"{self} implies no (epsilon, delta)-DP with delta = {delta:g}.")
+        return ApproxDP(root(lambda epsilon: self._excess(epsilon, delta), 0.0, high, xtol=1e-12), delta)
+
+    def _excess(self, epsilon: float, delta: float) -> float:
+        """Logarithm of the ratio of the least parameter at a point to the claimed one, kept finite."""
+        least, claimed = (max(float(one), 1e-300) for one in (self.least_at(epsilon, delta), self.parameter))
+        return math.log(min(least, 1e300)) - math.log(claimed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object that `from_dict` turns back into this claim."""
+        return {"kind": type(self).__name__, **dataclasses.asdict(self)}  # type: ignore[call-overload]  # as above
+
+
+class _Checked(Claim):
+    """A claim of this module: a frozen dataclass whose numbers are checked, and are plain floats from then on."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            what, number = f"{field.name} of the claim", getattr(self, field.name)
+            least = 1.0 if field.name == "order" else 0.0
+            checked = fraction(number, what) if field.name == "delta" else finite_at_least(number, least, what)
+            object.__setattr__(self, field.name, checked)
+
+
+class _OfOnePoint(_Checked):
+    """(epsilon, delta)-DP, from whose one point its whole profile follows (Kairouz, Oh and Viswanath 2015)."""
+
+    symbol: ClassVar[str] = "epsilon"
+
+    @property
+    @abstractmethod
+    def claimed_point(self) -> tuple[float, float]:
+        """The point (epsilon, delta)."""
+
+    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
+        """See `Claim.least`: of the event and its complement, in both directions."""
+        p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
+        best = np.zeros(p.shape)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for likely, rare in ((p, q), (q, p), (1.0 - q, 1.0 - p), (1.0 - p, 1.0 - q)):
+                excess = likely - self.claimed_point[1]
+                best = np.maximum(best, np.where(excess > 0.0, np.log(excess) - np.log(rare), 0.0))
+        return best
+
+    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+        """See `Claim.least_at`: the inverse of `epsaudit.claims.conversions.approximate_to_delta` in the claimed
+        epsilon."""
+        epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
+        claimed_delta = self.claimed_point[1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            total = np.logaddexp(0.0, epsilon) + math.log1p(-claimed_delta) - np.log1p(-delta)
+            theta = total + np.log(-np.expm1(-total))
+        return np.where(delta < claimed_delta, 0.0, np.where(delta >= 1.0, np.inf, np.maximum(theta, 0.0)))
+
+    def profile(self, epsilon: float) -> float:
+        """See `Claim.profile`: the claimed delta from the claimed epsilon on, more below it."""
+        return approximate_to_delta(*self.claimed_point, finite_at_least(epsilon, 0.0, "epsilon"))
+
+
+@dataclass(frozen=True)
+class PureDP(_OfOnePoint):
+    """Pure differential privacy (Dwork, McSherry, Nissim and Smith 2006): P[M(x) in E] <= e^epsilon P[M(x') in E].
+
+    Examples
+    --------
+    >>> print(PureDP(1.0), round(PureDP(1.0).profile(0.0), 6))
+    1-DP 0.462117
+    """
+
+    epsilon: float
+
+    @property
+    def claimed_point(self) -> tuple[float, float]:
+        """The point (epsilon, 0)."""
+        return (self.epsilon, 0.0)
+
+    def __str__(self) -> str:
+        return f"{self.epsilon:.6g}-DP"
+
+
+@dataclass(frozen=True)
+class ApproxDP(_OfOnePoint):
+    """Approximate differential privacy: P[M(x) in E] <= e^epsilon P[M(x') in E] + delta.
+
+    Examples
+    --------
+    >>> print(ApproxDP(1.0, 1e-5), ApproxDP(1.0, 1e-5).profile(1.0), ApproxDP(1.0, 0.999999999))
+    (1, 1e-05)-DP 1e-05 (1, 0.999999999)-DP
+    """
+
+    epsilon: float
+    delta: float
+
+    @property
+    def claimed_point(self) -> tuple[float, float]:
+        """The point (epsilon, delta)."""
+        return (self.epsilon, self.delta)
+
+    def __str__(self) -> str:
+        return f"({self.epsilon:.6g}, {_not_one(self.delta)})-DP"
+
+
+@dataclass(frozen=True)
+class ZCDP(_Checked):
+    """Zero-concentrated differential privacy (Bun and Steinke 2016): D_a(M(x) || M(x')) <= rho a for all a > 1.
+
+    Its privacy profile is the tight one, over all binary events that respect the Renyi bounds of every order in both
+    directions: at most the conversion of Canonne, Kamath and Steinke (2020), Corollary 13.
+
+    Examples
+    --------
+    >>> print(ZCDP(0.5), round(ZCDP(0.5).profile(2.0), 4))
+    0.5-zCDP 0.0519
+    """
+
+    rho: float
+    symbol: ClassVar[str] = "rho"
+
+    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
+        """See `Claim.least`: the supremum over a > 1 of D_a / a, in both directions; never above the true value."""
+        p, p_prime = np.asarray(p, float)[..., None], np.asarray(p_prime, float)[..., None]
+        return _over_orders(lambda orders: _two_sided_renyi(orders, p, p_prime))
+
+    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+        """See `Claim.least_at`; rounded down."""
+        return _on_lines(lambda e, d: _over_orders(lambda orders: _least_on_line(orders, e, d)), epsilon, delta)
+
+    def __str__(self) -> str:
+        return f"{self.rho:.6g}-zCDP"
+
+
+@dataclass(frozen=True)
+class RenyiDP(_Checked):
+    """Renyi differential privacy (Mironov 2017) of one order: D_order(M(x) || M(x')) <= epsilon, order > 1.
+
+    Examples
+    --------
+    >>> print(RenyiDP(2.0, 0.5))
+    (2, 0.5)-Renyi DP
+    """
+
+    order: float
+    epsilon: float
+    symbol: ClassVar[str] = "epsilon"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.order == 1.0:
+            raise AuditError("order of the claim is 1; a Renyi order must be above 1.")
+
+    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
+        """See `Claim.least`: the larger of the two directions' divergences."""
+        return _two_sided_renyi(np.asarray(self.order), np.asarray(p, float), np.asarray(p_prime, float))
+
+    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+        """See `Claim.least_at`; rounded down."""
+        return _on_lines(lambda e, d: _least_on_line(np.array([self.order]), e, d)[:, 0], epsilon, delta)
+
+    def __str__(self) -> str:
+        return f"({_not_one(self.order)}, {self.epsilon:.6g})-Renyi DP"
+
+
+@dataclass(frozen=True)
+class GaussianDP(_Checked):
+    """Gaussian differential privacy (Dong, Roth and Su 2022): no easier to tell apart than N(0, 1) from N(mu, 1).
+
+    Examples
+    --------
+    >>> claim = GaussianDP(1 / 3.7306316)
+    >>> print(claim, f"{claim.profile(1.0):.3g}")
+    0.268051-GDP 1e-05
+    """
+
+    mu: float
+    symbol: ClassVar[str] = "mu"
+
+    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
+        """See `Claim.least`: |Phi^-1(p) - Phi^-1(p')|."""
+        p, p_prime = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
+        with np.errstate(invalid="ignore"):
+            return np.where(p == p_prime, 0.0, np.abs(ndtri(p) - ndtri(p_prime)))
+
+    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+        """See `Claim.least_at`; see `epsaudit.claims.conversions.approximate_to_gaussian`."""
+        return approximate_to_gaussian(epsilon, delta)
+
+    def profile(self, epsilon: float) -> float:
+        """See `Claim.profile`: Balle and Wang (2018), Theorem 8."""
+        epsilon = finite_at_least(epsilon, 0.0, "epsilon")
+        return 0.0 if self.mu == 0.0 else float(gaussian_to_delta(self.mu, epsilon))
+
+    def __str__(self) -> str:
+        return f"{self.mu:.6g}-GDP"
+
+
+def from_dict(data: dict[str, Any]) -> Claim:
+    """Rebuild a claim from what `Claim.to_dict` returned; raises `AuditError` for anything else.
+
+    Examples
+    --------
+    >>> from_dict({"kind": "ZCDP", "rho": 0.5})
+    ZCDP(rho=0.5)
+    """
+    kinds: dict[str, type[_Checked]] = {kind.__name__: kind for kind in (PureDP, ApproxDP, ZCDP, RenyiDP, GaussianDP)}
+    try:
+        kind = kinds[data["kind"]]
+        return kind(**{field.name: data[field.name] for field in dataclasses.fields(kind)})  # type: ignore[arg-type]
+    except (KeyError, TypeError):
+        raise AuditError(f"{data!r} is not a claim; its kind must be one of {', '.join(kinds)}.") from None
+
+
+def _not_one(number: float) -> str:
+    """Write six digits, or all there are of a number that they would make 1, which neither a delta nor an order is."""
+    return text if (text := f"{number:.6g}") != "1" else repr(number)
+
+
+def _two_sided_renyi(order: Floats, p: Floats, q: Floats) -> Floats:
+    return np.maximum(bernoulli_renyi(order, p, q), bernoulli_renyi(order, q, p))
+
+
+def _over_orders(divergence: Callable[[Floats], Floats]) -> Floats:
+    """Supremum over orders a > 1 of a divergence / a, by a grid over log(a - 1) refined at its maximum.
+
+    Parameters
+    ----------
+    divergence : callable
+        Of orders along the last axis. Those that are tried can only fall short of the supremum.
+    """
+    logs = np.linspace(math.log(1e-4), math.log(1e6), 36)
+    values = divergence(1.0 + np.exp(logs)) / (1.0 + np.exp(logs))
+    best = np.max(values, axis=-1, keepdims=True)
+    centre = np.clip(np.argmax(values, axis=-1)[..., None], 1, logs.size - 2)
+    around = np.take_along_axis(values, centre + np.arange(-1, 2), axis=-1)
+    centre, step = logs[centre], float(logs[1] - logs[0])
+    for points in (3, 3, 1):  # to the vertex of a parabola through three values, and again from nearer ones
+        centre, step = centre + step * _vertex(around), step / 4.0
+        orders = 1.0 + np.exp(centre + step * (np.arange(points) - points // 2))
+        around = divergence(orders) / orders
+        best = np.maximum(best, np.max(around, axis=-1, keepdims=True))
+    return np.asarray(best[..., 0])
+
+
+def _vertex(values: Floats) -> Floats:
+    """Where the parabola through three equally spaced values has its top, in steps from the middle, within [-1, 1]."""
+    left, middle, right = values[..., :1], values[..., 1:2], values[..., 2:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        offset = 0.5 * (right - left) / (2.0 * middle - left - right)
+    return np.asarray(np.clip(np.nan_to_num(offset, posinf=0.0, neginf=0.0), -1.0, 1.0))
+
+
+def _on_lines(least: Callable[[Floats, Floats], Floats], epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+    """Values of ``least`` on columns of lines; 0 where delta is not above 0 in sight, infinite where it is 1."""
+    epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
+    value = np.where(delta >= 1.0, np.inf, 0.0)
+    between = (delta >= RAREST) & (delta < 1.0)
+    if between.any():
+        value[between] = least(epsilon[between][:, None], delta[between][:, None])
+    return value
+
+
+def _least_on_line(order: Floats, epsilon: Floats, delta: Floats) -> Floats:
+    """Least D_order(p || p'), in both directions, of all p = e^epsilon p' + delta with 0 < delta < 1; broadcast.
+
+    With k = e^epsilon, s = order - 1 and p / p' = k (1 + h), the ratio (1 - p) / (1 - p') is known, too, and the
+    divergence least where the function ``slope`` of log h has its zero, or at p + p' = 1; it is convex along the line.
+    Derivation: docs/explanation/theory.md#tangents-of-a-privacy-profile.
+    """
+    order, epsilon, delta = np.broadcast_arrays(order, epsilon, delta)
+    s, inverse, below_one = order - 1.0, np.exp(-epsilon), -np.expm1(-epsilon)
+
+    def losses(log_rise: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """h, both losses and 1 - e^-epsilon (1 - p) / (1 - p'), at a multiple of the h at which p + p' = 1."""
+        total = (1.0 + inverse) * np.exp(log_rise) / (1.0 - delta)
+        h, rest = delta * total, total - inverse
+        lost = (below_one + h) / rest
+        ratio = (inverse + (1.0 + inverse) * np.expm1(log_rise)) / rest
+        complement = np.where(lost < 0.5, np.log1p(-np.minimum(lost, 0.5)), np.log(ratio))
+        return h, epsilon + np.log1p(h), complement, below_one + inverse * lost
+
+    def slope(log_rise: Floats) -> Floats:
+        h, loss, complement, beyond = losses(log_rise)
+        grown = -np.expm1(np.log1p(s * beyond) - s * (loss - complement))
+        return np.log(s * h) - np.log(np.maximum(grown, 1e-300))
+
+    with np.errstate(all="ignore"):
+        nothing = np.zeros(order.shape)
+        most = np.maximum(np.log1p(-delta) - np.log(s * delta) - np.log1p(inverse), nothing)
+        at = roots(slope, nothing, np.where(slope(nothing) < 0.0, most, nothing), xtol=1e-7)
+        h, loss, complement, _ = losses(at)
+        log_q = np.log(delta) - epsilon - np.log(h)
+        chances = np.stack([log_q, np.log1p(-np.exp(log_q))], axis=-1)
+    return renyi_of_losses(order, np.stack([loss, complement], axis=-1), chances) * (1.0 - ROUNDING)

@@ -1,0 +1,235 @@
+"""``epsaudit audit``: audit what is registered, one's own object, or a program in any language.
+
+It prints a table and writes files. Ctrl-C and SIGTERM keep what is finished.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from epsaudit.adapters.external import command
+from epsaudit.adapters.registry import Entry, chosen, library, matching
+from epsaudit.audits import suite
+from epsaudit.audits.arguments import jobs_of, trials_of
+from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
+from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED
+from epsaudit.data.neighbours import DatasetPair
+from epsaudit.engine.checkpoint import Checkpoint
+from epsaudit.engine.streams import entropy
+from epsaudit.errors import AuditError
+from epsaudit.extras import MissingExtraError, left_out, needs
+from epsaudit.reporting import progress, tables
+from epsaudit.results import result as results
+from epsaudit.results import stored
+from epsaudit.results.provenance import execution, typed
+from epsaudit.results.result import AuditResult
+from epsaudit.studies import write_figure
+
+CLAIMS: dict[tuple[str, ...], type[Claim]] = {
+    ("epsilon",): PureDP,
+    ("epsilon", "delta"): ApproxDP,
+    ("epsilon", "order"): RenyiDP,
+    ("rho",): ZCDP,
+    ("mu",): GaussianDP,
+}
+"""What the numbers of a claim that were given together make of it."""
+
+
+def audit(options: SimpleNamespace) -> int:
+    """Audit, print and write."""
+    given = options.trials if options.trials is not None else 100_000 if options.library else 1_000_000
+    trials = trials_of(given, "--trials")
+    if options.seed is not None:
+        entropy(options.seed)
+    jobs_of(options.jobs, "--jobs")
+    if options.out is not None:
+        _refuse_if_unwritable(options.out)
+    entries, missing = _of_libraries(options) if options.library else (_entries(options), [])
+
+    with contextlib.ExitStack() as stack:
+        if options.cluster is not None:
+            from epsaudit.engine.cluster import cluster
+
+            stack.enter_context(cluster(options.cluster))
+        checkpoint = None
+        if options.checkpoint is not None:
+            opened = suite.checkpointed(options.checkpoint, entries, trials, options.confidence, options.seed)
+            checkpoint = stack.enter_context(opened)
+        seed = entropy(options.seed) if checkpoint is None else checkpoint.seed
+        stack.enter_context(typed(options.typed(seed=seed)))
+        started = time.perf_counter()
+        done, interrupted = _audited(options, entries, trials, seed, checkpoint)
+        if options.out is not None and done:
+            _write(done, options.confidence, options.out)
+            if not (interrupted or options.names or options.program or options.library):
+                _write_origin(options, done, seed, time.perf_counter() - started)
+        if interrupted:
+            print(f"epsaudit: interrupted; {_kept(options, done)}.", file=sys.stderr)
+            return INTERRUPTED
+        _show(options, done, seed)
+        for sentence in missing:
+            print(f"epsaudit: {sentence}", file=sys.stderr)
+        return SURPRISED if missing or any(result.surprising for result in done) else AS_EXPECTED
+
+
+def _audited(
+    options: SimpleNamespace, entries: Sequence[Entry], trials: int, seed: int, checkpoint: Checkpoint | None
+) -> tuple[list[AuditResult], bool]:
+    """Return the results that were finished, and whether somebody interrupted."""
+    done: list[AuditResult] = []
+    quiet = options.quiet or options.json
+    with progress.board([entry.name for entry in entries], quiet=quiet) as board, _terminable():
+        try:
+            for result in suite.run(
+                entries,
+                trials=trials,
+                family_confidence=options.confidence,
+                seed=seed,
+                n_jobs=options.jobs,
+                progress=board.of,
+                checkpoint=checkpoint,
+            ):
+                done.append(result)  # one at a time: Ctrl-C keeps what is done
+                board.ended(result.mechanism)
+        except KeyboardInterrupt:
+            return done, True
+    return done, False
+
+
+def _kept(options: SimpleNamespace, done: Sequence[AuditResult]) -> str:
+    parts = []
+    if options.out is not None and done:
+        parts.append(f"{len(done)} finished audits are in {options.out}")
+    if options.checkpoint is not None:
+        parts.append(f"the same command goes on from the chunks in {options.checkpoint}")
+    return ", and ".join(parts) or "nothing was written (--checkpoint FILE would have kept finished chunks)"
+
+
+def _numbers_of_claim(options: SimpleNamespace) -> dict[str, float]:
+    given = {name: getattr(options, name) for name in ("epsilon", "delta", "order", "rho", "mu")}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _entries(options: SimpleNamespace) -> list[Entry]:
+    numbers = _numbers_of_claim(options)
+    if options.program is None:
+        if options.pair or numbers:
+            raise AuditError("--pair and the claim's numbers go with --command; other mechanisms know their own.")
+        return chosen(options.names, by_value=options.cluster is not None)
+    if options.names:
+        raise AuditError(f"Give either --command or names, not both ({options.names[0]!r}).")
+    if not options.pair:
+        raise AuditError(
+            """--command needs two neighbouring datasets, for instance --pair '["ann"]' '["ann", "bob"]'."""
+        )
+    pairs = [DatasetPair(_dataset(x), _dataset(x_prime)) for x, x_prime in options.pair]
+    mechanism: Any = command(options.program, pairs=pairs, timeout=options.timeout)
+    if tuple(numbers) not in CLAIMS:
+        words = "; ".join(" ".join(f"--{name}" for name in names) for names in CLAIMS)
+        raise AuditError(f"--command needs a claim to audit, one of: {words}.")
+    return [Entry(mechanism.name, mechanism, CLAIMS[tuple(numbers)](**numbers))]
+
+
+def _of_libraries(options: SimpleNamespace) -> tuple[list[Entry], list[str]]:
+    """Install the libraries; return the entries to audit, and why the others cannot be."""
+    if options.program is not None or options.pair or _numbers_of_claim(options):
+        raise AuditError(
+            "--library knows its programs, pairs and claims; --command and what goes with it are another way."
+        )
+    if options.cluster is not None:
+        raise AuditError("--library runs in environments of this machine; it does not go with --cluster.")
+    found = [library(name) for name in dict.fromkeys(options.library)]
+    entries: list[Entry] = []
+    missing: list[str] = []
+    for one, rows in zip(found, matching(found, options.names).values(), strict=True):
+        try:
+            entries += one.entries(rows) if rows else []
+        except AuditError as error:
+            missing.append(str(error))
+    if not entries:
+        raise AuditError(" ".join(missing))
+    return entries, missing
+
+
+def _dataset(text: str) -> Any:
+    try:
+        return _frozen(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise AuditError(f"--pair is {text!r}, which is not JSON ({error}).") from None
+
+
+def _frozen(data: Any) -> Any:
+    """Arrays as tuples, so that the pair prints and compares as datasets do."""
+    return tuple(map(_frozen, data)) if isinstance(data, list) else data
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM, by which batch systems end a job, be as gentle as Ctrl-C, and both be told in one sentence."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", message=".*still being processed by the workers have been cancelled")
+        with contextlib.suppress(ValueError):  # not in the main thread
+            before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # which raises KeyboardInterrupt
+            stack.callback(signal.signal, signal.SIGTERM, before)
+        yield
+
+
+def _show(options: SimpleNamespace, done: Sequence[AuditResult], seed: int) -> None:
+    if options.json:
+        print(results.text(done), end="")
+    elif len(done) == 1 and not options.quiet:
+        print(done[0])
+    elif not options.quiet:
+        from rich.console import Console
+
+        console = Console(markup=False, emoji=False, highlight=False)
+        console.print(tables.render(done, console.width), soft_wrap=True)
+        console.print(f"{tables.caption(done, options.confidence)} Seed {seed}.")
+
+
+def _write(done: Sequence[AuditResult], confidence: float, out: Path) -> None:
+    """Write what needs no extra first, so that it is there whatever else is missing."""
+    results.save(done, out / "audit.json")
+    results.write_whole(out / "audit.csv", tables.results_to_csv(done))
+    results.write_whole(out / "audit.tex", tables.results_to_latex(done, confidence))
+    try:
+        with needs("report"):
+            from epsaudit.reporting import figures, page
+    except MissingExtraError as error:
+        left_out("Figures and page are", error)
+        return
+    write_figure(out / "audit", figures.certified_against_proven(done, confidence))
+    if set(figures.TELLING) <= {result.mechanism for result in done}:
+        write_figure(out / "front", figures.front(done, confidence))
+    results.write_whole(out / "audit.html", page.render(done, confidence, str(out / "audit.json")))
+
+
+def _write_origin(options: SimpleNamespace, done: Sequence[AuditResult], seed: int, seconds: float) -> None:
+    """Say beside the table of everything that is registered which code it depends on, and what it shows."""
+    modules = sorted({point.module for point in entry_points(group="epsaudit.registry")})
+    ran = {**execution(seconds), "seconds": round(seconds, 1)}
+    facts = {"seed": seed, **stored.provenance_of("epsaudit.audits.suite", *modules), "execution": ran}
+    stored.write_provenance(options.out, facts)
+    question = "What does an audit certify of every registered mechanism, beside the claim and the exact value?"
+    stored.write_readme(options.out, question, tables.caption(done, options.confidence), facts)
+
+
+def _refuse_if_unwritable(out: Path) -> None:
+    """Raise before any run if results could not be written after the last."""
+    probe = out / ".epsaudit"
+    made = not out.exists()
+    results.write_whole(probe, "")
+    probe.unlink()
+    if made:
+        out.rmdir()

@@ -1,0 +1,182 @@
+"""What is done with result files: ``epsaudit report``, ``verify``, ``compare`` and ``recount``.
+
+They read result files, and write tables, figures, pages and lines. Only recounting, and verifying by ``--rerun``, run
+mechanisms.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from epsaudit.adapters.registry import chosen, entry_of, registered
+from epsaudit.audits import suite
+from epsaudit.cli.commands import AS_EXPECTED, SURPRISED, say_json, sayer
+from epsaudit.engine.streams import entropy
+from epsaudit.errors import AuditError, meant
+from epsaudit.exact import PrivacyProfile, knows_law
+from epsaudit.extras import needs
+from epsaudit.reporting import methods, tables
+from epsaudit.results import compare, verify
+from epsaudit.results import result as results
+from epsaudit.results.provenance import typed
+from epsaudit.results.result import AuditResult, Result
+from epsaudit.text import lower, percent, visible
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TEXTS: dict[str, Callable[[Sequence[Result], float], str]] = {
+    "latex": tables.results_to_latex,
+    "markdown": tables.results_to_markdown,
+    "csv": lambda kept, family: tables.results_to_csv(kept),
+    "methods": methods.methods,
+}
+
+
+def report(options: SimpleNamespace) -> int:
+    """Write what is asked for."""
+    everything = results.load(options.file)
+    family = tables.family_confidence(everything)  # also of a part of them, which may have been chosen by its results
+    names = _matching([result.mechanism for result in everything], options.only, options.file)
+    kept = [result for result in everything if result.mechanism in names]
+    known = (*TEXTS, "html", "figure")
+    if all(getattr(options, name) is None for name in known):
+        raise AuditError(f"Say what to write: {', '.join(f'--{name}' for name in known)}.")
+    for name, write in TEXTS.items():
+        target = getattr(options, name)
+        if target == "-":
+            sys.stdout.write(write(kept, family))
+        elif target == "":
+            raise AuditError(f"--{name} is empty; give a file, or --{name} alone to print.")
+        elif target is not None:
+            results.write_whole(Path(target), write(kept, family))
+    if options.html is not None:
+        with needs("report"):
+            from epsaudit.reporting import page
+        results.write_whole(options.html, page.render(kept, family, str(options.file)))
+    if options.figure is not None:
+        with needs("report"):
+            from epsaudit.reporting import style
+        ending = options.figure.suffix.removeprefix(".").lower()
+        if ending not in style.FORMATS:
+            raise AuditError(f"{options.figure} must end in one of {', '.join(f'.{one}' for one in style.FORMATS)}.")
+        results.write_whole(options.figure, style.render(_draw(options.kind, kept, family), ending))
+    return AS_EXPECTED
+
+
+def _matching(names: Sequence[str], patterns: Sequence[str], file: Path) -> list[str]:
+    """Return the names that match any pattern; all without patterns."""
+    for pattern in patterns:
+        if not fnmatch.filter(names, pattern):
+            raise AuditError(f"{file} has no result named {pattern!r}.{meant(pattern, names)}")
+    if not names:
+        raise AuditError(f"{file} has no results.")
+    return [name for name in names if not patterns or any(fnmatch.fnmatchcase(name, p) for p in patterns)]
+
+
+def _draw(kind: str, kept: Sequence[Result], family: float) -> Figure:
+    from epsaudit.reporting import curves, figures
+
+    if kind == "bounds":
+        return figures.certified_against_proven(kept, family)
+    if len(kept) != 1:
+        names = ", ".join(result.mechanism for result in kept[:3])
+        raise AuditError(f"--kind {kind} draws one result; choose one by --only of {names}{', ...' * (len(kept) > 3)}.")
+    (result,) = kept
+    if not isinstance(result, AuditResult):
+        raise AuditError(
+            f"--kind {kind} draws an audit of fixed size; {result.mechanism} is a {type(result).__name__}."
+        )
+    draw = curves.privacy_profile if kind == "profile" else curves.trade_off
+    return draw(result, _exact(result))
+
+
+def _exact(result: AuditResult) -> PrivacyProfile | None:
+    """The exact profile of a registered mechanism's pair, where both laws are known."""
+    entry = registered().get(result.mechanism)
+    if entry is None:
+        return None
+    for pair in entry.pairs or entry.mechanism.worst_pairs():
+        if str(pair) == result.pair:
+            sides = [entry.mechanism(dataset) for dataset in (pair.x, pair.x_prime)]
+            return PrivacyProfile(*sides) if all(map(knows_law, sides)) else None
+    return None
+
+
+def verify_file(options: SimpleNamespace) -> int:
+    """Recompute results from their counts, or run them again; one line each says whether they are as stored."""
+    items = results.read(options.file)
+    names = [verify.rebuild(item).mechanism for item in items]
+    kept = set(_matching(names, options.names, options.file))
+    work = [(item, name) for item, name in zip(items, names, strict=True) if name in kept]
+    # what runs a name again: a mechanism of a library in its environment, or what is registered
+    runs = [options.mechanism or name if options.rerun else None for _, name in work]
+    entries = [entry_of(name) or chosen([name])[0] if name else None for name in runs]
+    with_exact = [name for item, name in work if item.get("exact") is not None]
+    known = registered() if with_exact and not options.mechanism else {}
+    if with_exact and options.mechanism:
+        known = dict.fromkeys(with_exact, chosen([options.mechanism])[0])
+    say = sayer(options)
+    verified = []
+    for (item, name), entry in zip(work, entries, strict=True):
+        found = verify.rerun(item, entry, options.jobs) if entry else verify.recompute(item, known.get(name))
+        verified.append(found)
+        say(_line(found))
+        for difference in found.differences:
+            say(f"  {visible(difference)}")
+    holding = sum(found.holds for found in verified)
+    say(f"{holding} of {len(work)} results are as stored.")
+    for what in sorted({what for found in verified for what in found.unchecked}):
+        say(f"Not checked: {what}.")
+    facts = ("holds", "how", "differences", "unchecked")
+    rows = [{"mechanism": one.result.mechanism} | {name: getattr(one, name) for name in facts} for one in verified]
+    say_json(options, rows)
+    return AS_EXPECTED if holding == len(work) else SURPRISED
+
+
+def _line(found: verify.Verification) -> str:
+    """Say of one result what is certified, at which confidence, what was done, and whether it is as stored."""
+    result, name = found.result, visible(found.result.mechanism)
+    if not found.possible:
+        return f"{name}: no audit can have given this: DIFFERENT"
+    certified = f"{result.claim.symbol} >= {lower(result.lower_bound)} at {percent(result.confidence)} confidence"
+    exact = ", exact not checked" if verify.EXACT in found.unchecked else ""
+    return f"{name}: {certified}, {found.how}{exact}: {'as stored' if found.holds else 'DIFFERENT'}"
+
+
+def compare_files(options: SimpleNamespace) -> int:
+    """Say which bounds moved beyond chance."""
+    drift = compare.compare(results.load(options.old), results.load(options.new), options.error)
+    if drift.comparisons or drift.not_compared:
+        sayer(options)(str(drift))
+    if not drift.comparisons:
+        raise AuditError(f"Nothing in {options.new} can be compared with {options.old}.")
+    say_json(options, dataclasses.asdict(drift))
+    return SURPRISED if drift.moved else AS_EXPECTED
+
+
+def recount(options: SimpleNamespace) -> int:
+    """Count the events of old results on today's code."""
+    seed = entropy(options.seed)
+    old = [result for result in results.load(options.old) if isinstance(result, AuditResult)]
+    if not old:
+        raise AuditError(f"{options.old} has no result of an audit of fixed size; only their events are counted again.")
+    entries = {result.mechanism: chosen([result.mechanism])[0] for result in old}
+    counted = []
+    for result in old:
+        entry = entries[result.mechanism]
+        pairs = entry.pairs or entry.mechanism.worst_pairs()
+        pair = next((pair for pair in pairs if str(pair) == result.pair), None)
+        own = suite.entry_seed(seed, result.mechanism)
+        counted.append(compare.recount(result, entry.mechanism, pair, seed=own, n_jobs=options.jobs))
+    with typed(options.typed(seed=seed)):
+        results.save(counted, options.out)
+    count = "1 result" if len(counted) == 1 else f"{len(counted)} results"
+    sayer(options)(f"{count} recounted with seed {seed}: {options.out}")
+    return AS_EXPECTED

@@ -1,0 +1,311 @@
+"""The ``epsaudit`` command: its subcommands with their options, and the exit statuses.
+
+Words come in and go to the functions of `epsaudit.cli.commands`, which are imported only then: help and completion,
+which need the words alone, come at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from epsaudit.cli.commands import (
+    AS_EXPECTED,
+    BAD_INPUT,
+    INTERNAL,
+    INTERRUPTED,
+    NOBODY_READS,
+    OWN_CODE,
+    Command,
+    NamedPath,
+    Number,
+    argument,
+    completing,
+    defaults,
+    option,
+)
+from epsaudit.errors import AuditError, OwnCodeError, confidence_of, finite_at_least, fraction, own_lines
+from epsaudit.extras import LeftOut, Unusable
+
+NOTES = """\b
+Exit status:
+  0    every verdict is as expected
+  1    one is not: a claim is refuted, a bound moved, a file does not verify
+  2    the input was wrong
+  3    the code that is audited failed, or a package that registers some
+  4    epsaudit itself has a defect
+  130  Ctrl-C
+  141  whoever read the output stopped reading
+
+Defaults of options may stand in pyproject.toml, in a table for each command: [tool.epsaudit.audit].
+
+Completion: eval "$(_EPSAUDIT_COMPLETE=bash_source epsaudit)", or zsh_source, or fish_source."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status; what went wrong is one sentence on standard error."""
+    left_out: list[Warning | str] = []
+    try:
+        with _sentences(left_out):
+            words = None if arguments is None else list(arguments)
+            status = EPSAUDIT.main(words, prog_name="epsaudit", standalone_mode=False) or AS_EXPECTED
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx is not None else "epsaudit"
+        return _complain(f"{error.format_message().rstrip()} See '{where} --help'.", BAD_INPUT)
+    except AuditError as error:
+        lines = getattr(error, "lines", "") or own_lines(error.__cause__)
+        return _complain(str(error), OWN_CODE if lines or isinstance(error, OwnCodeError) else BAD_INPUT, lines)
+    except (KeyboardInterrupt, click.Abort):
+        return _complain("interrupted.", INTERRUPTED)
+    except (Exception, SystemExit) as error:
+        of_click = traceback.extract_tb(error.__traceback__)[-1].filename == click.core.__file__
+        if isinstance(error, SystemExit) and not error.code:  # completion ends so
+            return AS_EXPECTED
+        if isinstance(error.__context__, BrokenPipeError) or (isinstance(error, SystemExit) and of_click):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python writes what is left at its end
+            return NOBODY_READS  # rich and click leave so
+        if lines := own_lines(error):
+            return _complain(f"The audited code raised {type(error).__name__}:", OWN_CODE, lines)
+        said = "".join(traceback.format_exception(error))
+        return _complain("This is a defect of epsaudit; please report it with the lines below.", INTERNAL, said)
+    unusable = any(isinstance(one, Unusable) for one in left_out)
+    return OWN_CODE if unusable and status == AS_EXPECTED else int(status)
+
+
+def _complain(sentence: str, status: int, lines: str = "") -> int:
+    """Print a sentence, and lines of a traceback below it; return the exit status."""
+    sentence = re.sub(r"\s*\n\s*", " ", sentence.strip())
+    print(f"epsaudit: {sentence}\n{lines}", end="", file=sys.stderr)
+    return status
+
+
+@contextlib.contextmanager
+def _sentences(left_out: list[Warning | str]) -> Iterator[None]:
+    """Print what is left out as a sentence and collect it; other warnings are shown as they are."""
+    with warnings.catch_warnings():
+        otherwise = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if issubclass(category, LeftOut):
+                left_out.append(message)
+                print(f"epsaudit: {message}", file=sys.stderr)
+            else:
+                otherwise(message, category, *rest, **more)
+
+        warnings.showwarning = show
+        yield
+
+
+PATH, ABOVE_0 = NamedPath(), Number(finite_at_least, least=0.0)
+MECHANISMS = completing("registry", "registered")
+NAMES = {"nargs": -1, "metavar": "[NAME]..."}
+QUIET = option("--quiet -q", "Print errors alone; the exit status says the rest.")
+JSON = option("--json", "Print the result as JSON, and nothing else.")
+JOBS = option("--jobs", "Parallel workers.  [default: every core]", type=int)
+RESULT = argument("file", "A result file.", type=PATH, metavar="RESULT.json")
+OLD = argument("old", "A result file.", type=PATH, metavar="OLD.json")
+
+AUDIT = Command(
+    "audit",
+    "auditing.audit",
+    "Audit registered mechanisms, or your own. Each gets a certified lower bound on its privacy loss, which may refute "
+    "what is claimed.",
+    [
+        argument(
+            "names",
+            "Registered names or patterns, or package.module:object for your own mechanism; all that are registered "
+            "if there is none.",
+            shell_complete=MECHANISMS,
+            **NAMES,
+        ),
+        option("--trials", "Runs of each.  [default: 1e6; 1e5 with --library]", type=ABOVE_0),
+        option("--confidence", "Of all bounds together.", type=Number(confidence_of), default=0.95),
+        option("--seed", "Makes the result reproducible.  [default: a fresh one, printed]", type=int),
+        JOBS,
+        option("--cluster ADDRESS", "Run on the workers of this dask scheduler."),
+        option(
+            "--library NAME",
+            "Audit a released library, installed on demand in its own environment; may be given again. NAMEs choose "
+            "among its mechanisms.",
+            multiple=True,
+            shell_complete=completing("registry", "libraries"),
+        ),
+    ],
+    {
+        "What is written and printed": [
+            option("--out", "Folder for audit.json, .csv, .tex, .html, .png and .pdf.", type=PATH),
+            option(
+                "--checkpoint",
+                "Record finished chunks in this file; the same command goes on from them after any interruption.",
+                type=PATH,
+            ),
+            JSON,
+            QUIET,
+        ],
+        "A program in any language (docs: how-to/other-languages)": [
+            option("--command 'PROGRAM ARGUMENTS'", "Audit this program.", name="program"),
+            option(
+                "--pair X X_PRIME", "Two neighbouring datasets as JSON; may be given again.", nargs=2, multiple=True
+            ),
+            option("--timeout SECONDS", "Of silence, before the program is given up.", type=ABOVE_0, default=300.0),
+        ],
+        "A claim, for a program": [
+            option("--epsilon", "Pure DP; with --delta approximate, with --order Renyi DP.", type=float),
+            option("--delta", "Of approximate DP.", type=float),
+            option("--order", "Of Renyi DP.", type=float),
+            option("--rho", "zCDP.", type=float),
+            option("--mu", "Gaussian DP.", type=float),
+        ],
+    },
+    """
+    epsaudit audit laplace 'broken/*' --trials 1e5
+    epsaudit audit mypackage.privacy:mechanism --seed 1 --out results
+    epsaudit audit --command 'Rscript count.R' --pair '[1]' '[1, 2]' --epsilon 1
+    """,
+)
+LIST = Command(
+    "list",
+    "listing.listing",
+    "List registered mechanisms. Or those of released libraries, one a line.",
+    [
+        argument("pattern", "Only names that match it, or hold it.", required=False, shell_complete=MECHANISMS),
+        option("--long -l", "Say also where each comes from, or what is wrong with it."),
+        option(
+            "--library [NAME]", "List this released library's mechanisms instead, or all libraries'.", flag_value=""
+        ),
+        JSON,
+        QUIET,
+    ],
+    examples="""
+    epsaudit list 'broken/*' --long
+    epsaudit list --library opendp
+    """,
+)
+COMPARE = Command(
+    "compare",
+    "files.compare_files",
+    "Test whether bounds moved beyond chance. The exit status is 1 if one did.",
+    [
+        OLD,
+        argument("new", "The same, of newer code.", type=PATH, metavar="NEW.json"),
+        option(
+            "--error", "Probability of saying so if nothing did.", type=Number(fraction, open_below=True), default=0.01
+        ),
+        JSON,
+        QUIET,
+    ],
+)
+RECOUNT = Command(
+    "recount",
+    "files.recount",
+    "Count old events on today's code. What is written can be compared with the result file that they are from.",
+    [
+        OLD,
+        option("--out NEW.json", "What is written.", type=PATH, required=True),
+        option("--seed", "Other than the old one.  [default: a fresh one]", type=int),
+        JOBS,
+        QUIET,
+    ],
+    examples="epsaudit recount old.json --out new.json && epsaudit compare old.json new.json",
+)
+VERIFY = Command(
+    "verify",
+    "files.verify_file",
+    "Recompute bounds from their counts. Or run the audits again; the exit status is 1 if anything is not as stored.",
+    [
+        RESULT,
+        argument("names", "Only these results: names or patterns.", **NAMES),
+        option("--rerun", "Run the audits again from their seeds, and compare."),
+        option("--mechanism PACKAGE.MODULE:OBJECT", "What to run for a result that is not under a registered name."),
+        JOBS,
+        JSON,
+        QUIET,
+    ],
+    examples="epsaudit verify results/audit.json laplace --rerun",
+)
+TEXTS = {
+    "latex": "a table for LaTeX (booktabs)",
+    "markdown": "a table in Markdown",
+    "csv": "all fields, numbers in full precision",
+    "methods": "the methods paragraphs of a paper and their BibTeX entries",
+}
+REPORT = Command(
+    "report",
+    "files.report",
+    "Write tables, figures, a page of results. And the methods paragraphs of a paper.",
+    [
+        RESULT,
+        option("--only NAME", "Only these results; a name or a pattern, may be repeated.", multiple=True),
+        option("--html FILE", "One self-contained page.", type=PATH),
+        *(
+            option(f"--{name} [FILE]", f"{about}; printed without FILE.", flag_value="-")
+            for name, about in TEXTS.items()
+        ),
+        option("--figure FILE", "A figure; FILE ends in .pdf, .png or .svg.", type=PATH),
+        option(
+            "--kind",
+            "Of the figure: certified against proven bounds, or the curve of one result.",
+            type=click.Choice(["bounds", "profile", "trade-off"]),
+            default="bounds",
+        ),
+    ],
+    examples="""
+    epsaudit report results/audit.json --markdown
+    epsaudit report audit.json --only laplace --figure curve.pdf --kind trade-off
+    """,
+)
+STUDIES = Command("list", "listing.list_studies", "List the studies.", [JSON, QUIET])
+RUN = Command(
+    "run",
+    "listing.run_studies",
+    "Run one study or all; the same seed gives the same data.",
+    [
+        argument("name", "A study of the list, or 'all'.", shell_complete=completing("studies", "studies")),
+        option("--quick", "A few seconds instead of minutes, for a look."),
+        option("--seed", "Root of all random streams.", type=int, default=0),
+        option("--out", "Folder of folders.  [default: results, results-quick with --quick]", type=PATH),
+        option("--allow-modified", "Write although sources differ from the commit, which the results name then."),
+        QUIET,
+    ],
+)
+STATUS = Command(
+    "status",
+    "listing.status",
+    "Say which stored results are older than the code that they depend on.",
+    [argument("folder", "What holds them: results if it is not given.", type=PATH, default="results"), JSON, QUIET],
+)
+EXPERIMENT = click.Group(
+    "experiment",
+    [STUDIES, RUN, STATUS],
+    help="List or run the published studies. Or say which results are stale.",
+    no_args_is_help=False,
+)
+EPSAUDIT = click.Group(
+    "epsaudit",
+    [AUDIT, LIST, REPORT, VERIFY, COMPARE, RECOUNT, EXPERIMENT],
+    help="Certified lower bounds on privacy loss.",
+    epilog=NOTES,
+    no_args_is_help=False,
+    context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
+)
+click.version_option(package_name="epsaudit", message="%(prog)s %(version)s")(EPSAUDIT)
+
+
+def _read_defaults() -> None:
+    click.get_current_context().default_map = defaults(EPSAUDIT.commands, Path.cwd())
+
+
+EPSAUDIT.callback = _read_defaults
+
+
+if __name__ == "__main__":
+    sys.exit(main())

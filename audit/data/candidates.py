@@ -1,0 +1,229 @@
+"""Candidate pairs to search: patterns of query answers, datasets at the ends of their range, strategies of hypothesis.
+
+Given to `epsaudit.audit` as ``pairs``, more than four go through successive halving on training runs, and the best is
+certified alone: searching costs no confidence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from epsaudit.audits.arguments import Relation, adjacency_of, is_strategy, pair_of
+from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, MaxChange, Substitution, shorten
+from epsaudit.errors import AuditError, finite_at_least, whole_at_least
+
+EXAMPLES = 256
+"""Examples that are drawn from a strategy to see the range of its records: the ends of floats(0, 10) to 1 %."""
+
+
+def patterns(size: int, bound: float = 1.0, base: float = 0.0) -> list[DatasetPair]:
+    """List pairs of vectors of query answers of which each changes by at most ``bound``.
+
+    The categories of Ding, Wang, Wang, Zhang and Kifer (2018), 'Detecting violations of differential privacy', Table 1,
+    with the odd answer out at either end, because some mechanisms stop early.
+
+    Parameters
+    ----------
+    size : int
+        Number of answers, at least 1.
+    bound : float
+        Largest change of an answer, for `MaxChange`.
+    base : float
+        Answers on x where nothing else is said.
+
+    Examples
+    --------
+    >>> [pair.x_prime for pair in patterns(3) if pair.name == "first above"]
+    [(1.0, 0.0, 0.0)]
+    """
+    size = whole_at_least(size, 1, "size")
+    bound, base = finite_at_least(bound, 0.0, "bound"), finite_at_least(base, -math.inf, "base")
+    flat, half = np.zeros(size), np.arange(size) < size // 2
+    first, last = np.eye(size)[[0, -1]]
+    rest, before = 1.0 - first, 1.0 - last
+    moves = {
+        "all above": flat + 1.0,
+        "all below": flat - 1.0,
+        "first above": first,
+        "first below": -first,
+        "last above": last,
+        "last below": -last,
+        "first above, rest below": first - rest,
+        "first below, rest above": rest - first,
+        "last above, rest below": last - before,
+        "last below, rest above": before - last,
+        "half above, half below": np.where(half, 1.0, -1.0),
+        "half above": np.where(half, 1.0, 0.0),
+    }
+    pairs: dict[str, tuple[Any, Any]] = {name: (flat, move) for name, move in moves.items()}
+    found: dict[tuple[Any, Any], DatasetPair] = {}
+    for name, sides in {**pairs, "crossed": (half * 1.0, 1.0 - half)}.items():
+        x, x_prime = (tuple((base + bound * side).tolist()) for side in sides)
+        if x != x_prime:
+            found.setdefault((x, x_prime), DatasetPair(x, x_prime, name))
+    return list(found.values())
+
+
+def boundary(low: float, high: float, size: int, adjacency: Relation | None = None) -> list[DatasetPair]:
+    """List pairs of datasets of numbers that sit at the ends of their range, where sensitivity usually is.
+
+    Parameters
+    ----------
+    low, high : float
+        The range of one record's number.
+    size : int
+        Records in x: at least 1.
+    adjacency : AddRemove or Substitution, optional
+        Whether a record is added or replaced; by default added.
+
+    Raises
+    ------
+    AuditError
+        For another relation, or an empty range.
+
+    Examples
+    --------
+    >>> len(boundary(0, 10, 3)), boundary(0, 10, 3)[0].x_prime
+    (8, (0, 0, 0, 0))
+    """
+    size = whole_at_least(size, 1, "size")
+    adjacency = adjacency_of(adjacency)
+    try:
+        empty = not low < high
+    except TypeError:
+        empty = True
+    if empty:
+        raise AuditError(f"The range from {low!r} to {high!r} is empty; low must be below high.")
+    half = (low,) * (size - size // 2) + (high,) * (size // 2)
+    bases: list[tuple[float, ...]] = [(low,) * size, (high,) * size, half, (low,) * (size - 1) + (high,)]
+    if adjacency is None or isinstance(adjacency, AddRemove):
+        pairs = [(x, (*x, record)) for x in [*bases, ()] for record in (low, high)]
+    elif isinstance(adjacency, Substitution):
+        replaced = [(x, x.index(old), new) for x in bases for old, new in ((low, high), (high, low)) if old in x]
+        pairs = [(x, (*x[:place], new, *x[place + 1 :])) for x, place, new in replaced]
+    else:
+        raise AuditError(f"boundary() does not know the relation '{adjacency}'; give AddRemove() or Substitution().")
+    return [DatasetPair(*pair) for pair in dict.fromkeys(pairs)]
+
+
+def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | None = None) -> list[DatasetPair]:
+    """Draw different pairs from a strategy of hypothesis, and join them with boundary cases made of their records.
+
+    Random datasets seldom sit where sensitivity is. So the least and the greatest record that were drawn are put
+    together at the sizes that were drawn, as by `boundary`, or by `patterns` for `MaxChange`. Needs hypothesis.
+
+    Parameters
+    ----------
+    strategy : hypothesis.strategies.SearchStrategy
+        What makes pairs, (x, x_prime) or `DatasetPair`; those that are not adjacent are left out.
+    count : int
+        How many of the pairs drawn are kept at most, simple ones among them; each costs runs that tell which is worst.
+    seed : int
+        The same seed gives the same pairs, whatever else is imported; another version of hypothesis may give others.
+    adjacency : Adjacency, optional
+        The relation to keep. None keeps all pairs, and joins boundary cases only if in all of them one record was
+        added or removed.
+
+    Raises
+    ------
+    AuditError
+        If no pair was adjacent, or what was drawn is no pair.
+
+    Examples
+    --------
+    >>> from hypothesis import strategies as st
+    >>> people = st.lists(st.integers(0, 9), min_size=1, max_size=5).map(tuple)
+    >>> pairs = drawn(people.map(lambda x: (x, x[1:])), seed=1, adjacency=AddRemove())
+    >>> len(pairs) > 10, all(len(pair.x) == len(pair.x_prime) + 1 for pair in pairs[:10])
+    (True, True)
+    """
+    from unittest import mock
+
+    try:
+        import hypothesis
+        from hypothesis.internal.conjecture.providers import HypothesisProvider
+    except ImportError as error:
+        raise AuditError("Pairs drawn from a strategy need hypothesis: pip install hypothesis.") from error
+
+    if not is_strategy(strategy):
+        raise AuditError(f"{shorten(strategy)} is no strategy of hypothesis; give one that draws pairs (x, x_prime).")
+    count, adjacency = whole_at_least(count, 1, "count"), adjacency_of(adjacency)
+    found: dict[str, DatasetPair] = {}
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=max(EXAMPLES, count),
+        phases=[hypothesis.Phase.generate],
+        backend="hypothesis",
+        database=None,
+        deadline=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(strategy)
+    def collect(drawn_pair: Any) -> None:
+        try:
+            pair = pair_of(drawn_pair)
+        except AuditError:
+            raise AuditError(
+                f"The strategy gave {shorten(drawn_pair)}; it must give pairs, as .map(lambda x: (x, x[1:])) does."
+            ) from None
+        if adjacency is None or adjacency.holds(pair.x, pair.x_prime):
+            found.setdefault(repr((pair.x, pair.x_prime)), pair)
+
+    # else hypothesis also draws constants that it finds in whatever modules of the user are imported
+    no_constants = mock.patch.object(HypothesisProvider, "_maybe_draw_constant", return_value=None, create=True)
+    try:
+        with no_constants:
+            collect()
+    except AuditError:
+        raise
+    except Exception as error:
+        raise AuditError(f"The strategy raised {type(error).__name__}: {error}.") from error
+    if not found:
+        examples = max(EXAMPLES, count)
+        raise AuditError(f"None of the {examples} examples of the strategy were neighbours under '{adjacency}'.")
+    pairs = list(found.values())
+    relation = adjacency or relation_seen(pairs)
+    kept = pairs[:: -(-len(pairs) // count)]
+    extremes = _extremes(pairs, relation) if relation else []
+    return list({repr((pair.x, pair.x_prime)): pair for pair in kept + extremes}.values())
+
+
+def relation_seen(pairs: Sequence[DatasetPair]) -> Adjacency | None:
+    """Return `AddRemove` if it holds for all pairs, else None: what else looks alike may mean less, as `MaxChange`."""
+    with contextlib.suppress(Exception):  # datasets may be of any kind
+        return AddRemove() if all(AddRemove().holds(pair.x, pair.x_prime) for pair in pairs) else None
+    return None
+
+
+def _extremes(pairs: Sequence[DatasetPair], adjacency: Adjacency) -> list[DatasetPair]:
+    """Pairs of the least and the greatest record seen, at the sizes seen; none where records have no order."""
+    datasets = [dataset for pair in pairs for dataset in (pair.x, pair.x_prime)]
+    kind = type(datasets[0])
+    if not all(type(dataset) is kind for dataset in datasets) or not issubclass(kind, (list, tuple, np.ndarray)):
+        return []
+    try:
+        listed = [dataset.tolist() if kind is np.ndarray else dataset for dataset in datasets]
+        records = [record for dataset in listed for record in dataset if record == record]
+        low, high, sizes = min(records), max(records), sorted({len(dataset) for dataset in listed})
+        if isinstance(adjacency, MaxChange):
+            made = [pair for base in (low, high) for pair in patterns(sizes[-1], adjacency.bound, base)]
+        else:
+            forms = [adjacency] if isinstance(adjacency, (AddRemove, Substitution)) else [AddRemove(), Substitution()]
+            ends = sorted({max(size, 1) for size in (sizes[0], sizes[-1] - 1, sizes[-1])})
+            made = [pair for form in forms for size in ends for pair in boundary(low, high, size, form)]
+    except (TypeError, ValueError):  # an AuditError is one: there is no range
+        return []
+
+    def seen(side: Any) -> bool:
+        return sizes[0] <= len(side) <= sizes[-1] and all(low <= record <= high for record in side)
+
+    made = [pair for pair in made if seen(pair.x) and seen(pair.x_prime) and adjacency.holds(pair.x, pair.x_prime)]
+    different = {frozenset(tuple(sorted(side)) for side in (pair.x, pair.x_prime)): pair for pair in made}
+    make = np.array if kind is np.ndarray else kind
+    return [DatasetPair(make(pair.x), make(pair.x_prime), pair.name) for pair in different.values()]

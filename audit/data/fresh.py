@@ -1,0 +1,205 @@
+"""Datasets as every run is to see them: the way they were given, whatever earlier runs did to them.
+
+`Dataset` takes a dataset and gives the object that a function is called with. What cannot change is handed out as it
+is. What can change is kept as bytes: runs share one copy of it for as long as they leave it alone, and get a copy each
+once one has changed it. What cannot be given twice, such as an iterator, is refused by name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import enum
+import io
+import pathlib
+import pickle
+import uuid
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from epsaudit.data.neighbours import DatasetPair
+from epsaudit.errors import AuditError, with_article
+
+CONSTANTS = (int, float, complex, str, bytes, bool, type(None), Decimal, Fraction, range, uuid.UUID)
+"""Types whose values never change; so do dates, paths, enumerations, numpy scalars, and tuples of them all."""
+
+OTHER_CONSTANTS = (
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    datetime.tzinfo,
+    pathlib.PurePath,
+)
+
+HOW = "Give what every run can read anew: a list, an array, a frame, or a path from which the function reads."
+
+
+class Dataset:
+    """One dataset, for as many runs as are wanted.
+
+    Parameters
+    ----------
+    given : Any
+        The dataset. Unless it is constant, it is copied now, and never touched.
+
+    Raises
+    ------
+    AuditError
+        If it cannot be given twice (iterators, generators, cursors, open files), or cannot be copied.
+
+    Examples
+    --------
+    >>> data = Dataset([1, 2])
+    >>> seen = data.shared()
+    >>> seen.append(3)
+    >>> data.intact(seen), data.copy(), data.shared()
+    (False, [1, 2], [1, 2])
+    """
+
+    __slots__ = ("_bytes", "_mark", "_shared", "changes", "constant")
+
+    def __init__(self, given: Any) -> None:
+        refuse_if_consumed(given)
+        self.constant = is_constant(given)
+        self.changes = False
+        """Whether a run has changed its dataset, so that each needs a copy."""
+        self._shared, self._bytes = (given, b"") if self.constant else _settled(given)
+        self._mark = b"" if self.constant else _mark(self._shared)
+
+    def shared(self) -> Any:
+        """Return the object that runs share, a new one where a run has changed the last."""
+        if not self.constant and self.changes:
+            self._shared = pickle.loads(self._bytes)
+        return self._shared
+
+    def copy(self) -> Any:
+        """Return the dataset as it was given, to be used by one run."""
+        return self._shared if self.constant else pickle.loads(self._bytes)
+
+    def intact(self, used: Any) -> bool:
+        """Say whether an object that `shared` gave still is what was given; note it if not."""
+        if self.constant:
+            return True
+        with contextlib.suppress(Exception):  # a run may leave behind what nobody can write
+            if _mark(used) == self._mark:
+                return True
+        self.changes = True
+        return False
+
+    def __getstate__(self) -> tuple[bool, bool, Any, bytes]:
+        return self.constant, self.changes, self._shared if self.constant else None, self._bytes
+
+    def __setstate__(self, state: tuple[bool, bool, Any, bytes]) -> None:
+        self.constant, self.changes, self._shared, self._bytes = state
+        if not self.constant:
+            self._shared = pickle.loads(self._bytes)
+        self._mark = b"" if self.constant else _mark(self._shared)
+
+    def __repr__(self) -> str:
+        return repr(self.copy())
+
+
+def given(pair: DatasetPair) -> DatasetPair:
+    """Return the pair with copies of what can change in it, so that who prepares for one pair does not spoil another.
+
+    Raises
+    ------
+    AuditError
+        As for `Dataset`.
+    """
+    if is_constant(pair.x) and is_constant(pair.x_prime):
+        return pair
+    return DatasetPair(Dataset(pair.x).copy(), Dataset(pair.x_prime).copy(), name=pair.name)
+
+
+def same(x: Any, x_prime: Any) -> bool:
+    """Say whether two datasets are equal by value, as far as == or the bytes that they are kept as can tell.
+
+    Examples
+    --------
+    >>> same({"ann": 1, "bob": 2}, {"bob": 2, "ann": 1}), same([float("nan")], [float("nan")]), same([1], [2])
+    (True, True, False)
+    """
+    if x is x_prime:
+        return True
+    with contextlib.suppress(Exception):  # datasets that cannot be compared, or only part by part
+        equal = np.array_equal(x, x_prime) if isinstance(x, np.ndarray) else x == x_prime
+        if isinstance(equal, (bool, np.bool_)) and equal:
+            return True
+    with contextlib.suppress(Exception):
+        return bool(cloudpickle.dumps(x) == cloudpickle.dumps(x_prime))
+    return False
+
+
+def is_constant(value: Any) -> bool:
+    """Say whether nothing can change a value: numbers, strings, dates, and tuples and frozen sets of them.
+
+    Examples
+    --------
+    >>> is_constant((1, "a", frozenset([2.5]))), is_constant((1, [2]))
+    (True, False)
+    """
+    kind = type(value)
+    if kind in CONSTANTS or (isinstance(value, OTHER_CONSTANTS) and not hasattr(value, "__dict__")):
+        return True
+    if isinstance(value, enum.Enum):
+        return is_constant(value.value)
+    if isinstance(value, np.generic):
+        return kind is not np.void and kind is not np.object_
+    if isinstance(value, (tuple, frozenset)) and not hasattr(value, "__dict__"):
+        return all(map(is_constant, value))
+    return False
+
+
+def refuse_if_consumed(dataset: Any, inside: str = "") -> None:
+    """Raise `AuditError` if a dataset, or a part of a plain container, is used up by the first run that reads it.
+
+    Examples
+    --------
+    >>> refuse_if_consumed([1, 2])
+    >>> refuse_if_consumed({"ages": map(int, "12")})
+    Traceback (most recent call last):
+    ...
+    epsaudit.errors.AuditError: The dataset holds a map: the first run would use it up, and later ones see another \
+dataset. Give what every run can read anew: a list, an array, a frame, or a path from which the function reads.
+    """
+    kind = type(dataset)
+    stream = isinstance(dataset, io.IOBase) or hasattr(dataset, "fileno")
+    if isinstance(dataset, Iterator) or stream or hasattr(dataset, "fetchone") or hasattr(dataset, "cursor"):
+        what = "an open file" if stream else with_article(kind.__name__)
+        raise AuditError(
+            f"The dataset {inside or 'is'} {what}: the first run would use it up, and later ones see another dataset. "
+            f"{HOW}"
+        )
+    if kind in (list, tuple, set, frozenset) and not is_constant(dataset):
+        for part in dataset:
+            refuse_if_consumed(part, "holds")
+    elif kind is dict:
+        for part in dataset.values():
+            refuse_if_consumed(part, "holds")
+
+
+def _mark(value: Any) -> bytes:
+    """Write a value down to compare it: by pickle, in a microsecond, or else by cloudpickle, in ten."""
+    try:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    except Exception:  # a lambda in it, say; whatever a value's own methods raise
+        return bytes(cloudpickle.dumps(value))
+
+
+def _settled(dataset: Any) -> tuple[Any, bytes]:
+    """A copy, and the bytes that it is copied from: those that writing a copy of the copy gives again."""
+    try:
+        copy = pickle.loads(cloudpickle.dumps(dataset))
+        written = cloudpickle.dumps(copy)
+        return pickle.loads(written), written
+    except Exception as error:
+        raise AuditError(
+            f"The dataset holds what cannot be copied ({type(error).__name__}: {error}), so that not every run could "
+            f"see it as it was given. {HOW}"
+        ) from error

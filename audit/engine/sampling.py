@@ -1,0 +1,360 @@
+"""Run mechanisms by the million: chunked, seeded, parallel, and counting instead of keeping.
+
+Takes a pair of output distributions and a seed; returns outputs to training and counts to certification. A chunk draws
+from its own stream, so a result depends on the seed and the number of runs, not on who computed which chunk, in which
+order, or how often it was interrupted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsaudit.adapters.functions import Mechanism, OutputDistribution, takes_turns, wrong_call
+from epsaudit.adapters.global_generators import Habits, draw_reproducibly
+from epsaudit.certificates import Counts
+from epsaudit.data.neighbours import DatasetPair
+from epsaudit.engine.checkpoint import Section
+from epsaudit.engine.chunks import BLOCK, Chunk, Tally, certification_chunks, training_chunks
+from epsaudit.engine.dependence import LEVEL, dependence_of_outputs, dependence_of_tallies, refuse
+from epsaudit.engine.streams import Stage, stream
+from epsaudit.engine.workers import Workers
+from epsaudit.errors import AuditError, OwnCodeError, own_lines
+from epsaudit.outputs.normal_form import Outputs, alike, join, normal_array, pack_frozen
+from epsaudit.witnesses import Witness
+
+COPIED = "the function changes its dataset: every run was given a copy"
+
+MOST_IN_TWO_CALLS = 120_000
+"""Runs of certification after which both sides are asked again: half of them are above `BLOCK` once in 10^200."""
+
+Sides = tuple[OutputDistribution, OutputDistribution]
+"""M(x) and M(x')."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a stage has come, as passed to a progress callback.
+
+    Attributes
+    ----------
+    stage : 'training', 'validation' or 'certification'
+    runs_done, runs_total : int
+        Runs of the stage on both datasets.
+    runs_before : int
+        Those of ``runs_done`` that a checkpoint held already: no measure of speed.
+    counts : Counts or None
+        What certification has seen so far.
+    """
+
+    stage: Stage
+    runs_done: int
+    runs_total: int
+    runs_before: int = 0
+    counts: Counts | None = field(default=None, compare=False, repr=False)
+    bound: Callable[[Counts], float] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def lower_bound(self) -> float | None:
+        """The bound that the counts so far give, None before there are any; computed when it is asked for.
+
+        Only that of the last step is certified: looking again and again finds a lucky moment.
+        """
+        return None if self.counts is None or self.bound is None else self.bound(self.counts)
+
+
+ProgressCallback = Callable[[Progress], None]
+
+
+def move_on(rng: np.random.Generator) -> None:
+    """Draw a number that nobody uses, between two calls of a function.
+
+    Global generators are seeded from where ``rng`` stands. A function that draws from them alone leaves it there, and
+    the next call, on the other dataset perhaps, would have the same noise.
+    """
+    rng.integers(1 << 53)
+
+
+def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) -> Outputs:
+    """Draw ``size`` outputs and check that they are as many; raises `AuditError` if not, or if the mechanism raises."""
+    if getattr(distribution, "tossed", False):
+        move_on(rng)
+    try:
+        outputs = draw_reproducibly(lambda: distribution.sample(size, rng), rng, _habits(distribution))
+    except (AuditError, MemoryError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        failed = OwnCodeError(
+            f"The mechanism raised {type(error).__name__} ({error}) while drawing {size} outputs. Wrap a function that "
+            "makes one output a call in epsaudit.black_box to have exceptions counted as outcomes."
+            f"{wrong_call(getattr(distribution, 'function', None), many=True)}"
+        )
+        failed.lines = own_lines(error)
+        raise failed from error
+    if not isinstance(outputs, np.ndarray) or outputs.ndim == 0 or len(outputs) != size:
+        shape = getattr(outputs, "shape", None)
+        raise AuditError(
+            f"The mechanism returned {type(outputs).__name__}{'' if shape is None else f' of shape {shape}'} for "
+            f"{size} outputs; sample(size, rng) must return an array of shape (size, ...)."
+        )
+    return normal_array(outputs)
+
+
+def draw_by_coins(
+    sides: Sides, coins: NDArray[np.int8], rng: np.random.Generator
+) -> tuple[Outputs | None, Outputs | None]:
+    """Draw an output on x for every coin that is 0 and one on x' for every 1; None for a side without coins.
+
+    Where each run is a call of its own, runs have the order of their coins: what lasts from one run to the next, such
+    as a cache, a pool of noise or a busy machine, then tells nothing of the coins. Functions and programs that make
+    many outputs a call are asked in an order that is tossed; other distributions promise independent outputs, and make
+    those on x first.
+
+    Examples
+    --------
+    >>> from epsaudit import black_box
+    >>> calls = iter(range(9))
+    >>> sides = tuple(map(black_box(lambda data, rng: (data, next(calls))), "ab"))
+    >>> on_a, on_b = draw_by_coins(sides, np.array([0, 1, 1, 0]), np.random.default_rng(0))
+    >>> on_a.tolist(), on_b.tolist()
+    ([('a', 0.0), ('a', 3.0)], [('b', 1.0), ('b', 2.0)])
+    """
+    first, second = sides
+    if takes_turns(first) and takes_turns(second):
+        values = draw_reproducibly(lambda: first.take_turns(second, coins, rng), rng, _habits(first))
+        on_x, on_x_prime = (pack_frozen(some) if some else None for some in values)
+    else:
+        found: list[Outputs | None] = [None, None]
+        for side, size in _in_order(sides, np.bincount(coins, minlength=2).tolist(), rng):
+            found[side] = draw(sides[side], size, rng).copy()  # a function may use its memory again
+        on_x, on_x_prime = found
+    return on_x, on_x_prime
+
+
+def _in_order(sides: Sides, sizes: Sequence[int], rng: np.random.Generator) -> list[tuple[int, int]]:
+    """Sides to be asked for outputs, with their number, in the order of the calls: tossed unless both promise."""
+    calls = [(side, size) for side, size in enumerate(sizes) if size]
+    if any(getattr(side, "tossed", False) for side in sides) and rng.integers(2):
+        calls.reverse()
+    return calls
+
+
+def _habits(distribution: object) -> Habits:
+    """What is known of a function's randomness; other distributions promise to draw from the rng alone."""
+    found = getattr(distribution, "habits", None)
+    return found if isinstance(found, Habits) else Habits(draws_globally=False)
+
+
+def changed(sides: Sides) -> tuple[bool, ...]:
+    """Say of both sides whether a run was seen to change its dataset."""
+    return tuple(bool(getattr(getattr(side, "dataset", None), "changes", False)) for side in sides)
+
+
+def notes_on(sides: Sides) -> tuple[str, ...]:
+    """Return what a result is to say of how its runs were made."""
+    return (COPIED,) if any(changed(sides)) else ()
+
+
+def learn(sides: Sides, seen: Sequence[bool]) -> None:
+    """Take over what a worker has seen of the datasets, so that others need not find out."""
+    for side, one in zip(sides, seen, strict=True):
+        if one:
+            side.dataset.changes = True  # type: ignore[attr-defined]  # `changed` saw it there
+
+
+def training_outputs(
+    sides: Sides,
+    size: int,
+    seed: int,
+    index: int,
+    stage: Stage = "training",
+    *,
+    workers: Workers | None = None,
+    record: Section | None = None,
+    progress: ProgressCallback | None = None,
+) -> tuple[Outputs, Outputs]:
+    """Draw ``size`` outputs on each dataset of a pair, from the stage's streams with this index.
+
+    Workers, record and progress are as for `certification_counts`; without workers, this process draws. Raises
+    `AuditError` if the outputs show that runs depend on one another.
+    """
+    workers = workers or Workers(n_jobs=1)
+    chunks = list(training_chunks(size, stage, index, workers.least))
+    record = record or Section()
+    kept = {chunk: record.recorded(chunk) for chunk in chunks}
+    found: dict[Chunk, tuple[Outputs, Outputs]] = {
+        chunk: one["outputs"] for chunk, one in kept.items() if one is not None
+    }
+    before = done = 2 * sum(chunk.size for chunk in found)
+    missing = [chunk for chunk in chunks if chunk not in found]
+    for chunk, (drawn, seconds, seen) in workers.each(_train_chunk, (sides, seed), missing, 2 * size):
+        learn(sides, seen)
+        record.record(chunk, drawn, seconds)
+        found[chunk] = drawn
+        done += 2 * chunk.size
+        if progress is not None:
+            progress(Progress(stage, done, 2 * size, before))
+    outputs, outputs_prime = (join([found[chunk][side] for chunk in chunks]) for side in (0, 1))
+    for name, drawn_there in (("x", outputs), ("x'", outputs_prime)):
+        _refuse_dependent_outputs(drawn_there, [chunk.size for chunk in chunks], index, name)
+    return alike(outputs, outputs_prime)
+
+
+def certification_counts(
+    sides: Sides,
+    witness: Witness,
+    runs: int,
+    seed: int,
+    *,
+    workers: Workers | None = None,
+    record: Section | None = None,
+    progress: ProgressCallback | None = None,
+    bound: Callable[[Counts], float] | None = None,
+) -> Counts:
+    """Play the membership game ``runs`` times: each run flips a fair coin and draws on x or on x'.
+
+    Chunks that the ``record`` holds are not run again, and those that are run are recorded. ``progress`` is called in
+    this process after every chunk; ``bound`` is what `Progress.lower_bound` makes of the counts so far. Raises
+    `AuditError` if the tallies show that runs depend on one another.
+    """
+    workers, record = workers or Workers(), record or Section()
+    before = done = int(record.tally[:2].sum())
+    held = sum(chunk.size for chunk in certification_chunks(runs, workers.least) if record.counted(chunk.key[1]))
+    if before != held:
+        raise AuditError(f"The checkpoint holds {before:,} runs for chunks of {held:,}; give another file.")
+    missing = (chunk for chunk in certification_chunks(runs, workers.least) if not record.counted(chunk.key[1]))
+    for chunk, (tally, seen) in workers.each(_count_chunk, (sides, witness, seed), missing, runs):
+        learn(sides, seen)
+        record.record_count(chunk.key[1], tally)
+        done += chunk.size
+        if progress is not None:
+            progress(Progress("certification", done, runs, before, _counts(record.tally, witness), bound))
+    _refuse_dependent_tallies(record.tallies.rows())
+    return _counts(record.tally, witness)
+
+
+def _refuse_dependent_outputs(outputs: Outputs, sizes: Sequence[int], look: int, side: str) -> None:
+    """Refuse outputs that show that runs depend on one another; the ``look``-th of a stage has its own share."""
+    calls = [-(-sizes[0] // 2), sizes[0] // 2, *sizes[1:]]
+    level = LEVEL / 8 / ((look + 1) * (look + 2))  # two stages and two sides take at most half of it in all
+    refuse(dependence_of_outputs(outputs, (calls, sizes), level), side)
+
+
+def _refuse_dependent_tallies(rows: Tally) -> None:
+    """Refuse tallies of certification that show that runs depend on one another: two events on two sides."""
+    for side, name in enumerate(("x", "x'")):
+        for event in (2 + side, 4 + side):
+            refuse(dependence_of_tallies(rows[:, side], rows[:, event], LEVEL / 16), name)
+
+
+def replay(mechanism: Mechanism, pair: DatasetPair, seed: int, key: tuple[int, ...], size: int) -> Iterator[Outputs]:
+    """Draw one chunk again, block by block, as an audit did; an error message says with which arguments.
+
+    Examples
+    --------
+    >>> from epsaudit import vectorized
+    >>> noise = vectorized(lambda data, size, rng: data + rng.laplace(size=size))
+    >>> [len(block) for block in replay(noise, DatasetPair(0, 1), seed=7, key=(1, 3), size=4096)]
+    [2051, 2045]
+    """
+    chunk = Chunk(key, size)
+    sides = mechanism(pair.x), mechanism(pair.x_prime)
+    for _, block in _blocks(sides, chunk, seed):
+        yield block
+
+
+def _train_chunk(shared: tuple[Sides, int], chunk: Chunk) -> tuple[tuple[Outputs, Outputs], float, tuple[bool, ...]]:
+    """Outputs of one chunk on x and on x', the seconds that they took, and whose dataset was changed."""
+    sides, seed = shared
+    started = time.perf_counter()
+    found: tuple[list[Outputs], list[Outputs]] = ([], [])
+    for side, block in _blocks(sides, chunk, seed):
+        found[side].append(block.copy())  # a mechanism may use its memory again
+    return (join(found[0]), join(found[1])), time.perf_counter() - started, changed(sides)
+
+
+def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> tuple[Tally, tuple[bool, ...]]:
+    """Tally of one chunk in the order of the fields of `Counts`, and whose dataset was changed."""
+    sides, witness, seed = shared
+    tally = np.zeros(6, dtype=np.int64)
+    for side, block in _blocks(sides, chunk, seed):
+        tally[side] += len(block)
+        guesses = witness.count(block)
+        tally[2 + side] += guesses[0]
+        tally[4 + side] += guesses[1]
+    return tally, changed(sides)
+
+
+def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Outputs]]:
+    """Draw a chunk: certification flips a coin a run, training gives each dataset as many; say which chunk failed."""
+    rng = stream(seed, chunk.stage, *chunk.key[1:])
+    in_turns = chunk.stage == "sequential" or all(map(takes_turns, sides))
+    with naming(chunk, seed):
+        yield from (_by_coins if in_turns else _side_by_side)(sides, chunk, rng)
+
+
+@contextmanager
+def naming(chunk: Chunk, seed: int) -> Iterator[None]:
+    """Add to an error within which chunk it was drawn in, and what draws it again."""
+    try:
+        yield
+    except AuditError as error:
+        game = "a sequential audit" if chunk.stage == "sequential" else chunk.stage
+        error.args = (
+            f"{error} This was in {game}; epsaudit.engine.sampling.replay(mechanism, pair, seed={seed}, "
+            f"key={chunk.key}, size={chunk.size}) draws it again.",
+        )
+        raise
+
+
+def _by_coins(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:
+    if chunk.stage in ("certification", "sequential"):
+        coins = rng.integers(0, 2, chunk.size, dtype=np.int8)
+    else:
+        coins = rng.permutation(np.repeat(np.array([0, 1], np.int8), chunk.size))
+    for start in range(0, len(coins), BLOCK):
+        if start:
+            move_on(rng)
+        for side, block in enumerate(draw_by_coins(sides, coins[start : start + BLOCK], rng)):
+            if block is not None:
+                yield side, block
+
+
+def _side_by_side(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:
+    if any(getattr(side, "tossed", False) for side in sides):
+        yield from _call_by_call(sides, chunk, rng)
+        return
+    totals = (chunk.size, chunk.size)
+    if chunk.stage == "certification":
+        on_x = int(rng.binomial(chunk.size, 0.5))
+        totals = (on_x, chunk.size - on_x)
+    for side, total in enumerate(totals):
+        for start in range(0, total, BLOCK):
+            yield side, draw(sides[side], min(BLOCK, total - start), rng)
+
+
+def _call_by_call(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:
+    """Ask functions and programs that make many outputs a call: both sides in turn, in an order tossed each time.
+
+    The first chunk of training asks each side twice, even if it is the only one, so that what calls have in common
+    shows; see `epsaudit.engine.dependence`.
+    """
+    most = MOST_IN_TWO_CALLS
+    if chunk.stage != "certification":
+        most = min(BLOCK, chunk.size if chunk.key[2:] else -(-chunk.size // 2))
+    for start in range(0, chunk.size, most):
+        size = min(most, chunk.size - start)
+        on_x = int(rng.binomial(size, 0.5)) if chunk.stage == "certification" else size
+        sizes = (on_x, size - on_x) if chunk.stage == "certification" else (size, size)
+        for side, count in _in_order(sides, sizes, rng):
+            yield side, draw(sides[side], count, rng)
+
+
+def _counts(tally: Tally, witness: Witness) -> Counts:
+    on_x, on_x_prime, a, b, c, d = (int(number) for number in tally)
+    return Counts(on_x, on_x_prime, a, b, c, d, events=witness.events)

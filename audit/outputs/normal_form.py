@@ -1,0 +1,507 @@
+"""The normal form of outputs: what counts as one output, decided for each output by itself, once, where it enters.
+
+`normal` makes one output's normal form, `pack` puts many into one array, and `epsaudit.outputs.as_json` writes and
+reads them. Everything after (atoms, features, thresholds, files) works on normal forms alone, so that an output is the
+same output whatever else its run, its block or its file holds. docs/reference/outputs.md lists the normal form of every
+kind. Two outputs are one where Python calls their normal forms equal: 0.0 is -0.0 (``witnesses='all'`` tells these
+apart). Anything else is refused by name, for an object that equals only itself would make every output a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsaudit.data.neighbours import describe, is_frame, rows_of_frame
+from epsaudit.errors import AuditError, clipped
+
+Outputs = NDArray[Any]
+"""Outputs in normal form, shape (size, ...): float64 of any shape, an array of strings, or an array of objects.
+
+An array of floats of shape (size, k) stands for tuples of k floats, one of more dimensions for `Array`s.
+"""
+
+NAN = float("nan")
+WHOLE_IN_FLOATS = 2**53
+"""Whole numbers beyond are not all floats."""
+
+
+@dataclass(frozen=True)
+class Raised:
+    """The outcome of a run in which the mechanism raised: an output like any other, compared by type name.
+
+    The first of a chunk remembers the message, for people.
+    """
+
+    exception: str
+    message: str = field(default="", compare=False)
+
+    def __repr__(self) -> str:
+        return f"raises {self.exception}"
+
+
+@dataclass(frozen=True)
+class TimedOut:
+    """The outcome of a run that did not end within the time limit."""
+
+    def __repr__(self) -> str:
+        return "timeout"
+
+
+class _Marked(tuple[Any, ...]):
+    """A tuple that equals only its own kind."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, tuple.__hash__(self)))
+
+
+class Items(_Marked):
+    """The outcome of a run that returned a mapping: its (key, value) pairs in a fixed order, so that it can be hashed.
+
+    Examples
+    --------
+    >>> Items.of({"bob": 2, "ann": 1}), Items.of({"ann": 1}).get("ann")
+    ({'ann': 1, 'bob': 2}, 1.0)
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, mapping: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> Items:
+        """Freeze a mapping, or its (key, value) pairs."""
+        pairs = mapping.items() if isinstance(mapping, Mapping) else mapping
+        return cls(sorted(((normal(key), normal(value)) for key, value in pairs), key=lambda item: order_key(item[0])))
+
+    def get(self, key: Hashable) -> Any:
+        """Return the value of a key, None without."""
+        return next((value for own, value in self if own == key), None)
+
+    def keys(self) -> tuple[Hashable, ...]:
+        """Return the keys."""
+        return tuple(key for key, _ in self)
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{written(key)}: {written(value)}" for key, value in self) + "}"
+
+
+class Array(_Marked):
+    """The outcome of a run that returned an array of two or more dimensions: its numbers in C order, and its shape."""
+
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, numbers: Iterable[Hashable], shape: Sequence[int]) -> Array:
+        """Give numbers a shape."""
+        array = cls(numbers)
+        array.shape = tuple(shape)
+        return array
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) and self.shape == other.shape  # type: ignore[attr-defined]  # of this class
+
+    __hash__ = _Marked.__hash__
+
+    def __reduce__(self) -> tuple[Callable[..., Array], tuple[Any, ...]]:
+        return Array.of, (tuple(self), self.shape)
+
+    def __repr__(self) -> str:
+        return f"array of shape {self.shape}: {written(tuple(self))}"
+
+
+class Complex(_Marked):
+    """The outcome of a run that returned a complex number: its real and its imaginary part, which is not 0."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"complex({written(self[0])}, {written(self[1])})"
+
+
+def normal(value: Any) -> Any:
+    """Return the normal form of one output.
+
+    Raises
+    ------
+    AuditError
+        If it holds an object that has none; the message shows it.
+
+    Examples
+    --------
+    >>> normal([1, True, "a"]), normal(np.array([[0.5]])), normal({"ann": {2, 1}})
+    ((1.0, 1.0, 'a'), array of shape (1, 1): (0.5,), {'ann': frozenset({1, 2})})
+    """
+    make = _EXACT.get(type(value), _of_another_type)
+    try:
+        return make(value)
+    except AuditError:
+        raise
+    except (ValueError, ArithmeticError, RecursionError):  # a date before the first, a list that holds itself
+        raise refused(value) from None
+
+
+def frozen(value: Any) -> Any:
+    """Return something that stays as the output is now, however the mechanism goes on to use its objects.
+
+    Cheaper than the normal form: numbers and arrays of numbers are left to `pack_frozen`, which takes many at once.
+    """
+    kind = type(value)
+    if kind in _UNCHANGING:
+        return value
+    return value.copy() if kind is np.ndarray and value.dtype.kind in "biuf" else normal(value)
+
+
+def pack(values: Sequence[Any]) -> Outputs:
+    """Put outputs of single runs into one array of normal forms: floats where all are numbers or as many numbers.
+
+    Examples
+    --------
+    >>> pack([1.5, 2, True]), pack([(1, 2), [3, 4]]).tolist(), pack(["no", None, 1])
+    (array([1.5, 2. , 1. ]), [[1.0, 2.0], [3.0, 4.0]], array(['no', None, 1.0], dtype=object))
+    """
+    return pack_frozen(list(map(frozen, values)))
+
+
+def pack_frozen(values: Sequence[Any]) -> Outputs:
+    """Put what `frozen` returned into one array of normal forms, as `pack` does."""
+    kinds = set(map(type, values))
+    if kinds and kinds <= _NUMBERS:
+        with contextlib.suppress(OverflowError):  # a whole number beyond all floats
+            numbers = np.array(values, np.float64)
+            if kinds <= _FLOATS or _are_floats(numbers):
+                return numbers
+    if kinds == {np.ndarray} and len({(value.shape, value.dtype) for value in values}) == 1:
+        return normal_array(np.array(values))
+    return pack_normal([normal(value) if type(value) in _UNFINISHED else value for value in values])
+
+
+def pack_normal(values: list[Any]) -> Outputs:
+    """Put normal forms into one array: floats, and tuples of as many floats, as arrays of floats."""
+    kinds = set(map(type, values))
+    if kinds == {float}:
+        return np.array(values, np.float64)
+    if kinds == {tuple} and len(set(map(len, values))) == 1:
+        flat = list(itertools.chain.from_iterable(values))
+        if set(map(type, flat)) == {float}:
+            return np.array(flat, np.float64).reshape(len(values), -1)
+    outputs = np.empty(len(values), dtype=object)
+    outputs[:] = values
+    return outputs
+
+
+def normal_array(outputs: Any) -> Outputs:
+    """Return an array whose first axis counts runs in normal form; never the mechanism's own memory but for floats.
+
+    Masked numbers become None; arrays of bytes, dates or records become objects.
+    """
+    if isinstance(outputs, np.ma.MaskedArray):
+        masked = np.ma.getmaskarray(outputs)
+        outputs = outputs.data.astype(object)
+        outputs[masked] = None
+    array: Outputs = np.asarray(outputs)  # a matrix is an array
+    kind = array.dtype.kind
+    if kind == "U" and array.ndim == 1:
+        return array
+    if kind == "b" or array.dtype == np.float64 or (kind in "iuf" and _are_floats(array)):
+        return np.ascontiguousarray(array, dtype=np.float64)
+    return pack_normal(list(map(normal, _items(array) if array.ndim == 1 else array)))
+
+
+def join(blocks: Sequence[Outputs]) -> Outputs:
+    """Put blocks of outputs in normal form together."""
+    if len({(block.dtype.kind, block.shape[1:]) for block in blocks}) == 1:
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+    values = [value for block in blocks for value in values_of(block)]
+    outputs = np.empty(len(values), dtype=object)
+    outputs[:] = values
+    return outputs
+
+
+def alike(first: Outputs, second: Outputs) -> tuple[Outputs, Outputs]:
+    """Return two arrays of outputs as arrays of one kind, which `numpy.concatenate` can put together."""
+    if first.dtype.kind == second.dtype.kind and first.shape[1:] == second.shape[1:]:
+        return first, second
+    both = join([first, second])
+    return both[: len(first)], both[len(first) :]
+
+
+def values_of(outputs: Outputs) -> list[Any]:
+    """List the normal form of every output, as Python objects."""
+    if outputs.dtype != np.float64:
+        return list(outputs.tolist())
+    flat = [value if value == value else NAN for value in outputs.ravel().tolist()]
+    if outputs.ndim == 1:
+        return flat
+    size = int(np.prod(outputs.shape[1:]))
+    rows = [tuple(flat[place * size : (place + 1) * size]) for place in range(len(outputs))]
+    return rows if outputs.ndim == 2 else [Array.of(row, outputs.shape[1:]) for row in rows]
+
+
+def number(value: Any) -> float:
+    """Return the float nearest to an output in normal form, NaN for what is no real number."""
+    if not isinstance(value, _REAL):
+        return NAN
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def numbers_of(outputs: Outputs) -> NDArray[np.float64]:
+    """Read every output as a number, shape (size,); NaN for what is none."""
+    if outputs.dtype == np.float64 and outputs.ndim == 1:
+        return outputs
+    values = outputs.tolist() if outputs.dtype == object else []
+    if not any(issubclass(kind, _REAL) for kind in set(map(type, values))):
+        return np.full(len(outputs), np.nan)
+    return np.array([value if type(value) is float else number(value) for value in values], float)
+
+
+def rows_of(outputs: Outputs) -> NDArray[np.float64] | None:
+    """Return outputs that are arrays of numbers as a matrix, shape (size, coordinates); None for others."""
+    return outputs.reshape(len(outputs), -1) if are_numbers(outputs) and outputs.ndim > 1 else None
+
+
+def are_numbers(outputs: Outputs) -> bool:
+    """Say whether all outputs are floats, or arrays of floats of one shape, and packed as such."""
+    return outputs.dtype == np.float64
+
+
+def are_objects(outputs: Outputs) -> bool:
+    """Say whether outputs are kept as Python objects, which are slow to read."""
+    return outputs.dtype == object
+
+
+def like(outputs: Outputs, other: Outputs) -> Outputs:
+    """Return only the outputs that are floats, or arrays of floats, of the shape of those in ``other``."""
+    shape = other.shape[1:]
+    if are_objects(outputs):
+        outputs = pack_normal([value for value in outputs.tolist() if _shape_of(value) == shape])
+    return outputs if are_numbers(outputs) and outputs.shape[1:] == shape else other[:0]
+
+
+def kind_of(value: Any) -> str:
+    """Name the kind of an output in normal form, in a word."""
+    return next((name for name, types in _KINDS.items() if isinstance(value, types)), type(value).__name__)
+
+
+def kinds_of(outputs: Outputs) -> list[str]:
+    """Name the kind of every output."""
+    if outputs.dtype == object:
+        return [kind_of(value) for value in outputs.tolist()]
+    kind = ("string" if outputs.dtype.kind == "U" else "number", "sequence", "array")[min(outputs.ndim, 3) - 1]
+    return [kind] * len(outputs)
+
+
+def written(value: Any) -> str:
+    """Write an output as `repr` does, whole numbers without '.0' and sets in an order that no process changes.
+
+    Examples
+    --------
+    >>> written((1.0, "a", frozenset({2.5, 1.0})))
+    "(1, 'a', frozenset({1, 2.5}))"
+    """
+    if type(value) is float and value.is_integer() and abs(value) <= WHOLE_IN_FLOATS:
+        return repr(int(value)) if value or not np.signbit(value) else "-0"
+    if isinstance(value, frozenset):
+        return f"frozenset({{{', '.join(sorted(map(written, value)))}}})" if value else "frozenset()"
+    if type(value) is tuple:
+        return f"({', '.join(map(written, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, Fraction):
+        return f"Fraction({written(value.numerator)}, {written(value.denominator)})"
+    return hex(value) if too_long(value) else repr(value)
+
+
+def too_long(value: Any) -> bool:
+    """Say whether a number is a whole one that Python and JSON may not write in decimals: they stop at 4,300 digits."""
+    return isinstance(value, int) and value.bit_length() > 4096  # 1,234 digits
+
+
+def order_key(value: Any) -> tuple[str, Any]:
+    """Return what outputs of any kinds are sorted by, alike in every process."""
+    if type(value) is float:
+        return kind_of(value), (0, value, "") if value == value else (1, 0.0, "")
+    return kind_of(value), (2, 0.0, written(value))
+
+
+def refused(value: Any) -> AuditError:
+    """Return the error that names an object which has no normal form."""
+    try:
+        shown = describe(value) if is_frame(value) else repr(value)
+    except Exception:
+        shown = "an object"
+    shown = clipped(" ".join(shown.split()), 200)
+    return AuditError(
+        f"The mechanism returned {shown} of type {type(value).__name__}, which cannot be compared; return "
+        "numbers, strings, bytes, dates, None, or tuples, lists, sets, mappings and arrays of these."
+    )
+
+
+def _are_floats(numbers: NDArray[Any]) -> bool:
+    """Whether all are floats: whole numbers so small that they are, or long doubles that no float rounds."""
+    if numbers.dtype.itemsize < 8 or numbers.size == 0:
+        return True
+    with np.errstate(invalid="ignore", over="ignore"):
+        if numbers.dtype.itemsize > 8:
+            return np.array_equal(numbers.astype(np.float64), numbers, equal_nan=True)
+        return bool(np.nanmax(numbers) < WHOLE_IN_FLOATS and np.nanmin(numbers) > -WHOLE_IN_FLOATS)
+
+
+def _shape_of(value: Any) -> tuple[int, ...] | None:
+    """The shape of an output that is a float or a tuple of floats."""
+    if type(value) is tuple and all(type(part) is float for part in value):
+        return (len(value),)
+    return () if type(value) is float else None
+
+
+def _float(value: float) -> float:
+    value = float.__pos__(value)
+    return value if value == value else NAN
+
+
+def _equal_float(value: Any) -> Any:
+    """The float that an exact number equals, or itself where none does."""
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return value
+    return nearest if nearest == value else value
+
+
+def _complex(value: Any) -> Any:
+    imaginary = normal(value.imag)
+    return Complex((normal(value.real), imaginary)) if imaginary != 0 else normal(value.real)
+
+
+def _moment(value: Any) -> Any:
+    """A time of the plain type, in UTC where it has a zone; pandas' may be NaT, and counts nanoseconds besides."""
+    if value != value:
+        return NAN
+    plain = type(value) is datetime.datetime
+    moment = value if plain else datetime.datetime.fromisoformat(datetime.datetime.isoformat(value))
+    moment = moment.replace(fold=0) if moment.tzinfo is None else moment.astimezone(datetime.UTC)
+    nanosecond = getattr(value, "nanosecond", 0)
+    return (moment, float(nanosecond)) if nanosecond else moment
+
+
+def _array(value: NDArray[Any]) -> Any:
+    """One output that is an array, of numbers or not."""
+    if value.ndim == 0:
+        return normal(value[()])
+    if isinstance(value, np.ma.MaskedArray) or value.dtype.kind not in "biuf":
+        return normal(_items(value))
+    parts = tuple(map(normal, np.asarray(value).ravel().tolist()))
+    return parts if value.ndim == 1 else Array.of(parts, value.shape)
+
+
+def _items(array: NDArray[Any]) -> list[Any]:
+    """The items of an array; of dates and times numpy's own, for Python's None would stand for NaT."""
+    return list(array) if array.dtype.kind in "mM" else array.tolist()
+
+
+def _of_another_type(value: Any) -> Any:
+    """The normal form of an object whose class is derived from a known one, or of a frame."""
+    for kind, make in _DERIVED.items():
+        if isinstance(value, kind):
+            return make(value)
+    if is_frame(value) and len(set(value.columns)) == len(value.columns):
+        rows = list(rows_of_frame(value))
+        return Items.of((name, [row[place] for row in rows]) for place, name in enumerate(value.columns))
+    if hasattr(value, "to_list") and hasattr(value, "dtype") and hasattr(value, "to_frame"):  # a column of a frame
+        return normal(value.to_list())
+    raise refused(value)
+
+
+def _sequence(parts: Iterable[Any]) -> tuple[Any, ...]:
+    """The tuple of the normal forms of parts, of which most are numbers."""
+    return tuple([part if type(part) is float and part == part else normal(part) for part in parts])
+
+
+def _long_double(value: np.longdouble) -> Any:  # whose item is itself
+    return normal(Fraction(*value.as_integer_ratio()) if np.isfinite(value) else float(value))
+
+
+def _member(value: Enum) -> Any:
+    return normal(value.value) if isinstance(value, (int, float, str)) else f"{type(value).__name__}.{value.name}"
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+_DERIVED: dict[type, Callable[[Any], Any]] = {
+    np.datetime64: lambda value: NAN if np.isnat(value) else normal(value.item()),
+    np.timedelta64: lambda value: NAN if np.isnat(value) else normal(value.item()),
+    np.complexfloating: _complex,
+    np.longdouble: _long_double,
+    np.generic: lambda value: normal(value.item()),
+    Enum: _member,
+    float: _float,
+    int: lambda value: normal(int.__pos__(value)),
+    str: str.__str__,
+    bytes: lambda value: bytes(memoryview(value)),
+    bytearray: lambda value: bytes(memoryview(value)),
+    complex: lambda value: _complex(complex.__pos__(value)),
+    Items: _itself,
+    Array: _itself,
+    Complex: _itself,
+    tuple: lambda value: _sequence(tuple.__iter__(value)),
+    list: lambda value: _sequence(list.__iter__(value)),
+    np.ndarray: _array,
+    Mapping: Items.of,
+    Set: lambda value: frozenset(map(normal, value)),
+    Decimal: lambda value: NAN if value.is_nan() else _equal_float(value),
+    Fraction: _equal_float,
+    datetime.datetime: _moment,
+    datetime.date: lambda value: datetime.date(value.year, value.month, value.day),
+}
+"""Classes that others are derived from, the first that fits; their objects compare as they like, what is made not."""
+
+_EXACT: dict[type, Callable[[Any], Any]] = {
+    **_DERIVED,
+    **dict.fromkeys((type(None), Raised, TimedOut, datetime.time, datetime.timedelta), _itself),
+    float: lambda value: value if value == value else NAN,
+    np.float64: lambda value: float(value) if value == value else NAN,
+    int: _equal_float,
+    bool: float,
+    str: _itself,
+    bytes: _itself,
+    tuple: _sequence,
+    list: _sequence,
+    dict: Items.of,
+    set: _DERIVED[Set],
+    frozenset: _DERIVED[Set],
+}
+
+_FLOATS = {float, bool, np.float64, np.float32, np.bool_}
+_NUMBERS = {*_FLOATS, int, np.int64, np.int32, np.uint64}
+_UNCHANGING = {*_NUMBERS, str, type(None), bytes}
+_UNFINISHED = {*_NUMBERS, np.ndarray}
+_REAL = (float, int, Decimal, Fraction)
+_KINDS: dict[str, Any] = {
+    "number": _REAL,
+    "string": str,
+    "mapping": Items,
+    "array": Array,
+    "complex": Complex,
+    "sequence": tuple,
+    "set": frozenset,
+    "None": type(None),
+    "timeout": TimedOut,
+    "raised": Raised,
+}

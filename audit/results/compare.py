@@ -1,0 +1,223 @@
+"""Drift of a claim: stored counts of the same events compared between two versions of a mechanism.
+
+`compare` says of the results that cannot be compared why; `recount` makes such that can: it counts old events anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from epsaudit.adapters.functions import Mechanism
+from epsaudit.certificates import Box
+from epsaudit.data.neighbours import DatasetPair
+from epsaudit.engine.determinism import with_known_randomness
+from epsaudit.engine.sampling import certification_counts
+from epsaudit.engine.workers import Workers
+from epsaudit.errors import AuditError, fraction
+from epsaudit.results.provenance import execution, provenance
+from epsaudit.results.result import AuditResult, Result
+from epsaudit.text import lower
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One mechanism before and after: results of the same claim, pair, witness and certificate."""
+
+    old: AuditResult
+    new: AuditResult
+    p_value: float
+    """Exact: if nothing has changed, it is at most t with probability at most t."""
+    level: float
+    """The p-value at or below which the bound is said to have moved."""
+
+    @property
+    def moved(self) -> bool:
+        """Whether the counts changed beyond chance."""
+        return self.p_value <= self.level
+
+    def __str__(self) -> str:
+        symbol = self.old.claim.symbol
+        what = "moved" if self.moved else "no change beyond chance"
+        if self.old.seed == self.new.seed:
+            what += " (one seed for both: the samples are not independent, recount with another)"
+        return (
+            f"{_name(self.old)}: {symbol} >= {lower(self.old.lower_bound)} before, "
+            f"{symbol} >= {lower(self.new.lower_bound)} now, p = {self.p_value:.3g}: {what}"
+        )
+
+
+@dataclass(frozen=True)
+class Drift:
+    """All comparisons of two result files, and why the other results could not be compared."""
+
+    comparisons: tuple[Comparison, ...]
+    not_compared: tuple[str, ...]
+    error: float
+
+    @property
+    def moved(self) -> bool:
+        """Whether any bound moved beyond chance."""
+        return any(comparison.moved for comparison in self.comparisons)
+
+    def __str__(self) -> str:
+        count = len(self.comparisons)
+        test = (
+            f"{sum(c.moved for c in self.comparisons)} of {count} moved. Fisher's exact test on the counts of the same "
+            f"event, two-sided, each at {self.error:g} / {count} (Bonferroni): if nothing has changed, any is said to "
+            f"have moved with probability at most {self.error:g}."
+        )
+        said = [f"not compared: {reason}" for reason in self.not_compared]
+        return "\n".join([*map(str, self.comparisons), *said, *([test] if count else [])])
+
+
+def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -> Drift:
+    """Test for every mechanism whether what its certified bound is computed from changed beyond chance.
+
+    A membership game's bound is computed from correct and wrong guesses: given how many guesses there were in each
+    version and how many were correct in all, the number correct in the new one is hypergeometric if nothing has changed
+    (Fisher's exact test). How often there is a guess is tested likewise, and a Clopper-Pearson box by the event's
+    frequencies on x and on x'. The smaller of the two p-values is doubled.
+
+    Parameters
+    ----------
+    old, new : sequence of Result
+        Results of audits of fixed size are compared, in their order, if mechanism, claim, pair, witness and certificate
+        are the same. Of others there is a sentence with both bounds: a sequential audit's events and length depend on
+        what was seen, and guesses about canaries of one run on each other, so that their counts have no exact test.
+    error : float
+        Probability of saying that anything moved if nothing did, divided over the comparisons.
+
+    Examples
+    --------
+    >>> from epsaudit import DatasetPair, PureDP, audit, vectorized
+    >>> def noisy(scale):
+    ...     return vectorized(lambda data, size, rng: data + rng.laplace(scale=scale, size=size), name="noisy",
+    ...                       claim=PureDP(1.0), pairs=[DatasetPair(0, 1)])
+    >>> before = audit(noisy(1.0), trials=10_000, seed=1)
+    >>> [compare([before], [recount(before, noisy(scale), seed=2)]).moved for scale in (1.0, 0.8)]
+    [False, True]
+    """
+    error = fraction(error, "error probability", open_below=True)
+    waiting: dict[tuple[str, ...], list[Result]] = {}
+    for result in new:
+        waiting.setdefault(_key(result), []).append(result)
+    pairs, alone = [], []
+    for result in old:
+        if alike := waiting.get(_key(result)):
+            pairs.append((result, alike.pop(0)))
+        else:
+            alone.append(result)
+    left = [result for alike in waiting.values() for result in alike]
+    reasons = [f"{_name(a)}: {_bounds(a, b)}" for a, b in pairs if not isinstance(a, AuditResult)]
+    for result in alone:
+        instead = _counterpart(result, left)
+        left = [other for other in left if other is not instead]
+        reasons.append(f"{_name(result)}: {_why_not(result, instead, fewer=_key(result) in waiting)}")
+    reasons += [f"{_name(result)}: only in the new results" for result in left]
+    compared = [(a, b) for a, b in pairs if isinstance(a, AuditResult) and isinstance(b, AuditResult)]
+    level = error / max(len(compared), 1)
+    return Drift(tuple(Comparison(a, b, p_value(a, b), level) for a, b in compared), tuple(reasons), error)
+
+
+def p_value(old: AuditResult, new: AuditResult) -> float:
+    """Two-sided exact p-value of the hypothesis that the counts of both results have one law; see `compare`."""
+    tables = [np.array(table) for table in zip(_proportions(old), _proportions(new), strict=True)]
+    from scipy.stats import fisher_exact  # slow to import
+
+    return min(1.0, len(tables) * min(float(fisher_exact(table).pvalue) for table in tables))
+
+
+def _proportions(result: AuditResult) -> list[tuple[int, int]]:
+    """The (yes, no) counts that the bound is computed from."""
+    counts, certificate = result.counts, result.certificate
+    if isinstance(certificate, Box):
+        event = "guess_x" if certificate.event == "x" else "guess_x_prime"
+        sides = [(getattr(counts, f"{event}_on_{x}"), getattr(counts, f"runs_{x}")) for x in ("x", "x_prime")]
+        return [(int(seen), int(runs) - int(seen)) for seen, runs in sides]
+    correct, wrong = int(counts.correct), int(counts.wrong)
+    return [(correct, wrong), (correct + wrong, int(counts.runs) - correct - wrong)]
+
+
+def recount(
+    old: AuditResult,
+    mechanism: Mechanism,
+    pair: DatasetPair | None = None,
+    *,
+    seed: int,
+    trials: int | None = None,
+    n_jobs: int | None = None,
+) -> AuditResult:
+    """Count an old result's events on today's mechanism, so that the two can be compared.
+
+    An audit of changed code would learn a different event, whose counts tell nothing about the old one's. Without a
+    ``pair`` it is the mechanism's own of that name, and without ``trials`` there are as many certification runs. It
+    raises `AuditError` if there is no such pair, or for the old audit's seed, whose stream is no independent sample.
+    """
+    if seed == old.seed:
+        raise AuditError(f"Seed {seed} is that of the old audit; give another, so that the samples are independent.")
+    pair = pair if pair is not None else next((p for p in mechanism.worst_pairs() if str(p) == old.pair), None)
+    if pair is None:
+        raise AuditError(f"{mechanism.name} has no pair {old.pair!r} any more; give the pair that was audited.")
+    runs = old.runs if trials is None else trials
+    mechanism = with_known_randomness(mechanism, pair, seed)
+    laws, workers = (mechanism(pair.x), mechanism(pair.x_prime)), Workers.suited_to(mechanism, n_jobs)
+    counts = certification_counts(laws, old.witness, runs, seed, workers=workers)
+    return dataclasses.replace(
+        old,
+        trials=runs,
+        training_runs=0,
+        counts=counts,
+        exact=None,
+        seed=seed,
+        reproducible=bool(getattr(mechanism, "reproducible", True)),
+        provenance=provenance(),
+        seconds=math.nan,
+        execution=execution(0.0),
+    )
+
+
+def _key(result: Result) -> tuple[str, ...]:
+    """What results must share to be compared, or named together."""
+    key = (type(result).__name__, result.mechanism, repr(result.claim))
+    if not isinstance(result, AuditResult):
+        return key
+    return (*key, result.pair, repr(result.witness.to_dict()), repr(result.certificate.to_dict()))
+
+
+def _name(result: Result) -> str:
+    return f"{result.mechanism}, {result.claim}"
+
+
+def _bounds(old: Result, new: Result) -> str:
+    """What was and is certified of results that are not of audits of fixed size."""
+    symbol = old.claim.symbol
+    bounds = f"{symbol} >= {lower(old.lower_bound)} before, {symbol} >= {lower(new.lower_bound)} now"
+    return f"{bounds}; counts of a {type(old).__name__} have no exact test"
+
+
+def _counterpart(old: Result, left: Sequence[Result]) -> Result | None:
+    """Return which of the results that are left is about the same mechanism, and if possible the same claim."""
+    alike = [other for other in left if type(other) is AuditResult is type(old) and other.mechanism == old.mechanism]
+    return next((other for other in alike if other.claim == old.claim), alike[0] if alike else None)
+
+
+def _why_not(old: Any, new: Any, *, fewer: bool) -> str:
+    """Say why a result was not compared with its counterpart, or has none; ``fewer`` if others like it were."""
+    if new is None:
+        return "there are fewer such results now" if fewer else "not in the new results"
+    if new.claim != old.claim:
+        return f"claimed as {new.claim} now"
+    if new.pair != old.pair:
+        return f"audited on {new.pair} now, on {old.pair} before"
+    if str(new.witness) != str(old.witness) or new.witness.to_dict() != old.witness.to_dict():
+        return (
+            f"another event now, {new.witness}, not {old.witness}; 'epsaudit recount' counts the old event on the new "
+            "code"
+        )
+    return f"another certificate now, {new.certificate}, not {old.certificate}"

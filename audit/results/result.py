@@ -1,0 +1,513 @@
+"""Results: what those of every kind of audit share, the result of an audit of fixed size, and the files of results.
+
+A result is an immutable record that keeps its counts, recomputes its bounds, prints itself as sentences, and becomes a
+JSON object and back. Rendering many results is the business of `epsaudit.reporting`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from epsaudit.adapters.registry import Expected
+from epsaudit.certificates import Certificate, Counts, certificate_from_dict, reach, runs_to_reach
+from epsaudit.claims import definitions as claims
+from epsaudit.claims.definitions import Claim
+from epsaudit.errors import AuditError
+from epsaudit.extras import needs
+from epsaudit.results import schema
+from epsaudit.results.provenance import execution
+from epsaudit.text import lower, notebook, percent
+from epsaudit.witnesses import Witness, witness_from_dict
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+SCHEMA = 1
+"""Version of the result file's format."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Result(ABC):
+    """A certified lower bound on the privacy loss of a mechanism: what the three kinds of audits share.
+
+    `AuditResult`, `SequentialResult` and `OneRunResult` say what was seen. Bounds are recomputed from that whenever
+    they are asked for, and hold with probability at least ``confidence``.
+
+    Attributes
+    ----------
+    mechanism : str
+        Name of the mechanism.
+    claim : Claim
+        What was audited.
+    confidence : float
+        One-sided confidence of every bound.
+    seed : int
+        Root of all random streams.
+    exact : float or None
+        The exact value of the claim's parameter on the audited pair, where both output laws are known.
+    reproducible : bool
+        False where the mechanism owns its randomness.
+    expected : 'consistent', 'violated' or None
+        The verdict that theory expects, where somebody said.
+    notes : tuple of str
+        What a reader should know of how the runs were made: that every run was given a copy of its dataset, say.
+    provenance : dict
+        Versions of what computed the result, and its commit.
+    seconds : float
+        Wall-clock time.
+    execution : dict
+        Command, time and machine. Neither this nor ``seconds`` is compared, or part of `to_dict`; `save` adds both.
+    """
+
+    mechanism: str
+    claim: Claim
+    confidence: float
+    seed: int
+    exact: float | None = None
+    reproducible: bool = True
+    expected: Expected | None = None
+    notes: tuple[str, ...] = ()
+    provenance: dict[str, str] = field(default_factory=dict)
+    seconds: float = field(default=math.nan, compare=False)
+    execution: dict[str, str] = field(default_factory=dict, compare=False)
+
+    _kind: ClassVar[str]
+    """Name of its JSON Schema."""
+    _written: ClassVar[tuple[str, ...]]
+    """What its JSON object holds, in this order: fields, and what follows from them."""
+    _when: ClassVar[str] = ""
+
+    @property
+    def proven(self) -> float:
+        """The claim's parameter."""
+        return self.claim.parameter
+
+    @property
+    @abstractmethod
+    def lower_bound(self) -> float:
+        """Certified lower bound on the claim's parameter: epsilon, rho or mu."""
+
+    @property
+    @abstractmethod
+    def spent(self) -> int:
+        """All runs of the mechanism that were made, those that chose what to certify included."""
+
+    @property
+    def violates_claim(self) -> bool:
+        """Whether the certified lower bound is above the claim."""
+        return self.lower_bound > self.proven
+
+    @property
+    def verdict(self) -> str:
+        """'violated' if the bound contradicts the claim, else 'consistent' (which is no proof of privacy)."""
+        return "violated" if self.violates_claim else "consistent"
+
+    @property
+    def surprising(self) -> bool:
+        """Whether the verdict is not the expected one."""
+        return self.expected is not None and self.verdict != self.expected
+
+    @property
+    def limits(self) -> str | None:
+        """A sentence if no mechanism, however leaky, could have refuted the claim by so little; else None."""
+        return None
+
+    @abstractmethod
+    def describe_event(self) -> str:
+        """Write what was taken for a sign of one dataset or the other."""
+
+    @abstractmethod
+    def describe_counts(self) -> str:
+        """Write the counts as a person would check them."""
+
+    @abstractmethod
+    def describe_method(self) -> str:
+        """Write how counts became a bound."""
+
+    @abstractmethod
+    def lines(self) -> list[tuple[str, str]]:
+        """What is printed below the first sentence: labels and texts."""
+
+    def _line_of_parameter(self) -> tuple[str, str]:
+        exact = "" if self.exact is None else f", exact for this pair {self.exact:.4g}"
+        return "parameter", f"{self.claim.symbol} proven {self.proven:.4g}{exact}"
+
+    def _line_of_seed(self) -> tuple[str, str]:
+        return "seed", f"{self.seed}" + ("" if self.reproducible else " (not reproducible from the seed)")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object: what was run and seen, and the bounds, which `from_dict` computes afresh.
+
+        It depends on the seed and the code alone; command, time and machine are left to `save`.
+        """
+        return {**({} if self._kind == "audit" else {"kind": self._kind}), **_fields_of(self, self._written)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Rebuild a result from what `to_dict` returned; runs no code of the audited mechanism.
+
+        Raises
+        ------
+        AuditError
+            If a field is missing or malformed, or if the result is of another kind of audit.
+        """
+        schema.check(data, cls._kind)
+        return cls(**cls._read(data))
+
+    @classmethod
+    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields that a checked JSON object holds."""
+        made = data.get("execution", {})
+        return {
+            "mechanism": data["mechanism"],
+            "claim": claims.from_dict(data["claim"]),
+            "confidence": float(data["confidence"]),
+            "seed": int(data["seed"]),
+            "exact": None if data.get("exact") is None else float(data["exact"]),
+            "reproducible": data["reproducible"],
+            "expected": data.get("expected"),
+            "notes": tuple(data.get("notes", ())),
+            "provenance": dict(data["provenance"]),
+            "seconds": float(made.get("seconds", math.nan)),
+            "execution": {name: value for name, value in made.items() if name != "seconds"},
+        }
+
+    @abstractmethod
+    def plot(self) -> Figure:
+        """Draw the result as a matplotlib figure, with ``savefig``."""
+
+    def sentence(self) -> str:
+        """Say what was claimed, what is certified, and whether that contradicts the claim."""
+        heard = "contradicts the claim" if self.violates_claim else "does not refute the claim"
+        return (
+            f"{self.mechanism}: {self.claim} claimed; certified lower bound {self.claim.symbol} >= "
+            f"{lower(self.lower_bound)} at {percent(self.confidence)} confidence{self._when}: {heard}."
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([self.sentence(), *(f"  {label:<9}  {text}" for label, text in self._all_lines())])
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} of {self.mechanism}: {self.claim} claimed, {self.claim.symbol} >= "
+            f"{lower(self.lower_bound)} at {percent(self.confidence)}, {self.verdict}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the same as ``print``, as a table."""
+        return notebook(self.sentence(), self._all_lines(), self.verdict)
+
+    def _all_lines(self) -> list[tuple[str, str]]:
+        notes = [*self.notes, *([self.limits] if self.limits else [])]
+        return [*self.lines(), *(("note", note) for note in notes)]
+
+    def row(self) -> dict[str, Any]:
+        """Return the fields that tables, CSV files and `to_frame` show, the same for every kind of audit."""
+        return {
+            "mechanism": self.mechanism,
+            "claim": str(self.claim),
+            "parameter": self.claim.symbol,
+            "proven": self.proven,
+            "exact": self.exact,
+            "lower_bound": self.lower_bound,
+            "epsilon_lower": getattr(self, "epsilon_lower", None),
+            "delta_lower": getattr(self, "delta_lower", None),
+            "confidence": self.confidence,
+            "trials": self.spent,
+            "training_runs": getattr(self, "training_runs", None),
+            "certificate": self.describe_method(),
+            "witness": self.describe_event(),
+            "pair": getattr(self, "pair", None),
+            "verdict": self.verdict,
+            "expected": self.expected,
+            "seed": self.seed,
+            "reproducible": self.reproducible,
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the fields of `row` as a pandas DataFrame of one line; ``pandas.concat`` joins those of many."""
+        with needs("studies"):
+            import pandas as pd
+        return pd.DataFrame([self.row()])
+
+    def save(self, path: Path) -> None:
+        """Write this result as a file ``{"schema": 1, "results": [...]}``, whole or not at all; see `save`."""
+        save([self], path)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what `save` wrote; raises `AuditError` if it cannot be, or holds anything but one such result."""
+        found = load(path)
+        if len(found) != 1 or not isinstance(found[0], cls):
+            raise AuditError(
+                f"{path} holds {', '.join(type(one).__name__ for one in found)}; one {cls.__name__} is read."
+            )
+        return found[0]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PairResult(Result):
+    """A lower bound from runs on a pair of datasets: what the audit of fixed size and the sequential one share.
+
+    Attributes
+    ----------
+    pair, x, x_prime : str
+        The pair's name, and its two datasets (shortened).
+    trials : int
+        All runs of the mechanism on both datasets, or the most that were allowed.
+    """
+
+    pair: str
+    x: str
+    x_prime: str
+    trials: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `Result.to_dict`."""
+        return {**super().to_dict(), "pair": {"name": self.pair, "x": self.x, "x_prime": self.x_prime}}
+
+    @classmethod
+    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
+        pair = data["pair"]
+        named = {"pair": pair["name"], "x": pair["x"], "x_prime": pair["x_prime"]}
+        return {**super()._read(data), **named, "trials": int(data["trials"])}
+
+    def lines(self) -> list[tuple[str, str]]:
+        """What is printed below the first sentence: labels and texts."""
+        return [
+            ("pair", self.pair),
+            ("witness", self.describe_event()),
+            ("counts", self.describe_counts()),
+            self._line_of_parameter(),
+            *self._lines_of_method(),
+            self._line_of_seed(),
+        ]
+
+    @abstractmethod
+    def _lines_of_method(self) -> list[tuple[str, str]]: ...
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AuditResult(PairResult):
+    """A certified lower bound from an audit of fixed size, on one pair of datasets; see also `Result`.
+
+    Attributes
+    ----------
+    pair, x, x_prime : str
+        The pair's name, and its two datasets (shortened).
+    trials, training_runs : int
+        All runs of the mechanism on both datasets, and those of them that chose witness and certificate.
+    certificate : Certificate
+        The rule that turns the counts into bounds.
+    witness : Witness
+        The events that tell x from x'; prints.
+    counts : Counts
+        What the certification runs saw.
+    families : 'auto', 'all' or 'own'
+        Where candidate events came from: the argument ``witnesses`` of `epsaudit.audit`, 'own' for a list of families.
+    """
+
+    training_runs: int
+    certificate: Certificate
+    witness: Witness
+    counts: Counts
+    families: str = "auto"
+
+    _kind = "audit"
+    _written = (
+        *("mechanism", "claim", "pair", "trials", "training_runs", "confidence", "certificate", "witness", "counts"),
+        *("lower_bound", "epsilon_lower", "delta_lower", "proven", "exact", "verdict", "expected", "seed"),
+        *("reproducible", "families", "notes", "provenance"),
+    )
+
+    @functools.cached_property
+    def lower_bound(self) -> float:
+        """Certified lower bound on the claim's parameter: epsilon, rho or mu."""
+        return float(self.certificate.parameter(self.claim, self.counts, self.confidence))
+
+    @functools.cached_property
+    def point(self) -> tuple[float, float]:
+        """The (epsilon, delta) that was tested: the claimed one, or a point of the claim's privacy profile."""
+        return self.certificate.point(self.claim)
+
+    @functools.cached_property
+    def epsilon_lower(self) -> float:
+        """Certified lower bound on epsilon at the delta of `point`."""
+        return float(self.certificate.epsilon(self.counts, self.point[1], self.confidence))
+
+    @functools.cached_property
+    def delta_lower(self) -> float:
+        """Certified lower bound on delta at the epsilon of `point`."""
+        return float(self.certificate.delta(self.counts, self.point[0], self.confidence))
+
+    @property
+    def runs(self) -> int:
+        """Certification runs."""
+        return self.trials - self.training_runs
+
+    @functools.cached_property
+    def limits(self) -> str | None:
+        """A sentence if no mechanism, however leaky, could have refuted the claim with so few runs; else None."""
+        most = reach(self.claim, self.runs, self.confidence)
+        if most > self.proven:
+            return None
+        needed = runs_to_reach(self.claim, self.confidence)
+        more = "more than 10^15 would be needed" if needed is None else f"at least {needed:.2g} would be needed"
+        return (
+            f"This audit could not have refuted the claim: {self.runs:,} certification runs show at most "
+            f"{self.claim.symbol} {lower(most)}; {more}."
+        )
+
+    @property
+    def spent(self) -> int:
+        """All runs on both datasets."""
+        return self.trials
+
+    def _lines_of_method(self) -> list[tuple[str, str]]:
+        runs = f"{self.training_runs:,} runs to choose and {self.runs:,} to certify"
+        return [("method", f"{self.describe_method()}, {runs}")]
+
+    def describe_event(self) -> str:
+        """Write the events."""
+        return str(self.witness)
+
+    def describe_method(self) -> str:
+        """Name the certificate."""
+        return self.certificate.name
+
+    def plot(self) -> Figure:
+        """Draw the privacy profile: what the claim allows, and what the counts exclude."""
+        with needs("report"):
+            from epsaudit.reporting.curves import privacy_profile  # matplotlib takes a second to import
+
+        return privacy_profile(self)
+
+    def describe_counts(self) -> str:
+        """Write the counts as a person would check them."""
+        return self.witness.describe(self.counts)
+
+    @classmethod
+    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
+        return {
+            **super()._read(data),
+            "training_runs": int(data["training_runs"]),
+            "certificate": certificate_from_dict(data["certificate"]),
+            "witness": witness_from_dict(data["witness"]),
+            "counts": Counts(**data["counts"]),
+            "families": data.get("families", "auto"),
+        }
+
+
+def _fields_of(thing: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return attributes as JSON can hold them; events, and rules of guessing, with their text."""
+    values = {name: getattr(thing, name) for name in names}
+    texts = {name: {"text": str(values[name])} for name in ("witness", "rule") if name in values}
+    return {
+        name: {**texts[name], **_plain(value)} if name in texts else _plain(value) for name, value in values.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return json_number(value)
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value):
+        return _fields_of(value, [one.name for one in fields(value)])
+    return dict(value) if isinstance(value, dict) else value
+
+
+def save(results: Iterable[Result], path: Path) -> None:
+    """Write a result file ``{"schema": 1, "results": [...]}``, whole or not at all; raises `AuditError`.
+
+    Each result is what its ``to_dict`` says, and a block ``execution``: command, start, seconds and machine.
+    Without these blocks (see `comparable`) the file is the same, byte for byte, for the same seed and code.
+    """
+    write_whole(path, text(results))
+
+
+def text(results: Iterable[Result]) -> str:
+    """Return what `save` writes."""
+    return _text([{**result.to_dict(), "execution": _execution(result)} for result in results])
+
+
+def comparable(path: Path) -> str:
+    """Return the text of a result file without its ``execution`` blocks: what a seed determines.
+
+    Raises
+    ------
+    AuditError
+        If the file cannot be read or is no result file.
+    """
+    return _text([{key: value for key, value in item.items() if key != "execution"} for item in read(path)])
+
+
+def load(path: Path) -> list[Result]:
+    """Read a result file of any kinds of audits, and check that its results are what their counts say.
+
+    Raises
+    ------
+    AuditError
+        If it cannot be read, is none, or holds what no audit can have given or what does not follow from its counts.
+    """
+    from epsaudit.results.verify import checked  # it knows every kind of result, of which this module is the base
+
+    return [checked(item, f"{path}: results[{place}]") for place, item in enumerate(read(path))]
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Read the JSON objects of a result file, as they are; raises `AuditError` if it cannot be read or is none."""
+    data = schema.read(path, "a result file")
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA or "results" not in data:
+        raise AuditError(f'{path} is not a result file; it must hold {{"schema": {SCHEMA}, "results": [...]}}.')
+    schema.check(data, "results", f"{path}: ")
+    return list(data["results"])
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file under a temporary name and rename it, so that no half file is ever left.
+
+    Raises
+    ------
+    AuditError
+        If the folder cannot be written to.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        temporary.replace(path)
+    except OSError as error:
+        raise AuditError(
+            f"{path} cannot be written ({error.strerror or error}); give a folder that you may write to."
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):  # renamed, or never made
+            temporary.unlink()
+
+
+def _text(written: list[dict[str, Any]]) -> str:
+    return json.dumps({"schema": SCHEMA, "results": written}, indent=1) + "\n"
+
+
+def _execution(result: Result) -> dict[str, Any]:
+    known = math.isfinite(result.seconds)
+    found = result.execution or execution(result.seconds if known else 0.0)
+    return {**found, "seconds": round(result.seconds, 3)} if known else dict(found)
+
+
+def json_number(value: float) -> float | str:
+    """Write a number as JSON can hold it: an infinite one as text."""
+    return value if math.isfinite(value) else str(value)
