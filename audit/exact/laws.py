@@ -156,7 +156,7 @@ def _outcomes(law: Any) -> tuple[list[Hashable], Floats]:
         raise AuditError(f"{_name(law)} has a log-probability of {log_chances.max()}; it must be at most 0, or -inf.")
     if len(set(outcomes)) < len(outcomes):
         seen: set[Hashable] = set()
-        twice = next(o for o in outcomes if o in seen or seen.add(o))  # type: ignore[func-returns-value]
+        twice = next(o for o in outcomes if o in seen or seen.add(o))  # type: ignore[func-returns-value]  # None: new
         raise AuditError(f"{_name(law)} lists the outcome {twice!r} twice; outcomes must differ.")
     return outcomes, log_chances
 
