@@ -30,7 +30,7 @@ from epsaudit.results.result import write_whole
 try:
     import fcntl
 except ImportError:  # not POSIX: nothing keeps two audits from sharing a file
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # a module elsewhere
 
 FORMAT = 2
 """Version of the file's format, which is written in its first line."""

@@ -44,7 +44,7 @@ def cluster(address: str, wait: float | None = None) -> Iterator[Any]:
     with needs("cluster"):
         from distributed import Client
     try:
-        client = Client(address, timeout=wait, set_as_default=False)  # type: ignore[no-untyped-call]
+        client = Client(address, timeout=wait, set_as_default=False)  # type: ignore[no-untyped-call]  # distributed has no types
     except (OSError, TimeoutError, ValueError) as error:
         raise AuditError(
             f"No dask scheduler answers at {address!r}. Start one by 'dask scheduler' and workers by 'dask worker "

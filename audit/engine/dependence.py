@@ -244,7 +244,7 @@ def _apart(lag: int, runs: int, rng: np.random.Generator) -> tuple[str, Places, 
 def _suggested(above: NDArray[np.bool_], rng: np.random.Generator) -> Iterator[tuple[str, Places, Places]]:
     """Pairs in the second half of the runs, at the lag at which those of the first half are most alike."""
     half = len(above) // 2
-    signs = (above[:half] - np.mean(above[:half])).astype(np.float32)  # a third of the time: it only suggests
+    signs = (above[:half] - np.mean(above[:half])).astype(np.float32)  # in single precision: it only suggests
     size = fft.next_fast_len(2 * half, real=True)
     alike = np.abs(fft.irfft(np.abs(fft.rfft(signs, size)) ** 2, size)[1 : half // 2])
     if len(alike):
