@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.special import bdtr, bdtrc
 
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import positive
@@ -120,7 +120,8 @@ def clones_delta(at: float, epsilon: float, users: int, answers: int = 2) -> flo
     ratios = (others - clones[:-1]) / (clones[:-1] + 1.0) * (share / (1.0 - share))
     logs = np.append(0.0, np.cumsum(np.log(ratios)))
     weights = np.exp(logs - logs.max())
-    outside = binom.cdf(clones[0] - 1, others, share) + binom.sf(clones[-1], others, share)
+    fewer = bdtr(clones[0] - 1, others, share) if clones[0] else 0.0
+    outside = fewer + bdtrc(clones[-1], others, share)
     weights *= (1.0 - outside) / weights.sum()
     return float(weights @ _hockey_stick(at, epsilon, clones, involved, lie)) + float(outside)
 
@@ -135,10 +136,15 @@ def _hockey_stick(at: float, epsilon: float, clones: NDArray[np.int64], involved
     # P / P' = (r a + (1 - r) (c + 1 - a)) / ((1 - r) a + r (c + 1 - a)) >= e^at from this a on
     tilt = (truth * math.exp(at) - (1.0 - truth)) / ((2.0 * truth - 1.0) * (1.0 + math.exp(at)))
     first = np.ceil(total * tilt - 1e-9)
-    more, same = binom.sf(first - 2, clones, 0.5), binom.sf(first - 1, clones, 0.5)
+    more, same = _more(first - 2, clones), _more(first - 1, clones)
     p = truth * more + (1.0 - truth) * same
     q = (1.0 - truth) * more + truth * same
     return np.asarray(involved * np.maximum(p - math.exp(at) * q, 0.0))
+
+
+def _more(count: Floats, trials: NDArray[np.int64]) -> Floats:
+    """Chance that more than ``count`` of so many fair coins show heads."""
+    return np.where(count < 0, 1.0, bdtrc(np.clip(count, 0, trials), trials, 0.5))
 
 
 def _checked(

@@ -31,7 +31,7 @@ if os.environ.get("WITHOUT_EXTRAS"):
 """
 THEIRS = {
     "audit/__init__.py": "OWNER = 'user'\n",
-    "audit/claims/definitions.py": "OWNER = 'user'\n",
+    "audit/claims.py": "OWNER = 'user'\n",
     "mechanisms/__init__.py": """
 from audit import OWNER
 from audit.claims import OWNER

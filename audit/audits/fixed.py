@@ -164,6 +164,8 @@ def _trained(run: Begun, progress: ProgressCallback | None, record: Section) -> 
     training = train(run.sides, asked.families, asked.claim, asked.trials, asked.confidence, run.seed, watched)
     sides = run.sides[training.pair]
     training = dataclasses.replace(training, notes=(*notes_on(sides), *run.copies.notes(sides)))
+    if not record.kept:
+        return training
     witness = training.choice.witness.to_dict()
     written = {
         "pair": training.pair,
@@ -172,7 +174,6 @@ def _trained(run: Begun, progress: ProgressCallback | None, record: Section) -> 
         "witness": witness,
         "certificate": training.choice.certificate.to_dict(),
         "predicted": float(training.choice.predicted),
-        "exact": '{"repr": ' not in json.dumps(witness),
     }
     before = record.once("choice", dict)
     if before is None:
@@ -183,10 +184,12 @@ def _trained(run: Begun, progress: ProgressCallback | None, record: Section) -> 
 
 
 def _chosen(data: dict[str, Any]) -> Training | None:
-    """Return what training came to; None if JSON could not hold it."""
-    if data.get("exact") is not True:
+    """Return what training came to; None if it is of a feature that no file holds, as the oracle's."""
+    try:
+        witness = witness_from_dict(data["witness"])
+    except AuditError:
         return None
-    witness, certificate = witness_from_dict(data["witness"]), certificate_from_dict(data["certificate"])
+    certificate = certificate_from_dict(data["certificate"])
     choice = Choice(witness, certificate, float(data["predicted"]))
     return Training(int(data["pair"]), choice, int(data["runs"]), tuple(map(str, data["notes"])))
 

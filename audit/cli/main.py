@@ -106,7 +106,7 @@ def _sentences(left_out: list[Warning | str]) -> Iterator[None]:
 
 
 PATH, ABOVE_0 = NamedPath(), Number(finite_at_least, least=0.0)
-MECHANISMS = completing("registry", "registered")
+MECHANISMS = completing("adapters.registry", "registered")
 NAMES = {"nargs": -1, "metavar": "[NAME]..."}
 QUIET = option("--quiet -q", "Print errors alone; the exit status says the rest.")
 JSON = option("--json", "Print the result as JSON, and nothing else.")
@@ -137,7 +137,7 @@ AUDIT = Command(
             "Audit a released library, installed on demand in its own environment; may be given again. NAMEs choose "
             "among its mechanisms.",
             multiple=True,
-            shell_complete=completing("registry", "libraries"),
+            shell_complete=completing("adapters.registry", "libraries"),
         ),
     ],
     {

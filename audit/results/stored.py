@@ -26,7 +26,8 @@ from epsaudit.text import markdown
 
 PACKAGE = "epsaudit"
 OUTSIDE = tuple(
-    f"{PACKAGE}.{name}" for name in ("reporting", "provenance", "stored", "extras", "studies", "text", "verify")
+    f"{PACKAGE}.{name}"
+    for name in ("reporting", "results.provenance", "results.stored", "results.verify", "extras", "studies", "text")
 )
 ALLOW_MODIFIED = "store among this checkout's results although its files differ from the commit; they are named"
 

@@ -115,7 +115,9 @@ class Deviation:
 
 
 def feature_to_dict(feature: Feature) -> dict[str, Any]:
-    """Return a JSON object that `feature_from_dict` turns back into the feature."""
+    """Return a JSON object that `feature_from_dict` turns back into the feature; of one not `readable`, its text."""
+    if type(feature).__name__ not in KINDS:
+        return {"kind": type(feature).__name__, "text": feature.label}
     fields = dataclasses.fields(feature)  # type: ignore[arg-type]  # features are dataclasses
     return {"kind": type(feature).__name__, **{field.name: _encode(getattr(feature, field.name)) for field in fields}}
 

@@ -22,7 +22,7 @@ from epsaudit.witnesses.encoding import Encoding, encode
 from epsaudit.witnesses.events import Event, Interval, Region
 from epsaudit.witnesses.features import Feature, Value
 from epsaudit.witnesses.regression import hats, regress
-from epsaudit.witnesses.settings import CELLS, EASY_TO_READ, ERRORS, FEW_VALUES, FOLDS, STEPS
+from epsaudit.witnesses.settings import CELLS, EASY_TO_READ, ERRORS, FEW_VALUES, FOLDS, HELD_OUT_ERRORS, STEPS
 
 Floats = NDArray[np.float64]
 
@@ -166,7 +166,7 @@ class LikelihoodRatio(FromTable):
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
         """Yield a candidate of the atoms, with the cells of numbers that are none, and of the features' cells."""
         if np.any(data.atoms >= 0):
-            yield from self._table(data, Value(), True, ERRORS)
+            yield from self._table(data, Value(), True, HELD_OUT_ERRORS)
         for feature in data.features.alone:
             plain = isinstance(feature, Value)
             if not (plain and np.any(data.atoms >= 0)):

@@ -90,9 +90,9 @@ def test_memory_does_not_grow_with_the_runs(jobs, chunks, monkeypatch):
     What is kept is seen after a collection, which also empties Python's lists of free tuples; the peak would tell less.
     The least of some looks, before the end, leaves out most of that by which threads are ahead of what is counted.
     """
-    monkeypatch.setattr("epsaudit.chunks.LARGEST_CHUNK", 1 << 12)
+    monkeypatch.setattr("epsaudit.engine.chunks.LARGEST_CHUNK", 1 << 12)
     monkeypatch.setattr("epsaudit.engine.sampling.BLOCK", 1 << 11)
-    law, workers = Instant(), Workers(n_jobs=jobs, one_by_one=True)
+    law, workers = Instant(), Workers(n_jobs=jobs, recorded=True)
     kept = {100: [], 100 + chunks: []}
 
     def look(step):
