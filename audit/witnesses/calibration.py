@@ -7,17 +7,18 @@ and estimates from all of these counts together the odds that a guess by each ev
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import expit, logit, rel_entr
 
 from epsaudit.outputs.normal_form import Outputs
 from epsaudit.witnesses.events import Witness
-from epsaudit.witnesses.settings import BENDS, ERRORS, FEW_LEVELS, LEVELS, WALKS
+from epsaudit.witnesses.settings import BENDS, ERRORS, FEW_LEVELS, LEVELS, SURE, WALKS
 
 if TYPE_CHECKING:
     from epsaudit.witnesses.scores import Score
@@ -131,7 +132,8 @@ class CandidateScore:
         The log odds of each event are lowered by so many standard errors, by default the candidate's own.
         """
         errors = self.errors if errors is None else errors
-        up, low = (np.append(lowered(tails, errors), np.zeros((2, 1)), axis=1) for tails in self._tails)
+        both = zip((self.upper, self.lower[::-1]), self._tails, strict=True)
+        up, low = (np.append(lowered(counts, *tails, errors), np.zeros((2, 1)), axis=1) for counts, tails in both)
         correct, wrong = (up[:, upper] + low[:, lower]) / self.size
         return correct, wrong
 
@@ -148,10 +150,21 @@ class CandidateScore:
         )
 
 
-def lowered(tails: tuple[Floats, Floats, Floats], errors: float) -> Floats:
-    """Correct and wrong guesses, with the log odds of a correct one so many standard errors below their estimate."""
-    guesses, odds, error = tails
-    return np.asarray(guesses * expit([odds - errors * error, errors * error - odds]))
+def lowered(tails: Floats, guesses: Floats, odds: Floats, error: Floats, errors: float) -> Floats:
+    """Correct and wrong guesses, with the log odds of a correct one so many standard errors below their estimate.
+
+    Where an event's own counts say more than what was pooled, beyond any chance, they are believed.
+    """
+    own, noise = log_ratio(tails + 0.5)
+    deviance = 2.0 * rel_entr(tails, guesses * expit([odds, -odds])).sum(axis=0)
+    believed = (own > odds) & (deviance > SURE**2)
+    low = np.where(believed, own - errors * np.sqrt(noise), odds - errors * error)
+    return np.asarray(guesses * expit([low, -low]))
+
+
+def log_ratio(seen: Floats) -> tuple[Floats, Floats]:
+    """Log ratio of the two rows of counts, and its variance."""
+    return np.log(seen[0] / seen[1]), (1.0 / seen).sum(axis=0)
 
 
 def smoothed(tails: Floats) -> tuple[Floats, Floats, Floats]:
@@ -173,10 +186,11 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats, Floats]:
     """
     seen = np.diff(tails, axis=1, prepend=0.0) + 0.5
     pooled = seen.sum(axis=0)
-    raw, noise = np.log(seen[0] / seen[1]), (1.0 / seen).sum(axis=0)
+    raw, noise = log_ratio(seen)
     prior = _priors(logit((np.cumsum(pooled) - pooled / 2.0) / pooled.sum()))
-    if len(raw) <= FEW_LEVELS:
-        prior = prior[len(WALKS) - 1 : len(WALKS)]
+    if len(raw) <= FEW_LEVELS:  # where one side was never seen, the deviance from even odds tells the error better
+        prior = (LEVEL + WALKS[-1]) * np.eye(len(raw))[None]
+        noise = np.where((seen.min(axis=0) == 0.5) & (pooled > 1.0), raw**2 / (2.0 * math.log(2.0) * pooled), noise)
     root = np.linalg.cholesky(prior + np.diag(noise))
     white = np.linalg.solve(root, np.broadcast_to(raw[:, None], (*root.shape[:2], 1)))[..., 0]
     evidence = -np.sum(white**2, axis=1) / 2.0 - np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)

@@ -28,7 +28,6 @@ from epsaudit.witnesses.settings import (
     FEW_VALUES,
     FOLDS,
     HARD_TO_READ,
-    HELD_OUT_ERRORS,
     KNOTS,
     LEARN_FROM,
     LEAST_SEEN,
@@ -209,8 +208,7 @@ def _judged(
     values, group = final.copy(), (2 * FOLDS + data.group % 2).astype(np.int8)
     values[entries], group[entries] = judged, data.group[entries]
     learnt = Monotone(score, 1, learnt=True)
-    options = {"errors": HELD_OUT_ERRORS, "margin": HARD_TO_READ}
-    found = CandidateScore.of(learnt, final, group, data.weight, values, **options)
+    found = CandidateScore.of(learnt, final, group, data.weight, values, margin=HARD_TO_READ)
     if found is not None:
         yield found
 

@@ -77,7 +77,7 @@ class Combined:
 @readable
 @dataclass(frozen=True)
 class Reduced:
-    """One number that sums up all coordinates; coordinates that are NaN are left out.
+    """One number that sums up all coordinates; those that are NaN are left out, and an output without any has none.
 
     The statistics are sum, max, min, argmax (the first; the size where all are equal), argmin, lead (greatest less
     second greatest), norm (root of the sum of squares), distinct (how many different numbers) and numbers (how many
@@ -113,7 +113,10 @@ class Reduced:
         """See `Feature`."""
         columns = matrix(outputs, self.size)
         with np.errstate(invalid="ignore", over="ignore"):
-            return np.asarray(self._reduce(columns), float)
+            numbers = np.asarray(self._reduce(columns), float)
+        if rows_of(outputs) is None:  # an exception has no sum
+            numbers[np.isnan(columns).all(axis=1)] = np.nan
+        return numbers
 
     def _reduce(self, columns: Floats) -> Any:
         missing = np.isnan(columns)
