@@ -9,7 +9,15 @@ from pathlib import Path
 import mypy.api
 
 ROOT = Path(__file__).parents[1]
-READ = ("__init__.pyi", "arguments.py", "auditor.py", "claims.py", "mechanism.py", "neighbours.py", "results.py")
+READ = (
+    "__init__.pyi",
+    "adapters/functions.py",
+    "audits/arguments.py",
+    "audits/fixed.py",
+    "claims/definitions.py",
+    "data/neighbours.py",
+    "results/result.py",
+)
 EXAMPLE = re.search(r"```python\n# mine.py\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)[1]
 TYPED = EXAMPLE.replace("(dataset, size, rng)", "(dataset: tuple[str, ...], size: int, rng: Any) -> Any")
 MORE = """

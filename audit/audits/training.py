@@ -20,6 +20,7 @@ from epsaudit.engine.sampling import Sides, training_outputs
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs, alike, are_numbers, are_objects, join, like
 from epsaudit.witnesses import Bound, CandidateScore, Choice, Family, Features, best_of, candidate_scores, encode
+from epsaudit.witnesses.features import Feature
 from epsaudit.witnesses.settings import (
     ERRORS_BETWEEN_PAIRS,
     FEW_PAIRS,
@@ -192,9 +193,8 @@ class _Trained:
         both = [np.concatenate([like(block[side], self.outputs[side]) for block in kept]) for side in (0, 1)]
         size = min(map(len, both))
         good = self._shortlisted(objective).candidates
-        scores = [getattr(one.score, "feature", None) for one in good]
         learnt = any(getattr(one.score, "learnt", False) for one in good)
-        used = {part for score in scores for part in (score, *_parts(score))}
+        used = {part for one in good for part in _features(one.score)}
         return _Trained.on(self.pair, families, (both[0][:size], both[1][:size]), self.features.used(learnt, used))
 
     def _shortlisted(self, objective: Bound) -> _Trained:
@@ -205,9 +205,11 @@ class _Trained:
         return _Trained(self.pair, self.outputs, self.features, kept)
 
 
-def _parts(score: object) -> list[object]:
-    """Features that a learnt score reads."""
-    return [getattr(part, "feature", part) for part in getattr(score, "terms", getattr(score, "features", ()))]
+def _features(score: object) -> list[Feature]:
+    """Feature that a score reads, and of a learnt one those that it was learnt from."""
+    feature = getattr(score, "feature", None)
+    parts = getattr(feature, "terms", getattr(feature, "features", ()))
+    return [feature, *(getattr(part, "feature", part) for part in parts)]
 
 
 def _compared(

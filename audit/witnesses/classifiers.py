@@ -46,7 +46,6 @@ from epsaudit.witnesses.settings import (
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
-LOG_2 = math.log(2.0)
 
 
 @dataclass(frozen=True)
@@ -175,7 +174,7 @@ def _sums(
     ends = np.cumsum([basis.width for basis in bases])[:-1]
     found = []
     for one, scores in zip(coefficients, judged, strict=True):
-        gain = float(np.sum(weight * (log_expit((2.0 * side - 1.0) * scores) + LOG_2), dtype=float))
+        gain = float(np.sum(weight * (log_expit((2.0 * side - 1.0) * scores) + math.log(2.0)), dtype=float))
         terms = (basis.term(part) for basis, part in zip(bases, np.split(one, ends), strict=True))
         found.append((gain, Additive(tuple(terms)), scores))
     return found

@@ -187,8 +187,8 @@ class LikelihoodRatio(FromTable):
         places, kinds = cell[data.row], 2 * FOLDS
         known = places >= 0
         cells = single + (len(edges) + 1 if len(edges) else 0)
-        seen = np.bincount(places[known] * kinds + data.group[known], data.weight[known], minlength=cells * kinds)
-        seen = seen.reshape(cells, FOLDS, 2)
+        counts = np.bincount(places[known] * kinds + data.group[known], data.weight[known], minlength=cells * kinds)
+        seen: Floats = counts.reshape(cells, FOLDS, 2).astype(float)
         total = seen.sum(axis=1)
         final = _ratios(total, single)
         judged = np.array([_ratios(total - seen[:, fold], single) for fold in range(FOLDS)])
@@ -251,7 +251,7 @@ def _curve(seen: Floats) -> Floats:
     knots = np.unique(places)
     bends = np.diff(np.eye(len(knots)), axis=0)
     penalty = 10.0 * bends.T @ bends + 0.1 * np.eye(len(knots))
-    side, weight = np.tile(np.float32([1.0, 0.0]), len(seen)), seen.ravel().astype(np.float32)
+    side, weight = np.tile(np.array([1.0, 0.0], np.float32), len(seen)), seen.ravel().astype(np.float32)
     design = np.repeat(hats(np.arange(len(seen), dtype=float), knots), 2, axis=0)
     weights, _ = regress(design, side, weight, None, [penalty], 3 * STEPS)
     return np.asarray(design[::2].astype(float) @ weights[0])
