@@ -63,9 +63,9 @@ def best_of(candidates: Iterable[CandidateScore], objective: Objective, errors: 
     """Return the best choice of all candidates; near ties go to the earlier and simpler one."""
     best = objective.nothing
     for candidate in candidates:
-        for choice in objective.choices(candidate, errors):
-            if choice.rank > (best.predicted * (1.0 + candidate.margin), best.significance):
-                best = choice
+        choice = max(objective.choices(candidate, errors), key=lambda one: one.rank, default=best)
+        if choice.rank > (best.predicted * (1.0 + candidate.margin), best.significance):
+            best = choice
     return best
 
 

@@ -79,8 +79,8 @@ WALKS, BENDS = tuple(np.geomspace(1e-6, 10.0, 7)), tuple(np.geomspace(1e-5, 1e-1
 FEW_LEVELS = 4
 """Levels up to which the log odds of each are its own."""
 EASY_TO_READ, HARD_TO_READ = 0.02, 0.04
-"""Shares by which a predicted bound must exceed that of simpler candidates: unions of intervals and sets of outputs; a sum
-or a tree. At 0.001, two of four Laplace audits took a narrow interval that was lucky where a tail is as good."""
+"""Shares by which a predicted bound must exceed that of simpler candidates: unions of intervals and sets of outputs;
+sums and trees. At 0.001 two of four Laplace audits took a narrow interval that was lucky where a tail is as good."""
 TANGENTS = 24
 """Points of a claim's privacy profile that are compared; more cost time in proportion."""
 
