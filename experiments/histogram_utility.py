@@ -104,7 +104,7 @@ def _within(
 
 
 def greatest_error(mechanism: StableHistogram, records: int, beta: float) -> float:
-    """Least error that no key exceeds but for probability beta, on the worst dataset whose keys all have as many records.
+    """Least error that no key exceeds but for probability beta, on the worst dataset of keys with as many records each.
 
     Examples
     --------

@@ -261,7 +261,8 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         "the parameter, certified at 99.9% confidence each, and the exact one of a corrected variant on the same pair."
     )
     write_table(out, rows, COLUMNS, caption)
-    write_whole(out / "page.md", page(rows, results, said, (utility, errors, leads), repeated=repeated, allowed=ALLOWED, seed=seed))
+    tables = (utility, errors, leads)
+    write_whole(out / "page.md", page(rows, results, said, tables, repeated=repeated, allowed=ALLOWED, seed=seed))
     return answer(rows, said)
 
 

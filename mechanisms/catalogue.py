@@ -106,7 +106,7 @@ ptr-median | {STABILITY_NOTES}; Dwork and Lei 2009
 ptr-median-reals | {STABILITY_NOTES}; Dwork and Lei 2009
 ptr-mode | {STABILITY_NOTES}, mode, corrected
 stable-histogram | {STABILITY_NOTES}, stable histograms
-stable-histogram-2 | {STABILITY_NOTES}, stable histograms
+stable-histogram-2 | {STABILITY_NOTES}, stable histograms, case 2: a key that appears
 smooth-median-cauchy | {SMOOTH}, Lemma 2.7, loss computed
 smooth-median-cauchy-zcdp | {SMOOTH}, Lemma 2.7, loss computed; {PURE_TO_ZCDP}
 smooth-median-laplace | {SMOOTH}, Lemma 2.9
@@ -134,6 +134,8 @@ broken/gap-max-at-the-gap | Chaudhuri, Hsu and Song 2014, misapplied | distance 
 broken/ptr-untested | {STABILITY_NOTES}, step 3 left out | refuses by the exact distance
 broken/mode-published | {STABILITY_NOTES}, mode, as published
     | the lead is one more than the distance: delta e^epsilon / 2 in truth
+broken/histogram-one-too-low | {STABILITY_NOTES}, stable histograms, misapplied
+    | the threshold without its one record more: delta e^epsilon / 2 in truth
 broken/histogram-without-threshold | {STABILITY_NOTES}, named there as the mistake to avoid
     | a key that only one record has always shows
 broken/median-local-sensitivity-post | {INVERSE_SENSITIVITY}, shown there as a mistake
