@@ -27,6 +27,8 @@ discrete-laplace-zcdp | {PURE_TO_ZCDP}
 gaussian | Balle and Wang 2018, Theorem 8
 gaussian-gdp | Dong, Roth and Su 2022, Theorem 2.7
 gaussian-zcdp | Bun and Steinke 2016, Proposition 1.6
+gaussian-vector | {INVERSE_SENSITIVITY}, note 1; Balle and Wang 2018, Theorem 8
+gaussian-vector-gdp | Dong, Roth and Su 2022, Theorem 2.7
 randomised-response | Warner 1965
 randomised-response-zcdp | {PURE_TO_ZCDP}
 kary-randomised-response | Kairouz, Bonawitz and Ramage 2016
@@ -46,6 +48,8 @@ binary-search-gaussian-gdp | Dong, Roth and Su 2022, Corollary 3.3
 broken/laplace-half-noise | Dwork et al. 2006, misapplied | half the scale
 broken/discrete-laplace-half-noise | {_GHOSH}, misapplied | half the scale
 broken/gaussian-sensitivity | Balle and Wang 2018, misapplied | sensitivity 1 where a substitution moves the sum by 2
+broken/gaussian-vector-per-coordinate | {INVERSE_SENSITIVITY}, note 1, misapplied
+    | sensitivity of one coordinate, where the vector moves by sqrt(d) times that
 broken/gaussian-classical | Dwork and Roth 2014, Theorem A.1, beyond epsilon = 1
     | sqrt(2 log(1.25/delta)) / epsilon is too small for large epsilon
 broken/randomised-response-coin | Warner 1965, misapplied | a coin in place of the lie tells the truth half of the time

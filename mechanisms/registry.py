@@ -12,7 +12,7 @@ from collections.abc import Callable
 from epsaudit.adapters.registry import Entry
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, TruncatedGeometric
+from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, SphericalGaussian, TruncatedGeometric
 from epsaudit.mechanisms.analysts import Gambler, Repeater
 from epsaudit.mechanisms.asinh_counts import AsinhCounts
 from epsaudit.mechanisms.base import Reference
@@ -44,7 +44,16 @@ from epsaudit.mechanisms.interior_point import InteriorPoint
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
 from epsaudit.mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace
 from epsaudit.mechanisms.private_bound import PrivatelyBounded, RatioByRecords, SmoothMedian, SubstitutedRatio
-from epsaudit.mechanisms.queries import DistinctValues, KthLargest, Maximum, MonotoneHull, Sum, Total, Utilities
+from epsaudit.mechanisms.queries import (
+    ClippedSum,
+    DistinctValues,
+    KthLargest,
+    Maximum,
+    MonotoneHull,
+    Sum,
+    Total,
+    Utilities,
+)
 from epsaudit.mechanisms.ratio import BoundedRatio, CountsRatio, NaiveRatio, SubstitutedCountsRatio
 from epsaudit.mechanisms.response import RandomisedResponse, Rappor
 from epsaudit.mechanisms.selection import ExponentialMechanism, MonotoneExponentialMechanism, PermuteAndFlip
@@ -125,6 +134,7 @@ def _basic() -> dict[str, Reference]:
         "laplace": Laplace(1.0),
         "discrete-laplace": DiscreteLaplace(0.5),
         "gaussian": Gaussian(1.0, 1e-5),
+        "gaussian-vector": SphericalGaussian(4.0, 1e-2, ClippedSum(3)),
         "randomised-response": RandomisedResponse(3.0),
         "kary-randomised-response": RandomisedResponse(1.0, answers=4),
         "exponential": ExponentialMechanism(1.0),
@@ -222,6 +232,7 @@ def _broken() -> dict[str, Reference]:
         "laplace-in-doubles": LaplaceInDoubles(1.0),
         "discrete-laplace-half-noise": noise.DiscreteLaplaceHalfNoise(0.5),
         "gaussian-sensitivity": noise.GaussianSensitivityOffByTwo(1.0, 1e-5),
+        "gaussian-vector-per-coordinate": noise.SphericalGaussianPerCoordinate(2.0, 1e-2, ClippedSum(4)),
         "gaussian-classical": noise.ClassicalGaussian(8.0, 0.2),
         "randomised-response-coin": response.ResponseWithCoin(1.0),
         "kary-randomised-response-forgets-k": response.ResponseForgettingAnswers(1.0),
