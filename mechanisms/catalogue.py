@@ -99,6 +99,8 @@ inverse-median-noisy-max-exponential-zcdp | {INVERSE_SENSITIVITY}, note 7; Ding 
 inverse-median-noisy-max-gumbel | {INVERSE_SENSITIVITY}, note 7; Gumbel noise is the exponential mechanism
 inverse-median-noisy-max-gumbel-zcdp | {INVERSE_SENSITIVITY}, note 7; Gumbel noise is the exponential mechanism
 inverse-median-gap-max | {INVERSE_SENSITIVITY}, note 7; Chaudhuri, Hsu and Song 2014
+inverse-slope | {INVERSE_SENSITIVITY}, Theorem 2; Asi and Duchi 2020; loss in mechanisms/median_regression.py
+inverse-slope-zcdp | {INVERSE_SENSITIVITY}, Theorem 2; Asi and Duchi 2020; loss in mechanisms/median_regression.py
 noisy-max-laplace | Dwork and Roth 2014, Claim 3.9
 noisy-max-laplace-zcdp | Dwork and Roth 2014, Claim 3.9; {PURE_TO_ZCDP}
 noisy-max-exponential | Ding et al. 2021
@@ -128,6 +130,8 @@ ratio-substitution | {LOCAL_SENSITIVITY}, for a known number of records; Dwork e
 median-private-bound | {LOCAL_SENSITIVITY}, Theorem 1 as proven; {SMOOTH}
 broken/inverse-median-factor-two | {INVERSE_SENSITIVITY}, Theorem 2, misapplied
     | weight exp(-epsilon loss), not exp(-epsilon loss / 2)
+broken/inverse-slope-residuals | {INVERSE_SENSITIVITY}, Theorem 2, misapplied
+    | the residuals for losses, which one record moves by more than 1
 broken/noisy-max-factor-two | Dwork and Roth 2014, Claim 3.9, for utilities that are not monotone
     | scale 1/epsilon where one utility falls and another rises
 broken/noisy-max-bounded-range | {BOUNDED_RANGE}, for another mechanism

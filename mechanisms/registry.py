@@ -42,6 +42,7 @@ from epsaudit.mechanisms.histogram import StableHistogram
 from epsaudit.mechanisms.interactive import Interaction
 from epsaudit.mechanisms.interior_point import InteriorPoint
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
+from epsaudit.mechanisms.median_regression import SlopeLosses
 from epsaudit.mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace
 from epsaudit.mechanisms.private_bound import PrivatelyBounded, RatioByRecords, SmoothMedian, SubstitutedRatio
 from epsaudit.mechanisms.queries import (
@@ -77,6 +78,7 @@ _EIGHT = Maximum(tuple(range(8)))
 _FOUR = Maximum(tuple(range(4)))
 _THREE = Maximum((0, 1, 2))
 _MEDIAN = MedianLosses(tuple(range(32)))
+_SLOPES = SlopeLosses(tuple(range(32)), most=10)
 _INTERVAL = StableMedian(0.0, 100.0)
 _MEAN = {"epsilon": 4.0, "delta": 0.01, "outlier": 6.0, "dimension": 2}
 # how many records hold each of 0, 1, 2, ...; found by hill climbing on the exact epsilon, or delta, of the pair
@@ -149,6 +151,7 @@ def _basic() -> dict[str, Reference]:
 def _beyond_global_sensitivity() -> dict[str, Reference]:
     return {
         **{f"inverse-median-{name}": InverseSensitivity(1.0, _MEDIAN, one) for name, one in SELECTORS.items()},
+        "inverse-slope": InverseSensitivity(1.0, _SLOPES),
         "noisy-max-laplace": NoisyMaxLaplace(1.0),
         "noisy-max-exponential": NoisyMaxExponential(1.0),
         "noisy-max-gumbel": NoisyMaxGumbel(1.0),
@@ -253,6 +256,7 @@ def _broken() -> dict[str, Reference]:
         "report-noisy-max-4": ValueOfMax(1.0, noise="exponential"),
         "noisy-histogram-upside-down": NoisyHistogramUpsideDown(0.2),
         "inverse-median-factor-two": InverseSensitivity(1.0, _MEDIAN, choice.ExponentialWithoutFactorTwo),
+        "inverse-slope-residuals": InverseSensitivity(1.0, choice.SumOfResiduals((0, 1), most=2)),
         "noisy-max-factor-two": maximum.NoisyMaxWithoutFactorTwo(1.0),
         "noisy-max-bounded-range": maximum.NoisyMaxAsBoundedRange(1.0),
         "noisy-max-exponential-bounded-range": maximum.NoisyMaxExponentialAsBoundedRange(1.0),

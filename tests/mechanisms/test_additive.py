@@ -94,7 +94,7 @@ def test_spherical_noise_has_the_profile_of_a_number(dimension):
     assert exact.renyi(*parts, 3.0) == pytest.approx(exact.renyi(law, law_prime, 3.0), rel=1e-9)
     draws = law.sample(1000, np.random.default_rng(0))
     assert law.log_density(draws) == pytest.approx(parts[0].log_density(draws))
-    with pytest.raises(AuditError, match="Nothing|not known"):
+    with pytest.raises(AuditError, match="is not known"):
         exact.delta(law, SphericalLaw(law.centre, 2.0 * law.sigma), 1.0)
 
 
