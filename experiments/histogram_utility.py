@@ -143,23 +143,30 @@ def errors() -> list[dict[str, Any]]:
     ]
 
 
-def lead_of_noisy_counts(keys: int, chance: float, epsilon: float = EPSILON) -> float:
-    """Lead over all others, tied in second place, at which the largest of k noisy counts is the mode's.
+def chance_of_the_lead(keys: int, lead: float, epsilon: float = EPSILON) -> float:
+    """Probability that the greatest of k noisy counts is the one with this lead over all others, which are tied.
 
-    Its probability at a lead g is E[F(g + Z)^(k - 1)], for Laplace noise Z of scale 1 / epsilon.
+    It is E[F(g + Z)^(k - 1)] at a lead g, for Laplace noise Z of scale 1 / epsilon and its distribution function F.
+
+    Examples
+    --------
+    >>> round(chance_of_the_lead(2, 5.192), 4)
+    0.99
+    """
+    noise, z = LaplaceLaw(0.0, 1.0 / epsilon), np.linspace(-45.0, 45.0, 90_001) / epsilon  # 0, the kink, is among them
+    return float(np.trapezoid(np.exp(noise.log_density(z) + (keys - 1) * noise.log_cdf(lead + z)), z))
+
+
+def lead_of_noisy_counts(keys: int, chance: float, epsilon: float = EPSILON) -> float:
+    """Lead over all others, tied in second place, at which the largest of k noisy counts is the mode's with a chance.
 
     Examples
     --------
     >>> round(lead_of_noisy_counts(2, 0.99), 3)
     5.192
     """
-    noise, z = LaplaceLaw(0.0, 1.0 / epsilon), np.linspace(-45.0, 45.0, 90_001) / epsilon  # 0, the kink, is among them
-    log_density = noise.log_density(z)
-
-    def wins(lead: float) -> float:
-        return float(np.trapezoid(np.exp(log_density + (keys - 1) * noise.log_cdf(lead + z)), z)) - chance
-
-    return root(wins, 0.0, (2.0 * math.log(keys) + 40.0) / epsilon, xtol=1e-9)
+    most = (2.0 * math.log(keys) + 40.0) / epsilon
+    return root(lambda lead: chance_of_the_lead(keys, lead, epsilon) - chance, 0.0, most, xtol=1e-9)
 
 
 def leads(delta: float) -> list[dict[str, Any]]:
