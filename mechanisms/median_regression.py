@@ -42,7 +42,7 @@ class SlopeLosses(Losses):
     >>> query = SlopeLosses((0, 1, 2, 3), most=10)
     >>> data = [(10, 20), (5, 11), (8, 15), (10, 0)]
     >>> query.value(data), query.losses(data).tolist(), query.local_sensitivity(data, 1)
-    (2, [2, 1, 0, 1], 1.0)
+    (2, [1, 1, 0, 2], 2.0)
     """
 
     candidates: tuple[int, ...]  # all possible slopes

@@ -57,6 +57,7 @@ class SphericalGaussianPerCoordinate(SphericalGaussian):
 
     Examples
     --------
+    >>> from epsaudit.mechanisms.queries import ClippedSum
     >>> mechanism = SphericalGaussianPerCoordinate(1.0, 1e-5, ClippedSum(4))
     >>> round(SphericalGaussian(1.0, 1e-5, ClippedSum(4)).sigma / mechanism.sigma, 6)
     2.0
