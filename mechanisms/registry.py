@@ -256,7 +256,7 @@ def _broken() -> dict[str, Reference]:
         "report-noisy-max-4": ValueOfMax(1.0, noise="exponential"),
         "noisy-histogram-upside-down": NoisyHistogramUpsideDown(0.2),
         "inverse-median-factor-two": InverseSensitivity(1.0, _MEDIAN, choice.ExponentialWithoutFactorTwo),
-        "inverse-slope-residuals": InverseSensitivity(1.0, choice.SumOfResiduals((0, 1), most=2)),
+        "inverse-slope-residuals": InverseSensitivity(1.0, choice.SumOfResiduals((0, 1), most=10)),
         "noisy-max-factor-two": maximum.NoisyMaxWithoutFactorTwo(1.0),
         "noisy-max-bounded-range": maximum.NoisyMaxAsBoundedRange(1.0),
         "noisy-max-exponential-bounded-range": maximum.NoisyMaxExponentialAsBoundedRange(1.0),
