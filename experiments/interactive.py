@@ -6,7 +6,9 @@ here asks for randomised responses on one user's bit; some go on asking after a 
 they saw a leak. Transcripts are enumerated, so that the exact loss is known. The study expects:
 
 1. Sound filters (pure DP, zCDP, sub-sessions): exact loss at most the budget, close to it where it is exhausted.
-2. A filter that checks after answering and one that forgets a sub-session: refuted.
+2. A filter that checks after answering and one that forgets a sub-session: refuted where an analyst exploits it, so
+   that the transcript's exact loss is above the budget. Not every analyst does: one that never asks for more than is
+   left, or whose budgets happen to add up to no more, is as safe as with a sound filter.
 3. An odometer for pure DP that no transcript's loss exceeds, and one for zCDP that is exceeded at any time with
    probability at most its delta.
 

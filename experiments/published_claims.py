@@ -251,17 +251,18 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         )
     said = [checked(one, repeated, entry_seed(seed, one.name)) for one in statements()]
     utility = list(histogram_utility.coverage(runs, entry_seed(seed, "stable histogram")))
-    leads = histogram_utility.leads(DELTA)
+    errors, leads = histogram_utility.errors(), histogram_utility.leads(DELTA)
     facts = {"results": [result.to_dict() for result in results], "statements": said, "utility": utility}
-    write_data(out, rows, seed=seed, **facts, leads=leads)
+    write_data(out, rows, seed=seed, **facts, errors=errors, leads=leads)
     write_figure(out / "claims", certified_against_proven(results, 1.0 - len(results) * 0.001))
-    write_figure(out / "leads", histogram_utility.draw(leads, DELTA))
+    write_figure(out / "keys", histogram_utility.draw(errors, leads, DELTA))
     caption = (
         f"Published claims that do not survive an audit of {trials:,} runs: the claimed, exact and certified value of "
         "the parameter, certified at 99.9% confidence each, and the exact one of a corrected variant on the same pair."
     )
     write_table(out, rows, COLUMNS, caption)
-    write_whole(out / "page.md", page(rows, results, said, utility, repeated=repeated, allowed=ALLOWED, seed=seed))
+    tables = (utility, errors, leads)
+    write_whole(out / "page.md", page(rows, results, said, tables, repeated=repeated, allowed=ALLOWED, seed=seed))
     return answer(rows, said)
 
 

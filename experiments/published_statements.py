@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from epsaudit.certificates import clopper_pearson_upper
+from epsaudit.experiments.histogram_utility import chance_of_the_lead
 from epsaudit.mechanisms.amplification import closed_form
 from epsaudit.mechanisms.broken.down_sensitivity import PublishedBinarySearch
 from epsaudit.mechanisms.broken.stability import PublishedMode
@@ -97,7 +98,14 @@ def statements() -> list[Statement]:
     >>> all(statement.fails for statement in statements())
     True
     """
-    return [*_of_the_mode(), *_of_bounds(), *_of_laplace_tails(), *_of_shuffling(), _of_the_least_output()]
+    return [
+        *_of_the_mode(),
+        *_of_bounds(),
+        *_of_laplace_tails(),
+        _of_another_selector(),
+        *_of_shuffling(),
+        _of_the_least_output(),
+    ]
 
 
 def checked(statement: Statement, runs: int, seed: int, alpha: float = 0.001) -> dict[str, Any]:
@@ -226,6 +234,38 @@ def _of_laplace_tails() -> list[Statement]:
             "inherits Equation 8: inverse sensitivity looks worse than it is",
         ),
     ]
+
+
+def _of_another_selector() -> Statement:
+    """Accuracy of inverse sensitivity where 2 k + 1 records are equal, so that no other answer is within LS^k = 0.
+
+    All others have a loss of k + 1. Their noise beats the true one's, both of scale 2 / epsilon, with probability
+    (2 + g) e^-g / 4 each, g = epsilon (k + 1) / 2, where the exponential mechanism has e^-g at most.
+    """
+    beta, outputs = 0.01, 133  # so many that little is lost where k is rounded
+    k = math.floor(2.0 * math.log(outputs / beta))
+    enough = next(k for k in range(k, 4 * k) if (outputs - 1) * (5 + k) * math.exp(-(k + 1) / 2.0) / 8.0 <= beta)
+
+    def right(runs: int, rng: np.random.Generator) -> int:
+        noise = LaplaceLaw(0.0, 2.0)
+        share = rng.random(runs) ** (1.0 / (outputs - 1))  # the greatest of so many: F^-1 of the greatest uniform
+        greatest = np.where(share < 0.5, np.log(2.0 * share), -np.log(2.0 * (1.0 - share))) * noise.scale
+        return int(np.sum(noise.sample(runs, rng) + k + 1 > greatest))
+
+    return Statement(
+        "inverse sensitivity with report noisy max",
+        READING,
+        f"{_INVERSE}, Theorem 4 with the selector of note 7",
+        "|M(x) - f(x)| <= LS^k(x) with probability 1 - beta whatever the selector; median of "
+        f"{2 * k + 1} equal records, |Y| = {outputs}, beta = {beta}, epsilon = 1, report noisy max with Laplace noise",
+        1.0 - beta,
+        chance_of_the_lead(outputs, k + 1.0, 0.5),
+        "for that selector the least k with (|Y| - 1) (2 + g) e^-g / 4 <= beta, g = epsilon (k + 1) / 2: "
+        f"{enough} for {k}",
+        chance_of_the_lead(outputs, enough + 1.0, 0.5),
+        "the theorem is for the exponential mechanism; a difference of two Laplace variates has a heavier tail",
+        right,
+    )
 
 
 def _of_shuffling() -> list[Statement]:

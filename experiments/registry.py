@@ -32,7 +32,7 @@ def studies() -> list[Study]:
         Study(
             "inverse-accuracy",
             "epsaudit.experiments.inverse_accuracy",
-            "the accuracy theorem of inverse sensitivity, as coverage",
+            "inverse sensitivity: coverage of its accuracy theorem, and medians by other mechanisms beside it",
         ),
         Study(
             "down-sensitivity",

@@ -27,6 +27,8 @@ discrete-laplace-zcdp | {PURE_TO_ZCDP}
 gaussian | Balle and Wang 2018, Theorem 8
 gaussian-gdp | Dong, Roth and Su 2022, Theorem 2.7
 gaussian-zcdp | Bun and Steinke 2016, Proposition 1.6
+gaussian-vector | {INVERSE_SENSITIVITY}, note 1; Balle and Wang 2018, Theorem 8
+gaussian-vector-gdp | Dong, Roth and Su 2022, Theorem 2.7
 randomised-response | Warner 1965
 randomised-response-zcdp | {PURE_TO_ZCDP}
 kary-randomised-response | Kairouz, Bonawitz and Ramage 2016
@@ -46,6 +48,8 @@ binary-search-gaussian-gdp | Dong, Roth and Su 2022, Corollary 3.3
 broken/laplace-half-noise | Dwork et al. 2006, misapplied | half the scale
 broken/discrete-laplace-half-noise | {_GHOSH}, misapplied | half the scale
 broken/gaussian-sensitivity | Balle and Wang 2018, misapplied | sensitivity 1 where a substitution moves the sum by 2
+broken/gaussian-vector-per-coordinate | {INVERSE_SENSITIVITY}, note 1, misapplied
+    | sensitivity of one coordinate, where the vector moves by sqrt(d) times that
 broken/gaussian-classical | Dwork and Roth 2014, Theorem A.1, beyond epsilon = 1
     | sqrt(2 log(1.25/delta)) / epsilon is too small for large epsilon
 broken/randomised-response-coin | Warner 1965, misapplied | a coin in place of the lie tells the truth half of the time
@@ -95,6 +99,8 @@ inverse-median-noisy-max-exponential-zcdp | {INVERSE_SENSITIVITY}, note 7; Ding 
 inverse-median-noisy-max-gumbel | {INVERSE_SENSITIVITY}, note 7; Gumbel noise is the exponential mechanism
 inverse-median-noisy-max-gumbel-zcdp | {INVERSE_SENSITIVITY}, note 7; Gumbel noise is the exponential mechanism
 inverse-median-gap-max | {INVERSE_SENSITIVITY}, note 7; Chaudhuri, Hsu and Song 2014
+inverse-slope | {INVERSE_SENSITIVITY}, Theorem 2; Asi and Duchi 2020; loss in mechanisms/median_regression.py
+inverse-slope-zcdp | {INVERSE_SENSITIVITY}, Theorem 2; Asi and Duchi 2020; loss in mechanisms/median_regression.py
 noisy-max-laplace | Dwork and Roth 2014, Claim 3.9
 noisy-max-laplace-zcdp | Dwork and Roth 2014, Claim 3.9; {PURE_TO_ZCDP}
 noisy-max-exponential | Ding et al. 2021
@@ -106,7 +112,7 @@ ptr-median | {STABILITY_NOTES}; Dwork and Lei 2009
 ptr-median-reals | {STABILITY_NOTES}; Dwork and Lei 2009
 ptr-mode | {STABILITY_NOTES}, mode, corrected
 stable-histogram | {STABILITY_NOTES}, stable histograms
-stable-histogram-2 | {STABILITY_NOTES}, stable histograms
+stable-histogram-2 | {STABILITY_NOTES}, stable histograms, case 2: a key that appears
 smooth-median-cauchy | {SMOOTH}, Lemma 2.7, loss computed
 smooth-median-cauchy-zcdp | {SMOOTH}, Lemma 2.7, loss computed; {PURE_TO_ZCDP}
 smooth-median-laplace | {SMOOTH}, Lemma 2.9
@@ -124,6 +130,8 @@ ratio-substitution | {LOCAL_SENSITIVITY}, for a known number of records; Dwork e
 median-private-bound | {LOCAL_SENSITIVITY}, Theorem 1 as proven; {SMOOTH}
 broken/inverse-median-factor-two | {INVERSE_SENSITIVITY}, Theorem 2, misapplied
     | weight exp(-epsilon loss), not exp(-epsilon loss / 2)
+broken/inverse-slope-residuals | {INVERSE_SENSITIVITY}, Theorem 2, misapplied
+    | the residuals for losses, which one record moves by more than 1
 broken/noisy-max-factor-two | Dwork and Roth 2014, Claim 3.9, for utilities that are not monotone
     | scale 1/epsilon where one utility falls and another rises
 broken/noisy-max-bounded-range | {BOUNDED_RANGE}, for another mechanism
@@ -134,6 +142,8 @@ broken/gap-max-at-the-gap | Chaudhuri, Hsu and Song 2014, misapplied | distance 
 broken/ptr-untested | {STABILITY_NOTES}, step 3 left out | refuses by the exact distance
 broken/mode-published | {STABILITY_NOTES}, mode, as published
     | the lead is one more than the distance: delta e^epsilon / 2 in truth
+broken/histogram-one-too-low | {STABILITY_NOTES}, stable histograms, misapplied
+    | the threshold without its one record more: delta e^epsilon / 2 in truth
 broken/histogram-without-threshold | {STABILITY_NOTES}, named there as the mistake to avoid
     | a key that only one record has always shows
 broken/median-local-sensitivity-post | {INVERSE_SENSITIVITY}, shown there as a mistake

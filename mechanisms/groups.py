@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,6 +29,7 @@ NEAR = 12.0
 _REACH = 10.0
 _STEP = 0.02  # of the logarithm of the noisy count, near 0
 _BLOCK = 1 << 22
+_KEPT = 1 << 16  # outputs at most whose densities are kept
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,8 @@ class NoisyTwiceLaw:
 
     @property
     def knots(self) -> tuple[float, ...]:
-        """The count; none near 0, where `epsaudit.exact` would need a minute and `renyi_per_group` needs seconds."""
-        return () if self.count < NEAR * self.sigma else (float(self.count),)
+        """The count, and 0, where the density has a logarithmic pole, unless it is far away."""
+        return (float(self.count),) if self.count >= NEAR * self.sigma else tuple(sorted({0.0, float(self.count)}))
 
     @property
     def scale(self) -> float:
@@ -60,7 +62,18 @@ class NoisyTwiceLaw:
         return noisy + self.relative * np.abs(noisy) * rng.standard_normal(size)
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        return self._integrated(np.asarray(outputs, float), 0.0)[0]
+        """Log of the density; kept for few outputs, since `epsaudit.exact` asks for the same ones at each order."""
+        points = np.asarray(outputs, float)
+        if points.size > _KEPT:
+            return self._integrated(points, 0.0)[0]
+        key = (points.shape, points.tobytes())
+        if key not in self._known:
+            self._known[key] = self._integrated(points, 0.0)[0]
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[Any, Floats]:
+        return {}
 
     def loss(self, outputs: ArrayLike, more: float = 1.0) -> tuple[Floats, Floats]:
         """Log-density, and log-likelihood ratio of the law of ``count + more`` to this one, at each output.

@@ -18,6 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.data.neighbours import AddRemove, DatasetPair
+from epsaudit.exact.convolution import convolved
+from epsaudit.exact.laws import loss_pair
+from epsaudit.exact.losses import LossPair
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
 from epsaudit.mechanisms.queries import Dataset
@@ -51,7 +54,7 @@ class ThresholdedLaw:
     @property
     def knots(self) -> tuple[float, ...]:
         """The centre of the noisy count and the threshold."""
-        return (*self.noisy.knots, self.threshold)
+        return (*self.noisy.knots, self.threshold) if math.isfinite(self.threshold) else self.noisy.knots
 
     @property
     def scale(self) -> float:
@@ -75,9 +78,8 @@ class ThresholdedLaw:
 class StableHistogramLaw:
     """Law of a mapping whose keys are independent of each other.
 
-    There is no density on the line for `epsaudit.exact` to read, so an audit states no exact value. Neighbours differ
-    in one key's count, and all others are independent of it: the exact value for a pair is that of the two laws
-    ``marginal(key)`` of that key. ``log_density`` gives the joint law.
+    The privacy loss between two of them is that of the keys whose counts differ: of ``marginal(key)`` for neighbours,
+    which differ in one. ``log_density`` gives the joint law.
 
     Examples
     --------
@@ -120,6 +122,16 @@ class StableHistogramLaw:
             total += self.marginal(key).log_density(column)
         unknown = np.array([any(key not in self._table for key in mapping) for mapping in mappings], dtype=bool)
         return np.where(unknown, -np.inf, total)
+
+    def loss_against(self, other: object) -> LossPair | None:
+        """The privacy loss against another of its kind."""
+        if not isinstance(other, StableHistogramLaw):
+            return None
+        keys = dict.fromkeys(key for key, _ in (*self.counts, *other.counts))
+        same = self.scale == other.scale and self.threshold == other.threshold
+        differ = [key for key in keys if not (same and self._table.get(key) == other._table.get(key))]
+        pairs = [loss_pair(self.marginal(key), other.marginal(key)) for key in differ]
+        return pairs[0] if len(pairs) == 1 else convolved([(pair, 1) for pair in pairs])
 
     @cached_property
     def _ordered(self) -> list[tuple[Hashable, int]]:

@@ -144,6 +144,9 @@ class MedianLosses(Losses):
 class EnumeratedLosses(Losses):
     """Losses of any function on all multisets of a few records: distances to the datasets that have each answer.
 
+    Answers may be vectors, as tuples. Sensitivities are those among the datasets that are enumerated: a few records in
+    either direction of one that is far from the greatest size.
+
     Raises `AuditError` if there are more than 20,000 datasets, the relation is another one, or a dataset is none of
     them.
 
@@ -158,6 +161,7 @@ class EnumeratedLosses(Losses):
     universe: tuple[Hashable, ...]  # all possible records
     size: int  # number of records: exactly, under substitution, or at most, under add/remove
     relation: Adjacency = field(default_factory=Substitution)  # `Substitution` or `AddRemove`
+    norm: float = 2.0  # of the change of an answer that is a vector: 1, 2, math.inf
 
     def __post_init__(self) -> None:
         whole_at_least(self.size, 1, "number of records")
@@ -221,9 +225,31 @@ class EnumeratedLosses(Losses):
         return np.array([nearest[candidate] for candidate in self.candidates], dtype=np.int64)
 
     def local_sensitivity(self, dataset: Dataset, changes: int) -> float:
-        within = self.distances(dataset) <= changes
-        here = self.value(dataset)
-        return max(abs(float(value - here)) for value, near in zip(self.values, within, strict=True) if near)
+        return self._greatest_change(dataset, self.distances(dataset) <= changes)
+
+    def down_sensitivity(self, dataset: Dataset, changes: int) -> float:
+        """DS^k: greatest change of the answer where up to so many records leave; under add/remove only."""
+        if not isinstance(self.relation, AddRemove):
+            raise AuditError(f"The relation is {self.relation}; down sensitivity is for records that join or leave.")
+        parts = np.all(self._table <= self._counts(dataset), axis=1)
+        return self._greatest_change(dataset, parts & (self.distances(dataset) <= changes))
+
+    def at_distance(self, dataset: Dataset, changes: int, sensitivity: Callable[[Any, int], float]) -> float:
+        """Greatest one-step sensitivity of a dataset within that many changes: ``sensitivity(dataset, 1)``.
+
+        Of `local_sensitivity` the local sensitivity at distance k (Nissim, Raskhodnikova and Smith 2007), of
+        `down_sensitivity` the down sensitivity at distance k, DS^(k) (differentialprivacy.org, 'Beyond Local
+        Sensitivity via Down Sensitivity', note 2). Neither is LS^k or DS^k: these are at most k times the one at
+        distance k - 1, since each of k steps begins within k - 1 changes.
+        """
+        near = self.distances(dataset) <= changes
+        return max(sensitivity(x, 1) for x, reached in zip(self.datasets, near, strict=True) if reached)
+
+    def _greatest_change(self, dataset: Dataset, chosen: NDArray[np.bool_]) -> float:
+        changes = np.array([self.values[place] for place in np.flatnonzero(chosen)], float) - np.array(
+            self.value(dataset), float
+        )
+        return float(np.linalg.norm(changes.reshape(len(changes), -1), self.norm, axis=1).max())
 
     def lead(self, gap: int) -> DatasetPair:
         """See `epsaudit.mechanisms.queries.Utilities.lead`; raises `AuditError` where no neighbours have that lead."""

@@ -17,7 +17,7 @@ from epsaudit.claims.definitions import Claim, PureDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import Reference
-from epsaudit.mechanisms.laws import Floats
+from epsaudit.mechanisms.laws import FiniteLaw, Floats
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,13 @@ class BitsLaw:
     """
 
     chances: tuple[float, ...]  # probability of a one in each place
+
+    @property
+    def parts(self) -> tuple[FiniteLaw, ...]:
+        """Law of each bit; bits of one chance have the same law."""
+        with np.errstate(divide="ignore"):
+            laws = {one: FiniteLaw((0, 1), np.log([1.0 - one, one])) for one in self.chances}
+        return tuple(laws[one] for one in self.chances)
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int8]:
         """Draw ``size`` outputs, shape (size, number of bits)."""

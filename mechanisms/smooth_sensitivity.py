@@ -23,6 +23,8 @@ from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.stability import StableMedian
 from epsaudit.roots import root
 
+_UNDERFLOW = 745.0  # e to minus this is 0 in double precision
+
 
 class CauchyLaw(LocationLaw):
     """Cauchy law with the given centre and scale, its half-width at half height; it has no mean.
@@ -72,11 +74,12 @@ def smooth_sensitivity(median: StableMedian, dataset: Dataset, beta: float) -> f
     middle = (len(extended) - 1) // 2
     below, above = extended[middle::-1], extended[middle:]
     nearest = max(above[1] - above[0], below[0] - below[1], (above[-1] - below[-1]) * math.exp(-beta * len(dataset)))
-    windows = 2 + math.floor(math.log(max((median.upper - median.lower) / nearest, 1.0)) / beta)
+    greatest = math.log((median.upper - median.lower) / nearest) if nearest > 0.0 else math.inf
+    windows = 2 + math.floor(min(max(greatest, 0.0), _UNDERFLOW) / beta)
     above, below = above[: windows + 1], below[: windows + 1]
-    places = np.arange(len(above))[:, None] + np.arange(len(below))
     with np.errstate(under="ignore"):
-        return float(np.max((above[:, None] - below) * np.exp(-beta * (places - 1.0))))
+        shrunk = np.exp(-beta * (np.arange(len(above) + len(below)) - 1.0))
+        return float(max(np.max((above - low) * shrunk[i : i + len(above)]) for i, low in enumerate(below)))
 
 
 class _SmoothMedian(Reference):

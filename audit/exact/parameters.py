@@ -15,10 +15,11 @@ from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureD
 from epsaudit.errors import AuditError
 from epsaudit.exact.losses import LossPair, NotKnownError, difference
 from epsaudit.exact.profile import PrivacyProfile, keeps_growing, renyi_divergences
-from epsaudit.exact.quadrature import DOUBLINGS, Floats
+from epsaudit.exact.quadrature import DOUBLINGS, Floats, log_sum
 
 _LARGEST_ORDER = 2.0**12  # for unbounded losses; beyond it double precision ends
 _RAREST = 690.0  # -log of 1e-300: events rarer than that are not computed
+_LOST = 1e-9  # probability of outcomes that one law may have lost to rounding: totals are checked to no more
 _RARE_ENOUGH = 1e12  # -log of the rarest density that is looked at; beyond it a difference of quantiles loses digits
 
 
@@ -35,8 +36,10 @@ def exact_parameter(claim: Claim, law: object, law_prime: object) -> float:
     Raises
     ------
     AuditError
-        As for `PrivacyProfile`, or if nothing exact is known about the claim's family; a `NotKnownError` for Gaussian
-        DP if events less likely than 1e-300 may need a greater mu than all others. How that is decided:
+        As for `PrivacyProfile`, or if nothing exact is known about the claim's family. A `NotKnownError` where no
+        parameter would do because of outcomes that only one law allows, and these have a probability below 1e-9, so
+        that the other may have lost them to rounding (but for approximate DP); and for Gaussian DP if events less
+        likely than 1e-300 may need a greater mu than all others. How that is decided:
         docs/explanation/theory.md#exact-values.
 
     Examples
@@ -47,6 +50,8 @@ def exact_parameter(claim: Claim, law: object, law_prime: object) -> float:
     (1.098612, 0.549306)
     """
     profile = PrivacyProfile(law, law_prime)
+    if not isinstance(claim, ApproxDP):
+        _refuse_rounding_errors(profile.pair)
     match claim:
         case PureDP():
             return profile.greatest_loss
@@ -62,6 +67,21 @@ def exact_parameter(claim: Claim, law: object, law_prime: object) -> float:
         f"Nothing exact is known about {type(claim).__name__}; the claim families are those of "
         "epsaudit.claims.definitions."
     )
+
+
+def _refuse_rounding_errors(pair: LossPair) -> None:
+    """Refuse laws that only very rare outcomes set apart for certain: they may be lost to rounding in one law.
+
+    Where probabilities are differences of a distribution function, those below 2^-53 come out as 0; under the other law
+    they may be e^loss times as likely.
+    """
+    masses = [float(log_sum(one.atoms[0][one.losses == np.inf])) for one in pair.directions]
+    surest = max(masses)
+    if -math.inf < surest < math.log(_LOST):
+        raise NotKnownError(
+            f"Only outcomes of probability {math.exp(surest):.1g} in all are impossible under one law and not under "
+            "the other, which may be rounding; compute log_probabilities as logarithms, also where they are small."
+        )
 
 
 def _least_mu(pair: LossPair, greatest_loss: float) -> float:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim
 from epsaudit.data.neighbours import DatasetPair, Substitution
-from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
+from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, SphericalGaussian
 from epsaudit.mechanisms.queries import NumericQuery
 
 SIGNED_SUM = NumericQuery(sum, 1.0, Substitution(), (DatasetPair((-1,), (1,)),))
@@ -50,6 +50,25 @@ class GaussianSensitivityOffByTwo(Gaussian):
 
     query: NumericQuery = SIGNED_SUM
     name: ClassVar[str] = "Gaussian, sensitivity off by two"
+
+
+class SphericalGaussianPerCoordinate(SphericalGaussian):
+    """Gaussian noise on vectors for the greatest change of one coordinate: sqrt(d) times too little in d dimensions.
+
+    Examples
+    --------
+    >>> from epsaudit.mechanisms.queries import ClippedSum
+    >>> mechanism = SphericalGaussianPerCoordinate(1.0, 1e-5, ClippedSum(4))
+    >>> round(SphericalGaussian(1.0, 1e-5, ClippedSum(4)).sigma / mechanism.sigma, 6)
+    2.0
+    """
+
+    name: ClassVar[str] = "Gaussian, vectors, sensitivity of one coordinate"
+
+    @property
+    def sigma(self) -> float:
+        """For a record on the diagonal, as if its coordinates were asked for one by one."""
+        return super().sigma / math.sqrt(self.query.dimension)
 
 
 class ClassicalGaussian(Gaussian):

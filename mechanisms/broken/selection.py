@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from epsaudit.claims.definitions import ZCDP, Claim
+from epsaudit.mechanisms.median_regression import SlopeLosses
 from epsaudit.mechanisms.queries import VOTES, Utilities
 from epsaudit.mechanisms.selection import ExponentialMechanism, MonotoneExponentialMechanism, PermuteAndFlip
+
+
+class SumOfResiduals(SlopeLosses):
+    """The residuals of median regression themselves for losses, as if one record moved their sum by 1 at most.
+
+    Examples
+    --------
+    >>> SumOfResiduals((0, 1, 2), most=10).losses([(10, 10), (5, 11)]).tolist()
+    [21, 6, 11]
+    """
+
+    def losses(self, dataset: Any) -> NDArray[np.int64]:
+        """Sum of |b - t a| for every slope t."""
+        a, b = np.array(dataset, dtype=np.int64).T
+        return np.asarray(np.abs(b[:, None] - a[:, None] * np.array(self.candidates, dtype=np.int64)).sum(axis=0))
 
 
 class AsBoundedRange:

@@ -76,6 +76,31 @@ class GapMaxAtTheGap(GapMax):
         return (DatasetPair((second,), (second, first), f"{second} ahead by 1 against a tie"),)
 
 
+class HistogramOneTooLow(StableHistogram):
+    """A stable histogram whose threshold is log(1 / delta) / epsilon, one record too low.
+
+    A new key shows with probability delta e^epsilon / 2, and that is delta in truth for a key that nobody else has:
+    more than claimed as soon as epsilon is above log 2.
+
+    Examples
+    --------
+    >>> law = HistogramOneTooLow(1.0, 0.1)(("a",)).marginal("a")
+    >>> round(1.0 - math.exp(law.log_probabilities[0]), 4)
+    0.1359
+    """
+
+    name: ClassVar[str] = "stable histogram, threshold one too low"
+
+    @property
+    def threshold(self) -> float:
+        """One record less than it must be."""
+        return super().threshold - 1.0
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """A key that appears."""
+        return super().worst_pairs()[1:]
+
+
 class HistogramWithoutThreshold(StableHistogram):
     """Noisy counts of all records that are there, however few: a new key gives its owner away.
 

@@ -10,6 +10,7 @@ from epsaudit.mechanisms.queries.hull import MonotoneHull
 from epsaudit.mechanisms.queries.monotone import Dataset, LossCurve, MonotoneQuery
 from epsaudit.mechanisms.queries.order import KthLargest, Maximum
 from epsaudit.mechanisms.queries.totals import Sum, Total
+from epsaudit.mechanisms.queries.vectors import ClippedSum
 from epsaudit.mechanisms.queries.votes import (
     HEAD_COUNT,
     MONOTONE_VOTES,
@@ -24,6 +25,7 @@ __all__ = [
     "HEAD_COUNT",
     "MONOTONE_VOTES",
     "VOTES",
+    "ClippedSum",
     "Dataset",
     "DistinctValues",
     "Indices",

@@ -186,3 +186,29 @@ def test_a_curve_is_no_worse_than_any_of_its_orders():
 def test_wrong_numbers_are_sentences(convert, arguments, message):
     with pytest.raises(AuditError, match=message):
         convert(*arguments)
+
+
+def kearns_saul(p, t, share=1.0):
+    """Log of the right of Proposition 6 less log of the left; ``share`` of the coefficient of t^2."""
+    odds = np.log1p(-p) - np.log(p)
+    with np.errstate(invalid="ignore"):
+        coefficient = np.where(np.abs(odds) < 1e-6, 0.125, (1.0 - 2.0 * p) / (4.0 * odds))
+    return t * p + share * coefficient * t * t - np.logaddexp(np.log1p(-p), np.log(p) + t)
+
+
+def test_proposition_6_of_the_conversions():
+    """The Kearns-Saul inequality, from which Theorem 5 follows: it holds, is attained, and no less is enough."""
+    p = np.concatenate([np.geomspace(1e-9, 0.5, 200), 1.0 - np.geomspace(1e-9, 0.5, 200)])[:, None]
+    t = np.concatenate([-np.geomspace(1e-3, 100.0, 150), [0.0], np.geomspace(1e-3, 100.0, 150)])
+    assert np.min(kearns_saul(p, t) / (1.0 + np.abs(t) + t * t)) > -1e-15
+    attained = 2.0 * (np.log1p(-p) - np.log(p))
+    assert np.max(np.abs(kearns_saul(p, attained))) < 1e-11
+    assert np.min(kearns_saul(p, t, share=0.99)) < -1e-3  # the incorrect variant: one per cent less
+    # Theorem 5 is Proposition 6 at p = 1 / (e^epsilon + 1) and t = 2 order epsilon, attained at order 1
+    for epsilon in (0.1, 1.0, 5.0):
+        odds = 1.0 / (math.exp(epsilon) + 1.0)
+        orders = np.array([1.0, 1.5, 4.0, 64.0])
+        room = kearns_saul(odds, 2.0 * orders * epsilon)
+        renyi = np.array([pure_to_renyi(epsilon, order) for order in orders[1:]])
+        assert room[0] == pytest.approx(0.0, abs=1e-12)
+        assert room[1:] == pytest.approx((orders[1:] - 1.0) * (orders[1:] * pure_to_zcdp(epsilon) - renyi), rel=1e-6)

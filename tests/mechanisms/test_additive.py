@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +10,12 @@ from scipy.stats import norm
 
 from epsaudit import AuditError, exact
 from epsaudit.data.neighbours import AddRemove, DatasetPair
-from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
-from epsaudit.mechanisms.queries import NumericQuery
+from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, SphericalGaussian, SphericalLaw
+from epsaudit.mechanisms.broken.additive import SphericalGaussianPerCoordinate
+from epsaudit.mechanisms.composition import ProductLaw
+from epsaudit.mechanisms.inverse_sensitivity import EnumeratedLosses
+from epsaudit.mechanisms.laws import NormalLaw
+from epsaudit.mechanisms.queries import ClippedSum, NumericQuery
 
 EPSILONS = st.floats(0.01, 10.0)
 
@@ -74,3 +79,41 @@ def test_a_query_of_ones_own_brings_its_pairs():
     query = NumericQuery(sum, 4.0, AddRemove(), (pair,))
     assert Laplace(1.0, query).worst_pairs() == (pair,)
     assert exact.epsilon(*laws(Laplace(1.0, query)), 0.0) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 5])
+def test_spherical_noise_has_the_profile_of_a_number(dimension):
+    """Whatever the direction: of the sum of the coordinates' losses, computed by composition, too."""
+    mechanism = SphericalGaussian(1.0, 1e-3, ClippedSum(dimension))
+    plain = Gaussian(1.0, 1e-3)
+    for claim in mechanism.claims:
+        assert exact.exact_parameter(claim, *laws(mechanism)) == pytest.approx(claim.parameter, rel=1e-6)
+    assert mechanism.sigma == plain.sigma
+    law, law_prime = laws(mechanism)
+    parts = [ProductLaw(tuple(NormalLaw(at, one.sigma) for at in one.centre)) for one in (law, law_prime)]
+    assert exact.renyi(*parts, 3.0) == pytest.approx(exact.renyi(law, law_prime, 3.0), rel=1e-9)
+    draws = law.sample(1000, np.random.default_rng(0))
+    assert law.log_density(draws) == pytest.approx(parts[0].log_density(draws))
+    with pytest.raises(AuditError, match="is not known"):
+        exact.delta(law, SphericalLaw(law.centre, 2.0 * law.sigma), 1.0)
+
+
+def test_noise_for_one_coordinate_is_too_little():
+    mechanism = SphericalGaussianPerCoordinate(1.0, 1e-3, ClippedSum(4))
+    assert exact.exact_parameter(mechanism.claims[1], *laws(mechanism)) == pytest.approx(2.0 * mechanism.claims[1].mu)
+
+
+def test_sensitivities_of_sums_of_vectors():
+    """Against enumeration, also of records that are shortened; LS is k times the radius, DS what the records hold."""
+    query = ClippedSum(2, 2.0)
+    universe = ((0.0, 2.0), (3.0, 4.0), (-0.5, 0.0), (1.0, 1.0))
+    enumerated = EnumeratedLosses(lambda d: tuple(query(d).tolist()), universe, 5, AddRemove())
+    for x in [(), universe[1:3], (universe[0], universe[0], universe[3])]:
+        for k in (1, 2):
+            assert query.down_sensitivity(x, k) == pytest.approx(enumerated.down_sensitivity(x, k))
+            assert query.local_sensitivity(x, k) == pytest.approx(enumerated.local_sensitivity(x, k))
+    assert query.down_sensitivity(((0.3, 0.4),) * 3, 2) == pytest.approx(1.0)
+    with pytest.raises(AuditError, match="too many sets"):
+        query.down_sensitivity(((0.3, 0.4),) * 60, 30)
+    with pytest.raises(AuditError, match="dimension 3"):
+        query([(1.0, 2.0, 3.0)])

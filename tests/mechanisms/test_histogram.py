@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from epsaudit import AuditError, audit, exact
-from epsaudit.mechanisms.broken.stability import HistogramWithoutThreshold
+from epsaudit import ApproxDP, AuditError, audit, exact
+from epsaudit.mechanisms.broken.stability import HistogramOneTooLow, HistogramWithoutThreshold
 from epsaudit.mechanisms.histogram import StableHistogram
 from epsaudit.outputs.normal_form import Items
 
@@ -65,6 +65,33 @@ def test_an_audit_sees_the_key_in_the_variant_and_no_more_than_delta_in_the_mech
     assert "y has 'b'" in str(result.witness)
     for pair in sound.worst_pairs():
         assert not audit(sound, pair, trials=10_000, confidence=0.999, seed=3).violates_claim
+
+
+def test_exact_values_of_both_pairs():
+    """A key that appears costs a delta of its own and no epsilon; keys that differ in no count cost nothing."""
+    mechanism = StableHistogram(1.0, 1e-3)
+    crowd, new_key = (
+        exact.PrivacyProfile(mechanism(pair.x), mechanism(pair.x_prime)) for pair in mechanism.worst_pairs()
+    )
+    assert crowd.epsilon(1e-3) == pytest.approx(0.995, abs=1e-3)
+    assert (new_key.epsilon(1e-3), new_key.delta(1.0)) == (0.0, pytest.approx(5e-4, rel=1e-9))
+    assert math.isinf(new_key.epsilon(4e-4))
+    same = exact.PrivacyProfile(mechanism(("a", "b")), mechanism(("b", "a")))
+    assert same.delta(0.0) == 0.0
+    # two keys that differ, as in no neighbours, are independent parts: twice the loss of one, nearly always released
+    many = ("a",) * 40 + ("b",) * 40
+    both = exact.PrivacyProfile(mechanism(many), mechanism(many[1:-1]))
+    assert both.epsilon(0.0) == pytest.approx(2.0, rel=1e-6)
+
+
+def test_an_audit_sees_how_often_a_new_key_shows():
+    """At 99.9 % each: most of delta / 2 is certified; the incorrect variant, one record too low, shows it too often."""
+    sound, variant = StableHistogram(1.0, 0.1), HistogramOneTooLow(1.0, 0.1)
+    result = audit(sound, sound.worst_pairs()[1], claim=ApproxDP(0.0, 0.05), trials=100_000, confidence=0.999, seed=4)
+    assert not result.violates_claim
+    assert 0.03 < result.delta_lower <= 0.05
+    assert "has 'b'" in str(result.witness)
+    assert audit(variant, trials=100_000, confidence=0.999, seed=4).violates_claim
 
 
 def test_errors_are_sentences():

@@ -15,6 +15,8 @@ from epsaudit.mechanisms.broken.selection import ExponentialWithoutFactorTwo
 from epsaudit.mechanisms.inverse_sensitivity import EnumeratedLosses, InverseSensitivity, MedianLosses
 from epsaudit.mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace
 from epsaudit.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+from epsaudit.mechanisms.smooth_sensitivity import smooth_sensitivity
+from epsaudit.mechanisms.stability import StableMedian
 
 SELECTORS = [ExponentialMechanism, PermuteAndFlip, NoisyMaxLaplace, NoisyMaxExponential, NoisyMaxGumbel, GapMax]
 GRID = (0, 1, 2, 5)
@@ -64,6 +66,53 @@ def test_lemma_1_for_random_functions(seed, relation):
     for x, x_prime in itertools.combinations(losses.datasets, 2):
         if relation.holds(x, x_prime):
             assert np.max(np.abs(losses.losses(x) - losses.losses(x_prime))) <= 1
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 2.0, math.inf]), st.integers(1, 3))
+def test_sensitivities_at_distance_of_vectors(seed, norm, k):
+    """Note 2 of the post on down sensitivity, DS^k <= k DS^(k-1), and the same of LS, for any function of vectors."""
+    values = np.random.default_rng(seed)
+    table = {}
+    query = EnumeratedLosses(
+        lambda d: table.setdefault(tuple(sorted(d)), tuple(values.integers(0, 5, 2).tolist())),
+        (0, 1, 2),
+        5,
+        AddRemove(),
+        norm,
+    )
+    for x in [(), (0, 1), (0, 0, 2)]:
+        down, local = query.down_sensitivity(x, k), query.local_sensitivity(x, k)
+        assert down <= local
+        assert down <= k * query.at_distance(x, k - 1, query.down_sensitivity)
+        assert local <= k * query.at_distance(x, k - 1, query.local_sensitivity)
+        by_hand = [
+            np.linalg.norm(np.subtract(query.value(part), query.value(x)), norm)
+            for size in range(len(x) + 1)
+            for part in itertools.combinations(x, size)
+            if len(x) - size <= k
+        ]
+        assert down == max(by_hand)
+
+
+def test_sensitivity_at_distance_k_is_another_than_the_k_local_one():
+    """As both sources warn: two equal maxima have DS^1 = 0, DS^2 > 0; so DS^k <= k DS^1 fails."""
+    greatest = EnumeratedLosses(lambda d: max(d, default=0), (0, 1, 5), 4, AddRemove())
+    x = (1, 5, 5)
+    assert (greatest.down_sensitivity(x, 1), greatest.down_sensitivity(x, 2)) == (0.0, 4.0)
+    assert greatest.at_distance(x, 1, greatest.down_sensitivity) == 4.0
+    with pytest.raises(AuditError, match="records that join or leave"):
+        MEDIAN.down_sensitivity(x, 1)
+
+
+def test_the_median_at_distance_k():
+    """Propose-test-release and smooth sensitivity are both made of the local sensitivity at distance k."""
+    median = StableMedian(0.0, 5.0)
+    for x in MEDIAN.datasets[::5]:
+        at = [MEDIAN.at_distance(x, k, MEDIAN.local_sensitivity) for k in range(6)]
+        assert smooth_sensitivity(median, x, 0.3) == pytest.approx(max(math.exp(-0.3 * k) * at[k] for k in range(6)))
+        for bound in (0.5, 1.0, 2.5, 4.0):
+            assert median.distance(x, bound) == min(k for k in range(6) if at[k] > bound)
 
 
 @pytest.mark.parametrize("selector", SELECTORS, ids=lambda selector: selector.name)

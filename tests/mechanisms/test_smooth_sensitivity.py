@@ -92,3 +92,12 @@ def test_errors_are_sentences():
         SmoothMedianCauchy(StableMedian(), 1.0)((1.0,))
     with pytest.raises(AuditError, match="at most 1/4"):
         SmoothMedianLaplace(UNIT, 1.0, 0.5)
+
+
+def test_thousands_of_equal_records_leave_what_is_beyond_them():
+    """The nearest other record is 1,999 changes away, and the smooth sensitivity e^-200 of it, not an overflow."""
+    data = (1.0,) * 3999 + (3.0,) * 1
+    found = smooth_sensitivity(StableMedian(1.0, 4.0), data, beta=0.1)
+    by_hand = max(2.0 * math.exp(-0.1 * 1999), 3.0 * math.exp(-0.1 * 2000))
+    assert found == pytest.approx(by_hand, rel=1e-9)
+    assert smooth_sensitivity(StableMedian(1.0, 4.0), data, beta=1.0) == 0.0  # below the least double
