@@ -30,6 +30,7 @@ from scipy.special import betaincinv
 from epsaudit import audit, exact
 from epsaudit.experiments.down_sensitivity_figures import draw_loss, draw_tau
 from epsaudit.experiments.down_sensitivity_tau import BETA, crossovers, tau_rows
+from epsaudit.mechanisms.bounded_noise import BoundedBinarySearch
 from epsaudit.mechanisms.broken.down_sensitivity import (
     PublishedBinarySearch,
     PublishedConcentratedSearch,
@@ -138,6 +139,7 @@ def mechanisms_for(query: MonotoneQuery, beta: float = BETA) -> dict[str, Any]:
         "Laplace search, corrected": LaplaceBinarySearch.calibrated(query, 1.0, beta),
         "Gaussian search, corrected": GaussianBinarySearch.calibrated(query, 0.5, beta),
         "tolerant search": TolerantSearch.calibrated(query, 0.5, beta),
+        "bounded noise": BoundedBinarySearch(query, 1.0, 1e-6),
         "interior point": InteriorPoint(query, 1.0, 1e-6, beta),
         "Laplace search, published": PublishedBinarySearch.calibrated(query, 1.0, beta),
         "Theorem 5, published": PublishedConcentratedSearch.calibrated(query, 0.5, beta),

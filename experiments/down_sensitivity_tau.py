@@ -15,6 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from epsaudit import GaussianDP
+from epsaudit.mechanisms.bounded_noise import least_noise
 from epsaudit.mechanisms.quasi_concave import best_plan, stage_over
 from epsaudit.mechanisms.tolerant_search import needed_rounds
 
@@ -56,6 +57,11 @@ def tolerant_search(bits: int, beta: float = BETA, error: float = ERROR) -> floa
     return math.sqrt(rounds) / gaussian_budget() * -float(ndtri(error))
 
 
+def bounded_search(bits: int) -> float:
+    """Note 7 by bounded noise, which is never wrong, whatever beta is."""
+    return least_noise(EPSILON, DELTA, bits).reach
+
+
 def interior_point(bits: int, depth: int | None = None) -> float:
     """Theorem 6, with at least one level of recursion."""
     depths = range(1, 6) if depth is None else [depth]
@@ -67,6 +73,7 @@ ROUTES: dict[str, Route] = {
     "Laplace search": laplace_search,
     "Gaussian search (Theorem 5, note 6)": gaussian_search,
     "tolerant search (note 7)": tolerant_search,
+    "bounded noise (note 7), β = 0": bounded_search,
     "interior point (Theorem 6)": interior_point,
 }
 
@@ -89,6 +96,9 @@ def crossovers() -> list[dict[str, Any]]:
         ("interior point", interior_point, "Gaussian search", gaussian_search),
         ("interior point", interior_point, "tolerant search", tolerant_search),
         ("tolerant search", tolerant_search, "Gaussian search", gaussian_search),
+        ("bounded noise", bounded_search, "tolerant search", tolerant_search),
+        ("bounded noise", bounded_search, "Gaussian search", gaussian_search),
+        ("bounded noise", bounded_search, "shifted inverse", shifted_inverse),
     ]
     rows: list[dict[str, Any]] = []
     for name, route, other_name, other in pairs:
@@ -100,6 +110,9 @@ def crossovers() -> list[dict[str, Any]]:
     twice = crossing(partial(_recursing, depth=2), partial(_recursing, depth=1), most=1000)
     rows.append({"mechanism": "interior point", "case": "depth 2 below depth 1", "log2 log2 |Y|": twice})
     betas = [10.0**-power for power in range(1, 16)]
+    enough = bounded_search(64)
+    at_64 = max(beta for beta in betas if enough < gaussian_search(64, beta))
+    rows.append({"mechanism": "bounded noise", "case": "below Gaussian search at 2^64", "beta": at_64})
     smaller = [beta for beta in betas if tolerant_search(64, beta) < gaussian_search(64, beta)]
     rows.append({"mechanism": "tolerant search", "case": "below Gaussian search at 2^64", "beta": max(smaller)})
     return rows
