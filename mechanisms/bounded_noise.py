@@ -94,16 +94,22 @@ def least_noise(epsilon: float, delta: float, steps: int) -> CosineLaw:
     >>> least_noise(1.0, 1e-6, 64).reach
     162
     """
-    found: list[CosineLaw] = []
+
+    def enough(reach: int, power: int) -> bool:
+        return CosineLaw(reach, power).delta(epsilon, steps) <= delta
+
+    best, high = CosineLaw(1, POWERS[0]), 1
+    while not enough(high, POWERS[0]):
+        high *= 2
     for power in POWERS:
-        low, high = 0, 1
-        while CosineLaw(high, power).delta(epsilon, steps) > delta:
-            low, high = high, 2 * high
+        if high < 1 or not enough(high, power):  # none of this power has a shorter reach than what is found already
+            continue
+        low = 0
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if CosineLaw(middle, power).delta(epsilon, steps) <= delta else (middle, high)
-        found.append(CosineLaw(high, power))
-    return min(found, key=lambda law: law.reach)
+            low, high = (low, middle) if enough(middle, power) else (middle, high)
+        best, high = CosineLaw(high, power), high - 1
+    return best
 
 
 @dataclass(frozen=True)
