@@ -65,7 +65,7 @@ def test_the_bound_on_the_recursion_is_what_it_plans_before_rounding():
         for depth in (1, 2):
             bottom = [2**bits, bits + 1, (bits + 1).bit_length()][depth]
             bound, tau = recursion_bound(math.log(bottom), depth), interior_point(bits, depth)
-    XX
+            assert tau == pytest.approx(bound, abs=4 * 2**depth)
             assert recursion_bound(math.log(bottom), depth, free=True) < bound
         assert free_composition(bits) < interior_point(bits)
 
