@@ -9,7 +9,8 @@ shuffled, is about as good as a central one. Users hold draws from a law on k an
    from the source's closed form (1); 5. local, at epsilon itself.
 
 Learning is measured by total variation distance, on a law with probabilities as 1/x; testing by its power against
-laws with probabilities (1 + 2 alpha)/k and (1 - 2 alpha)/k where a third of false alarms is allowed, as in the source.
+laws with probabilities (1 + 2 alpha)/k and (1 - 2 alpha)/k where a third of false alarms is allowed, as in the source,
+also where users share a coin: a random partition into about e^epsilon parts, of which they report one.
 The study also says what the local epsilon of the source's (5) loses, which 'ignores pesky constants'.
 
 Run ``python -m epsaudit.experiments.shuffled_learning``; about a minute.
@@ -52,6 +53,12 @@ MODELS = {
     "shuffled, closed form": ("shuffled, closed form (1)", PURPLE, (0, (1, 1))),
     "local": ("local", VERMILION, "--"),
 }
+COINS = {
+    "shuffled, public coin": ("shuffled, public coin", BLUE, (0, (1, 1))),
+    "local, public coin": ("local, public coin", VERMILION, (0, (1, 1))),
+}
+"""Tests for which users share a random partition of the answers, and report the part that theirs is in."""
+TESTS = MODELS | COINS
 COLUMNS = (
     Column("users", "n", "count"),
     Column("local epsilon", "local ε, numeric", "number"),
@@ -59,7 +66,7 @@ COLUMNS = (
     Column("local epsilon, (5)", "local ε, (5)", "number"),
     Column("exact at (5)", "ε at (5), k = 2", "number"),
     *(Column(f"distance, {model}", f"TV, {label}", "number") for model, (label, _, _) in MODELS.items()),
-    *(Column(f"power, {model}", f"power, {label}", "number") for model, (label, _, _) in MODELS.items()),
+    *(Column(f"power, {model}", f"power, {label}", "number") for model, (label, _, _) in TESTS.items()),
 )
 
 
@@ -111,7 +118,7 @@ def needed(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, int | None]]:
     found: dict[str, dict[str, int | None]] = {}
     for task, done in tasks.items():
         found[task] = {}
-        for model in MODELS:
+        for model in TESTS if "power" in task else MODELS:
             late = [row["users"] for row in rows if not done(row, model)]
             enough = [row["users"] for row in rows if not late or row["users"] > max(late)]
             found[task][model] = min(enough, default=None)
@@ -129,7 +136,9 @@ def row_for(users: int, runs: int, seed: int) -> dict[str, Any]:
             EPSILON, local_epsilon(EPSILON, users, DELTA, lambda one: HadamardResponse(one, ANSWERS).clone_answers)
         ),
         "shuffled, closed form": max(EPSILON, _from_closed_form(users)),
+        "shuffled, public coin": max(EPSILON, local_epsilon(EPSILON, users, DELTA, _clones_of_parts)),
         "local": EPSILON,
+        "local, public coin": EPSILON,
     }
     row: dict[str, Any] = {
         "users": users,
@@ -139,10 +148,11 @@ def row_for(users: int, runs: int, seed: int) -> dict[str, Any]:
         "exact at (5)": exact.epsilon(two(alike.x), two(alike.x_prime), DELTA) if users <= MOST_EXACT else None,
         "numeric at (5)": numeric(five, users, DELTA, HadamardResponse(five, ANSWERS).clone_answers),
     }
-    for model in MODELS:
+    for model in TESTS:
         rng = np.random.default_rng(entry_seed(seed, f"{model} {users}"))
         epsilon = local.get(model)
-        row[f"distance, {model}"] = distance(model, epsilon, users, runs // 10, rng)
+        if model in MODELS:
+            row[f"distance, {model}"] = distance(model, epsilon, users, runs // 10, rng)
         row[f"power, {model}"] = power(model, epsilon, users, runs, rng)
     return row
 
@@ -163,12 +173,16 @@ def distance(model: str, epsilon: float | None, users: int, runs: int, rng: np.r
 
 def power(model: str, epsilon: float | None, users: int, runs: int, rng: np.random.Generator) -> float:
     """Probability of 'not uniform' on a law that is not, at the threshold that a third of uniform samples exceed."""
-    uniform = np.full(ANSWERS, 1.0 / ANSWERS)
-    far = uniform * (1.0 + 2.0 * DISTANCE * np.where(rng.permutation(ANSWERS) < ANSWERS // 2, 1.0, -1.0))
+    parts = parts_for(epsilon) if epsilon is not None and model in COINS else ANSWERS
+    signs = np.where(np.arange(ANSWERS) < ANSWERS // 2, 1.0, -1.0)
+    # which answers are the likelier ones, and who is in which part, is drawn for each run
+    signs = rng.permuted(np.tile(signs, (runs, 1)), axis=1).reshape(runs, parts, -1).mean(axis=2)
+    uniform = np.full(parts, 1.0 / parts)
+    far = uniform * (1.0 + 2.0 * DISTANCE * signs)
     statistics = []
     for law in (uniform, far):
         if epsilon is not None:
-            chances = HadamardResponse(epsilon, ANSWERS).chances
+            chances = HadamardResponse(epsilon, parts).chances
             expected = users * (uniform @ chances)
             counts = rng.multinomial(users, law @ chances, runs)
             statistics.append((((counts - expected) ** 2 - counts) / expected).sum(axis=1))
@@ -177,6 +191,19 @@ def power(model: str, epsilon: float | None, users: int, runs: int, rng: np.rand
             noise = rng.laplace(0.0, 1.0 / (users * EPSILON), runs) if model == "central" else 0.0
             statistics.append(0.5 * np.abs(counts / users - uniform).sum(axis=1) + noise)
     return float(np.mean(statistics[1] > np.quantile(statistics[0], 1.0 - FALSE_ALARMS, method="higher")))
+
+
+def parts_for(epsilon: float) -> int:
+    """In how many equal parts answers are put where a coin is shared: about e^epsilon, which is best in order.
+
+    Examples
+    --------
+    >>> parts_for(1.0), parts_for(3.0), parts_for(9.0)
+    (2, 20, 100)
+    """
+    return max(
+        parts for parts in range(2, ANSWERS + 1) if ANSWERS % parts == 0 and parts <= max(2.0, math.exp(epsilon))
+    )
 
 
 def onto_simplex(shares: Floats) -> Floats:
@@ -191,6 +218,10 @@ def onto_simplex(shares: Floats) -> Floats:
     over = (np.cumsum(ordered, axis=1) - 1.0) / np.arange(1, shares.shape[1] + 1)
     last = np.sum(ordered > over, axis=1) - 1
     return np.maximum(shares - over[np.arange(len(shares)), last][:, None], 0.0)
+
+
+def _clones_of_parts(epsilon: float) -> float:
+    return HadamardResponse(epsilon, parts_for(epsilon)).clone_answers
 
 
 def _from_closed_form(users: int) -> float:
@@ -211,8 +242,8 @@ def draw(rows: Sequence[dict[str, Any]]) -> Figure:
     figure = blank(TWO_COLUMNS, 2.9)
     users = [row["users"] for row in rows]
     for axes, what in zip(figure.subplots(1, 2), ("distance", "power"), strict=True):
-        for model, (label, colour, dashes) in MODELS.items():
-            values = [row[f"{what}, {model}"] for row in rows]
+        for model, (label, colour, dashes) in TESTS.items():  # coins are for tests only, and in the legend of both
+            values = [row.get(f"{what}, {model}", np.nan) for row in rows]
             axes.plot(users, values, color=colour, linestyle=dashes, label=label)
         axes.set_xscale("log")
         axes.set_xlabel("users n")
@@ -223,7 +254,7 @@ def draw(rows: Sequence[dict[str, Any]]) -> Figure:
     testing.axhline(1.0 - FALSE_ALARMS, color="0.7", linewidth=0.6)
     testing.set_ylabel("power at a third of false alarms")
     testing.set_title(f"uniformity testing, k = {ANSWERS}, α = {DISTANCE:g}")
-    legend_below(figure, 3)
+    legend_below(figure, 4)
     return figure
 
 
