@@ -28,8 +28,9 @@ import numpy as np
 from scipy.special import betaincinv
 
 from epsaudit import audit, exact
-from epsaudit.experiments.down_sensitivity_figures import draw_loss, draw_tau
-from epsaudit.experiments.down_sensitivity_tau import BETA, crossovers, tau_rows
+from epsaudit.experiments.down_sensitivity_figures import draw_loss, draw_tau, draw_towers
+from epsaudit.experiments.down_sensitivity_tau import BETA, crossovers, tau_rows, tower_rows
+from epsaudit.mechanisms.bounded_noise import BoundedBinarySearch
 from epsaudit.mechanisms.broken.down_sensitivity import (
     PublishedBinarySearch,
     PublishedConcentratedSearch,
@@ -83,7 +84,7 @@ CASES = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Run the study and write data.json, data.csv and two figures to ``out``.
+    """Run the study and write data.json, data.csv and three figures to ``out``.
 
     Parameters
     ----------
@@ -100,6 +101,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         "steps": list(steps(10_000 if quick else 1_000_000, seed)),
         "tau": tau_rows(),
         "crossovers": crossovers(),
+        "towers": tower_rows(),
         "figure 1": [{"y": y, "loss": int(loss)} for y, loss in enumerate(Maximum(range(6)).losses(FIGURE_1))],
     }
     write_json(out / "data.json", data)
@@ -111,6 +113,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     write_table(out, data["steps"], COLUMNS, caption)
     draw_loss(data["figure 1"], out)
     draw_tau(data["tau"], out)
+    draw_towers(data["towers"], out)
     return answer(data)
 
 
@@ -138,6 +141,7 @@ def mechanisms_for(query: MonotoneQuery, beta: float = BETA) -> dict[str, Any]:
         "Laplace search, corrected": LaplaceBinarySearch.calibrated(query, 1.0, beta),
         "Gaussian search, corrected": GaussianBinarySearch.calibrated(query, 0.5, beta),
         "tolerant search": TolerantSearch.calibrated(query, 0.5, beta),
+        "bounded noise": BoundedBinarySearch(query, 1.0, 1e-6),
         "interior point": InteriorPoint(query, 1.0, 1e-6, beta),
         "Laplace search, published": PublishedBinarySearch.calibrated(query, 1.0, beta),
         "Theorem 5, published": PublishedConcentratedSearch.calibrated(query, 0.5, beta),
@@ -212,11 +216,11 @@ def _csv(data: dict[str, Any]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(["study", "mechanism", "case", "quantity", "value"])
-    for study in ("coverage", "steps", "tau", "crossovers", "figure 1"):
+    for study in ("coverage", "steps", "tau", "crossovers", "towers", "figure 1"):
         for row in data[study]:
-            case = row.get("case", row.get("outputs", row.get("bits", row.get("y", ""))))
+            case = row.get("case", row.get("outputs", row.get("bits", row.get("height", row.get("y", "")))))
             for quantity, value in row.items():
-                if quantity not in ("mechanism", "case", "outputs", "bits", "y"):
+                if quantity not in ("mechanism", "case", "outputs", "bits", "height", "y"):
                     writer.writerow([study, row.get("mechanism", ""), case, quantity, value])
     return buffer.getvalue()
 

@@ -1,4 +1,4 @@
-"""The two figures of the down sensitivity study: the loss of the source's Figure 1, and tau against |Y|.
+"""Figures of the down sensitivity study: the loss of the source's Figure 1, tau against |Y| and against log* |Y|.
 
 They are drawn from rows as `epsaudit.experiments.down_sensitivity` writes them, as PNG and PDF files.
 """
@@ -46,3 +46,20 @@ def draw_tau(rows: Rows, out: Path) -> None:
     axes.set_title("ε = 1, δ = 1e-6, β = 0.05")
     legend_below(figure, 1)
     write_figure(out / "tau", figure)
+
+
+@styled()
+def draw_towers(rows: Rows, out: Path) -> None:
+    """Draw tau of the interior point mechanism against log* |Y|, beside a doubling with every level."""
+    figure = blank(ONE_COLUMN, 2.4)
+    axes = figure.subplots()
+    heights, taus = [row["height"] for row in rows], [row["tau"] for row in rows]
+    axes.plot(heights, taus, "o-", markersize=3, label="interior point (Theorem 6), best depth")
+    doubled = [taus[-1] * 2.0 ** (height - heights[-1]) for height in heights]
+    axes.plot(heights, doubled, color="0.5", linestyle="--", label="a factor of 2 a level")
+    axes.set_yscale("log")
+    axes.set_xlabel("log* |Y|: |Y| is a tower of so many twos")
+    axes.set_ylabel("τ: removals aimed at")
+    axes.set_title("ε = 1, δ = 1e-6, β = 0.05")
+    legend_below(figure, 1)
+    write_figure(out / "tau-towers", figure)

@@ -15,6 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from epsaudit import GaussianDP
+from epsaudit.mechanisms.bounded_noise import least_noise
 from epsaudit.mechanisms.quasi_concave import best_plan, stage_over
 from epsaudit.mechanisms.tolerant_search import needed_rounds
 
@@ -56,10 +57,70 @@ def tolerant_search(bits: int, beta: float = BETA, error: float = ERROR) -> floa
     return math.sqrt(rounds) / gaussian_budget() * -float(ndtri(error))
 
 
+def bounded_search(bits: int) -> float:
+    """Note 7 by bounded noise, which is never wrong, whatever beta is."""
+    return least_noise(EPSILON, DELTA, bits).reach
+
+
 def interior_point(bits: int, depth: int | None = None) -> float:
     """Theorem 6, with at least one level of recursion."""
     depths = range(1, 6) if depth is None else [depth]
     return float(best_plan(2**bits, EPSILON, DELTA, BETA, depths).promise)
+
+
+def recursion_bound(log_size: float, depth: int, free: bool = False, delta: float = DELTA, beta: float = BETA) -> float:
+    """Threshold of ``depth`` levels of the recursion of `InteriorPoint` over e^log_size scales, before rounding.
+
+    The steps' budgets sum to epsilon. With ``free`` each step has all of epsilon to itself: what no accounting of their
+    composition can beat, that by truncated concentrated DP (Bun, Dwork, Rothblum and Steinke 2018) included.
+
+    Examples
+    --------
+    >>> stage_over(0, 2**100, EPSILON, DELTA, BETA, 1).promise
+    748
+    >>> round(recursion_bound(100 * math.log(2), 1)), round(recursion_bound(100 * math.log(2), 1, free=True))
+    (746, 347)
+    """
+    if depth == 0:
+        return 2.0 / EPSILON * (log_size - math.log(beta))
+    share, delta_test = beta / 4.0, delta / depth
+    costs = (
+        2.0 * recursion_bound(log_size, depth - 1, free, delta - delta_test, share),
+        2.0 / EPSILON * (math.log(0.5 / delta_test) + math.log(0.5 / share)),
+        2.0 / EPSILON * math.log((math.ceil(8.0 / beta) + 1) / share),
+    )
+    return sum(costs) if free else sum(map(math.sqrt, costs)) ** 2
+
+
+def free_composition(bits: int) -> float:
+    """Theorem 6 if composition cost nothing: a bound for this recursion, no mechanism."""
+    return min(recursion_bound(math.log(bits + 1), 1, free=True), recursion_bound(math.log(bits.bit_length()), 2, True))
+
+
+def tower_rows(most: int = 12) -> list[dict[str, Any]]:
+    """Tau of the interior point mechanism at |Y| = 2^2^...^2, a tower of 3 to ``most`` twos, whose log* is its height.
+
+    Examples
+    --------
+    >>> [(row["height"], row["depth"]) for row in tower_rows(7)]
+    [(3, 1), (4, 1), (5, 1), (6, 2), (7, 3)]
+    """
+    rows = []
+    for height in range(3, most + 1):
+        taus = {
+            depth: recursion_bound(_log_tower(height - depth), depth) for depth in range(max(1, height - 5), height)
+        }
+        depth = min(taus, key=lambda depth: taus[depth])
+        rows.append({"mechanism": "interior point (Theorem 6)", "height": height, "depth": depth, "tau": taus[depth]})
+    return rows
+
+
+def _log_tower(height: int) -> float:
+    """Natural logarithm of a tower of so many twos, up to 5."""
+    size = 1
+    for _ in range(height):
+        size = 2**size
+    return math.log(size)
 
 
 ROUTES: dict[str, Route] = {
@@ -67,15 +128,17 @@ ROUTES: dict[str, Route] = {
     "Laplace search": laplace_search,
     "Gaussian search (Theorem 5, note 6)": gaussian_search,
     "tolerant search (note 7)": tolerant_search,
+    "bounded noise (note 7), β = 0": bounded_search,
     "interior point (Theorem 6)": interior_point,
 }
 
 
 def tau_rows() -> list[dict[str, Any]]:
-    """Tau of every route at |Y| = 2^bits for 1 to 64 bits."""
+    """Tau of every route at |Y| = 2^bits for 1 to 64 bits, and what accounting could make of the last at best."""
+    routes = {**ROUTES, "the same if composition were free": free_composition}
     return [
         {"mechanism": name, "bits": bits, "tau": float(route(bits))}
-        for name, route in ROUTES.items()
+        for name, route in routes.items()
         for bits in range(1, 65)
     ]
 
@@ -87,12 +150,16 @@ def crossovers() -> list[dict[str, Any]]:
         ("tolerant search", tolerant_search, "shifted inverse", shifted_inverse),
         ("interior point", interior_point, "shifted inverse", shifted_inverse),
         ("interior point", interior_point, "Gaussian search", gaussian_search),
+        ("interior point, composition free", free_composition, "shifted inverse", shifted_inverse),
         ("interior point", interior_point, "tolerant search", tolerant_search),
         ("tolerant search", tolerant_search, "Gaussian search", gaussian_search),
+        ("bounded noise", bounded_search, "tolerant search", tolerant_search),
+        ("bounded noise", bounded_search, "Gaussian search", gaussian_search),
+        ("bounded noise", bounded_search, "shifted inverse", shifted_inverse),
     ]
     rows: list[dict[str, Any]] = []
     for name, route, other_name, other in pairs:
-        bits = crossing(route, other)
+        bits = crossing(route, other, 2**11 if route is bounded_search else 2**14)
         rows.append({"mechanism": name, "case": f"below {other_name}", "log2 |Y|": bits})
     for beta in (1e-6, 1e-9, 1e-12):
         bits = crossing(partial(tolerant_search, beta=beta), partial(gaussian_search, beta=beta))
@@ -100,6 +167,9 @@ def crossovers() -> list[dict[str, Any]]:
     twice = crossing(partial(_recursing, depth=2), partial(_recursing, depth=1), most=1000)
     rows.append({"mechanism": "interior point", "case": "depth 2 below depth 1", "log2 log2 |Y|": twice})
     betas = [10.0**-power for power in range(1, 16)]
+    enough = bounded_search(64)
+    at_64 = max(beta for beta in betas if enough < gaussian_search(64, beta))
+    rows.append({"mechanism": "bounded noise", "case": "below Gaussian search at 2^64", "beta": at_64})
     smaller = [beta for beta in betas if tolerant_search(64, beta) < gaussian_search(64, beta)]
     rows.append({"mechanism": "tolerant search", "case": "below Gaussian search at 2^64", "beta": max(smaller)})
     return rows

@@ -115,6 +115,11 @@ def studies() -> list[Study]:
             "shuffled randomised response: closed forms, numeric bound, exact value, audits",
         ),
         Study(
+            "shuffled-learning",
+            "epsaudit.experiments.shuffled_learning",
+            "distributions learnt and tested under shuffling, beside the central and the local model",
+        ),
+        Study(
             "groups",
             "epsaudit.experiments.groups",
             "the open problem of larger groups: Algorithm 1 measured, and counts on an asinh scale, which solve it",

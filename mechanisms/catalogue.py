@@ -174,6 +174,7 @@ binary-search-laplace-hull | {DOWN_SENSITIVITY}, noisy_binary_search, steps corr
 binary-search-gaussian-total | {DOWN_SENSITIVITY}, note 6, steps corrected
 tolerant-search | {DOWN_SENSITIVITY}, note 7; Karp and Kleinberg 2007; proof in docs/explanation/mechanisms.md
 tolerant-search-gdp | {DOWN_SENSITIVITY}, note 7; Karp and Kleinberg 2007; proof in docs/explanation/mechanisms.md
+bounded-search | {DOWN_SENSITIVITY}, note 7; Dagan and Kur 2022; proof in docs/explanation/mechanisms.md
 interior-point | {DOWN_SENSITIVITY}, Theorem 6; Beimel, Nissim and Stemmer 2013; proof in docs/explanation/mechanisms.md
 shifted-inverse-unrepaired | {DOWN_SENSITIVITY}, Theorem 4 without note 4
     | privacy holds, accuracy fails: |l - tau| where the loss jumps over tau
@@ -186,15 +187,20 @@ broken/binary-search-published-18 | {DOWN_SENSITIVITY}, noisy_binary_search, as 
 broken/binary-search-published-34 | {DOWN_SENSITIVITY}, noisy_binary_search, as published
     | up to 6 comparisons among 34 outputs, not log2 34
 broken/tolerant-search-counted-once | {DOWN_SENSITIVITY}, note 7, misapplied | 24 comparisons are made, noise is for 2
+broken/bounded-search-counted-once | {DOWN_SENSITIVITY}, note 7, misapplied | 6 comparisons are made, noise is for 1
 broken/interior-point-untested | Beimel, Nissim and Stemmer 2013, misapplied
     | the best block is taken however small its lead is
 composed-response | {_BLOG}, 'Composition basics', Basic Composition
 filtered-response | Rogers, Roth, Ullman and Vadhan 2016
 shuffled-response | {_BLOG}, 'Privacy Doona'; Feldman, McMillan and Talwar 2022
+shuffled-response-malicious | {_BLOG}, 'Privacy Doona', note 2; Feldman, McMillan and Talwar 2022
+hadamard-response | Acharya, Sun and Zhang 2019
+hadamard-response-zcdp | Acharya, Sun and Zhang 2019; {PURE_TO_ZCDP}
 group-counts | {_BLOG}, 'Open problem - Better privacy guarantees for larger groups', Algorithm 1
 asinh-counts | {_BLOG}, 'Open problem', its alternative path; proof in docs/explanation/group-wise-privacy.md
 asinh-counts-gdp | {_BLOG}, 'Open problem', its alternative path; proof in docs/explanation/group-wise-privacy.md
 broken/filter-late | Rogers, Roth, Ullman and Vadhan 2016, misapplied | checks the budget after answering
+broken/hadamard-response-coin | Acharya, Sun and Zhang 2019, misapplied | any symbol in place of another one
 broken/shuffled-response-dropouts | {_BLOG}, 'Privacy Doona'; Feldman, McMillan and Talwar 2022, misapplied
     | counts nine in ten users who drop out
 broken/asinh-counts-by-slope | docs/explanation/group-wise-privacy.md, misapplied

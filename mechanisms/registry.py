@@ -16,6 +16,7 @@ from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, Sph
 from epsaudit.mechanisms.analysts import Gambler, Repeater
 from epsaudit.mechanisms.asinh_counts import AsinhCounts
 from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.bounded_noise import BoundedBinarySearch
 from epsaudit.mechanisms.broken import additive as noise
 from epsaudit.mechanisms.broken import down_sensitivity as loss
 from epsaudit.mechanisms.broken import noisy_max as maximum
@@ -56,9 +57,9 @@ from epsaudit.mechanisms.queries import (
     Utilities,
 )
 from epsaudit.mechanisms.ratio import BoundedRatio, CountsRatio, NaiveRatio, SubstitutedCountsRatio
-from epsaudit.mechanisms.response import RandomisedResponse, Rappor
+from epsaudit.mechanisms.response import HadamardResponse, RandomisedResponse, Rappor
 from epsaudit.mechanisms.selection import ExponentialMechanism, MonotoneExponentialMechanism, PermuteAndFlip
-from epsaudit.mechanisms.shuffling import ShuffledResponse
+from epsaudit.mechanisms.shuffling import ShuffledResponse, ShuffledWithMalicious
 from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy, SmoothMedianLaplace
 from epsaudit.mechanisms.sparse_vector import NumericalSparseVector, SparseVector1, SparseVector2
 from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
@@ -203,6 +204,7 @@ def _down_sensitivity() -> dict[str, Reference]:
         "binary-search-laplace-hull": LaplaceBinarySearch.calibrated(hull, 1.0, beta=0.5),
         "binary-search-gaussian-total": GaussianBinarySearch.calibrated(Total(range(8)), 0.5, beta=0.5),
         "tolerant-search": TolerantSearch.calibrated(_THREE, 0.5, beta=0.5, error=0.02),
+        "bounded-search": BoundedBinarySearch(_EIGHT, 1.0, 0.01),
         "interior-point": InteriorPoint(_EIGHT, epsilon=4.0, delta=0.01, beta=0.5),
         "shifted-inverse-unrepaired": loss.ShiftedInverseWithoutRepair(_EIGHT, 1.0, beta=0.5),
         "binary-search-strict-loss": loss.SearchOfStrictLoss.calibrated(_EIGHT, 1.0, beta=0.5),
@@ -215,6 +217,8 @@ def _composed() -> dict[str, Reference]:
         "composed-response": Sequential.copies(RandomisedResponse(1.0), 2),
         "filtered-response": Interaction(Gambler((0.4, 0.6), 2, lead=1), TotalFilter(PureDP(1.0))),
         "shuffled-response": ShuffledResponse(2.0, 100, 1e-3),
+        "shuffled-response-malicious": ShuffledWithMalicious(2.0, 100, 1e-3, malicious=10),
+        "hadamard-response": HadamardResponse(1.0, 12),
         "group-counts": GroupCounts(0.5, 0.3),
         "stable-histogram-2": StableHistogram(1.0, 0.1),
         "asinh-counts": AsinhCounts(0.5, 0.3),
@@ -238,6 +242,7 @@ def _broken() -> dict[str, Reference]:
         "gaussian-vector-per-coordinate": noise.SphericalGaussianPerCoordinate(2.0, 1e-2, ClippedSum(4)),
         "gaussian-classical": noise.ClassicalGaussian(8.0, 0.2),
         "randomised-response-coin": response.ResponseWithCoin(1.0),
+        "hadamard-response-coin": response.HadamardWithCoin(1.0, 12),
         "kary-randomised-response-forgets-k": response.ResponseForgettingAnswers(1.0),
         "exponential-factor-two": choice.ExponentialWithoutFactorTwo(1.0),
         "exponential-monotone-moving-votes": choice.MonotoneExponentialOnMovingVotes(1.0),
@@ -246,6 +251,7 @@ def _broken() -> dict[str, Reference]:
         "shifted-inverse-factor-two": loss.ShiftedInverseWithoutFactorTwo(_FOUR, 1.0, beta=0.9),
         "binary-search-half-sigma": loss.GaussianSearchHalfSigma.calibrated(_FOUR, 0.5, beta=0.5),
         "tolerant-search-counted-once": loss.TolerantSearchCountedOnce.calibrated(_THREE, 0.5, beta=0.5, error=0.02),
+        "bounded-search-counted-once": loss.BoundedSearchCountedOnce(Maximum(tuple(range(64))), 1.0, 0.01),
         "interior-point-untested": InteriorPointUntested(Maximum(tuple(range(32))), epsilon=2.0, delta=0.001, beta=0.9),
         "sparse-vector-3": sparse.SparseVector3(1.0),
         "sparse-vector-4": sparse.SparseVector4(1.0),

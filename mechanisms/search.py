@@ -8,16 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.errors import AuditError
-from epsaudit.mechanisms.laws import Floats, LaplaceLaw, NormalLaw
+from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.queries import Indices, LossCurve, MonotoneQuery
 
 ONE = np.uint64(1)
+
+
+class Noise(Protocol):
+    """A law that can be drawn from and knows its distribution function."""
+
+    def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]: ...
+
+    def log_cdf(self, outputs: ArrayLike) -> Floats: ...
 
 
 def comparisons(candidates: int) -> int:
@@ -49,6 +57,7 @@ class SearchLaw:
 
     Examples
     --------
+    >>> from epsaudit.mechanisms.laws import NormalLaw
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> query = Maximum(range(2**64))
     >>> law = SearchLaw(query, query.loss((5,) * 100), query.size, tau=50.0, noise=NormalLaw(0.0, 1.0))
@@ -60,7 +69,7 @@ class SearchLaw:
     loss: LossCurve  # ``loss(indices) -> losses``, both shape (m,), the indices of dtype uint64
     candidates: int  # between 1 and |Y|
     tau: float  # threshold, in records
-    noise: LaplaceLaw | NormalLaw  # added to each loss, independently, centred at 0
+    noise: Noise  # added to each loss, independently, symmetric about 0, no atom at tau less a loss
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
         """Draw ``size`` outputs, shape (size,), by running the search in every lane."""
@@ -93,6 +102,7 @@ class TabulatedSearchLaw(SearchLaw):
 
     Examples
     --------
+    >>> from epsaudit.mechanisms.laws import LaplaceLaw
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> query = Maximum((0, 1))
     >>> law = TabulatedSearchLaw(query, query.loss((1,)), candidates=2, tau=1.0, noise=LaplaceLaw(0.0, 1.0))

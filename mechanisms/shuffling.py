@@ -19,10 +19,10 @@ from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction, whole_at_least
-from epsaudit.exact.losses import LossPair, bracketed
+from epsaudit.exact.losses import LossPair, bracketed, of_cells
 from epsaudit.mechanisms.amplification import numeric
 from epsaudit.mechanisms.base import Reference, positive
-from epsaudit.mechanisms.laws import Floats
+from epsaudit.mechanisms.laws import FiniteLaw, Floats
 
 WIDE = 20.0
 """Standard deviations to either side of its mean that a law lists; what is left out is below 1e-80."""
@@ -30,6 +30,8 @@ MOST_LISTED, FEW_USERS = 100_000, 1000
 """Users up to whom a law lists every count: where all but one hold the same, and in general."""
 NARROW = 8.5
 """The same for laws on two counts, of which what is left out is below 1e-15."""
+SHORT, MOST_IN_THREE_COUNTS = 6.8, 3000
+"""The same for laws on three counts, 1e-11, and the most users for whom they are gone through, a few seconds."""
 LOSS_CELLS = 1 << 16
 
 
@@ -130,8 +132,8 @@ class TwoBinomials:
 class HistogramLaw:
     """Histogram of shuffled k-ary answers: a sum of multinomial counts, one for each answer that users hold.
 
-    The exact loss against a neighbour is known where all users but the one in question hold the same answer as one of
-    the two datasets' every user does: then it depends on two of the counts only.
+    The exact loss against a neighbour is known where all users but the one in question hold the same answer. It depends
+    on two of the counts if that user holds it, too, in one of the two datasets, and else on three.
 
     Examples
     --------
@@ -189,7 +191,7 @@ class HistogramLaw:
         if max(other.held) == users:
             pair = other._against_one_who_differs(self)
             return None if pair is None else pair.swapped
-        return None
+        return self._among_others(other)
 
     def _against_one_who_differs(self, other: HistogramLaw) -> LossPair | None:
         users, common = sum(self.held), int(np.argmax(self.held))
@@ -211,6 +213,45 @@ class HistogramLaw:
             losses.append(-np.log(others))
             masses.append(np.exp(log_p))
         return bracketed(np.concatenate(losses), np.concatenate(masses), LOSS_CELLS)
+
+    def _among_others(self, other: HistogramLaw) -> LossPair | None:
+        """One user who holds either of two answers, among users who all hold a third one: three counts.
+
+        With a, b and c users who gave the two answers and the third, and r = e^epsilon, the ratio of the laws is
+        (W + (r - 1)(a - b)) / (W - (r - 1)(a - b)) for W = 2 n + (r - 1)(a + b) - 2 c (1 - 1 / r).
+        """
+        users, common = sum(self.held), int(np.argmax(self.held))
+        odd = [next((i for i, held in enumerate(law.held) if held and i != common), common) for law in (self, other)]
+        alone = all(law.held[common] == users - 1 for law in (self, other))
+        if not alone or common in odd or odd[0] == odd[1] or not 2 <= users <= MOST_IN_THREE_COUNTS:
+            return None
+        truth = self.truth
+        lie = (1.0 - truth) / (len(self.held) - 1)
+        growth = truth / lie
+        rest = max(1.0 - truth - 2.0 * lie, 0.0)
+        p, q = np.zeros(LOSS_CELLS), np.zeros(LOSS_CELLS)
+        slices = [(both, _window(both, 0.5, SHORT)) for both in _window(users, 2.0 * lie, SHORT).tolist()]
+        thirds = [_window(users - both, truth / (truth + rest), SHORT) for both, _ in slices]
+        widths = [
+            2.0 * users + (growth - 1.0) * both - 2.0 * third * (1.0 - 1.0 / growth)
+            for (both, _), third in zip(slices, thirds, strict=True)
+        ]
+        steps = [(growth - 1.0) * (2.0 * first - both) for both, first in slices]
+        greatest = max(
+            2.0 * math.atanh(np.abs(one).max() / each.min()) for one, each in zip(steps, widths, strict=True)
+        )
+        greatest *= 1.0 + 1e-9
+        scale = LOSS_CELLS / (2.0 * greatest)
+        for (both, first), third, width, one in zip(slices, thirds, widths, steps, strict=True):
+            ratio = one[:, None] / width
+            place = ((2.0 * np.arctanh(ratio) + greatest) * scale).astype(np.intp).ravel()
+            log_mass = _log_binomial(both, users, 2.0 * lie) + _log_binomial(first, both, 0.5)
+            log_others = _log_binomial(third, users - both, truth / (truth + rest))
+            # over all users alike, whose histogram this would be: one in n of them is the one in question
+            mass = np.exp(log_mass)[:, None] * (np.exp(log_others) * width / (2.0 * users))
+            p += np.bincount(place, (mass * (1.0 + ratio)).ravel(), LOSS_CELLS)
+            q += np.bincount(place, (mass * (1.0 - ratio)).ravel(), LOSS_CELLS)
+        return of_cells(p, q, -greatest, 1.0 / scale)
 
 
 @dataclass(frozen=True)
@@ -271,8 +312,7 @@ class ShuffledResponse(Reference):
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """One user's answer among users who all hold another one; for k > 2 first among users who hold a third one.
 
-        That hides it less: they give either of the two answers only by chance. The loss then depends on three counts
-        and no exact value is known here.
+        That hides it less: they give either of the two answers only by chance.
         """
         rest = (0,) * (self.answers - 2)
         alike = DatasetPair(
@@ -282,6 +322,53 @@ class ShuffledResponse(Reference):
             return (alike,)
         others = (self.users - 1, *rest[1:])
         return (DatasetPair((1, 0, *others), (0, 1, *others), "all users but one hold 2, that one 0 against 1"), alike)
+
+
+@dataclass(frozen=True)
+class ShuffledWithMalicious(ShuffledResponse):
+    """Shuffled response of n users of whom some are malicious: the others keep the amplification of their own number.
+
+    'Privacy Doona', note 2. Malicious users know the messages of one another and tell them, whatever these are: taking
+    them away from the count leaves that of the honest users, so that the rest is post-processing. Here all send a one.
+
+    Raises `AuditError` unless two users or more are honest.
+
+    Examples
+    --------
+    >>> mechanism = ShuffledWithMalicious(2.0, 100, 1e-3, malicious=10)
+    >>> print(mechanism.claim, "instead of", ShuffledResponse(2.0, 100, 1e-3).claim)
+    (0.892788, 0.001)-DP instead of (0.829627, 0.001)-DP
+    >>> mechanism((90, 0)).support[:2]
+    [10, 11]
+    """
+
+    malicious: int = 0  # users who deviate; a dataset lists the others
+    name: ClassVar[str] = "shuffled response, some malicious"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole_at_least(self.malicious, 0, "number of malicious users")
+        if self.answers != 2:
+            raise AuditError(f"There are {self.answers} answers; with malicious users the law is known for two.")
+        whole_at_least(self.users - self.malicious, 2, "number of honest users")
+
+    @cached_property
+    def honest(self) -> ShuffledResponse:
+        """The same without malicious users."""
+        return ShuffledResponse(self.epsilon, self.users - self.malicious, self.delta)
+
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:  # type: ignore[override]  # computed once
+        return self.honest.claims
+
+    def __call__(self, dataset: Sequence[int]) -> FiniteLaw:
+        """Prepare the law of the count of ones."""
+        law = self.honest(dataset)
+        return FiniteLaw([self.malicious + ones for ones in law.support], law.log_probabilities)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """One honest user's answer among honest users who all hold another one."""
+        return self.honest.worst_pairs()
 
 
 @dataclass(frozen=True)
@@ -306,7 +393,7 @@ def _log_binomial(counts: ArrayLike, number: float, chance: float) -> Floats:
     return np.asarray(ways + xlogy(counts, chance) + xlog1py(number - counts, -chance))
 
 
-def _window(number: int, chance: float) -> NDArray[np.int64]:
-    reach = math.ceil(NARROW * math.sqrt(number * chance * (1.0 - chance))) + 20
+def _window(number: int, chance: float, deviations: float = NARROW) -> NDArray[np.int64]:
+    reach = math.ceil(deviations * math.sqrt(number * chance * (1.0 - chance))) + 20
     mean = number * chance
     return np.arange(max(math.floor(mean) - reach, 0), min(math.ceil(mean) + reach, number) + 1)

@@ -243,9 +243,16 @@ def bracketed(losses: Floats, masses: Floats, cells: int) -> LossPair:
     if step == 0.0:
         return LossPair.nothing()
     place = np.minimum(((losses - least) / step).astype(np.intp), cells - 1)
-    p = np.bincount(place, masses, cells)
-    q = np.bincount(place, masses * np.exp(-losses), cells)
-    edges = least + step * np.arange(cells + 1)
+    p, q = np.bincount(place, masses, cells), np.bincount(place, masses * np.exp(-losses), cells)
+    return of_cells(np.asarray(p, float), np.asarray(q, float), least, step)
+
+
+def of_cells(p: Floats, q: Floats, least: float, step: float) -> LossPair:
+    """Pair of laws given by both probabilities of each cell of the loss, of which the first begins at ``least``.
+
+    As `bracketed`, which sums losses into such cells.
+    """
+    edges = least + step * np.arange(len(p) + 1)
     right = np.clip((p - q * np.exp(edges[:-1])) / -np.expm1(-step), 0.0, p)
     spread = np.append(p - right, 0.0) + np.append(0.0, right)
     with np.errstate(divide="ignore"):

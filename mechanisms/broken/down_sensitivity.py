@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import fraction
 from epsaudit.mechanisms.base import positive
+from epsaudit.mechanisms.bounded_noise import BoundedBinarySearch, CosineLaw, least_noise
 from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
 from epsaudit.mechanisms.interior_point import InteriorPoint
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, NormalLaw
@@ -145,6 +146,25 @@ class TolerantSearchCountedOnce(TolerantSearch):
         """What a plain search with this noise satisfies."""
         steps = comparisons(self.query.size)
         return (ZCDP(steps / (2.0 * self.sigma**2)), GaussianDP(math.sqrt(steps) / self.sigma))
+
+
+class BoundedSearchCountedOnce(BoundedBinarySearch):
+    """The search with bounded noise that is enough for a single comparison.
+
+    Examples
+    --------
+    >>> from epsaudit.mechanisms.queries import Maximum
+    >>> query = Maximum(range(64))
+    >>> BoundedSearchCountedOnce(query, 1.0, 0.01).tau, BoundedBinarySearch(query, 1.0, 0.01).tau
+    (8, 21)
+    """
+
+    name: ClassVar[str] = "binary search, bounded noise for one comparison"
+
+    @property
+    def noise(self) -> CosineLaw:
+        """Composition forgotten."""
+        return least_noise(self.epsilon, self.delta, 1)
 
 
 class SearchOfStrictLoss(LaplaceBinarySearch):

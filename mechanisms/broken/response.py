@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.mechanisms.laws import Floats
+from epsaudit.mechanisms.response import HadamardResponse, RandomisedResponse
 from epsaudit.mechanisms.shuffling import ShuffledResponse, TwoBinomials
 
 
@@ -41,6 +43,21 @@ class ResponseForgettingAnswers(RandomisedResponse):
     def truth(self) -> float:
         """Probability of a truthful answer, whatever k is."""
         return 1.0 / (1.0 + math.exp(-self.epsilon))
+
+
+class HadamardWithCoin(HadamardResponse):
+    """A symbol of C_x with probability e^epsilon / (1 + e^epsilon), and otherwise any symbol, one of C_x perhaps.
+
+    log(1 + 2 e^epsilon) in truth if there is one block, and more with several.
+    """
+
+    name: ClassVar[str] = "Hadamard response, coin in place of another symbol"
+
+    @cached_property
+    def chances(self) -> Floats:
+        """Probability of each symbol, shape (answers, symbols)."""
+        lie = 1.0 / (1.0 + math.exp(self.epsilon))
+        return (1.0 - lie) * self.owned / (self.block / 2) + lie / self.symbols
 
 
 class ShuffledWithDropouts(ShuffledResponse):

@@ -15,7 +15,7 @@ from epsaudit.cli.main import main
 from epsaudit.studies import Study, studies
 
 STUDIES = studies()
-QUICK = {"private-ratio", "inverse-accuracy", "conversions", "shuffling"}
+QUICK = {"private-ratio", "inverse-accuracy", "conversions", "shuffling", "shuffled-learning"}
 """Studies that are run daily; nightly all. `TWICE`, ``test_library_bugs.py`` and ``test_down_sensitivity_study.py`` run
 others."""
 TWICE = {"one-run-validity"}

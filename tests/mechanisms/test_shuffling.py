@@ -10,10 +10,19 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from epsaudit import ApproxDP, AuditError, DatasetPair, PureDP, audit, exact
-from epsaudit.mechanisms.amplification import clones_delta, closed_form, closed_form_2021, closed_form_2022, numeric
+from epsaudit.mechanisms.amplification import (
+    clones_delta,
+    closed_form,
+    closed_form_2021,
+    closed_form_2022,
+    local_epsilon,
+    numeric,
+    numeric_2021,
+    variation_ratio,
+)
 from epsaudit.mechanisms.broken.response import ShuffledWithDropouts
 from epsaudit.mechanisms.laws import FiniteLaw
-from epsaudit.mechanisms.shuffling import HistogramLaw, OneHolds, ShuffledResponse, TwoBinomials
+from epsaudit.mechanisms.shuffling import HistogramLaw, OneHolds, ShuffledResponse, ShuffledWithMalicious, TwoBinomials
 from epsaudit.witnesses import Oracle
 
 
@@ -80,16 +89,55 @@ def test_histograms_and_their_losses_against_enumeration(answers):
         for side, true in zip(sides, truths, strict=True):
             histograms = np.array(true.support)
             assert side.log_density(histograms) == pytest.approx(true.log_density(list(true.support)), abs=1e-9)
-        if 6 in x:
-            for at in (0.0, 0.1, 0.4):
-                for order in (1, -1):
-                    assert exact.delta(*sides[::order], at) == pytest.approx(exact.delta(*truths, at), rel=1e-6)
-            assert exact.epsilon(*sides, 1e-3) == pytest.approx(exact.epsilon(*truths, 1e-3), rel=1e-6)
-        else:
-            with pytest.raises(exact.NotKnownError, match="is not known"):
-                exact.delta(*sides, 0.1)
+        for at in (0.0, 0.1, 0.4):
+            for order in (1, -1):
+                assert exact.delta(*sides[::order], at) == pytest.approx(exact.delta(*truths, at), rel=1e-6)
+        assert exact.epsilon(*sides, 1e-3) == pytest.approx(exact.epsilon(*truths, 1e-3), rel=1e-6)
         bound = numeric(1.3, 6, 1e-3, answers)
         assert exact.epsilon(*truths, 1e-3) <= bound * (1 + 1e-9)
+
+
+def test_where_the_exact_loss_is_not_known_it_says_so():
+    for held, other in (((3, 2, 3), (2, 3, 3)), ((1, 0, 9999), (0, 1, 9999))):
+        with pytest.raises(exact.NotKnownError, match="is not known"):
+            exact.delta(HistogramLaw(held, 0.5), HistogramLaw(other, 0.5), 0.1)
+
+
+def test_others_who_hold_a_third_answer_hide_less_and_the_variation_ratio_pair_is_no_bound_from_four_answers_on():
+    for answers, below in ((3, False), (4, True), (6, True)):
+        mechanism = ShuffledResponse(1.0, 60, 1e-4, answers)
+        worse, alike = (exact.epsilon(mechanism(p.x), mechanism(p.x_prime), 1e-4) for p in mechanism.worst_pairs())
+        ratio = variation_ratio(1.0, 60, 1e-4, answers)
+        assert alike < worse <= mechanism.claim.parameter
+        assert (ratio < worse * (1 - 1e-6)) == below
+        assert below or ratio == pytest.approx(worse, rel=1e-6)
+
+
+def test_later_numeric_bounds_are_lower():
+    for epsilon in (0.5, 1.0, 3.0):
+        assert numeric(epsilon, 5000, 1e-6) < numeric_2021(epsilon, 5000, 1e-6) < closed_form_2021(epsilon, 5000, 1e-6)
+        assert variation_ratio(epsilon, 5000, 1e-6, 2) == pytest.approx(numeric(epsilon, 5000, 1e-6), rel=1e-6)
+        assert numeric(epsilon, 5000, 1e-6, 8) <= numeric(epsilon, 5000, 1e-6)
+
+
+def test_a_local_epsilon_is_the_greatest_that_may_be_spent():
+    for answers in (2, 40):
+        local = local_epsilon(0.5, 20_000, 1e-6, lambda epsilon, answers=answers: answers)
+        assert numeric(local, 20_000, 1e-6, answers) <= 0.5 < numeric(1.001 * local, 20_000, 1e-6, answers)
+
+
+def test_honest_users_keep_the_amplification_of_their_own_number():
+    mechanism = ShuffledWithMalicious(2.0, 100, 1e-3, malicious=10)
+    (pair,) = mechanism.worst_pairs()
+    honest = ShuffledResponse(2.0, 90, 1e-3)
+    assert mechanism.claim == honest.claim
+    truth = exact.epsilon(mechanism(pair.x), mechanism(pair.x_prime), 1e-3)
+    assert truth == pytest.approx(exact.epsilon(honest(pair.x), honest(pair.x_prime), 1e-3))
+    result = audit(mechanism, trials=60_000, seed=6)
+    assert 0.3 * truth < result.lower_bound <= truth < mechanism.claim.parameter
+    # all but one in ten malicious, with everybody's amplification claimed, is `ShuffledWithDropouts`
+    with pytest.raises(AuditError, match="honest"):
+        ShuffledWithMalicious(2.0, 100, 1e-3, malicious=99)
 
 
 def test_two_answers_as_a_histogram_or_as_a_count_lose_the_same():

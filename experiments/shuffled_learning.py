@@ -1,0 +1,262 @@
+"""What shuffling is good for: distributions learnt and tested for uniformity, against the number of users.
+
+The source (differentialprivacy.org, 'Privacy Doona') says of both that an optimal locally private algorithm, only
+shuffled, is about as good as a central one. Users hold draws from a law on k answers and send a Hadamard response
+(Acharya, Sun and Zhang 2019). Compared at (epsilon, delta) = (1, 1e-6):
+
+1. exact counts, without privacy; 2. central: counts with Laplace noise, or for the test a statistic of sensitivity 1/n
+   with Laplace noise (Acharya, Sun and Zhang 2018); 3. shuffled, the local epsilon from the numeric bound; 4. the same
+   from the source's closed form (1); 5. local, at epsilon itself.
+
+Learning is measured by total variation distance, on a law with probabilities as 1/x; testing by its power against
+laws with probabilities (1 + 2 alpha)/k and (1 - 2 alpha)/k where a third of false alarms is allowed, as in the source,
+also where users share a coin: a random partition into about e^epsilon parts, of which they report one.
+The study also says what the local epsilon of the source's (5) loses, which 'ignores pesky constants'.
+
+Run ``python -m epsaudit.experiments.shuffled_learning``; about a minute.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from epsaudit import AuditError, exact
+from epsaudit.audits.suite import entry_seed
+from epsaudit.mechanisms.amplification import closed_form, local_epsilon, numeric
+from epsaudit.mechanisms.laws import Floats
+from epsaudit.mechanisms.response import HadamardResponse
+from epsaudit.mechanisms.shuffling import ShuffledResponse
+from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.tables import Column
+from epsaudit.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.text import plain
+
+QUESTION = "How far are learning and testing distributions under shuffling from the central and the local model?"
+EPSILON, DELTA, ANSWERS = 1.0, 1e-6, 100
+DISTANCE = 0.1
+"""Total variation that counts as learnt, and that of the laws to be told from the uniform one."""
+FALSE_ALARMS = 1.0 / 3.0
+USERS = tuple(round(10 ** (power / 4)) for power in range(10, 29))
+"""From 316 to 10^7."""
+MOST_EXACT = 1_000_000
+"""Beyond it rounding of factorials reaches 1e-9."""
+MODELS = {
+    "no privacy": ("no privacy", "black", ":"),
+    "central": ("central", GREEN, "-."),
+    "shuffled": ("shuffled, numeric bound", BLUE, "-"),
+    "shuffled, closed form": ("shuffled, closed form (1)", PURPLE, (0, (1, 1))),
+    "local": ("local", VERMILION, "--"),
+}
+COINS = {
+    "shuffled, public coin": ("shuffled, public coin", BLUE, (0, (1, 1))),
+    "local, public coin": ("local, public coin", VERMILION, (0, (1, 1))),
+}
+"""Tests for which users share a random partition of the answers, and report the part that theirs is in."""
+TESTS = MODELS | COINS
+COLUMNS = (
+    Column("users", "n", "count"),
+    Column("local epsilon", "local ε, numeric", "number"),
+    Column("local epsilon, closed form", "local ε, (1)", "number"),
+    Column("local epsilon, (5)", "local ε, (5)", "number"),
+    Column("exact at (5)", "ε at (5), k = 2", "number"),
+    *(Column(f"distance, {model}", f"TV, {label}", "number") for model, (label, _, _) in MODELS.items()),
+    *(Column(f"power, {model}", f"power, {label}", "number") for model, (label, _, _) in TESTS.items()),
+)
+
+
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
+    """Run the study and write data, a figure and a table to ``out``.
+
+    Parameters
+    ----------
+    out : Path
+        Folder to write to; made if missing.
+    seed : int
+        Root of all random streams.
+    quick : bool
+        Every fourth number of users, and a tenth of the runs.
+    """
+    runs = 300 if quick else 3000
+    rows = [row_for(users, runs, seed) for users in (USERS[::4] if quick else USERS)]
+    write_data(out, rows, seed=seed, runs=runs, epsilon=EPSILON, delta=DELTA, answers=ANSWERS, needed=needed(rows))
+    write_figure(out / "shuffled-learning", draw(rows))
+    caption = (
+        "Mean total variation distance of estimates, and power against laws "
+        f"{DISTANCE:g} from uniform where a third of alarms may be false; k = {ANSWERS}, ({EPSILON:g}, {DELTA:g})-DP, "
+        f"{runs:,} runs of each test; and what (5) loses, exactly, for k = 2."
+    )
+    write_table(out, rows, COLUMNS, caption)
+    return answer(rows)
+
+
+def answer(rows: Sequence[dict[str, Any]]) -> str:
+    """Say how many users each model needs."""
+    parts = [
+        f"{task}: "
+        + ", ".join(f"{model} {'more' if users is None else format(users, ',')}" for model, users in by.items())
+        for task, by in needed(rows).items()
+    ]
+    middle = rows[len(rows) // 2]
+    return (
+        f"Users needed for {'; for '.join(parts)}. At {middle['users']:,} users the local epsilon of (5) gives epsilon "
+        f"{plain(middle['exact at (5)'])} with two answers, where {EPSILON:g} is wanted."
+    )
+
+
+def needed(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, int | None]]:
+    """Least of the numbers of users from which on each task succeeds, for each model; None where it never does."""
+    tasks: dict[str, Callable[[dict[str, Any], str], bool]] = {
+        f"a distance of {DISTANCE:g}": lambda row, model: row[f"distance, {model}"] <= DISTANCE,
+        "a power of 2/3": lambda row, model: row[f"power, {model}"] >= 1.0 - FALSE_ALARMS,
+    }
+    found: dict[str, dict[str, int | None]] = {}
+    for task, done in tasks.items():
+        found[task] = {}
+        for model in TESTS if "power" in task else MODELS:
+            late = [row["users"] for row in rows if not done(row, model)]
+            enough = [row["users"] for row in rows if not late or row["users"] > max(late)]
+            found[task][model] = min(enough, default=None)
+    return found
+
+
+def row_for(users: int, runs: int, seed: int) -> dict[str, Any]:
+    """Everything at one number of users."""
+    by_five = EPSILON**2 * users / math.log(1.0 / DELTA)
+    five = math.log(by_five) if by_five > 1.0 else EPSILON * math.sqrt(users / math.log(1.0 / DELTA))
+    two = ShuffledResponse(five, users, DELTA)
+    alike = two.worst_pairs()[-1]
+    local = {
+        "shuffled": max(
+            EPSILON, local_epsilon(EPSILON, users, DELTA, lambda one: HadamardResponse(one, ANSWERS).clone_answers)
+        ),
+        "shuffled, closed form": max(EPSILON, _from_closed_form(users)),
+        "shuffled, public coin": max(EPSILON, local_epsilon(EPSILON, users, DELTA, _clones_of_parts)),
+        "local": EPSILON,
+        "local, public coin": EPSILON,
+    }
+    row: dict[str, Any] = {
+        "users": users,
+        "local epsilon": local["shuffled"],
+        "local epsilon, closed form": local["shuffled, closed form"],
+        "local epsilon, (5)": five,
+        "exact at (5)": exact.epsilon(two(alike.x), two(alike.x_prime), DELTA) if users <= MOST_EXACT else None,
+        "numeric at (5)": numeric(five, users, DELTA, HadamardResponse(five, ANSWERS).clone_answers),
+    }
+    for model in TESTS:
+        rng = np.random.default_rng(entry_seed(seed, f"{model} {users}"))
+        epsilon = local.get(model)
+        if model in MODELS:
+            row[f"distance, {model}"] = distance(model, epsilon, users, runs // 10, rng)
+        row[f"power, {model}"] = power(model, epsilon, users, runs, rng)
+    return row
+
+
+def distance(model: str, epsilon: float | None, users: int, runs: int, rng: np.random.Generator) -> float:
+    """Mean total variation distance of the estimate from the law that users' answers are drawn from."""
+    law = 1.0 / np.arange(1, ANSWERS + 1)
+    law /= law.sum()
+    if epsilon is not None:
+        response = HadamardResponse(epsilon, ANSWERS)
+        shares = response.estimate(rng.multinomial(users, law @ response.chances, runs))
+    else:
+        counts = rng.multinomial(users, law, runs)
+        noise = rng.laplace(0.0, 2.0 / EPSILON, counts.shape) if model == "central" else 0.0
+        shares = (counts + noise) / users
+    return float(0.5 * np.abs(onto_simplex(shares) - law).sum(axis=1).mean())
+
+
+def power(model: str, epsilon: float | None, users: int, runs: int, rng: np.random.Generator) -> float:
+    """Probability of 'not uniform' on a law that is not, at the threshold that a third of uniform samples exceed."""
+    parts = parts_for(epsilon) if epsilon is not None and model in COINS else ANSWERS
+    signs = np.where(np.arange(ANSWERS) < ANSWERS // 2, 1.0, -1.0)
+    # which answers are the likelier ones, and who is in which part, is drawn for each run
+    signs = rng.permuted(np.tile(signs, (runs, 1)), axis=1).reshape(runs, parts, -1).mean(axis=2)
+    uniform = np.full(parts, 1.0 / parts)
+    far = uniform * (1.0 + 2.0 * DISTANCE * signs)
+    statistics = []
+    for law in (uniform, far):
+        if epsilon is not None:
+            chances = HadamardResponse(epsilon, parts).chances
+            expected = users * (uniform @ chances)
+            counts = rng.multinomial(users, law @ chances, runs)
+            statistics.append((((counts - expected) ** 2 - counts) / expected).sum(axis=1))
+        else:
+            counts = rng.multinomial(users, law, runs)
+            noise = rng.laplace(0.0, 1.0 / (users * EPSILON), runs) if model == "central" else 0.0
+            statistics.append(0.5 * np.abs(counts / users - uniform).sum(axis=1) + noise)
+    return float(np.mean(statistics[1] > np.quantile(statistics[0], 1.0 - FALSE_ALARMS, method="higher")))
+
+
+def parts_for(epsilon: float) -> int:
+    """In how many equal parts answers are put where a coin is shared: about e^epsilon, which is best in order.
+
+    Examples
+    --------
+    >>> parts_for(1.0), parts_for(3.0), parts_for(9.0)
+    (2, 20, 100)
+    """
+    return max(
+        parts for parts in range(2, ANSWERS + 1) if ANSWERS % parts == 0 and parts <= max(2.0, math.exp(epsilon))
+    )
+
+
+def onto_simplex(shares: Floats) -> Floats:
+    """Nearest probability laws to the rows, in Euclidean distance.
+
+    Examples
+    --------
+    >>> onto_simplex(np.array([[0.9, 0.4, -0.2]])).round(3).tolist()
+    [[0.75, 0.25, 0.0]]
+    """
+    ordered = -np.sort(-shares, axis=1)
+    over = (np.cumsum(ordered, axis=1) - 1.0) / np.arange(1, shares.shape[1] + 1)
+    last = np.sum(ordered > over, axis=1) - 1
+    return np.maximum(shares - over[np.arange(len(shares)), last][:, None], 0.0)
+
+
+def _clones_of_parts(epsilon: float) -> float:
+    return HadamardResponse(epsilon, parts_for(epsilon)).clone_answers
+
+
+def _from_closed_form(users: int) -> float:
+    """Greatest local epsilon that the source's closed form allows; 0 if none."""
+    low, high = 0.0, math.log(users)
+    while high - low > 1e-6:
+        middle = 0.5 * (low + high)
+        try:
+            low, high = (middle, high) if closed_form(middle, users, DELTA) <= EPSILON else (low, middle)
+        except AuditError:  # its condition fails
+            high = middle
+    return low
+
+
+@styled()
+def draw(rows: Sequence[dict[str, Any]]) -> Figure:
+    """Draw the distance and the power against the number of users."""
+    figure = blank(TWO_COLUMNS, 2.9)
+    users = [row["users"] for row in rows]
+    for axes, what in zip(figure.subplots(1, 2), ("distance", "power"), strict=True):
+        for model, (label, colour, dashes) in TESTS.items():  # coins are for tests only, and in the legend of both
+            values = [row.get(f"{what}, {model}", np.nan) for row in rows]
+            axes.plot(users, values, color=colour, linestyle=dashes, label=label)
+        axes.set_xscale("log")
+        axes.set_xlabel("users n")
+    learning, testing = figure.axes
+    learning.set_yscale("log")
+    learning.set_ylabel("total variation distance")
+    learning.set_title(f"learning, k = {ANSWERS}, probabilities as 1/x")
+    testing.axhline(1.0 - FALSE_ALARMS, color="0.7", linewidth=0.6)
+    testing.set_ylabel("power at a third of false alarms")
+    testing.set_title(f"uniformity testing, k = {ANSWERS}, α = {DISTANCE:g}")
+    legend_below(figure, 4)
+    return figure
+
+
+if __name__ == "__main__":
+    run_as_script(main, __doc__, "results/shuffled-learning")
