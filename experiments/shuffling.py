@@ -9,8 +9,8 @@ delta = 1e-6:
 2. Certified bounds below the exact value, all together at 95 % confidence; none above 0 where the exact value is so
    small that the runs cannot show it.
 3. The same for four answers, where users who hold a third answer hide less than users who hold one of the two. The
-   exact value among them is computed for up to 3,000 users; the variation-ratio pair of Wang et al. (2023) is
-   *below* it, though very little: as their code evaluates it, it is no upper bound.
+   exact value among them is computed for up to 3,000 users; a pair in the shape of the variation-ratio
+   reduction (Wang et al. 2023), as it is built here, is *below* it, though very little, and so no upper bound.
 
 Run
 ``python -m epsaudit.experiments.shuffling``; about a minute.
