@@ -190,8 +190,8 @@ class TestBadInput:
 
 def test_the_public_surface_is_that_of_the_design():
     names = (
-        "audit black_box vectorized DatasetPair PureDP ApproxDP ZCDP RenyiDP GaussianDP AddRemove Substitution "
-        "AuditResult"
+        "audit black_box vectorized DatasetPair PureDP ApproxDP ZCDP RenyiDP GaussianDP ApproxZCDP TradeOff "
+        "AddRemove Substitution AuditResult"
     )
     assert set(names.split()) <= set(package.__all__)
     assert AuditResult.from_dict(audit(noisy(), trials=1000, seed=1).to_dict()).mechanism == "<lambda>"
