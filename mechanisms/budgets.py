@@ -154,7 +154,7 @@ class AdvancedFilter(TotalFilter):
     --------
     >>> guard = AdvancedFilter(ApproxDP(1.0, 1e-6), spent=5e-7)
     >>> print(guard.claim, guard.inner)
-    (1, 1e-06)-DP 5e-07-approximate 0.0185206-zCDP
+    (1, 1e-06)-DP 5e-07-approximate 0.0229374-zCDP
     """
 
     budget: ApproxDP

@@ -297,7 +297,7 @@ def _broken() -> dict[str, Reference]:
             Interleaver((0.35, 0.3, 0.3), 6), ForgetfulSubSessions(PureDP(1.0), (0.3, 0.3))
         ),
         "partitioned-sessions-moves": Interaction(Partitioner(PresenceUnderMoves), AdaptiveSessions(PureDP(3.0))),
-        "sparse-vector-sessions-paid-once": Interaction(Juggler(2.0, 5, 10), OncePerMechanism(PureDP(2.0))),
+        "sparse-vector-sessions-paid-once": Interaction(Juggler(1.0, 5, 10), OncePerMechanism(PureDP(1.0))),
         "asinh-counts-by-slope": AsinhCountsBySlope(0.5, 2.0),
         "group-counts-as-gaussian": GroupCountsAsGaussian(0.5, 1.0, size=6),
         "shuffled-response-dropouts": ShuffledWithDropouts(2.0, 1000, 1e-3),

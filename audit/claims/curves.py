@@ -80,7 +80,7 @@ class TradeOff(Claim):
     >>> print(claim, round(claim.profile(0.5), 6), round(GaussianDP(1.0).profile(0.5), 6))
     DP along a curve of 4 points 0.238422 0.238422
     >>> round(float(claim.least(0.8, 0.2)), 3)
-    1.607
+    1.63
     """
 
     points: tuple[tuple[float, float], ...]
