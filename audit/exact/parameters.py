@@ -177,13 +177,18 @@ def _concentration_but_for(profile: PrivacyProfile, delta: float) -> float:
 
 def _least_advantage(profile: PrivacyProfile, epsilon: float, delta: float) -> float:
     """Least a such that the pair respects (log(1 + a (e^epsilon - 1)), a delta)."""
-    if delta == 0.0:
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            return float(np.nan_to_num(np.expm1(profile.greatest_loss) / np.expm1(epsilon), nan=0.0, posinf=np.inf))
-    rise = math.expm1(epsilon)
     if profile.delta(0.0) == 0.0:
         return 0.0
-    return root(lambda a: profile.delta(math.log1p(a * rise)) - a * delta, 0.0, 2.0 / delta, xtol=1e-12)
+    rise = math.expm1(epsilon)
+    with np.errstate(divide="ignore", over="ignore"):
+        most = float(min(np.expm1(profile.greatest_loss) / np.float64(rise), 2.0 / np.float64(delta)))  # either does
+
+    def excess(a: float) -> float:
+        return profile.delta(math.log1p(a * rise)) - a * delta
+
+    if delta == 0.0 or excess(most) >= 0.0:  # what is left there is rounding
+        return most
+    return root(excess, 0.0, most, xtol=1e-12)
 
 
 def _limit_in_the_order(pair: LossPair) -> float:

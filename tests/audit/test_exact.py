@@ -290,6 +290,10 @@ def test_approximate_zcdp_of_densities_and_of_mixtures():
 def test_the_advantage_of_a_pair_is_where_its_profile_meets_the_curve():
     curve = TradeOff.of(GaussianDP(1.0).profile)
     assert exact_parameter(curve, NormalLaw(0.0, 1.0), NormalLaw(1.0, 1.0)) == pytest.approx(1.0)
+    rare = TradeOff.of(GaussianDP(0.5).profile)  # 1e-57 at its last points, where rounding errors of delta are 1e-17
+    noise = LaplaceLaw(0.0, 1.0), LaplaceLaw(1.0, 1.0)
+    seen = np.max(rare.least(*(np.exp(law.log_cdf(np.linspace(-1.0, 2.0, 301))) for law in noise)))
+    assert exact_parameter(rare, *noise) == pytest.approx(seen, rel=1e-3)
     rng = np.random.default_rng(0)
     for _ in range(5):
         p, q = rng.dirichlet(np.ones(5)), rng.dirichlet(np.ones(5))
