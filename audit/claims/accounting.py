@@ -14,7 +14,7 @@ from functools import reduce
 from typing import Any
 
 from epsaudit.claims.conversions import gaussian_to_zcdp, pure_to_gaussian, pure_to_renyi, pure_to_zcdp
-from epsaudit.claims.curves import ApproxZCDP
+from epsaudit.claims.curves import ApproxZCDP, TradeOff
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.errors import AuditError, fraction
 from epsaudit.extras import needs
@@ -151,14 +151,34 @@ def numeric(distributions: Sequence[Any], delta: float) -> ApproxDP:
     (5.53206, 1e-06)-DP
     """
     delta = fraction(delta, "delta", open_below=True)
-    counts = Counter(map(id, distributions))
-    different = {id(one): one for one in distributions}
-    powers = [one.self_compose(counts[key]) if counts[key] > 1 else one for key, one in different.items()]
-    whole = reduce(lambda a, b: a.compose(b), powers)
+    whole = _composed(distributions)
     epsilon = float(whole.get_epsilon_for_delta(delta))
     if math.isinf(epsilon):
         raise AuditError(f"The parts' own deltas add up to more than {delta:g}; no epsilon can make up for them.")
     return ApproxDP(max(epsilon, 0.0), delta)
+
+
+def trade_off(distributions: Sequence[Any], epsilons: Sequence[float]) -> TradeOff:
+    """Numeric composition of trade-off curves: the profile of the composed losses, rounded up, at these epsilons.
+
+    f-DP of the parts makes the composition f1 (x) f2 (x) ...-DP (Dong, Roth and Su 2022, Theorem 3.2), for adaptive
+    choices with curves that are fixed before; arguments as for `numeric`.
+
+    Examples
+    --------
+    >>> curve = trade_off([loss_distribution(PureDP(1.0))] * 2, (0.0, 1.0, 2.0))
+    >>> [(epsilon, round(delta, 4)) for epsilon, delta in curve.points]
+    [(0.0, 0.4621), (1.0, 0.3378), (2.0, 0.0)]
+    """
+    whole = _composed(distributions)
+    return TradeOff(tuple((float(epsilon), float(whole.get_delta_for_epsilon(epsilon))) for epsilon in epsilons))
+
+
+def _composed(distributions: Sequence[Any]) -> Any:
+    counts = Counter(map(id, distributions))
+    different = {id(one): one for one in distributions}
+    powers = [one.self_compose(counts[key]) if counts[key] > 1 else one for key, one in different.items()]
+    return reduce(lambda a, b: a.compose(b), powers)
 
 
 def loss_distribution(claim: Claim) -> Any:
