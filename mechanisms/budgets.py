@@ -117,8 +117,8 @@ class TotalFilter(Filter):
 
     For pure and approximate DP: Rogers, Roth, Ullman and Vadhan (2016); zCDP and Renyi DP: Feldman and Zrnic (2021);
     approximate zCDP: Whitehouse, Ramdas, Rogers and Wu (2023); Gaussian DP: Smith and Thakurta (2022). Sessions that
-    share it are composed concurrently: Vadhan and Wang (2021), Lyu (2022), Haney et al. (2023); what of approximate zCDP
-    is open: docs/explanation/composition.md.
+    share it are composed concurrently: Vadhan and Wang (2021), Lyu (2022), Haney et al. (2023); what of this is open
+    for approximate zCDP: docs/explanation/composition.md.
 
     Examples
     --------
