@@ -4,6 +4,7 @@ from .adapters.functions import Mechanism, OutputDistribution, black_box, vector
 from .audits.fixed import audit as audit
 from .audits.one_run import OneRunResult, audit_one_run, audit_scores
 from .audits.sequential import SequentialResult, audit_sequentially
+from .claims.curves import ApproxZCDP, TradeOff
 from .claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from .data.neighbours import AddRemove, DatasetPair, MaxChange, Substitution
 from .errors import AuditError, PowerWarning
@@ -13,6 +14,7 @@ __all__ = [
     "ZCDP",
     "AddRemove",
     "ApproxDP",
+    "ApproxZCDP",
     "AuditError",
     "AuditResult",
     "Claim",
@@ -27,6 +29,7 @@ __all__ = [
     "RenyiDP",
     "SequentialResult",
     "Substitution",
+    "TradeOff",
     "audit",
     "audit_one_run",
     "audit_scores",

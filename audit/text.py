@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
-SYMBOLS = {"epsilon": "ε", "rho": "ρ", "mu": "µ"}
+SYMBOLS = {"epsilon": "ε", "rho": "ρ", "mu": "µ", "advantage": "advantage"}
 """How reports write the parameters of claims."""
 COLOURS = {"consistent": "#0072B2", "violated": "#D55E00"}
 """Of verdicts in a notebook."""

@@ -5,12 +5,13 @@ even if requests and budgets are chosen from earlier answers, and several sessio
 here asks for randomised responses on one user's bit; some go on asking after a refusal, and spend most where
 they saw a leak. Transcripts are enumerated, so that the exact loss is known. The study expects:
 
-1. Sound filters (pure DP, zCDP, sub-sessions): exact loss at most the budget, close to it where it is exhausted.
+1. Sound filters (pure DP, zCDP, Gaussian DP, Renyi DP, sub-sessions): exact loss at most the budget, close to it where
+   it is exhausted. Those with a delta, sessions opened as answers say and hidden states are in the main table.
 2. A filter that checks after answering and one that forgets a sub-session: refuted where an analyst exploits it, so
    that the transcript's exact loss is above the budget. Not every analyst does: one that never asks for more than is
    left, or whose budgets happen to add up to no more, is as safe as with a sound filter.
-3. An odometer for pure DP that no transcript's loss exceeds, and one for zCDP that is exceeded at any time with
-   probability at most its delta.
+3. An odometer for pure DP that no transcript's loss exceeds, and ones for zCDP and Renyi DP that are exceeded at any
+   time with probability at most their delta.
 
 Run ``python -m epsaudit.experiments.interactive``; a minute or two.
 """
@@ -24,20 +25,19 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from epsaudit import ZCDP, PureDP, audit
+from epsaudit import ZCDP, GaussianDP, PureDP, RenyiDP, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.mechanisms.analysts import Doubler, Gambler, Interleaver, Repeater
 from epsaudit.mechanisms.broken.budgets import ForgetfulSubSessions, LateFilter
 from epsaudit.mechanisms.budgets import (
-    ConcentratedOdometer,
     Filter,
     Ledger,
-    PureOdometer,
     SubSessions,
     TotalFilter,
     Unlimited,
 )
 from epsaudit.mechanisms.interactive import Analyst, Interaction
+from epsaudit.mechanisms.odometers import ConcentratedOdometer, PureOdometer, RenyiOdometer
 from epsaudit.reporting.style import BLUE, GREEN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.studies import run_as_script, write_data, write_figure, write_table
@@ -54,6 +54,8 @@ ANALYSTS: dict[str, Analyst] = {
 FILTERS: dict[str, Filter] = {
     "pure": TotalFilter(PureDP(1.0)),
     "zCDP": TotalFilter(ZCDP(0.15)),
+    "Gaussian DP": TotalFilter(GaussianDP(1.0)),
+    "Renyi DP": TotalFilter(RenyiDP(4.0, 0.5)),
     "sub-sessions": SubSessions(PureDP(1.0), (0.3, 0.3)),
     "broken: late": LateFilter(PureDP(1.0)),
     "broken: late, zCDP": LateFilter(ZCDP(0.15)),
@@ -95,6 +97,9 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         odometer={
             "delta": ODOMETER_DELTA,
             "exact chance to exceed": exceeded,
+            "exact chance to exceed that of Renyi DP": sum(
+                path["probability"] for path in paths if path["exceeds that of Renyi DP"]
+            ),
             "greatest loss over the pure odometer": max(path["greatest pure share"] for path in paths),
         },
     )
@@ -150,17 +155,21 @@ def odometers() -> Iterator[dict[str, Any]]:
     analyst = Doubler((0.25, 0.3, 0.35), rounds=10)
     law = Interaction(analyst, Unlimited(PureDP(3.5)))((0,))
     concentrated, pure = ConcentratedOdometer(ODOMETER_DELTA, 0.5), PureOdometer()
+    renyi = RenyiOdometer(1.0 + concentrated.slope, ODOMETER_DELTA)
     answers = np.array(law.support, float)
     for rows, history in law.ledgers(answers):
-        loss, exceeds, share = np.zeros(len(rows)), np.zeros(len(rows), bool), np.zeros(len(rows))
+        loss, share = np.zeros(len(rows)), np.zeros(len(rows))
+        exceeds, exceeds_renyi = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
         for round_, ledger in enumerate(history):
             loss += _loss(ledger, answers[rows, round_])
             exceeds |= loss > concentrated.reading(ledger)
+            exceeds_renyi |= loss > renyi.reading(ledger)
             share = np.maximum(share, np.abs(loss) / pure.reading(ledger))
-        for row, passed, most in zip(rows, exceeds, share, strict=True):
+        for row, passed, passed_renyi, most in zip(rows, exceeds, exceeds_renyi, share, strict=True):
             yield {
                 "probability": float(np.exp(law.log_probabilities[row])),
                 "exceeds": bool(passed),
+                "exceeds that of Renyi DP": bool(passed_renyi),
                 "greatest pure share": float(most),
             }
 

@@ -1,24 +1,39 @@
-"""Privacy filters, which refuse a request that the budget does not cover, and odometers, which report what is spent.
+"""Privacy filters, which refuse a request that the budget does not cover.
 
-Both read a ledger of what was granted. Budgets may be chosen from earlier answers (fully adaptive composition), and
-several sessions may be open at once (concurrent composition).
+They read a ledger of what was granted. Budgets may be chosen from earlier answers (fully adaptive composition), and
+several sessions may be open at once (concurrent composition), opened as answers say. Theorems, and what is open:
+docs/explanation/composition.md.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims import accounting
-from epsaudit.claims.definitions import ZCDP, Claim, PureDP
-from epsaudit.errors import AuditError, fraction
+from epsaudit.claims.curves import ApproxZCDP
+from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
+from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import positive
+from epsaudit.mechanisms.laws import FiniteLaw
 
-Budget = PureDP | ZCDP
-_ROUNDING = 1 + 1e-12
+Budget = PureDP | ApproxDP | ZCDP | ApproxZCDP | RenyiDP | GaussianDP
+BOUGHT: dict[type[Claim], tuple[type[Claim], ...]] = {
+    PureDP: (PureDP,),
+    ApproxDP: (PureDP, ApproxDP),
+    ZCDP: (ZCDP,),
+    ApproxZCDP: (ApproxZCDP, ZCDP, PureDP, ApproxDP),
+    RenyiDP: (RenyiDP, PureDP, ZCDP),
+    GaussianDP: (GaussianDP,),
+}
+"""Which of a mechanism's claims is paid from a budget, the first that it has; its main one if it has none of them."""
+ROUNDING = 1 + 1e-12
+"""What sums of parameters may exceed a budget by."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +42,12 @@ class Request:
 
     mechanism: Mechanism
     session: int = 0
+    question: Hashable = None  # to a mechanism with a hidden state, which is paid once, by the first question to it
+
+    @property
+    def asked(self) -> tuple[Mechanism, int]:
+        """What has a state of its own: the mechanism in this session."""
+        return self.mechanism, self.session
 
 
 @dataclass(frozen=True)
@@ -58,15 +79,17 @@ class Ledger:
 
 
 def total(unit: Budget, requests: Sequence[Request]) -> Budget:
-    """Compose the requests' claims in the unit of a budget: epsilons for pure DP, rhos for zCDP."""
-    if not requests:
-        return type(unit)(0.0)
-    if isinstance(unit, ZCDP):
-        return accounting.concentrated([claim_of(one.mechanism, (ZCDP,)) for one in requests])
-    whole = accounting.basic([claim_of(one.mechanism, (PureDP,)) for one in requests])
-    if not isinstance(whole, PureDP):
+    """Compose the requests' claims in the unit of a budget; a mechanism with a hidden state counts once a session."""
+    paid = [one for place, one in enumerate(requests) if not _goes_on(one, requests[:place])]
+    whole = accounting.together(unit, [claim_of(one.mechanism, BOUGHT[type(unit)]) for one in paid])
+    if isinstance(unit, PureDP) and not isinstance(whole, PureDP):
         raise AuditError(f"A request is for {whole}; a budget of pure DP buys pure DP only.")
-    return whole
+    return whole  # type: ignore[return-value]  # of the kind of the unit
+
+
+def _goes_on(request: Request, before: Sequence[Request]) -> bool:
+    """Whether the request is a further question to a mechanism that is paid."""
+    return request.question is not None and any(one.asked == request.asked for one in before)
 
 
 def claim_of(mechanism: Mechanism, kinds: tuple[type[Claim], ...]) -> Claim:
@@ -92,8 +115,10 @@ class Filter(ABC):
 class TotalFilter(Filter):
     """Grant a request if what was granted and it do not exceed the budget together, over all sessions.
 
-    For pure DP: Rogers, Roth, Ullman and Vadhan (2016); for zCDP: Feldman and Zrnic (2021), Whitehouse, Ramdas, Rogers
-    and Wu (2023). Sessions that share it are composed concurrently: Vadhan and Wang (2021), Lyu (2022).
+    For pure and approximate DP: Rogers, Roth, Ullman and Vadhan (2016); zCDP and Renyi DP: Feldman and Zrnic (2021);
+    approximate zCDP: Whitehouse, Ramdas, Rogers and Wu (2023); Gaussian DP: Smith and Thakurta (2022). Sessions that
+    share it are composed concurrently: Vadhan and Wang (2021), Lyu (2022), Haney et al. (2023); what of this is open
+    for approximate zCDP: docs/explanation/composition.md.
 
     Examples
     --------
@@ -106,8 +131,9 @@ class TotalFilter(Filter):
     budget: Budget
 
     def __post_init__(self) -> None:
-        if not isinstance(self.budget, (PureDP, ZCDP)):
-            raise AuditError(f"The budget is {self.budget}; it must be PureDP(epsilon) or ZCDP(rho).")
+        if not isinstance(self.budget, Budget):
+            kinds = ", ".join(kind.__name__ for kind in BOUGHT)
+            raise AuditError(f"The budget is {self.budget}; it must be one of {kinds}.")
 
     @property
     def claim(self) -> Budget:
@@ -115,6 +141,115 @@ class TotalFilter(Filter):
 
     def admits(self, ledger: Ledger, request: Request) -> bool:
         return covers(self.budget.parameter, self.budget, (*ledger.granted, request))
+
+
+@dataclass(frozen=True)
+class AdvancedFilter(TotalFilter):
+    """Advanced composition as a filter: a budget of (epsilon, delta)-DP spent as approximate zCDP.
+
+    ``spent`` of delta pays for the deltas of requests; the rest turns the sum of their rhos into epsilon. Requests for
+    pure DP, approximate DP, zCDP and approximate zCDP may come in any order, and the total does not depend on it
+    (Whitehouse, Ramdas, Rogers and Wu 2023, Theorem 1, with the tight conversion of `ApproxZCDP`).
+
+    Examples
+    --------
+    >>> guard = AdvancedFilter(ApproxDP(1.0, 1e-6), spent=5e-7)
+    >>> print(guard.claim, guard.inner)
+    (1, 1e-06)-DP 5e-07-approximate 0.0229374-zCDP
+    """
+
+    budget: ApproxDP
+    spent: float  # of delta, below it
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 <= self.spent < self.budget.delta:
+            raise AuditError(f"{self.spent!r} of delta is spent; it must be at least 0 and below {self.budget.delta}.")
+
+    @property
+    def inner(self) -> ApproxZCDP:
+        """The budget in approximate zCDP."""
+        point = (self.budget.epsilon, self.budget.delta)
+        return ApproxZCDP(float(ApproxZCDP(0.0, self.spent).least_at(*point)), self.spent)
+
+    def admits(self, ledger: Ledger, request: Request) -> bool:
+        return TotalFilter(self.inner).admits(ledger, request)
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What is requested to open sessions: each gets the share; of ``parts`` sessions each sees one part of the data.
+
+    Its answer is always 0. It costs the share once, since a record is in one part only (parallel composition).
+    """
+
+    share: float
+    parts: int = 1
+    adjacency: Any = None
+    claim: ClassVar[Claim] = PureDP(0.0)
+
+    def __call__(self, dataset: Any) -> FiniteLaw:
+        return FiniteLaw((0.0,), [0.0])
+
+
+@dataclass(frozen=True)
+class AdaptiveSessions(TotalFilter):
+    """Sessions opened as answers say, with shares as answers say: fully concurrent composition.
+
+    Session 0 has the budget. A request for `Opening` in a session is granted if the share is left there; the sessions
+    that it opens get the next numbers. A mechanism asked in a session of a partition must be about its part: have
+    ``part`` equal to its place. Adaptive shares: Haney, Shoemate, Tian, Vadhan, Vyrros, Xu and Zhang (2023).
+
+    Examples
+    --------
+    >>> guard = AdaptiveSessions(PureDP(3.0))
+    >>> ledger = Ledger().after(Request(Opening(1.0, parts=2)), True)
+    >>> [session.left for session in guard.open(ledger)]  # the diagram of Tumult Analytics
+    [2.0, 1.0, 1.0]
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _without_delta(self.budget)
+
+    def open(self, ledger: Ledger) -> list[Session]:
+        """All sessions after what the ledger holds, in the order of their numbers."""
+        sessions = [Session(self.budget.parameter)]
+        for request in ledger.granted:
+            mechanism, asked = request.mechanism, sessions[request.session]
+            if isinstance(mechanism, Opening):
+                sessions[request.session] = dataclasses.replace(asked, taken=asked.taken + mechanism.share)
+                places = range(mechanism.parts) if mechanism.parts > 1 else (asked.part,)
+                sessions += [Session(mechanism.share, part) for part in places]
+            else:
+                sessions[request.session] = dataclasses.replace(asked, asked=(*asked.asked, request))
+        for place, session in enumerate(sessions):
+            spent = total(self.budget, session.asked).parameter + session.taken
+            sessions[place] = dataclasses.replace(session, left=session.share - spent)
+        return sessions
+
+    def admits(self, ledger: Ledger, request: Request) -> bool:
+        sessions = self.open(ledger)
+        if not 0 <= request.session < len(sessions):
+            return False
+        session = sessions[request.session]
+        if isinstance(request.mechanism, Opening):
+            again = request.mechanism.parts > 1 and session.part is not None
+            return not again and request.mechanism.share <= session.left * ROUNDING
+        if session.part is not None and getattr(request.mechanism, "part", None) != session.part:
+            return False
+        return covers(session.share - session.taken, self.budget, (*session.asked, request))
+
+
+@dataclass(frozen=True)
+class Session:
+    """One open session: its share, its part of the data (None for all), and what was asked, given away and is left."""
+
+    share: float
+    part: int | None = None
+    asked: tuple[Request, ...] = ()
+    taken: float = 0.0
+    left: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -138,6 +273,7 @@ class SubSessions(TotalFilter):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _without_delta(self.budget)
         for share in self.shares:
             positive(share, "share of a sub-session")
         if math.fsum(self.shares) > self.budget.parameter:
@@ -176,54 +312,13 @@ class Unlimited(Filter):
         return True
 
 
-@dataclass(frozen=True)
-class PureOdometer:
-    """Epsilon spent so far: the privacy loss of what was seen never exceeds it (Rogers et al. 2016).
-
-    Examples
-    --------
-    >>> PureOdometer().reading(Ledger())
-    0.0
-    """
-
-    def reading(self, ledger: Ledger) -> float:
-        """Bound on the privacy loss of the transcript so far, in nats; holds always."""
-        return ledger.spent(PureDP(0.0)).parameter
-
-
-@dataclass(frozen=True)
-class ConcentratedOdometer:
-    """Bound on the privacy loss that holds at all times at once, except with probability delta.
-
-    Under rho-zCDP steps of any adaptive choice, exp(s L - s (s + 1) R), with L the privacy loss and R the sum of rhos
-    so far, is a supermartingale for each s > 0, so by Ville's inequality L <= (s + 1) R + log(1/delta) / s at all times
-    with probability 1 - delta; Whitehouse, Ramdas, Rogers and Wu (2023) mix it over s. The bound is tightest where R
-    is near ``target``.
-
-    Examples
-    --------
-    >>> round(ConcentratedOdometer(1e-3, 0.5).slope, 3)
-    3.717
-    """
-
-    delta: float
-    target: float  # the rho at which it is as tight as rho + 2 sqrt(rho log(1/delta))
-
-    def __post_init__(self) -> None:
-        fraction(self.delta, "delta of the odometer", open_below=True)
-        positive(self.target, "target rho of the odometer")
-
-    @property
-    def slope(self) -> float:
-        """The s of the bound."""
-        return math.sqrt(math.log(1.0 / self.delta) / self.target)
-
-    def reading(self, ledger: Ledger) -> float:
-        """Bound on the privacy loss of the transcript so far, in nats."""
-        rho = ledger.spent(ZCDP(0.0)).parameter
-        return (self.slope + 1.0) * rho + math.log(1.0 / self.delta) / self.slope
+def _without_delta(budget: Budget) -> None:
+    if getattr(budget, "delta", 0.0):
+        raise AuditError(f"The budget is {budget}; sessions share one number, so it must have no delta.")
 
 
 def covers(budget: float, unit: Budget, requests: Sequence[Request]) -> bool:
-    """Whether a budget in the given unit covers the requests together."""
-    return total(unit, requests).parameter <= budget * _ROUNDING
+    """Whether a budget in the given unit covers the requests together;"""
+    whole = total(unit, requests)
+    fits = whole.parameter <= budget * ROUNDING
+    return fits and getattr(whole, "delta", 0.0) <= getattr(unit, "delta", 0.0) * ROUNDING

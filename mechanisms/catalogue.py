@@ -12,6 +12,9 @@ STABILITY_NOTES = "lecture notes on propose-test-release"
 SMOOTH = "Nissim, Raskhodnikova and Smith 2007"
 _BLOG = "differentialprivacy.org"
 _DP_SNIPER = "Bichsel, Steffen, Bogunovic and Vechev 2021"
+_APPROXIMATE = "Whitehouse, Ramdas, Rogers and Wu 2023"
+_FILTERS = "Rogers, Roth, Ullman and Vadhan 2016"
+_GENERIC = f"{_BLOG}, 'Open problems - How generic can composition results be?'"
 _FLIP = "McKenna and Sheldon 2020"
 _GHOSH = "Ghosh, Roughgarden and Sundararajan 2012"
 _RAPPOR = "Erlingsson, Pihur and Korolova 2014, Theorem"
@@ -191,7 +194,20 @@ broken/bounded-search-counted-once | {DOWN_SENSITIVITY}, note 7, misapplied | 6 
 broken/interior-point-untested | Beimel, Nissim and Stemmer 2013, misapplied
     | the best block is taken however small its lead is
 composed-response | {_BLOG}, 'Composition basics', Basic Composition
-filtered-response | Rogers, Roth, Ullman and Vadhan 2016
+filtered-response | {_FILTERS}
+filter-approx | {_FILTERS}
+filter-approx-advanced | {_APPROXIMATE}, Theorem 1
+filter-zcdp | Feldman and Zrnic 2021
+filter-approx-zcdp | {_APPROXIMATE}
+filter-gdp | Smith and Thakurta 2022
+filter-renyi | Feldman and Zrnic 2021
+odometer-pure | {_FILTERS}
+odometer-zcdp | {_APPROXIMATE}
+odometer-approx-zcdp | {_APPROXIMATE}
+odometer-renyi | Feldman and Zrnic 2021
+sub-sessions | Vadhan and Wang 2021
+partitioned-sessions | {_GENERIC}, the diagram of Tumult Analytics; Haney et al. 2023
+sparse-vector-sessions | Vadhan and Wang 2021; Lyu, Su and Li 2017, Algorithm 1
 shuffled-response | {_BLOG}, 'Privacy Doona'; Feldman, McMillan and Talwar 2022
 shuffled-response-malicious | {_BLOG}, 'Privacy Doona', note 2; Feldman, McMillan and Talwar 2022
 hadamard-response | Acharya, Sun and Zhang 2019
@@ -199,7 +215,13 @@ hadamard-response-zcdp | Acharya, Sun and Zhang 2019; {PURE_TO_ZCDP}
 group-counts | {_BLOG}, 'Open problem - Better privacy guarantees for larger groups', Algorithm 1
 asinh-counts | {_BLOG}, 'Open problem', its alternative path; proof in docs/explanation/group-wise-privacy.md
 asinh-counts-gdp | {_BLOG}, 'Open problem', its alternative path; proof in docs/explanation/group-wise-privacy.md
-broken/filter-late | Rogers, Roth, Ullman and Vadhan 2016, misapplied | checks the budget after answering
+broken/filter-late | {_FILTERS}, misapplied | checks the budget after answering
+broken/filter-privacy-loss | {_GENERIC}, if read so
+    | composes what was granted as if it had been fixed before the answers
+broken/sub-sessions-forgetful | Vadhan and Wang 2021, misapplied | takes only the first share off the budget
+broken/partitioned-sessions-moves | {_GENERIC}, misapplied | a record that moves is in two parts, each pays once
+broken/sparse-vector-sessions-paid-once | Vadhan and Wang 2021, misapplied
+    | pays for a mechanism once, however many sessions of it have a secret of their own
 broken/hadamard-response-coin | Acharya, Sun and Zhang 2019, misapplied | any symbol in place of another one
 broken/shuffled-response-dropouts | {_BLOG}, 'Privacy Doona'; Feldman, McMillan and Talwar 2022, misapplied
     | counts nine in ten users who drop out

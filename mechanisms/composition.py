@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from epsaudit.adapters.functions import Mechanism, OutputDistribution
 from epsaudit.claims import accounting
 from epsaudit.claims.accounting import INTERVAL
+from epsaudit.claims.curves import TradeOff
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, whole_at_least
@@ -131,8 +132,16 @@ class Sequential(Reference):
     def numeric(self, delta: float) -> ApproxDP:
         """Claim by numeric composition of the parts' privacy loss distributions; see
         `epsaudit.claims.accounting.numeric`."""
+        return accounting.numeric(self._distributions, delta)
+
+    def trade_off(self, epsilons: Sequence[float]) -> TradeOff:
+        """Claim of a trade-off curve by numeric composition; see `epsaudit.claims.accounting.trade_off`."""
+        return accounting.trade_off(self._distributions, epsilons)
+
+    @property
+    def _distributions(self) -> list[Any]:
         known = {one: loss_distribution(one) for one in dict.fromkeys(self.mechanisms)}
-        return accounting.numeric([known[one] for one in self.mechanisms], delta)
+        return [known[one] for one in self.mechanisms]
 
     @property
     def adjacency(self) -> Adjacency:

@@ -23,6 +23,7 @@ from epsaudit.errors import AuditError
 from epsaudit.exact.quadrature import Floats, log_integral
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.composition import ProductLaw
+from epsaudit.mechanisms.response import RandomisedResponse, ResponseLaw
 
 NEAR = 12.0
 """Standard deviations of the first noise: counts closer to 0 may be taken below it, and are integrated differently."""
@@ -218,6 +219,27 @@ class GroupCounts(Reference):
             raise AuditError(f"The dataset is {dataset!r}; it must be the sizes of one or more groups, none negative.")
         laws = tuple(NoisyTwiceLaw(float(count), self.sigma, self.relative) for count in dataset)
         return laws[0] if len(laws) == 1 else ProductLaw(laws)
+
+
+@dataclass(frozen=True)
+class PresenceResponse(Reference):
+    """Randomised response on whether a group has a record, or any group: epsilon-DP where one joins or leaves.
+
+    Examples
+    --------
+    >>> [PresenceResponse(1.0, part)((0, 1)).answer for part in (0, 1, None)]
+    [0, 1, 1]
+    """
+
+    epsilon: float
+    part: int | None = None  # place of the group; None for all groups. A dataset is the sizes of the groups
+    name: ClassVar[str] = "presence response"
+    adjacency = GroupChange()
+    pair = DatasetPair((0, 0), (1, 0))
+
+    def __call__(self, dataset: tuple[int, ...]) -> ResponseLaw:
+        present = int(sum(dataset) > 0 if self.part is None else dataset[self.part] > 0)
+        return RandomisedResponse(self.epsilon)((present,))
 
 
 def renyi_per_group(law: NoisyTwiceLaw, orders: ArrayLike, *, both: bool = True) -> Floats:

@@ -20,7 +20,7 @@ from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.budgets import Filter, Ledger, Request
-from epsaudit.mechanisms.laws import Floats
+from epsaudit.mechanisms.laws import FiniteLaw, Floats
 
 MOST_TRANSCRIPTS = 1 << 16
 Indices = NDArray[np.intp]
@@ -146,7 +146,8 @@ class TranscriptLaw:
             merged: dict[Ledger, list[Indices]] = {}
             for ledger, rows, request, granted in steps:
                 if granted:
-                    visit(rows, round_, self._law(request))
+                    for some, law in self._laws_of(answers, ledger, rows, request):
+                        visit(some, round_, law)
                 merged.setdefault(ledger.after(request, granted), []).append(rows)
             yield [(ledger, ledger.after(request, granted), rows) for ledger, rows, request, granted in steps]
             groups = {ledger: np.concatenate(parts) for ledger, parts in merged.items()}
@@ -161,12 +162,31 @@ class TranscriptLaw:
                     request = self.analyst.menu[choice]
                     yield ledger, rows[choices == choice], request, self.filter.admits(ledger, request)
 
-    def _law(self, request: Request) -> Any:
-        return self._laws[self.analyst.menu.index(request)]
+    def _laws_of(
+        self, answers: Floats, ledger: Ledger, rows: Indices, request: Request
+    ) -> Iterator[tuple[Indices, Any]]:
+        """Law of the answer; where a state is hidden one for each of the session's earlier answers, with their rows."""
+        asked = (request.mechanism, request.session)
+        earlier = [place for place, (one, granted) in enumerate(ledger.entries) if granted and one.asked == asked]
+        if request.question is None or not earlier:
+            yield rows, self._laws[self.analyst.menu.index(request)]
+            return
+        questions = [ledger.entries[place][0].question for place in earlier]
+        given, which = np.unique(answers[np.ix_(rows, earlier)], axis=0, return_inverse=True)
+        for place, known in enumerate(given.tolist()):
+            before = tuple(zip(questions, known, strict=True))
+            law = request.mechanism.answer(self.dataset, before, request.question)  # type: ignore[attr-defined]
+            yield rows[which.ravel() == place], law
 
     @cached_property
     def _laws(self) -> list[Any]:
-        return [request.mechanism(self.dataset) for request in self.analyst.menu]
+        """Law of the first answer to each request."""
+        return [
+            one.mechanism(self.dataset)
+            if one.question is None
+            else one.mechanism.answer(self.dataset, (), one.question)  # type: ignore[attr-defined]  # has hidden state
+            for one in self.analyst.menu
+        ]
 
     @cached_property
     def _enumerated(self) -> tuple[tuple[tuple[float | None, ...], ...], Floats]:
@@ -180,12 +200,13 @@ class TranscriptLaw:
                 stopped = np.ones(len(answers), bool)
                 for _, rows, request, granted in self._steps(answers, round_, {before: np.arange(len(answers))}):
                     stopped[rows] = False
-                    law = self._law(request)
-                    column = np.array(law.support, float) if granted else np.array([np.nan])
-                    chances = np.asarray(law.log_probabilities, float) if granted else np.zeros(1)
-                    grown = np.column_stack([np.repeat(answers[rows], len(column), axis=0), np.tile(column, len(rows))])
-                    chances = np.repeat(log_p[rows], len(column)) + np.tile(chances, len(rows))
-                    parts.setdefault(before.after(request, granted), []).append((grown, chances))
+                    following = parts.setdefault(before.after(request, granted), [])
+                    refused: list[tuple[Indices, Any]] = [(rows, FiniteLaw((np.nan,), [0.0]))]
+                    for some, law in self._laws_of(answers, before, rows, request) if granted else refused:
+                        column = np.array(law.support, float)
+                        known = np.repeat(answers[some], len(column), axis=0)
+                        chances = np.repeat(log_p[some], len(column)) + np.tile(law.log_probabilities, len(some))
+                        following.append((np.column_stack([known, np.tile(column, len(some))]), chances))
                 finished.append((answers[stopped], log_p[stopped]))
             groups = {ledger: tuple(map(np.concatenate, zip(*grown, strict=True))) for ledger, grown in parts.items()}
             if sum(len(log_p) for _, log_p in groups.values()) > MOST_TRANSCRIPTS:

@@ -10,10 +10,11 @@ import math
 from collections.abc import Callable
 
 from epsaudit.adapters.registry import Entry
-from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.claims.curves import ApproxZCDP
+from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, SphericalGaussian, TruncatedGeometric
-from epsaudit.mechanisms.analysts import Gambler, Repeater
+from epsaudit.mechanisms.analysts import Follower, Gambler, Interleaver, Juggler, Partitioner, Repeater
 from epsaudit.mechanisms.asinh_counts import AsinhCounts
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.bounded_noise import BoundedBinarySearch
@@ -24,7 +25,13 @@ from epsaudit.mechanisms.broken import ratio, response, stability
 from epsaudit.mechanisms.broken import selection as choice
 from epsaudit.mechanisms.broken import sparse_vector as sparse
 from epsaudit.mechanisms.broken.asinh_counts import AsinhCountsBySlope, GroupCountsAsGaussian
-from epsaudit.mechanisms.broken.budgets import LateFilter
+from epsaudit.mechanisms.broken.budgets import (
+    ForgetfulSubSessions,
+    LateFilter,
+    OncePerMechanism,
+    PresenceUnderMoves,
+    PrivacyLossFilter,
+)
 from epsaudit.mechanisms.broken.covariance_mean import EmpiricalMean, PublishedCovarianceAwareMean
 from epsaudit.mechanisms.broken.down_sensitivity import InteriorPointUntested
 from epsaudit.mechanisms.broken.floating import LaplaceInDoubles
@@ -32,7 +39,7 @@ from epsaudit.mechanisms.broken.local_sensitivity import NOTES_PAIR, POST_PAIR, 
 from epsaudit.mechanisms.broken.private_bound import BoundedFromBelow, BoundedRatioUnderSubstitution
 from epsaudit.mechanisms.broken.response import ShuffledWithDropouts
 from epsaudit.mechanisms.broken.vectors import NoisyHistogramUpsideDown, SideBySide, ValueOfMax
-from epsaudit.mechanisms.budgets import TotalFilter
+from epsaudit.mechanisms.budgets import AdaptiveSessions, AdvancedFilter, SubSessions, TotalFilter
 from epsaudit.mechanisms.catalogue import CATALOGUE
 from epsaudit.mechanisms.composition import Sequential
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
@@ -45,6 +52,7 @@ from epsaudit.mechanisms.interior_point import InteriorPoint
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
 from epsaudit.mechanisms.median_regression import SlopeLosses
 from epsaudit.mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace
+from epsaudit.mechanisms.odometers import ConcentratedOdometer, PureOdometer, RenyiOdometer, StopAt
 from epsaudit.mechanisms.private_bound import PrivatelyBounded, RatioByRecords, SmoothMedian, SubstitutedRatio
 from epsaudit.mechanisms.queries import (
     ClippedSum,
@@ -57,7 +65,7 @@ from epsaudit.mechanisms.queries import (
     Utilities,
 )
 from epsaudit.mechanisms.ratio import BoundedRatio, CountsRatio, NaiveRatio, SubstitutedCountsRatio
-from epsaudit.mechanisms.response import HadamardResponse, RandomisedResponse, Rappor
+from epsaudit.mechanisms.response import HadamardResponse, LeakyResponse, RandomisedResponse, Rappor
 from epsaudit.mechanisms.selection import ExponentialMechanism, MonotoneExponentialMechanism, PermuteAndFlip
 from epsaudit.mechanisms.shuffling import ShuffledResponse, ShuffledWithMalicious
 from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy, SmoothMedianLaplace
@@ -216,12 +224,36 @@ def _composed() -> dict[str, Reference]:
     return {
         "composed-response": Sequential.copies(RandomisedResponse(1.0), 2),
         "filtered-response": Interaction(Gambler((0.4, 0.6), 2, lead=1), TotalFilter(PureDP(1.0))),
+        **_filtered(),
         "shuffled-response": ShuffledResponse(2.0, 100, 1e-3),
         "shuffled-response-malicious": ShuffledWithMalicious(2.0, 100, 1e-3, malicious=10),
         "hadamard-response": HadamardResponse(1.0, 12),
         "group-counts": GroupCounts(0.5, 0.3),
         "stable-histogram-2": StableHistogram(1.0, 0.1),
         "asinh-counts": AsinhCounts(0.5, 0.3),
+    }
+
+
+def _filtered() -> dict[str, Reference]:
+    """Every kind of filter and odometer, and sessions: fixed, opened as answers say, and with a hidden state."""
+    gambler = Gambler((0.4, 0.6), 4, delta=0.005, lead=1)
+    concentrated = ConcentratedOdometer(0.05, 0.3), ConcentratedOdometer(0.05, 0.3, lost=0.03)
+    return {
+        "filter-approx": Interaction(gambler, TotalFilter(ApproxDP(1.0, 0.01))),
+        "filter-approx-advanced": Interaction(
+            Repeater((0.5,), 4, delta=1e-3), AdvancedFilter(ApproxDP(1.9, 0.05), spent=0.004)
+        ),
+        "filter-zcdp": Interaction(Repeater((0.5,), 5), TotalFilter(ZCDP(0.49))),
+        "filter-approx-zcdp": Interaction(gambler, TotalFilter(ApproxZCDP(0.35, 0.015))),
+        "filter-gdp": Interaction(Gambler((0.4, 1.0, 2.0), 4, lead=1), TotalFilter(GaussianDP(2.5))),
+        "filter-renyi": Interaction(Gambler((0.4, 0.8, 1.2), 4, lead=1), TotalFilter(RenyiDP(4.0, 1.0))),
+        "odometer-pure": Interaction(Gambler((0.4, 0.6), 3, lead=1), StopAt(PureOdometer(), 1.0)),
+        "odometer-zcdp": Interaction(Repeater((0.3,), 7), StopAt(concentrated[0], 2.3)),
+        "odometer-approx-zcdp": Interaction(Repeater((0.3,), 5, delta=0.005), StopAt(concentrated[1], 2.0)),
+        "odometer-renyi": Interaction(Repeater((0.3,), 7), StopAt(RenyiOdometer(4.0, 0.05), 2.3)),
+        "sub-sessions": Interaction(Interleaver((0.4, 0.3, 0.3), 4), SubSessions(PureDP(1.0), (0.3, 0.3))),
+        "partitioned-sessions": Interaction(Partitioner(), AdaptiveSessions(PureDP(3.0))),
+        "sparse-vector-sessions": Interaction(Juggler(1.0, 2, 8), TotalFilter(PureDP(2.0))),
     }
 
 
@@ -282,6 +314,15 @@ def _broken() -> dict[str, Reference]:
         "ratio-naive-half-noise": ratio.NaiveRatioHalfNoise(1.0),
         "ratio-counts-wrong-adjacency": ratio.CountsRatioUnderSubstitution(1.0),
         "filter-late": Interaction(Repeater((0.6,), rounds=2), LateFilter(PureDP(1.0))),
+        "filter-privacy-loss": Interaction(
+            Follower(RandomisedResponse(0.3), RandomisedResponse(2.0), LeakyResponse(0.1, 0.1311), threshold=0.5),
+            PrivacyLossFilter(ApproxDP(2.0, 0.1312)),
+        ),
+        "sub-sessions-forgetful": Interaction(
+            Interleaver((0.35, 0.3, 0.3), 6), ForgetfulSubSessions(PureDP(1.0), (0.3, 0.3))
+        ),
+        "partitioned-sessions-moves": Interaction(Partitioner(PresenceUnderMoves), AdaptiveSessions(PureDP(3.0))),
+        "sparse-vector-sessions-paid-once": Interaction(Juggler(1.0, 5, 10), OncePerMechanism(PureDP(1.0))),
         "asinh-counts-by-slope": AsinhCountsBySlope(0.5, 2.0),
         "group-counts-as-gaussian": GroupCountsAsGaussian(0.5, 1.0, size=6),
         "shuffled-response-dropouts": ShuffledWithDropouts(2.0, 1000, 1e-3),

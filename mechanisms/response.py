@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
-from epsaudit.claims.definitions import Claim, PureDP
+from epsaudit.claims.conversions import pure_to_zcdp
+from epsaudit.claims.curves import ApproxZCDP
+from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import Reference
@@ -180,6 +182,36 @@ class HadamardResponse(Reference):
         blocks = (of_block * self.total / half - 2.0) / gain
         rows = 2.0 * (shares @ self.owned.T * self.total / half - 1.0) / gain
         return np.asarray(rows - blocks[..., np.arange(self.answers) // (self.block - 1)])
+
+
+@dataclass(frozen=True)
+class LeakyResponse(Reference):
+    """Randomised response on one user's bit that tells the bit itself with probability delta: (epsilon, delta)-DP.
+
+    Every (epsilon, delta)-DP mechanism is a randomisation of it (Kairouz, Oh and Viswanath 2015). Outputs are 0 and 1,
+    which may be lies, and 2 and 3 for a 0 and a 1 that are told. delta-approximate epsilon tanh(epsilon / 2)-zCDP.
+
+    Examples
+    --------
+    >>> mechanism = LeakyResponse(1.0, 0.01)
+    >>> np.exp(mechanism((1,)).log_probabilities).round(4).tolist(), str(mechanism.claims[1])
+    ([0.2663, 0.7237, 0.0, 0.01], '0.01-approximate 0.462117-zCDP')
+    """
+
+    epsilon: float
+    delta: float
+    name: ClassVar[str] = "leaky response"
+    adjacency = Substitution()
+    pair = DatasetPair((0,), (1,))
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return ApproxDP(self.epsilon, self.delta), ApproxZCDP(pure_to_zcdp(self.epsilon), self.delta)
+
+    def __call__(self, dataset: tuple[int, ...]) -> FiniteLaw:
+        silent = RandomisedResponse(self.epsilon)(dataset).log_probabilities + math.log1p(-self.delta)
+        told = np.where(np.arange(2) == dataset[0], math.log(self.delta), -np.inf)
+        return FiniteLaw((0.0, 1.0, 2.0, 3.0), np.concatenate([silent, told]))
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-from epsaudit.claims.conversions import gaussian_to_zcdp, pure_to_zcdp
-from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.claims.conversions import gaussian_to_zcdp, pure_to_gaussian, pure_to_renyi, pure_to_zcdp
+from epsaudit.claims.curves import ApproxZCDP, TradeOff
+from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.errors import AuditError, fraction
 from epsaudit.extras import needs
 
@@ -68,15 +69,70 @@ def concentrated(claims: Sequence[Claim]) -> ZCDP:
     return ZCDP(math.fsum(map(rho_of, _some(claims))))
 
 
-def gaussian(claims: Sequence[GaussianDP]) -> GaussianDP:
+def approximately_concentrated(claims: Sequence[Claim]) -> ApproxZCDP:
+    """Composition of approximate zCDP: rhos and deltas add up (Bun and Steinke 2016, Lemma 8.2).
+
+    (epsilon, delta)-DP is delta-approximate epsilon tanh(epsilon / 2)-zCDP, since it is randomised response but for a
+    part of weight delta (Kairouz, Oh and Viswanath 2015). Holds for filters, too (Whitehouse et al. 2023, Theorem 1).
+
+    Examples
+    --------
+    >>> print(approximately_concentrated([ApproxZCDP(0.5, 1e-6), ApproxDP(1.0, 1e-6), PureDP(1.0)]))
+    2e-06-approximate 1.42423-zCDP
+    """
+    deltas = [claim.delta if isinstance(claim, ApproxDP | ApproxZCDP) else 0.0 for claim in _some(claims)]
+    return ApproxZCDP(math.fsum(map(_rho_but_for_delta, claims)), min(math.fsum(deltas), 1.0 - 1e-15))
+
+
+def gaussian(claims: Sequence[Claim]) -> GaussianDP:
     """Composition of Gaussian DP: mu = sqrt(sum of mu^2) (Dong, Roth and Su 2022, Corollary 3.3).
+
+    Pure DP is converted first. Holds for filters, too (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2023).
 
     Examples
     --------
     >>> print(gaussian([GaussianDP(3.0), GaussianDP(4.0)]))
     5-GDP
     """
-    return GaussianDP(math.hypot(*(claim.mu for claim in _some(claims))))
+    return GaussianDP(math.hypot(*map(_mu_of, _some(claims))))
+
+
+def renyi(claims: Sequence[Claim], order: float) -> RenyiDP:
+    """Composition of Renyi DP of one order: divergences add up (Mironov 2017, Proposition 1).
+
+    Pure DP, zCDP and Gaussian DP are converted first. Holds for filters (Feldman and Zrnic 2021) and for interactive
+    parts run concurrently (Lyu 2022), too.
+
+    Examples
+    --------
+    >>> print(renyi([RenyiDP(2.0, 0.5), ZCDP(0.1)], 2.0))
+    (2, 0.7)-Renyi DP
+    """
+    return RenyiDP(order, math.fsum(_divergence_of(claim, order) for claim in _some(claims)))
+
+
+def together(unit: Claim, claims: Sequence[Claim]) -> Claim:
+    """Compose claims in the definition of ``unit``, whose own parameters do not matter but for an order.
+
+    Examples
+    --------
+    >>> print(together(ZCDP(0.0), [PureDP(1.0), ZCDP(0.1)]), together(PureDP(0.0), []))
+    0.562117-zCDP 0-DP
+    """
+    nothing = [PureDP(0.0)]
+    match unit:
+        case PureDP() | ApproxDP():
+            whole = basic(claims or nothing)
+            return ApproxDP(*whole.claimed_point) if isinstance(unit, ApproxDP) else whole
+        case ZCDP():
+            return concentrated(claims or nothing)
+        case ApproxZCDP():
+            return approximately_concentrated(claims or nothing)
+        case GaussianDP():
+            return gaussian(claims or nothing)
+        case RenyiDP():
+            return renyi(claims or nothing, unit.order)
+    raise AuditError(f"Nothing here composes claims into one like {unit}.")
 
 
 def numeric(distributions: Sequence[Any], delta: float) -> ApproxDP:
@@ -95,14 +151,34 @@ def numeric(distributions: Sequence[Any], delta: float) -> ApproxDP:
     (5.53206, 1e-06)-DP
     """
     delta = fraction(delta, "delta", open_below=True)
-    counts = Counter(map(id, distributions))
-    different = {id(one): one for one in distributions}
-    powers = [one.self_compose(counts[key]) if counts[key] > 1 else one for key, one in different.items()]
-    whole = reduce(lambda a, b: a.compose(b), powers)
+    whole = _composed(distributions)
     epsilon = float(whole.get_epsilon_for_delta(delta))
     if math.isinf(epsilon):
         raise AuditError(f"The parts' own deltas add up to more than {delta:g}; no epsilon can make up for them.")
     return ApproxDP(max(epsilon, 0.0), delta)
+
+
+def trade_off(distributions: Sequence[Any], epsilons: Sequence[float]) -> TradeOff:
+    """Numeric composition of trade-off curves: the profile of the composed losses, rounded up, at these epsilons.
+
+    f-DP of the parts makes the composition f1 (x) f2 (x) ...-DP (Dong, Roth and Su 2022, Theorem 3.2), for adaptive
+    choices with curves that are fixed before; arguments as for `numeric`.
+
+    Examples
+    --------
+    >>> curve = trade_off([loss_distribution(PureDP(1.0))] * 2, (0.0, 1.0, 2.0))
+    >>> [(epsilon, round(delta, 4)) for epsilon, delta in curve.points]
+    [(0.0, 0.4621), (1.0, 0.3378), (2.0, 0.0)]
+    """
+    whole = _composed(distributions)
+    return TradeOff(tuple((float(epsilon), float(whole.get_delta_for_epsilon(epsilon))) for epsilon in epsilons))
+
+
+def _composed(distributions: Sequence[Any]) -> Any:
+    counts = Counter(map(id, distributions))
+    different = {id(one): one for one in distributions}
+    powers = [one.self_compose(counts[key]) if counts[key] > 1 else one for key, one in different.items()]
+    return reduce(lambda a, b: a.compose(b), powers)
 
 
 def loss_distribution(claim: Claim) -> Any:
@@ -149,6 +225,31 @@ def rho_of(claim: Claim) -> float:
         case GaussianDP():
             return gaussian_to_zcdp(claim.mu)
     raise AuditError(f"{claim} implies no zCDP; accepted are zCDP, pure DP and Gaussian DP.")
+
+
+def _rho_but_for_delta(claim: Claim) -> float:
+    if isinstance(claim, ApproxZCDP):
+        return claim.rho
+    return pure_to_zcdp(claim.epsilon) if isinstance(claim, ApproxDP) else rho_of(claim)
+
+
+def _mu_of(claim: Claim) -> float:
+    if isinstance(claim, GaussianDP):
+        return claim.mu
+    if isinstance(claim, PureDP):
+        return pure_to_gaussian(claim.epsilon)
+    raise AuditError(f"{claim} implies no Gaussian DP here; accepted are Gaussian DP and pure DP.")
+
+
+def _divergence_of(claim: Claim, order: float) -> float:
+    match claim:
+        case RenyiDP(order=own) if own == order:
+            return claim.epsilon
+        case PureDP():
+            return pure_to_renyi(claim.epsilon, order)
+        case ZCDP() | GaussianDP():
+            return order * rho_of(claim)
+    raise AuditError(f"{claim} bounds no Renyi divergence of order {order:g}.")
 
 
 def _point(claim: Claim) -> tuple[float, float]:

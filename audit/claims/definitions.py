@@ -43,7 +43,7 @@ class Claim(ABC):
     """
 
     symbol: ClassVar[str]
-    """Name of the field that the audit bounds from below: 'epsilon', 'rho' or 'mu'."""
+    """Name of the field that the audit bounds from below: 'epsilon', 'rho', 'mu' or 'advantage'."""
 
     @property
     def parameter(self) -> float:
@@ -305,7 +305,10 @@ def from_dict(data: dict[str, Any]) -> Claim:
     >>> from_dict({"kind": "ZCDP", "rho": 0.5})
     ZCDP(rho=0.5)
     """
-    kinds: dict[str, type[_Checked]] = {kind.__name__: kind for kind in (PureDP, ApproxDP, ZCDP, RenyiDP, GaussianDP)}
+    from epsaudit.claims.curves import ApproxZCDP, TradeOff  # which are made of claims of this module
+
+    known: tuple[type[Claim], ...] = (PureDP, ApproxDP, ZCDP, RenyiDP, GaussianDP, ApproxZCDP, TradeOff)
+    kinds = {kind.__name__: kind for kind in known}
     try:
         kind = kinds[data["kind"]]
         return kind(**{field.name: data[field.name] for field in dataclasses.fields(kind)})  # type: ignore[arg-type]

@@ -160,7 +160,7 @@ AUDIT = Command(
         ],
         "A claim, for a program": [
             option("--epsilon", "Pure DP; with --delta approximate, with --order Renyi DP.", type=float),
-            option("--delta", "Of approximate DP.", type=float),
+            option("--delta", "Of approximate DP, or with --rho of approximate zCDP.", type=float),
             option("--order", "Of Renyi DP.", type=float),
             option("--rho", "zCDP.", type=float),
             option("--mu", "Gaussian DP.", type=float),

@@ -11,11 +11,13 @@ import math
 import numpy as np
 from scipy.special import ndtri_exp
 
+from epsaudit.claims.curves import ApproxZCDP, TradeOff
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.errors import AuditError
-from epsaudit.exact.losses import LossPair, NotKnownError, difference
-from epsaudit.exact.profile import PrivacyProfile, keeps_growing, renyi_divergences
+from epsaudit.exact.losses import LossPair, NotKnownError, difference, merge_equal
+from epsaudit.exact.profile import PrivacyProfile, keeps_growing, least_epsilon, renyi_divergences
 from epsaudit.exact.quadrature import DOUBLINGS, Floats, log_sum
+from epsaudit.roots import root
 
 _LARGEST_ORDER = 2.0**12  # for unbounded losses; beyond it double precision ends
 _RAREST = 690.0  # -log of 1e-300: events rarer than that are not computed
@@ -63,6 +65,10 @@ def exact_parameter(claim: Claim, law: object, law_prime: object) -> float:
             return max(_concentration(pair, profile.greatest_loss) for pair in profile.pair.directions)
         case GaussianDP():
             return _least_mu(profile.pair, profile.greatest_loss)
+        case ApproxZCDP():
+            return _concentration_but_for(profile, claim.delta)
+        case TradeOff():
+            return max(_least_advantage(profile, *point) for point in claim.points)
     raise AuditError(
         f"Nothing exact is known about {type(claim).__name__}; the claim families are those of "
         "epsaudit.claims.definitions."
@@ -155,6 +161,54 @@ def _concentration(pair: LossPair, greatest_loss: float) -> float:
         options={"xatol": 1e-5},
     )
     return max(float(values[best]), -float(found.fun))
+
+
+def _concentration_but_for(profile: PrivacyProfile, delta: float) -> float:
+    """Least rho of what is left of two laws after a part of weight delta, chosen as well as can be.
+
+    That is (min(P, e^s P'), min(P', e^t P)) / (1 - delta), s and t such that both are laws: its privacy profile is, in
+    both directions, the least that any rest can have (docs/explanation/theory.md#approximate-zcdp).
+    """
+    pair = profile.pair
+    if delta == 0.0:
+        return max(_concentration(one, profile.greatest_loss) for one in pair.directions)
+    if profile.delta(0.0) <= delta:
+        return 0.0
+    if pair.parts or pair.lower is not None:
+        raise NotKnownError("The rest of a composition of densities is not known.")
+    caps = [least_epsilon(one, delta) for one in pair.directions]
+    if math.inf in caps:
+        return math.inf
+
+    def rest(values: Floats) -> Floats:
+        log_p, log_q = values
+        return np.stack([np.minimum(log_p, log_q + caps[0]), np.minimum(log_q, log_p + caps[1])]) - math.log1p(-delta)
+
+    atoms, densities = rest(pair.atoms), pair.densities
+    atoms = atoms[:, np.any(np.isfinite(atoms), axis=0)]
+    left = LossPair(
+        *merge_equal(atoms, difference(atoms[0], atoms[1])),
+        densities=None if densities is None else lambda points: rest(densities(points)),
+        knots=pair.knots,
+        scale=pair.scale,
+    )
+    return max(_concentration(one, max(caps)) for one in left.directions)
+
+
+def _least_advantage(profile: PrivacyProfile, epsilon: float, delta: float) -> float:
+    """Least a such that the pair respects (log(1 + a (e^epsilon - 1)), a delta)."""
+    if profile.delta(0.0) == 0.0:
+        return 0.0
+    rise = math.expm1(epsilon)
+    with np.errstate(divide="ignore", over="ignore"):
+        most = float(min(np.expm1(profile.greatest_loss) / np.float64(rise), 2.0 / np.float64(delta)))  # either does
+
+    def excess(a: float) -> float:
+        return profile.delta(math.log1p(a * rise)) - a * delta
+
+    if delta == 0.0 or excess(most) >= 0.0:  # what is left there is rounding
+        return most
+    return root(excess, 0.0, most, xtol=1e-12)
 
 
 def _limit_in_the_order(pair: LossPair) -> float:

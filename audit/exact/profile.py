@@ -74,7 +74,7 @@ class PrivacyProfile:
             return self.greatest_loss
         if self.pair.lower is not None and delta < LEAST_DELTA:
             raise NotKnownError(f"Epsilon of a composition of densities is known from delta = {LEAST_DELTA:g} on only.")
-        return _settled(self.pair, lambda pair: max(_least_epsilon(one, delta) for one in pair.directions))
+        return _settled(self.pair, lambda pair: max(least_epsilon(one, delta) for one in pair.directions))
 
     def events(self, thresholds: ArrayLike) -> tuple[Floats, Floats]:
         """Return (P[loss >= t], P'[loss >= t]) for thresholds t of shape (n,); see `likelihood_ratio_events`.
@@ -218,8 +218,8 @@ def _hockey_stick(pair: LossPair, epsilon: float) -> float:
         return float(np.sum(np.exp(values[0]) * -np.expm1(np.minimum(epsilon - losses, 0.0)), where=~np.isnan(losses)))
 
 
-def _least_epsilon(pair: LossPair, delta: float) -> float:
-    """In one direction, for delta > 0."""
+def least_epsilon(pair: LossPair, delta: float) -> float:
+    """Least epsilon that a pair respects with this delta > 0, in one direction; inf if none."""
     enough = delta * (1.0 + _REACHED)
 
     def excess(epsilon: float) -> float:

@@ -27,6 +27,8 @@ DEFINITIONS = {
     "ZCDP": "bun2016concentrated",
     "RenyiDP": "mironov2017renyi",
     "GaussianDP": "dong2022gaussian",
+    "ApproxZCDP": "bun2016concentrated",
+    "TradeOff": "dong2022gaussian",
 }
 SEVERAL = "several versions"
 OWN = r"""@software{epsaudit,

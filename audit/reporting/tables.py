@@ -240,6 +240,8 @@ def kind_of(result: Result) -> str:
         "RenyiDP": "Rényi DP",
         "GaussianDP": "Gaussian DP",
         "ZCDP": "zCDP",
+        "ApproxZCDP": "approximate zCDP",
+        "TradeOff": "f-DP",
     }.get(name, name)
 
 

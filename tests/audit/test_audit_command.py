@@ -58,6 +58,7 @@ class TestPrograms:
             ("--epsilon 1 --delta 1e-5", "(1, 1e-05)-DP"),
             ("--order 2 --epsilon 1", "(2, 1)-Renyi DP"),
             ("--rho 0.5", "0.5-zCDP"),
+            ("--rho 0.5 --delta 1e-6", "1e-06-approximate 0.5-zCDP"),
             ("--mu 1", "1-GDP"),
         ],
     )

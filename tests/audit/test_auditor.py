@@ -9,12 +9,14 @@ from epsaudit import (
     ZCDP,
     AddRemove,
     ApproxDP,
+    ApproxZCDP,
     AuditError,
     AuditResult,
     DatasetPair,
     GaussianDP,
     PureDP,
     RenyiDP,
+    TradeOff,
     audit,
     black_box,
     vectorized,
@@ -35,7 +37,16 @@ def noisy(scale=1.0, claim=None, **options):
 
 class TestVerdicts:
     @pytest.mark.parametrize(
-        "claim", [PureDP(1.0), ApproxDP(1.0, 1e-3), ZCDP(0.4), GaussianDP(1.2), RenyiDP(2.0, 0.75)]
+        "claim",
+        [
+            PureDP(1.0),
+            ApproxDP(1.0, 1e-3),
+            ZCDP(0.4),
+            GaussianDP(1.2),
+            RenyiDP(2.0, 0.75),
+            ApproxZCDP(0.4, 1e-3),
+            TradeOff.of(PureDP(1.0).profile, (0.0, 0.5, 1.0)),
+        ],
     )
     def test_half_the_noise_is_refuted_under_every_claim(self, claim):
         sound = audit(noisy(1.0), claim=claim, trials=50_000, confidence=0.999, seed=3)
@@ -190,8 +201,8 @@ class TestBadInput:
 
 def test_the_public_surface_is_that_of_the_design():
     names = (
-        "audit black_box vectorized DatasetPair PureDP ApproxDP ZCDP RenyiDP GaussianDP AddRemove Substitution "
-        "AuditResult"
+        "audit black_box vectorized DatasetPair PureDP ApproxDP ZCDP RenyiDP GaussianDP ApproxZCDP TradeOff "
+        "AddRemove Substitution AuditResult"
     )
     assert set(names.split()) <= set(package.__all__)
     assert AuditResult.from_dict(audit(noisy(), trials=1000, seed=1).to_dict()).mechanism == "<lambda>"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binom, binomtest, norm
 
-from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP
+from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, GaussianDP, PureDP, RenyiDP, TradeOff
 from epsaudit.certificates import (
     Box,
     Counts,
@@ -203,8 +203,11 @@ def test_game_covers_a_leak_that_is_all_delta():
     assert share_above(MembershipGame(), ApproxDP(0.3, 0.02), counts) <= TOLERATED
 
 
+OF_THE_GAUSSIAN = [GaussianDP(1.0), ZCDP(0.5), RenyiDP(2.0, 1.0), TradeOff.of(GaussianDP(1.0).profile)]
+
+
 @pytest.mark.parametrize("threshold", [-0.5, 0.5, 1.5])
-@pytest.mark.parametrize("claim", [GaussianDP(1.0), ZCDP(0.5), RenyiDP(2.0, 1.0)])
+@pytest.mark.parametrize("claim", [*OF_THE_GAUSSIAN, ApproxZCDP(0.4961, 1e-3)], ids=str)
 def test_box_covers_claims_about_a_curve(claim, threshold):
     # N(1, 1) against N(0, 1) attains mu = 1; its zCDP and Renyi parameters are 0.5 and 1, attained by no event
     p, p_prime = norm.sf(threshold - 1), norm.sf(threshold)
@@ -219,7 +222,18 @@ def test_game_covers_a_gaussian_at_a_tangent(epsilon):
     t = epsilon + 0.5
     p, p_prime = norm.sf(t - 1), norm.sf(t)
     counts = draw_counts(np.random.default_rng(5), p, p_prime, p_prime, p, 1000, AUDITS)
-    assert share_above(MembershipGame(epsilon), GaussianDP(1.0), counts) <= TOLERATED
+    for claim in OF_THE_GAUSSIAN:
+        assert share_above(MembershipGame(epsilon), claim, counts) <= TOLERATED
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5])
+def test_game_covers_approximate_zcdp_where_half_of_the_runs_tell_all(epsilon):
+    """Mixtures of N(1, 1) and N(0, 1), of weight a half, and two points: exactly 0.5-approximate 0.5-zCDP."""
+    t = epsilon + 0.5
+    p, p_prime = 0.5 + 0.5 * norm.sf(t - 1), 0.5 * norm.sf(t)
+    counts = draw_counts(np.random.default_rng(6), p, p_prime, p_prime, p, 1000, AUDITS)
+    assert share_above(MembershipGame(epsilon), ApproxZCDP(0.5, 0.5), counts) <= TOLERATED
+    assert share_above(MembershipGame(epsilon), ZCDP(0.5), counts) > 10 * TOLERATED
 
 
 def of_pure(epsilon, error):

@@ -12,11 +12,19 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, rel_entr
 
-from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP
+from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, GaussianDP, PureDP, RenyiDP, TradeOff
 from epsaudit.claims.conversions import bernoulli_renyi
 from epsaudit.claims.definitions import from_dict
 
-CLAIMS = [PureDP(1.0), ApproxDP(1.0, 0.001234567890123), ZCDP(0.5), RenyiDP(3.0, 0.7), GaussianDP(1.0)]
+CLAIMS = [
+    PureDP(1.0),
+    ApproxDP(1.0, 0.001234567890123),
+    ZCDP(0.5),
+    RenyiDP(3.0, 0.7),
+    GaussianDP(1.0),
+    ApproxZCDP(0.5, 0.001234567890123),
+    TradeOff.of(GaussianDP(1.0).profile),
+]
 DECADES = [1e-3, 1e-2, 0.1, 1.0, 10.0]
 every_claim = pytest.mark.parametrize("claim", CLAIMS, ids=str)
 chances = st.floats(0.0, 1.0).map(lambda chance: round(chance, 9))
@@ -69,9 +77,11 @@ def test_events_further_apart_ask_for_more(claim, p, q, share):
 
 @every_claim
 def test_impossible_on_one_side_only(claim):
-    allowed = claim.delta if isinstance(claim, ApproxDP) else 0.0
-    assert float(claim.least(allowed + 0.1, 0.0)) == math.inf
-    assert float(claim.least(1.0, 0.9 - allowed)) == math.inf
+    allowed = claim.delta if isinstance(claim, (ApproxDP, ApproxZCDP)) else 0.0
+    # where a curve allows delta at its last point, so many times that much is allowed at some finite advantage
+    most = 0.1 / min(delta for _, delta in claim.points) if isinstance(claim, TradeOff) else math.inf
+    assert float(claim.least(allowed + 0.1, 0.0)) == pytest.approx(most)
+    assert float(claim.least(1.0, 0.9 - allowed)) == pytest.approx(most)
     assert float(claim.least(allowed, 0.0)) == 0.0
 
 
@@ -159,7 +169,7 @@ def test_round_trip_from_parameter_to_profile_and_back(claim, parameter):
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2])
 @every_claim
 def test_round_trip_through_approximate_dp(claim, delta):
-    if isinstance(claim, ApproxDP) and delta < claim.delta:
+    if isinstance(claim, (ApproxDP, ApproxZCDP)) and delta < claim.delta:
         with pytest.raises(AuditError, match=f"{delta:g}"):
             claim.approximate(delta)
         return
@@ -213,6 +223,39 @@ def test_zcdp_profile_lies_between_the_gaussian_and_the_published_conversion(rho
     for epsilon in (0.5 * mu, rho + 2 * mu):
         profile = ZCDP(rho).profile(epsilon)
         assert GaussianDP(mu).profile(epsilon) * (1 - 1e-9) <= profile <= zcdp_conversion(rho, epsilon) * (1 + 1e-6)
+
+
+def test_a_curve_of_one_point_is_that_point_and_one_of_many_is_the_claim_they_are_of():
+    for epsilon, delta in ((1.0, 0.0), (0.5, 1e-3), (0.0, 0.2)):
+        one, point = TradeOff(((epsilon, delta),)), ApproxDP(epsilon, delta)
+        for at in (0.0, 0.3, 0.5, 2.0):
+            assert one.profile(at) == pytest.approx(point.profile(at), abs=1e-12)
+    slack = TradeOff(((0.0, 0.4), (1.0, 0.38), (2.0, 0.1), (3.0, 0.1)))  # the second and the last follow from others
+    assert len(slack._lines[0]) == 2
+    for mu in (1.0, 3.0):
+        curve, whole = TradeOff.of(GaussianDP(mu).profile), GaussianDP(mu)
+        for at in (0.0, 0.25, 1.0, 1.1, 2.5):
+            assert whole.profile(at) * (1 - 1e-9) <= curve.profile(at) <= whole.profile(at) * 1.05
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.4])
+def test_the_advantage_of_a_sample_is_its_rate(rate):
+    """Subsampling turns (log(1 + r (e^eps - 1)), r delta) into DP at each point (Balle, Barthe and Gaboardi 2018)."""
+    whole = GaussianDP(1.0)
+    sampled = TradeOff.of(whole.profile, np.linspace(0.0, 8.0, 801)).with_parameter(rate)
+    for epsilon in (0.0, 0.3, 1.0, 2.0):
+        at = math.log1p(rate * math.expm1(epsilon))
+        assert sampled.profile(at) == pytest.approx(rate * whole.profile(epsilon), rel=1e-4)
+
+
+@given(p=inner_chances, q=inner_chances, delta=st.floats(1e-9, 0.5))
+def test_approximate_zcdp_asks_for_the_nearest_rest(p, q, delta):
+    """Of all rests p = (1 - delta) a + delta c and q = (1 - delta) b + delta d none needs less than what is said."""
+    least = float(ApproxZCDP(0.0, delta).least(p, q))
+    c, d = np.meshgrid(np.linspace(0.0, 1.0, 9), np.linspace(0.0, 1.0, 9))
+    a, b = (p - delta * c) / (1 - delta), (q - delta * d) / (1 - delta)
+    possible = (a >= 0.0) & (a <= 1.0) & (b >= 0.0) & (b <= 1.0)
+    assert np.all(ZCDP(0.0).least(a[possible], b[possible]) >= least * (1 - 1e-6) - 1e-12)
 
 
 def test_weaker_definitions_imply_larger_profiles():
@@ -319,6 +362,11 @@ def test_numbers_are_stored_as_plain_floats():
         (lambda: RenyiDP(0.5, 0.5), "order of the claim is 0.5"),
         (lambda: RenyiDP(2.0, -0.5), "epsilon of the claim is -0.5"),
         (lambda: GaussianDP(-3.0), "mu of the claim is -3.0"),
+        (lambda: ApproxZCDP(0.5, 1.0), "delta of the claim is 1.0"),
+        (lambda: TradeOff(()), "no points"),
+        (lambda: TradeOff(((1.0, 1.5),)), "delta of a point is 1.5"),
+        (lambda: TradeOff((1.0, 2.0)), "must be pairs"),
+        (lambda: TradeOff(((1.0, 0.1),), -1.0), "advantage of the claim is -1.0"),
         (lambda: PureDP(1.0).profile(-0.25), "epsilon is -0.25"),
         (lambda: ZCDP(1.0).profile(math.nan), "nan"),
         (lambda: GaussianDP(1.0).approximate(1.5), "delta is 1.5"),

@@ -13,7 +13,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri_exp
 
-from epsaudit import ZCDP, ApproxDP, AuditError, Claim, GaussianDP, PureDP, RenyiDP
+from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, Claim, GaussianDP, PureDP, RenyiDP, TradeOff
 from epsaudit.exact import (
     NotKnownError,
     PrivacyProfile,
@@ -28,7 +28,15 @@ from epsaudit.mechanisms.asinh_counts import AsinhCounts
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw, NormalLaw
 
 EPSILONS = [0.01, 0.5, 1.0, 5.0]
-FAMILIES = [PureDP(1.0), ApproxDP(1.0, 0.01), ZCDP(1.0), RenyiDP(3.0, 1.0), GaussianDP(1.0)]
+FAMILIES = [
+    PureDP(1.0),
+    ApproxDP(1.0, 0.01),
+    ZCDP(1.0),
+    RenyiDP(3.0, 1.0),
+    GaussianDP(1.0),
+    ApproxZCDP(1.0, 0.01),
+    TradeOff(((0.0, 0.4), (1.0, 0.1), (3.0, 0.01))),
+]
 
 
 @dataclass(frozen=True)
@@ -240,10 +248,59 @@ def test_outcomes_of_any_kind_are_told_apart():
 def test_identical_laws_cost_nothing_and_disjoint_ones_everything(claim):
     for law in (finite(0.25, 0.0, 0.75), LaplaceLaw(3.0, 2.0), NormalLaw(0.0, 1.0), Clipped(0.3, 0.5)):
         assert exact_parameter(claim, law, law) == 0.0
-    assert exact_parameter(claim, finite(1.0, 0.0), finite(0.0, 1.0)) == math.inf
+    everything = 100.0 if isinstance(claim, TradeOff) else math.inf  # a hundred times what its last point allows
+    assert exact_parameter(claim, finite(1.0, 0.0), finite(0.0, 1.0)) == pytest.approx(everything)
     uniform = [ScipyLaw(stats.uniform(left, 1.0), (left, left + 1.0)) for left in (0.0, 5.0)]
-    assert exact_parameter(claim, *uniform) == math.inf
-    assert exact_parameter(claim, finite(0.5, 0.5), NormalLaw(0.0, 1.0)) == math.inf
+    assert exact_parameter(claim, *uniform) == pytest.approx(everything)
+    assert exact_parameter(claim, finite(0.5, 0.5), NormalLaw(0.0, 1.0)) == pytest.approx(everything)
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.integers(0, 10**9), st.sampled_from([1e-3, 0.05, 0.3]))
+def test_no_rest_of_two_laws_is_nearer_zcdp_than_what_is_computed(seed, spared):
+    """The exact rho of approximate zCDP: no part of weight delta leaves less, and no event needs more."""
+    rng = np.random.default_rng(seed)
+    p, q = rng.dirichlet(np.ones(6)), rng.dirichlet(np.ones(6))
+    true = exact_parameter(ApproxZCDP(1.0, spared), finite(*p), finite(*q))
+    for at in (0.0, 0.3, 1.0):
+        seen = delta(finite(*p), finite(*q), at)
+        assert ApproxZCDP(1.0, spared).least_at(at, seen) <= true * (1 + 1e-9)
+    for _ in range(5):
+        taken = [np.minimum(law, spared * rng.dirichlet(np.full(6, 0.3))) for law in (p, q)]
+        rests = [law - part for law, part in zip((p, q), taken, strict=True)]
+        rests = [rest * (1 - spared) / rest.sum() for rest in rests]  # up to delta was taken; take the rest of it
+        assert exact_parameter(ZCDP(1.0), *(finite(*rest / (1 - spared)) for rest in rests)) >= true * (1 - 1e-9)
+
+
+def test_approximate_zcdp_of_densities_and_of_mixtures():
+    pair = NormalLaw(0.0, 1.0), NormalLaw(1.0, 1.0)
+    values = [exact_parameter(ApproxZCDP(1.0, delta), *pair) for delta in (0.0, 1e-6, 1e-3, 0.1, 0.4)]
+    assert values == sorted(values, reverse=True)
+    assert values[0] == pytest.approx(0.5)
+    assert values[4] == 0.0  # more than their total variation distance
+    fine = np.linspace(-9.0, 10.0, 40_001)  # the same densities as finite laws
+    listed = [FiniteLaw(range(len(fine)), -0.5 * (fine - centre) ** 2) for centre in (0.0, 1.0)]
+    assert exact_parameter(ApproxZCDP(1.0, 0.1), *listed) == pytest.approx(values[3], rel=1e-5)
+    truth, delta = 1 / (1 + math.exp(-1.0)), 1e-3
+    leaky = [(1 - delta) * truth, (1 - delta) * (1 - truth)]
+    assert exact_parameter(
+        ApproxZCDP(1.0, delta), finite(delta, *leaky, 0.0), finite(0.0, *leaky[::-1], delta)
+    ) == pytest.approx(math.tanh(0.5))
+
+
+def test_the_advantage_of_a_pair_is_where_its_profile_meets_the_curve():
+    curve = TradeOff.of(GaussianDP(1.0).profile)
+    assert exact_parameter(curve, NormalLaw(0.0, 1.0), NormalLaw(1.0, 1.0)) == pytest.approx(1.0)
+    rare = TradeOff.of(GaussianDP(0.5).profile)  # 1e-57 at its last points, where rounding errors of delta are 1e-17
+    noise = LaplaceLaw(0.0, 1.0), LaplaceLaw(1.0, 1.0)
+    seen = np.max(rare.least(*(np.exp(law.log_cdf(np.linspace(-1.0, 2.0, 301))) for law in noise)))
+    assert exact_parameter(rare, *noise) == pytest.approx(seen, rel=1e-3)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        p, q = rng.dirichlet(np.ones(5)), rng.dirichlet(np.ones(5))
+        events = np.array(list(itertools.product([0, 1], repeat=5)))
+        seen = np.max(curve.least(events @ p, events @ q))
+        assert exact_parameter(curve, finite(*p), finite(*q)) == pytest.approx(seen, rel=1e-9)
 
 
 def test_a_hundred_thousand_outcomes_lose_no_digits():

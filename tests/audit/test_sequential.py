@@ -13,12 +13,14 @@ from scipy.stats import binom
 from epsaudit import (
     ZCDP,
     ApproxDP,
+    ApproxZCDP,
     AuditError,
     DatasetPair,
     GaussianDP,
     PureDP,
     RenyiDP,
     SequentialResult,
+    TradeOff,
     audit_sequentially,
     black_box,
     vectorized,
@@ -32,7 +34,7 @@ from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, Lap
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.witnesses import DEFAULT_FAMILIES, Interval, Region, Witness, candidate_scores
 
-CURVES = [ZCDP(0.3), GaussianDP(0.7), RenyiDP(2.0, 0.4)]
+CURVES = [ZCDP(0.3), GaussianDP(0.7), RenyiDP(2.0, 0.4), ApproxZCDP(0.3, 0.01), TradeOff(((0.0, 0.3), (1.0, 0.1)))]
 CLAIMS = [PureDP(1.0), ApproxDP(1.0, 0.05), *CURVES]
 
 

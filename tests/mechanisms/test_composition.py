@@ -61,6 +61,17 @@ def test_parts_offer_the_claims_they_share():
     assert exact.epsilon(*laws, DELTA) == pytest.approx(gaussians.numeric(DELTA).epsilon, rel=1e-5)
 
 
+@pytest.mark.parametrize("part", [Laplace(0.5), RandomisedResponse(0.5)], ids=lambda one: one.name)
+def test_the_composed_trade_off_curve_is_attained(part):
+    """The advantage over it is 1, up to the rounding of the curve; over that of one part it is more."""
+    whole = Sequential.copies(part, 2)
+    pair = whole.worst_pairs()[0]
+    curve = whole.trade_off((0.0, 0.25, 0.5))
+    assert 0.999 < exact.exact_parameter(curve, whole(pair.x), whole(pair.x_prime)) <= 1.0 + 1e-8
+    single = Sequential(part).trade_off((0.0, 0.25, 0.5))
+    assert exact.exact_parameter(single, whole(pair.x), whole(pair.x_prime)) > 1.2
+
+
 def test_numeric_uses_what_is_known_of_each_part():
     parts = (Laplace(0.2), DiscreteLaplace(0.2), RandomisedResponse(0.2, 5), Gaussian(0.2, 1e-7))
     for part in parts:

@@ -9,21 +9,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsaudit import ZCDP, AuditError, PureDP, RenyiDP, audit, exact
+from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, GaussianDP, PureDP, RenyiDP, TradeOff, audit, exact
 from epsaudit.mechanisms.additive import Gaussian, Laplace
-from epsaudit.mechanisms.analysts import Doubler, Follower, Gambler, Interleaver, Repeater
-from epsaudit.mechanisms.broken.budgets import ForgetfulSubSessions, LateFilter
+from epsaudit.mechanisms.analysts import Doubler, Follower, Gambler, Interleaver, Juggler, Partitioner, Repeater
+from epsaudit.mechanisms.broken.budgets import (
+    ForgetfulSubSessions,
+    LateFilter,
+    OncePerMechanism,
+    PresenceUnderMoves,
+    PrivacyLossFilter,
+)
 from epsaudit.mechanisms.budgets import (
-    ConcentratedOdometer,
+    AdaptiveSessions,
+    AdvancedFilter,
     Ledger,
-    PureOdometer,
+    Opening,
     Request,
     SubSessions,
     TotalFilter,
     Unlimited,
 )
+from epsaudit.mechanisms.composition import ProductLaw
+from epsaudit.mechanisms.groups import PresenceResponse
+from epsaudit.mechanisms.hidden_state import SparseVectorSession
 from epsaudit.mechanisms.interactive import Interaction
-from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.mechanisms.odometers import ConcentratedOdometer, PureOdometer, RenyiOdometer, StopAt
+from epsaudit.mechanisms.response import LeakyResponse, RandomisedResponse
 from epsaudit.witnesses import Oracle
 
 ANALYSTS = [
@@ -33,11 +44,22 @@ ANALYSTS = [
     Doubler((0.1, 0.2, 0.4)),
     Interleaver((0.4, 0.3, 0.2)),
 ]
+LEAKY = [Gambler((0.4, 0.6), 4, delta=0.005, lead=1), Doubler((0.1, 0.2, 0.4), 4, delta=0.002)]
 FILTERS = [
     TotalFilter(PureDP(1.0)),
     TotalFilter(ZCDP(0.2)),
     SubSessions(PureDP(1.0), (0.3, 0.3)),
     SubSessions(ZCDP(0.25), (0.05, 0.05)),
+    TotalFilter(GaussianDP(1.0)),
+    TotalFilter(RenyiDP(4.0, 0.6)),
+    StopAt(PureOdometer(), 1.0),
+]
+WITH_DELTA = [
+    TotalFilter(ApproxDP(1.0, 0.01)),
+    TotalFilter(ApproxZCDP(0.3, 0.01)),
+    AdvancedFilter(ApproxDP(1.2, 0.05), spent=0.01),
+    StopAt(ConcentratedOdometer(0.05, 0.3, lost=0.01), 2.3),
+    StopAt(RenyiOdometer(4.0, 0.05), 1.6),
 ]
 
 
@@ -61,6 +83,13 @@ def test_no_strategy_gets_more_than_the_budget(analyst, guard):
         assert law.log_density(law.support) == pytest.approx(law.log_probabilities)
 
 
+@pytest.mark.parametrize("guard", WITH_DELTA, ids=str)
+def test_no_strategy_gets_more_than_a_budget_with_a_delta(guard):
+    bounds_divergences = isinstance(guard, StopAt) and isinstance(guard.odometer, RenyiOdometer)
+    for analyst in ANALYSTS[:3] if bounds_divergences else (*ANALYSTS[:3], *LEAKY):
+        assert exact_parameter(analyst, guard) <= guard.claim.parameter * (1 + 1e-9)
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**9), st.sampled_from(FILTERS))
 def test_no_table_of_choices_gets_more_than_the_budget(seed, guard):
@@ -69,16 +98,32 @@ def test_no_table_of_choices_gets_more_than_the_budget(seed, guard):
     assert exact_parameter(analyst, guard) <= guard.claim.parameter * (1 + 1e-9)
 
 
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10**9), st.sampled_from(WITH_DELTA[:4]))
+def test_kinds_of_requests_may_be_mixed_in_any_order(seed, guard):
+    """Pure DP, approximate DP and sparse vectors, asked in the order that the answers say: reordering is for free."""
+    mixed = (
+        *(Request(RandomisedResponse(epsilon)) for epsilon in (0.2, 0.5)),
+        *(Request(LeakyResponse(epsilon, 0.003)) for epsilon in (0.1, 0.5)),
+        *(Request(SparseVectorSession(0.5), session, question) for session in (0, 1) for question in (1.0, -1.0)),
+    )
+    assert exact_parameter(TableAnalyst(seed, 4, mixed), guard) <= guard.claim.parameter * (1 + 1e-9)
+    order = np.random.default_rng(seed).permutation(len(mixed))
+    spent = [
+        Ledger(tuple((mixed[place], True) for place in places)).spent(ApproxZCDP(0.0, 0.0))
+        for places in (range(len(mixed)), order)
+    ]
+    assert (spent[0].rho, spent[0].delta) == pytest.approx((spent[1].rho, spent[1].delta))
+
+
+ASKED = tuple(Request(RandomisedResponse(epsilon), session) for epsilon in (0.1, 0.25, 0.6) for session in range(3))
+
+
 @dataclasses.dataclass(frozen=True)
 class TableAnalyst:
     seed: int
     rounds: int = 5
-
-    @property
-    def menu(self):
-        return tuple(
-            Request(RandomisedResponse(epsilon), session) for epsilon in (0.1, 0.25, 0.6) for session in range(3)
-        )
+    menu: tuple[Request, ...] = ASKED
 
     def choose(self, answers, ledger):
         codes = np.nan_to_num(answers, nan=2.0) @ 3.0 ** np.arange(answers.shape[1]) + 1000 * answers.shape[1]
@@ -182,6 +227,66 @@ class FixedOrder:
         return np.full(len(answers), self.order[answers.shape[1]])
 
 
+def test_two_sparse_vectors_with_secret_thresholds_cost_both_and_not_one():
+    """Interleaved as the answers say; the law is compared with runs of the algorithm, noise and all."""
+    analyst, guard = Juggler(1.0, 2, 6), TotalFilter(PureDP(2.0))
+    law = Interaction(analyst, guard)((1,))
+    assert np.exp(law.log_probabilities).sum() == pytest.approx(1.0)
+    assert 0.6 < exact_parameter(analyst, guard) <= 2.0
+    one_only = TotalFilter(PureDP(1.0))  # refuses the second session
+    assert exact_parameter(analyst, one_only) < exact_parameter(Juggler(1.0, 1, 6), one_only) <= 1.0
+    assert exact_parameter(Juggler(1.0, 5, 10), OncePerMechanism(PureDP(1.0))) > 1.4
+    rng, runs, seen = np.random.default_rng(3), 20_000, []
+    for _ in range(runs):
+        thresholds, halted, steps, row = rng.laplace(0.0, 2.0, 2), [False, False], 0, []
+        for _ in range(6):
+            session = steps % 2
+            above = 0.5 + rng.laplace(0.0, 4.0) >= thresholds[session]
+            row.append(-1.0 if halted[session] else float(above))
+            halted[session] |= bool(above)
+            steps += 2 if row[-1] == 1.0 else 1
+        seen.append(tuple(row))
+    assert set(seen) <= set(law.support)
+    for transcript, log_chance in zip(law.support, law.log_probabilities, strict=True):
+        chance = math.exp(log_chance)
+        # six standard errors: a false alarm in 10^7 seeds
+        assert abs(seen.count(transcript) / runs - chance) < 6.0 * math.sqrt(chance / runs) + 6.0 / runs
+
+
+def test_sessions_of_a_partition_cost_one_share_unless_a_record_may_move():
+    guard = AdaptiveSessions(PureDP(3.0))
+    sound = Interaction(Partitioner(), guard)
+    for pair in (((0, 0), (1, 0)), ((0, 0), (0, 1)), ((0, 1), (1, 1))):
+        assert exact.exact_parameter(guard.claim, *map(sound, pair)) <= 3.0 * (1 + 1e-9)
+    assert exact.exact_parameter(guard.claim, sound((0, 0)), sound((1, 0))) == pytest.approx(3.0)
+    moved = Interaction(Partitioner(PresenceUnderMoves), guard)
+    assert exact.exact_parameter(guard.claim, moved((1, 0)), moved((0, 1))) == pytest.approx(4.0)
+    ledger = Ledger().after(Request(Opening(1.0, 2)), True)
+    asks = {
+        "of another part": Request(PresenceResponse(0.1, 1), 1),
+        "of all parts": Request(PresenceResponse(0.1), 1),
+        "of no session": Request(PresenceResponse(0.1), 3),
+        "beyond its share": Request(PresenceResponse(1.1, 0), 1),
+        "to open more than is left": Request(Opening(2.1)),
+        "to divide a part": Request(Opening(0.1, 2), 1),
+    }
+    assert {words: guard.admits(ledger, ask) for words, ask in asks.items()} == dict.fromkeys(asks, False)
+    inner = ledger.after(Request(Opening(0.6), 1), True)  # a part's session may open another of the same part
+    assert [session.part for session in guard.open(inner)] == [None, 0, 1, 0]
+    assert guard.admits(inner, Request(PresenceResponse(0.6, 0), 3))
+    assert not guard.admits(inner, Request(PresenceResponse(0.5, 0), 1))
+
+
+def test_the_obvious_filter_of_privacy_loss_distributions_is_exceeded():
+    """Both continuations use up delta = 0.1311 at epsilon = 2; choosing by the answer gets 1.43 times that."""
+    analyst = Follower(RandomisedResponse(0.3), RandomisedResponse(2.0), LeakyResponse(0.1, 0.1311), threshold=0.5)
+    guard = PrivacyLossFilter(ApproxDP(2.0, 0.1312))
+    for second in (analyst.above, analyst.below):
+        both = [ProductLaw((analyst.first((bit,)), second((bit,)))) for bit in (0, 1)]
+        assert exact.delta(*both, 2.0) < 0.1312
+    assert exact.delta(*laws(analyst, guard), 2.0) == pytest.approx(0.18693, abs=1e-5)
+
+
 def losses(law, law_prime):
     return law.log_probabilities - law_prime.log_density(law.support)
 
@@ -243,8 +348,12 @@ def test_what_cannot_be_asked_is_a_sentence():
         Interaction(Repeater(()), TotalFilter(PureDP(1.0)))
     with pytest.raises(AuditError, match="more than the budget"):
         SubSessions(PureDP(1.0), (0.6, 0.6))
-    with pytest.raises(AuditError, match=r"must be PureDP\(epsilon\) or ZCDP"):
-        TotalFilter(RenyiDP(2.0, 1.0))
+    with pytest.raises(AuditError, match="must be one of PureDP"):
+        TotalFilter(TradeOff(((1.0, 0.0),)))
+    with pytest.raises(AuditError, match="must have no delta"):
+        AdaptiveSessions(ApproxDP(1.0, 1e-3))
+    with pytest.raises(AuditError, match=r"0.1 of delta is spent"):
+        AdvancedFilter(ApproxDP(1.0, 1e-3), spent=0.1)
     with pytest.raises(AuditError, match="buys pure DP only"):
         TotalFilter(PureDP(1.0)).admits(Ledger(), Request(Gaussian(1.0, 1e-3)))
     with pytest.raises(AuditError, match="ask for fewer rounds"):

@@ -21,6 +21,7 @@ from epsaudit.adapters.external import command
 from epsaudit.adapters.registry import Entry, chosen, library, matching
 from epsaudit.audits import suite
 from epsaudit.audits.arguments import jobs_of, trials_of
+from epsaudit.claims.curves import ApproxZCDP
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED
 from epsaudit.data.neighbours import DatasetPair
@@ -41,6 +42,7 @@ CLAIMS: dict[tuple[str, ...], type[Claim]] = {
     ("epsilon", "order"): RenyiDP,
     ("rho",): ZCDP,
     ("mu",): GaussianDP,
+    ("delta", "rho"): ApproxZCDP,
 }
 """What the numbers of a claim that were given together make of it."""
 

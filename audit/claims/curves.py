@@ -1,0 +1,172 @@
+"""Claims about a whole curve beyond one divergence or one noise: approximate zCDP, and any trade-off curve.
+
+Both are claims as those of `epsaudit.claims.definitions`; they are apart because each rests on a lemma of its own.
+Proofs: docs/explanation/theory.md#approximate-zcdp-and-any-trade-off-curve.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsaudit.claims.definitions import ROUNDING, ZCDP, Claim, Floats, _Checked
+from epsaudit.errors import AuditError, finite_at_least, fraction
+
+
+@dataclass(frozen=True)
+class ApproxZCDP(_Checked):
+    """delta-approximate rho-zCDP (Bun and Steinke 2016, Definition 8.1): rho-zCDP but for a part of weight delta.
+
+    Both laws are mixtures, of weights 1 - delta and delta, whose first parts satisfy rho-zCDP. The audited parameter is
+    rho at this delta.
+
+    Examples
+    --------
+    >>> claim = ApproxZCDP(0.5, 1e-6)
+    >>> print(claim, claim.approximate(2e-6))
+    1e-06-approximate 0.5-zCDP (5.22154, 2e-06)-DP
+    """
+
+    rho: float
+    delta: float
+    symbol: ClassVar[str] = "rho"
+
+    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
+        """See `Claim.least`: that of zCDP after the other part has brought the probabilities as near as it can."""
+        p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
+        likely, rare = np.maximum(p, q), np.minimum(p, q)
+        near, far = (likely - self.delta) / (1.0 - self.delta), rare / (1.0 - self.delta)
+        apart = near > far
+        return np.where(apart, ZCDP(0.0).least(np.where(apart, near, 0.5), np.where(apart, far, 0.5)), 0.0)
+
+    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+        """See `Claim.least_at`: that of zCDP at what is left of delta."""
+        left = (np.asarray(delta, float) - self.delta) / (1.0 - self.delta)
+        return ZCDP(0.0).least_at(epsilon, np.maximum(left, 0.0))
+
+    def profile(self, epsilon: float) -> float:
+        """See `Claim.profile`: delta, and 1 - delta times that of zCDP."""
+        return self.delta + (1.0 - self.delta) * ZCDP(self.rho).profile(epsilon)
+
+    def __str__(self) -> str:
+        return f"{self.delta:.6g}-approximate {self.rho:.6g}-zCDP"
+
+
+@dataclass(frozen=True)
+class TradeOff(Claim):
+    """f-DP of any curve f (Dong, Roth and Su 2022), given by points of its privacy profile: no test beats f.
+
+    (epsilon, delta)-DP at every point at once has a trade-off curve made of lines: the tangents of f whose points are
+    listed, so that a list of some is a claim a little weaker than f, never a stronger one. Since adjacency is
+    symmetric f is, too. The audited parameter, ``advantage``, is 1 for f itself; a says that for every event, and with
+    the laws exchanged, p - p' is at most a times what f allows at p'. That is (log(1 + a (e^epsilon - 1)), a delta)-DP
+    at every point: for a < 1 what f becomes on a sample of rate a (Balle, Barthe and Gaboardi 2018, Theorem 1).
+
+    Raises
+    ------
+    AuditError
+        If there is no point, one is out of range, or the advantage is below 0.
+
+    Examples
+    --------
+    >>> from epsaudit.claims.definitions import GaussianDP
+    >>> claim = TradeOff.of(GaussianDP(1.0).profile, (0.0, 0.5, 1.0, 2.0))
+    >>> print(claim, round(claim.profile(0.5), 6), round(GaussianDP(1.0).profile(0.5), 6))
+    DP along a curve of 4 points 0.238422 0.238422
+    >>> round(float(claim.least(0.8, 0.2)), 3)
+    1.63
+    """
+
+    points: tuple[tuple[float, float], ...]
+    advantage: float = 1.0
+    symbol: ClassVar[str] = "advantage"
+
+    def __post_init__(self) -> None:
+        try:
+            pairs = [(epsilon, delta) for epsilon, delta in self.points]
+        except (TypeError, ValueError):
+            raise AuditError(f"The points are {self.points!r}; they must be pairs (epsilon, delta).") from None
+        if not pairs:
+            raise AuditError("The curve has no points; give at least one pair (epsilon, delta).")
+        checked = tuple(
+            (finite_at_least(epsilon, 0.0, "epsilon of a point"), fraction(delta, "delta of a point"))
+            for epsilon, delta in pairs
+        )
+        object.__setattr__(self, "points", checked)
+        object.__setattr__(self, "advantage", finite_at_least(self.advantage, 0.0, "advantage of the claim"))
+
+    @classmethod
+    def of(cls, profile: Callable[[float], float], epsilons: Sequence[float] = tuple(np.arange(33) / 4.0)) -> TradeOff:
+        """Make the claim from a privacy profile, a function of epsilon, at points of it.
+
+        A trade-off curve f has the profile delta(epsilon) = 1 + f*(-e^epsilon), f* its convex conjugate: the greatest
+        1 - f(a) - e^epsilon a (Dong, Roth and Su 2022, Proposition 2.12).
+        """
+        return cls(tuple((float(epsilon), profile(float(epsilon))) for epsilon in epsilons))
+
+    def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
+        """See `Claim.least`: |p - p'| over what f allows beyond the rarest of the event, its complement and theirs."""
+        p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
+        rare = np.minimum(np.minimum(p, q), np.minimum(1.0 - p, 1.0 - q))
+        apart = np.abs(p - q)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(apart == 0.0, 0.0, apart / self._allowed(rare))
+
+    def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+        """See `Claim.least_at`: the least over the line p = e^epsilon p' + delta, at a kink or where p + p' = 1."""
+        epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
+        middle = (1.0 - delta) * np.exp(-np.logaddexp(0.0, epsilon))
+        rare = np.minimum(self._kinks, middle[..., None])  # none is 0, where at most the limit of a kink at 0 is missed
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            apart = delta[..., None] + np.where(rare > 0.0, np.expm1(epsilon)[..., None] * rare, 0.0)
+            least = np.min(apart / self._allowed(rare), axis=-1) * (1.0 - ROUNDING)
+        return np.where(delta <= 0.0, 0.0, np.where(delta >= 1.0, np.inf, least))
+
+    def profile(self, epsilon: float) -> float:
+        """See `Claim.profile`: the greatest p - e^epsilon p' over the kinks of the curve and its middle, p + p' = 1."""
+        grown = math.expm1(finite_at_least(epsilon, 0.0, "epsilon"))
+        rises, deltas = self._lines
+        middle = np.max((1.0 - self.advantage * deltas) / (2.0 + self.advantage * rises))
+        rare = np.minimum(self._kinks, max(middle, 0.0))
+        return float(np.clip(np.max(self.advantage * self._allowed(rare) - grown * rare), 0.0, 1.0))
+
+    def to_dict(self) -> dict[str, object]:
+        """See `Claim.to_dict`."""
+        return {"kind": "TradeOff", "points": [list(point) for point in self.points], "advantage": self.advantage}
+
+    def _allowed(self, rare: Floats) -> Floats:
+        """What f allows p to exceed p' by, at p' = rare: the least of its lines."""
+        rises, deltas = self._lines
+        return np.asarray(np.min(deltas + rises * np.asarray(rare)[..., None], axis=-1))
+
+    @cached_property
+    def _lines(self) -> tuple[Floats, Floats]:
+        """e^epsilon - 1 and delta of the points that are not implied by others: their lower convex hull."""
+        kept: list[tuple[float, float]] = []
+        for rise, delta in sorted((math.expm1(epsilon), delta) for epsilon, delta in self.points):
+            if kept and delta >= kept[-1][1]:
+                continue
+            while len(kept) > 1:
+                (a, da), (b, db) = kept[-2:]
+                if (da - db) * (rise - b) > (db - delta) * (b - a):
+                    break
+                kept.pop()
+            kept.append((rise, delta))
+        rises, deltas = np.array(kept).T
+        return rises, deltas
+
+    @cached_property
+    def _kinks(self) -> Floats:
+        """Where two lines meet, 0 and 1: the p' at which a ratio of p - p' and what is allowed has its extremes."""
+        rises, deltas = self._lines
+        return np.concatenate([[0.0], -np.diff(deltas) / np.diff(rises), [1.0]])
+
+    def __str__(self) -> str:
+        share = "" if self.advantage == 1.0 else f"{self.advantage:.6g} times "
+        return f"{share}DP along a curve of {len(self.points)} points"
