@@ -21,10 +21,11 @@ from typing import Any
 import pytest
 
 from epsaudit.adapters.functions import Mechanism
-from epsaudit.audits.arguments import Pairs, Relation
+from epsaudit.arguments import Pairs
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.fingerprint import digest
+from epsaudit.data.neighbours import Relation
 from epsaudit.engine.sampling import Progress
 from epsaudit.errors import AuditError, PowerWarning, without_internals
 from epsaudit.pytest_plugin import FALSE_ALARM, PROPERTY, RUNS, SECONDS, Asker, asking, option, read, share_of_suite

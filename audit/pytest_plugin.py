@@ -197,7 +197,7 @@ def _number(text: str) -> Any:
 
 def read(name: str, value: Any, what: str) -> Any:
     """Return a number of runs or of seconds, a seed or a probability; raise `AuditError` for what is none."""
-    from epsaudit.audits.arguments import seconds_of, trials_of
+    from epsaudit.arguments import seconds_of, trials_of
     from epsaudit.errors import fraction, whole_at_least
 
     if name == "runs":

@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any
 from epsaudit.adapters.registry import collected
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.extras import needs
+from epsaudit.provenance import execution, write_whole
 from epsaudit.reporting.tables import Column, Row, to_csv, to_latex
 from epsaudit.results import stored
-from epsaudit.results.provenance import execution
-from epsaudit.results.result import write_whole
 from epsaudit.text import for_json
 
 if TYPE_CHECKING:

@@ -41,8 +41,8 @@ from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBi
 from epsaudit.mechanisms.interior_point import InteriorPoint
 from epsaudit.mechanisms.queries import Maximum, MonotoneQuery, Total
 from epsaudit.mechanisms.tolerant_search import TolerantSearch
+from epsaudit.provenance import write_whole
 from epsaudit.reporting.tables import Column
-from epsaudit.results.result import write_whole
 from epsaudit.studies import run_as_script, write_json, write_table
 
 QUESTION = "Do the accuracy theorems and step counts of down sensitivity hold as published?"

@@ -23,12 +23,14 @@ from typing import Any
 
 from epsaudit import AuditResult, audit
 from epsaudit.audits.suite import entry_seed
+from epsaudit.audits.verify import load
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.corpus import Bug, Case, bugs
 from epsaudit.experiments.libraries.environments import NotInstalledError
+from epsaudit.provenance import write_whole
 from epsaudit.reporting.figures import certified_against_proven
 from epsaudit.reporting.tables import Column
-from epsaudit.results.result import load, save, write_whole
+from epsaudit.results.result import save
 from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.text import lower, markdown, percent, plain
 

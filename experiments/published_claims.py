@@ -44,9 +44,9 @@ from epsaudit.mechanisms.ratio import BoundedRatio, FailedBound
 from epsaudit.mechanisms.selection import PermuteAndFlip
 from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy
 from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
+from epsaudit.provenance import write_whole
 from epsaudit.reporting.figures import certified_against_proven
 from epsaudit.reporting.tables import Column
-from epsaudit.results.result import write_whole
 from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 
 QUESTION = "Which statements of teaching material fail, and do the corrected ones hold?"

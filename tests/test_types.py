@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 READ = (
     "__init__.pyi",
     "adapters/functions.py",
-    "audits/arguments.py",
+    "arguments.py",
     "audits/fixed.py",
     "claims/definitions.py",
     "data/neighbours.py",

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from epsaudit.adapters.functions import FunctionMechanism, black_box
-from epsaudit.audits.arguments import Pairs, Relation
+from epsaudit.arguments import Pairs
 from epsaudit.claims.definitions import Claim
+from epsaudit.data.neighbours import Relation
 from epsaudit.errors import AuditError
 
 

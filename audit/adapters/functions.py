@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from epsaudit.adapters.global_generators import DatasetChangedError, Habits
 from epsaudit.adapters.randomness import carries_a_generator
-from epsaudit.audits.arguments import Pairs, Relation, adjacency_of, is_claim, listed, seconds_of
+from epsaudit.arguments import Pairs, is_claim, listed, seconds_of
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.fresh import Dataset
-from epsaudit.data.neighbours import Adjacency, DatasetPair
+from epsaudit.data.neighbours import Adjacency, DatasetPair, Relation, adjacency_of
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, frozen, pack, pack_frozen
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from epsaudit.adapters.functions import Mechanism
-from epsaudit.audits.arguments import claim_of
+from epsaudit.arguments import claim_of
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.audits.arguments import LEAST_TRIALS
+from epsaudit.arguments import LEAST_TRIALS
 from epsaudit.audits.one_run import OneRunResult
 from epsaudit.audits.one_run.counts import check_method
 from epsaudit.audits.sequential import SequentialResult, betting

@@ -15,11 +15,11 @@ from typing import Any
 
 from epsaudit import exact
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
-from epsaudit.audits.arguments import Pairs, Relation, claim_of, families_of, pairs_of, trials_of
+from epsaudit.arguments import Pairs, claim_of, families_of, pairs_of, trials_of
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.fingerprint import digest
 from epsaudit.data.fresh import given
-from epsaudit.data.neighbours import DatasetPair, shorten
+from epsaudit.data.neighbours import DatasetPair, Relation, shorten
 from epsaudit.engine.checkpoint import Checkpoint, Identity, Section
 from epsaudit.engine.copies import Copies
 from epsaudit.engine.determinism import refuse_if_drawn_before, with_known_randomness
@@ -27,7 +27,7 @@ from epsaudit.engine.sampling import Sides, notes_on
 from epsaudit.engine.streams import entropy
 from epsaudit.engine.workers import Workers, check_restart
 from epsaudit.errors import AuditError, confidence_of
-from epsaudit.results.provenance import execution, provenance
+from epsaudit.provenance import execution, provenance
 from epsaudit.witnesses import Family
 
 

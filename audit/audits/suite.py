@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from epsaudit.adapters.registry import Entry
-from epsaudit.audits.arguments import jobs_of
+from epsaudit.arguments import jobs_of
 from epsaudit.audits.fixed import certified
 from epsaudit.audits.question import Question
 from epsaudit.engine.checkpoint import Checkpoint, Section
@@ -20,7 +20,7 @@ from epsaudit.engine.sampling import ProgressCallback
 from epsaudit.engine.streams import entropy
 from epsaudit.engine.workers import Workers
 from epsaudit.errors import confidence_of
-from epsaudit.results.provenance import command, provenance
+from epsaudit.provenance import command, provenance
 from epsaudit.results.result import AuditResult
 
 

@@ -13,8 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.audits.arguments import Relation, adjacency_of, is_strategy, pair_of
-from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, MaxChange, Substitution, shorten
+from epsaudit.data.neighbours import (
+    AddRemove,
+    Adjacency,
+    DatasetPair,
+    MaxChange,
+    Relation,
+    Substitution,
+    adjacency_of,
+    is_strategy,
+    pair_of,
+    shorten,
+)
 from epsaudit.errors import AuditError, finite_at_least, whole_at_least
 
 EXAMPLES = 256

@@ -7,14 +7,16 @@ numbers.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -271,3 +273,37 @@ def _records(dataset: Any) -> Iterable[Any]:
 def _listed(value: Any) -> Any:
     """What has a ``tolist``, as arrays and series, as a list of plain values; anything else as it is."""
     return value.tolist() if hasattr(value, "tolist") else value
+
+
+PAIRS = "write (x, x_prime) or DatasetPair(x, x_prime), a list of those, or a strategy of hypothesis that draws them"
+
+Relation: TypeAlias = Adjacency | type[Adjacency]
+"""How a neighbouring relation may be written: `AddRemove` is `AddRemove()`."""
+
+
+def adjacency_of(adjacency: Any) -> Adjacency | None:
+    """Return a relation, made of its class where that is given; None where the caller vouches for the pairs."""
+    if isinstance(adjacency, type) and issubclass(adjacency, Adjacency):
+        with contextlib.suppress(TypeError):  # abstract, or asks for more
+            return adjacency()
+    if adjacency is not None and not isinstance(adjacency, Adjacency):
+        raise AuditError(
+            f"adjacency is {adjacency!r}; it must be AddRemove(), Substitution(), MaxChange(bound), or None, by which "
+            "you vouch for the pairs."
+        )
+    return adjacency
+
+
+def is_strategy(value: Any) -> bool:
+    """Say whether this is a strategy of hypothesis, which need not be installed."""
+    hypothesis = sys.modules.get("hypothesis")
+    return hypothesis is not None and isinstance(value, hypothesis.strategies.SearchStrategy)
+
+
+def pair_of(value: Any) -> DatasetPair:
+    """Return a pair that was written as one, or as a tuple (x, x_prime)."""
+    if isinstance(value, DatasetPair):
+        return value
+    if isinstance(value, tuple) and len(value) == 2:
+        return DatasetPair(*value)
+    raise AuditError(f"{shorten(value)} is not a pair of datasets; {PAIRS}.")

@@ -25,7 +25,7 @@ from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError
 from epsaudit.outputs.as_json import block_from_json, block_to_json
 from epsaudit.outputs.normal_form import Outputs, are_objects
-from epsaudit.results.result import write_whole
+from epsaudit.provenance import write_whole
 
 try:
     import fcntl

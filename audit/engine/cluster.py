@@ -15,7 +15,7 @@ import joblib
 
 from epsaudit.errors import AuditError
 from epsaudit.extras import needs
-from epsaudit.results.provenance import provenance
+from epsaudit.provenance import provenance
 
 WAIT_SECONDS = 15
 """Seconds to wait for a scheduler and its first worker before saying that there is none. Set by hand in the first

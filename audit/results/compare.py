@@ -20,7 +20,7 @@ from epsaudit.engine.determinism import with_known_randomness
 from epsaudit.engine.sampling import certification_counts
 from epsaudit.engine.workers import Workers
 from epsaudit.errors import AuditError, fraction
-from epsaudit.results.provenance import execution, provenance
+from epsaudit.provenance import execution, provenance
 from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import lower
 

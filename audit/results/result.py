@@ -6,7 +6,6 @@ JSON object and back. Rendering many results is the business of `epsaudit.report
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import math
@@ -22,8 +21,8 @@ from epsaudit.claims import definitions as claims
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
 from epsaudit.extras import needs
+from epsaudit.provenance import execution, write_whole
 from epsaudit.results import schema
-from epsaudit.results.provenance import execution
 from epsaudit.text import lower, notebook, percent
 from epsaudit.witnesses import Witness, witness_from_dict
 
@@ -246,6 +245,8 @@ class Result(ABC):
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read what `save` wrote; raises `AuditError` if it cannot be, or holds anything but one such result."""
+        from epsaudit.audits.verify import load  # which knows every kind of result; this is the base of all
+
         found = load(path)
         if len(found) != 1 or not isinstance(found[0], cls):
             raise AuditError(
@@ -453,19 +454,6 @@ def comparable(path: Path) -> str:
     return _text([{key: value for key, value in item.items() if key != "execution"} for item in read(path)])
 
 
-def load(path: Path) -> list[Result]:
-    """Read a result file of any kinds of audits, and check that its results are what their counts say.
-
-    Raises
-    ------
-    AuditError
-        If it cannot be read, is none, or holds what no audit can have given or what does not follow from its counts.
-    """
-    from epsaudit.results.verify import checked  # it knows every kind of result, of which this module is the base
-
-    return [checked(item, f"{path}: results[{place}]") for place, item in enumerate(read(path))]
-
-
 def read(path: Path) -> list[dict[str, Any]]:
     """Read the JSON objects of a result file, as they are; raises `AuditError` if it cannot be read or is none."""
     data = schema.read(path, "a result file")
@@ -473,29 +461,6 @@ def read(path: Path) -> list[dict[str, Any]]:
         raise AuditError(f'{path} is not a result file; it must hold {{"schema": {SCHEMA}, "results": [...]}}.')
     schema.check(data, "results", f"{path}: ")
     return list(data["results"])
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file under a temporary name and rename it, so that no half file is ever left.
-
-    Raises
-    ------
-    AuditError
-        If the folder cannot be written to.
-    """
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-        temporary.replace(path)
-    except OSError as error:
-        raise AuditError(
-            f"{path} cannot be written ({error.strerror or error}); give a folder that you may write to."
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):  # renamed, or never made
-            temporary.unlink()
 
 
 def _text(written: list[dict[str, Any]]) -> str:

@@ -19,15 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from epsaudit.errors import AuditError
+from epsaudit.provenance import modified, provenance, repository, write_whole
 from epsaudit.results import schema
-from epsaudit.results.provenance import modified, provenance, repository
-from epsaudit.results.result import write_whole
 from epsaudit.text import markdown
 
 PACKAGE = "epsaudit"
 OUTSIDE = tuple(
     f"{PACKAGE}.{name}"
-    for name in ("reporting", "results.provenance", "results.stored", "results.verify", "extras", "studies", "text")
+    for name in ("reporting", "provenance", "results.stored", "audits.verify", "extras", "studies", "text")
 )
 ALLOW_MODIFIED = "store among this checkout's results although its files differ from the commit; they are named"
 

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from epsaudit import AuditResult, DatasetPair, PureDP, audit, black_box
+from epsaudit.audits.verify import recompute
 from epsaudit.errors import AuditError
 from epsaudit.outputs.as_json import from_json, to_json
 from epsaudit.outputs.normal_form import join, normal, normal_array, number, pack, values_of
-from epsaudit.results.verify import recompute
 from epsaudit.witnesses import Interval, Region, event_from_dict
 from epsaudit.witnesses.atoms import describe_atoms, find_atoms, is_atom
 from epsaudit.witnesses.features import Value

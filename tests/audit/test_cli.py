@@ -9,9 +9,10 @@ import sys
 import pytest
 
 from epsaudit.adapters.registry import registered
+from epsaudit.audits.verify import load
 from epsaudit.cli.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, NOBODY_READS, OWN_CODE, SURPRISED
 from epsaudit.cli.main import main
-from epsaudit.results.result import comparable, load
+from epsaudit.results.result import comparable
 
 QUICK = ["--trials", "20000", "--seed", "1", "--jobs", "1"]
 

@@ -5,9 +5,10 @@ import pytest
 from epsaudit import AuditError, DatasetPair, PureDP, vectorized
 from epsaudit.adapters import registry
 from epsaudit.adapters.registry import Entry, Library, matching
+from epsaudit.audits.verify import load
 from epsaudit.cli.commands import AS_EXPECTED, BAD_INPUT, SURPRISED
 from epsaudit.cli.main import main
-from epsaudit.results.result import load, save
+from epsaudit.results.result import save
 
 QUICK = ["--trials", "20000", "--seed", "1", "--jobs", "1"]
 GONE = "gone-2.0 is not installed: pip says: no such thing."

@@ -16,9 +16,10 @@ import pytest
 from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
 from epsaudit.adapters.registry import Entry
 from epsaudit.audits import suite
+from epsaudit.audits.verify import load
 from epsaudit.mechanisms.additive import Laplace
-from epsaudit.results.provenance import command, execution, provenance
-from epsaudit.results.result import comparable, load, save
+from epsaudit.provenance import command, execution, provenance
+from epsaudit.results.result import comparable, save
 
 
 @pytest.fixture

@@ -6,9 +6,10 @@ import pytest
 
 from epsaudit.adapters.registry import registered
 from epsaudit.audits.suite import run
+from epsaudit.audits.verify import load
 from epsaudit.cli.main import main
 from epsaudit.reporting.tables import family_confidence
-from epsaudit.results.result import load, save
+from epsaudit.results.result import save
 
 NAMES = ("laplace", "gaussian-gdp", "broken/laplace-half-noise")
 

@@ -14,11 +14,11 @@ from matplotlib.text import Text
 from epsaudit import ApproxDP, PureDP
 from epsaudit.adapters.registry import Entry, registered
 from epsaudit.audits import suite
+from epsaudit.audits.verify import load
 from epsaudit.experiments.drawing import not_drawn
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.reporting import figures, style, tables
-from epsaudit.results.result import load
 from epsaudit.text import count, lower, percent, plain, upper
 
 POSITIVE = st.floats(1e-12, 1e12)

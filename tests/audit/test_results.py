@@ -21,9 +21,11 @@ from epsaudit import (
     audit_sequentially,
     vectorized,
 )
+from epsaudit.audits.verify import load
 from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.cli.main import main
-from epsaudit.results.result import load, save, write_whole
+from epsaudit.provenance import write_whole
+from epsaudit.results.result import save
 from epsaudit.witnesses import Interval, Region, Witness
 
 

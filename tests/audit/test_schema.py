@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_scores, audit_sequentially, vectorized
+from epsaudit.audits.verify import load
 from epsaudit.cli.main import main
 from epsaudit.results import schema, stored
-from epsaudit.results.result import load, save
+from epsaudit.results.result import save
 from epsaudit.studies import write_data
 
 RESULTS = Path(__file__).parents[2] / "results"

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
+from epsaudit import AuditError, DatasetPair, PureDP, audit, provenance, vectorized
 from epsaudit.cli.main import main
 from epsaudit.reporting import methods
-from epsaudit.results import provenance, stored
+from epsaudit.results import stored
 from epsaudit.studies import run
 
 MODULE = "epsaudit.experiments.curves"

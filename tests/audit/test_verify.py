@@ -24,12 +24,12 @@ from epsaudit.adapters.registry import Entry, registered
 from epsaudit.audits.one_run import Threshold, audit_scores
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.suite import run
+from epsaudit.audits.verify import EXACT, rebuild, recompute, rerun
 from epsaudit.certificates import Box, MembershipGame
 from epsaudit.cli.main import main
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.results.compare import recount
 from epsaudit.results.result import save
-from epsaudit.results.verify import EXACT, rebuild, recompute, rerun
 from epsaudit.witnesses import Interval, Region, Witness
 from epsaudit.witnesses.features import Coordinate, Deviation, Value
 

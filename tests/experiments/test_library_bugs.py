@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from epsaudit import audit, exact, vectorized
+from epsaudit.audits import verify
+from epsaudit.audits.verify import load
 from epsaudit.cli.commands import AS_EXPECTED
 from epsaudit.cli.main import main
 from epsaudit.experiments import library_bugs
@@ -13,8 +15,7 @@ from epsaudit.experiments.libraries.corpus import bugs
 from epsaudit.experiments.libraries.registry import libraries
 from epsaudit.experiments.libraries.versions import ENVIRONMENTS
 from epsaudit.mechanisms.selection import PermuteAndFlipLaw
-from epsaudit.results import verify
-from epsaudit.results.result import load, read
+from epsaudit.results.result import read
 
 CASES = [case for bug in bugs() for case in bug.cases]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.row.name)

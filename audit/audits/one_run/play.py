@@ -13,14 +13,14 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsaudit.audits.arguments import claim_given
+from epsaudit.arguments import claim_given
 from epsaudit.audits.one_run.counts import METHODS, Bools, Floats, check_method
 from epsaudit.audits.one_run.guesses import GuessRule, rule_of
 from epsaudit.audits.one_run.result import OneRunResult
 from epsaudit.claims.definitions import Claim, GaussianDP
 from epsaudit.engine.streams import entropy, stream
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
-from epsaudit.results.provenance import provenance
+from epsaudit.provenance import provenance
 
 Guesses = str | int | tuple[int, int] | GuessRule
 StepCallback = Callable[[int, int], None]

@@ -20,7 +20,7 @@ import numpy as np
 
 from epsaudit.adapters.failures import refuse_if_all_failed
 from epsaudit.adapters.functions import Mechanism, takes_turns
-from epsaudit.audits.arguments import Pairs, Relation, checkpoint_of, jobs_of, progress_of, seconds_of
+from epsaudit.arguments import Pairs, checkpoint_of, jobs_of, progress_of, seconds_of
 from epsaudit.audits.question import Begun, Question, begun, recording
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.accounts import Accounts
@@ -29,7 +29,7 @@ from epsaudit.audits.sequential.learning import Plans, no_bet, plans
 from epsaudit.audits.sequential.record import Round, SequentialResult, Stopped, StrategyRecord
 from epsaudit.audits.sequential.schedule import STRATEGIES, chunk_sizes, looked_at_each, remembered, round_sizes
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import DatasetPair
+from epsaudit.data.neighbours import DatasetPair, Relation
 from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.copies import Copies
 from epsaudit.engine.dependence import LEVEL, dependence_of_outputs, refuse

@@ -19,8 +19,8 @@ from typing import Any
 
 from epsaudit.adapters.external import command
 from epsaudit.adapters.registry import Entry, chosen, library, matching
+from epsaudit.arguments import jobs_of, trials_of
 from epsaudit.audits import suite
-from epsaudit.audits.arguments import jobs_of, trials_of
 from epsaudit.claims.curves import ApproxZCDP
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED
@@ -29,10 +29,10 @@ from epsaudit.engine.checkpoint import Checkpoint
 from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError
 from epsaudit.extras import MissingExtraError, left_out, needs
+from epsaudit.provenance import execution, typed, write_whole
 from epsaudit.reporting import progress, tables
 from epsaudit.results import result as results
 from epsaudit.results import stored
-from epsaudit.results.provenance import execution, typed
 from epsaudit.results.result import AuditResult
 from epsaudit.studies import write_figure
 
@@ -203,8 +203,8 @@ def _show(options: SimpleNamespace, done: Sequence[AuditResult], seed: int) -> N
 def _write(done: Sequence[AuditResult], confidence: float, out: Path) -> None:
     """Write what needs no extra first, so that it is there whatever else is missing."""
     results.save(done, out / "audit.json")
-    results.write_whole(out / "audit.csv", tables.results_to_csv(done))
-    results.write_whole(out / "audit.tex", tables.results_to_latex(done, confidence))
+    write_whole(out / "audit.csv", tables.results_to_csv(done))
+    write_whole(out / "audit.tex", tables.results_to_latex(done, confidence))
     try:
         with needs("report"):
             from epsaudit.reporting import figures, page
@@ -214,7 +214,7 @@ def _write(done: Sequence[AuditResult], confidence: float, out: Path) -> None:
     write_figure(out / "audit", figures.certified_against_proven(done, confidence))
     if set(figures.TELLING) <= {result.mechanism for result in done}:
         write_figure(out / "front", figures.front(done, confidence))
-    results.write_whole(out / "audit.html", page.render(done, confidence, str(out / "audit.json")))
+    write_whole(out / "audit.html", page.render(done, confidence, str(out / "audit.json")))
 
 
 def _write_origin(options: SimpleNamespace, done: Sequence[AuditResult], seed: int, seconds: float) -> None:
@@ -231,7 +231,7 @@ def _refuse_if_unwritable(out: Path) -> None:
     """Raise before any run if results could not be written after the last."""
     probe = out / ".epsaudit"
     made = not out.exists()
-    results.write_whole(probe, "")
+    write_whole(probe, "")
     probe.unlink()
     if made:
         out.rmdir()

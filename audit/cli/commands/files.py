@@ -15,16 +15,17 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from epsaudit.adapters.registry import chosen, entry_of, registered
-from epsaudit.audits import suite
+from epsaudit.audits import suite, verify
+from epsaudit.audits.verify import load
 from epsaudit.cli.commands import AS_EXPECTED, SURPRISED, say_json, sayer
 from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError, meant
 from epsaudit.exact import PrivacyProfile, knows_law
 from epsaudit.extras import needs
+from epsaudit.provenance import typed, write_whole
 from epsaudit.reporting import methods, tables
-from epsaudit.results import compare, verify
+from epsaudit.results import compare
 from epsaudit.results import result as results
-from epsaudit.results.provenance import typed
 from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import lower, percent, visible
 
@@ -41,7 +42,7 @@ TEXTS: dict[str, Callable[[Sequence[Result], float], str]] = {
 
 def report(options: SimpleNamespace) -> int:
     """Write what is asked for."""
-    everything = results.load(options.file)
+    everything = load(options.file)
     family = tables.family_confidence(everything)  # also of a part of them, which may have been chosen by its results
     names = _matching([result.mechanism for result in everything], options.only, options.file)
     kept = [result for result in everything if result.mechanism in names]
@@ -55,18 +56,18 @@ def report(options: SimpleNamespace) -> int:
         elif target == "":
             raise AuditError(f"--{name} is empty; give a file, or --{name} alone to print.")
         elif target is not None:
-            results.write_whole(Path(target), write(kept, family))
+            write_whole(Path(target), write(kept, family))
     if options.html is not None:
         with needs("report"):
             from epsaudit.reporting import page
-        results.write_whole(options.html, page.render(kept, family, str(options.file)))
+        write_whole(options.html, page.render(kept, family, str(options.file)))
     if options.figure is not None:
         with needs("report"):
             from epsaudit.reporting import style
         ending = options.figure.suffix.removeprefix(".").lower()
         if ending not in style.FORMATS:
             raise AuditError(f"{options.figure} must end in one of {', '.join(f'.{one}' for one in style.FORMATS)}.")
-        results.write_whole(options.figure, style.render(_draw(options.kind, kept, family), ending))
+        write_whole(options.figure, style.render(_draw(options.kind, kept, family), ending))
     return AS_EXPECTED
 
 
@@ -152,7 +153,7 @@ def _line(found: verify.Verification) -> str:
 
 def compare_files(options: SimpleNamespace) -> int:
     """Say which bounds moved beyond chance."""
-    drift = compare.compare(results.load(options.old), results.load(options.new), options.error)
+    drift = compare.compare(load(options.old), load(options.new), options.error)
     if drift.comparisons or drift.not_compared:
         sayer(options)(str(drift))
     if not drift.comparisons:
@@ -164,7 +165,7 @@ def compare_files(options: SimpleNamespace) -> int:
 def recount(options: SimpleNamespace) -> int:
     """Count the events of old results on today's code."""
     seed = entropy(options.seed)
-    old = [result for result in results.load(options.old) if isinstance(result, AuditResult)]
+    old = [result for result in load(options.old) if isinstance(result, AuditResult)]
     if not old:
         raise AuditError(f"{options.old} has no result of an audit of fixed size; only their events are counted again.")
     entries = {result.mechanism: chosen([result.mechanism])[0] for result in old}

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from epsaudit.adapters.registry import Entry
@@ -19,7 +20,7 @@ from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.determinism import with_known_randomness
 from epsaudit.errors import AuditError, clipped
 from epsaudit.results import compare
-from epsaudit.results.result import AuditResult, json_number
+from epsaudit.results.result import AuditResult, Result, json_number, read
 from epsaudit.text import lower
 
 Kind = AuditResult | SequentialResult | OneRunResult
@@ -249,3 +250,14 @@ def _close(stored: Any, computed: Any) -> bool:
 
 def _shown(value: Any) -> str:
     return clipped(json.dumps(value, ensure_ascii=False), 100)
+
+
+def load(path: Path) -> list[Result]:
+    """Read a result file of any kinds of audits, and check that its results are what their counts say.
+
+    Raises
+    ------
+    AuditError
+        If it cannot be read, is none, or holds what no audit can have given or what does not follow from its counts.
+    """
+    return [checked(item, f"{path}: results[{place}]") for place, item in enumerate(read(path))]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import multiprocessing
 import os
@@ -19,6 +20,8 @@ from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
+
+from epsaudit.errors import AuditError
 
 LIBRARIES = ("epsaudit", "numpy", "scipy", "joblib", "scikit-learn")
 
@@ -104,3 +107,26 @@ def command() -> str:
     if given[:1] in (["-m"], ["-c"]):
         return shlex.join(["python", *given])
     return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file under a temporary name and rename it, so that no half file is ever left.
+
+    Raises
+    ------
+    AuditError
+        If the folder cannot be written to.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        temporary.replace(path)
+    except OSError as error:
+        raise AuditError(
+            f"{path} cannot be written ({error.strerror or error}); give a folder that you may write to."
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):  # renamed, or never made
+            temporary.unlink()

@@ -6,9 +6,7 @@ Numbers are checked by `epsaudit.errors`, on which everything stands.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,7 +14,7 @@ import numpy as np
 
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.fresh import refuse_if_consumed, same
-from epsaudit.data.neighbours import Adjacency, DatasetPair, shorten
+from epsaudit.data.neighbours import PAIRS, Adjacency, DatasetPair, adjacency_of, is_strategy, pair_of, shorten
 from epsaudit.errors import AuditError, finite_at_least, whole_at_least
 
 if TYPE_CHECKING:
@@ -34,10 +32,6 @@ million runs a second."""
 
 Pairs: TypeAlias = "DatasetPair | tuple[Any, Any] | Iterable[DatasetPair | tuple[Any, Any]] | SearchStrategy[Any]"
 """How pairs of datasets may be written."""
-Relation: TypeAlias = Adjacency | type[Adjacency]
-"""How a neighbouring relation may be written: `AddRemove` is `AddRemove()`."""
-
-PAIRS = "write (x, x_prime) or DatasetPair(x, x_prime), a list of those, or a strategy of hypothesis that draws them"
 
 
 def claim_of(mechanism: Mechanism, claim: Claim | None, epsilon: float | None = None, delta: float = 0.0) -> Claim:
@@ -71,19 +65,6 @@ def trials_of(trials: Any, what: str = "trials") -> int:
     if number > MOST_TRIALS:
         raise AuditError(f"{what} is {trials!r}; no audit ends that has more than {MOST_TRIALS:,} runs.")
     return number
-
-
-def adjacency_of(adjacency: Any) -> Adjacency | None:
-    """Return a relation, made of its class where that is given; None where the caller vouches for the pairs."""
-    if isinstance(adjacency, type) and issubclass(adjacency, Adjacency):
-        with contextlib.suppress(TypeError):  # abstract, or asks for more
-            return adjacency()
-    if adjacency is not None and not isinstance(adjacency, Adjacency):
-        raise AuditError(
-            f"adjacency is {adjacency!r}; it must be AddRemove(), Substitution(), MaxChange(bound), or None, by which "
-            "you vouch for the pairs."
-        )
-    return adjacency
 
 
 def pairs_of(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
@@ -120,12 +101,6 @@ def listed(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPair]:
     return [pair for part in pairs for pair in (_drawn(part, adjacency) if is_strategy(part) else [pair_of(part)])]
 
 
-def is_strategy(value: Any) -> bool:
-    """Say whether this is a strategy of hypothesis, which need not be installed."""
-    hypothesis = sys.modules.get("hypothesis")
-    return hypothesis is not None and isinstance(value, hypothesis.strategies.SearchStrategy)
-
-
 def _drawn(strategy: Any, adjacency: Adjacency | None) -> list[DatasetPair]:
     from epsaudit.data.candidates import drawn, relation_seen  # which read their arguments here
 
@@ -136,15 +111,6 @@ def _drawn(strategy: Any, adjacency: Adjacency | None) -> list[DatasetPair]:
             "instance Substitution(), or pairs=epsaudit.data.candidates.drawn(strategy) to do without."
         )
     return found
-
-
-def pair_of(value: Any) -> DatasetPair:
-    """Return a pair that was written as one, or as a tuple (x, x_prime)."""
-    if isinstance(value, DatasetPair):
-        return value
-    if isinstance(value, tuple) and len(value) == 2:
-        return DatasetPair(*value)
-    raise AuditError(f"{shorten(value)} is not a pair of datasets; {PAIRS}.")
 
 
 def families_of(witnesses: str | Sequence[Family]) -> Sequence[Family]:
