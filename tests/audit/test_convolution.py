@@ -13,7 +13,7 @@ from scipy import stats
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP, exact
 from epsaudit.claims.conversions import gaussian_to_epsilon, laplace_renyi
 from epsaudit.exact.laws import loss_pair
-from epsaudit.exact.profile import _least_epsilon
+from epsaudit.exact.profile import least_epsilon
 from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.mechanisms.shuffling import HistogramLaw
@@ -75,11 +75,11 @@ def test_laplace_parts_are_bracketed_and_below_dp_accounting(copies):
     numeric = privacy_loss_distribution.from_laplace_mechanism(10.0, value_discretization_interval=1e-4)
     numeric = numeric.self_compose(copies)
     for delta in (1e-2, 1e-6):
-        upper, lower = _least_epsilon(pair, delta), _least_epsilon(pair.lower, delta)
+        upper, lower = least_epsilon(pair, delta), least_epsilon(pair.lower, delta)
         assert lower <= upper <= lower * (1 + 1e-7)
         theirs = numeric.get_epsilon_for_delta(delta)
         assert lower <= theirs <= upper * (1 + 1e-5) + 1e-8
-        assert _least_epsilon(pair.swapped, delta) == pytest.approx(upper, rel=1e-6)
+        assert least_epsilon(pair.swapped, delta) == pytest.approx(upper, rel=1e-6)
 
 
 def test_one_laplace_part_is_laplace():
@@ -117,7 +117,7 @@ def test_parts_of_parts_and_parts_that_are_bracketed_themselves():
     histograms = HistogramLaw((40, 0, 0), 0.5), HistogramLaw((39, 1, 0), 0.5)
     pair = loss_pair(*product(histograms, 2))
     assert pair.lower is not None
-    assert _least_epsilon(pair.lower, 1e-3) <= _least_epsilon(pair, 1e-3) <= 2 * exact.epsilon(*histograms, 1e-4)
+    assert least_epsilon(pair.lower, 1e-3) <= least_epsilon(pair, 1e-3) <= 2 * exact.epsilon(*histograms, 1e-4)
     assert exact.renyi(*product(histograms, 2), 2.0) == pytest.approx(2 * exact.renyi(*histograms, 2.0))
 
 
@@ -130,7 +130,7 @@ def test_many_different_losses_go_onto_the_grid():
     assert few.lower is None
     grid, exactly = (exact.renyi(*product(laws, copies), 2.0) / copies for copies in (8, 2))
     assert grid == pytest.approx(exactly)
-    assert 0.0 < _least_epsilon(pair.lower, 1e-3) <= _least_epsilon(pair, 1e-3)
+    assert 0.0 < least_epsilon(pair.lower, 1e-3) <= least_epsilon(pair, 1e-3)
 
 
 def test_what_no_grid_resolves_is_said():
