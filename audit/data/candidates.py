@@ -158,7 +158,9 @@ def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | N
         import hypothesis
         from hypothesis.internal.conjecture.providers import HypothesisProvider
     except ImportError as error:
-        raise AuditError("Pairs drawn from a strategy need hypothesis: pip install hypothesis.") from error
+        raise AuditError(
+            "Pairs drawn from a strategy need hypothesis 6.131 or newer: pip install -U hypothesis."
+        ) from error
 
     if not is_strategy(strategy):
         raise AuditError(f"{shorten(strategy)} is no strategy of hypothesis; give one that draws pairs (x, x_prime).")
