@@ -113,10 +113,7 @@ class Reduced:
         """See `Feature`."""
         columns = matrix(outputs, self.size)
         with np.errstate(invalid="ignore", over="ignore"):
-            numbers = np.asarray(self._reduce(columns), float)
-        if rows_of(outputs) is None:  # an exception has no sum
-            numbers[np.isnan(columns).all(axis=1)] = np.nan
-        return numbers
+            return _without_any(outputs, columns, np.asarray(self._reduce(columns), float))
 
     def _reduce(self, columns: Floats) -> Any:
         missing = np.isnan(columns)
@@ -213,7 +210,8 @@ class Place:
 
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
-        return _places(matrix(outputs, self.size), self.last).astype(float)
+        columns = matrix(outputs, self.size)
+        return _without_any(outputs, columns, _places(columns, self.last).astype(float))
 
 
 @readable
@@ -251,6 +249,13 @@ def matrix(outputs: Outputs, size: int) -> Floats:
     if rows is not None and rows.shape[1] == size:
         return rows
     return np.column_stack([np.asarray(Coordinate(i)(outputs), float) for i in range(size)])
+
+
+def _without_any(outputs: Outputs, columns: Floats, numbers: Floats) -> Floats:
+    """NaN for what holds no number: an exception has no sum."""
+    if rows_of(outputs) is None:
+        numbers[np.isnan(columns).all(axis=1)] = np.nan
+    return numbers
 
 
 def combinations_of(size: int) -> list[Feature]:

@@ -290,7 +290,11 @@ class TestOutputsThatAreNotKept:
 
         def another(record):
             if "choice" in record:
-                record["choice"] = {**record["choice"], "exact": False, "predicted": 0.25}
+                unknown = {"kind": "LogRatio", "text": "log p(y) / p'(y)"}  # so that it is chosen again
+                events = {
+                    side: event and {**event, "feature": unknown} for side, event in record["choice"]["witness"].items()
+                }
+                record["choice"] = {**record["choice"], "witness": events}
             return record
 
         rewrite(path, another)

@@ -103,7 +103,7 @@ VECTORIZED = {
     equality: ("y[1] = y[3]", "distinct numbers in y"),  # one and the same event
     order: ("y[", "argmax(y)"),
     total: "sum(y)",
-    greatest: ("max(y)", "norm(y)"),  # a peak of 9 among unit normals is nearly the whole norm
+    greatest: ("max(y)", "norm(y)", "sum(y)"),  # a peak of 9 among unit normals is nearly the whole norm and sum
     parity: "mod 2",
     parity_in_floats: "mod 2",
     interaction: "score of (",
