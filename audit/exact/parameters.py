@@ -167,7 +167,8 @@ def _concentration_but_for(profile: PrivacyProfile, delta: float) -> float:
     """Least rho of what is left of two laws after a part of weight delta, chosen as well as can be.
 
     That is (min(P, e^s P'), min(P', e^t P)) / (1 - delta), s and t such that both are laws: its privacy profile is, in
-    both directions, the least that any rest can have (docs/explanation/theory.md#approximate-zcdp-and-any-trade-off-curve).
+    both directions, the least that any rest can have
+    (docs/explanation/theory.md#approximate-zcdp-and-any-trade-off-curve).
     """
     pair = profile.pair
     if delta == 0.0:

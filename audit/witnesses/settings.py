@@ -79,8 +79,8 @@ difference promise up to 0.14 at 1.5 and next to nothing at 2, and Laplace at 10
 WALKS, BENDS = tuple(np.geomspace(1e-6, 10.0, 7)), tuple(np.geomspace(1e-5, 1e-1, 4))
 """Variances of the log odds, and of their slope, along the logit of the rank; the likeliest is taken."""
 FEW_LEVELS = 16
-"""Levels up to which the log odds of each are its own, as where few outcomes differ. A sequential audit of a function that
-raises on one side alone is over after 605 runs, and after 2,070 where 4 levels are pooled."""
+"""Levels up to which the log odds of each are its own, as where few outcomes differ. A sequential audit of a function
+that raises on one side alone is over after 605 runs, and after 2,070 if this is 4."""
 EASY_TO_READ, HARD_TO_READ = 0.02, 0.04
 """Shares by which a predicted bound must exceed that of simpler candidates: unions of intervals and sets of outputs;
 sums and trees. At 0.001 two of four Laplace audits took a narrow interval that was lucky where a tail is as good."""
