@@ -1,9 +1,9 @@
 """Steadiness of audits: the share of an oracle's bound that they certify, on the public benchmark, over many seeds.
 
 Run ``python -m epsaudit.experiments.power_over_seeds``; ``--runs``, ``--seeds`` and ``--rows`` choose a part, and every
-audit is printed as it ends. Wanted at 4.3 million runs: no row's median below 0.92 of the oracle's bound (0.7 for report
-noisy max 4, whose best event is seen a hundred times), and a lowest decile over all rows and seeds of 0.85; what is
-reached is the study's answer. What an oracle certifies varies with the counts of its event, too.
+audit is printed as it ends. Wanted at 4.3 million runs: no row's median below 0.92 of the oracle's bound (0.7 for
+report noisy max 4, whose best event is seen a hundred times), and a lowest decile over all rows and seeds of 0.85; what
+is reached is the study's answer. What an oracle certifies varies with the counts of its event, too.
 """
 
 from __future__ import annotations
