@@ -9,7 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from epsaudit.adapters.registry import Entry, Listed, libraries, library, registered
+from epsaudit.adapters import registry
+from epsaudit.adapters.registry import Entry, Listed, library, registered
 from epsaudit.claims.definitions import Claim
 from epsaudit.cli.commands import AS_EXPECTED, SURPRISED, say_json, sayer
 from epsaudit.errors import AuditError, meant
@@ -22,7 +23,7 @@ def listing(options: SimpleNamespace) -> int:
     if options.library is None:
         groups: dict[str, Sequence[Row]] = {"": list(registered().values())}
     else:
-        chosen = [library(options.library)] if options.library else libraries().values()
+        chosen = [library(options.library)] if options.library else registry.libraries().values()
         groups = {
             f"--library {one.name}: {one.version}, {one.built() or 'not installed yet: the first audit does that'}": (
                 one.rows
