@@ -219,7 +219,7 @@ class _FunctionDistribution:
     arguments: ClassVar[tuple[str, ...]] = ("dataset", "rng")
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
-        raise NotImplementedError
+        raise NotImplementedError  # both kinds below say how
 
 
 class _OneByOne(_FunctionDistribution):

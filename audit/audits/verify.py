@@ -25,9 +25,8 @@ from epsaudit.text import lower
 
 Kind = AuditResult | SequentialResult | OneRunResult
 
-TOLERANCE = 5e-7
-"""Relative difference that another version may make: the least rho of a point of a profile, found numerically, was up
-to 2e-7 larger before it was rounded to the safe side."""
+TOLERANCE = 1e-9
+"""Relative difference that another version of scipy may make."""
 LEVEL = 0.01
 """Probability of saying that a mechanism which no seed reproduces has changed, if it has not."""
 EXACT = "the exact value"
