@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from epsaudit import audit, exact, vectorized
 from epsaudit.experiments import published_claims
@@ -91,6 +92,21 @@ def test_numbers_of_the_statements_by_hand():
     )
     stated, exactly = values["shuffling, large local epsilon"]
     assert (round(stated, 4), round(exactly, 4)) == (0.0373, 0.0723)
+
+
+def test_the_local_epsilon_that_ignores_constants_is_not_private_by_binomial_probabilities():
+    """Users of whom all but one hold 0 answer by coin; that one holds 1 or 0, and the number of ones is published."""
+    statement = next(one for one in STATEMENTS if one.name == "choice of the local epsilon before shuffling")
+    odds = 10**4 / math.log(1e6)
+    ones = binom.pmf(np.arange(-1, 10**4), 10**4 - 1, 1.0 / (odds + 1.0))
+    same, other = (ones[1:] * (1.0 - lie) + ones[:-1] * lie for lie in (1.0 / (odds + 1.0), odds / (odds + 1.0)))
+
+    def delta(epsilon):
+        losses = (p - math.exp(epsilon) * q for p, q in ((same, other), (other, same)))
+        return max(np.maximum(loss, 0.0).sum() for loss in losses)
+
+    assert statement.stated == 1.0
+    assert delta(statement.exact - 1e-3) > 1e-6 > delta(statement.exact + 1e-3)
 
 
 def test_the_utility_theorem_of_stable_histograms():
