@@ -21,6 +21,8 @@ BUDGET = 150_000
 """Runs in which controls are refuted: about three times the median of the slowest."""
 MOST = 1_000_000
 """Runs in which broken versions are refuted, but for those in `TOO_NEAR`."""
+LONGEST = 600.0
+"""Seconds for one of them: the slowest takes 46 on an idle core, and these machines are not idle."""
 FEW = 1_000
 """Runs of what has no control: they show that the audit ends, and nothing that it refutes by mistake at once."""
 
@@ -100,7 +102,8 @@ def test_a_sound_mechanism_that_is_hard_to_refute_passes(privacy_audit, request,
 
 @named([entry for entry in BROKEN if entry.name not in TOO_NEAR], SOON)
 def test_broken_variants_must_fail(privacy_audit, request, entry):
-    privacy_audit.must_fail(entry.mechanism, claim=entry.claim, pairs=entry.pairs, runs=runs_of(request, MOST))
+    most = runs_of(request, MOST)
+    privacy_audit.must_fail(entry.mechanism, claim=entry.claim, pairs=entry.pairs, runs=most, seconds=LONGEST)
 
 
 def test_names_that_are_listed_are_registered():
