@@ -53,6 +53,7 @@ from epsaudit.witnesses.scores import FromTable, Monotone, PiecewiseRatio
 Floats = NDArray[np.float64]
 Interval4 = tuple[float, float, bool, bool]
 VERSION = 1
+"""Of the file; clients know this one."""
 LEAKS = (1.0, 1.25, 1.5, 2.0, 4.0, 16.0)
 """The event and the bets are for mechanisms that leak so many times what was seen: the log odds of a correct guess are
 multiplied. The event is that for the least leak of 1, 2, 4, 16 that some bet wins against. Set by hand."""
