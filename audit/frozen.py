@@ -141,10 +141,13 @@ class FrozenTest:
         logs = np.stack([np.log1p(stakes * (1.0 - leak)), np.log1p(-fractions), np.log1p(-stakes * leak)])
         return np.asarray(np.log(np.exp(np.minimum(np.asarray(tally) @ logs, 600.0)) @ weights))
 
-    def check(self, mechanism: Mechanism | Callable[..., Any], *, seed: int | None = None) -> Verdict:
+    def check(
+        self, mechanism: Mechanism | Callable[..., Any], pairs: Pairs | None = None, *, seed: int | None = None
+    ) -> Verdict:
         """Run the mechanism, count and bet, until the claim is refuted or the runs are spent.
 
-        Nothing is learnt and nothing but the wealth is tested: runs that depend on one another are not found.
+        Nothing is learnt and nothing but the wealth is tested: runs that depend on one another are not found. The
+        datasets are those of the file, arrays as tuples, or the first of ``pairs``, in the types that you need.
 
         Examples
         --------
@@ -157,8 +160,8 @@ class FrozenTest:
         >>> test.check(lambda data, rng: len(data) + rng.laplace(scale=0.5), seed=2).refuted
         True
         """
-        pair = [(_dataset(self.x), _dataset(self.x_prime))]
-        run, root = _begun(mechanism, pair, None, self.epsilon, self.delta, 100, seed)
+        pairs = pairs if pairs is not None else [(_dataset(self.x), _dataset(self.x_prime))]
+        run, root = _begun(mechanism, pairs, None, self.epsilon, self.delta, 100, seed)
         tally, needed = np.zeros(3, int), -math.log(self.false_alarm)
         for number, start in enumerate(range(0, self.runs, 4096)):
             rng = stream(root, "certification", 0, number)

@@ -83,6 +83,16 @@ def test_other_noise_is_said_to_make_the_test_stale():
     assert str(verdict).endswith("stale: the mechanism is not what it was when this was frozen")
 
 
+def test_datasets_that_json_cannot_tell_are_given_again():
+    pair = (np.zeros(3), np.array([0.0, 0.0, 1.0]))
+
+    def total(data, rng):
+        return data.sum() + rng.laplace(scale=0.5)  # of an array, not of a tuple
+
+    test = frozen.freeze(total, pair, epsilon=1.0, trials=4_000, seed=1)
+    assert test.check(total, pair, seed=1).refuted
+
+
 def test_what_outputs_a_test_cannot_read_is_refused_in_a_sentence():
     words = black_box(lambda data, rng: "yes" if rng.random() < 0.5 else "no", name="words", pairs=[PAIR])
     with pytest.raises(AuditError, match=r"words gives .*; a frozen test reads numbers, and vectors of numbers"):

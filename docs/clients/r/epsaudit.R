@@ -125,14 +125,15 @@ guess <- function(test, output) {
   values <- if (test$plain) test$slopes * numbers else mapply(term_value, test$terms, numbers)
   y <- if (test$combine == "max") max(values) else sum(values)
   if (is.na(y)) return(0)
-  inside <- function(intervals) {
-    for (part in intervals) {
-      if ((y > part$low || (y == part$low && part$low_in)) && (y < part$high || (y == part$high && part$high_in)))
-        return(TRUE)
-    }
-    FALSE
+  if (inside(test$guess_x, y)) 1 else if (inside(test$guess_x_prime, y)) -1 else 0
+}
+
+inside <- function(intervals, y) {
+  for (part in intervals) {
+    if ((y > part$low || (y == part$low && part$low_in)) && (y < part$high || (y == part$high && part$high_in)))
+      return(TRUE)
   }
-  if (inside(test$guess_x)) 1 else if (inside(test$guess_x_prime)) -1 else 0
+  FALSE
 }
 
 # Logarithm of the wealth after so many correct guesses, wrong ones, and runs without a guess.
