@@ -114,6 +114,20 @@ JOBS = option("--jobs", "Parallel workers.  [default: every core]", type=int)
 RESULT = argument("file", "A result file.", type=PATH, metavar="RESULT.json")
 OLD = argument("old", "A result file.", type=PATH, metavar="OLD.json")
 
+PROGRAM = {
+    "A program in any language (docs: how-to/other-languages)": [
+        option("--command 'PROGRAM ARGUMENTS'", "Audit this program.", name="program"),
+        option("--pair X X_PRIME", "Two neighbouring datasets as JSON; may be given again.", nargs=2, multiple=True),
+        option("--timeout SECONDS", "Of silence, before the program is given up.", type=ABOVE_0, default=300.0),
+    ],
+    "A claim, for a program": [
+        option("--epsilon", "Pure DP; with --delta approximate, with --order Renyi DP.", type=float),
+        option("--delta", "Of approximate DP, or with --rho of approximate zCDP.", type=float),
+        option("--order", "Of Renyi DP.", type=float),
+        option("--rho", "zCDP.", type=float),
+        option("--mu", "Gaussian DP.", type=float),
+    ],
+}
 AUDIT = Command(
     "audit",
     "auditing.audit",
@@ -151,26 +165,35 @@ AUDIT = Command(
             JSON,
             QUIET,
         ],
-        "A program in any language (docs: how-to/other-languages)": [
-            option("--command 'PROGRAM ARGUMENTS'", "Audit this program.", name="program"),
-            option(
-                "--pair X X_PRIME", "Two neighbouring datasets as JSON; may be given again.", nargs=2, multiple=True
-            ),
-            option("--timeout SECONDS", "Of silence, before the program is given up.", type=ABOVE_0, default=300.0),
-        ],
-        "A claim, for a program": [
-            option("--epsilon", "Pure DP; with --delta approximate, with --order Renyi DP.", type=float),
-            option("--delta", "Of approximate DP, or with --rho of approximate zCDP.", type=float),
-            option("--order", "Of Renyi DP.", type=float),
-            option("--rho", "zCDP.", type=float),
-            option("--mu", "Gaussian DP.", type=float),
-        ],
+        **PROGRAM,
     },
     """
     epsaudit audit laplace 'broken/*' --trials 1e5
     epsaudit audit mypackage.privacy:mechanism --seed 1 --out results
     epsaudit audit --command 'Rscript count.R' --pair '[1]' '[1, 2]' --epsilon 1
     """,
+)
+FREEZE = Command(
+    "freeze",
+    "freezing.freeze_test",
+    "Learn offline, and write a test that only counts. Any language runs it without learning, in milliseconds (docs: "
+    "reference/frozen-tests).",
+    [
+        argument("names", "One registered name, or package.module:object.", shell_complete=MECHANISMS, **NAMES),
+        option("--out FILE", "What is written, a witness.json.", type=PATH, required=True),
+        option("--trials", "Runs to learn from.", type=ABOVE_0, default=100_000),
+        option("--runs", "Runs that the test may take.", type=int, default=20_000),
+        option(
+            "--false-alarm",
+            "Probability at most that the test refutes a true claim.",
+            type=Number(fraction, open_below=True),
+            default=1e-6,
+        ),
+        option("--seed", "Makes the test reproducible.  [default: a fresh one, printed]", type=int),
+        QUIET,
+    ],
+    PROGRAM,
+    """epsaudit freeze --command 'Rscript count.R' --pair '[1]' '[1, 2]' --epsilon 1 --out witness.json""",
 )
 LIST = Command(
     "list",
@@ -291,7 +314,7 @@ EXPERIMENT = click.Group(
 )
 EPSAUDIT = click.Group(
     "epsaudit",
-    [AUDIT, LIST, REPORT, VERIFY, COMPARE, RECOUNT, EXPERIMENT],
+    [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, EXPERIMENT],
     help="Certified lower bounds on privacy loss.",
     epilog=NOTES,
     no_args_is_help=False,
