@@ -286,6 +286,27 @@ REPORT = Command(
     epsaudit report audit.json --only laplace --figure curve.pdf --kind trade-off
     """,
 )
+SERVE = Command(
+    "serve",
+    "serving.serve",
+    "Serve a Python function to an audit, under any Python from 3.8 on. It speaks the protocol of --command; without a "
+    "function it prints the path of the one file that does.",
+    [
+        argument("function", "module:function, or FILE.py:function; it takes a dataset.", required=False),
+        argument("parameters", "The function's other arguments, as a JSON object.", required=False),
+        option("--python PYTHON", "Of the environment that has the library.  [default: this one]"),
+        option(
+            "--data",
+            "What the function takes a dataset as: JSON values, a numpy array, or a frame of pandas.",
+            type=click.Choice(["plain", "array", "frame"]),
+            default="plain",
+        ),
+    ],
+    examples="""
+    epsaudit audit --command 'epsaudit serve mine.py:count' --pair '[1]' '[1, 2]' --epsilon 1
+    epsaudit serve --python env/bin/python --data array 'library.tools:mean' '{"epsilon": 1}'
+    """,
+)
 STUDIES = Command("list", "listing.list_studies", "List the studies.", [JSON, QUIET])
 RUN = Command(
     "run",
@@ -314,7 +335,7 @@ EXPERIMENT = click.Group(
 )
 EPSAUDIT = click.Group(
     "epsaudit",
-    [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, EXPERIMENT],
+    [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, SERVE, EXPERIMENT],
     help="Certified lower bounds on privacy loss.",
     epilog=NOTES,
     no_args_is_help=False,
