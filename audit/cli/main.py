@@ -286,6 +286,24 @@ REPORT = Command(
     epsaudit report audit.json --only laplace --figure curve.pdf --kind trade-off
     """,
 )
+REPRODUCE = Command(
+    "reproduce",
+    "serving.reproduce",
+    "Write a refuted claim as a script that stands alone. It has at most 40 lines and needs scipy and the library; "
+    "function and datasets are known of audits of 'epsaudit serve'.",
+    [
+        RESULT,
+        argument("name", "Of the result, where the file has several.", required=False),
+        option("--out FILE", "The script.  [default: printed]", type=PATH),
+        option("--issue FILE", "The text of an issue for the maintainers, in Markdown.", type=PATH),
+        option("--function 'MODULE:FUNCTION PARAMETERS'", "What 'epsaudit serve' takes, where the file does not say."),
+        option("--pair X X_PRIME", "The two datasets as JSON, where the file does not say.", nargs=2),
+    ],
+    examples="""
+    epsaudit reproduce results/audit.json --out reproducer.py --issue issue.md
+    epsaudit reproduce audit.json mean --function 'mine.py:mean' --pair '[1]' '[1, 2]'
+    """,
+)
 SERVE = Command(
     "serve",
     "serving.serve",
@@ -335,7 +353,7 @@ EXPERIMENT = click.Group(
 )
 EPSAUDIT = click.Group(
     "epsaudit",
-    [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, SERVE, EXPERIMENT],
+    [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, REPRODUCE, SERVE, EXPERIMENT],
     help="Certified lower bounds on privacy loss.",
     epilog=NOTES,
     no_args_is_help=False,
