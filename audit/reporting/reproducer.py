@@ -125,7 +125,7 @@ class Reproducer:
         versions = self.function.versions if self.function else {}
         error = p_value(result.certificate, result.claim, result.counts)
         exact = f"{error:.3g}" if error > LEAST else f"below {LEAST:g}"
-        about = ", ".join(f"{name} {version}" for name, version in versions.items())
+        about = "".join(f", in {name} {version}" for name, version in versions.items())
         implied = "" if result.claim.claimed_point else f", which implies ({epsilon:.4g}, {delta:.4g})-DP,"
         x, x_prime = (
             (result.x, result.x_prime)
@@ -137,7 +137,7 @@ class Reproducer:
         )
         lines = [
             f"# {self.function.name if self.function else result.mechanism}: {result.claim} does not hold\n",
-            f"The claim {result.claim}{implied} is refuted on two neighbouring datasets{', in ' * bool(about)}{about}.\n",
+            f"The claim {result.claim}{implied} is refuted on two neighbouring datasets{about}.\n",
             f"- x: `{x}`",
             f"- x': `{x_prime}`",
             f"- Event on the output y: `{result.witness}`",
@@ -265,8 +265,8 @@ def p_value(certificate: Certificate, claim: Claim, counts: Counts) -> float:
     --------
     >>> from epsaudit.claims.definitions import PureDP
     >>> counts = Counts(50, 50, 45, 5, 5, 45)
-    >>> round(p_value(MembershipGame(), PureDP(1.0), counts), 7)  # binomtest(90, 100, 0.731..., 'greater')
-    2.67e-05
+    >>> round(p_value(MembershipGame(), PureDP(1.0), counts), 7)  # the tail of 90 and more of 100 at e / (1 + e)
+    2.74e-05
     """
 
     def excess(logarithm: float) -> float:
