@@ -37,9 +37,6 @@ STATISTICS = {"sum": "sum({} or [math.nan])", "max": "max({}, default=math.nan)"
 KINDS = {"string": "isinstance(y, str)", "mapping": "isinstance(y, dict)", "set": "isinstance(y, (set, frozenset))"}
 
 
-_ENDS = np.array([0.0, 1.0])
-
-
 class NotShort(Exception):  # noqa: N818  # no error: the answer that there is no short condition
     """Why an event cannot be written as a short condition, as the end of a sentence."""
 
@@ -119,7 +116,7 @@ def _inside(feature: Feature, interval: Interval) -> str:
     """Write that a feature lies in an interval."""
     truth = _statement(feature)
     if truth is not None:
-        false, true = interval.contains(_ENDS)
+        false, true = interval.contains(np.array([0.0, 1.0]))
         if true == false:
             raise NotShort(f"the event holds {feature.label} whether or not")
         return truth[0] if true else truth[1]
