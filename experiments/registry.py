@@ -130,6 +130,11 @@ def studies() -> list[Study]:
             "sound and leaky functions with awkward plumbing: verdicts and refusals, fixed and sequential",
         ),
         Study(
+            "black-boxes",
+            "epsaudit.experiments.black_boxes",
+            "leaks in text, records, rankings, images and rare combinations, beside what an expert's event certifies",
+        ),
+        Study(
             "library-bugs",
             "epsaudit.experiments.library_bugs",
             "known privacy bugs of released libraries, each version audited in an environment of its own",

@@ -1,0 +1,170 @@
+"""Black boxes that leak as real systems do, and sound ones: in text, records, rankings, images, rare combinations.
+
+Each hides a bit in an otherwise noisy output, and an expert's event reads it off again: what it certifies is exact, for
+the chances of the bit are known and all else is noise of its own. A leaky box is to be refuted wherever 0.8 of the
+bound of that event would refute; a sound one has a bit that is exactly as private as claimed, and is refuted with the
+error probability at most.
+
+Run ``python -m epsaudit.experiments.black_boxes``; ``--boxes`` and ``--runs`` choose a part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from epsaudit import AuditError, PureDP, audit, vectorized
+from epsaudit.experiments.black_box_functions import BOXES, Box
+from epsaudit.experiments.oracle import oracle_bound
+from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank
+from epsaudit.reporting.tables import Column
+from epsaudit.studies import add_options, print_table, run, write_data, write_figure, write_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+QUESTION = "Are leaks found in outputs of every kind, wherever an expert's event would refute?"
+RUNS, SLOW_RUNS = 1_000_000, 200_000
+CONFIDENCE = 0.95
+SOUND_CONFIDENCE = 1.0 - 0.001 / 20
+"""Of each of twenty sound boxes: with probability 99.9 % none of them is refuted."""
+CLAIM = PureDP(0.3)
+SHARE = 0.8
+"""Share of the expert's bound at which a box has to be refuted."""
+COLUMNS = (
+    Column("name", "black box"),
+    Column("kind", "output"),
+    Column("leaks", "leaks"),
+    Column("oracle", "expert's bound", "number"),
+    Column("bound", "certified", "number"),
+    Column("verdict", "verdict"),
+)
+
+
+def expert_bound(box: Box, runs: int, confidence: float = CONFIDENCE) -> float:
+    """Return the bound on epsilon that the expected counts of the box's own event certify.
+
+    Examples
+    --------
+    >>> round(expert_bound(BOXES["pixel of an image"], 200_000), 2)
+    1.08
+    """
+    on_x, on_x_prime = box.rates
+    tails = np.array([[1.0, 1.0 - on_x], [1.0, 1.0 - on_x_prime], [on_x, 1.0], [on_x_prime, 1.0]])
+    return oracle_bound(tails, CLAIM, runs, confidence)
+
+
+def measure(box: Box, runs: int, seed: int) -> dict[str, Any]:
+    """Audit a box and compare with its expert; the seconds are printed, and not kept."""
+    mechanism = vectorized(box.draw, claim=CLAIM, name=box.name)
+    confidence = CONFIDENCE if box.leaks else SOUND_CONFIDENCE
+    oracle, started = expert_bound(box, runs, confidence), time.process_time()
+    try:
+        result = audit(mechanism, (0, 1), trials=runs, confidence=confidence, seed=seed)
+        bound, verdict, witness = result.lower_bound, str(result.verdict), str(result.witness)
+    except AuditError as error:
+        bound, verdict, witness = 0.0, "refused", str(error)
+    seconds = time.process_time() - started
+    print(f"  {box.name}: {bound:.3f} of {oracle:.3f}, {verdict}, {seconds:.0f} s, {witness[:150]}", flush=True)
+    return {
+        "name": box.name,
+        "kind": box.kind,
+        "leaks": box.leaks,
+        "runs": runs,
+        "oracle": oracle,
+        "bound": bound,
+        "verdict": verdict,
+        "witness": witness[:500],
+    }
+
+
+def wrong(row: dict[str, Any]) -> bool:
+    """Whether a sound box was refuted, or a leaky one not although 0.8 of the expert's bound would refute it.
+
+    Examples
+    --------
+    >>> wrong({"leaks": True, "oracle": 1.0, "verdict": "consistent"})
+    True
+    >>> wrong({"leaks": True, "oracle": 0.31, "verdict": "consistent"})
+    False
+    """
+    if not row["leaks"]:
+        return row["verdict"] == "violated"
+    return row["verdict"] != "violated" and row["oracle"] * SHARE > CLAIM.parameter
+
+
+def main(out: str | Path, seed: int = 0, quick: bool = False, runs: int = 0, only: Sequence[str] = ()) -> str:
+    """Audit every box, print the table, and write data, table and figure into ``out``.
+
+    Parameters
+    ----------
+    out : path
+        Folder for the files; made if missing.
+    seed : int
+        Seed of every audit.
+    quick : bool
+        A few seconds: four boxes, few runs.
+    runs : int
+        Runs an audit; by default a million, and a fifth of that for slow boxes.
+    only : sequence of str
+        Names of boxes; by default all.
+    """
+    if quick:
+        runs, only = 20_000, ("parity in a CSV line", "microsecond", "pixel of an image", "sound: microsecond")
+    chosen = [box for box in BOXES.values() if not only or box.name in only]
+    found = [measure(box, runs or (SLOW_RUNS if box.slow else RUNS), seed) for box in chosen]
+    print_table(found, COLUMNS, "Black boxes")
+    folder = Path(out)
+    write_data(folder, found, seed=seed, quick=quick, confidence=CONFIDENCE, sound_confidence=SOUND_CONFIDENCE)
+    write_figure(folder / "shares", shares_of(found))
+    caption = (
+        f"Black boxes audited against epsilon {CLAIM.parameter}, beside the bounds that an expert's event certifies."
+    )
+    write_table(folder, found, COLUMNS, caption)
+    return answer(found)
+
+
+def shares_of(found: Sequence[dict[str, Any]]) -> Figure:
+    """Draw certified bounds against the expert's, a point a box, with the claim."""
+    figure = blank(ONE_COLUMN, ONE_COLUMN)
+    axes = figure.add_subplot()
+    for leaks, colour, marker, label in ((True, BLUE, "o", "leaky"), (False, VERMILION, "s", "sound")):
+        rows = [row for row in found if row["leaks"] is leaks]
+        bounds = [[row[what] for row in rows] for what in ("oracle", "bound")]
+        axes.plot(*bounds, color=colour, marker=marker, linestyle="none", label=label)
+    axes.axhline(CLAIM.parameter, color="black", linewidth=0.8, linestyle="--", label="claim")
+    axes.set_xlabel("bound of an expert's event on epsilon")
+    axes.set_ylabel("certified by the audit")
+    axes.legend()
+    return figure
+
+
+def answer(found: Sequence[dict[str, Any]]) -> str:
+    """Count what was refuted, and name what was missed."""
+    leaky, sound = ([row for row in found if row["leaks"] is which] for which in (True, False))
+    due = [row for row in leaky if row["oracle"] * SHARE > CLAIM.parameter]
+    missed = [row["name"] for row in due if wrong(row)]
+    refuted = sum(map(wrong, sound))
+    shares = [min(row["bound"] / row["oracle"], math.inf) for row in due if not wrong(row)]
+    return (
+        f"Of {len(due)} leaky black boxes {len(due) - len(missed)} are refuted"
+        f"{f', with a median share of {np.median(shares):.2f} of an expert bound' if shares else ''}; "
+        f"of {len(sound)} sound ones {refuted}. Missed: {', '.join(missed) or 'none'}."
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(parser, "results/black-boxes")
+    parser.add_argument("--runs", type=int, default=0, help="runs an audit (default a million, 200,000 for slow boxes)")
+    parser.add_argument("--boxes", nargs="*", default=(), choices=list(BOXES), metavar="BOX")
+    given = parser.parse_args()
+    chosen = partial(main, runs=given.runs, only=given.boxes)
+    run(chosen, given.out, given.seed, given.quick, given.allow_modified)
