@@ -1,36 +1,46 @@
-"""Outputs of one shape as columns: tuples of one length, and mappings with the same keys, read once.
+"""Outputs as columns: what lies at a path inside each of many outputs, read once however many features ask for it.
 
 A hundred features read the same training outputs: they share the columns, which only say faster what the outputs say.
+A step of a path is a position, a key, or a `Reading` of what lies there, as of text as a record.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from epsaudit.outputs.normal_form import Items, Outputs, are_objects, pack_normal
+from epsaudit.outputs.normal_form import Items, Outputs, are_objects, pack_normal, rows_of, values_of
+from epsaudit.outputs.readings import Reading
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What lies at each place of outputs of one shape: at positions of a 'sequence', or at keys of a 'mapping'."""
+    """What lies at each place of outputs of one shape: at positions of a 'sequence', or at keys of a 'mapping'.
+
+    ``read`` makes the column of the place with this number.
+    """
 
     kind: str
     places: tuple[Hashable, ...]
-    parts: tuple[Outputs, ...]
+    read: Callable[[int], Outputs]
 
     def part(self, place: Hashable) -> Outputs | None:
         """Return the outputs at a place, None where there is none."""
-        return self.parts[self.places.index(place)] if place in self.places else None
+        if self.kind == "sequence" and not isinstance(place, int):
+            return None
+        if self.kind == "sequence" and isinstance(place, int) and -len(self.places) <= place < 0:
+            place += len(self.places)
+        return self.read(self.places.index(place)) if place in self.places else None
 
 
-_KNOWN: dict[int, Columns | None] = {}
-"""Columns of arrays that are in use, by their place in memory."""
+_KNOWN: dict[int, dict[Hashable, Any]] = {}
+"""What was read of arrays that are in use, by their place in memory."""
 
 
 def columns_of(outputs: Outputs) -> Columns | None:
@@ -45,41 +55,110 @@ def columns_of(outputs: Outputs) -> Columns | None:
     """
     if not are_objects(outputs) or outputs.ndim != 1 or len(outputs) == 0:
         return None
-    whole = outputs if outputs.base is None else outputs.base
-    if not (isinstance(whole, np.ndarray) and whole.ndim == 1 and are_objects(whole) and outputs.strides[0] > 0):
-        return _split(outputs.tolist())
-    if id(whole) not in _KNOWN:
-        _KNOWN[id(whole)] = _split(whole.tolist())
-        weakref.finalize(whole, _KNOWN.pop, id(whole), None)
-    found = _KNOWN[id(whole)]
+    whole, rows = _whole(outputs)
+    found: Columns | None = _once(whole, "columns", _split)
     if found is None or outputs is whole:
         return found
-    size, step = whole.itemsize, outputs.strides[0] // whole.itemsize
-    start = (outputs.__array_interface__["data"][0] - whole.__array_interface__["data"][0]) // size
-    rows = slice(start, start + step * len(outputs), step)
-    return Columns(found.kind, found.places, tuple(part[rows] for part in found.parts))
+    return Columns(found.kind, found.places, lambda number: found.read(number)[rows])
 
 
-def inside(outputs: Outputs, path: Sequence[Hashable]) -> Outputs | None:
-    """Return what lies at a path inside outputs that all have it; None where shapes differ on the way."""
+def inside(outputs: Outputs, path: Sequence[Hashable]) -> Outputs:
+    """Return what lies at a path inside every output, None where nothing does.
+
+    Examples
+    --------
+    >>> outputs = np.empty(2, object)
+    >>> outputs[:] = [("no", (1.5, "a")), ("yes",)]
+    >>> inside(outputs, (1, 0)).tolist(), inside(outputs, (-1,)).tolist()
+    ([1.5, None], [(1.5, 'a'), 'yes'])
+    """
     for step in path:
-        found = columns_of(outputs)
-        part = None if found is None or (found.kind == "sequence" and type(step) is not int) else found.part(step)
-        if part is None:
-            return None
-        outputs = part
+        whole, rows = _whole(outputs)
+        part = _once(whole, (type(step), step), functools.partial(_part, step=step))
+        outputs = part if outputs is whole else part[rows]
     return outputs
 
 
-def _split(values: list[Any]) -> Columns | None:
+def _whole(outputs: Outputs) -> tuple[Outputs, slice]:
+    """The array that this one is a slice of, if that is all that it is, and which."""
+    whole = outputs if outputs.base is None else outputs.base
+    alike = isinstance(whole, np.ndarray) and whole.dtype == outputs.dtype and whole.ndim == outputs.ndim
+    if whole is outputs or not alike or whole.shape[1:] != outputs.shape[1:] or outputs.strides[0] <= 0:
+        return outputs, slice(None)
+    size = whole.strides[0]
+    step = outputs.strides[0] // size
+    start = (outputs.__array_interface__["data"][0] - whole.__array_interface__["data"][0]) // size
+    return whole, slice(start, start + step * len(outputs), step)
+
+
+def _once(outputs: Outputs, key: Hashable, make: Callable[[Outputs], Any]) -> Any:
+    if id(outputs) not in _KNOWN:
+        _KNOWN[id(outputs)] = {}
+        weakref.finalize(outputs, _KNOWN.pop, id(outputs), None)
+    known = _KNOWN[id(outputs)]
+    if key not in known:
+        known[key] = make(outputs)
+    return known[key]
+
+
+def _part(outputs: Outputs, step: Hashable) -> Outputs:
+    """What lies at a step inside outputs, None where nothing does."""
+    if isinstance(step, Reading):
+        return pack_normal(list(map(step, values_of(outputs))))
+    nothing = np.full(len(outputs), None)
+    rows = rows_of(outputs) if len(outputs) else None
+    if rows is not None and isinstance(step, int) and -rows.shape[1] <= step < rows.shape[1]:
+        return rows[:, step]
+    if not are_objects(outputs):
+        return nothing
+    values = outputs.tolist()
+    part = _alike(values, step)
+    if part is None:
+        place = step if isinstance(step, int) else None
+        part = [
+            value.get(step)
+            if type(value) is dict
+            else value[place]
+            if place is not None and value is not None and -len(value) <= place < len(value)
+            else None
+            for value in _once(outputs, "entries", _entries)
+        ]
+    return pack_normal(part)
+
+
+def _alike(values: list[Any], step: Hashable) -> list[Any] | None:
+    """What lies at a step inside values that all have it, mappings at one place; None for others."""
+    kinds = set(map(type, values))
+    if kinds == {tuple} and isinstance(step, int):
+        least = min(map(len, values))
+        return [value[step] for value in values] if -least <= step < least else None
+    if kinds == {Items} and step in (keys := [key for key, _ in values[0]]):
+        place = keys.index(step)
+        pairs = [value[place] for value in values if len(value) > place]
+        return (
+            [part for key, part in pairs if key == step] if [key for key, _ in pairs] == [step] * len(values) else None
+        )
+    return None
+
+
+def _entries(outputs: Outputs) -> list[Any]:
+    """Mappings as dicts, which are quick to look into, sequences as they are, None for the rest."""
+    return [
+        dict(iter(value)) if isinstance(value, Items) else value if isinstance(value, tuple) else None
+        for value in outputs.tolist()
+    ]
+
+
+def _split(outputs: Outputs) -> Columns | None:
+    values = outputs.tolist()
     kinds, size = set(map(type, values)), len(values[0]) if isinstance(values[0], tuple) else 0
     if size == 0 or kinds not in ({tuple}, {Items}) or set(map(len, values)) != {size}:
         return None
     flat = list(itertools.chain.from_iterable(values))
-    parts = [flat[place::size] for place in range(size)]
     if kinds == {tuple}:
-        return Columns("sequence", tuple(range(size)), tuple(map(pack_normal, parts)))
-    keys = tuple(key for key, _ in values[0])
-    if any(key != key or any(own != key for own, _ in part) for key, part in zip(keys, parts, strict=True)):
+        return Columns("sequence", tuple(range(size)), functools.cache(lambda place: pack_normal(flat[place::size])))
+    keys = [key for key, _ in values[0]]
+    flat = list(itertools.chain.from_iterable(flat))
+    if any(key != key for key in keys) or flat[::2] != keys * len(values):
         return None
-    return Columns("mapping", keys, tuple(pack_normal([value for _, value in part]) for part in parts))
+    return Columns("mapping", tuple(keys), functools.cache(lambda place: pack_normal(flat[2 * place + 1 :: 2 * size])))

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import itertools
+import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -32,6 +34,8 @@ An array of floats of shape (size, k) stands for tuples of k floats, one of more
 """
 
 NAN = float("nan")
+MOST_OF_A_STREAM = 100_000
+"""Items of an iterator that are read, for one may never end."""
 WHOLE_IN_FLOATS = 2**53
 """Whole numbers beyond are not all floats."""
 
@@ -86,7 +90,9 @@ class Items(_Marked):
     def of(cls, mapping: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> Items:
         """Freeze a mapping, or its (key, value) pairs."""
         pairs = mapping.items() if isinstance(mapping, Mapping) else mapping
-        return cls(sorted(((normal(key), normal(value)) for key, value in pairs), key=lambda item: order_key(item[0])))
+        found = [(normal(key), normal(value)) for key, value in pairs]
+        plain = set(map(type, (key for key, _ in found))) <= {str}
+        return cls(sorted(found, key=operator.itemgetter(0) if plain else lambda item: order_key(item[0])))
 
     def get(self, key: Hashable) -> Any:
         """Return the value of a key, None without."""
@@ -424,12 +430,44 @@ def _of_another_type(value: Any) -> Any:
         return Items.of((name, [row[place] for row in rows]) for place, name in enumerate(value.columns))
     if hasattr(value, "to_list") and hasattr(value, "dtype") and hasattr(value, "to_frame"):  # a column of a frame
         return normal(value.to_list())
+    for names, parts in _HOLDERS.items():
+        if all(hasattr(value, name) for name in names.split()) and not isinstance(value, type):
+            return normal(parts(value))
     raise refused(value)
 
 
 def _sequence(parts: Iterable[Any]) -> tuple[Any, ...]:
-    """The tuple of the normal forms of parts, of which most are numbers."""
-    return tuple([part if type(part) is float and part == part else normal(part) for part in parts])
+    """The tuple of the normal forms of parts, of which most are numbers and strings."""
+    return tuple(
+        [
+            part
+            if ((kind := type(part)) is float and part == part) or kind is str
+            else _dict(part)
+            if kind is dict
+            else normal(part)
+            for part in parts
+        ]
+    )
+
+
+def _dict(mapping: dict[Any, Any]) -> Items:
+    """The items of a plain dict, of which most have strings as keys, and the same as the one before."""
+    keys = _sorted_names(tuple(mapping))
+    if keys is None:
+        return Items.of(mapping)
+    return Items(
+        [
+            (key, part if (type(part) is float and part == part) or type(part) is str else normal(part))
+            for key in keys
+            for part in (mapping[key],)
+        ]
+    )
+
+
+@functools.lru_cache(1024)
+def _sorted_names(keys: tuple[Any, ...]) -> tuple[str, ...] | None:
+    """The keys of a mapping in order, if all are strings."""
+    return tuple(sorted(keys)) if set(map(type, keys)) == {str} else None
 
 
 def _long_double(value: np.longdouble) -> Any:  # whose item is itself
@@ -483,10 +521,25 @@ _EXACT: dict[type, Callable[[Any], Any]] = {
     bytes: _itself,
     tuple: _sequence,
     list: _sequence,
-    dict: Items.of,
+    dict: _dict,
     set: _DERIVED[Set],
     frozenset: _DERIVED[Set],
 }
+
+_HOLDERS: dict[str, Callable[[Any], Any]] = {
+    "toarray nnz": lambda value: value.toarray(),
+    "__dataclass_fields__": lambda value: {name: getattr(value, name) for name in value.__dataclass_fields__},
+    "__attrs_attrs__": lambda value: {one.name: getattr(value, one.name) for one in value.__attrs_attrs__},
+    "model_dump": lambda value: value.model_dump(),
+    "to_pydict": lambda value: value.to_pydict(),
+    "to_pylist": lambda value: value.to_pylist(),
+    "detach cpu": lambda value: value.detach().cpu().numpy(),
+    "__array__": lambda value: np.array(value),
+    "__next__ __iter__": lambda value: tuple(itertools.islice(value, MOST_OF_A_STREAM)),
+    "__reversed__ __getitem__ __len__": tuple,
+}
+"""What objects hold that are known by their members alone: sparse matrices, dataclasses, classes of attrs, models of
+pydantic, tables and columns of Arrow, tensors of torch, what else is an array to numpy, streams, and sequences."""
 
 _FLOATS = {float, bool, np.float64, np.float32, np.bool_}
 _NUMBERS = {*_FLOATS, int, np.int64, np.int32, np.uint64}

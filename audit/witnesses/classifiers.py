@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 from scipy.special import log_expit
 from threadpoolctl import threadpool_limits
 
-from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.normal_form import Outputs, are_numbers
+from epsaudit.witnesses.arrays import telling_coordinates
 from epsaudit.witnesses.bits import Exponent, LowestBit, NegativeZero, TrailingZeros
 from epsaudit.witnesses.calibration import CandidateScore
-from epsaudit.witnesses.encoding import Encoding, cells, deviance, encode, screen, size_of, standardised, whole
+from epsaudit.witnesses.encoding import Encoding, encode
 from epsaudit.witnesses.features import Coordinate, Feature, Value
 from epsaudit.witnesses.models import Additive, Filled, Term, Tree
 from epsaudit.witnesses.regression import hats, regress
 from epsaudit.witnesses.scores import FromTable, LikelihoodRatio, Monotone, Tails, errors_of
+from epsaudit.witnesses.screening import cells, deviance, screen, standardised, whole
 from epsaudit.witnesses.settings import (
     FEW_VALUES,
     FOLDS,
@@ -131,8 +133,9 @@ class FloatBits(FromTable):
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
         """Yield candidates of zeros and bits that tell something."""
         data = encode(*data.sides, data.features, once=False)
-        size = size_of(data.sides[0])
-        sources: list[Feature] = [Coordinate(i) for i in range(size)] if size else [Value()]
+        rows = are_numbers(data.sides[0]) and data.sides[0].ndim > 1
+        chosen = telling_coordinates(*data.sides)[1] if rows else []
+        sources: list[Feature] = [Coordinate(i) for i in chosen] or [Value()]
         features: list[Feature] = screen([NegativeZero(one) for one in sources], *data.sides, TELLING, SURE)
         for feature in screen(sources, *data.sides, TELLING):
             if whole(np.asarray(feature(data.sides[0]), float)) or not _bits_tell(feature, *data.sides):

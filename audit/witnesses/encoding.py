@@ -14,27 +14,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.outputs.normal_form import Items, Outputs, are_numbers, are_objects, number, order_key, rows_of
+from epsaudit.witnesses.arrays import correlated, telling_coordinates
 from epsaudit.witnesses.atoms import distinct
-from epsaudit.witnesses.bits import Residue
-from epsaudit.witnesses.combinations import Reduced, combinations_of, increments, releases_of
+from epsaudit.witnesses.combinations import Combined, Reduced, combinations_of, increments, releases_of
 from epsaudit.witnesses.features import Coordinate, Feature, Value
+from epsaudit.witnesses.fields import Fields, derived, pairs_together
+from epsaudit.witnesses.rankings import rankings_of
+from epsaudit.witnesses.screening import screen, sure
 from epsaudit.witnesses.settings import (
-    CELLS_TO_TEST,
     FOLDS,
     LEARNT_COMBINATIONS,
     LEAST_OF_ATOM,
     LEAST_OF_NUMBER,
     LEAST_SEEN,
     LOOK,
-    MODULI,
     MOST_ATOMS,
     MOST_COORDINATES,
+    MOST_FIELDS,
+    MOST_PAIRED,
     MOST_PARTS,
-    SURE,
     TELLING,
     TELLING_REMAINDERS,
 )
-from epsaudit.witnesses.structure import At, Contains, numbers_inside, structure_of
+from epsaudit.witnesses.structure import Contains, structure_of
 
 Floats = NDArray[np.float64]
 
@@ -53,53 +55,93 @@ class Features:
         Features to learn a score from; those of a group are of one kind.
     alike : int
         How many groups, the first ones, hold features in an order that may matter.
+    notes : tuple of str
+        What was not looked at.
     """
 
     alone: tuple[Feature, ...] = ()
     tried: int = 1
     groups: tuple[tuple[Feature, ...], ...] = ()
     alike: int = 0
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, outputs: Outputs, outputs_prime: Outputs) -> Features:
         """List the features of outputs in normal form."""
         sides = outputs, outputs_prime
-        size, scalar = size_of(outputs), outputs.ndim == 1 and are_numbers(outputs)
-        if scalar or size == 1:
-            only: Feature = Value() if scalar else Coordinate(0)
-            return cls((only, *screen(remainders_of([only], *sides), *sides, TELLING_REMAINDERS, SURE)))
-        if not size and not are_objects(outputs):
-            return cls()
-        structure: list[Feature] = []
-        if size:
-            basic: list[Feature] = [Coordinate(i) for i in range(size)]
-            extra, releases = combinations_of(size), releases_of(*sides, size)
-            groups = [basic, [] if releases or size > MOST_PARTS else increments(size)]
-        else:
-            basic, structure = features_of(*sides), structure_of(*sides)
-            sample = [*outputs.tolist(), *outputs_prime.tolist()]
-            inside = numbers_inside(sample)
-            longest = max((len(value) for value in sample if isinstance(value, tuple)), default=0)
-            flat = all(isinstance(one(outputs[:1])[0], float) for one in inside) and 1 < longest <= 16
-            extra = combinations_of(longest) if flat and inside else []
-            releases = releases_of(*sides, longest) if extra else []
-            groups = [list(dict.fromkeys([*basic, *inside, *structure]))]
-        alike = len(groups) if size else 0
+        rows = rows_of(outputs) if len(outputs) else None
+        if are_numbers(outputs) and (rows is None or rows.shape[1] == 1):
+            only: Feature = Value() if outputs.ndim == 1 else Coordinate(0)
+            return cls((only, *sure(derived([only], *sides), TELLING_REMAINDERS)))
+        if rows is None and not are_objects(outputs):
+            outputs, outputs_prime = (side.astype(object) for side in sides)
+        return cls._of_rows(*sides) if rows is not None else cls._of_objects(outputs, outputs_prime)
+
+    @classmethod
+    def _of_rows(cls, outputs: Outputs, outputs_prime: Outputs) -> Features:
+        """List the features of arrays of numbers of one shape."""
+        sides, (size, chosen) = (outputs, outputs_prime), telling_coordinates(outputs, outputs_prime)
+        basic: list[Feature] = [Coordinate(i) for i in chosen]
+        releases, sums = releases_of(*sides, size), [Reduced("sum", size)]
+        likely = screen(basic, *sides, MOST_PARTS)
+        groups = [
+            likely if size > MOST_COORDINATES else basic,
+            [] if releases or size > MOST_PARTS else increments(size),
+        ]
+        extra = combinations_of(size) if size <= MOST_COORDINATES else [*sums, Reduced("norm", size)]
+        orders = rankings_of(*sides)
+        pairs = correlated(chosen, *sides) if size > MOST_PAIRED else []
+        extra += [Combined(sign, *pair) for pair in pairs for sign in "+-"]
+        together = pairs_together(basic if size <= MOST_PAIRED else list(dict.fromkeys(sum(pairs, ()))), *sides)
+        found = cls._put_together(sides, basic, [], extra, releases, [*basic, *sums], groups, together + orders)
+        left_out = size - len(chosen)
+        return replace(found, alike=2, notes=_notes(left_out, f"{size:,} coordinates"))
+
+    @classmethod
+    def _of_objects(cls, outputs: Outputs, outputs_prime: Outputs) -> Features:
+        """List the features of records, text, sets and mixtures."""
+        sides, fields = (outputs, outputs_prime), Fields.of(outputs, outputs_prime)
+        structure = structure_of(*sides, fields.lengths)
+        basic = [*features_of(*sides), *fields.numbers]
+        sample = [*outputs[:LOOK].tolist(), *outputs_prime[:LOOK].tolist()]
+        longest = max((len(value) for value in sample if type(value) is tuple), default=0)
+        extra = combinations_of(longest) if fields.numbers and 1 < longest <= 16 else []
+        releases = releases_of(*sides, longest) if extra else []
+        sources: list[Feature] = [*fields.symbols, *fields.numbers]
+        together = pairs_together(screen(sources, *sides, MOST_PAIRED), *sides)
+        learnt = screen(list(dict.fromkeys([*basic, *structure])), *sides, MOST_PARTS)
+        orders = [*rankings_of(*sides), *screen(fields.symbols, *sides, TELLING)]
+        found = cls._put_together(sides, basic, structure, extra, releases, basic, [learnt], together + orders)
+        return replace(found, notes=_notes(fields.left_out, f"{MOST_FIELDS:,} places and more"))
+
+    @classmethod
+    def _put_together(
+        cls,
+        sides: tuple[Outputs, Outputs],
+        basic: list[Feature],
+        structure: list[Feature],
+        extra: list[Feature],
+        releases: list[Feature],
+        sources: list[Feature],
+        groups: list[list[Feature]],
+        more: list[Feature],
+    ) -> Features:
+        """Choose those of each kind that tell most."""
         whole = [one for one in extra if isinstance(one, Reduced)]
         pairs = [one for one in extra if not isinstance(one, Reduced)]
-        sums: list[Feature] = [Reduced("sum", size)] if size else []
-        remainders = remainders_of([*basic[: MOST_COORDINATES // 16], *sums], *sides)
+        remainders = derived(sources, *sides)
         alone = [
             *screen(basic, *sides, TELLING),
             *screen(structure, *sides, TELLING),
             *screen(whole, *sides, TELLING // 2),
             *screen(pairs, *sides, TELLING // 2),
             *releases,
-            *screen(remainders, *sides, TELLING_REMAINDERS, SURE),
+            *sure(remainders, TELLING_REMAINDERS),
+            *more,
         ]
-        groups += [releases, screen(extra, *sides, LEARNT_COMBINATIONS)]
-        tried = len(basic) + len(extra) + len(releases) + len(structure)
-        return cls(tuple(dict.fromkeys(alone)), tried, tuple(map(tuple, groups)), alike)
+        groups = [*groups, releases, screen(extra, *sides, LEARNT_COMBINATIONS)]
+        tried = len(basic) + len(extra) + len(releases) + len(structure) + len(more)
+        return cls(tuple(dict.fromkeys(alone)), tried, tuple(map(tuple, groups)))
 
     def used(self, learnt: bool, features: set[Feature]) -> Features:
         """Leave out what is not among ``features``, and all groups unless a ``learnt`` score was any good."""
@@ -163,8 +205,9 @@ def encode(
     >>> table.outputs, float(table.weight.sum()), table.atoms, table.features.alone
     (array([1., 2.]), 8.0, array([0, 1]), (Value(),))
     """
-    features = features or Features.of(outputs, outputs_prime)
     pooled = np.concatenate([outputs, outputs_prime])
+    outputs, outputs_prime = pooled[: len(outputs)], pooled[len(outputs) :]  # columns are read of both at once
+    features = features or Features.of(outputs, outputs_prime)
     fold = np.arange(len(outputs)) % FOLDS
     group = np.concatenate([2 * fold, 2 * fold + 1]).astype(np.int8)
     first, place = distinct(pooled)
@@ -183,90 +226,15 @@ def encode(
     return Encoding(sides, pooled[first], row, kind.astype(np.int8), weight, atoms, features)
 
 
-def screen(
-    features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs, most: int, least: float = -np.inf
-) -> list[Feature]:
-    """Return the ``most`` features with the greatest evidence, in their order, of those with at least ``least``.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.normal(size=(1000, 5))
-    >>> screen([Coordinate(i) for i in range(5)], x + [0, 0, 1, 0, 0], rng.normal(size=(1000, 5)), most=1)
-    [Coordinate(index=2)]
-    """
-    if len(features) <= most and least == -np.inf:
-        return list(features)
-    part, part_prime = outputs[:LOOK], outputs_prime[:LOOK]
-    found = [standardised(*deviance(*cells(feature(part), feature(part_prime)))) for feature in features]
-    best = sorted(np.argsort(found, kind="stable")[::-1][:most])
-    return [features[i] for i in best if found[i] >= least]
-
-
-def cells(numbers: NDArray[np.generic], numbers_prime: NDArray[np.generic]) -> tuple[NDArray[np.int64], int]:
-    """Cell of every number, x's first, and how many numbers are x's: single values if few, else quantiles; and NaN."""
-    pooled = np.concatenate([np.asarray(numbers, float), np.asarray(numbers_prime, float)])
-    known = np.sort(pooled[~np.isnan(pooled)])
-    levels = known[np.append(True, known[1:] > known[:-1])[: len(known)]]
-    if len(levels) > CELLS_TO_TEST:
-        levels = np.unique(known[np.linspace(0, len(known) - 1, CELLS_TO_TEST).astype(int)])
-    return np.where(np.isnan(pooled), -1, np.searchsorted(levels, pooled)), len(numbers)
-
-
-def deviance(place: NDArray[np.int64], size: int) -> tuple[float, int]:
-    """Wilks's likelihood ratio statistic of the cells of two samples, and its degrees of freedom."""
-    code = place - place.min(initial=0)
-    number = int(code.max(initial=0)) + 1
-    table = np.stack([np.bincount(side, minlength=number) for side in (code[:size], code[size:])]).astype(float)
-    table = table[:, table.any(axis=0)]
-    expected = table.sum(axis=0) * (table.sum(axis=1, keepdims=True) / max(table.sum(), 1.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(table > 0, table * np.log(table / expected), 0.0)
-    return 2.0 * float(terms.sum()), table.shape[1] - 1
-
-
-def standardised(statistic: float, freedom: int) -> float:
-    """A chi-square statistic less its mean, in units of its standard deviation."""
-    return (statistic - freedom) / np.sqrt(2.0 * freedom) if freedom > 0 else 0.0
-
-
-def size_of(outputs: Outputs) -> int:
-    """Number of coordinates of outputs that are numeric arrays, 0 for others and for scalars."""
-    rows = rows_of(outputs)
-    return 0 if rows is None else min(rows.shape[1], MOST_COORDINATES)
-
-
-def whole(numbers: Floats) -> bool:
-    """Whether all numbers are whole, and more than 2 apart."""
-    known = numbers[np.isfinite(numbers)]
-    if len(known) == 0 or np.any(known[:64] != np.floor(known[:64])):
-        return False
-    return bool(np.all(known == np.floor(known)) and np.ptp(known) > 2)
-
-
-def remainders_of(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
-    """List remainders of what is whole; beyond their span, a remainder is the number itself."""
-    found: list[Feature] = []
-    for feature in sources:
-        numbers = np.concatenate([feature(outputs), feature(outputs_prime)])
-        if whole(numbers):
-            span = np.ptp(numbers[np.isfinite(numbers)])
-            found += [Residue(feature, modulus) for modulus in MODULI if modulus <= span]
-    return found
-
-
 def features_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
-    """List the features of objects: the number itself, each coordinate of a tuple, keys of a mapping.
-
-    Of the keys, those whose presence differs most between the sides come first.
-    """
-    sample = [*outputs[:2000].tolist(), *outputs_prime[:2000].tolist()]
-    longest = max((len(value) for value in sample if isinstance(value, tuple)), default=0)
+    """List the output itself, where it is a number, and keys of mappings, first those whose presence differs most."""
+    sample = [*outputs[:LOOK].tolist(), *outputs_prime[:LOOK].tolist()]
     plain: list[Feature] = [Value()] if any(number(value) == number(value) for value in sample) else []
-    if longest and all(isinstance(value, Items) for value in sample if isinstance(value, tuple)):
-        keys = _telling_keys(outputs, outputs_prime)[: MOST_PARTS // 2]
-        return plain + [feature for key in keys for feature in (Contains(key), At((key,)))]
-    return plain + [Coordinate(i) for i in range(min(longest, MOST_PARTS))]
+    return plain + [Contains(key) for key in _telling_keys(outputs, outputs_prime)[: MOST_PARTS // 2]]
+
+
+def _notes(left_out: int, what: str) -> tuple[str, ...]:
+    return (f"outputs have {what}, of which {left_out:,} were only looked at in passing",) if left_out > 0 else ()
 
 
 def _telling_keys(outputs: Outputs, outputs_prime: Outputs) -> list[Hashable]:

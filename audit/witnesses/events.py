@@ -102,7 +102,7 @@ class Region:
         return inside
 
     def __str__(self) -> str:
-        parts = [_condition(self.feature, interval) for interval in self.intervals]
+        parts = _conditions(self.feature, self.intervals)
         if self.excluded:
             inside = parts[0] if len(parts) == 1 else f"({' or '.join(parts)})"
             parts = [f"{inside} and {describe_atoms('not ', self.excluded)}"]
@@ -225,6 +225,15 @@ def event_from_dict(data: dict[str, Any]) -> Event:
     except (KeyError, TypeError, ValueError, OverflowError):
         pass
     raise AuditError(f"{data!r} is not an event.")
+
+
+def _conditions(feature: Feature, intervals: tuple[Interval, ...]) -> list[str]:
+    """Write the conditions of a union; of a feature that numbers values or cells, which of these."""
+    if not getattr(feature, "coded", False):
+        return [_condition(feature, interval) for interval in intervals]
+    codes = np.arange(feature.number)  # type: ignore[attr-defined]  # what is coded has both
+    inside = [code for code in codes.tolist() if any(one.contains(np.array([code]))[0] for one in intervals)]
+    return [feature.written(inside)] if inside else []  # type: ignore[attr-defined]
 
 
 def _condition(feature: Feature, interval: Interval) -> str:

@@ -79,7 +79,7 @@ class Coordinate:
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         """See `Feature`; arrays of more than one dimension are read in C order."""
         rows = rows_of(outputs)
-        if rows is not None and self.index < rows.shape[1]:
+        if rows is not None and -rows.shape[1] <= self.index < rows.shape[1]:
             return rows[:, self.index]
         if columns := columns_of(outputs):
             part = columns.part(self.index) if columns.kind == "sequence" else None
@@ -156,4 +156,4 @@ def _decode(value: Any) -> Any:
 
 
 def _part(value: Any, index: int) -> Any:
-    return value[index] if isinstance(value, tuple) and index < len(value) else None
+    return value[index] if isinstance(value, tuple) and -len(value) <= index < len(value) else None

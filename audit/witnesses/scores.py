@@ -22,7 +22,7 @@ from epsaudit.witnesses.encoding import Encoding, encode
 from epsaudit.witnesses.events import Event, Interval, Region
 from epsaudit.witnesses.features import Feature, Value
 from epsaudit.witnesses.regression import hats, regress
-from epsaudit.witnesses.settings import CELLS, EASY_TO_READ, ERRORS, FEW_VALUES, FOLDS, STEPS
+from epsaudit.witnesses.settings import CELLS, EASY_TO_READ, ERRORS, FEW_VALUES, FOLDS, MOST_CODES, STEPS
 
 Floats = NDArray[np.float64]
 
@@ -179,7 +179,8 @@ class LikelihoodRatio(FromTable):
         numbers = data.numbers(feature)
         free = np.isfinite(numbers) & (cell < 0)
         entries = data.row[free[data.row]]
-        edges = _edges(numbers[entries]) if len(entries) >= FEW_VALUES else np.empty(0)
+        coded = bool(getattr(feature, "coded", False))
+        edges = _edges(numbers[entries], MOST_CODES if coded else CELLS) if len(entries) >= FEW_VALUES else np.empty(0)
         if len(edges):
             cell[free] = single + np.searchsorted(edges, numbers[free], side="left")
         if cell.min() == cell.max():
@@ -190,8 +191,9 @@ class LikelihoodRatio(FromTable):
         counts = np.bincount(places[known] * kinds + data.group[known], data.weight[known], minlength=cells * kinds)
         seen: Floats = counts.reshape(cells, FOLDS, 2).astype(float)
         total = seen.sum(axis=1)
-        final = _ratios(total, single)
-        judged = np.array([_ratios(total - seen[:, fold], single) for fold in range(FOLDS)])
+        counted = len(seen) if coded else single
+        final = _ratios(total, counted)
+        judged = np.array([_ratios(total - seen[:, fold], counted) for fold in range(FOLDS)])
         row, fold, side = np.nonzero(seen)
         first = np.zeros(single, np.int64)
         rows = np.flatnonzero((cell >= 0) & (cell < single))
@@ -211,11 +213,11 @@ def errors_of(tried: int) -> float:
     return math.sqrt(ERRORS**2 + math.log(max(tried, 1)))
 
 
-def _edges(numbers: Floats) -> Floats:
+def _edges(numbers: Floats, most: int = CELLS) -> Floats:
     """Edges of cells, between values where these are few, else at quantiles that crowd towards the ends."""
     known = np.sort(numbers)
     values = known[np.append(True, known[1:] > known[:-1])]
-    if len(values) <= CELLS:
+    if len(values) <= most:
         return np.asarray((values[1:] + values[:-1]) / 2.0)
     tail = np.geomspace(10.0 / len(known), 0.5, CELLS // 4)
     return np.unique(np.quantile(known, np.concatenate([tail, 1.0 - tail, np.linspace(0.02, 0.98, CELLS // 2)])))

@@ -27,8 +27,20 @@ CELLS_TO_TEST = 24
 SURE = 6.0
 """Standard deviations of chance beyond which a remainder or a bit is taken to tell something, and an event to be unlike
 its neighbours: there are hundreds."""
-MODULI = (2, 3, 4, 5, 7, 8, 10, 16, 100)
+MODULI = (2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 16, 60, 100)
 """Small moduli, and those of binary and decimal grids, on which rounded outputs fall."""
+MOST_FIELDS = 512
+"""Places inside outputs that are records, text or sequences that are looked at, which bounds the time."""
+MOST_VALUES = 64
+"""Symbols of a field that are told apart; a field with more is read, as text, time, or by a checksum."""
+DIGITS = 3
+"""Decimals whose digits are looked at, of numbers that are not printed with a few."""
+FALSE_FINDS = 1e-3
+"""Features that tell nothing and are looked at all the same, in one audit, of those that need to be sure."""
+LEVELS_TOGETHER, MOST_LEVELS, MOST_CODES = 8, 128, 16_384
+"""Quantile cells of a field in a table of two, different values up to which each has a cell, and cells of a table."""
+MOST_TOGETHER, FEW_TABLES = 4, 3
+"""Tables of two fields that are looked at; and how many there may be at most for all to be, telling or not."""
 HOLES = 0.1
 """Least share of vectors with a place that holds no number, for which places and values of releases are features."""
 

@@ -7,7 +7,7 @@ for each.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 
 from epsaudit.errors import with_article
 from epsaudit.outputs.columns import columns_of, inside
-from epsaudit.outputs.normal_form import Items, Outputs, kind_of, kinds_of, number, numbers_of, values_of, written
+from epsaudit.outputs.normal_form import Items, Outputs, kind_of, kinds_of, numbers_of, values_of, written
+from epsaudit.outputs.readings import Reading
 from epsaudit.witnesses.atoms import is_atom
 from epsaudit.witnesses.features import Feature, readable
 from epsaudit.witnesses.settings import LEAST_SEEN, LOOK, MOST_PARTS
 
 Floats = NDArray[np.float64]
 Path = tuple[Hashable, ...]
+readable(Reading)
 SYMBOLS = ("None", "raised", "timeout")
 """Kinds whose few values are atoms, which say all that the kind would."""
 
@@ -82,15 +84,14 @@ class Length:
     @property
     def label(self) -> str:
         """See `Feature`."""
-        return f"len({_write(self.path)})"
+        return f"len({path_label(self.path)})"
 
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
         part = inside(outputs, self.path)
-        if part is not None and (columns := columns_of(part)):
+        if columns := columns_of(part):
             return np.full(len(outputs), float(len(columns.places)))
-        inner = (at(value, self.path) for value in values_of(outputs)) if part is None else values_of(part)
-        return np.fromiter((_length(value) for value in inner), float, len(outputs))
+        return np.fromiter(map(_length, values_of(part)), float, len(outputs))
 
 
 @readable
@@ -128,7 +129,8 @@ class Contains:
         if columns := columns_of(outputs):
             if columns.kind == "mapping":
                 return np.full(len(outputs), float(self.key in columns.places))
-            return np.asarray(sum(is_atom(part, (self.key,)) for part in columns.parts) > 0, float)
+            parts = map(columns.read, range(len(columns.places)))
+            return np.asarray(sum(is_atom(part, (self.key,)) for part in parts) > 0, float)
         return np.fromiter((self.key in _elements(value) for value in values_of(outputs)), float, len(outputs))
 
 
@@ -148,71 +150,25 @@ class At:
     @property
     def label(self) -> str:
         """See `Feature`."""
-        return _write(self.path)
+        return path_label(self.path)
 
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
         part = inside(outputs, self.path)
-        if part is not None:
-            return numbers_of(part)
-        return np.fromiter((number(at(value, self.path)) for value in values_of(outputs)), float, len(outputs))
+        return numbers_of(part) if part.ndim == 1 else np.full(len(outputs), np.nan)
 
 
-def at(value: Any, path: Path) -> Any:
-    """Return what lies at the path, None where nothing does."""
-    for step in path:
-        if isinstance(value, Items):
-            value = value.get(step)
-        elif isinstance(value, tuple) and isinstance(step, int) and step < len(value):
-            value = value[step]
-        else:
-            return None
-    return value
-
-
-def structure_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
-    """List types, lengths, keys and elements that not all outputs share, and numbers deep inside."""
+def structure_of(outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Path]) -> list[Feature]:
+    """List types, lengths at these places, and elements that not all outputs share."""
     sample = [*outputs[:LOOK].tolist(), *outputs_prime[:LOOK].tolist()]
     kinds = dict.fromkeys(kind for kind in map(kind_of, sample) if kind not in SYMBOLS)
     features: list[Feature] = [HasKind(kind) for kind in kinds] if len(kinds) > 1 else []
-    for path in [(), *_paths_of(sample, containers=True)]:
-        lengths = {_length(at(value, path)) for value in sample}
-        if len({length for length in lengths if length == length}) > 1:
-            features.append(Length(path))
-    inside = numbers_inside(sample)  # but coordinates of tuples, which are features anyway
-    features += [feature for feature in inside if len(feature.path) > 1 or not isinstance(feature.path[0], int)]
+    features += [Length(path) for path in lengths]
     elements: Counter[Hashable] = Counter()
     for value in sample:
         elements.update(_elements(value))
     varying = [element for element, seen in elements.most_common() if LEAST_SEEN <= seen < len(sample)]
     return features + [Contains(element) for element in varying[:MOST_PARTS]]
-
-
-def numbers_inside(sample: Sequence[Any]) -> list[At]:
-    """List the places, at any depth below the top, where outputs hold numbers."""
-    return [At(path) for path in _paths_of(sample, containers=False)]
-
-
-def _paths_of(sample: Sequence[Any], containers: bool) -> list[Path]:
-    seen: Counter[Path] = Counter()
-    for value in sample[:2000] + sample[-2000:] if isinstance(sample, list) else sample:
-        seen.update(_walk(value, (), containers))
-    return [path for path, times in seen.most_common(MOST_PARTS) if times >= LEAST_SEEN]
-
-
-def _walk(value: Any, path: Path, containers: bool) -> Iterator[Path]:
-    if isinstance(value, Items):
-        inner: Iterator[tuple[Hashable, Any]] = iter(value)
-    elif isinstance(value, tuple):
-        inner = iter(enumerate(value))
-    else:
-        if not containers and path and isinstance(value, (int, float)):
-            yield path
-        return
-    if containers and path:
-        yield path
-    for step, part in inner:
-        yield from _walk(part, (*path, step), containers)
 
 
 def _length(value: Any) -> float:
@@ -225,5 +181,15 @@ def _elements(value: Any) -> Any:
     return value if isinstance(value, (tuple, frozenset)) else ()
 
 
-def _write(path: Path) -> str:
-    return "y" + "".join(f"[{written(step)}]" for step in path)
+def path_label(path: Path) -> str:
+    """Write a path as a person would.
+
+    Examples
+    --------
+    >>> path_label(("log", Reading("words"), -1))
+    "words(y['log'])[-1]"
+    """
+    label = "y"
+    for step in path:
+        label = f"{step.name}({label})" if isinstance(step, Reading) else f"{label}[{written(step)}]"
+    return label

@@ -1,0 +1,326 @@
+"""Fields of outputs that are records, text or many numbers: where they lie, and what can be read off one or two.
+
+Every place inside outputs is a field, at any depth, also of text that reads as a record (`epsaudit.outputs.readings`).
+Of a number its remainders and digits are read, of a symbol which it is, and of two fields in which cell of a table they
+fall together.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from epsaudit.outputs.columns import inside
+from epsaudit.outputs.normal_form import WHOLE_IN_FLOATS, Items, Outputs, are_numbers, order_key, values_of, written
+from epsaudit.outputs.readings import READINGS, Reading
+from epsaudit.witnesses.atoms import find_atoms
+from epsaudit.witnesses.bits import Residue
+from epsaudit.witnesses.features import Coordinate, Feature, readable
+from epsaudit.witnesses.screening import Codes, Floats, log_chance, pearson, sure
+from epsaudit.witnesses.settings import (
+    CELLS_TO_TEST,
+    DIGITS,
+    FEW_TABLES,
+    FEW_VALUES,
+    LEAST_SEEN,
+    LEVELS_TOGETHER,
+    LOOK,
+    MODULI,
+    MOST_CODES,
+    MOST_FIELDS,
+    MOST_LEVELS,
+    MOST_TOGETHER,
+    MOST_VALUES,
+)
+from epsaudit.witnesses.structure import At, Path, path_label
+
+NUMBERS = (float, int, Decimal, Fraction)
+SIZED = (str, bytes, tuple, frozenset)
+
+
+@readable
+@dataclass(frozen=True)
+class Code:
+    """Which of some values lies at a place, by its number among them; NaN for any other.
+
+    Examples
+    --------
+    >>> code = Code((1,), ("no", "yes"))
+    >>> outputs = np.empty(2, object)
+    >>> outputs[:] = [(1.5, "yes"), (2.5, None)]
+    >>> code(outputs).tolist(), code.written([1])
+    ([1.0, nan], "y[1] = 'yes'")
+    """
+
+    path: Path
+    values: tuple[Hashable, ...]
+    coded = True
+
+    @property
+    def number(self) -> int:
+        """How many values there are."""
+        return len(self.values)
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        return f"number of {path_label(self.path)}"
+
+    def written(self, codes: Sequence[int]) -> str:
+        """Write that the value is one of those with these numbers."""
+        return _among(path_label(self.path), [written(self.values[code]) for code in codes])
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """See `Feature`."""
+        found = find_atoms(inside(outputs, self.path), self.values)
+        return np.where(found >= 0, found.astype(float), np.nan)
+
+
+@readable
+@dataclass(frozen=True)
+class Scaled:
+    """A number times a power of ten, rounded down: its digits up to that decimal, as a whole number.
+
+    Numbers that are printed with so many decimals are rounded to the whole number that they stand for.
+
+    Examples
+    --------
+    >>> from epsaudit.witnesses.features import Value
+    >>> Scaled(Value(), 2)(np.array([0.29, 1.239])).tolist(), Scaled(Value(), 2).label
+    ([29.0, 123.0], 'floor(100 y)')
+    """
+
+    feature: Feature
+    decimals: int
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        return f"floor({10**self.decimals} {self.feature.label})" if self.decimals else f"floor({self.feature.label})"
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """See `Feature`."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.floor(np.asarray(self.feature(outputs), float) * 10.0**self.decimals + 1e-6)
+
+
+@readable
+@dataclass(frozen=True)
+class Together:
+    """The cell of a table of two features that an output falls into; NaN where one of them is NaN.
+
+    Parameters
+    ----------
+    first, second : Feature
+        Rows and columns of the table.
+    edges, edges_second : tuple of float
+        Between which values its rows and columns begin.
+
+    Examples
+    --------
+    >>> from epsaudit.witnesses.features import Coordinate
+    >>> table = Together(Coordinate(0), Coordinate(1), (0.0,), (0.0, 1.0))
+    >>> table(np.array([[-1.0, 0.5], [3.0, 2.0]])).tolist(), table.written([5])
+    ([1.0, 5.0], '(y[0] > 0 and y[1] > 1)')
+    """
+
+    first: Feature
+    second: Feature
+    edges: tuple[float, ...]
+    edges_second: tuple[float, ...]
+    coded = True
+
+    @property
+    def number(self) -> int:
+        """How many cells there are."""
+        return (len(self.edges) + 1) * (len(self.edges_second) + 1)
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        return f"cell of ({self.first.label}, {self.second.label})"
+
+    def written(self, codes: Sequence[int]) -> str:
+        """Write that an output falls into one of these cells."""
+        cells = (divmod(code, len(self.edges_second) + 1) for code in codes[:8])
+        parts = [
+            f"({_cell(self.first, self.edges, row)} and {_cell(self.second, self.edges_second, column)})"
+            for row, column in cells
+        ]
+        return " or ".join(parts) + (f" or ... {len(codes) - 8} more cells" if len(codes) > 8 else "")
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """See `Feature`."""
+        first, second = (np.asarray(one(outputs), float) for one in (self.first, self.second))
+        row, column = np.searchsorted(self.edges, first), np.searchsorted(self.edges_second, second)
+        cells = row * (len(self.edges_second) + 1.0) + column
+        return np.where(np.isnan(first) | np.isnan(second), np.nan, cells)
+
+
+def _cell(feature: Feature, edges: Sequence[float], code: int) -> str:
+    if getattr(feature, "coded", False):
+        return str(feature.written([code]))  # type: ignore[attr-defined]  # what is coded has it
+    low = f"{edges[code - 1]:.6g} < " if 0 < code < len(edges) else ""
+    if code == len(edges):
+        return f"{feature.label} > {edges[-1]:.6g}" if edges else f"{feature.label} is a number"
+    return f"{low}{feature.label} <= {edges[code]:.6g}"
+
+
+def _among(label: str, names: Sequence[str], most: int = 8) -> str:
+    if len(names) == 1:
+        return f"{label} = {names[0]}"
+    more = f", ... {len(names) - most} more" if len(names) > most else ""
+    return f"{label} in {{{', '.join(names[:most])}{more}}}"
+
+
+@dataclass
+class Fields:
+    """Places inside outputs: where numbers lie, where symbols, what has a length, and how many were left out."""
+
+    numbers: list[Feature] = field(default_factory=list)
+    symbols: list[Code] = field(default_factory=list)
+    lengths: list[Path] = field(default_factory=list)
+    left_out: int = 0
+
+    @classmethod
+    def of(cls, outputs: Outputs, outputs_prime: Outputs) -> Fields:
+        """Find the fields of outputs; of more than `MOST_FIELDS` the first."""
+        found = cls()
+        found._walk((outputs[:LOOK], outputs_prime[:LOOK]), ())
+        return found
+
+    def _walk(self, sides: tuple[Outputs, Outputs], path: Path) -> None:
+        """Note what lies here, and go on inside it."""
+        if len(self.numbers) + len(self.symbols) >= MOST_FIELDS:
+            self.left_out += 1
+            return
+        parts = [inside(side, path) for side in sides]
+        here = Coordinate(path[0]) if len(path) == 1 and type(path[0]) is int else At(path)
+        if all(are_numbers(part) and part.ndim == 1 for part in parts):
+            self.numbers.append(here)
+            return
+        values = [value for part in parts for value in values_of(part)]
+        kinds = Counter(map(type, values))
+        if path and sum(kinds[kind] for kind in NUMBERS) >= LEAST_SEEN:
+            self.numbers.append(here)
+        if len({len(value) for value in values if isinstance(value, SIZED)}) > 1:
+            self.lengths.append(path)
+        symbols = [value for value in values if not isinstance(value, (*NUMBERS, tuple, frozenset))]
+        seen = Counter(symbols)
+        often = [value for value, times in seen.most_common(MOST_VALUES) if times >= LEAST_SEEN]
+        if path and len(often) > 1 and sum(seen[value] for value in often) > len(symbols) / 2:
+            self.symbols.append(Code(path, tuple(sorted(often, key=order_key))))
+        many = [value for value in seen if value is not None] if len(seen) > MOST_VALUES else []
+        for step in (*_places(values), *_readings(many, path)):
+            self._walk(sides, (*path, step))
+
+
+def _places(values: list[Any]) -> Iterator[Hashable]:
+    """Positions, also from the end where lengths differ, and keys of what lies inside these values."""
+    keys = Counter(key for value in values if isinstance(value, Items) for key, _ in value)
+    yield from (key for key, seen in keys.most_common(MOST_FIELDS) if seen >= LEAST_SEEN)
+    sizes = {len(value) for value in values if isinstance(value, tuple) and not isinstance(value, Items)}
+    yield from range(min(max(sizes, default=0), MOST_FIELDS))
+    if len(sizes) > 1:
+        yield from range(-1, -4, -1)
+
+
+def _readings(symbols: list[Any], path: Path) -> Iterator[Reading]:
+    """How symbols of which many differ are read: text as JSON, or as words and characters; none twice."""
+    before = [step.name for step in path if isinstance(step, Reading)]
+    if before[-1:] in (["words"], []) or before == ["json"]:
+        yield Reading("checksum")
+    texts = [value for value in symbols if isinstance(value, str)]
+    if "words" not in before:
+        if sum(Reading("json")(text) is not None for text in texts[:64]) > min(len(texts), 64) / 2:
+            yield Reading("json")
+            return
+        if texts:
+            yield from (Reading("words"), Reading("text"))
+    if texts:
+        yield Reading("characters")
+    for name in ("bytes", "time", "duration"):
+        if sum(isinstance(value, READINGS[name][0]) for value in symbols) >= LEAST_SEEN:
+            yield Reading(name)
+
+
+def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[tuple[float, Feature]]:
+    """Remainders of whole numbers and of digits that tell something, with the log of how likely by chance.
+
+    Of numbers with few decimals the last digits are read, of others the first three.
+    """
+    found: list[tuple[float, Feature]] = []
+    for feature in sources:
+        numbers = np.concatenate([feature(side[:LOOK]) for side in (outputs, outputs_prime)])
+        known = numbers[np.isfinite(numbers)]
+        if len(known) < FEW_VALUES or np.ptp(known) == 0:
+            continue
+        scale = _decimals(known)
+        scales = range(DIGITS + 1) if scale is None else (scale,)
+        for decimals in scales:
+            whole = feature if scale == 0 else Scaled(feature, decimals)
+            span = np.ptp(known) * 10.0**decimals
+            for modulus in MODULI if scale is not None else (2, 10):
+                if span > max(modulus, 2) and span < WHOLE_IN_FLOATS:
+                    residue = Residue(whole, modulus)
+                    parts = [residue(side[:LOOK]) for side in (outputs, outputs_prime)]
+                    found.append((log_chance(*pearson(codes_of(*parts)[0], len(parts[0]))), residue))
+    return found
+
+
+def _decimals(numbers: Floats) -> int | None:
+    """With how few decimals all numbers are written, None where more than six."""
+    for decimals in range(7):
+        scaled = numbers[: 64 if decimals else None] * 10.0**decimals
+        if np.all(np.abs(scaled - np.rint(scaled)) < 1e-6):
+            scaled = numbers * 10.0**decimals
+            if np.all(np.abs(scaled - np.rint(scaled)) < 1e-5):
+                return decimals
+    return None
+
+
+def codes_of(numbers: Floats, numbers_prime: Floats, most: int = CELLS_TO_TEST) -> tuple[Codes, Floats]:
+    """Cells of pooled numbers, -1 for NaN, and the edges between them: single values if few, else quantiles."""
+    pooled = np.concatenate([numbers, numbers_prime])
+    missing = np.isnan(pooled)
+    known = np.sort(pooled[~missing])
+    levels = known[np.append(True, known[1:] > known[:-1])[: len(known)]]
+    with np.errstate(invalid="ignore"):
+        if len(levels) > most:
+            levels = np.unique(known[np.linspace(0, len(known) - 1, most + 1).astype(int)])
+            edges = levels[1:-1]
+        else:
+            edges = (levels[1:] + levels[:-1]) / 2.0
+    return np.where(missing, -1, np.searchsorted(edges, pooled)), edges
+
+
+def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
+    """Tables of two fields that tell more together than each alone; of few fields all tables."""
+    sides = outputs[:LOOK], outputs_prime[:LOOK]
+    size = len(sides[0])
+    cells: list[tuple[Feature, Codes, Floats, tuple[float, int]]] = []
+    for feature in fields:
+        numbers = [feature(side) for side in sides]
+        codes, edges = codes_of(*numbers, MOST_LEVELS)
+        if len(edges) >= MOST_LEVELS - 1:
+            codes, edges = codes_of(*numbers, LEVELS_TOGETHER)
+        if len(edges):
+            cells.append((feature, codes, edges, pearson(codes, size)))
+    found: list[tuple[float, Feature]] = []
+    for (first, a, edges, alone), (second, b, edges_second, alone_second) in itertools.combinations(cells, 2):
+        width = len(edges_second) + 1
+        if (len(edges) + 1) * width > MOST_CODES:
+            continue
+        joint, freedom = pearson(np.where((a < 0) | (b < 0), -1, a * width + b), size)
+        more, extra = joint - alone[0] - alone_second[0], freedom - alone[1] - alone_second[1]
+        table = Together(first, second, tuple(edges.tolist()), tuple(edges_second.tolist()))
+        found.append((log_chance(more, extra), table))
+    best = sure(found, MOST_TOGETHER)
+    return best if best or len(found) > FEW_TABLES else [table for _, table in found]
