@@ -164,7 +164,7 @@ def _trained(run: Begun, progress: ProgressCallback | None, record: Section) -> 
     watched = refusing(draw, run.mechanism, asked.pairs, run.copies.look)
     training = train(run.sides, asked.families, asked.claim, asked.trials, asked.confidence, run.seed, watched)
     sides = run.sides[training.pair]
-    training = dataclasses.replace(training, notes=(*notes_on(sides), *run.copies.notes(sides)))
+    training = dataclasses.replace(training, notes=(*training.notes, *notes_on(sides), *run.copies.notes(sides)))
     if not record.kept:
         return training
     witness = training.choice.witness.to_dict()

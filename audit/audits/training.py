@@ -117,7 +117,7 @@ def train(
             ]
             best = max(known, key=lambda one: one.choice(objective, ERRORS_BETWEEN_PAIRS).rank)
             choice = best.choice(objective)
-    return Training(best.pair, choice, spent)
+    return Training(best.pair, choice, spent, best.features.notes)
 
 
 @dataclass(frozen=True)

@@ -250,7 +250,8 @@ def _caches(function: Any) -> Iterator[Any]:
 
 def _is_constant(outputs: Outputs) -> bool:
     if are_objects(outputs):
-        return len(set(map(written, outputs.tolist()))) == 1
+        values = outputs.tolist()
+        return len(values) > 0 and all(written(value) == written(values[0]) for value in values[1:])
     first = outputs[:1]
     if not are_numbers(outputs):
         return bool(np.all(outputs == first))

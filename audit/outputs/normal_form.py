@@ -322,11 +322,14 @@ def written(value: Any) -> str:
     >>> written((1.0, "a", frozenset({2.5, 1.0})))
     "(1, 'a', frozenset({1, 2.5}))"
     """
-    if type(value) is float and value.is_integer() and abs(value) <= WHOLE_IN_FLOATS:
+    kind = type(value)
+    if kind is float and value.is_integer() and abs(value) <= WHOLE_IN_FLOATS:
         return repr(int(value)) if value or not np.signbit(value) else "-0"
+    if kind is float or kind is str:  # most are
+        return repr(value)
     if isinstance(value, frozenset):
         return f"frozenset({{{', '.join(sorted(map(written, value)))}}})" if value else "frozenset()"
-    if type(value) is tuple:
+    if kind is tuple:
         return f"({', '.join(map(written, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, Fraction):
         return f"Fraction({written(value.numerator)}, {written(value.denominator)})"

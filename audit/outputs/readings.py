@@ -66,7 +66,6 @@ def _text(text: str) -> Items:
     return Items(
         (
             ("digits", float(sum(map(str.isdigit, text)))),
-            ("length", float(len(text))),
             ("lines", float(text.count("\n"))),
             ("lower", float(sum(map(str.islower, text)))),
             ("pairs that repeat", float(max(len(text) - 1, 0) - len(pairs))),

@@ -21,7 +21,9 @@ BLOCK = 512
 """Coordinates that are looked at at once, which bounds the memory."""
 
 
-def telling_coordinates(outputs: Outputs, outputs_prime: Outputs) -> tuple[int, list[int]]:
+def telling_coordinates(
+    outputs: Outputs, outputs_prime: Outputs, most: int = MOST_COORDINATES
+) -> tuple[int, list[int]]:
     """Number of coordinates of arrays, and which to look at: all of them, or those whose means differ most.
 
     Examples
@@ -34,10 +36,10 @@ def telling_coordinates(outputs: Outputs, outputs_prime: Outputs) -> tuple[int, 
     """
     rows, rows_prime = (side.reshape(len(side), -1)[:LOOK] for side in (outputs, outputs_prime))
     size = rows.shape[1]
-    if size <= MOST_COORDINATES:
+    if size <= most:
         return size, list(range(size))
     found = [_difference(rows[:, i : i + BLOCK], rows_prime[:, i : i + BLOCK]) for i in range(0, size, BLOCK)]
-    best = np.argsort(-np.concatenate(found), kind="stable")[:MOST_COORDINATES]
+    best = np.argsort(-np.concatenate(found), kind="stable")[:most]
     return size, sorted(best.tolist())
 
 

@@ -37,6 +37,7 @@ from epsaudit.witnesses.settings import (
     LEAST_TO_PLANT,
     LEAVES,
     LOOK,
+    MOST_COORDINATES,
     PENALTIES,
     SHAPES,
     SHARED,
@@ -57,18 +58,21 @@ class Basis:
     feature: Feature
     knots: Floats
     odd: NDArray[np.bool_]
+    linear: bool = False
 
     @classmethod
-    def of(cls, feature: Feature, numbers: Floats, odd: NDArray[np.bool_]) -> Basis:
-        """Place the knots at quantiles of the numbers, or at each where few differ."""
+    def of(cls, feature: Feature, numbers: Floats, odd: NDArray[np.bool_], linear: bool = False) -> Basis:
+        """Place the knots at quantiles of the numbers, or at each where few differ; only at the ends of a line."""
         known = np.sort(numbers[np.isfinite(numbers)])
+        if linear and len(known):
+            return cls(feature, np.unique(np.quantile(known, [KNOTS[0], KNOTS[-1]])), odd, linear)
         knots = known[np.append(True, known[1:] > known[:-1])[: len(known)]]
         return cls(feature, np.unique(np.quantile(known, KNOTS)) if len(knots) > FEW_VALUES else knots, odd)
 
     @property
     def width(self) -> int:
         """Number of columns."""
-        return len(self.knots) + int(self.odd.sum())
+        return max(len(self.knots) - self.linear, 0) + int(self.odd.sum())
 
     def columns(self, numbers: Floats) -> Singles:
         """Return shape (size, width)."""
@@ -76,15 +80,17 @@ class Basis:
         indicators = [kind[:, None] for kind, kept in zip(odd_of(numbers), self.odd, strict=True) if kept]
         if not len(self.knots):
             return np.concatenate(indicators, axis=1).astype(np.float32)
+        skipped = int(self.linear)  # the first of two hats is what the second leaves
         if finite.all() and not indicators:
-            return hats(numbers, self.knots)
-        found = hats(np.where(finite, numbers, self.knots[0]), self.knots) * finite[:, None]
+            return hats(numbers, self.knots)[:, skipped:]
+        found = hats(np.where(finite, numbers, self.knots[0]), self.knots)[:, skipped:] * finite[:, None]
         return np.concatenate([found, *indicators], axis=1, dtype=np.float32)
 
     def term(self, coefficients: Floats) -> Term:
         """The term that these coefficients of the columns make."""
-        values = coefficients[: len(self.knots)].tolist()
-        rest = iter(coefficients[len(self.knots) :].tolist())
+        of_hats = self.width - int(self.odd.sum())
+        values = [*([0.0] if self.linear else []), *coefficients[:of_hats].tolist()]
+        rest = iter(coefficients[of_hats:].tolist())
         below, above, missing = (next(rest) if kept else 0.0 for kept in self.odd)
         return Term(self.feature, tuple(self.knots.tolist()), tuple(values), below, above, missing)
 
@@ -109,15 +115,15 @@ class Classifiers(FromTable):
         """Yield the best sums of two groups of features at most, and a tree."""
         if not data.features.groups or data.size < LEAST_TO_LEARN:
             return
-        entries = first_of_each(data, LEARN_FROM)
-        sums = [
-            max(found, key=lambda one: one[0])
-            for number, group in enumerate(data.features.groups)
-            if (found := _sums(data, entries, group, number < data.features.alike))
-        ]
-        for _, score, judged in sorted(sums, key=lambda one: -one[0])[:2]:
+        sums = []
+        for number, group in enumerate(data.features.groups):
+            entries = first_of_each(data, LOOK if len(group) > MOST_COORDINATES else LEARN_FROM)
+            if found := _sums(data, entries, group, number < data.features.alike):
+                sums.append((*max(found, key=lambda one: one[0]), entries))
+        for _, score, judged, entries in sorted(sums, key=lambda one: -one[0] / len(one[3]))[:2]:
             yield from _judged(data, entries, score, judged)
-        features = tuple(dict.fromkeys(feature for group in data.features.groups for feature in group))
+        groups = [group for group in data.features.groups if len(group) <= MOST_COORDINATES]
+        features = tuple(dict.fromkeys(feature for group in groups for feature in group))
         if self.trees and data.size >= LEAST_TO_PLANT and len(features) > 1:
             yield from planted(data, features)
 
@@ -168,8 +174,9 @@ def _sums(
     some = np.repeat(rows[:LOOK], np.minimum(weight[:LOOK], LOOK).astype(int)) if len(rows) < LOOK else _spread(rows)
     numbers = [data.numbers(feature)[some] for feature in group]
     odd = np.any([[np.count_nonzero(kind) >= LEAST_SEEN for kind in odd_of(one)] for one in numbers], axis=0)
-    bases = [Basis.of(feature, one, odd) for feature, one in zip(group, numbers, strict=True)]
-    bases = [basis for basis in bases if basis.width > 1]
+    linear = len(group) > MOST_COORDINATES
+    bases = [Basis.of(feature, one, odd, linear) for feature, one in zip(group, numbers, strict=True)]
+    bases = [basis for basis in bases if basis.width > (not linear)]
     if not bases:
         return []
     design = np.concatenate([basis.columns(data.numbers(basis.feature)[rows]) for basis in bases], axis=1)

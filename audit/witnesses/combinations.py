@@ -18,14 +18,14 @@ from epsaudit.witnesses.features import Coordinate, Feature, readable
 from epsaudit.witnesses.settings import HOLES, MOST_PAIRED
 
 Floats = NDArray[np.float64]
-OPERATIONS = ("+", "-", "max", "min", "==")
+OPERATIONS = ("+", "-", "*", "max", "min", "==")
 STATISTICS = ("sum", "max", "min", "argmax", "argmin", "lead", "norm", "distinct", "numbers")
 
 
 @readable
 @dataclass(frozen=True)
 class Combined:
-    """Two features combined by '+', '-', 'max', 'min' or '==' (1 where they are equal, else 0).
+    """Two features combined by '+', '-', '*', 'max', 'min' or '==' (1 where they are equal, else 0).
 
     Examples
     --------
@@ -66,6 +66,7 @@ class Combined:
         operations: dict[str, Callable[[Floats, Floats], Any]] = {
             "+": np.add,
             "-": np.subtract,
+            "*": np.multiply,
             "max": np.maximum,
             "min": np.minimum,
             "==": _equal,

@@ -18,7 +18,7 @@ from epsaudit.witnesses.arrays import correlated, telling_coordinates
 from epsaudit.witnesses.atoms import distinct
 from epsaudit.witnesses.combinations import Combined, Reduced, combinations_of, increments, releases_of
 from epsaudit.witnesses.features import Coordinate, Feature, Value
-from epsaudit.witnesses.fields import Fields, derived, pairs_together
+from epsaudit.witnesses.fields import Fields, atoms_within, derived, pairs_together
 from epsaudit.witnesses.rankings import rankings_of
 from epsaudit.witnesses.screening import screen, sure
 from epsaudit.witnesses.settings import (
@@ -36,7 +36,7 @@ from epsaudit.witnesses.settings import (
     TELLING,
     TELLING_REMAINDERS,
 )
-from epsaudit.witnesses.structure import Contains, structure_of
+from epsaudit.witnesses.structure import At, Contains, structure_of
 
 Floats = NDArray[np.float64]
 
@@ -91,9 +91,10 @@ class Features:
         extra = combinations_of(size) if size <= MOST_COORDINATES else [*sums, Reduced("norm", size)]
         orders = rankings_of(*sides)
         pairs = correlated(chosen, *sides) if size > MOST_PAIRED else []
-        extra += [Combined(sign, *pair) for pair in pairs for sign in "+-"]
+        extra += [Combined(sign, *pair) for pair in pairs for sign in "+-*"]
         together = pairs_together(basic if size <= MOST_PAIRED else list(dict.fromkeys(sum(pairs, ()))), *sides)
-        found = cls._put_together(sides, basic, [], extra, releases, [*basic, *sums], groups, together + orders)
+        more = [*together, *orders, *atoms_within([(i,) for i in chosen[:MOST_PARTS]], *sides)]
+        found = cls._put_together(sides, basic, [], extra, releases, [*basic, *sums], groups, more)
         left_out = size - len(chosen)
         return replace(found, alike=2, notes=_notes(left_out, f"{size:,} coordinates"))
 
@@ -110,8 +111,10 @@ class Features:
         sources: list[Feature] = [*fields.symbols, *fields.numbers]
         together = pairs_together(screen(sources, *sides, MOST_PAIRED), *sides)
         learnt = screen(list(dict.fromkeys([*basic, *structure])), *sides, MOST_PARTS)
-        orders = [*rankings_of(*sides), *screen(fields.symbols, *sides, TELLING)]
-        found = cls._put_together(sides, basic, structure, extra, releases, basic, [learnt], together + orders)
+        paths = [one.path for one in fields.numbers if isinstance(one, At)][:MOST_PARTS]
+        atoms = atoms_within(paths, *sides)
+        more = [*together, *rankings_of(*sides), *screen(fields.symbols, *sides, TELLING), *atoms]
+        found = cls._put_together(sides, basic, structure, extra, releases, basic, [learnt], more)
         return replace(found, notes=_notes(fields.left_out, f"{MOST_FIELDS:,} places and more"))
 
     @classmethod

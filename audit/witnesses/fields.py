@@ -29,6 +29,7 @@ from epsaudit.witnesses.settings import (
     DIGITS,
     FEW_TABLES,
     FEW_VALUES,
+    FROM_THE_END,
     LEAST_SEEN,
     LEVELS_TOGETHER,
     LOOK,
@@ -210,7 +211,8 @@ class Fields:
         kinds = Counter(map(type, values))
         if path and sum(kinds[kind] for kind in NUMBERS) >= LEAST_SEEN:
             self.numbers.append(here)
-        if len({len(value) for value in values if isinstance(value, SIZED)}) > 1:
+        characters = path[-1:] == (Reading("characters"),)  # as many as the text is long
+        if not characters and len({len(value) for value in values if isinstance(value, SIZED)}) > 1:
             self.lengths.append(path)
         symbols = [value for value in values if not isinstance(value, (*NUMBERS, tuple, frozenset))]
         seen = Counter(symbols)
@@ -229,13 +231,13 @@ def _places(values: list[Any]) -> Iterator[Hashable]:
     sizes = {len(value) for value in values if isinstance(value, tuple) and not isinstance(value, Items)}
     yield from range(min(max(sizes, default=0), MOST_FIELDS))
     if len(sizes) > 1:
-        yield from range(-1, -4, -1)
+        yield from range(-1, -FROM_THE_END - 1, -1)
 
 
 def _readings(symbols: list[Any], path: Path) -> Iterator[Reading]:
     """How symbols of which many differ are read: text as JSON, or as words and characters; none twice."""
     before = [step.name for step in path if isinstance(step, Reading)]
-    if before[-1:] in (["words"], []) or before == ["json"]:
+    if symbols and before in ([], ["json"]):
         yield Reading("checksum")
     texts = [value for value in symbols if isinstance(value, str)]
     if "words" not in before:
@@ -262,6 +264,8 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
         known = numbers[np.isfinite(numbers)]
         if len(known) < FEW_VALUES or np.ptp(known) == 0:
             continue
+        size = len(numbers) // 2
+        odd, odd_freedom = pearson(np.isfinite(numbers).astype(int), size)  # what there being a number tells is no news
         scale = _decimals(known)
         scales = range(DIGITS + 1) if scale is None else (scale,)
         for decimals in scales:
@@ -271,7 +275,8 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
                 if span > max(modulus, 2) and span < WHOLE_IN_FLOATS:
                     residue = Residue(whole, modulus)
                     parts = [residue(side[:LOOK]) for side in (outputs, outputs_prime)]
-                    found.append((log_chance(*pearson(codes_of(*parts)[0], len(parts[0]))), residue))
+                    told, freedom = pearson(codes_of(*parts)[0], size)
+                    found.append((log_chance(told - odd, freedom - odd_freedom), residue))
     return found
 
 
@@ -299,6 +304,20 @@ def codes_of(numbers: Floats, numbers_prime: Floats, most: int = CELLS_TO_TEST) 
         else:
             edges = (levels[1:] + levels[:-1]) / 2.0
     return np.where(missing, -1, np.searchsorted(edges, pooled)), edges
+
+
+def atoms_within(places: Sequence[Path], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
+    """Return, of numbers that hardly ever repeat, those that do all the same."""
+    found: list[Feature] = []
+    for path in places:
+        parts = [inside(side, path) for side in (outputs, outputs_prime)]
+        if not all(are_numbers(part) and part.ndim == 1 for part in parts):
+            continue
+        values, seen = np.unique(np.concatenate(parts), return_counts=True)
+        often = values[(seen >= LEAST_SEEN) & np.isfinite(values)]
+        if 0 < len(often) <= MOST_VALUES < len(values) / 2:
+            found.append(Code(path, tuple(often.tolist())))
+    return found
 
 
 def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:

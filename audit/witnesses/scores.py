@@ -22,7 +22,7 @@ from epsaudit.witnesses.encoding import Encoding, encode
 from epsaudit.witnesses.events import Event, Interval, Region
 from epsaudit.witnesses.features import Feature, Value
 from epsaudit.witnesses.regression import hats, regress
-from epsaudit.witnesses.settings import CELLS, EASY_TO_READ, ERRORS, FEW_VALUES, FOLDS, MOST_CODES, STEPS
+from epsaudit.witnesses.settings import CELLS, EASY_TO_READ, ERRORS, FEW_VALUES, FOLDS, STEPS
 
 Floats = NDArray[np.float64]
 
@@ -180,14 +180,17 @@ class LikelihoodRatio(FromTable):
         free = np.isfinite(numbers) & (cell < 0)
         entries = data.row[free[data.row]]
         coded = bool(getattr(feature, "coded", False))
-        edges = _edges(numbers[entries], MOST_CODES if coded else CELLS) if len(entries) >= FEW_VALUES else np.empty(0)
-        if len(edges):
+        if coded:
+            edges = np.arange(feature.number - 1) + 0.5  # type: ignore[attr-defined]  # what is coded has it
+        else:
+            edges = _edges(numbers[entries]) if len(entries) >= FEW_VALUES else np.empty(0)
+        if len(edges) or coded:
             cell[free] = single + np.searchsorted(edges, numbers[free], side="left")
         if cell.min() == cell.max():
             return
         places, kinds = cell[data.row], 2 * FOLDS
         known = places >= 0
-        cells = single + (len(edges) + 1 if len(edges) else 0)
+        cells = single + (len(edges) + 1 if len(edges) or coded else 0)
         counts = np.bincount(places[known] * kinds + data.group[known], data.weight[known], minlength=cells * kinds)
         seen: Floats = counts.reshape(cells, FOLDS, 2).astype(float)
         total = seen.sum(axis=1)
@@ -213,11 +216,11 @@ def errors_of(tried: int) -> float:
     return math.sqrt(ERRORS**2 + math.log(max(tried, 1)))
 
 
-def _edges(numbers: Floats, most: int = CELLS) -> Floats:
+def _edges(numbers: Floats) -> Floats:
     """Edges of cells, between values where these are few, else at quantiles that crowd towards the ends."""
     known = np.sort(numbers)
     values = known[np.append(True, known[1:] > known[:-1])]
-    if len(values) <= most:
+    if len(values) <= CELLS:
         return np.asarray((values[1:] + values[:-1]) / 2.0)
     tail = np.geomspace(10.0 / len(known), 0.5, CELLS // 4)
     return np.unique(np.quantile(known, np.concatenate([tail, 1.0 - tail, np.linspace(0.02, 0.98, CELLS // 2)])))

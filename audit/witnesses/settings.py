@@ -33,6 +33,10 @@ MOST_FIELDS = 512
 """Places inside outputs that are records, text or sequences that are looked at, which bounds the time."""
 MOST_VALUES = 64
 """Symbols of a field that are told apart; a field with more is read, as text, time, or by a checksum."""
+FROM_THE_END = 8
+"""Places counted from the end, of text and sequences whose lengths differ."""
+MOST_LINEAR = 1024
+"""Coordinates of a long array that a linear score is learnt from, those whose means differ most."""
 DIGITS = 3
 """Decimals whose digits are looked at, of numbers that are not printed with a few."""
 FALSE_FINDS = 1e-3
