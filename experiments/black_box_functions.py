@@ -100,9 +100,9 @@ def letters(size: int, length: int, rng: Rng, alphabet: str = "abcdefghijklmnopq
     return codes.view(f"S{length}").ravel().astype(str).tolist()  # type: ignore[no-any-return]
 
 
-def last_number(text: str) -> int:
-    """The last whole number in a text."""
-    return int(re.findall(r"\d+", text)[-1])
+def orders(size: int, items: int, rng: Rng) -> NDArray[np.int64]:
+    """Random permutations."""
+    return rng.permuted(np.broadcast_to(np.arange(items), (size, items)), axis=1)
 
 
 # Text
@@ -176,22 +176,20 @@ def _(bits: Bits, rng: Rng) -> list[str]:
 
 @box("length of a word", "text", lambda y: len(y.split()[2]) > 6)
 def _(bits: Bits, rng: Rng) -> list[str]:
-    lengths = (rng.integers(3, 7, len(bits)) + 4 * bits).tolist()
-    others = rng.integers(3, 11, (len(bits), 2)).tolist()
-    rows = zip(letters(len(bits), 30, rng), lengths, others, strict=True)
-    return [f"{word[:a]} {word[10 : 10 + b]} {word[20 : 20 + c]}" for word, c, (a, b) in rows]
+    third = rng.integers(3, 7, len(bits)) + 4 * bits
+    first = rng.integers(3, 11, len(bits))
+    rows = zip(letters(len(bits), 40, rng), first.tolist(), third.tolist(), (24 - first - third).tolist(), strict=True)
+    return [f"{word[:a]} {word[10 : 10 + b]} {word[20 : 20 + c]}" for word, a, c, b in rows]
 
 
 @box("repeated pair of letters", "text", lambda y: re.search(r"([a-z]{2})\1", y) is not None)
 def _(bits: Bits, rng: Rng) -> list[str]:
-    base = np.array(letters(len(bits), 1, rng, "abc")).astype("U1")
-    words = [one * 2 + word for one, word in zip(base.tolist(), letters(len(bits), 12, rng), strict=True)]
-    places = rng.integers(2, 10, len(bits)).tolist()
-    plain = [re.sub(r"([a-z]{2})\1", r"\g<1>", word)[2:] for word in words]
-    pairs = letters(len(bits), 2, rng)
+    alphabet = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    words, pieces = (alphabet[orders(len(bits), 13, rng) + start] for start in (13, 0))  # no letter twice
+    rows = zip(words.tolist(), pieces.tolist(), rng.integers(2, 10, len(bits)).tolist(), bits, strict=True)
     return [
-        word[:at] + pair * 2 + word[at:] if bit else word
-        for word, at, pair, bit in zip(plain, places, pairs, bits, strict=True)
+        "".join([*word[:at], *piece[:2], *(piece[:2] if bit else piece[2:4]), *word[at:]])
+        for word, piece, at, bit in rows
     ]
 
 
@@ -316,11 +314,6 @@ def _(bits: Bits, rng: Rng) -> list[Any]:
 
 
 # Rankings
-
-
-def orders(size: int, items: int, rng: Rng) -> NDArray[np.int64]:
-    """Random permutations."""
-    return rng.permuted(np.broadcast_to(np.arange(items), (size, items)), axis=1)
 
 
 def swapped(rows: NDArray[np.int64], first: int, second: int, before: Bits) -> NDArray[np.int64]:
