@@ -7,12 +7,13 @@ at closely like any other feature.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.outputs.normal_form import Outputs
-from epsaudit.witnesses.features import Coordinate, Feature
+from epsaudit.witnesses.features import Feature
 from epsaudit.witnesses.screening import log_chance
 from epsaudit.witnesses.settings import FALSE_FINDS, LOOK, MOST_COORDINATES, MOST_PAIRED
 
@@ -71,19 +72,37 @@ def _parity(numbers: Floats) -> Floats:
         return np.mod(np.floor(numbers), 2.0)
 
 
-def correlated(chosen: list[int], outputs: Outputs, outputs_prime: Outputs) -> list[tuple[Feature, Feature]]:
-    """Return the pairs of coordinates whose correlation differs most between the sides, beyond chance."""
-    sides = [side.reshape(len(side), -1)[:LOOK][:, chosen] for side in (outputs, outputs_prime)]
-    both = np.concatenate(sides)
-    centre = np.nanmedian(np.where(np.isfinite(both), both, np.nan), axis=0)
-    signs = np.nan_to_num(np.sign(both - centre)).astype(np.float32)
-    size = len(sides[0])
+def correlated(features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[tuple[Feature, Feature]]:
+    """Return the pairs of features whose correlation differs most between the sides, beyond chance.
+
+    What is correlated is on which side of its median each is, and whether it is odd.
+
+    Examples
+    --------
+    >>> x, x_prime = np.random.default_rng(0).normal(size=(2, 500, 30))
+    >>> x[:, 7] = np.abs(x[:, 7]) * np.sign(x[:, 20])
+    >>> [[one.label for one in pair] for pair in correlated([Coordinate(i) for i in range(30)], x, x_prime)]
+    [['y[7]', 'y[20]']]
+    """
+    sides = [side[:LOOK] for side in (outputs, outputs_prime)]
+    chosen, size = features[:MOST_COORDINATES], len(sides[0])
+    if len(chosen) < 2:
+        return []
+    signs = np.zeros((2 * size, 2 * len(chosen)), np.float32)
+    for place, feature in enumerate(chosen):
+        numbers = np.concatenate([np.asarray(feature(side), float) for side in sides])
+        known = np.isfinite(numbers)
+        if known.any():
+            signs[known, place] = np.sign(numbers[known] - np.median(numbers[known]))
+            signs[known, len(chosen) + place] = 1.0 - 2.0 * _parity(numbers[known])
     first, second = (part.T @ part / size for part in (signs[:size], signs[size:]))
-    gap = np.triu(np.abs(first - second), 1)
+    gap = np.abs(first - second)
+    gap = np.fmax(gap[: len(chosen), : len(chosen)], gap[len(chosen) :, len(chosen) :])
+    gap = np.triu(gap, 1)
     best = np.argsort(-gap, axis=None, kind="stable")[: MOST_PAIRED // 4]
-    limit = math.log(FALSE_FINDS / gap.size)
+    limit = math.log(FALSE_FINDS / (2 * gap.size))
     return [
-        (Coordinate(chosen[i]), Coordinate(chosen[j]))
+        (chosen[i], chosen[j])
         for i, j in zip(*np.unravel_index(best, gap.shape), strict=True)
         if log_chance(float(size / 2.0 * gap[i, j] ** 2), 1) < limit  # signs have a variance of 1
     ]

@@ -6,6 +6,7 @@ outputs. A quick two-sample test of each feature on a part of the outputs says w
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ from epsaudit.witnesses.settings import (
     MOST_ATOMS,
     MOST_COORDINATES,
     MOST_FIELDS,
+    MOST_LINEAR,
     MOST_PAIRED,
     MOST_PARTS,
     TELLING,
@@ -83,16 +85,16 @@ class Features:
         sides, (size, chosen) = (outputs, outputs_prime), telling_coordinates(outputs, outputs_prime)
         basic: list[Feature] = [Coordinate(i) for i in chosen]
         releases, sums = releases_of(*sides, size), [Reduced("sum", size)]
-        likely = screen(basic, *sides, MOST_PARTS)
-        groups = [
-            likely if size > MOST_COORDINATES else basic,
-            [] if releases or size > MOST_PARTS else increments(size),
-        ]
+        groups = [basic, [] if releases or size > MOST_PARTS else increments(size)]
+        if size > MOST_COORDINATES:
+            linear: list[Feature] = [Coordinate(i) for i in telling_coordinates(*sides, MOST_LINEAR)[1]]
+            groups = [screen(basic, *sides, MOST_PARTS), linear]
         extra = combinations_of(size) if size <= MOST_COORDINATES else [*sums, Reduced("norm", size)]
         orders = rankings_of(*sides)
-        pairs = correlated(chosen, *sides) if size > MOST_PAIRED else []
+        pairs = correlated(basic, *sides) if size > MOST_PAIRED else []
         extra += [Combined(sign, *pair) for pair in pairs for sign in "+-*"]
-        together = pairs_together(basic if size <= MOST_PAIRED else list(dict.fromkeys(sum(pairs, ()))), *sides)
+        likely = list(dict.fromkeys(itertools.chain.from_iterable(pairs))) if size > MOST_PAIRED else basic
+        together = pairs_together(likely, *sides)
         more = [*together, *orders, *atoms_within([(i,) for i in chosen[:MOST_PARTS]], *sides)]
         found = cls._put_together(sides, basic, [], extra, releases, [*basic, *sums], groups, more)
         left_out = size - len(chosen)
@@ -109,7 +111,9 @@ class Features:
         extra = combinations_of(longest) if fields.numbers and 1 < longest <= 16 else []
         releases = releases_of(*sides, longest) if extra else []
         sources: list[Feature] = [*fields.symbols, *fields.numbers]
-        together = pairs_together(screen(sources, *sides, MOST_PAIRED), *sides)
+        pairs = correlated(sources, *sides) if len(sources) > MOST_PAIRED else []
+        likely = [*itertools.chain.from_iterable(pairs), *screen(sources, *sides, MOST_PAIRED)]
+        together = pairs_together(list(dict.fromkeys(likely)), *sides)
         learnt = screen(list(dict.fromkeys([*basic, *structure])), *sides, MOST_PARTS)
         paths = [one.path for one in fields.numbers if isinstance(one, At)][:MOST_PARTS]
         atoms = atoms_within(paths, *sides)

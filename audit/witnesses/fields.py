@@ -246,7 +246,7 @@ def _readings(symbols: list[Any], path: Path) -> Iterator[Reading]:
             return
         if texts:
             yield from (Reading("words"), Reading("text"))
-    if texts:
+    if texts and ("words" not in before or path[-1] in range(FROM_THE_END)):  # of words only of the first few
         yield Reading("characters")
     for name in ("bytes", "time", "duration"):
         if sum(isinstance(value, READINGS[name][0]) for value in symbols) >= LEAST_SEEN:

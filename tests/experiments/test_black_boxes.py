@@ -93,7 +93,7 @@ def test_what_is_only_looked_at_in_passing_is_said(tmp_path):
     result = audit(wide, (0, 1), trials=2000, seed=1, n_jobs=1)
     assert any("300 coordinates, of which 44 were only looked at in passing" in note for note in result.notes)
     result.save(tmp_path / "wide.json")
-    assert load(tmp_path / "wide.json").notes == result.notes
+    assert load(tmp_path / "wide.json")[0].notes == result.notes
 
 
 @pytest.mark.parametrize(
