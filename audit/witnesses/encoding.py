@@ -110,16 +110,18 @@ class Features:
         longest = max((len(value) for value in sample if type(value) is tuple), default=0)
         extra = combinations_of(longest) if fields.numbers and 1 < longest <= 16 else []
         releases = releases_of(*sides, longest) if extra else []
+        learnt = screen(list(dict.fromkeys([*basic, *structure])), *sides, MOST_PARTS)
         sources: list[Feature] = [*fields.symbols, *fields.numbers]
         pairs = correlated(sources, *sides) if len(sources) > MOST_PAIRED else []
-        likely = [*itertools.chain.from_iterable(pairs), *screen(sources, *sides, MOST_PAIRED)]
-        together = pairs_together(list(dict.fromkeys(likely)), *sides)
-        learnt = screen(list(dict.fromkeys([*basic, *structure])), *sides, MOST_PARTS)
+        best = screen([one for one in sources if one in learnt or one in fields.symbols], *sides, MOST_PAIRED)
+        together = pairs_together(list(dict.fromkeys([*itertools.chain.from_iterable(pairs), *best])), *sides)
         paths = [one.path for one in fields.numbers if isinstance(one, At)][:MOST_PARTS]
         atoms = atoms_within(paths, *sides)
         more = [*together, *rankings_of(*sides), *screen(fields.symbols, *sides, TELLING), *atoms]
-        found = cls._put_together(sides, basic, structure, extra, releases, basic, [learnt], more)
-        return replace(found, notes=_notes(fields.left_out, f"{MOST_FIELDS:,} places and more"))
+        likely = [one for one in basic if one in learnt]  # the rest tells less than `MOST_PARTS` others
+        found = cls._put_together(sides, likely, structure, extra, releases, basic, [learnt], more)
+        tried = found.tried + len(basic) - len(likely)
+        return replace(found, tried=tried, notes=_notes(fields.left_out, f"{MOST_FIELDS:,} places and more"))
 
     @classmethod
     def _put_together(

@@ -108,8 +108,7 @@ class Scaled:
 
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            return np.floor(np.asarray(self.feature(outputs), float) * 10.0**self.decimals + 1e-6)
+        return _digits(np.asarray(self.feature(outputs), float), self.decimals)
 
 
 @readable
@@ -260,24 +259,35 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
     """
     found: list[tuple[float, Feature]] = []
     for feature in sources:
-        numbers = np.concatenate([feature(side[:LOOK]) for side in (outputs, outputs_prime)])
+        parts = [np.asarray(feature(side[:LOOK]), float) for side in (outputs, outputs_prime)]
+        numbers = np.concatenate(parts)
         known = numbers[np.isfinite(numbers)]
         if len(known) < FEW_VALUES or np.ptp(known) == 0:
             continue
-        size = len(numbers) // 2
-        odd, odd_freedom = pearson(np.isfinite(numbers).astype(int), size)  # what there being a number tells is no news
+        odd, odd_freedom = pearson(np.isfinite(numbers).astype(int), len(parts[0]))  # that one is a number is no news
         scale = _decimals(known)
-        scales = range(DIGITS + 1) if scale is None else (scale,)
-        for decimals in scales:
+        for decimals in range(DIGITS + 1) if scale is None else (scale,):
             whole = feature if scale == 0 else Scaled(feature, decimals)
-            span = np.ptp(known) * 10.0**decimals
+            digits = numbers if scale == 0 else _digits(numbers, decimals)
+            span, most = np.ptp(known) * 10.0**decimals, np.abs(known).max() * 10.0**decimals
             for modulus in MODULI if scale is not None else (2, 10):
-                if span > max(modulus, 2) and span < WHOLE_IN_FLOATS:
-                    residue = Residue(whole, modulus)
-                    parts = [residue(side[:LOOK]) for side in (outputs, outputs_prime)]
-                    told, freedom = pearson(codes_of(*parts)[0], size)
-                    found.append((log_chance(told - odd, freedom - odd_freedom), residue))
+                if span <= max(modulus, 2):
+                    continue
+                residue = Residue(whole, modulus)
+                if most >= WHOLE_IN_FLOATS:  # outputs may be more exact than floats
+                    digits = np.concatenate([residue(side[:LOOK]) for side in (outputs, outputs_prime)])
+                with np.errstate(invalid="ignore"):
+                    rest = np.mod(np.where(np.isfinite(digits), digits, -1.0), modulus)
+                codes = np.where(np.isfinite(digits), rest, -1.0).astype(np.int64)
+                told, freedom = pearson(codes, len(parts[0]))
+                found.append((log_chance(told - odd, freedom - odd_freedom), residue))
     return found
+
+
+def _digits(numbers: Floats, decimals: int) -> Floats:
+    """Numbers times a power of ten, rounded down but for rounding errors."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.floor(numbers * 10.0**decimals + 1e-6)
 
 
 def _decimals(numbers: Floats) -> int | None:
