@@ -236,9 +236,9 @@ def _first_difference(x: Any, x_prime: Any) -> str:
                     return f"; the value of {clipped(repr(key), NAMES)} is {one} against {other}"
             return ""
         sides = (list(_records(x)), list(_records(x_prime)))
-        for n, (one, other) in enumerate(itertools.zip_longest(*sides, fillvalue=_MISSING)):
-            if repr(one) != repr(other):
-                texts = ("none" if record is _MISSING else _row(record) for record in (one, other))
+        for n, records in enumerate(itertools.zip_longest(*sides, fillvalue=_MISSING)):
+            if repr(records[0]) != repr(records[1]):
+                texts = ("none" if record is _MISSING else _row(record) for record in records)
                 return (
                     f"; record {n} is {' against '.join(texts)} ({len(sides[0]):,} against {len(sides[1]):,} records)"
                 )
