@@ -62,7 +62,7 @@ def studies() -> list[Study]:
         Study(
             "sequential",
             "epsaudit.experiments.sequential",
-            "how soon sequential audits refute wrong claims, beside the information limit",
+            "how soon sequential audits refute wrong claims, beside the information limit and others' figures",
         ),
         Study(
             "sequential-validity",
