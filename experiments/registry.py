@@ -65,6 +65,11 @@ def studies() -> list[Study]:
             "how soon sequential audits refute wrong claims, beside the information limit and others' figures",
         ),
         Study(
+            "stated-power",
+            "epsaudit.experiments.stated_power",
+            "what checks that pass say they would have caught, measured, beside the test rules of other libraries",
+        ),
+        Study(
             "sequential-validity",
             "epsaudit.experiments.sequential_validity",
             "that sequential audits do not refute what is true, however often they look",
