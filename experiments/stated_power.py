@@ -204,8 +204,8 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
         ratio = most_rejected([row for row in rows if row["name"] == name])
         let_pass.append(f"{name} {'none' if ratio is None else f'{ratio:g}'}")
     return (
-        f"Shares of audits that caught what others stated: {'; '.join(parts)}. The most noise, as a share of the right, "
-        f"up to which at least 9 in 10 tests reject: {', '.join(let_pass)}."
+        f"Shares of audits that caught what others stated: {'; '.join(parts)}. The most noise, as a share of the "
+        f"right, up to which at least 9 in 10 tests reject: {', '.join(let_pass)}."
     )
 
 

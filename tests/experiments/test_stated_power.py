@@ -11,8 +11,14 @@ from epsaudit.experiments.stated_power import answer, audited, kinds, most_rejec
 
 @pytest.mark.parametrize(
     ("rule", "rejected", "passes"),
-    [("opendp", 0.7, 1.0), ("tumult", 0.9, 1.0), ("tumult", 1.4, 0.97), ("diffprivlib", 0.7, 0.85), ("google", 0.6, 0.9)],
-)  # fmt: skip
+    [
+        ("opendp", 0.7, 1.0),
+        ("tumult", 0.9, 1.0),
+        ("tumult", 1.4, 0.97),
+        ("diffprivlib", 0.7, 0.85),
+        ("google", 0.6, 0.9),
+    ],
+)
 def test_a_rule_rejects_too_little_noise_and_passes_what_its_slack_allows(rule, rejected, passes):
     """Diffprivlib's slack lets epsilon 1.18 pass as 1, as 1.22 would in half of the tests."""
     rejects = getattr(library_rules, rule)
