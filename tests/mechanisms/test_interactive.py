@@ -188,8 +188,13 @@ def test_a_gambler_spends_all_where_it_saw_a_leak():
     [
         (Repeater((0.6,)), LateFilter(PureDP(1.0)), 1.2),
         (Gambler((0.2, 0.7), lead=1), LateFilter(PureDP(1.0)), 1.6),
-        (Interleaver((0.35, 0.3, 0.3), rounds=8), ForgetfulSubSessions(PureDP(1.0), (0.3, 0.3)), 1.3),
-        pytest.param(Repeater((1.0,), rounds=2), LateFilter(ZCDP(0.5)), 2 * math.tanh(0.5), marks=pytest.mark.nightly),
+        *(
+            pytest.param(*case, marks=pytest.mark.nightly)
+            for case in (
+                (Interleaver((0.35, 0.3, 0.3), rounds=8), ForgetfulSubSessions(PureDP(1.0), (0.3, 0.3)), 1.3),
+                (Repeater((1.0,), rounds=2), LateFilter(ZCDP(0.5)), 2 * math.tanh(0.5)),
+            )
+        ),
     ],
     ids=["late", "late, gambled", "forgetful", "late, zCDP"],
 )
