@@ -130,7 +130,6 @@ def test_what_the_core_is_to_do_without_cannot_be_imported(user):
         assert "ModuleNotFoundError" in user("python", "-c", f"import {name}").stderr
 
 
-@pytest.mark.nightly
 def test_pytest_with_the_fixture_works_without_the_extras(user):
     done = user("python", "-m", "pytest", "-q", "-p", "no:cacheprovider")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -153,7 +152,6 @@ def test_an_audit_works_without_the_extras_and_says_what_it_left_out(user):
     assert r"\cite{" in user("epsaudit", "report", "out/audit.json", "--methods").stdout
 
 
-@pytest.mark.nightly
 def test_the_list_leaves_out_what_needs_an_extra_in_one_sentence(user):
     done = user("epsaudit", "list")
     assert done.returncode == 0
@@ -179,9 +177,7 @@ def audited(user):
         (["report", "out.json", "--html", "page.html"], "report"),
         pytest.param(["report", "out.json", "--figure", "figure.png"], "report", marks=pytest.mark.nightly),
         pytest.param(["experiment", "run", "inverse-accuracy", "--quick"], "report", marks=pytest.mark.nightly),
-        pytest.param(
-            ["audit", "mechanisms:noisy", "--cluster", "tcp://127.0.0.1:1"], "cluster", marks=pytest.mark.nightly
-        ),
+        (["audit", "mechanisms:noisy", "--cluster", "tcp://127.0.0.1:1"], "cluster"),
     ],
 )
 def test_a_missing_extra_is_one_sentence(audited, words, extra):
