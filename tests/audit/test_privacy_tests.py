@@ -26,7 +26,7 @@ COUNT = """
 
 @pytest.fixture
 def suite(pytester):
-    """Function that writes a test module below `COUNT` and runs it in this process, with hypothesis as users have it."""
+    """Function that writes a test module below `COUNT` and runs it in this process, hypothesis as users have it."""
 
     def run(body, *options):
         pytester.makepyfile(test_mine=COUNT + body)
