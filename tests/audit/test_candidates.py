@@ -69,7 +69,7 @@ def test_a_search_over_a_strategy_finds_the_one_number_that_leaks():
 
 
 @pytest.mark.parametrize("kind", [list, tuple, np.array])
-@pytest.mark.parametrize("adjacency", [AddRemove(), None])
+@pytest.mark.parametrize("adjacency", [AddRemove(), pytest.param(None, marks=pytest.mark.nightly)])
 def test_what_is_drawn_is_joined_by_boundary_cases_of_its_kind_range_and_sizes(kind, adjacency):
     strategy = st.lists(st.integers(-3, 8), min_size=3, max_size=5).map(lambda x: (kind(x), kind(x[1:])))
     pairs = drawn(strategy, adjacency=adjacency)

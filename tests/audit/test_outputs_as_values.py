@@ -32,7 +32,7 @@ def whole_numbers_beside_rare_floats(data, rng):
     return 0.5 if u < 0.001 + 0.04 * (math.e if data else 1.0) else 0
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (2, 3))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2, 3))])
 def test_numbers_of_two_types_in_one_block(seed):
     sound = black_box(whole_numbers_beside_rare_floats, claim=CLAIM, pairs=[PAIR])
     assert not audit(sound, trials=50_000, confidence=0.9999, seed=seed, n_jobs=1).violates_claim

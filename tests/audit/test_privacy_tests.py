@@ -7,6 +7,9 @@ import pytest
 import scipy.stats  # noqa: F401  # pytester forgets what is imported inside
 import sklearn.ensemble  # noqa: F401
 
+import epsaudit.audits.training
+import epsaudit.privacy_tests  # noqa: F401
+
 pytest_plugins = ["pytester"]
 
 COUNT = """

@@ -104,7 +104,12 @@ class TestRareOutputs:
         return self.trained((1.0, -0.5))
 
     @pytest.mark.parametrize(
-        ("stray", "on"), [("refused", (0,)), ("refused", (1,)), ((1, 2, 3), (0, 1)), (("a", 0.5), (0,))]
+        ("stray", "on"),
+        [
+            ("refused", (0,)),
+            ((1, 2, 3), (0, 1)),
+            *(pytest.param(*case, marks=pytest.mark.nightly) for case in (("refused", (1,)), (("a", 0.5), (0,)))),
+        ],
     )
     def test_vectors_are_learnt_again_without_them(self, alone, stray, on):
         among = self.trained((1.0, -0.5), stray, on)

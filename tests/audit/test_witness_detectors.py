@@ -119,7 +119,7 @@ def each(leaks, *slow):
     return [pytest.param(leak, marks=pytest.mark.nightly if leak in slow else (), id=leak.__name__) for leak in leaks]
 
 
-@pytest.mark.parametrize("leak", each(VECTORIZED, interaction, many_weak, equality, order))
+@pytest.mark.parametrize("leak", each(VECTORIZED, interaction, many_weak, equality, order, greatest, total))
 def test_arrays(leak):
     trials = 10_000
     broken = run(leak, vectorized, trials)
@@ -215,7 +215,7 @@ ONE_BY_ONE = {
 }
 
 
-@pytest.mark.parametrize("leak", each(ONE_BY_ONE, length, element_among_numbers, imaginary, mixed))
+@pytest.mark.parametrize("leak", each(ONE_BY_ONE, length, element_among_numbers, imaginary, mixed, key))
 def test_objects(leak):
     broken = run(leak)
     assert broken.violates_claim

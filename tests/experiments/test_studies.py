@@ -15,7 +15,7 @@ from epsaudit.cli.main import main
 from epsaudit.studies import Study, studies
 
 STUDIES = studies()
-QUICK = {"shuffling", "shuffled-learning"}
+QUICK = {"shuffling"}
 """Studies that are run daily; nightly all. `TWICE` and ``test_library_bugs.py`` run others."""
 TWICE = {"one-run-validity"}
 """Studies that are run daily in two processes: one that draws and audits."""

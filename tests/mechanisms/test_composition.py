@@ -121,6 +121,7 @@ def test_draws_are_independent_and_each_follows_its_part():
     assert stats.spearmanr(*draws.T).pvalue > 1e-6
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "part",
     [pytest.param(Laplace(0.1), marks=pytest.mark.nightly), RandomisedResponse(0.1)],

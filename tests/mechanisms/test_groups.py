@@ -79,7 +79,7 @@ def test_draws_follow_the_law_and_not_its_variant(count):
         assert bool(p_value > 1e-6) is follows
 
 
-@pytest.mark.parametrize("count", [20.0, 1000.0])
+@pytest.mark.parametrize("count", [pytest.param(20.0, marks=pytest.mark.nightly), 1000.0])
 def test_no_order_exceeds_the_first_noise(count):
     orders = np.array([1.0, 1.5, 2.0, 8.0, 64.0])
     divergences = renyi_per_group(law_of(count), orders)

@@ -130,6 +130,7 @@ class TableAnalyst:
         return np.array([np.random.default_rng([self.seed, int(code)]).integers(-1, len(self.menu)) for code in codes])
 
 
+@pytest.mark.nightly
 def test_laws_are_those_of_a_run_by_run_simulation(fit):
     # p-values below 1e-6 fail: the false-alarm chance
     analyst, guard = Gambler((0.1, 0.2, 0.4, 0.8), rounds=4), TotalFilter(PureDP(1.0))
