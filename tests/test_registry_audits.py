@@ -3,8 +3,9 @@
 A right mechanism fails with probability 1e-6 at most. Its matched control is itself, claiming a quarter of its loss:
 that the control is refuted shows that the audit can fail. Where somebody could write it, there is a broken version,
 too, which must be refuted. Daily one mechanism of every module whose audits take two seconds at most is audited and the
-broken versions of `SOON`, nightly (``make nightly``) all others. That every claim is at least the exact value is seen daily, for all, in
-``tests/mechanisms/test_mechanism_registry.py``. ``--privacy-runs=1000000`` gives each audit as many runs.
+broken versions of `SOON`, nightly (``make nightly``) all others. That every claim is at least the exact value is seen
+daily, for all, in ``tests/mechanisms/test_mechanism_registry.py``. ``--privacy-runs=1000000`` gives each audit as many
+runs.
 """
 
 import pytest
