@@ -300,21 +300,21 @@ def test_stops_when_the_time_is_spent_as_if_nothing_had_happened():
 
 
 @pytest.fixture(scope="module")
-def right():
+def consistent():
     return audit_sequentially(Laplace(1.0), trials=4_000, confidence=0.999, seed=0, n_jobs=1)
 
 
-def test_it_is_said_what_would_have_been_caught(right):
-    assert 1.1 < right.detectable < 1.8
-    assert "would have caught epsilon >= 1." in str(right)
+def test_it_is_said_what_would_have_been_caught(consistent):
+    assert 1.1 < consistent.detectable < 1.8
+    assert "would have caught epsilon >= 1." in str(consistent)
 
 
 @pytest.mark.nightly
-def test_would_have_caught_is_kept(right):
+def test_would_have_caught_is_kept(consistent):
     """What is said to be caught 9 times in 10 is caught (of 5, 1 or fewer: below 1e-3)."""
     caught = [
         audit_sequentially(
-            Laplace(right.detectable), claim=PureDP(1.0), trials=4_000, confidence=0.999, seed=seed, n_jobs=1
+            Laplace(consistent.detectable), claim=PureDP(1.0), trials=4_000, confidence=0.999, seed=seed, n_jobs=1
         ).violates_claim
         for seed in range(5)
     ]
