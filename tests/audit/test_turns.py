@@ -22,7 +22,7 @@ class Pool:
         return self.level + self.rng.laplace()
 
 
-@pytest.mark.parametrize("run", [audit, audit_sequentially])
+@pytest.mark.parametrize("run", [audit, pytest.param(audit_sequentially, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("size", [50, pytest.param(1000, marks=pytest.mark.nightly)])
 def test_a_pool_of_noise_is_no_leak_but_a_dependence(run, size):
     # with all runs on x of a chunk before those on x', the sequential audit refuted two of the three

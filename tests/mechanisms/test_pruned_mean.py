@@ -62,6 +62,7 @@ def data_near_thresholds(seed, d):
 cases = st.tuples(st.integers(0, 10**6), st.integers(1, 2))
 
 
+@pytest.mark.nightly
 @settings(max_examples=12, deadline=None)
 @given(cases)
 def test_surviving_sets_are_close_to_those_without_the_changed_difference(case):
@@ -96,6 +97,7 @@ def test_lemma_7_is_nearly_attained_in_both_directions():
     assert -eta <= least < -0.9 * eta
 
 
+@pytest.mark.nightly
 @settings(max_examples=25, deadline=None)
 @given(cases, st.floats(0.05, 0.95))
 def test_survivors_with_much_hazard_are_rare(case, theta):
