@@ -184,7 +184,7 @@ class SignedCount:
 @readable
 @dataclass(frozen=True)
 class Place:
-    """The place of the first finite number of a vector, or of the last; the size where there is none.
+    """The place of the first finite number of a vector, or of the last; the size where none is, NaN without any number.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class Place:
     --------
     >>> rows = np.array([[-np.inf, 3.5, 1.0], [np.nan, np.nan, np.nan]])
     >>> Place(3)(rows).tolist(), Place(3, last=True)(rows).tolist(), Place(3).label
-    ([1.0, 3.0], [2.0, 3.0], 'place of the first number')
+    ([1.0, nan], [2.0, nan], 'place of the first number')
     """
 
     size: int
