@@ -114,6 +114,20 @@ JOBS = option("--jobs", "Parallel workers.  [default: every core]", type=int)
 RESULT = argument("file", "A result file.", type=PATH, metavar="RESULT.json")
 OLD = argument("old", "A result file.", type=PATH, metavar="OLD.json")
 
+PROGRAM = {
+    "A program in any language (docs: how-to/other-languages)": [
+        option("--command 'PROGRAM ARGUMENTS'", "Audit this program.", name="program"),
+        option("--pair X X_PRIME", "Two neighbouring datasets as JSON; may be given again.", nargs=2, multiple=True),
+        option("--timeout SECONDS", "Of silence, before the program is given up.", type=ABOVE_0, default=300.0),
+    ],
+    "A claim, for a program": [
+        option("--epsilon", "Pure DP; with --delta approximate, with --order Renyi DP.", type=float),
+        option("--delta", "Of approximate DP, or with --rho of approximate zCDP.", type=float),
+        option("--order", "Of Renyi DP.", type=float),
+        option("--rho", "zCDP.", type=float),
+        option("--mu", "Gaussian DP.", type=float),
+    ],
+}
 AUDIT = Command(
     "audit",
     "auditing.audit",
@@ -151,26 +165,35 @@ AUDIT = Command(
             JSON,
             QUIET,
         ],
-        "A program in any language (docs: how-to/other-languages)": [
-            option("--command 'PROGRAM ARGUMENTS'", "Audit this program.", name="program"),
-            option(
-                "--pair X X_PRIME", "Two neighbouring datasets as JSON; may be given again.", nargs=2, multiple=True
-            ),
-            option("--timeout SECONDS", "Of silence, before the program is given up.", type=ABOVE_0, default=300.0),
-        ],
-        "A claim, for a program": [
-            option("--epsilon", "Pure DP; with --delta approximate, with --order Renyi DP.", type=float),
-            option("--delta", "Of approximate DP, or with --rho of approximate zCDP.", type=float),
-            option("--order", "Of Renyi DP.", type=float),
-            option("--rho", "zCDP.", type=float),
-            option("--mu", "Gaussian DP.", type=float),
-        ],
+        **PROGRAM,
     },
     """
     epsaudit audit laplace 'broken/*' --trials 1e5
     epsaudit audit mypackage.privacy:mechanism --seed 1 --out results
     epsaudit audit --command 'Rscript count.R' --pair '[1]' '[1, 2]' --epsilon 1
     """,
+)
+FREEZE = Command(
+    "freeze",
+    "freezing.freeze_test",
+    "Learn offline, and write a test that only counts. Any language runs it without learning, in milliseconds (docs: "
+    "reference/frozen-tests).",
+    [
+        argument("names", "One registered name, or package.module:object.", shell_complete=MECHANISMS, **NAMES),
+        option("--out FILE", "What is written, a witness.json.", type=PATH, required=True),
+        option("--trials", "Runs to learn from.", type=ABOVE_0, default=100_000),
+        option("--runs", "Runs that the test may take.", type=int, default=20_000),
+        option(
+            "--false-alarm",
+            "Probability at most that the test refutes a true claim.",
+            type=Number(fraction, open_below=True),
+            default=1e-6,
+        ),
+        option("--seed", "Makes the test reproducible.  [default: a fresh one, printed]", type=int),
+        QUIET,
+    ],
+    PROGRAM,
+    """epsaudit freeze --command 'Rscript count.R' --pair '[1]' '[1, 2]' --epsilon 1 --out witness.json""",
 )
 LIST = Command(
     "list",
@@ -263,6 +286,45 @@ REPORT = Command(
     epsaudit report audit.json --only laplace --figure curve.pdf --kind trade-off
     """,
 )
+REPRODUCE = Command(
+    "reproduce",
+    "serving.reproduce",
+    "Write a refuted claim as a script that stands alone. It has at most 40 lines and needs scipy and the library; "
+    "function and datasets are known of audits of 'epsaudit serve'.",
+    [
+        RESULT,
+        argument("name", "Of the result, where the file has several.", required=False),
+        option("--out FILE", "The script.  [default: printed]", type=PATH),
+        option("--issue FILE", "The text of an issue for the maintainers, in Markdown.", type=PATH),
+        option("--function 'MODULE:FUNCTION PARAMETERS'", "What 'epsaudit serve' takes, where the file does not say."),
+        option("--pair X X_PRIME", "The two datasets as JSON, where the file does not say.", nargs=2),
+    ],
+    examples="""
+    epsaudit reproduce results/audit.json --out reproducer.py --issue issue.md
+    epsaudit reproduce audit.json mean --function 'mine.py:mean' --pair '[1]' '[1, 2]'
+    """,
+)
+SERVE = Command(
+    "serve",
+    "serving.serve",
+    "Serve a Python function to an audit, under any Python from 3.8 on. It speaks the protocol of --command; without a "
+    "function it prints the path of the one file that does.",
+    [
+        argument("function", "module:function, or FILE.py:function; it takes a dataset.", required=False),
+        argument("parameters", "The function's other arguments, as a JSON object.", required=False),
+        option("--python PYTHON", "Of the environment that has the library.  [default: this one]"),
+        option(
+            "--data",
+            "What the function takes a dataset as: JSON values, a numpy array, or a frame of pandas.",
+            type=click.Choice(["plain", "array", "frame"]),
+            default="plain",
+        ),
+    ],
+    examples="""
+    epsaudit audit --command 'epsaudit serve mine.py:count' --pair '[1]' '[1, 2]' --epsilon 1
+    epsaudit serve --python env/bin/python --data array 'library.tools:mean' '{"epsilon": 1}'
+    """,
+)
 STUDIES = Command("list", "listing.list_studies", "List the studies.", [JSON, QUIET])
 RUN = Command(
     "run",
@@ -291,7 +353,7 @@ EXPERIMENT = click.Group(
 )
 EPSAUDIT = click.Group(
     "epsaudit",
-    [AUDIT, LIST, REPORT, VERIFY, COMPARE, RECOUNT, EXPERIMENT],
+    [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, REPRODUCE, SERVE, EXPERIMENT],
     help="Certified lower bounds on privacy loss.",
     epilog=NOTES,
     no_args_is_help=False,

@@ -56,7 +56,7 @@ def audit(options: SimpleNamespace) -> int:
     jobs_of(options.jobs, "--jobs")
     if options.out is not None:
         _refuse_if_unwritable(options.out)
-    entries, missing = _of_libraries(options) if options.library else (_entries(options), [])
+    entries, missing = _of_libraries(options) if options.library else (entries_of(options), [])
 
     with contextlib.ExitStack() as stack:
         if options.cluster is not None:
@@ -122,12 +122,13 @@ def _numbers_of_claim(options: SimpleNamespace) -> dict[str, float]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _entries(options: SimpleNamespace) -> list[Entry]:
+def entries_of(options: SimpleNamespace) -> list[Entry]:
+    """Return the registered mechanisms, or the program, that the options name."""
     numbers = _numbers_of_claim(options)
     if options.program is None:
         if options.pair or numbers:
             raise AuditError("--pair and the claim's numbers go with --command; other mechanisms know their own.")
-        return chosen(options.names, by_value=options.cluster is not None)
+        return chosen(options.names, by_value=getattr(options, "cluster", None) is not None)
     if options.names:
         raise AuditError(f"Give either --command or names, not both ({options.names[0]!r}).")
     if not options.pair:

@@ -1,0 +1,129 @@
+"""``epsaudit serve`` becomes the program that serves a function; ``reproduce`` writes what it leaks as a script.
+
+What was served, and on which datasets, is read from the command that a result file records.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from argparse import ArgumentError, ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from epsaudit.audits.verify import load
+from epsaudit.cli.commands import AS_EXPECTED
+from epsaudit.data.neighbours import DatasetPair
+from epsaudit.errors import AuditError, OwnCodeError, meant
+from epsaudit.provenance import write_whole
+from epsaudit.reporting.reproducer import Function, Reproducer
+from epsaudit.results.result import AuditResult, Result
+
+FILE = Path(__file__).parents[2] / "adapters" / "serve.py"
+"""Run by path, so that it needs nothing of this environment."""
+SECONDS = 300.0
+"""How long the import of a served function may take."""
+
+
+def serve(options: SimpleNamespace) -> int:
+    """Become the program."""
+    if options.function is None:
+        print(FILE)
+        return AS_EXPECTED
+    python = options.python or sys.executable
+    if shutil.which(python) is None:
+        raise AuditError(f"--python is {python!r}, which is no program that may be run.")
+    words = [str(FILE), options.function, options.parameters or "{}", "--data", options.data]
+    os.execvp(python, [python, *words])
+
+
+def reproduce(options: SimpleNamespace) -> int:
+    """Write the script and the issue."""
+    result = _chosen(load(options.file), options.name, options.file)
+    recorded = _recorded(result.execution.get("command", ""))
+    words = shlex.split(options.function) if options.function else recorded.served
+    pairs = [options.pair] if options.pair else recorded.pair
+    reproducer = Reproducer(result, _pair(result, pairs), _function(words) if words else None)
+    script = reproducer.script()
+    if options.issue is not None:
+        write_whole(options.issue, reproducer.issue())
+    if options.out is not None:
+        write_whole(options.out, script)
+    elif options.issue is None:
+        sys.stdout.write(script)
+    for sentence in reproducer.left_out():
+        print(f"epsaudit: {sentence}", file=sys.stderr)
+    return AS_EXPECTED
+
+
+def _chosen(found: Sequence[Result], name: str | None, file: Path) -> AuditResult:
+    names = [result.mechanism for result in found]
+    kept = [result for result in found if name in (None, result.mechanism)]
+    if len(kept) != 1:
+        said = f"has no result named {name!r}.{meant(name, names)}" if name else f"has {len(found)} results; name one."
+        raise AuditError(f"{file} {said}")
+    return kept[0]  # type: ignore[return-value]  # of another kind: the reproducer says so
+
+
+def _recorded(command: str) -> Namespace:
+    """Read the words that were served, and the pairs, from the command of an audit."""
+    parser = ArgumentParser(exit_on_error=False, add_help=False)
+    parser.add_argument("--command", default="")
+    parser.add_argument("--pair", nargs=2, action="append", default=[])
+    try:
+        known, _ = parser.parse_known_args(shlex.split(command))
+        words = shlex.split(known.command)
+    except (ArgumentError, ValueError):
+        return Namespace(served=[], pair=[])
+    place = next((n for n, word in enumerate(words) if word == "serve" or Path(word).name == FILE.name), None)
+    if place is None:
+        return Namespace(served=[], pair=known.pair)
+    python = [] if words[place] == "serve" else ["--python", words[0]]
+    return Namespace(served=[*words[place + 1 :], *python], pair=known.pair)
+
+
+def _function(words: Sequence[str]) -> Function:
+    """Ask the program that serves a function what it is."""
+    parser = ArgumentParser(add_help=False)
+    parser.add_argument("function")
+    parser.add_argument("parameters", nargs="?", default="{}")
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--data", default="plain")
+    given, _ = parser.parse_known_args(words)
+    asked = [given.python, str(FILE), given.function, given.parameters, "--describe"]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=SECONDS, check=False)
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise OwnCodeError(f"{given.function} cannot be served: {last.rstrip('.')}.")
+    said = json.loads(done.stdout)
+    parameters = json.loads(given.parameters)
+    return Function(given.function, parameters, given.data, tuple(said["takes"]), said["versions"], said["source"])
+
+
+def _pair(result: AuditResult, pairs: Sequence[Sequence[str]]) -> DatasetPair | None:
+    """Return the pair of the result: of those given as JSON that which prints as it does, or what its texts say."""
+    try:
+        known = [DatasetPair(*map(json.loads, pair)) for pair in pairs]
+    except ValueError as error:
+        raise AuditError(f"--pair is not JSON ({error}).") from None
+    if known:
+        alike = [pair for pair in known if str(DatasetPair(_frozen(pair.x), _frozen(pair.x_prime))) == result.pair]
+        return alike[0] if len(alike) == 1 else known[0] if len(known) == 1 else None
+    try:
+        if "..." not in result.x + result.x_prime:
+            return DatasetPair(ast.literal_eval(result.x), ast.literal_eval(result.x_prime))
+    except (ValueError, SyntaxError):
+        pass
+    return None
+
+
+def _frozen(data: Any) -> Any:
+    """As `epsaudit audit` prints a dataset that it was given."""
+    return tuple(map(_frozen, data)) if isinstance(data, list) else data

@@ -1,0 +1,200 @@
+// epsaudit's client for C++17, one header without dependencies: `serve` speaks the protocol of external programs,
+// `check` runs a frozen test. Their specifications: docs/how-to/other-languages.md, docs/reference/frozen-tests.md.
+
+#pragma once
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace epsaudit {
+
+// A dataset or an output. A list holds its parts; an object its names and values in turn.
+struct Json {
+    enum Kind { Null, Bool, Number, Text, List, Object } kind = Null;
+    double value = std::nan("");
+    std::string text{};
+    std::vector<Json> parts{};
+
+    Json() = default;
+    Json(double number) : kind(Number), value(number) {}
+    Json(std::string word) : kind(Text), text(std::move(word)) {}
+    Json(std::vector<Json> list, Kind what = List) : kind(what), parts(std::move(list)) {}
+
+    // A field of an object; null if there is none.
+    const Json& operator[](const std::string& name) const {
+        static const Json null;
+        for (std::size_t i = 0; kind == Object && i + 1 < parts.size(); i += 2)
+            if (parts[i].text == name) return parts[i + 1];
+        return null;
+    }
+
+    // 1 or 0 if this is true or false, NaN if it is no number; those that JSON has no word for are objects.
+    double number() const { auto& w = (*this)["float"].text; return w.empty() ? value : std::strtod(w.c_str(), 0); }
+
+    std::string write() const {
+        char digits[32];
+        std::snprintf(digits, sizeof digits, "%.17g", value);
+        if (kind == Null || kind == Bool) return kind == Null ? "null" : value == 1 ? "true" : "false";
+        bool odd = !std::isfinite(value) || (value == 0 && std::signbit(value));  // as -0 is a whole number
+        if (kind == Number) return !odd ? digits : "{\"float\": \"" + std::string(digits) + "\"}";
+        std::string said = kind == Text ? "\"" : kind == List ? "[" : "{";
+        for (unsigned char c : text) {
+            std::snprintf(digits, sizeof digits, c < 32 || c == '"' || c == '\\' ? "\\u%04x" : "%c", c);
+            said += digits;
+        }
+        for (std::size_t i = 0; i < parts.size(); ++i)
+            said += (i == 0 ? "" : kind == Object && i % 2 == 1 ? ": " : ", ") + parts[i].write();
+        return said + (kind == Text ? "\"" : kind == List ? "]" : "}");
+    }
+
+    static Json parse(const std::string& text, std::size_t&& at = 0) { return parse(text, at); }
+  private:
+    static Json parse(const std::string& text, std::size_t& at) {
+        at = text.find_first_not_of(" \t\r\n", at);
+        if (at == std::string::npos) throw std::runtime_error("JSON ends early");
+        if (text[at] == '"') return Json(string(text, at));
+        if (text[at] == '[' || text[at] == '{') {
+            Kind kind = text[at++] == '[' ? List : Object;
+            std::vector<Json> found;
+            while ((at = text.find_first_not_of(" \t\r\n,:", at)) < text.size() && text[at] != ']' && text[at] != '}')
+                found.push_back(parse(text, at));
+            ++at;
+            return Json(std::move(found), kind);
+        }
+        std::string word = text.substr(at, text.find_first_of(",:]} \t\r\n", at) - at);
+        at += word.size();
+        char* rest = nullptr;
+        Json found(word == "true" ? 1.0 : std::strtod(word.c_str(), &rest));
+        if (word == "true" || word == "false") found.kind = Bool;
+        else if (word == "null") found = Json();
+        else if (*rest != 0) throw std::runtime_error(word + " is no number of JSON");
+        return found;
+    }
+
+    static std::string string(const std::string& text, std::size_t& at) {
+        static const std::string from = "btnfr", to = "\b\t\n\f\r";
+        std::string found;
+        unsigned high = 0;
+        for (++at; text.at(at) != '"'; ++at) {
+            bool escaped = text[at] == '\\';
+            unsigned char c = static_cast<unsigned char>(text.at(escaped ? ++at : at));
+            if (!escaped || c != 'u') {
+                found += !escaped || from.find(c) == std::string::npos ? c : to[from.find(c)];
+                continue;
+            }
+            unsigned code = static_cast<unsigned>(std::stoul(text.substr(at + 1, 4), nullptr, 16));
+            at += 4;
+            if (code >> 10 == 0x37) code = 0x10000 + ((high & 0x3ff) << 10) + (code & 0x3ff);  // second half of a pair
+            high = code;
+            if (code >> 10 == 0x36) continue;
+            int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+            for (found += static_cast<char>("\0\xc0\xe0\xf0"[more] | (code >> 6 * more)); more > 0; --more)
+                found += static_cast<char>(0x80 | (code >> 6 * (more - 1) & 0x3f));
+        }
+        ++at;
+        return found;
+    }
+};
+
+using Rng = std::mt19937_64;
+using Mechanism = std::function<Json(const Json&, Rng&)>;
+
+// Answer requests until the input ends; outputs depend on the seeds alone.
+inline void serve(const Mechanism& mechanism) {
+    std::cout << "{\"epsaudit\": 1, \"seeded\": true}" << std::endl;
+    for (std::string line; std::getline(std::cin, line); std::cout.flush()) {
+        Json request = Json::parse(line);
+        Rng rng(static_cast<std::uint64_t>(request["seed"].value));
+        const Json& data = request["dataset"];
+        for (double i = 0; i < request["size"].value; ++i) std::cout << mechanism(data, rng).write() << '\n';
+    }
+}
+
+// The object of a witness.json.
+inline Json frozen(const std::string& path) {
+    std::ifstream file(path);
+    if (!file) throw std::runtime_error("there is no " + path);
+    return Json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
+}
+
+inline double value(const Json& term, double x) {
+    const std::vector<Json>&knots = term["knots"].parts, &values = term["values"].parts;
+    if (knots.empty()) return term["slope"].value * x;
+    if (!std::isfinite(x)) return term[std::isnan(x) ? "missing" : x > 0 ? "above" : "below"].value;
+    std::size_t i = 0;
+    while (i < knots.size() && knots[i].value <= x) ++i;
+    if (i == 0 || i == knots.size()) return values[i == 0 ? 0 : i - 1].value;
+    double a = values[i - 1].value, b = values[i].value, left = knots[i - 1].value, right = knots[i].value;
+    return a + (b - a) * (x - left) / (right - left);
+}
+
+// 1 for the guess that the dataset was x, -1 for x', 0 for none.
+inline int guess(const Json& test, const Json& output) {
+    const std::vector<Json> numbers = output.kind == Json::List ? output.parts : std::vector<Json>{output};
+    if (static_cast<double>(numbers.size()) != test["coordinates"].value) return 0;
+    bool max = test["combine"].text == "max";
+    double y = max ? -INFINITY : 0.0;
+    for (const Json& term : test["terms"].parts) {
+        double one = value(term, numbers.at(static_cast<std::size_t>(term["coordinate"].value)).number());
+        y = !max ? y + one : one > y || std::isnan(one) ? one : y;
+    }
+    auto inside = [&](const char* name) {
+        for (const Json& part : test[name].parts) {
+            double low = part.parts[0].number(), high = part.parts[1].number();
+            if (y < low || y > high || std::isnan(y)) continue;
+            if ((y != low || part.parts[2].value == 1) && (y != high || part.parts[3].value == 1)) return true;
+        }
+        return false;
+    };
+    return inside("guess_x") ? 1 : inside("guess_x_prime") ? -1 : 0;
+}
+
+// Logarithm of the wealth after so many correct guesses, wrong ones, and runs without a guess.
+inline double log_wealth(const Json& test, const std::array<double, 3>& tally) {
+    int events = !test["guess_x"].parts.empty() + !test["guess_x_prime"].parts.empty();
+    double leak = events * test["delta"].value / 2.0, wealth = 0.0;
+    for (const Json& bet : test["bets"].parts) {
+        double fraction = bet.parts[0].value, stake = fraction / (std::exp(test["epsilon"].value) + leak);
+        double grown = tally[0] * std::log1p(stake * (1.0 - leak)) + tally[1] * std::log1p(-fraction);
+        wealth += bet.parts[1].value * std::exp(std::min(grown + tally[2] * std::log1p(-stake * leak), 600.0));
+    }
+    return std::log(wealth);
+}
+
+// Count at most as many runs as the test says, and bet; throws a sentence if the claim is refuted.
+inline std::string check(const Json& test, std::uint64_t seed, const Mechanism& mechanism) {
+    Rng rng(seed);
+    std::array<double, 3> tally{}, before{};
+    double runs = test["runs"].value, total = 0.0;
+    auto said = [&](const std::string& verdict, double number) {
+        char text[99];
+        std::snprintf(text, sizeof text, "%.0f runs, %.0f guessed right and %.0f wrong", number, tally[0], tally[1]);
+        return test["text"].text + ": " + verdict + text;
+    };
+    for (double run = 1; run <= runs; ++run) {
+        bool on_x = rng() >> 63;
+        int guessed = (on_x ? 1 : -1) * guess(test, mechanism(test[on_x ? "x" : "x_prime"], rng));
+        ++tally[guessed > 0 ? 0 : guessed < 0 ? 1 : 2];
+        if ((std::fmod(run, 64) == 0 || run == runs) && log_wealth(test, tally) >= -std::log(test["false_alarm"].value))
+            throw std::runtime_error(said("refuted after ", run));
+    }
+    for (int i = 0; i < 3; ++i) total += before[i] = test["learnt"].parts.at(i).value;
+    bool stale = false;
+    for (int i = 0; i < 2; ++i) {
+        double rate = (tally[i] + before[i]) / (runs + total), spread = rate * (1 - rate) * (1 / runs + 1 / total);
+        stale = stale || std::abs(tally[i] / runs - before[i] / total) > 5.0 * std::sqrt(spread);
+    }
+    const char* more = stale ? "; stale: the mechanism is not what it was when this was frozen" : "";
+    return said("not refuted by ", runs) + more;
+}
+
+}  // namespace epsaudit

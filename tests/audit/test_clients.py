@@ -1,0 +1,219 @@
+"""Clients in other languages: what they say over the protocol is audited, and their frozen tests refute and pass.
+
+A language whose toolchain is missing is skipped.
+"""
+
+import dataclasses
+import json
+import math
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from epsaudit import DatasetPair, PureDP, audit_sequentially, command, frozen
+from epsaudit.outputs.as_json import from_json
+from epsaudit.outputs.normal_form import pack
+
+CLIENTS = Path(__file__).parents[2] / "docs" / "clients"
+PAIR = DatasetPair(("ann",), ("ann", "bob"))
+BUILDS = {
+    "rust": ("rustc", ["rustc", "--edition", "2021", "-Cdebuginfo=0", "-o", "{out}/example", "example.rs"]),
+    "cpp": ("g++", ["g++", "-std=c++17", "-Wall", "-Werror", "-o", "{out}/example", "example.cpp"]),
+    "go": ("go", ["go", "build", "-o", "{out}/example", "."]),
+    "java": ("javac", ["javac", "-Xlint:all", "-Werror", "-d", "{out}", "Epsaudit.java", "Example.java"]),
+}
+RUNS = {
+    "rust": ["{out}/example"],
+    "cpp": ["{out}/example"],
+    "go": ["{out}/example"],
+    "r": ["Rscript", "--vanilla", "example.R"],
+    "java": ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", "{out}", "Example"],
+}
+OWN = {
+    "rust": ["cargo", "test", "--offline", "--quiet", "--target-dir", "{out}"],
+    "go": ["go", "test", "."],
+}
+"""Languages with a test runner of their own; the examples of the others are one."""
+EVERY_NIGHT = [pytest.param(name, marks=pytest.mark.nightly) for name in RUNS]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def folder_of_go(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GOCACHE", os.environ.get("GOCACHE") or str(tmp_path_factory.mktemp("go")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    """Function of a language: the words that run its example, which is built once."""
+    built = {}
+
+    def words(language):
+        if language not in built:
+            tool, build = BUILDS.get(language, (RUNS[language][0], None))
+            if shutil.which(tool) is None:
+                pytest.skip(f"{tool} is not installed on this machine")
+            out = tmp_path_factory.mktemp(language)
+            if build is not None:
+                subprocess.run([word.format(out=out) for word in build], cwd=CLIENTS / language, check=True)
+            built[language] = [word.format(out=out) for word in RUNS[language]]
+        return built[language]
+
+    return words
+
+
+@pytest.mark.parametrize("language", EVERY_NIGHT)
+def test_the_protocol_carries_the_noise(example, language):
+    def audited(which):
+        name = f"{language}, {which}"
+        mechanism = command(
+            [*example(language), "serve", which], folder=CLIENTS / language, name=name, claim=PureDP(1.0), pairs=[PAIR]
+        )
+        return audit_sequentially(mechanism, trials=4_000, confidence=1 - 1e-6, seed=1)
+
+    assert audited("half").violates_claim
+    right = audited("right")
+    assert right.reproducible
+    assert right.lower_bound <= 1.0
+
+
+@pytest.mark.parametrize("language", EVERY_NIGHT)
+def test_datasets_and_outputs_are_read_and_written_as_json(example, language):
+    """What stands for a record counts as one, whatever JSON it is; the right noise has mean 0 and scale 1."""
+    data = '["a\\\\\\"]\\u00e9\\ud83d\\ude00", {"k": [1, null, true]}, -1.5e-3, [], 1e-320, 1000000000000000000000, -0]'
+    request = '{"dataset": %s, "size": 4000, "seed": %d}\n'
+    asked = request % (data, 2**53 - 1) + request % ("[]", 7)
+    said = subprocess.run(
+        [*example(language), "serve", "right"], cwd=CLIENTS / language, input=asked, capture_output=True, text=True,
+        check=True,
+    ).stdout.splitlines()  # fmt: skip
+    assert said[0] == '{"epsaudit": 1, "seeded": true}'
+    numbers = [float(line) for line in said[1:]]
+    assert len(numbers) == 8000
+    for found, mean in ((numbers[:4000], 7.0), (numbers[4000:], 0.0)):
+        assert abs(sum(found) / 4000 - mean) < 6 * math.sqrt(2 / 4000)
+        assert abs(sum(abs(one - mean) for one in found) / 4000 - 1.0) < 6 / math.sqrt(4000)
+
+
+@pytest.mark.parametrize("language", EVERY_NIGHT)
+def test_its_own_test_runner_refutes_half_the_noise_and_passes_the_right_one(example, language, tmp_path):
+    words = [word.format(out=tmp_path) for word in OWN.get(language, example(language))]
+    if shutil.which(words[0]) is None:
+        pytest.skip(f"{words[0]} is not installed on this machine")
+    subprocess.run(words, cwd=CLIENTS / language, check=True)
+
+
+@pytest.mark.parametrize("language", EVERY_NIGHT)
+def test_a_check_fails_for_half_the_noise_alone(example, language):
+    """So the runner of before would have failed for a client that refutes nothing, or everything."""
+    status = [
+        subprocess.run([*example(language), "check", which, "../count.json"], cwd=CLIENTS / language).returncode
+        for which in ("right", "half")
+    ]
+    assert status[0] == 0
+    assert status[1] != 0
+
+
+@pytest.mark.parametrize("language", EVERY_NIGHT)
+@pytest.mark.parametrize("combine", ["sum", "max"])
+def test_every_language_guesses_and_bets_as_python_does(example, language, combine, tmp_path):
+    test = several(combine)
+    rows = outputs_of(test)
+    lines = [json.dumps([_odd(one) for one in row]) for row in rows.tolist()]
+    lines += ["3.5", "null", "[1.0, 2.0]", '"y"', "[1, true, false]", '[1, null, "y"]', "[0, 1e-320, -0.0]"]
+    expected = guessed_alike(test, lines, [*example(language), "guess"], language, tmp_path)
+    assert expected[: len(rows)] == test.guesses(rows).tolist()
+    assert expected[len(rows) :][:4] == [0, 0, 0, 0]
+    assert set(expected) == {-1, 0, 1}
+
+
+@pytest.mark.parametrize("language", EVERY_NIGHT)
+def test_every_language_reads_odd_outputs_as_python_does(example, language, tmp_path):
+    """A number of one term with knots, which has a value for what is no number; nothing is ever a guess of x'."""
+    lines = [
+        "null", '"y"', "true", "false", "[1.0]", "[true]", "[null]", "[]", "[[1.0]]", "-0.0", "-0", "1e-320", "1e308",
+        str(10**30), str(-(10**30)), '{"float": "-inf"}', '{"float": "inf"}', '{"float": "nan"}', '{"set": [1.0]}',
+    ]  # fmt: skip
+    term = {"coordinate": 0, "knots": [0.0, 1.0], "values": [1.0, 2.0], "below": 3.0, "above": 4.0, "missing": 5.0}
+    seen = []
+    for low, high in ((1.0, 1.0), (2.0, 2.0), (3.0, 3.0), (4.0, 4.0), (5.0, 5.0)):
+        test = dataclasses.replace(
+            frozen.read(CLIENTS / "count.json"), terms=(term,), guess_x=((low, high, True, True),), guess_x_prime=()
+        )
+        seen.append(guessed_alike(test, lines, [*example(language), "guess"], language, tmp_path))
+    found = np.array(seen).T @ [1, 2, 3, 4, 5]
+    assert found.tolist() == [5, 5, 2, 1, 2, 2, 5, 0, 5, 1, 1, 1, 2, 2, 1, 3, 4, 5, 5]
+
+
+def guessed_alike(test, lines, words, language, folder):
+    """What Python guesses of these outputs, of which the client guesses the same and has the same wealth."""
+    test.save(folder / "witness.json")
+    done = subprocess.run(
+        [*words, str(folder / "witness.json")],
+        cwd=CLIENTS / language, input="\n".join(lines) + "\n", capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    guesses, wealth = done.stdout.splitlines()
+    expected = test.guesses(pack([from_json(json.loads(line)) for line in lines])).tolist()
+    assert json.loads(guesses) == expected
+    tally = [expected.count(kind) for kind in (1, -1, 0)]
+    assert float(wealth) == pytest.approx(float(test.log_wealth(tally)), rel=1e-9)
+    return expected
+
+
+@pytest.mark.nightly
+def test_outputs_of_r_are_written_as_json():
+    if shutil.which("Rscript") is None:
+        pytest.skip("Rscript is not installed on this machine")
+    outputs = 'list(numeric(0), as.numeric("-0"), NA, NaN, -Inf, "a\\n\\"\\\\", c(1, 2.5), list(1L), NULL, TRUE)'
+    code = f'source("epsaudit.R"); for (y in {outputs}) cat(to_json(y), sep = "\n")'
+    said = subprocess.run(
+        ["Rscript", "--vanilla", "-e", code], cwd=CLIENTS / "r", capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    found = [from_json(json.loads(line)) for line in said]
+    assert repr(found) == "[(), -0.0, None, nan, -inf, 'a\\n\"\\\\', (1.0, 2.5), (1.0,), None, 1.0]"
+
+
+def several(combine):
+    """A frozen test of three coordinates with all that the format has."""
+    test = frozen.read(CLIENTS / "count.json")
+    odd = {"below": -4.0, "above": 4.0, "missing": 1.0}
+    terms = (
+        {"coordinate": 2, "slope": -0.5},
+        {"coordinate": 0, "slope": 2.0},
+        {"coordinate": 1, "knots": [-1.0, 0.0, 2.0], "values": [0.5, -1.0, 3.0], **odd},
+    )
+    return dataclasses.replace(
+        test, coordinates=3, combine=combine, terms=terms, delta=0.1,
+        guess_x=((-math.inf, -1.0, True, False), (4.0, 4.0, True, True), (5.0, 6.0, False, True)),
+        guess_x_prime=((1.0, 3.0, True, True),),
+    )  # fmt: skip
+
+
+def outputs_of(test):
+    """Outputs of every kind, also at ends of intervals and of knots."""
+    rng = np.random.default_rng(1)
+    rows = rng.normal(scale=2.0, size=(400, 3)).round(1)
+    rows[rng.random(rows.shape) < 0.1] = 0.0
+    for odd in (np.nan, np.inf, -np.inf):
+        rows[rng.random(rows.shape) < 0.03] = odd
+    return rows
+
+
+def _odd(number):
+    return number if math.isfinite(number) else {"float": repr(number)}
+
+
+@pytest.mark.parametrize(
+    "name", ["rust/epsaudit.rs", "go/epsaudit.go", "java/Epsaudit.java", "cpp/epsaudit.hpp", "r/epsaudit.R"]
+)
+def test_a_client_has_at_most_200_lines_and_no_dependency(name):
+    lines = (CLIENTS / name).read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 200
+    assert max(map(len, lines)) <= 120
+    if name.endswith(".rs"):
+        assert all(line.startswith("use std::") for line in lines if line.startswith("use "))
