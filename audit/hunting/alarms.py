@@ -16,12 +16,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtrc
 
 from epsaudit.claims.definitions import Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError, clipped
 from epsaudit.outputs.normal_form import Items, Raised, kind_of, normal, number, written
-from epsaudit.roots import root
+from epsaudit.roots import roots
 
 Floats = NDArray[np.float64]
 Sides: TypeAlias = list[list[Any]]
@@ -39,9 +40,8 @@ ROUNDING = 1e-9
 DIGITS = 12
 """Significant digits from which on a number of the data is taken for one that no noise or grid meets by chance."""
 
-DENSE = 0.6
-"""Greatest ratio of the lower quartile of noise to its median that counts as noise of one sign: it is 0.42 for
-exponential, 0.47 for half-normal, 0.5 for uniform noise; for Laplace noise seen from its least value in thirty, 0.8."""
+STEPS = 201
+"""Probabilities of an event on the side where it is rarer at which its luck is calculated: half a percent apart."""
 SHOWN = 60
 """Characters of an output that are shown."""
 
@@ -101,20 +101,24 @@ def alarms(
     sides = [list(map(normal, side)) for side in (outputs, outputs_prime)]
     if min(map(len, sides)) < FEWEST:
         raise AuditError(f"There are {len(sides[0])} and {len(sides[1])} outputs; alarms need {FEWEST} on each side.")
-    found = []
-    if _luck(claim or PureDP(1.0), len(sides[0]) + len(sides[1])) <= LUCK:
-        found = _constant(sides) or _shared(sides)
+    claim = claim or PureDP(1.0)
+    found = _constant(sides) or _shared(sides)
+    if found and _luck(claim, len(sides[0]), len(sides[1]), len(sides[1])) > LUCK:
+        found = []
     if pair is not None:
-        found += [*_repeats(sides, pair), *_one_sign(sides, pair, before_noise)]
+        found += [*_repeats(sides, pair), *_one_sign(sides, pair, claim, before_noise)]
     return found
 
 
-def _luck(claim: Claim, runs: int) -> float:
-    """The greatest probability, under the claim, of an event in all runs on x and of its complement in all on x'."""
-    if float(claim.least(0.0, 1.0)) <= claim.parameter:
-        return 1.0
-    often = root(lambda p: float(claim.least(p, 1.0 - p)) - claim.parameter - 1e-12, 0.5, 1.0 - 1e-15)
-    return often**runs
+def _luck(claim: Claim, runs: int, runs_prime: int, times: int) -> float:
+    """The greatest probability under a claim that an event is never seen on one side and so often on the other."""
+    p = np.linspace(0.0, 1.0, STEPS)
+
+    def refused(p_prime: Floats) -> Floats:
+        return np.where(claim.least(p, p_prime) <= claim.parameter, -1.0, 1.0)
+
+    most = np.where(refused(np.ones(STEPS)) < 0.0, 1.0, roots(refused, p, np.ones(STEPS), xtol=1e-6))
+    return float(np.max((1.0 - p) ** runs * bdtrc(times - 1, runs_prime, most)))
 
 
 def _constant(sides: Sides) -> list[Alarm]:
@@ -238,28 +242,28 @@ def _has_many_digits(value: Any) -> bool:
     )
 
 
-def _one_sign(sides: Sides, pair: DatasetPair, before_noise: Callable[[Any], Any] | None) -> list[Alarm]:
-    """Noise of one sign: of what the output would be without noise, and lies close to."""
+def _one_sign(sides: Sides, pair: DatasetPair, claim: Claim, before_noise: Callable[[Any], Any] | None) -> list[Alarm]:
+    """Noise of one sign: what lies between the answers without noise, which differ, is then seen on one side alone."""
     names, tables = _numbers(sides)
     for words, truths in _truths(pair, before_noise).items():
-        if {len(truth) for truth in truths} != {len(names)}:
-            continue
-        for place, (name, one, other) in enumerate(zip(names, *truths, strict=True)):
-            noise = tables[0][:, place] - one, tables[1][:, place] - other
-            sign = next((sign for sign in (1.0, -1.0) if all(_lies_above(sign * side) for side in noise)), 0.0)
-            if one != other and sign:
-                never = "never below" if sign > 0 else "never above"
-                where = f"{one:.6g} on x, {other:.6g} on x'"
-                return [
-                    Alarm("one sign", f"{name} is {never} {words} ({where}), in {len(noise[0]) + len(noise[1])} runs.")
-                ]
+        for place, (name, *both) in enumerate(zip(names, *truths, strict=False)):
+            for never, sign in (("below", 1.0), ("above", -1.0)):
+                outputs, answers = [sign * table[:, place] for table in tables], [sign * answer for answer in both]
+                least = int(answers[0] > answers[1])  # the side with the lower answer
+                between = int(np.sum(outputs[least] < answers[1 - least]))
+                one_sided = all(np.all(side >= answer) for side, answer in zip(outputs, answers, strict=True))
+                same = len(names) == len(truths[0]) == len(truths[1])
+                if (
+                    same
+                    and one_sided
+                    and between
+                    and _luck(claim, len(outputs[1 - least]), len(outputs[least]), between) <= LUCK
+                ):
+                    where = f"{both[0]:.6g} on x, {both[1]:.6g} on x'"
+                    return [
+                        Alarm("one sign", f"{name} is never {never} {words} ({where}) in {sum(map(len, sides))} runs.")
+                    ]
     return []
-
-
-def _lies_above(noise: Floats) -> bool:
-    """Whether noise is never negative, varies, and is as dense near 0 as noise of one sign is."""
-    quarter, half = np.quantile(noise, [0.25, 0.5])
-    return bool(noise.min() >= 0.0 and len(np.unique(noise)) > 2 and half > 0.0 and quarter <= DENSE * half)
 
 
 def _truths(pair: DatasetPair, before_noise: Callable[[Any], Any] | None) -> dict[str, tuple[list[float], list[float]]]:
