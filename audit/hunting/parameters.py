@@ -66,7 +66,7 @@ def candidates(
     """
     described = description if callable(description) else lambda values: description
     found = []
-    for values, others in _combinations(parameters or {}):
+    for values, others in combinations(parameters or {}):
         for one in described(values).pairs(adjacency):
             found.append(dataclasses.replace(one, parameters=values, complexity=one.complexity + others))
     return sorted(found, key=lambda one: one.complexity)
@@ -110,13 +110,13 @@ def read_schema(source: str | os.PathLike[str] | Mapping[str, Any]) -> Schema:
     data, parameters = content["data"], content.get("parameters", {})
     named = content.get("adjacency")
     adjacency = None if named is None else relation_named(named)
-    for values, _ in _combinations(parameters):
+    for values, _ in combinations(parameters):
         _described(data, values)  # which says now what is wrong with any
     return Schema(functools.partial(_described, data), parameters, adjacency)
 
 
-def _combinations(parameters: Mapping[str, Any]) -> list[tuple[Values, int]]:
-    """All combinations of values, and in how many parameters each is not the first."""
+def combinations(parameters: Mapping[str, Any]) -> list[tuple[Values, int]]:
+    """List all combinations of values, and in how many parameters each has not the first, the fewest first."""
     choices = []
     for name, values in parameters.items():
         if is_strategy(values):
