@@ -40,8 +40,8 @@ ROUNDING = 1e-9
 DIGITS = 12
 """Significant digits from which on a number of the data is taken for one that no noise or grid meets by chance."""
 
-STEPS = 201
-"""Probabilities of an event on the side where it is rarer at which its luck is calculated: half a percent apart."""
+STEPS = 101
+"""Probabilities of an event on the side where it is rarer at which its luck is calculated: a percent apart."""
 SHOWN = 60
 """Characters of an output that are shown."""
 
@@ -78,14 +78,14 @@ def alarms(
       the same on both.
     - 'shared noise': two coordinates vary, and their difference or sum is constant, and not the same on both sides.
     - 'one sign': all outputs on either side lie on one side of what they would be without noise, which moves.
-    - 'repeat': a number or a word that only one dataset holds comes out as it is.
+    - 'repeat': a number of many digits that only one dataset holds comes out as it is, more than once.
 
     Parameters
     ----------
     outputs, outputs_prime : sequences
         At least `FEWEST` on each side, in normal form or not.
     pair : DatasetPair, optional
-        What they are of; without it the last two alarms need ``before_noise``, or are not looked for.
+        What they are of; without it the last two alarms are not looked for.
     claim : Claim, optional
         What is claimed, epsilon = 1 by default: a weak claim allows more.
     before_noise : callable, optional
@@ -117,7 +117,7 @@ def _luck(claim: Claim, runs: int, runs_prime: int, times: int) -> float:
     def refused(p_prime: Floats) -> Floats:
         return np.where(claim.least(p, p_prime) <= claim.parameter, -1.0, 1.0)
 
-    most = np.where(refused(np.ones(STEPS)) < 0.0, 1.0, roots(refused, p, np.ones(STEPS), xtol=1e-6))
+    most = np.where(refused(np.ones(STEPS)) < 0.0, 1.0, roots(refused, p, np.ones(STEPS), xtol=1e-4))
     return float(np.max((1.0 - p) ** runs * bdtrc(times - 1, runs_prime, most)))
 
 

@@ -7,7 +7,7 @@ under which its datasets are neighbours. Which values and datasets are tried is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
@@ -21,6 +21,8 @@ from epsaudit.hunting.relations import ORDERS, AddRemovePerson, Norm, Substitute
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
+
+    from epsaudit.hunting.cases import Change
 
 Form = Literal["list", "array", "records", "columns", "frame", "counts", "one"]
 """What a mechanism takes a dataset as: a list (of values, or of rows as lists), an array of numpy, a list of
@@ -188,17 +190,36 @@ class Table:
         """See `Description`."""
         from epsaudit.hunting.cases import changes  # which reads descriptions
 
-        made = (self.candidate(*change) for change in changes(self))
-        return selected(self, made, adjacency)
+        relation = relation_of(self, adjacency)
+        different: dict[str, Change] = {}
+        for change in sorted(changes(self), key=lambda change: change[-1]):
+            different.setdefault(self._as_text(change[:2]), change)
+        made = (self._made(*change, relation=relation) for change in different.values())
+        return [one for one in made if one is not None]
 
     def candidate(self, x: Rows, x_prime: Rows, tries: str = "", complexity: int = 0) -> Candidate | None:
         """See `Description`; None also for datasets that the description excludes."""
-        sides = x, x_prime = tuple(map(tuple, x)), tuple(map(tuple, x_prime))
-        if not all(map(self._allows, sides)):
+        return self._made(tuple(map(tuple, x)), tuple(map(tuple, x_prime)), tries, complexity)
+
+    def _made(
+        self, x: Rows, x_prime: Rows, tries: str, complexity: int, relation: Adjacency | None = None
+    ) -> Candidate | None:
+        if not (self._allows(x) and self._allows(x_prime)):
             return None
-        holding = tuple(relation for relation in self.relations if relation.holds(x, x_prime))
+        differing = without_common_ends(x, x_prime)  # of records, these say all
+        holding = tuple(
+            one
+            for one in self.relations
+            if one.holds(*(differing if isinstance(one, (AddRemove, Substitution)) else (x, x_prime)))
+        )
+        if not holding or (relation is not None and relation not in holding):
+            return None
         pair = DatasetPair(self.dataset(x), self.dataset(x_prime), tries)
-        return Candidate(pair, holding, tries, rows=sides, complexity=complexity) if holding else None
+        return Candidate(pair, holding, tries, rows=(x, x_prime), complexity=complexity)
+
+    def _as_text(self, sides: tuple[Rows, Rows]) -> str:
+        """What is equal for pairs that the mechanism cannot tell apart."""
+        return repr([sorted(rows, key=repr) if self.form == "counts" else rows for rows in sides])
 
     def dataset(self, rows: Rows) -> Any:
         """Return rows in the form that the mechanism takes."""
@@ -287,14 +308,17 @@ class Answers:
 
     def pairs(self, adjacency: Relation | None = None) -> list[Candidate]:
         """See `Description`: the patterns of `epsaudit.data.candidates.patterns` from several bases."""
-        made = []
+        relation_of(self, adjacency)
+        made: dict[Any, Candidate] = {}
         for complexity, (base, words) in enumerate(self._bases()):
             for pattern in patterns(self.size or 1):
                 x, x_prime = np.array(pattern.x), np.array(pattern.x_prime)
                 scale = self.sensitivity / float(np.linalg.norm(x - x_prime, ORDERS[self.norm]))
                 one, other = (self._vector(base + scale * side) for side in (x, x_prime))
-                made.append(self.candidate(one, other, f"{pattern.name}{words}", complexity))
-        return selected(self, made, adjacency)
+                candidate = self.candidate(one, other, f"{pattern.name}{words}", complexity)
+                if candidate is not None:
+                    made.setdefault((one, other), candidate)
+        return list(made.values())
 
     def candidate(self, x: Any, x_prime: Any, tries: str = "", complexity: int = 0) -> Candidate | None:
         """See `Description`."""
@@ -351,13 +375,13 @@ def symbols(*categories: Any, form: Form = "list") -> Table:
     return Table([Column(type="category", categories=categories)], form)
 
 
-def selected(description: Description, made: Iterable[Candidate | None], adjacency: Relation | None) -> list[Candidate]:
-    """Keep different candidates of a relation (of any for None), simplest first."""
-    relation = relation_of(description, adjacency)
-    known = [one for one in made if one is not None and (relation is None or relation in one.adjacencies)]
-    different = {repr((one.pair.x, one.pair.x_prime)): one for one in sorted(known, key=lambda one: -one.complexity)}
-    kept = {id(one) for one in different.values()}
-    return sorted((one for one in known if id(one) in kept), key=lambda one: one.complexity)
+def without_common_ends(x: Rows, x_prime: Rows) -> tuple[Rows, Rows]:
+    """Return the rows between those that both datasets begin with and those that both end with."""
+    least = min(len(x), len(x_prime))
+    start = next((place for place in range(least) if x[place] != x_prime[place]), least)
+    x, x_prime, least = x[start:], x_prime[start:], least - start
+    end = next((place for place in range(least) if x[-1 - place] != x_prime[-1 - place]), least)
+    return x[: len(x) - end], x_prime[: len(x_prime) - end]
 
 
 def relation_of(description: Description, adjacency: Relation | None) -> Adjacency | None:
