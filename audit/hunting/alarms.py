@@ -106,7 +106,8 @@ def alarms(
     if found and _luck(claim, len(sides[0]), len(sides[1]), len(sides[1])) > LUCK:
         found = []
     if pair is not None:
-        found += [*_repeats(sides, pair), *_one_sign(sides, pair, claim, before_noise)]
+        found += _repeats(sides, pair)
+        found = found or _one_sign(sides, pair, claim, before_noise)  # which what has no noise has, too
     return found
 
 

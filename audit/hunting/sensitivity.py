@@ -62,18 +62,16 @@ class Probe:
     searched: int
 
     def __str__(self) -> str:
-        pair, told = self.candidate.pair, dict(self.candidate.parameters)
-        where = f"x = {shorten(pair.x)} and x' = {shorten(pair.x_prime)}{f' with {told}' if told else ''}"
+        sides = zip((self.candidate.pair.x, self.candidate.pair.x_prime), ("x", "x'"), self.answers, strict=True)
+        values = [f"{_said(answer)} on {name} = {shorten(data)}" for data, name, answer in sides]
+        told = f" with {dict(self.candidate.parameters)}" if self.candidate.parameters else ""
+        where = f"it {values[0]}, and {values[1]}{told} ({self.candidate.tries})"
         sizes = f"by {self.change:.6g} in {self.norm}, and {self.claimed:.6g} is claimed"
-        if self.exceeded or self.by_rounding:
-            tried = f" ({self.candidate.tries})" if self.candidate.tries else ""
-            answers = " and ".join(shorten(answer) for answer in self.answers)
-            rounding = (
-                "" if self.exceeded else " It is no more than rounding explains; exact arithmetic may keep the claim."
-            )
-            return f"The function changes {sizes}: under {self.adjacency}, it is {answers} on {where}{tried}.{rounding}"
-        among = f"No change above the claim in {self.searched:,} pairs under {self.adjacency}"
-        return f"{among}; the largest is {sizes}, on {where}."
+        if self.exceeded:
+            return f"The function changes {sizes}: under {self.adjacency}, {where}."
+        rounding = " by more than rounding explains" if self.by_rounding else ""
+        among = f"{self.searched:,} pairs under {self.adjacency}"
+        return f"No change above the claim{rounding} in {among}; the largest is {sizes}: {where}."
 
 
 def probe(
@@ -121,8 +119,8 @@ def probe(
     >>> found = probe(clipped_sum, within, lambda data, low, high: high - low, adjacency=AddRemove(),
     ...               parameters={"low": [0, -1, 5], "high": [10]})
     >>> print(found)  # of a sum, one record more changes it by as much as it may be, not by the width of its range
-    The function changes by 10 in l1, and 5 is claimed: under add or remove one record, it is 0 and 10.0 on x = [] and \
-x' = [10.0] with {'low': 5, 'high': 10} (the greatest value added to empty data).
+    The function changes by 10 in l1, and 5 is claimed: under add or remove one record, it is 0 on x = [], and is 10.0 \
+on x' = [10.0] with {'low': 5, 'high': 10} (the greatest value added to empty data).
     """
     one_of(norm, Norm, "norm of the sensitivity")
     whole_at_least(examples, 0, "examples")
@@ -229,6 +227,10 @@ def _climb(found: _Largest, description: Description, values: Values, examples: 
         climb()
     except _FoundError:
         found.best = last[0]  # the simplest, which is what hypothesis shows last
+
+
+def _said(answer: Any) -> str:
+    return repr(answer) if isinstance(answer, _Raised) else f"is {shorten(answer)}"
 
 
 def _rank(seen: Probe) -> tuple[bool, float]:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 PERSONS = 5
 """Persons among whom the records of a drawn dataset are shared: few, so that some have several."""
 
+STEPS = 1000
+"""Into how many parts bounds are divided, for values that are read easily and lie anywhere."""
+
 
 def of_table(table: Table, relation: Adjacency | None) -> SearchStrategy[Candidate]:
     """Draw datasets of at most `CROWD` records and a change of one record, or of one person's, anywhere."""
@@ -96,7 +99,9 @@ def _value(column: Column, beyond: bool) -> Any:
     low, high = column.bounds or (-1e6, 1e6)
     if column.type == "integer":
         return told | st.integers(math.ceil(low), math.floor(high))
-    return told | st.floats(low, high)
+    # most floats that hypothesis draws are near 0 or an end
+    grid = st.integers(0, STEPS).map(lambda step: low + (high - low) * step / STEPS)
+    return told | grid | st.floats(low, high)
 
 
 def _strategies() -> Any:
