@@ -113,7 +113,7 @@ class Reduced:
         """See `Feature`."""
         columns = matrix(outputs, self.size)
         with np.errstate(invalid="ignore", over="ignore"):
-            return _without_any(outputs, columns, np.asarray(self._reduce(columns), float))
+            return _without_any(columns, np.asarray(self._reduce(columns), float))
 
     def _reduce(self, columns: Floats) -> Any:
         missing = np.isnan(columns)
@@ -211,7 +211,7 @@ class Place:
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
         columns = matrix(outputs, self.size)
-        return _without_any(outputs, columns, _places(columns, self.last).astype(float))
+        return _without_any(columns, _places(columns, self.last).astype(float))
 
 
 @readable
@@ -251,10 +251,9 @@ def matrix(outputs: Outputs, size: int) -> Floats:
     return np.column_stack([np.asarray(Coordinate(i)(outputs), float) for i in range(size)])
 
 
-def _without_any(outputs: Outputs, columns: Floats, numbers: Floats) -> Floats:
-    """NaN for what holds no number: an exception has no sum."""
-    if rows_of(outputs) is None:
-        numbers[np.isnan(columns).all(axis=1)] = np.nan
+def _without_any(columns: Floats, numbers: Floats) -> Floats:
+    """NaN for what holds no number, an exception or a vector of NaN, whatever else is in the block."""
+    numbers[np.isnan(columns).all(axis=1)] = np.nan
     return numbers
 
 
