@@ -45,8 +45,8 @@ def test_datasets_take_turns(run):
     mechanism = black_box(
         lambda data, rng: (seen.append(data), data + rng.laplace())[1], claim=PureDP(1.0), pairs=PAIRS
     )
-    result = run(mechanism, trials=5_000, seed=0, n_jobs=1)
-    runs = result.runs if run is audit_sequentially else 5_000
+    result = run(mechanism, trials=20_000, seed=0, n_jobs=1)
+    runs = result.runs if run is audit_sequentially else 20_000
     assert len(seen) == runs + COUNTED_AGAIN
     del seen[runs:]  # one dataset at a time, after the audit
     switches = np.count_nonzero(np.diff(seen))

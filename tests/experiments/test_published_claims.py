@@ -151,10 +151,10 @@ def test_the_error_of_noise_on_all_counts_grows_with_the_keys_and_that_of_a_stab
 def test_the_page_has_a_row_for_each_with_what_it_is():
     finding = next(finding for finding in FINDINGS if finding.name.startswith("tail"))
     result = audit(finding.published, finding.pair, trials=20_000, confidence=0.999, seed=0, n_jobs=1)
-    row = {**published_claims._row(finding, result), **published_claims._variant(finding, 40, 1, 0)}
+    row = {**published_claims._row(finding, result), **published_claims._variant(finding, 200, 1, 0)}
     said = [checked(statement, runs=1000, seed=0) for statement in STATEMENTS]
     utility = list(coverage(50, 0)), errors(), leads(0.01)
-    lines = page([row], [result], said, utility, repeated=40, allowed=8, seed=0).splitlines()
+    lines = page([row], [result], said, utility, repeated=200, allowed=8, seed=0).splitlines()
     kinds = [
         line.split(" | ")[0].removeprefix("| ") for line in lines if line.startswith(tuple(f"| {k}" for k in KINDS))
     ]
