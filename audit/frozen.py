@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +30,9 @@ from epsaudit.certificates import MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.engine.sampling import draw_by_coins, training_outputs
 from epsaudit.engine.streams import stream
-from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.errors import AuditError, PowerWarning, finite_at_least, fraction, whole_at_least
 from epsaudit.outputs.as_json import from_json
-from epsaudit.outputs.normal_form import Outputs, are_numbers, rows_of, values_of, written
+from epsaudit.outputs.normal_form import Array, Outputs, are_numbers, kind_of, number, values_of, written
 from epsaudit.provenance import write_whole
 from epsaudit.witnesses import (
     ANYTHING,
@@ -46,7 +47,7 @@ from epsaudit.witnesses import (
 )
 from epsaudit.witnesses.combinations import Combined, Reduced
 from epsaudit.witnesses.events import Event, Interval, Region
-from epsaudit.witnesses.features import Coordinate, Deviation, Feature, Value
+from epsaudit.witnesses.features import Coordinate, Feature, Value
 from epsaudit.witnesses.models import Additive
 from epsaudit.witnesses.scores import FromTable, Monotone, PiecewiseRatio
 
@@ -67,11 +68,12 @@ LOOK = 64
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a frozen test came to: how many runs were guessed correctly, wrongly and not at all."""
+    """What a frozen test came to: runs guessed correctly, wrongly and not at all, and how many it could not read."""
 
     test: FrozenTest
     refuted: bool
     tally: tuple[int, int, int]
+    unread: int = 0
 
     @property
     def runs(self) -> int:
@@ -80,7 +82,7 @@ class Verdict:
 
     @property
     def stale(self) -> bool:
-        """Whether the mechanism is provably not what it was when the test was frozen; known where it passes."""
+        """Whether guesses are not as often right or wrong as when the test was frozen; asked where it passes."""
         before, now = np.array(self.test.learnt[:2]), np.array(self.tally[:2])
         m, n = sum(self.test.learnt), self.runs
         rate = (now + before) / (n + m)
@@ -89,9 +91,11 @@ class Verdict:
 
     def __str__(self) -> str:
         how = "refuted after" if self.refuted else "not refuted by"
-        stale = "; stale: the mechanism is not what it was when this was frozen" if self.stale else ""
         counts = f"{self.runs} runs, {self.tally[0]} guessed right and {self.tally[1]} wrong"
-        return f"{self.test.text}: {how} {counts}{stale}"
+        stale = "; stale: the mechanism is not what it was when this was frozen" if self.stale else ""
+        kind = "numbers" if self.test.coordinates == 1 else f"vectors of {self.test.coordinates} numbers"
+        unread = f"; {self.unread} outputs were no {kind}" if self.unread else ""
+        return f"{self.test.text}: {how} {counts}{stale}{unread}"
 
 
 @dataclass(frozen=True)
@@ -117,18 +121,23 @@ class FrozenTest:
     learnt: tuple[int, int, int]
 
     def guesses(self, outputs: Outputs) -> NDArray[np.int8]:
-        """Return 1 for the guess that the dataset was x, -1 for x', 0 for none; shape (size,)."""
-        rows = _rows(outputs)
-        if rows is None or rows.shape[1] != self.coordinates:
-            return np.zeros(len(outputs), np.int8)
+        """Return 1 for the guess that the dataset was x, -1 for x', 0 for none; shape (size,).
+
+        What is guessed of an output depends on nothing else in its block: bets on others would not be fair.
+        """
+        return self._guessed(outputs)[0]
+
+    def _guessed(self, outputs: Outputs) -> tuple[NDArray[np.int8], int]:
+        """The guesses, and how many outputs are not the numbers that the test reads."""
+        rows, fits, unread = _rows(outputs, self.coordinates)
         with np.errstate(invalid="ignore"):
             values = np.stack([_value(term, rows[:, term["coordinate"]]) for term in self.terms])
-            y = values.max(axis=0) if self.combine == "max" else values.sum(axis=0)
+            y = np.where(fits, values.max(axis=0) if self.combine == "max" else values.sum(axis=0), np.nan)
         first, second = (
             np.any([np.zeros(len(y), bool), *(Interval(*ends).contains(y) for ends in part)], axis=0)
             for part in (self.guess_x, self.guess_x_prime)
         )
-        return np.where(first, 1, np.where(second, -1, 0)).astype(np.int8)
+        return np.where(first, 1, np.where(second, -1, 0)).astype(np.int8), unread
 
     def log_wealth(self, tally: ArrayLike) -> Floats:
         """Logarithm of the wealth after so many correct guesses, wrong ones, and runs without a guess, shape (..., 3).
@@ -139,7 +148,8 @@ class FrozenTest:
         fractions, weights = np.array(self.bets).T
         stakes = fractions / (math.exp(self.epsilon) + leak)
         logs = np.stack([np.log1p(stakes * (1.0 - leak)), np.log1p(-fractions), np.log1p(-stakes * leak)])
-        return np.asarray(np.log(np.exp(np.minimum(np.asarray(tally) @ logs, 600.0)) @ weights))
+        with np.errstate(divide="ignore", under="ignore"):  # all may be lost
+            return np.asarray(np.log(np.exp(np.minimum(np.asarray(tally) @ logs, 600.0)) @ weights))
 
     def check(
         self, mechanism: Mechanism | Callable[..., Any], pairs: Pairs | None = None, *, seed: int | None = None
@@ -147,7 +157,8 @@ class FrozenTest:
         """Run the mechanism, count and bet, until the claim is refuted or the runs are spent.
 
         Nothing is learnt and nothing but the wealth is tested: runs that depend on one another are not found. The
-        datasets are those of the file, arrays as tuples, or the first of ``pairs``, in the types that you need.
+        datasets are those of the file, arrays as tuples, or the first of ``pairs``, in the types that you need. A test
+        that passes and is stale gives a `PowerWarning`.
 
         Examples
         --------
@@ -162,21 +173,25 @@ class FrozenTest:
         """
         pairs = pairs if pairs is not None else [(_dataset(self.x), _dataset(self.x_prime))]
         run, root = _begun(mechanism, pairs, None, self.epsilon, self.delta, 100, seed)
-        tally, needed = np.zeros(3, int), -math.log(self.false_alarm)
-        for number, start in enumerate(range(0, self.runs, 4096)):
-            rng = stream(root, "certification", 0, number)
+        tally, unread, needed = np.zeros(3, int), 0, -math.log(self.false_alarm)
+        for place, start in enumerate(range(0, self.runs, 4096)):
+            rng = stream(root, "certification", 0, place)
             coins = rng.integers(2, size=min(4096, self.runs - start)).astype(np.int8)
             guesses = np.zeros(len(coins), np.int8)
             for side, outputs in enumerate(draw_by_coins(run.sides[0], coins, rng)):
                 if outputs is not None:
-                    guesses[coins == side] = self.guesses(outputs) * (1 - 2 * side)
+                    guessed, odd = self._guessed(outputs)
+                    guesses[coins == side], unread = guessed * (1 - 2 * side), unread + odd
             seen = np.stack([guesses > 0, guesses < 0, guesses == 0], axis=1).cumsum(axis=0)
             looks = tally + seen[np.minimum(np.arange(LOOK, len(seen) + LOOK, LOOK), len(seen)) - 1]
             crossed = np.flatnonzero(self.log_wealth(looks) >= needed)
             tally = looks[crossed[0]] if len(crossed) else looks[-1]
             if len(crossed):
-                return Verdict(self, True, tuple(tally.tolist()))
-        return Verdict(self, False, tuple(tally.tolist()))
+                return Verdict(self, True, tuple(tally.tolist()), unread)
+        verdict = Verdict(self, False, tuple(tally.tolist()), unread)
+        if verdict.stale:
+            warnings.warn(str(verdict), PowerWarning, stacklevel=2)
+        return verdict
 
     def save(self, path: str | Path) -> None:
         """Write the test as JSON, in ASCII."""
@@ -195,9 +210,14 @@ def read(path: str | Path) -> FrozenTest:
             data[name] = tuple((from_json(a), from_json(b), bool(c), bool(d)) for a, b, c, d in data[name])
         data |= {"terms": tuple(data["terms"]), "learnt": tuple(map(int, data["learnt"]))}
         test = FrozenTest(**data | {"bets": tuple((float(bet), float(weight)) for bet, weight in data["bets"])})
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        finite_at_least(test.epsilon, 0.0, "epsilon")
+        fraction(test.delta, "delta")
+        fraction(test.false_alarm, "false_alarm", open_below=True)
+        whole_at_least(test.runs, 1, "runs")
+        test.guesses(np.zeros((1, test.coordinates)))
+        bets, weights = np.array(test.bets).T
+    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, AuditError) as error:
         raise AuditError(f"{path} is not a frozen test of version {VERSION} ({error}).") from None
-    bets, weights = np.array(test.bets).T
     if not (np.all((bets > 0.0) & (bets < 1.0)) and np.all(weights >= 0.0) and weights.sum() <= 1.0 + 1e-9):
         raise AuditError(f"{path} bets what no claim allows: bets lie in (0, 1), and their weights sum to 1.")
     return test
@@ -238,21 +258,21 @@ def freeze(
     asked, size = run.question, run.question.trials // 4
     refuse_if_irrefutable(asked.claim)
     pair, outputs = asked.pairs[0], training_outputs(run.sides[0], size, root, 0)
-    shape = [_rows(one) for one in outputs]
-    if shape[0] is None or shape[1] is None or shape[0].shape[1] != shape[1].shape[1]:
-        shown = next((one for one in outputs if _rows(one) is None), outputs[0])
+    coordinates = [int(np.prod(one.shape[1:])) for one in outputs]
+    if not all(map(are_numbers, outputs)) or coordinates[0] != coordinates[1]:
+        shown = next((one for one in outputs if not are_numbers(one)), outputs[0])
         raise AuditError(
             f"{asked.mechanism.name} gives {written(values_of(shown[:1])[0])}; a frozen test reads numbers, and "
             "vectors of numbers of one length."
         )
     witness = _witness(outputs, asked.claim)
     parts = [_intervals(event) for event in (witness.guess_x, witness.guess_x_prime)]
-    combine, terms = _portable(_feature(witness), shape[0].shape[1])
+    combine, terms = _portable(_feature(witness), coordinates[0])
     test = FrozenTest(
         text=f"{asked.mechanism.name}, {asked.claim}, {witness}",
         x=dataset_to_json(pair.x),
         x_prime=dataset_to_json(pair.x_prime),
-        coordinates=shape[0].shape[1],
+        coordinates=coordinates[0],
         combine=combine,
         terms=tuple(terms),
         guess_x=parts[0],
@@ -289,7 +309,8 @@ class _Portable(FromTable):
         """See `FromTable`."""
         for candidate in self.family.candidates(data):
             score = candidate.score
-            numbers = not isinstance(score, PiecewiseRatio) or all(isinstance(one, float) for one in score.atoms)
+            atoms = score.atoms if isinstance(score, PiecewiseRatio) else ()
+            numbers = all(isinstance(one, float) and one == one for one in atoms)  # NaN lies in no interval
             if isinstance(score, Monotone | PiecewiseRatio) and numbers and _portable(score.feature, 1)[1]:
                 yield candidate
 
@@ -366,8 +387,6 @@ def _portable(feature: Feature, size: int) -> tuple[str, list[dict[str, Any]]]:
             return "sum", [{"coordinate": 0, "slope": 1.0}]
         case Coordinate(index):
             return "sum", [{"coordinate": index, "slope": 1.0}]
-        case Deviation(inner, _):
-            return _portable(inner, size)
         case Reduced("sum" | "max" as name, length):
             return name, [{"coordinate": i, "slope": 1.0} for i in range(length)]
         case Reduced("min", length):
@@ -404,12 +423,6 @@ def _intervals(event: Event | None) -> tuple[Interval4, ...]:
         at = float(atom)  # type: ignore[arg-type]  # as only numbers come here
         parts = [piece for low, high, a, b in parts for piece in _without(at, low, high, a, b)]
     match event.feature:
-        case Deviation(_, centre):
-            parts = [
-                piece
-                for low, high, a, b in parts
-                for piece in ((centre + low, centre + high, a, b), (centre - high, centre - low, b, a))
-            ]
         case Reduced("min", _):
             parts = [(-high, -low, b, a) for low, high, a, b in parts]
     parts += [(float(atom), float(atom), True, True) for atom in event.included]  # type: ignore[arg-type]
@@ -424,10 +437,18 @@ def _without(at: float, low: float, high: float, a: bool, b: bool) -> list[Inter
     return [piece for piece in ((low, at, a, False), (at, high, False, b)) if piece[0] < piece[1]]
 
 
-def _rows(outputs: Outputs) -> Floats | None:
-    """Outputs as a matrix, a number as a vector of one; None where they are no numbers."""
-    rows = rows_of(outputs)
-    return outputs[:, None] if rows is None and are_numbers(outputs) else rows
+def _rows(outputs: Outputs, size: int) -> tuple[Floats, NDArray[np.bool_], int]:
+    """Numbers of every output, shape (outputs, size), which have so many parts, and how many are not so many numbers.
+
+    What is no list is a list of one; what is no number is NaN.
+    """
+    if are_numbers(outputs) and int(np.prod(outputs.shape[1:])) == size:
+        return outputs.reshape(len(outputs), size), np.ones(len(outputs), bool), 0
+    lists = [value if type(value) in (tuple, Array) else (value,) for value in values_of(outputs)]
+    fits = [len(one) == size for one in lists]
+    read = [fit and all(kind_of(part) == "number" for part in one) for one, fit in zip(lists, fits, strict=True)]
+    rows = [list(map(number, one)) if fit else [math.nan] * size for one, fit in zip(lists, fits, strict=True)]
+    return np.array(rows, float).reshape(len(rows), size), np.array(fits, bool), read.count(False)
 
 
 def _value(term: dict[str, Any], x: Floats) -> Floats:

@@ -62,7 +62,12 @@ def studies() -> list[Study]:
         Study(
             "sequential",
             "epsaudit.experiments.sequential",
-            "how soon sequential audits refute wrong claims, beside the information limit",
+            "how soon sequential audits refute wrong claims, beside the information limit and others' figures",
+        ),
+        Study(
+            "stated-power",
+            "epsaudit.experiments.stated_power",
+            "what checks that pass say they would have caught, measured, beside the test rules of other libraries",
         ),
         Study(
             "sequential-validity",

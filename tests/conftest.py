@@ -2,8 +2,8 @@
 
 Whoever starts the tests in the background of a script makes them deaf to Ctrl-C, which some of them send. And
 pytest-xdist uses the cores already: an audit that is not told a number of jobs, here or in a process that a test
-starts, starts no workers of its own, which would import for seconds. Results do not depend on it; tests that are about
-workers say how many.
+starts, starts no workers of its own, which would import for seconds; nor do matrices have threads, which wait for one
+another at full speed. Results do not depend on it; tests that are about workers say how many.
 """
 
 import hashlib
@@ -14,10 +14,15 @@ import time
 from datetime import date
 
 import pytest
+from hypothesis import settings
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):  # read when numpy is first imported
+    os.environ.setdefault(variable, "1")
+settings.register_profile("untimed", deadline=None)  # a busy machine is late, and nothing is wrong
+settings.load_profile("untimed")
 
 
 def pytest_configure(config):

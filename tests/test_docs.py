@@ -34,7 +34,18 @@ def programs(tmp_path_factory):
         yield f"{folder}{os.pathsep}{blocks.PROGRAMS}"
 
 
-@every_page
+LONG = {"docs/tutorials/audit-to-paper.md", "docs/how-to/flakiness-budget.md"}
+"""Commands and audits of ten seconds and more; the first tutorial and that of privacy tests run the like daily."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=name, marks=pytest.mark.nightly if name in LONG else ())
+        for page in blocks.PAGES
+        for name in [str(page.relative_to(ROOT))]
+    ],
+)
 def test_code_blocks_do_what_the_page_says(page, tmp_path, monkeypatch, request):
     if "bash" in blocks.languages(page):
         monkeypatch.setattr(blocks, "PROGRAMS", request.getfixturevalue("programs"))
@@ -71,6 +82,7 @@ def test_an_output_that_changed_is_written_into_its_page(tmp_path):
     assert page.read_text(encoding="utf-8") == text.format(2)
 
 
+@pytest.mark.nightly
 def test_the_notebook_shows_what_it_says():
     """In a kernel of its own, which takes seconds to start: only there are figures shown as people see them."""
     stored = notebook.nbformat.read(notebook.PATH, as_version=4)

@@ -130,6 +130,7 @@ def test_what_the_core_is_to_do_without_cannot_be_imported(user):
         assert "ModuleNotFoundError" in user("python", "-c", f"import {name}").stderr
 
 
+@pytest.mark.nightly
 def test_pytest_with_the_fixture_works_without_the_extras(user):
     done = user("python", "-m", "pytest", "-q", "-p", "no:cacheprovider")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -286,45 +286,6 @@ REPORT = Command(
     epsaudit report audit.json --only laplace --figure curve.pdf --kind trade-off
     """,
 )
-REPRODUCE = Command(
-    "reproduce",
-    "serving.reproduce",
-    "Write a refuted claim as a script that stands alone. It has at most 40 lines and needs scipy and the library; "
-    "function and datasets are known of audits of 'epsaudit serve'.",
-    [
-        RESULT,
-        argument("name", "Of the result, where the file has several.", required=False),
-        option("--out FILE", "The script.  [default: printed]", type=PATH),
-        option("--issue FILE", "The text of an issue for the maintainers, in Markdown.", type=PATH),
-        option("--function 'MODULE:FUNCTION PARAMETERS'", "What 'epsaudit serve' takes, where the file does not say."),
-        option("--pair X X_PRIME", "The two datasets as JSON, where the file does not say.", nargs=2),
-    ],
-    examples="""
-    epsaudit reproduce results/audit.json --out reproducer.py --issue issue.md
-    epsaudit reproduce audit.json mean --function 'mine.py:mean' --pair '[1]' '[1, 2]'
-    """,
-)
-SERVE = Command(
-    "serve",
-    "serving.serve",
-    "Serve a Python function to an audit, under any Python from 3.8 on. It speaks the protocol of --command; without a "
-    "function it prints the path of the one file that does.",
-    [
-        argument("function", "module:function, or FILE.py:function; it takes a dataset.", required=False),
-        argument("parameters", "The function's other arguments, as a JSON object.", required=False),
-        option("--python PYTHON", "Of the environment that has the library.  [default: this one]"),
-        option(
-            "--data",
-            "What the function takes a dataset as: JSON values, a numpy array, or a frame of pandas.",
-            type=click.Choice(["plain", "array", "frame"]),
-            default="plain",
-        ),
-    ],
-    examples="""
-    epsaudit audit --command 'epsaudit serve mine.py:count' --pair '[1]' '[1, 2]' --epsilon 1
-    epsaudit serve --python env/bin/python --data array 'library.tools:mean' '{"epsilon": 1}'
-    """,
-)
 STUDIES = Command("list", "listing.list_studies", "List the studies.", [JSON, QUIET])
 RUN = Command(
     "run",
@@ -353,7 +314,7 @@ EXPERIMENT = click.Group(
 )
 EPSAUDIT = click.Group(
     "epsaudit",
-    [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, REPRODUCE, SERVE, EXPERIMENT],
+    [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, EXPERIMENT],
     help="Certified lower bounds on privacy loss.",
     epilog=NOTES,
     no_args_is_help=False,

@@ -26,6 +26,9 @@ NAMES = 60
 """Most characters of the names of a frame's columns, or of one of its rows, that are written out."""
 
 
+_MISSING = object()
+
+
 @dataclass(frozen=True)
 class DatasetPair:
     """Two datasets to be told apart, with a name that reports can print.
@@ -41,6 +44,8 @@ class DatasetPair:
     --------
     >>> print(DatasetPair((0, 1), (0, 1, 1)))
     (0, 1) against (0, 1, 1)
+    >>> str(DatasetPair([0] * 99, [0] * 98 + [1])).partition("; ")[2]
+    'record 98 is 0 against 1 (99 against 99 records)'
     """
 
     x: Any
@@ -52,7 +57,8 @@ class DatasetPair:
             return self.name
         if is_frame(self.x) and is_frame(self.x_prime):
             return _describe_frames(self.x, self.x_prime)
-        return f"{shorten(self.x)} against {shorten(self.x_prime)}"
+        x, x_prime = shorten(self.x), shorten(self.x_prime)
+        return f"{x} against {x_prime}" + (_first_difference(self.x, self.x_prime) if x == x_prime else "")
 
     def swapped(self) -> DatasetPair:
         """Return the same pair with x and x' exchanged."""
@@ -218,6 +224,25 @@ def _describe_frames(x: Any, x_prime: Any) -> str:
     )
     second = _size(x_prime) if alike else describe(x_prime)
     return f"{describe(x)} against {second}; {next(differing, 'no row differs')}"
+
+
+def _first_difference(x: Any, x_prime: Any) -> str:
+    """Say where two datasets whose shortened texts are the same differ first; '' where that cannot be told."""
+    with contextlib.suppress(Exception):  # datasets are of any kind
+        if isinstance(x, Mapping) and isinstance(x_prime, Mapping):
+            for key in dict.fromkeys([*x, *x_prime]):
+                one, other = (_row(side[key]) if key in side else "none" for side in (x, x_prime))
+                if one != other:
+                    return f"; the value of {clipped(repr(key), NAMES)} is {one} against {other}"
+            return ""
+        sides = (list(_records(x)), list(_records(x_prime)))
+        for n, records in enumerate(itertools.zip_longest(*sides, fillvalue=_MISSING)):
+            if repr(records[0]) != repr(records[1]):
+                texts = ("none" if record is _MISSING else _row(record) for record in records)
+                return (
+                    f"; record {n} is {' against '.join(texts)} ({len(sides[0]):,} against {len(sides[1]):,} records)"
+                )
+    return ""
 
 
 def _row(row: Any) -> str:

@@ -378,7 +378,15 @@ class AuditResult(PairResult):
         return [("method", f"{self.describe_method()}, {runs}")]
 
     def describe_event(self) -> str:
-        """Write the events."""
+        """Write the events; of one that held all runs or none, that no event was found."""
+        seen = self.counts
+        every = (seen.runs_x, seen.runs_x_prime)
+        first, second = (
+            (getattr(seen, f"{guess}_on_x"), getattr(seen, f"{guess}_on_x_prime"))
+            for guess in ("guess_x", "guess_x_prime")
+        )
+        if {first, second} <= {every, (0, 0)}:
+            return "no event told the pair apart"
         return str(self.witness)
 
     def describe_method(self) -> str:

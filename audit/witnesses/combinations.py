@@ -114,7 +114,7 @@ class Reduced:
         """See `Feature`."""
         columns = matrix(outputs, self.size)
         with np.errstate(invalid="ignore", over="ignore"):
-            return _without_any(outputs, columns, np.asarray(self._reduce(columns), float))
+            return _without_any(columns, np.asarray(self._reduce(columns), float))
 
     def _reduce(self, columns: Floats) -> Any:
         missing = np.isnan(columns)
@@ -185,7 +185,7 @@ class SignedCount:
 @readable
 @dataclass(frozen=True)
 class Place:
-    """The place of the first finite number of a vector, or of the last; the size where there is none.
+    """The place of the first finite number of a vector, or of the last; the size where none is, NaN without any number.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class Place:
     --------
     >>> rows = np.array([[-np.inf, 3.5, 1.0], [np.nan, np.nan, np.nan]])
     >>> Place(3)(rows).tolist(), Place(3, last=True)(rows).tolist(), Place(3).label
-    ([1.0, 3.0], [2.0, 3.0], 'place of the first number')
+    ([1.0, nan], [2.0, nan], 'place of the first number')
     """
 
     size: int
@@ -212,7 +212,7 @@ class Place:
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
         columns = matrix(outputs, self.size)
-        return _without_any(outputs, columns, _places(columns, self.last).astype(float))
+        return _without_any(columns, _places(columns, self.last).astype(float))
 
 
 @readable
@@ -252,10 +252,9 @@ def matrix(outputs: Outputs, size: int) -> Floats:
     return np.column_stack([np.asarray(Coordinate(i)(outputs), float) for i in range(size)])
 
 
-def _without_any(outputs: Outputs, columns: Floats, numbers: Floats) -> Floats:
-    """NaN for what holds no number: an exception has no sum."""
-    if rows_of(outputs) is None:
-        numbers[np.isnan(columns).all(axis=1)] = np.nan
+def _without_any(columns: Floats, numbers: Floats) -> Floats:
+    """NaN for what holds no number, an exception or a vector of NaN, whatever else is in the block."""
+    numbers[np.isnan(columns).all(axis=1)] = np.nan
     return numbers
 
 

@@ -60,7 +60,12 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+SLOW = {"mappings", "tuples of all that", "a NaN among complex numbers"}  # about a second each
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.nightly if kind in SLOW else ()) for kind in KINDS]
+)
 def test_a_saved_witness_is_the_witness(kind):
     """Told with probability 0.5 on x and 0.9 on x', so epsilon is log 5."""
     first, second = KINDS[kind]

@@ -95,6 +95,7 @@ class TestPrograms:
 class TestCheckpoints:
     names = ["laplace", "gaussian"]
 
+    @pytest.mark.nightly
     def test_an_interrupted_suite_goes_on_with_its_seed(self, tmp_path, capsys, monkeypatch):
         monkeypatch.chdir(tmp_path)
         options = [

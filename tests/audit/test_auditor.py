@@ -131,8 +131,8 @@ AUDITS = 60
 @pytest.mark.parametrize(
     ("mechanism", "claim", "tight"),
     [
-        (Laplace(1.0), PureDP(1.0), True),
-        (RandomisedResponse(1.0), PureDP(1.0), True),
+        pytest.param(Laplace(1.0), PureDP(1.0), True, marks=pytest.mark.nightly),
+        pytest.param(RandomisedResponse(1.0), PureDP(1.0), True, marks=pytest.mark.nightly),
         pytest.param(Gaussian(1.0, 1e-3), ApproxDP(1.0, 1e-3), False, marks=pytest.mark.nightly),
         pytest.param(Gaussian(1.0, 1e-3), GaussianDP(1.0 / Gaussian(1.0, 1e-3).sigma), True, marks=pytest.mark.nightly),
         (Finite(), Finite.claim, True),

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 from epsaudit import DatasetPair, PureDP, audit_sequentially, command, frozen
+from epsaudit.outputs.as_json import from_json
+from epsaudit.outputs.normal_form import pack
 
 CLIENTS = Path(__file__).parents[2] / "docs" / "clients"
 PAIR = DatasetPair(("ann",), ("ann", "bob"))
@@ -83,7 +85,7 @@ def test_the_protocol_carries_the_noise(example, language):
 @pytest.mark.parametrize("language", EVERY_NIGHT)
 def test_datasets_and_outputs_are_read_and_written_as_json(example, language):
     """What stands for a record counts as one, whatever JSON it is; the right noise has mean 0 and scale 1."""
-    data = '["a\\\\\\"]\\u00e9\\ud83d\\ude00", {"k": [1, null, true]}, -1.5e-3, []]'
+    data = '["a\\\\\\"]\\u00e9\\ud83d\\ude00", {"k": [1, null, true]}, -1.5e-3, [], 1e-320, 1000000000000000000000, -0]'
     request = '{"dataset": %s, "size": 4000, "seed": %d}\n'
     asked = request % (data, 2**53 - 1) + request % ("[]", 7)
     said = subprocess.run(
@@ -93,7 +95,7 @@ def test_datasets_and_outputs_are_read_and_written_as_json(example, language):
     assert said[0] == '{"epsaudit": 1, "seeded": true}'
     numbers = [float(line) for line in said[1:]]
     assert len(numbers) == 8000
-    for found, mean in ((numbers[:4000], 4.0), (numbers[4000:], 0.0)):
+    for found, mean in ((numbers[:4000], 7.0), (numbers[4000:], 0.0)):
         assert abs(sum(found) / 4000 - mean) < 6 * math.sqrt(2 / 4000)
         assert abs(sum(abs(one - mean) for one in found) / 4000 - 1.0) < 6 / math.sqrt(4000)
 
@@ -121,19 +123,59 @@ def test_a_check_fails_for_half_the_noise_alone(example, language):
 @pytest.mark.parametrize("combine", ["sum", "max"])
 def test_every_language_guesses_and_bets_as_python_does(example, language, combine, tmp_path):
     test = several(combine)
-    test.save(tmp_path / "witness.json")
     rows = outputs_of(test)
-    lines = [json.dumps([_odd(one) for one in row]) for row in rows.tolist()] + ["3.5", "null", "[1.0, 2.0]", '"y"']
+    lines = [json.dumps([_odd(one) for one in row]) for row in rows.tolist()]
+    lines += ["3.5", "null", "[1.0, 2.0]", '"y"', "[1, true, false]", '[1, null, "y"]', "[0, 1e-320, -0.0]"]
+    expected = guessed_alike(test, lines, [*example(language), "guess"], language, tmp_path)
+    assert expected[: len(rows)] == test.guesses(rows).tolist()
+    assert expected[len(rows) :][:4] == [0, 0, 0, 0]
+    assert set(expected) == {-1, 0, 1}
+
+
+@pytest.mark.parametrize("language", EVERY_NIGHT)
+def test_every_language_reads_odd_outputs_as_python_does(example, language, tmp_path):
+    """A number of one term with knots, which has a value for what is no number; nothing is ever a guess of x'."""
+    lines = [
+        "null", '"y"', "true", "false", "[1.0]", "[true]", "[null]", "[]", "[[1.0]]", "-0.0", "-0", "1e-320", "1e308",
+        str(10**30), str(-(10**30)), '{"float": "-inf"}', '{"float": "inf"}', '{"float": "nan"}', '{"set": [1.0]}',
+    ]  # fmt: skip
+    term = {"coordinate": 0, "knots": [0.0, 1.0], "values": [1.0, 2.0], "below": 3.0, "above": 4.0, "missing": 5.0}
+    seen = []
+    for low, high in ((1.0, 1.0), (2.0, 2.0), (3.0, 3.0), (4.0, 4.0), (5.0, 5.0)):
+        test = dataclasses.replace(
+            frozen.read(CLIENTS / "count.json"), terms=(term,), guess_x=((low, high, True, True),), guess_x_prime=()
+        )
+        seen.append(guessed_alike(test, lines, [*example(language), "guess"], language, tmp_path))
+    found = np.array(seen).T @ [1, 2, 3, 4, 5]
+    assert found.tolist() == [5, 5, 2, 1, 2, 2, 5, 0, 5, 1, 1, 1, 2, 2, 1, 3, 4, 5, 5]
+
+
+def guessed_alike(test, lines, words, language, folder):
+    """What Python guesses of these outputs, of which the client guesses the same and has the same wealth."""
+    test.save(folder / "witness.json")
     done = subprocess.run(
-        [*example(language), "guess", str(tmp_path / "witness.json")],
+        [*words, str(folder / "witness.json")],
         cwd=CLIENTS / language, input="\n".join(lines) + "\n", capture_output=True, text=True, check=True,
     )  # fmt: skip
     guesses, wealth = done.stdout.splitlines()
-    expected = [*test.guesses(rows).tolist(), 0, 0, 0, 0]
-    assert set(expected) == {-1, 0, 1}
+    expected = test.guesses(pack([from_json(json.loads(line)) for line in lines])).tolist()
     assert json.loads(guesses) == expected
     tally = [expected.count(kind) for kind in (1, -1, 0)]
     assert float(wealth) == pytest.approx(float(test.log_wealth(tally)), rel=1e-9)
+    return expected
+
+
+@pytest.mark.nightly
+def test_outputs_of_r_are_written_as_json():
+    if shutil.which("Rscript") is None:
+        pytest.skip("Rscript is not installed on this machine")
+    outputs = 'list(numeric(0), as.numeric("-0"), NA, NaN, -Inf, "a\\n\\"\\\\", c(1, 2.5), list(1L), NULL, TRUE)'
+    code = f'source("epsaudit.R"); for (y in {outputs}) cat(to_json(y), sep = "\n")'
+    said = subprocess.run(
+        ["Rscript", "--vanilla", "-e", code], cwd=CLIENTS / "r", capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    found = [from_json(json.loads(line)) for line in said]
+    assert repr(found) == "[(), -0.0, None, nan, -inf, 'a\\n\"\\\\', (1.0, 2.5), (1.0,), None, 1.0]"
 
 
 def several(combine):

@@ -72,10 +72,11 @@ class Cluster:
 
 @pytest.fixture
 def scheduler():
-    """A scheduler of its own, to which no other test adds workers."""
-    started = Cluster(0)
-    yield started
-    started.stop()
+    """A scheduler of its own, in a thread of this process, to which no other test adds workers."""
+    with distributed.LocalCluster(
+        n_workers=0, threads_per_worker=1, processes=False, protocol="tcp://", dashboard_address=None
+    ) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
@@ -99,12 +100,23 @@ class TestBefore:
     def test_a_scheduler_without_workers(self, scheduler):
         with (
             pytest.raises(AuditError, match="has no workers; start some by 'dask worker"),
-            cluster(scheduler.address, wait=5),  # a busy machine may take more than a second to connect
+            cluster(scheduler.scheduler_address, wait=5),  # a busy machine may take more than a second to connect
         ):
             pass
 
+    def test_workers_that_are_threads_of_this_process_give_the_same_result(self, scheduler):
+        scheduler.scale(2)
+        scheduler.wait_for_workers(2)
+        options = {**OPTIONS, "trials": 4_000}
+        with cluster(scheduler.scheduler_address):
+            found = audit(noisy(), **options)
+        assert found.to_dict() == audit(noisy(), **options, n_jobs=1).to_dict()
 
+
+@pytest.mark.nightly
 class TestCluster:
+    """Each process of it imports for seconds."""
+
     def test_the_result_is_that_of_one_machine(self, running, alone):
         with cluster(running.address) as client:
             assert len(client.ncores()) == 2

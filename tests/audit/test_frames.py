@@ -72,12 +72,12 @@ class TestOutputs:
 
         x = library.DataFrame(DATA)
         result = audit(
-            black_box(release, claim=PureDP(0.5), pairs=[DatasetPair(x, x[:2])]), trials=4_000, seed=1, n_jobs=1
+            black_box(release, claim=PureDP(0.5), pairs=[DatasetPair(x, x[:2])]), trials=1_500, seed=1, n_jobs=1
         )
         assert result.violates_claim
         assert "y['count'][0]" in str(result.witness)
         sound = audit(
-            black_box(release, claim=PureDP(1.0), pairs=[DatasetPair(x, x[:2])]), trials=4_000, seed=1, n_jobs=1
+            black_box(release, claim=PureDP(1.0), pairs=[DatasetPair(x, x[:2])]), trials=1_500, seed=1, n_jobs=1
         )
         assert not sound.violates_claim
 

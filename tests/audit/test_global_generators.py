@@ -48,10 +48,10 @@ DAILY = {(audit, without_rng), (audit, many), (audit_sequentially, both)}  # eve
     ],
 )
 def test_a_seed_gives_the_same_result_with_any_number_of_workers(function, run):
-    one, several = (run(mechanism(function), trials=5_000, seed=4, n_jobs=jobs) for jobs in (1, 2))
+    one, several = (run(mechanism(function), trials=2_000, seed=4, n_jobs=jobs) for jobs in (1, 2))
     assert one == several
     assert one.reproducible
-    other = run(mechanism(function), trials=5_000, seed=5, n_jobs=1)
+    other = run(mechanism(function), trials=2_000, seed=5, n_jobs=1)
     assert other.counts != one.counts
 
 

@@ -131,7 +131,7 @@ def test_a_sequential_audit_is_refused(kind):
             audit_sequentially(make(), pair, trials=6_000, seed=seed, n_jobs=1, confidence=0.9999)
 
 
-@pytest.mark.parametrize("run", [audit, audit_sequentially])
+@pytest.mark.parametrize("run", [audit, pytest.param(audit_sequentially, marks=pytest.mark.nightly)])
 def test_a_draw_of_few_values_is_never_the_ground_of_a_refutation(run):
     """A quarter to a half of these were refuted, before events were counted again in copies."""
     outcomes = []
@@ -158,6 +158,7 @@ def rarely_weak():
     return answer
 
 
+@pytest.mark.nightly
 def test_a_kept_draw_that_few_copies_have_is_told_by_the_function_itself():
     said = []
     for seed in range(40):

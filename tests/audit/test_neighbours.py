@@ -151,3 +151,23 @@ def test_pairs_print_and_swap():
     assert str(DatasetPair(0, 1, "nobody against ann")) == "nobody against ann"
     assert pair.swapped().swapped() == pair
     assert pair.swapped().x == (1,)
+
+
+@pytest.mark.parametrize(
+    ("x", "x_prime", "words"),
+    [
+        ([0.0] * 60, [0.0] * 61, "record 60 is none against 0.0 (60 against 61 records)"),
+        (np.zeros(80), np.r_[np.zeros(79), 1.0], "record 79 is 0.0 against 1.0 (80 against 80 records)"),
+        (dict.fromkeys(range(50), 0), {**dict.fromkeys(range(50), 0), 49: 7}, "the value of 49 is 0 against 7"),
+        (dict.fromkeys(range(50), 0), dict.fromkeys(range(51), 0), "the value of 50 is none against 0"),
+    ],
+    ids=["added", "array", "changed value", "added key"],
+)
+def test_long_datasets_say_where_they_differ(x, x_prime, words):
+    text = str(DatasetPair(x, x_prime))
+    assert text.endswith(f"; {words}")
+
+
+def test_datasets_whose_texts_differ_say_no_more():
+    assert str(DatasetPair([1], [1, 2])) == "[1] against [1, 2]"
+    assert str(DatasetPair([0] * 60, [1] * 60)).count(";") == 0

@@ -100,7 +100,7 @@ def membership_alone(event, pool):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("examples", [8, pytest.param(60, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("examples", [4, pytest.param(60, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_membership_alone_is_membership_in_any_block_and_after_json(name, examples):
     tried = settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))

@@ -24,7 +24,7 @@ def result(kind):
         return audit_scores(coins, coins + rng.laplace(size=1_000), claim=PureDP(1.0), name=EVIL)
     kinds = {
         "fixed": lambda: audit(noisy, trials=5_000, seed=1),
-        "sequential": lambda: audit_sequentially(noisy, seed=1),
+        "sequential": lambda: audit_sequentially(noisy, trials=2_000, seed=1),
     }
     return kinds[kind]()
 

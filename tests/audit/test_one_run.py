@@ -75,10 +75,15 @@ class TestCoverage:
             (CONSPIRING, "half", "auto"),
             (CONSPIRING, "bonferroni", "auto"),
             (SUM, "planned", "auto"),
-            (SUM, "bonferroni", "auto"),
             (APPROXIMATE_SUM, "planned", "binomial"),
-            (APPROXIMATE_SUM, "half", "auto"),
-            (APPROXIMATE_SUM, "bonferroni", "trade-off"),
+            *(
+                pytest.param(*case, marks=pytest.mark.nightly)
+                for case in (
+                    (SUM, "bonferroni", "auto"),
+                    (APPROXIMATE_SUM, "half", "auto"),
+                    (APPROXIMATE_SUM, "bonferroni", "trade-off"),
+                )
+            ),
         ],
         ids=lambda value: getattr(value, "name", value),
     )

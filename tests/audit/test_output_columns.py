@@ -11,7 +11,7 @@ from epsaudit.outputs import columns
 from epsaudit.outputs.columns import columns_of, inside
 from epsaudit.outputs.normal_form import join, normal, pack
 from epsaudit.witnesses.atoms import is_atom
-from epsaudit.witnesses.combinations import Reduced
+from epsaudit.witnesses.combinations import STATISTICS, Place, Reduced
 from epsaudit.witnesses.features import Coordinate, Value
 from epsaudit.witnesses.structure import At, Contains, HasKind, Length
 
@@ -72,3 +72,12 @@ def test_columns_are_made_once_of_an_array_and_go_with_it():
     assert is_atom(inside(outputs, (0,)), ("b",)).sum() == 1
     del outputs
     assert len(columns._KNOWN) == before
+
+
+@pytest.mark.parametrize("feature", [*(Reduced(name, 2) for name in STATISTICS), Place(2)])
+def test_vectors_of_nan_are_read_alike_beside_what_is_no_vector(feature):
+    """If one exception in a block changed what is read of the others, guesses would not be fair bets."""
+    empty = (float("nan"), float("nan"))
+    alone, among = (feature(pack(outputs))[0] for outputs in ([empty], [empty, None]))
+    assert np.array_equal(alone, among, equal_nan=True)
+    assert np.isnan(feature(pack([empty, None]))[1])

@@ -23,6 +23,7 @@ from epsaudit.engine.workers import Job, Workers
 from epsaudit.results.result import comparable, save
 from epsaudit.witnesses import Tails
 
+NIGHTLY = pytest.mark.nightly
 PAIR = DatasetPair((1,), (1, 2))
 OPTIONS = {"trials": 60_000, "seed": 5, "witnesses": [Tails()]}
 
@@ -54,11 +55,14 @@ def saved(path, kind, **options):
 
 @pytest.mark.parametrize("kind", ["vectorized", "black box"])
 class TestDeterminism:
-    @pytest.mark.parametrize("jobs", [2, 5])
+    @pytest.mark.parametrize("jobs", [2, pytest.param(5, marks=NIGHTLY)])  # each worker imports for two seconds
     def test_files_are_the_same_at_any_number_of_jobs(self, kind, jobs, alone, tmp_path):
         assert saved(tmp_path / "file", kind, n_jobs=jobs) == alone[kind]
 
-    @pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing", "sequential"])
+    @pytest.mark.parametrize(
+        "backend",
+        [*(pytest.param(name, marks=NIGHTLY) for name in ("loky", "multiprocessing")), "threading", "sequential"],
+    )
     def test_and_under_any_backend(self, kind, backend, alone, tmp_path):
         with joblib.parallel_config(backend=backend, n_jobs=1 if backend == "sequential" else 2):
             assert saved(tmp_path / "file", kind) == alone[kind]
@@ -113,7 +117,7 @@ class TestChunks:
 
 
 class TestMisbehaviour:
-    @pytest.mark.parametrize("run", [audit, audit_sequentially])
+    @pytest.mark.parametrize("run", [audit, pytest.param(audit_sequentially, marks=NIGHTLY)])
     def test_the_chunk_that_failed_is_named_and_can_be_drawn_again(self, run):
         def rarely(data, size, rng):
             outputs = len(data) + rng.laplace(size=size)
@@ -160,6 +164,7 @@ class TestMisbehaviour:
         with pytest.raises(AuditError, match=r"fussy raised KeyError \('bob'\) while it prepared the pair"):
             audit(Fussy(), seed=1)
 
+    @NIGHTLY
     def test_a_worker_that_dies(self, tmp_path):
         path = tmp_path / "run.jsonl"
 
@@ -232,6 +237,7 @@ slow = black_box(count, claim=PureDP(100.0), pairs=[DatasetPair((1,), (1, 2))])
 """
 
 
+@NIGHTLY
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_stopped_from_outside(how, tmp_path):

@@ -2,10 +2,13 @@
 
 import re
 
-import hypothesis  # noqa: F401  # pytester forgets what is imported inside
+import hypothesis
 import pytest
-import scipy.stats  # noqa: F401
+import scipy.stats  # noqa: F401  # pytester forgets what is imported inside
 import sklearn.ensemble  # noqa: F401
+
+import epsaudit.audits.training
+import epsaudit.privacy_tests  # noqa: F401
 
 pytest_plugins = ["pytester"]
 
@@ -26,13 +29,15 @@ COUNT = """
 
 @pytest.fixture
 def suite(pytester):
-    """Function that writes a test module below `COUNT` and runs it in this process."""
+    """Function that writes a test module below `COUNT` and runs it in this process, hypothesis as users have it."""
 
     def run(body, *options):
         pytester.makepyfile(test_mine=COUNT + body)
         return pytester.runpytest_inprocess("-p", "no:cacheprovider", *options)
 
-    return run
+    hypothesis.settings.load_profile("default")
+    yield run
+    hypothesis.settings.load_profile("untimed")
 
 
 def test_a_check_that_could_not_have_failed_warns_at_the_users_line(suite):

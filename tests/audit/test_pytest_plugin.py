@@ -357,6 +357,7 @@ def test_an_unknown_word_in_the_marker_is_refused(suite):
     assert "takes runs=, seconds= and false_alarm=" in result.stdout.str()
 
 
+@pytest.mark.nightly
 def test_under_xdist_the_same_is_found_and_said(suite):
     body = """
     def test_leak(privacy_audit):

@@ -268,3 +268,14 @@ class TestFiles:
             write_whole(path, "new")
         assert path.read_text() == "old"
         assert [p.name for p in tmp_path.iterdir()] == ["audit.json"]
+
+
+@pytest.mark.parametrize("law", [np.zeros, lambda size: np.full(size, None)], ids=["constant", "refusals"])
+def test_a_witness_of_nothing_says_that_no_event_was_found(law):
+    mechanism = vectorized(lambda data, size, rng: rng.permutation(law(size)), claim=PureDP(1.0))
+    result = audit(mechanism, pairs=[DatasetPair((), (1,))], trials=2_000, seed=0, n_jobs=1)
+    assert result.lower_bound == 0.0
+    assert result.describe_event() == "no event told the pair apart"
+    telling = vectorized(lambda data, size, rng: len(data) + rng.permutation(np.zeros(size)), claim=PureDP(1.0))
+    found = audit(telling, pairs=[DatasetPair((), (1,))], trials=2_000, seed=0, n_jobs=1)
+    assert found.describe_event() == str(found.witness)

@@ -83,12 +83,13 @@ class Instant:
         return self.outputs[:size]
 
 
-@pytest.mark.parametrize(("jobs", "chunks"), [(1, 600), (2, 2_000)])
+@pytest.mark.parametrize(("jobs", "chunks"), [(1, 600), pytest.param(2, 4_000, marks=pytest.mark.nightly)])
 def test_memory_does_not_grow_with_the_runs(jobs, chunks, monkeypatch):
     """A float kept of each chunk would take 32 bytes of it, and of each block or run far more.
 
     What is kept is seen after a collection, which also empties Python's lists of free tuples; the peak would tell less.
-    The least of some looks, before the end, leaves out most of that by which threads are ahead of what is counted.
+    The least of some looks, before the end, leaves out most of that by which threads are ahead of what is counted;
+    on a busy machine 32,310 bytes were left.
     """
     monkeypatch.setattr("epsaudit.engine.chunks.LARGEST_CHUNK", 1 << 12)
     monkeypatch.setattr("epsaudit.engine.sampling.BLOCK", 1 << 11)

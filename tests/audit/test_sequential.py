@@ -77,7 +77,9 @@ def test_growth_is_relative_entropy_where_delta_is_zero(odds, guesses, epsilon):
         assert 0.975 * limit <= grown <= limit * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("claim", [slow(CLAIMS[2]), *CLAIMS[:2], *CLAIMS[3:]], ids=str)
+@pytest.mark.parametrize(
+    "claim", [slow(claim) if isinstance(claim, (ZCDP, ApproxZCDP)) else claim for claim in CLAIMS], ids=str
+)
 def test_points_of_the_grid_never_claim_less_than_they_imply(claim):
     grid = betting.parameter_grid(claim)
     assert np.all(np.diff(grid) > 0.0)
@@ -247,17 +249,18 @@ def test_half_the_noise_is_refuted_under_every_kind_of_claim(place):
 
 
 def test_a_few_hundred_runs_refute_half_the_noise():
-    """The median of 9 audits at 95 % is below 300 runs; the information limit is 69."""
-    runs = [audit_sequentially(LaplaceHalfNoise(1.0), trials=1000, seed=seed, n_jobs=1).runs for seed in range(9)]
+    """The median of 5 audits at 95 % is below 300 runs; the information limit is 69."""
+    runs = [audit_sequentially(LaplaceHalfNoise(1.0), trials=1000, seed=seed, n_jobs=1).runs for seed in range(5)]
     assert np.median(runs) < 300
 
 
 def test_the_result_depends_on_the_seed_and_not_on_who_computed_it():
-    one, several = (audit_sequentially(Laplace(1.0), trials=6_000, seed=3, n_jobs=jobs) for jobs in (1, 2))
+    one, several = (audit_sequentially(Laplace(1.0), trials=3_000, seed=3, n_jobs=jobs) for jobs in (1, 2))
     assert one == several
-    assert one.rounds != audit_sequentially(Laplace(1.0), trials=6_000, seed=4, n_jobs=1).rounds
+    assert one.rounds != audit_sequentially(Laplace(1.0), trials=3_000, seed=4, n_jobs=1).rounds
 
 
+@pytest.mark.nightly
 def test_what_is_remembered_of_a_long_audit_does_not_depend_on_the_workers():
     """100,000 runs are kept to learn from: a round in which they are reached, and one after it."""
     one, several = (audit_sequentially(Laplace(1.02), trials=200_000, seed=3, n_jobs=jobs) for jobs in (1, 2))
@@ -296,14 +299,22 @@ def test_stops_when_the_time_is_spent_as_if_nothing_had_happened():
     assert patient.rounds[: len(hurried.rounds)] == hurried.rounds
 
 
-def test_would_have_caught_is_kept():
+@pytest.fixture(scope="module")
+def consistent():
+    return audit_sequentially(Laplace(1.0), trials=4_000, confidence=0.999, seed=0, n_jobs=1)
+
+
+def test_it_is_said_what_would_have_been_caught(consistent):
+    assert 1.1 < consistent.detectable < 1.8
+    assert "would have caught epsilon >= 1." in str(consistent)
+
+
+@pytest.mark.nightly
+def test_would_have_caught_is_kept(consistent):
     """What is said to be caught 9 times in 10 is caught (of 5, 1 or fewer: below 1e-3)."""
-    right = audit_sequentially(Laplace(1.0), trials=4_000, confidence=0.999, seed=0, n_jobs=1)
-    assert 1.1 < right.detectable < 1.8
-    assert "would have caught epsilon >= 1." in str(right)
     caught = [
         audit_sequentially(
-            Laplace(right.detectable), claim=PureDP(1.0), trials=4_000, confidence=0.999, seed=seed, n_jobs=1
+            Laplace(consistent.detectable), claim=PureDP(1.0), trials=4_000, confidence=0.999, seed=seed, n_jobs=1
         ).violates_claim
         for seed in range(5)
     ]

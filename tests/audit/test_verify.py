@@ -549,6 +549,11 @@ def with_bound(stored, bound):
     return changed
 
 
+def seeds(count):
+    """The first daily, the others by night."""
+    return [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, count))]
+
+
 SEQUENTIAL_CLAIMS = [
     PureDP(1.0),
     ApproxDP(1.0, 0.05),
@@ -565,15 +570,15 @@ class TestWhatNoSequentialAuditCanHaveGiven:
             assert recompute(stored).differences == ()
 
     @pytest.mark.parametrize("claim", [*SEQUENTIAL_CLAIMS, PureDP(0.0)], ids=str)
-    @pytest.mark.parametrize("seed", range(2))
+    @pytest.mark.parametrize("seed", seeds(2))
     def test_audits_of_several_pairs_hold(self, claim, seed):
         pairs = [DatasetPair(0, 1), DatasetPair(0, 0.5), DatasetPair(0.0, -1)]
         result = audit_sequentially(noisy(2.0), pairs, claim=claim, trials=500, seed=seed, n_jobs=1)
         assert recompute(json.loads(json.dumps(result.to_dict()))).differences == ()
 
     @pytest.mark.parametrize("claim", SEQUENTIAL_CLAIMS, ids=str)
-    @pytest.mark.parametrize("seed", range(3))
-    @pytest.mark.parametrize("scale", [0.5, 2.0])
+    @pytest.mark.parametrize("seed", seeds(3))
+    @pytest.mark.parametrize("scale", [0.5, pytest.param(2.0, marks=pytest.mark.nightly)])  # it runs to the end
     def test_every_other_bound_is_refused(self, claim, seed, scale):
         """Whatever it is of the parameters tested, one step from the true one or more, below the claim or above."""
         result = audit_sequentially(noisy(scale), claim=claim, trials=2_000, seed=seed, n_jobs=1)
@@ -757,13 +762,23 @@ class TestSequentialForgeries:
         claim = ApproxDP(1.0, 1.0 - 1e-12).to_dict()
         assert "No number of runs refutes" in recompute({**consistent, "claim": claim}).differences[0]
 
-    @pytest.mark.parametrize("options", [{"near": 0.5}, {"near": 5.0}, {"seconds": 1e-9}, {"seconds": 0.05}], ids=str)
+    @pytest.mark.parametrize(
+        "options",
+        [
+            pytest.param({"near": 0.5}, marks=pytest.mark.nightly),
+            {"near": 5.0},
+            {"seconds": 1e-9},
+            {"seconds": 0.05},
+        ],
+        ids=str,
+    )
     def test_other_reasons_to_stop_are_believed(self, options):
         for seed in range(4):
             pairs = [DatasetPair(0, 1), DatasetPair(0, 0.5)][: 1 + seed % 2]
             result = audit_sequentially(noisy(1.2), pairs, trials=3_000, seed=seed, n_jobs=1, **options)
             assert recompute(json.loads(json.dumps(result.to_dict()))).differences == ()
 
+    @pytest.mark.nightly
     def test_long_audits_whose_memory_is_full_are_believed(self):
         for pairs in (PAIRS, [*PAIRS, DatasetPair(0, 0.5)]):
             result = audit_sequentially(noisy(1.1), pairs, trials=300_000, seed=1)

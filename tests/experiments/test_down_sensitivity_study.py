@@ -101,6 +101,7 @@ def test_limits_at_the_ends():
     assert clopper_pearson(0, 10)[1] == pytest.approx(1 - 0.001**0.1)
 
 
+@pytest.mark.nightly
 def test_one_seed_gives_the_same_files(tmp_path, monkeypatch):
     monkeypatch.setattr("epsaudit.experiments.down_sensitivity.coverage", lambda runs, seed: coverage(50, seed))
     monkeypatch.setattr("epsaudit.experiments.down_sensitivity.steps", lambda trials, seed: steps(400, seed))

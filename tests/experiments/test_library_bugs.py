@@ -73,6 +73,7 @@ def test_the_stored_page_and_table_are_those_of_the_stored_results(tmp_path):
     }
 
 
+@pytest.mark.nightly
 def test_a_row_without_a_result_stands_in_the_table_and_ends_the_study_with_its_name(tmp_path, monkeypatch, capsys):
     (tmp_path / "audits").mkdir()
     for case in CASES[1:]:

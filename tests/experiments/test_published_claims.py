@@ -134,6 +134,7 @@ def test_the_lead_of_noisy_counts_grows_with_the_keys_and_that_of_propose_test_r
     assert {row["keys"] for row in rows if row["noisy counts"] < row["corrected"]} == {2, 10}
 
 
+@pytest.mark.nightly
 def test_the_error_of_noise_on_all_counts_grows_with_the_keys_and_that_of_a_stable_histogram_does_not():
     rows = errors()
     assert rows[0]["noisy counts"] == pytest.approx(-math.log(1.0 - math.sqrt(0.95)))  # two keys

@@ -82,7 +82,15 @@ def test_names_are_unique_and_say_which_survey():
     assert {name.split("/")[0] for name in NAMES} == {"anes96", "fair", "modechoice"}
 
 
-@pytest.mark.parametrize("name", NAMES)
+RATIOS = {f"anes96/share-of-clinton-{suffix}" for suffix in ("naive", "counts", "bounded")}
+"""Two to four seconds each; their laws are looked at daily in ``test_private_ratio.py``."""
+
+
+def by_night(names, slow):
+    return [pytest.param(name, marks=pytest.mark.nightly if name in slow else ()) for name in names]
+
+
+@pytest.mark.parametrize("name", by_night(NAMES, RATIOS))
 def test_every_row_is_a_pair_of_neighbours_within_the_claim(entry):
     (pair,) = entry.pairs
     entry.mechanism.adjacency.check(pair)
@@ -96,12 +104,10 @@ def test_every_row_is_a_pair_of_neighbours_within_the_claim(entry):
 RANKED = [name for name in REAL if name != "anes96/share-of-clinton-bounded"]
 
 
-SLOW = {"anes96/median-age-smooth-cauchy"}  # six seconds of quadrature
+SLOW = {"anes96/median-age-smooth-cauchy", "anes96/median-age-ptr", *RATIOS}  # the first: six seconds of quadrature
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.nightly] if name in SLOW else []) for name in RANKED]
-)
+@pytest.mark.parametrize("name", by_night(RANKED, SLOW))
 def test_nobody_in_the_survey_matters_more(entry):
     claim, (chosen,) = ranking(entry.claim), entry.pairs
     greatest = exact(entry.mechanism, claim, chosen)

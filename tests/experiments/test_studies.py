@@ -15,9 +15,8 @@ from epsaudit.cli.main import main
 from epsaudit.studies import Study, studies
 
 STUDIES = studies()
-QUICK = {"private-ratio", "inverse-accuracy", "conversions", "shuffling", "shuffled-learning"}
-"""Studies that are run daily; nightly all. `TWICE`, ``test_library_bugs.py`` and ``test_down_sensitivity_study.py`` run
-others."""
+QUICK = {"shuffling"}
+"""Studies that are run daily; nightly all. `TWICE` and ``test_library_bugs.py`` run others."""
 TWICE = {"one-run-validity"}
 """Studies that are run daily in two processes: one that draws and audits."""
 

@@ -81,7 +81,7 @@ def test_a_query_of_ones_own_brings_its_pairs():
     assert exact.epsilon(*laws(Laplace(1.0, query)), 0.0) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("dimension", [1, 2, 5])
+@pytest.mark.parametrize("dimension", [1, 2, pytest.param(5, marks=pytest.mark.nightly)])
 def test_spherical_noise_has_the_profile_of_a_number(dimension):
     """Whatever the direction: of the sum of the coordinates' losses, computed by composition, too."""
     mechanism = SphericalGaussian(1.0, 1e-3, ClippedSum(dimension))

@@ -77,6 +77,7 @@ def test_audits_at_each_size_come_close_to_the_claim_and_not_above(size):
     assert 0.3 * claim.rho < result.lower_bound <= claim.rho
 
 
+@pytest.mark.nightly
 def test_losses_that_are_too_small_are_refuted(drawn):
     slope = AsinhCountsBySlope(0.5, 2.0)
     assert exact.exact_parameter(slope.claim, slope((0,)), slope((1,))) == pytest.approx(0.2605104)

@@ -246,7 +246,7 @@ def test_the_published_test_leaks_what_its_code_says():
     assert (test.levels, ScoreTest(1.0, 1e-6).levels) == (32, 55)
 
 
-@pytest.mark.parametrize("gamma", [0.002, 0.02, 0.1])
+@pytest.mark.parametrize("gamma", [0.002, pytest.param(0.02, marks=pytest.mark.nightly), 0.1])
 def test_covariances_within_gamma_cost_no_more_than_computed(gamma):
     """Lemma 3 on normal pairs on the line and in the plane that use up gamma, exactly."""
     delta = 1e-3
@@ -285,6 +285,7 @@ def test_the_noise_pays_for_shift_and_covariance_and_no_more():
     assert mechanism.test.delta + delta == pytest.approx(0.01)
 
 
+@pytest.mark.nightly
 def test_loss_of_vectors_is_that_of_the_independent_normals_they_are_made_of():
     """Shifts and a scale under a linear map, half refused; by simulation within 5 standard errors."""
     rng = np.random.default_rng(4)

@@ -63,7 +63,7 @@ def test_the_law_changes_hands_smoothly_between_the_two_rules():
     assert near[1] == pytest.approx(far[1], rel=1e-7, abs=1e-11)
 
 
-@pytest.mark.parametrize("count", [0.0, 100.0, 10_000.0])
+@pytest.mark.parametrize("count", [0.0, 100.0, pytest.param(10_000.0, marks=pytest.mark.nightly)])
 def test_draws_follow_the_law_and_not_its_variant(count):
     # p-values below 1e-6 fail
     law = law_of(count)
@@ -79,7 +79,7 @@ def test_draws_follow_the_law_and_not_its_variant(count):
         assert bool(p_value > 1e-6) is follows
 
 
-@pytest.mark.parametrize("count", [20.0, 1000.0])
+@pytest.mark.parametrize("count", [pytest.param(20.0, marks=pytest.mark.nightly), 1000.0])
 def test_no_order_exceeds_the_first_noise(count):
     orders = np.array([1.0, 1.5, 2.0, 8.0, 64.0])
     divergences = renyi_per_group(law_of(count), orders)
@@ -100,7 +100,7 @@ def test_huge_orders_tend_to_half_of_rho_whatever_the_size(count):
     assert renyi_per_group(law_of(count), [order], both=False)[0] / order == pytest.approx(RHO / 2.0, rel=0.05)
 
 
-@pytest.mark.parametrize("count", [5.0, 1000.0, 100_000.0])
+@pytest.mark.parametrize("count", [pytest.param(5.0, marks=pytest.mark.nightly), 1000.0, 100_000.0])
 def test_divergences_are_known_to_eight_digits(monkeypatch, count):
     """Twice as fine a rule, one that reaches further, and a grid in place of the adaptive quadrature agree."""
     divergence = renyi_per_group(law_of(count), [2.0])[0]

@@ -84,6 +84,7 @@ def test_exact_values_of_both_pairs():
     assert both.epsilon(0.0) == pytest.approx(2.0, rel=1e-6)
 
 
+@pytest.mark.nightly
 def test_an_audit_sees_how_often_a_new_key_shows():
     """At 99.9 % each: most of delta / 2 is certified; the incorrect variant, one record too low, shows it too often."""
     sound, variant = StableHistogram(1.0, 0.1), HistogramOneTooLow(1.0, 0.1)

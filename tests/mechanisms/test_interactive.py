@@ -130,6 +130,7 @@ class TableAnalyst:
         return np.array([np.random.default_rng([self.seed, int(code)]).integers(-1, len(self.menu)) for code in codes])
 
 
+@pytest.mark.nightly
 def test_laws_are_those_of_a_run_by_run_simulation(fit):
     # p-values below 1e-6 fail: the false-alarm chance
     analyst, guard = Gambler((0.1, 0.2, 0.4, 0.8), rounds=4), TotalFilter(PureDP(1.0))
@@ -188,8 +189,13 @@ def test_a_gambler_spends_all_where_it_saw_a_leak():
     [
         (Repeater((0.6,)), LateFilter(PureDP(1.0)), 1.2),
         (Gambler((0.2, 0.7), lead=1), LateFilter(PureDP(1.0)), 1.6),
-        (Interleaver((0.35, 0.3, 0.3), rounds=8), ForgetfulSubSessions(PureDP(1.0), (0.3, 0.3)), 1.3),
-        pytest.param(Repeater((1.0,), rounds=2), LateFilter(ZCDP(0.5)), 2 * math.tanh(0.5), marks=pytest.mark.nightly),
+        *(
+            pytest.param(*case, marks=pytest.mark.nightly)
+            for case in (
+                (Interleaver((0.35, 0.3, 0.3), rounds=8), ForgetfulSubSessions(PureDP(1.0), (0.3, 0.3)), 1.3),
+                (Repeater((1.0,), rounds=2), LateFilter(ZCDP(0.5)), 2 * math.tanh(0.5)),
+            )
+        ),
     ],
     ids=["late", "late, gambled", "forgetful", "late, zCDP"],
 )

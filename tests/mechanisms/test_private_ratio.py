@@ -121,6 +121,7 @@ def test_the_corrected_bound_respects_its_claim():
         assert exact.delta(SMALL(answers(*fewer)), SMALL(answers(*more)), SMALL.epsilon) <= SMALL.delta
 
 
+@pytest.mark.nightly
 def test_the_published_bound_does_not_respect_its_claim():
     published = PublishedBoundedRatio(1.0, 1e-6)
     pair = published.worst_pairs()[0]

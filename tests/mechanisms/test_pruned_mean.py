@@ -62,6 +62,7 @@ def data_near_thresholds(seed, d):
 cases = st.tuples(st.integers(0, 10**6), st.integers(1, 2))
 
 
+@pytest.mark.nightly
 @settings(max_examples=12, deadline=None)
 @given(cases)
 def test_surviving_sets_are_close_to_those_without_the_changed_difference(case):
@@ -96,6 +97,7 @@ def test_lemma_7_is_nearly_attained_in_both_directions():
     assert -eta <= least < -0.9 * eta
 
 
+@pytest.mark.nightly
 @settings(max_examples=25, deadline=None)
 @given(cases, st.floats(0.05, 0.95))
 def test_survivors_with_much_hazard_are_rare(case, theta):
@@ -190,7 +192,7 @@ def data_far_below_thresholds(n):
 
 
 @pytest.mark.parametrize("near", [0.9, 1.0, 1.2])
-@pytest.mark.parametrize("star", [0.5, 30.0])
+@pytest.mark.parametrize("star", [0.5, pytest.param(30.0, marks=pytest.mark.nightly)])
 def test_exact_delta_holds_even_if_the_set_is_seen(near, star):
     """Theorem 3 where three differences are near their thresholds, and one record moves out, or far out."""
     x, unit = data_far_below_thresholds(MECHANISM.least_records)

@@ -189,7 +189,7 @@ def test_draws_follow_the_law(fit):
     assert fit(codes, drawn @ (1, 10, 100)) > 1e-6
 
 
-@pytest.mark.parametrize("answers", [2, 5])
+@pytest.mark.parametrize("answers", [2, pytest.param(5, marks=pytest.mark.nightly)])
 def test_shuffled_responses_are_audited(answers):
     mechanism = ShuffledResponse(2.0, 100, 1e-3, answers)
     result = audit(mechanism, trials=60_000, seed=4)

@@ -53,7 +53,7 @@ def test_the_example_of_the_notes_has_an_even_number_of_records():
     assert [median.distance(data, 10**6 - 1.0) for data in (stable, unstable)] == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("size", [3, 4])
+@pytest.mark.parametrize("size", [3, pytest.param(4, marks=pytest.mark.nightly)])
 def test_ptr_of_the_median_holds_on_all_neighbours(size):
     mechanism = ProposeTestRelease(StableMedian(0.0, 5.0), 0.8, 0.05, bound=1.0)
     datasets = list(itertools.combinations_with_replacement(GRID, size))

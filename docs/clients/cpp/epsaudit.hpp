@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -19,7 +20,6 @@ namespace epsaudit {
 // A dataset or an output. A list holds its parts; an object its names and values in turn.
 struct Json {
     enum Kind { Null, Bool, Number, Text, List, Object } kind = Null;
-    bool yes = false;
     double value = std::nan("");
     std::string text{};
     std::vector<Json> parts{};
@@ -37,14 +37,15 @@ struct Json {
         return null;
     }
 
-    // NaN if this is no number; those that JSON has no word for are objects.
-    double number() const { return (*this)["float"].kind == Text ? std::stod((*this)["float"].text) : value; }
+    // 1 or 0 if this is true or false, NaN if it is no number; those that JSON has no word for are objects.
+    double number() const { auto& w = (*this)["float"].text; return w.empty() ? value : std::strtod(w.c_str(), 0); }
 
     std::string write() const {
         char digits[32];
         std::snprintf(digits, sizeof digits, "%.17g", value);
-        if (kind == Null || kind == Bool) return kind == Null ? "null" : yes ? "true" : "false";
-        if (kind == Number) return std::isfinite(value) ? digits : "{\"float\": \"" + std::string(digits) + "\"}";
+        if (kind == Null || kind == Bool) return kind == Null ? "null" : value == 1 ? "true" : "false";
+        bool odd = !std::isfinite(value) || (value == 0 && std::signbit(value));  // as -0 is a whole number
+        if (kind == Number) return !odd ? digits : "{\"float\": \"" + std::string(digits) + "\"}";
         std::string said = kind == Text ? "\"" : kind == List ? "[" : "{";
         for (unsigned char c : text) {
             std::snprintf(digits, sizeof digits, c < 32 || c == '"' || c == '\\' ? "\\u%04x" : "%c", c);
@@ -56,7 +57,6 @@ struct Json {
     }
 
     static Json parse(const std::string& text, std::size_t&& at = 0) { return parse(text, at); }
-
   private:
     static Json parse(const std::string& text, std::size_t& at) {
         at = text.find_first_not_of(" \t\r\n", at);
@@ -70,12 +70,13 @@ struct Json {
             ++at;
             return Json(std::move(found), kind);
         }
-        std::size_t end = std::min(text.find_first_of(",:]} \t\r\n", at), text.size());
-        std::string word = text.substr(at, end - at);
-        at = end;
-        Json found = word == "null" || word == "true" || word == "false" ? Json() : Json(std::stod(word));
-        found.kind = word == "true" || word == "false" ? Bool : found.kind;
-        found.yes = word == "true";
+        std::string word = text.substr(at, text.find_first_of(",:]} \t\r\n", at) - at);
+        at += word.size();
+        char* rest = nullptr;
+        Json found(word == "true" ? 1.0 : std::strtod(word.c_str(), &rest));
+        if (word == "true" || word == "false") found.kind = Bool;
+        else if (word == "null") found = Json();
+        else if (*rest != 0) throw std::runtime_error(word + " is no number of JSON");
         return found;
     }
 
@@ -150,7 +151,7 @@ inline int guess(const Json& test, const Json& output) {
         for (const Json& part : test[name].parts) {
             double low = part.parts[0].number(), high = part.parts[1].number();
             if (y < low || y > high || std::isnan(y)) continue;
-            if ((y != low || part.parts[2].yes) && (y != high || part.parts[3].yes)) return true;
+            if ((y != low || part.parts[2].value == 1) && (y != high || part.parts[3].value == 1)) return true;
         }
         return false;
     };

@@ -1,6 +1,5 @@
 // epsaudit's client for Go, one file without dependencies: Serve speaks the protocol of external programs, Check runs a
 // frozen test. Their specifications: docs/how-to/other-languages.md, docs/reference/frozen-tests.md.
-
 package main // or that of your tests
 
 import (
@@ -22,7 +21,7 @@ type Mechanism func(dataset any, rng *rand.Rand) any
 func written(output any) any {
 	switch y := output.(type) {
 	case float64:
-		if math.IsNaN(y) || math.IsInf(y, 0) {
+		if math.IsNaN(y) || math.IsInf(y, 0) || y == 0 && math.Signbit(y) { // -0 is read as a whole number
 			return map[string]string{"float": strings.ToLower(strings.TrimPrefix(fmt.Sprint(y), "+"))}
 		}
 	case []float64:
@@ -35,14 +34,15 @@ func written(output any) any {
 	return output
 }
 
-// number is the inverse of written; NaN for what is no number.
+// number is the inverse of written; 1 for true, 0 for false, NaN for what is no number.
 func number(value any) float64 {
 	switch x := value.(type) {
 	case float64:
 		return x
+	case bool:
+		return map[bool]float64{true: 1}[x]
 	case map[string]any:
-		word, _ := x["float"].(string)
-		if found, err := strconv.ParseFloat(word, 64); err == nil {
+		if found, err := strconv.ParseFloat(fmt.Sprint(x["float"]), 64); err == nil {
 			return found
 		}
 	}

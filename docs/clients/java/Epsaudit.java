@@ -93,8 +93,9 @@ public final class Epsaudit {
         return String.valueOf(value);
     }
 
-    /** NaN if this is no number; those that JSON has no word for are objects. */
+    /** 1 for true, 0 for false, NaN for what is no number; those that JSON has no word for are objects. */
     public static double number(Object value) {
+        if (value instanceof Boolean yes) return yes ? 1.0 : 0.0;
         if (value instanceof Number number) return number.doubleValue();
         Object word = value instanceof Map<?, ?> fields ? fields.get("float") : null;
         String said = String.valueOf(word).replace("inf", "Infinity");
@@ -178,7 +179,7 @@ public final class Epsaudit {
         SplittableRandom rng = new SplittableRandom(seed);
         double[] tally = new double[3];
         double runs = number(test.get("runs")), total = 0.0;
-        String name = test.get("text") + ": ", said = "%s %.0f runs, %.0f guessed right and %.0f wrong";
+        String name = test.get("text") + ": ", said = "%s %.0f runs, %.0f guessed right and %.0f wrong", stale = "";
         for (int run = 1; run <= runs; run++) {
             boolean onX = rng.nextBoolean();
             int guess = (onX ? 1 : -1) * guess(test, mechanism.apply(test.get(onX ? "x" : "x_prime"), rng));
@@ -188,7 +189,6 @@ public final class Epsaudit {
         }
         List<?> before = list(test, "learnt");
         for (int i = 0; i < 3; i++) total += at(before, i);
-        String stale = "";
         for (int i = 0; i < 2; i++) {
             double rate = (tally[i] + at(before, i)) / (runs + total);
             double spread = Math.sqrt(rate * (1 - rate) * (1 / runs + 1 / total));

@@ -54,16 +54,25 @@ unescaped <- function(escape) {
 # An output as JSON: numbers, vectors of them, texts, TRUE, FALSE, NULL, lists.
 to_json <- function(y) {
   if (is.null(y)) return("null")
-  if (is.list(y) || length(y) > 1L) {
+  if (is.list(y) || length(y) != 1L) {
     parts <- vapply(y, to_json, "")
     if (is.null(names(y))) return(paste0("[", paste(parts, collapse = ", "), "]"))
     names <- vapply(names(y), to_json, "")
     return(paste0("{", paste(names, parts, sep = ": ", collapse = ", "), "}"))
   }
-  if (is.character(y)) return(paste0('"', gsub("([\"\\\\])", "\\\\\\1", y), '"'))
+  if (is.na(y) && !is.nan(y)) return("null") # NA
+  if (is.character(y)) return(quoted(y))
   if (is.logical(y)) return(if (y) "true" else "false")
-  if (is.finite(y)) return(sprintf("%.17g", y))
-  sprintf('{"float": "%s"}', if (is.nan(y)) "nan" else if (y > 0) "inf" else "-inf")
+  if (is.finite(y) && (y != 0 || 1 / y > 0)) return(sprintf("%.17g", y))
+  sprintf('{"float": "%s"}', if (is.nan(y)) "nan" else if (y == 0) "-0.0" else if (y > 0) "inf" else "-inf")
+}
+
+quoted <- function(text) {
+  codes <- utf8ToInt(enc2utf8(text))
+  letters <- intToUtf8(codes, multiple = TRUE)
+  odd <- codes < 32L | codes == 34L | codes == 92L
+  letters[odd] <- sprintf("\\u%04x", codes[odd])
+  paste0('"', paste(letters, collapse = ""), '"')
 }
 
 # Answer requests until the input ends; outputs depend on the seeds alone, of which R takes 2^31 - 1.
@@ -101,9 +110,9 @@ frozen <- function(path) {
   test
 }
 
-# NaN for what is no number; those that JSON has no word for are objects.
+# 1 for true, 0 for false, NaN for what is no number; those that JSON has no word for are objects.
 number <- function(x) {
-  if (is.numeric(x) && length(x) == 1L) return(as.numeric(x))
+  if ((is.numeric(x) || is.logical(x)) && length(x) == 1L) return(as.numeric(x))
   word <- if (is.list(x) && is.character(x$float)) x$float else "nan"
   switch(word, inf = Inf, "-inf" = -Inf, NaN)
 }
@@ -118,8 +127,9 @@ term_value <- function(term, x) {
 
 # 1 for the guess that the dataset was x, -1 for x', 0 for none.
 guess <- function(test, output) {
-  numbers <- if (is.numeric(output)) output else if (is.list(output) && is.null(names(output)))
-    vapply(output, number, 0) else number(output)
+  many <- is.list(output) && is.null(names(output))
+  plain <- is.numeric(output) || is.logical(output)
+  numbers <- if (plain) as.numeric(output) else if (many) vapply(output, number, 0) else number(output)
   if (length(numbers) != test$coordinates) return(0)
   numbers <- numbers[test$at]
   values <- if (test$plain) test$slopes * numbers else mapply(term_value, test$terms, numbers)

@@ -1,8 +1,7 @@
 //! epsaudit's client for Rust, one file without dependencies: `serve` speaks the protocol of external programs, `check`
 //! runs a frozen test. They are specified in epsaudit's docs: how-to/other-languages.md and reference/frozen-tests.md.
 
-use std::io::{BufRead, Write};
-use std::{fmt, fs, iter, str};
+use std::{fmt, fs, io::BufRead, io::Write, iter, str};
 
 /// A dataset or an output.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,8 +26,9 @@ impl Json {
         fields.iter().find(|(key, _)| key == name).map_or(&Json::Null, |(_, value)| value)
     }
 
-    /// NaN if this is no number; those that JSON has no word for are objects.
+    /// 1 or 0 if this is true or false, NaN if it is no number; those that JSON has no word for are objects.
     pub fn number(&self) -> f64 {
+        if let Json::Bool(value) = self { return f64::from(*value) }
         let Json::Number(value) = self else { return self.get("float").text().parse().unwrap_or(f64::NAN) };
         *value
     }

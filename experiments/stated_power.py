@@ -1,0 +1,266 @@
+"""What a check that passes says that it would have caught: stated against measured, beside other libraries' rules.
+
+Ten right mechanisms are audited at 1e-6. Each audit states the least parameter that it would have caught 9 times in 10,
+and 1 time in 2; mechanisms that attain the stated parameters are then audited under the same claim. Expected: shares of
+at least 0.9 and 0.5, where the event is found as soon as it is by the right mechanism. The second part is the power of
+test rules on too little Laplace noise, 50 to 99 % of the right one, the ratios of Google's evaluation of its testers.
+
+Run ``python -m epsaudit.experiments.stated_power --out results/stated-power``: about five minutes on two cores; the
+same seed gives the same files.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+from matplotlib.figure import Figure
+
+from epsaudit import Claim, GaussianDP, Mechanism, SequentialResult, audit_sequentially
+from epsaudit.audits.sequential import betting
+from epsaudit.audits.sequential.record import LEARNING
+from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
+from epsaudit.experiments.library_rules import Rule, rules
+from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, SphericalGaussian
+from epsaudit.mechanisms.response import LeakyResponse, RandomisedResponse
+from epsaudit.mechanisms.selection import ExponentialMechanism
+from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.tables import Column
+from epsaudit.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.text import plain
+
+QUESTION = "Does a check that passes catch what it says that it would have caught, and what do other test rules catch?"
+RUNS, CONFIDENCE = 20_000, 1.0 - 1e-6
+AUDITS = 12
+"""Of each mechanism at each stated parameter; a share of 0.9 is then off by 0.09 (one standard error)."""
+RATIOS = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0)
+RIGHT = 3
+"""Audits of each right mechanism, of whose statements the median counts."""
+TESTS = 10
+"""Of each rule at each ratio."""
+SHARES = (0.9, 0.5)
+COLUMNS = (
+    Column("name", "mechanism or rule"),
+    Column("claim", "claim", "formula"),
+    Column("runs", "runs", "count"),
+    Column("parameter", "parameter", "number"),
+    Column("ratio", "noise", "number"),
+    Column("stated", "stated", "number"),
+    Column("rejected", "rejected", "number", 3),
+    Column("tests", "tests", "count"),
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A mechanism for every parameter, which attains it, and the claim that is tested."""
+
+    name: str
+    claim: Claim
+    with_parameter: Callable[[float], Mechanism]
+
+
+def kinds() -> list[Kind]:
+    """The ten mechanisms: numbers, whole numbers, symbols, vectors; four definitions of privacy."""
+
+    def gaussian(mu: float, vectors: bool = False) -> Gaussian:
+        return (SphericalGaussian if vectors else Gaussian)(1.0, GaussianDP(mu).profile(1.0))
+
+    made: dict[str, tuple[Callable[[float], Any], float, int]] = {
+        "Laplace": (Laplace, 1.0, 0),
+        "Laplace, epsilon 0.2": (Laplace, 0.2, 0),
+        "discrete Laplace": (DiscreteLaplace, 1.0, 0),
+        "randomised response": (RandomisedResponse, 1.0, 0),
+        "randomised response, five answers": (lambda epsilon: RandomisedResponse(epsilon, 5), 1.0, 0),
+        "leaky response, delta 0.05": (lambda epsilon: LeakyResponse(epsilon, 0.05), 1.0, 0),
+        "exponential mechanism": (ExponentialMechanism, 1.0, 0),
+        "Gaussian, mu-GDP": (gaussian, 1.0, 1),
+        "Gaussian, rho-zCDP": (lambda rho: gaussian((2.0 * rho) ** 0.5), 0.5, 2),
+        "Gaussian, vectors of two, mu-GDP": (lambda mu: gaussian(mu, vectors=True), 1.0, 1),
+    }
+    return [Kind(name, make(at).claims[which], make) for name, (make, at, which) in made.items()]
+
+
+def stated(result: SequentialResult, share: float) -> float | None:
+    """What an audit that passed would have caught with this probability; `SequentialResult.detectable` is for 0.9."""
+    last, strategies = result.rounds[-1].strategies[0], len(result.rounds[-1].strategies)
+    return betting.detectable(
+        result.claim,
+        last.tangent,
+        last.witness.events,
+        (last.counts.correct + last.counts.wrong) / last.counts.runs,
+        round((1.0 - LEARNING) * result.runs),
+        math.log(strategies / (betting.STAKE * (1.0 - result.confidence))),
+        share,
+    )
+
+
+def audited(kind: Kind, parameter: float, seed: int) -> SequentialResult:
+    """Audit the mechanism that attains a parameter, under the claim."""
+    mechanism = kind.with_parameter(parameter)
+    return audit_sequentially(mechanism, claim=kind.claim, trials=RUNS, confidence=CONFIDENCE, seed=seed, n_jobs=1)
+
+
+def statements(kind: Kind, seeds: Sequence[int]) -> dict[float, float | None]:
+    """What audits of the right mechanism say, the median over seeds.
+
+    None where all say that they would not have caught four times the claim, as after a last bet on a rare event.
+    """
+    results = [audited(kind, kind.claim.parameter, seed) for seed in seeds]
+    said = {share: [stated(result, share) for result in results if not result.violates_claim] for share in SHARES}
+    known = {share: [one for one in some if one is not None] for share, some in said.items()}
+    return {share: statistics.median(some) if some else None for share, some in known.items()}
+
+
+def stated_rows(kinds: Sequence[Kind], right: int, audits: int, seed: int) -> list[dict[str, Any]]:
+    """Audit mechanisms that attain what audits of ``right`` seeds of right ones say that they would have caught."""
+    said = _in_parallel(joblib.delayed(statements)(kind, range(seed, seed + right)) for kind in kinds)
+    asked = [(kind, share, some[share]) for kind, some in zip(kinds, said, strict=True) for share in SHARES]
+    caught = _in_parallel(
+        joblib.delayed(_caught)(kind, parameter, seed + right + k)
+        for kind, _, parameter in asked
+        if parameter is not None
+        for k in range(audits)
+    )
+    found, rows = iter(caught), []
+    for kind, share, parameter in asked:
+        rejected = None if parameter is None else float(np.mean([next(found) for _ in range(audits)]))
+        facts = {"parameter": parameter, "ratio": None, "stated": share, "rejected": rejected, "tests": audits}
+        rows.append({"part": "stated", "name": kind.name, "claim": str(kind.claim), "runs": RUNS, **facts})
+    return rows
+
+
+def _caught(kind: Kind, parameter: float, seed: int) -> bool:
+    return audited(kind, parameter, seed).violates_claim
+
+
+def rule_rows(ratios: Sequence[float], tests: int, seed: int) -> list[dict[str, Any]]:
+    """Count how often each rule rejects too little noise, each ratio with the same streams."""
+    found = rules(seed)
+    jobs = [(place, ratio, k) for place in range(len(found)) for ratio in ratios for k in range(tests)]
+    rejected = _in_parallel(joblib.delayed(_rejects)(seed, *job) for job in jobs)
+    rows = []
+    for (place, ratio, _), first in zip(jobs[::tests], range(0, len(jobs), tests), strict=True):
+        share = float(np.mean(rejected[first : first + tests]))
+        facts = {"parameter": 1.0 / ratio, "ratio": ratio, "stated": None, "rejected": share, "tests": tests}
+        rows.append({"part": "rule", "name": found[place].name, "claim": "1-DP", "runs": found[place].runs, **facts})
+    return rows
+
+
+def _rejects(seed: int, place: int, ratio: float, test: int) -> bool:
+    return bool(rules_of(seed)[place].rejects(ratio, np.random.default_rng([seed, place, test])))
+
+
+@functools.lru_cache(maxsize=1)
+def rules_of(seed: int) -> list[Rule]:
+    """The rules, made once a process: one of them is learnt."""
+    return rules(seed)
+
+
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
+    """Measure, and write data, a table and two figures to ``out``.
+
+    Parameters
+    ----------
+    out : Path
+        Folder to write to; made if missing.
+    seed : int
+        Root of all seeds.
+    quick : bool
+        One mechanism, two ratios and one test of each, for a look.
+    """
+    rows = [
+        *(stated_rows(kinds()[3:4], 1, 2, seed) if quick else stated_rows(kinds(), RIGHT, AUDITS, seed)),
+        *(rule_rows((0.5, 1.0), 1, seed) if quick else rule_rows(RATIOS, TESTS, seed)),
+    ]
+    write_data(out, rows, seed=seed, confidence=CONFIDENCE)
+    caption = (
+        "Shares of mechanisms caught that attain what a passing audit states, and of tests that reject Laplace noise "
+        "of a share of the right scale."
+    )
+    write_table(out, rows, COLUMNS, caption)
+    write_figure(out / "stated", draw_stated([row for row in rows if row["part"] == "stated"]))
+    write_figure(out / "rules", draw_rules([row for row in rows if row["part"] == "rule"]))
+    return answer(rows)
+
+
+def answer(rows: Sequence[dict[str, Any]]) -> str:
+    """Say what was caught of what was stated, and how little noise each rule lets pass."""
+    parts = []
+    for share in SHARES:
+        measured = [row["rejected"] for row in rows if row["stated"] == share and row["rejected"] is not None]
+        least, most = plain(min(measured), 2), plain(max(measured), 2)
+        mean = plain(statistics.mean(measured), 2)
+        parts.append(f"stated {share:g}, measured {mean} on average, {least} to {most} over {len(measured)} mechanisms")
+    let_pass = []
+    for name in dict.fromkeys(row["name"] for row in rows if row["part"] == "rule"):
+        ratio = most_rejected([row for row in rows if row["name"] == name])
+        let_pass.append(f"{name} {'none' if ratio is None else f'{ratio:g}'}")
+    return (
+        f"Shares of audits that caught what others stated: {'; '.join(parts)}. The most noise, as a share of the "
+        f"right, up to which at least 9 in 10 tests reject: {', '.join(let_pass)}."
+    )
+
+
+def most_rejected(rows: Sequence[dict[str, Any]]) -> float | None:
+    """The greatest ratio up to which a rule rejects at least nine tests in ten; None if not even the least."""
+    most = None
+    for row in sorted(rows, key=lambda row: float(row["ratio"])):
+        if row["rejected"] < 0.9 or row["ratio"] >= 1.0:
+            break
+        most = row["ratio"]
+    return most
+
+
+@styled()
+def draw_stated(rows: Sequence[dict[str, Any]]) -> Figure:
+    """Draw measured shares with their 95 % intervals, beside the stated ones."""
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    figure = blank(TWO_COLUMNS, 1.3 + 0.25 * len(names))
+    axes = figure.add_subplot()
+    for share, colour, marker, shift in zip(SHARES, (BLUE, VERMILION), ("o", "s"), (-0.15, 0.15), strict=True):
+        axes.axvline(share, color=colour, linewidth=0.8, linestyle="--")
+        axes.plot([], [], color=colour, marker=marker, label=f"stated {share:g}, measured with a 95 % interval")
+        for row in rows:
+            if row["stated"] == share and row["rejected"] is not None:
+                caught, height = round(row["rejected"] * row["tests"]), names.index(row["name"]) + shift
+                limits = (clopper_pearson_lower, clopper_pearson_upper)
+                axes.plot([float(f(caught, row["tests"], 0.025)) for f in limits], [height] * 2, color=colour)
+                axes.plot(row["rejected"], height, color=colour, marker=marker, linestyle="none")
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlim(0.0, 1.02)
+    axes.set_xlabel("share of audits that caught what was stated")
+    legend_below(figure, 1)
+    return figure
+
+
+@styled()
+def draw_rules(rows: Sequence[dict[str, Any]]) -> Figure:
+    """Draw the power of every rule against the noise."""
+    figure = blank(TWO_COLUMNS, 3.2)
+    axes = figure.add_subplot()
+    for name, marker in zip(dict.fromkeys(row["name"] for row in rows), "osD^vP", strict=True):
+        own = [row for row in rows if row["name"] == name]
+        label = f"{name}, {own[0]['runs']:,} runs"
+        axes.plot([row["ratio"] for row in own], [row["rejected"] for row in own], marker=marker, label=label)
+    axes.set_xlabel("noise, as a share of what 1-DP needs")
+    axes.set_ylabel("share of tests that reject")
+    axes.set_ylim(-0.03, 1.03)
+    legend_below(figure, 2)
+    return figure
+
+
+def _in_parallel(tasks: Any) -> list[Any]:
+    return list(joblib.Parallel(n_jobs=-1)(tasks))
+
+
+if __name__ == "__main__":
+    run_as_script(main, __doc__, "results/stated-power")
