@@ -84,7 +84,8 @@ class Features:
         """List the features of arrays of numbers of one shape."""
         sides, (size, chosen) = (outputs, outputs_prime), telling_coordinates(outputs, outputs_prime)
         basic: list[Feature] = [Coordinate(i) for i in chosen]
-        releases, sums = releases_of(*sides, size), [Reduced("sum", size)]
+        releases = releases_of(*sides, size)
+        sums: list[Feature] = [Reduced("sum", size)]
         groups = [basic, [] if releases or size > MOST_PARTS else increments(size)]
         if size > MOST_COORDINATES:
             linear: list[Feature] = [Coordinate(i) for i in telling_coordinates(*sides, MOST_LINEAR)[1]]

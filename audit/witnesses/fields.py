@@ -25,7 +25,6 @@ from epsaudit.witnesses.bits import Residue
 from epsaudit.witnesses.features import Coordinate, Feature, readable
 from epsaudit.witnesses.screening import Codes, Floats, log_chance, pearson, sure
 from epsaudit.witnesses.settings import (
-    CELLS_TO_TEST,
     DIGITS,
     FEW_TABLES,
     FEW_VALUES,
@@ -301,9 +300,8 @@ def _decimals(numbers: Floats) -> int | None:
     return None
 
 
-def codes_of(numbers: Floats, numbers_prime: Floats, most: int = CELLS_TO_TEST) -> tuple[Codes, Floats]:
+def codes_of(pooled: Floats, most: int) -> tuple[Codes, Floats]:
     """Cells of pooled numbers, -1 for NaN, and the edges between them: single values if few, else quantiles."""
-    pooled = np.concatenate([numbers, numbers_prime])
     missing = np.isnan(pooled)
     known = np.sort(pooled[~missing])
     levels = known[np.append(True, known[1:] > known[:-1])[: len(known)]]
@@ -336,10 +334,10 @@ def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: O
     size = len(sides[0])
     cells: list[tuple[Feature, Codes, Floats, tuple[float, int]]] = []
     for feature in fields:
-        numbers = [feature(side) for side in sides]
-        codes, edges = codes_of(*numbers, MOST_LEVELS)
+        pooled = np.concatenate([np.asarray(feature(side), float) for side in sides])
+        codes, edges = codes_of(pooled, MOST_LEVELS)
         if len(edges) >= MOST_LEVELS - 1:
-            codes, edges = codes_of(*numbers, LEVELS_TOGETHER)
+            codes, edges = codes_of(pooled, LEVELS_TOGETHER)
         if len(edges):
             cells.append((feature, codes, edges, pearson(codes, size)))
     found: list[tuple[float, Feature]] = []

@@ -181,7 +181,7 @@ class LikelihoodRatio(FromTable):
         entries = data.row[free[data.row]]
         coded = bool(getattr(feature, "coded", False))
         if coded:
-            edges = np.arange(feature.number - 1) + 0.5  # type: ignore[attr-defined]  # what is coded has it
+            edges: Floats = np.arange(0.5, feature.number - 1)  # type: ignore[attr-defined]  # what is coded has it
         else:
             edges = _edges(numbers[entries]) if len(entries) >= FEW_VALUES else np.empty(0)
         if len(edges) or coded:
