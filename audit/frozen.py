@@ -144,10 +144,9 @@ class FrozenTest:
 
         Clients compute the same: this is `epsaudit.audits.sequential.betting` with bets of fixed shares.
         """
-        leak = ((len(self.guess_x) > 0) + (len(self.guess_x_prime) > 0)) * self.delta / 2.0
         fractions, weights = np.array(self.bets).T
-        stakes = fractions / (math.exp(self.epsilon) + leak)
-        logs = np.stack([np.log1p(stakes * (1.0 - leak)), np.log1p(-fractions), np.log1p(-stakes * leak)])
+        events = (len(self.guess_x) > 0) + (len(self.guess_x_prime) > 0)
+        logs = betting.log_factors(self.epsilon, self.delta, events, fractions)
         with np.errstate(divide="ignore", under="ignore"):  # all may be lost
             return np.asarray(np.log(np.exp(np.minimum(np.asarray(tally) @ logs, 600.0)) @ weights))
 

@@ -12,7 +12,6 @@ same seed gives the same files.
 from __future__ import annotations
 
 import functools
-import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,8 +23,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from epsaudit import Claim, GaussianDP, Mechanism, SequentialResult, audit_sequentially
-from epsaudit.audits.sequential import betting
-from epsaudit.audits.sequential.record import LEARNING
 from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.experiments.library_rules import Rule, rules
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, SphericalGaussian
@@ -88,20 +85,6 @@ def kinds() -> list[Kind]:
     return [Kind(name, make(at).claims[which], make) for name, (make, at, which) in made.items()]
 
 
-def stated(result: SequentialResult, share: float) -> float | None:
-    """What an audit that passed would have caught with this probability; `SequentialResult.detectable` is for 0.9."""
-    last, strategies = result.rounds[-1].strategies[0], len(result.rounds[-1].strategies)
-    return betting.detectable(
-        result.claim,
-        last.tangent,
-        last.witness.events,
-        (last.counts.correct + last.counts.wrong) / last.counts.runs,
-        round((1.0 - LEARNING) * result.runs),
-        math.log(strategies / (betting.STAKE * (1.0 - result.confidence))),
-        share,
-    )
-
-
 def audited(kind: Kind, parameter: float, seed: int) -> SequentialResult:
     """Audit the mechanism that attains a parameter, under the claim."""
     mechanism = kind.with_parameter(parameter)
@@ -114,7 +97,7 @@ def statements(kind: Kind, seeds: Sequence[int]) -> dict[float, float | None]:
     None where all say that they would not have caught four times the claim, as after a last bet on a rare event.
     """
     results = [audited(kind, kind.claim.parameter, seed) for seed in seeds]
-    said = {share: [stated(result, share) for result in results if not result.violates_claim] for share in SHARES}
+    said = {share: [result.least_caught(share) for result in results if not result.violates_claim] for share in SHARES}
     known = {share: [one for one in some if one is not None] for share, some in said.items()}
     return {share: statistics.median(some) if some else None for share, some in known.items()}
 

@@ -218,12 +218,17 @@ def _size(frame: Any) -> str:
 def _describe_frames(x: Any, x_prime: Any) -> str:
     """Two frames as one text, with the first row in which they differ."""
     alike = type(x) is type(x_prime) and list(x.columns) == list(x_prime.columns)
-    places = enumerate(itertools.zip_longest(rows_of_frame(x), rows_of_frame(x_prime)))
-    differing = (
-        f"row {n} is {_row(one)} against {_row(other)}" for n, (one, other) in places if repr(one) != repr(other)
-    )
+    difference = _where_they_differ("row", rows_of_frame(x), rows_of_frame(x_prime))
     second = _size(x_prime) if alike else describe(x_prime)
-    return f"{describe(x)} against {second}; {next(differing, 'no row differs')}"
+    return f"{describe(x)} against {second}; {difference or 'no row differs'}"
+
+
+def _where_they_differ(name: str, x: Iterable[Any], x_prime: Iterable[Any]) -> str:
+    """Say which are the first records that differ and how, '' if none do."""
+    for n, records in enumerate(itertools.zip_longest(x, x_prime, fillvalue=_MISSING)):
+        if repr(records[0]) != repr(records[1]):
+            return f"{name} {n} is " + " against ".join("none" if one is _MISSING else _row(one) for one in records)
+    return ""
 
 
 def _first_difference(x: Any, x_prime: Any) -> str:
@@ -236,17 +241,13 @@ def _first_difference(x: Any, x_prime: Any) -> str:
                     return f"; the value of {clipped(repr(key), NAMES)} is {one} against {other}"
             return ""
         sides = (list(_records(x)), list(_records(x_prime)))
-        for n, records in enumerate(itertools.zip_longest(*sides, fillvalue=_MISSING)):
-            if repr(records[0]) != repr(records[1]):
-                texts = ("none" if record is _MISSING else _row(record) for record in records)
-                return (
-                    f"; record {n} is {' against '.join(texts)} ({len(sides[0]):,} against {len(sides[1]):,} records)"
-                )
+        if difference := _where_they_differ("record", *sides):
+            return f"; {difference} ({len(sides[0]):,} against {len(sides[1]):,} records)"
     return ""
 
 
 def _row(row: Any) -> str:
-    return "none" if row is None else clipped(" ".join(repr(row).split()), NAMES)
+    return clipped(" ".join(repr(row).split()), NAMES)
 
 
 def _listed_records(dataset: Any) -> tuple[Any, ...]:

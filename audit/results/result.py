@@ -382,8 +382,8 @@ class AuditResult(PairResult):
         seen = self.counts
         every = (seen.runs_x, seen.runs_x_prime)
         first, second = (
-            (getattr(seen, f"{guess}_on_x"), getattr(seen, f"{guess}_on_x_prime"))
-            for guess in ("guess_x", "guess_x_prime")
+            (seen.guess_x_on_x, seen.guess_x_on_x_prime),
+            (seen.guess_x_prime_on_x, seen.guess_x_prime_on_x_prime),
         )
         if {first, second} <= {every, (0, 0)}:
             return "no event told the pair apart"

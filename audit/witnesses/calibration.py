@@ -138,9 +138,9 @@ class CandidateScore:
         return correct, wrong
 
     @functools.cached_property
-    def _tails(self) -> tuple[tuple[Floats, Floats, Floats], tuple[Floats, Floats, Floats]]:
-        guesses, odds, error = smoothed(self.upper[:, ::-1])
-        return (guesses[::-1], odds[::-1], error[::-1]), smoothed(self.lower[::-1])
+    def _tails(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+        odds, error = smoothed(self.upper[:, ::-1])
+        return (odds[::-1], error[::-1]), smoothed(self.lower[::-1])
 
     def witness(self, upper: int, lower: int) -> Witness:
         """Return the witness whose events are cut at the thresholds of these indices, -1 for no such event."""
@@ -150,11 +150,12 @@ class CandidateScore:
         )
 
 
-def lowered(tails: Floats, guesses: Floats, odds: Floats, error: Floats, errors: float) -> Floats:
+def lowered(tails: Floats, odds: Floats, error: Floats, errors: float) -> Floats:
     """Correct and wrong guesses, with the log odds of a correct one so many standard errors below their estimate.
 
     Where an event's own counts say more than what was pooled, beyond any chance, they are believed.
     """
+    guesses = tails.sum(axis=0)
     own, noise = log_ratio(tails + 0.5)
     deviance = 2.0 * rel_entr(tails, guesses * expit([odds, -odds])).sum(axis=0)
     believed = (own > odds) & (deviance > SURE**2)
@@ -167,8 +168,8 @@ def log_ratio(seen: Floats) -> tuple[Floats, Floats]:
     return np.log(seen[0] / seen[1]), (1.0 / seen).sum(axis=0)
 
 
-def smoothed(tails: Floats) -> tuple[Floats, Floats, Floats]:
-    """Guesses, log odds of a correct guess, and their standard error, of nested events; each of shape (levels,).
+def smoothed(tails: Floats) -> tuple[Floats, Floats]:
+    """Log odds of a correct guess, and their standard error, of nested events; both of shape (levels,).
 
     ``tails`` are counts of correct and of wrong guesses, increasing along axis 1. The log odds between neighbouring
     events are a Gaussian process along the logit of their rank that leaves the median as a random walk, or as a line
@@ -181,7 +182,7 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats, Floats]:
 
     >>> tails = np.rint(np.outer([0.6, 0.4], np.geomspace(10.0, 10_000.0, 20)))
     >>> tails[:, 0] = 9.0, 1.0
-    >>> guesses, odds, error = smoothed(tails)
+    >>> odds, error = smoothed(tails)
     >>> float(odds[0].round(1)), float(error[0].round(1))
     (0.4, 0.0)
     """
@@ -202,7 +203,7 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats, Floats]:
     weights = np.tri(len(raw)) * (pooled * share * (1.0 - share))
     variance = np.einsum("ij,jk,ik->i", weights, prior[best] - half.T @ half, weights)
     error = np.sqrt(np.maximum(variance, 0.0)) * total / (correct * (total - correct))
-    return tails.sum(axis=0), logit(correct / total), error
+    return logit(correct / total), error
 
 
 def _priors(place: Floats) -> Floats:

@@ -58,7 +58,7 @@ def test_a_bounded_loss_is_not_overrated_in_the_tail_and_one_that_grows_is_follo
     for odds, within in ((np.full(30, 0.1), 0.05), (np.minimum(-0.2 * np.log(2 * masses), 2.0), 0.6)):
         correct = rng.poisson(bins / (1.0 + np.exp(-odds)))
         tails = np.cumsum([correct, rng.poisson(bins / (1.0 + np.exp(odds)))], axis=1).astype(float)
-        _, estimate, error = smoothed(tails)
+        estimate, error = smoothed(tails)
         truth = np.cumsum(bins / (1.0 + np.exp(-odds))) / np.cumsum(bins)
         assert np.max(np.abs(estimate - np.log(truth / (1.0 - truth)))[3:]) < within
         assert np.all(error > 0.0)

@@ -41,10 +41,11 @@ LEAST = 0.1
 """Least share of either strategy in what is divided, where one has a smaller estimated growth than the other."""
 
 
-def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int) -> Floats:
-    """Logarithms of what wealth is multiplied by after a correct guess, a wrong one, no guess: shape (3, ..., 60).
+def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int, fractions: Floats = FRACTIONS) -> Floats:
+    """Logarithms of what wealth is multiplied by after a correct guess, a wrong one, no guess: shape (3, ..., bets).
 
-    ``epsilon`` and ``delta``, of shape (...), are the points under test, ``events`` is 1 or 2.
+    ``epsilon`` and ``delta``, of shape (...), are the points under test, ``events`` is 1 or 2; ``fractions``, of shape
+    (bets,), are the shares of the wealth at stake.
 
     Examples
     --------
@@ -57,8 +58,8 @@ def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int) -> Floats:
     """
     ratio, leak = np.broadcast_arrays(np.exp(np.asarray(epsilon, float)), events * np.asarray(delta, float) / 2.0)
     ratio, leak = ratio[..., None], leak[..., None]
-    bets = FRACTIONS / (ratio + leak)
-    lost = np.broadcast_to(np.log1p(-FRACTIONS), bets.shape)
+    bets = fractions / (ratio + leak)
+    lost = np.broadcast_to(np.log1p(-fractions), bets.shape)
     return np.stack([np.log1p(bets * (1.0 - leak)), lost, np.log1p(-bets * leak)])
 
 

@@ -160,6 +160,10 @@ class SequentialResult(PairResult):
 
         None if not even four times the claim would have been.
         """
+        return self.least_caught(0.9)
+
+    def least_caught(self, share: float) -> float | None:
+        """Least parameter that would have been refuted with this probability, 0.5 or 0.9; see `detectable`."""
         last = self.rounds[-1].strategies[0]
         guesses = float(last.counts.correct + last.counts.wrong)
         in_round = float(last.counts.runs)
@@ -171,6 +175,7 @@ class SequentialResult(PairResult):
             guesses / in_round if in_round else 0.0,
             round((1.0 - LEARNING) * self.runs),
             -math.log1p(-self.confidence) + math.log(strategies / betting.STAKE),
+            share,
         )
 
     @property
