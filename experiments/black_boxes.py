@@ -54,7 +54,7 @@ def expert_bound(box: Box, runs: int, confidence: float = CONFIDENCE) -> float:
     Examples
     --------
     >>> round(expert_bound(BOXES["pixel of an image"], 200_000), 2)
-    1.08
+    1.09
     """
     on_x, on_x_prime = box.rates
     tails = np.array([[1.0, 1.0 - on_x], [1.0, 1.0 - on_x_prime], [on_x, 1.0], [on_x_prime, 1.0]])

@@ -14,7 +14,7 @@ import datetime
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
@@ -433,10 +433,17 @@ def _of_another_type(value: Any) -> Any:
         return Items.of((name, [row[place] for row in rows]) for place, name in enumerate(value.columns))
     if hasattr(value, "to_list") and hasattr(value, "dtype") and hasattr(value, "to_frame"):  # a column of a frame
         return normal(value.to_list())
-    for names, parts in _HOLDERS.items():
+    for names, parts in {} if is_frame(value) else _HOLDERS.items():
         if all(hasattr(value, name) for name in names.split()) and not isinstance(value, type):
             return normal(parts(value))
     raise refused(value)
+
+
+def _stream(items: Iterator[Any]) -> tuple[Any, ...]:
+    found = tuple(itertools.islice(items, MOST_OF_A_STREAM + 1))
+    if len(found) > MOST_OF_A_STREAM:
+        raise AuditError(f"The stream gave more than {MOST_OF_A_STREAM:,} items; return what is to be looked at.")
+    return found
 
 
 def _sequence(parts: Iterable[Any]) -> tuple[Any, ...]:
@@ -538,7 +545,7 @@ _HOLDERS: dict[str, Callable[[Any], Any]] = {
     "to_pylist": lambda value: value.to_pylist(),
     "detach cpu": lambda value: value.detach().cpu().numpy(),
     "__array__": lambda value: np.array(value),
-    "__next__ __iter__": lambda value: tuple(itertools.islice(value, MOST_OF_A_STREAM)),
+    "__next__ __iter__": lambda value: _stream(value),
     "__reversed__ __getitem__ __len__": tuple,
 }
 """What objects hold that are known by their members alone: sparse matrices, dataclasses, classes of attrs, models of

@@ -79,6 +79,7 @@ def correlated(features: Sequence[Feature], outputs: Outputs, outputs_prime: Out
 
     Examples
     --------
+    >>> from epsaudit.witnesses.features import Coordinate
     >>> x, x_prime = np.random.default_rng(0).normal(size=(2, 500, 30))
     >>> x[:, 7] = np.abs(x[:, 7]) * np.sign(x[:, 20])
     >>> [[one.label for one in pair] for pair in correlated([Coordinate(i) for i in range(30)], x, x_prime)]

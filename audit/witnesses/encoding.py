@@ -141,8 +141,8 @@ class Features:
         pairs = [one for one in extra if not isinstance(one, Reduced)]
         remainders = derived(sources, *sides)
         alone = [
-            *screen(basic, *sides, TELLING),
             *screen(structure, *sides, TELLING),
+            *screen(basic, *sides, TELLING),
             *screen(whole, *sides, TELLING // 2),
             *screen(pairs, *sides, TELLING // 2),
             *releases,

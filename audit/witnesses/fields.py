@@ -25,6 +25,7 @@ from epsaudit.witnesses.bits import Residue
 from epsaudit.witnesses.features import Coordinate, Feature, readable
 from epsaudit.witnesses.screening import Codes, Floats, log_chance, pearson, sure
 from epsaudit.witnesses.settings import (
+    CELLS_TO_TEST,
     DIGITS,
     FEW_TABLES,
     FEW_VALUES,
@@ -254,7 +255,8 @@ def _readings(symbols: list[Any], path: Path) -> Iterator[Reading]:
 def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[tuple[float, Feature]]:
     """Remainders of whole numbers and of digits that tell something, with the log of how likely by chance.
 
-    Of numbers with few decimals the last digits are read, of others the first three.
+    Of numbers with few decimals the last digits are read, of others the first three; a remainder of digits only counts
+    if it tells more than where the number lies, and than any one value.
     """
     found: list[tuple[float, Feature]] = []
     for feature in sources:
@@ -265,10 +267,12 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
             continue
         odd, odd_freedom = pearson(np.isfinite(numbers).astype(int), len(parts[0]))  # that one is a number is no news
         scale = _decimals(known)
+        own = 0.0 if scale == 0 else _own_chance(numbers, len(parts[0]))
+        width = np.ptp(known) if scale == 0 else float(np.subtract(*np.quantile(known, [0.95, 0.05])))
         for decimals in range(DIGITS + 1) if scale is None else (scale,):
             whole = feature if scale == 0 else Scaled(feature, decimals)
             digits = numbers if scale == 0 else _digits(numbers, decimals)
-            span, most = np.ptp(known) * 10.0**decimals, np.abs(known).max() * 10.0**decimals
+            span, most = width * 10.0**decimals, np.abs(known).max() * 10.0**decimals
             for modulus in MODULI if scale is not None else (2, 10):
                 if span <= max(modulus, 2):
                     continue
@@ -279,8 +283,18 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
                     rest = np.mod(np.where(np.isfinite(digits), digits, -1.0), modulus)
                 codes = np.where(np.isfinite(digits), rest, -1.0).astype(np.int64)
                 told, freedom = pearson(codes, len(parts[0]))
-                found.append((log_chance(told - odd, freedom - odd_freedom), residue))
+                chance = log_chance(told - odd, freedom - odd_freedom)
+                found.append((chance if chance < own else 0.0, residue))
     return found
+
+
+def _own_chance(numbers: Floats, size: int) -> float:
+    """Log of how likely by chance quantile cells of numbers differ as they do, or any one value."""
+    place, first = np.unique(numbers, return_inverse=True, equal_nan=True)[1], np.arange(len(numbers)) < size
+    seen, seen_prime = (np.bincount(place[part], minlength=place.max() + 1) for part in (first, ~first))
+    both, gap = seen + seen_prime, (seen - seen_prime) ** 2
+    single = float(np.max(gap / both + gap / np.maximum(len(numbers) - both, 1)))  # each value against all others
+    return min(log_chance(single, 1), log_chance(*pearson(codes_of(numbers, CELLS_TO_TEST)[0], size)))
 
 
 def _digits(numbers: Floats, decimals: int) -> Floats:

@@ -60,8 +60,9 @@ def rankings_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     Examples
     --------
     >>> orders = np.array(list(itertools.permutations([1.0, 2.0, 3.0])) * 50)
-    >>> [feature.label for feature in rankings_of(orders, orders[orders[:, 0] != 2][:150].repeat(2, axis=0))]
-    ['place of 2']
+    >>> found = rankings_of(orders, orders[orders[:, 0] != 2][:150].repeat(2, axis=0))
+    >>> [feature.label for feature in found if isinstance(feature, PlaceOf)], found[3].label
+    (['place of 1', 'place of 2', 'place of 3'], 'place of 1 - place of 2')
     """
     size = min(len(outputs), LOOK)
     found = _coded(np.concatenate([outputs[:size], outputs_prime[:size]]))

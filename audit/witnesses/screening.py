@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.special import gammaincc, gammaln
 
 from epsaudit.outputs.normal_form import Outputs
 from epsaudit.witnesses.features import Feature
@@ -28,6 +28,7 @@ def screen(
 
     Examples
     --------
+    >>> from epsaudit.witnesses.features import Coordinate
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(1000, 5))
     >>> screen([Coordinate(i) for i in range(5)], x + [0, 0, 1, 0, 0], rng.normal(size=(1000, 5)), most=1)
@@ -81,8 +82,20 @@ def pearson(place: Codes, size: int) -> tuple[float, int]:
 
 
 def log_chance(statistic: float, freedom: int) -> float:
-    """Log of the upper tail of a chi-square distribution, of which chance is the cause at most so often."""
-    return float(chi2.logsf(statistic, freedom)) if freedom > 0 else 0.0
+    """Log of the upper tail of a chi-square distribution, of which chance is the cause at most so often.
+
+    Tails too small for a float are those of their first term, which keeps their order.
+
+    Examples
+    --------
+    >>> round(log_chance(3.84, 1), 2), round(log_chance(3000.0, 1))
+    (-2.99, -1504)
+    """
+    if freedom <= 0 or statistic <= 0.0:
+        return 0.0
+    half, order = statistic / 2.0, freedom / 2.0
+    tail = float(gammaincc(order, half))
+    return math.log(tail) if tail > 0.0 else float((order - 1.0) * math.log(half) - half - gammaln(order))
 
 
 def sure(found: Sequence[tuple[float, Feature]], most: int) -> list[Feature]:

@@ -121,7 +121,7 @@ def test_an_object_of_ones_own_is_refused_even_where_it_can_be_compared():
         def __hash__(self):
             return 1
 
-    for refused in (Answer(), (1, Answer()), frozenset([Answer()]), range(3)):
+    for refused in (Answer(), (1, Answer()), frozenset([Answer()])):
         with pytest.raises(AuditError, match=r"cannot be compared; return numbers, strings, bytes"):
             normal(refused)
     with pytest.raises(AuditError, match=r"Answer object.*cannot be compared"):
