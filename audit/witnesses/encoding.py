@@ -72,6 +72,8 @@ class Features:
         """List the features of outputs in normal form."""
         sides = outputs, outputs_prime
         rows = rows_of(outputs) if len(outputs) else None
+        if rows is not None and rows.shape[1] == 0:
+            return cls()
         if are_numbers(outputs) and (rows is None or rows.shape[1] == 1):
             only: Feature = Value() if outputs.ndim == 1 else Coordinate(0)
             return cls((only, *sure(derived([only], *sides), TELLING_REMAINDERS)))
@@ -221,6 +223,8 @@ def encode(
     fold = np.arange(len(outputs)) % FOLDS
     group = np.concatenate([2 * fold, 2 * fold + 1]).astype(np.int8)
     first, place = distinct(pooled)
+    if not are_numbers(pooled):
+        pooled = pooled.astype(object)  # what is read of objects is read once
     seen = np.bincount(place)
     least = LEAST_OF_NUMBER if are_numbers(outputs) else LEAST_OF_ATOM
     common = np.argsort(-seen, kind="stable")[:MOST_ATOMS]
