@@ -141,10 +141,11 @@ class Features:
         """Choose those of each kind that tell most."""
         whole = [one for one in extra if isinstance(one, Reduced)]
         pairs = [one for one in extra if not isinstance(one, Reduced)]
-        remainders = derived(sources, *sides)
-        alone = [
+        remainders, telling = derived(sources, *sides), screen(basic, *sides, TELLING)
+        alone = [  # of events that say the same the first is chosen
+            *(one for one in telling if isinstance(one, Contains)),
             *screen(structure, *sides, TELLING),
-            *screen(basic, *sides, TELLING),
+            *telling,
             *screen(whole, *sides, TELLING // 2),
             *screen(pairs, *sides, TELLING // 2),
             *releases,
