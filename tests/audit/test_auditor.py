@@ -134,7 +134,8 @@ AUDITS = 60
         pytest.param(Laplace(1.0), PureDP(1.0), True, marks=pytest.mark.nightly),
         pytest.param(RandomisedResponse(1.0), PureDP(1.0), True, marks=pytest.mark.nightly),
         pytest.param(Gaussian(1.0, 1e-3), ApproxDP(1.0, 1e-3), False, marks=pytest.mark.nightly),
-        pytest.param(Gaussian(1.0, 1e-3), GaussianDP(1.0 / Gaussian(1.0, 1e-3).sigma), True, marks=pytest.mark.nightly),
+        # no teeth at 60 %: its two rates have half of the error probability each
+        pytest.param(Gaussian(1.0, 1e-3), GaussianDP(1.0 / Gaussian(1.0, 1e-3).sigma), False, marks=pytest.mark.nightly),
         (Finite(), Finite.claim, True),
     ],
 )
