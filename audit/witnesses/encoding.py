@@ -76,7 +76,8 @@ class Features:
             return cls()
         if are_numbers(outputs) and (rows is None or rows.shape[1] == 1):
             only: Feature = Value() if outputs.ndim == 1 else Coordinate(0)
-            return cls((only, *sure(derived([only], *sides), TELLING_REMAINDERS)))
+            place = () if outputs.ndim == 1 else (0,)
+            return cls((only, *sure(derived([only], *sides), TELLING_REMAINDERS), *atoms_within([place], *sides)))
         if rows is None and not are_objects(outputs):
             outputs, outputs_prime = (side.astype(object) for side in sides)
         return cls._of_rows(*sides) if rows is not None else cls._of_objects(outputs, outputs_prime)
