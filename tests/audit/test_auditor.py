@@ -77,7 +77,7 @@ class TestVerdicts:
 
         result = audit(vectorized(leaky, claim=PureDP(0.3), pairs=[PAIR]), trials=1_000_000, seed=1)
         assert result.lower_bound > 3.0
-        assert "= 42}" in str(result.witness)
+        assert str(result.witness) in ("{y = 42} likelier under x'", "{y = (42,)} likelier under x'")
 
     def test_a_refusal_is_an_outcome(self):
         def refusing(data, rng):
@@ -145,7 +145,7 @@ AUDITS = 60
         pytest.param(RandomisedResponse(1.0), PureDP(1.0), True, marks=pytest.mark.nightly),
         pytest.param(Gaussian(1.0, 1e-3), ApproxDP(1.0, 1e-3), False, marks=pytest.mark.nightly),
         # no teeth at 60 %: its two rates have half of the error probability each
-        pytest.param(Gaussian(1.0, 1e-3), GaussianDP(1.0 / Gaussian(1.0, 1e-3).sigma), False, marks=pytest.mark.nightly),
+        pytest.param(Gaussian(1.0, 1e-3), GaussianDP(1 / Gaussian(1.0, 1e-3).sigma), False, marks=pytest.mark.nightly),
         (Finite(), Finite.claim, True),
     ],
 )
