@@ -31,7 +31,18 @@ from epsaudit.data.fingerprint import digest
 from epsaudit.data.neighbours import Relation
 from epsaudit.engine.sampling import Progress
 from epsaudit.errors import AuditError, PowerWarning, without_internals
-from epsaudit.pytest_plugin import FALSE_ALARM, PROPERTY, RUNS, SECONDS, Asker, asking, option, read, share_of_suite
+from epsaudit.pytest_plugin import (
+    ALARM,
+    FALSE_ALARM,
+    PROPERTY,
+    RUNS,
+    SECONDS,
+    Asker,
+    asking,
+    option,
+    read,
+    share_of_suite,
+)
 from epsaudit.text import lower
 
 LEAST_FALSE_ALARM = 1e-15
@@ -167,7 +178,7 @@ class PrivacyAudit:
         asked = {"claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
         given = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
         result, terms = self._audit(mechanism, pairs, asked, given)
-        self._tell(result, terms, "caught, as it must be" if result.violates_claim else "not caught")
+        self._tell(result, terms, "caught, as it must be" if result.violates_claim else "not caught", control=True)
         if not result.violates_claim:
             said = (
                 f"{result.mechanism} must fail its privacy audit, and did not: {result.claim} was not refuted in "
@@ -228,7 +239,7 @@ class PrivacyAudit:
         except AuditError as error:
             raise without_internals(error) from error.__cause__
         said = f"seed {terms.seed}, false alarms {terms.false_alarm:.2g}: {'caught' if verdict.refuted else 'passed'}"
-        self._report(f"{asker.name}: {witness.name}, {verdict.runs:,} runs, {said}")
+        self._report(f"{asker.name}: {witness.name}, {verdict.runs:,} runs, {said}", terms.false_alarm)
         if verdict.refuted:
             lines = [
                 ("test", f"{witness}: {test.text}"),
@@ -273,15 +284,16 @@ class PrivacyAudit:
     def _salt(self) -> int:
         return int(option(self._config, "seed") or 0)
 
-    def _tell(self, result: SequentialResult, terms: _Terms, verdict: str) -> None:
+    def _tell(self, result: SequentialResult, terms: _Terms, verdict: str, control: bool = False) -> None:
         self._report(
             f"{asking(self._config).name}: {result.mechanism}, {result.claim}, {result.runs:,} runs, "
-            f"seed {terms.seed}, false alarms {terms.false_alarm:.2g}: {verdict}"
+            f"seed {terms.seed}, false alarms {terms.false_alarm:.2g}: {verdict}",
+            0.0 if control else terms.false_alarm,  # a control fails if a bad mechanism gets by
         )
 
-    def _report(self, line: str) -> None:
+    def _report(self, line: str, alarm: float) -> None:
         print(line)  # captured: -rP shows it beside the test, as does a failure
-        asking(self._config).item.user_properties.append((PROPERTY, line))
+        asking(self._config).item.user_properties += [(PROPERTY, line), (ALARM, alarm)]
 
     def _details(self, result: SequentialResult, terms: _Terms) -> str:
         symbol, alarm = result.claim.symbol, f"{terms.false_alarm:.2g}"

@@ -23,7 +23,7 @@ SECONDS = 60.0
 """Most seconds of one check unless somebody says otherwise: 100,000 runs of 0.6 ms each, or 1,200 of 50 ms."""
 FALSE_ALARM = 1e-6
 """A thousand such tests a day fail once in three years, if all mechanisms are right."""
-PROPERTY = "privacy_audit"
+PROPERTY, ALARM = "privacy_audit", "privacy_audit_false_alarm"
 OPTIONS = {
     "runs": f"most runs of a mechanism in one check (default {RUNS:,})",
     "seconds": f"most seconds for one check (default {SECONDS:g})",
@@ -73,14 +73,14 @@ def _forget_deadline(test: Any) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Say of every check what it would have caught: one line each with -v, -rP or -rA, otherwise a count."""
-    lines = [
-        str(text)
+    told = [
+        one
         for outcome in ("passed", "failed", "xfailed", "xpassed")
         for report in terminalreporter.stats.get(outcome, [])
         if report.when == "call"
-        for name, text in report.user_properties
-        if name == PROPERTY
+        for one in report.user_properties
     ]
+    lines = [str(text) for name, text in told if name == PROPERTY]
     if not lines:
         return
     terminalreporter.section("privacy audits")
@@ -90,6 +90,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     else:
         count = "1 privacy audit" if len(lines) == 1 else f"{len(lines)} privacy audits"
         terminalreporter.write_line(f"{count}; -rP or -v says what each would have caught.")
+    total = sum(float(alarm) for name, alarm in told if name == ALARM)
+    if total:  # more than controls
+        terminalreporter.write_line(f"The suite's total false-alarm probability is at most {total:.2g}.")
 
 
 @dataclass

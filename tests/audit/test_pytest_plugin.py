@@ -98,7 +98,8 @@ def test_what_is_right_passes_and_says_what_it_would_have_caught(suite):
         ]
     )
     quiet = suite(body)
-    quiet.stdout.fnmatch_lines(["1 privacy audit; -rP or -v says what each would have caught."])
+    said = "1 privacy audit; -rP or -v says what each would have caught."
+    quiet.stdout.fnmatch_lines([said, "The suite's total false-alarm probability is at most 5e-07."])
 
 
 def test_nothing_is_said_where_nothing_is_audited(suite):
@@ -126,6 +127,7 @@ def test_positive_controls(suite):
             "  reach      would have caught epsilon >= 1.*",
         ]
     )
+    assert "total false-alarm probability" not in result.stdout.str()  # no right mechanism fails a control
     details = re.search(r"count must fail(.|\n)*?  seed .*", result.stdout.str()).group(0)
     assert max(map(len, details.splitlines())) <= 80
 
