@@ -176,8 +176,8 @@ class _Largest:
             norm=self.norm,
             searched=self.searched,
         )
-        if self.best is None or _rank(seen) > _rank(self.best):
-            self.best = seen
+        if self.best is None or _rank(seen, slack) > _rank(self.best):
+            self.best = seen  # larger by more than rounding: of equal ones the first is the simplest
         return seen
 
 
@@ -218,7 +218,7 @@ def _climb(found: _Largest, description: Description, values: Values, examples: 
         seen = found.look(replace(candidate, parameters=values))
         if seen is None:
             return
-        hypothesis.target(min(_rank(seen)[1], LARGEST))
+        hypothesis.target(min(_rank(seen)[-1], LARGEST))
         if seen.exceeded:
             last[:] = [seen]
             raise _FoundError
@@ -233,9 +233,11 @@ def _said(answer: Any) -> str:
     return repr(answer) if isinstance(answer, _Raised) else f"is {shorten(answer)}"
 
 
-def _rank(seen: Probe) -> tuple[bool, float]:
-    ratio = seen.change / seen.claimed if seen.claimed else (math.inf if seen.change else 0.0)
-    return seen.exceeded, ratio
+def _rank(seen: Probe, slack: float = 0.0) -> tuple[bool, bool, float]:
+    """Whether a change exceeds its claim, if only by rounding, and how many times the claim it is, less some slack."""
+    least = seen.change - slack
+    ratio = least / seen.claimed if seen.claimed else (math.inf if least > 0.0 else 0.0)
+    return seen.exceeded, seen.by_rounding, ratio
 
 
 def _answer(function: Callable[..., Any], dataset: Any, parameters: Values) -> Any:
