@@ -46,6 +46,8 @@ class Simpler:
 
     def than(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield proposals, those that take most away first."""
+        if self.describe(candidate.parameters) is None:  # how rows become a dataset is not known
+            candidate = dataclasses.replace(candidate, rows=None)
         rows = rows_of(candidate)
         if rows is not None:
             for x, x_prime in (*_fewer(*rows), *_alike(*rows), *_plainer(*rows)):
@@ -64,8 +66,8 @@ class Simpler:
 
     def _made(self, candidate: Candidate, x: Rows, x_prime: Rows, parameters: Mapping[str, Any]) -> Candidate | None:
         """Make a candidate of rows; None if they are no neighbours as those of the old one were."""
-        description = self.describe(parameters)
-        if description is not None and candidate.rows is not None:
+        description = self.describe(parameters) if candidate.rows is not None else None
+        if description is not None:
             made = description.candidate(x, x_prime, f"shrunk: {candidate.tries}")
         else:
             sides = [_as_before(old, rows) for old, rows in zip(_sides(candidate), (x, x_prime), strict=True)]
