@@ -31,6 +31,9 @@ SMALL = 1e-6
 """The p-value that fresh runs are expected to reach; they are no more than were certified."""
 LEAST = 1e-12
 """Smaller errors are lost in 1 - confidence, which is how certificates are told of them; a script computes them."""
+OWN = {"run", "guess", "number", "p_value", "X", "X_PRIME", "EPSILON", "DELTA", "STORED", "counts", "side", "audited"}
+NAMES = OWN | {"copy", "math", "random", "Counter", "binom", "beta", "brentq", "run_path"}
+"""What a script defines or imports itself, and what is audited must not define."""
 LARGEST_TANGENT = 8.0
 """Where the Clopper-Pearson box is looked at against a claim about a whole curve, at most; all points hold at once."""
 
@@ -198,10 +201,14 @@ class Reproducer:
         module, _, name = self.function.name.rpartition(":")
         own = _needed(self.function.source, name.partition(".")[0]) if inline else []
         head = name.partition(".")[0]
+        called = _called(head)
         if not own and module.endswith(".py"):
-            own = ["from runpy import run_path", f"{head} = run_path({module!r})[{head!r}]"]
+            own = ["from runpy import run_path", f"{called} = run_path({module!r})[{head!r}]"]
         lines = [*needed, *dict.fromkeys(libraries[self.function.data] + numpy), *self._scipy()]
-        lines += own or [f"from {module} import {head}"]
+        known = {*lines, "import copy", "import math", "import random"}
+        lines += [line for line in own if line not in known] or [
+            f"from {module} import {head}{'' if called == head else f' as {called}'}"
+        ]
         return sorted(lines, key=lambda line: not line.startswith("from __future__"))  # which must come first
 
     def _body(self) -> list[str]:
@@ -227,7 +234,8 @@ class Reproducer:
         fresh = {"seed": "random.getrandbits(32)", "rng": "np.random.default_rng()"}
         given = [f"{name}={literal(value)}" for name, value in function.parameters.items()]
         given += [f"{name}={fresh[name]}" for name in function.takes]
-        call = f"{function.name.rpartition(':')[2]}({', '.join([form, *given])})"
+        head, dot, path = function.name.rpartition(":")[2].partition(".")
+        call = f"{_called(head)}{dot}{path}({', '.join([form, *given])})"
         return [
             "def run(data):",
             "    try:",
@@ -282,6 +290,11 @@ def p_value(certificate: Certificate, claim: Claim, counts: Counts) -> float:
     return math.exp(float(brentq(excess, least, most)))
 
 
+def _called(name: str) -> str:
+    """The name of a function in a script that may have another of its name."""
+    return "audited" if name in NAMES else name
+
+
 def _needed(source: str, name: str) -> list[str]:
     """The lines of a module that a function of it needs: all but definitions that nothing names, and what is for it."""
     defined: dict[str, list[ast.stmt]] = {}
@@ -301,6 +314,7 @@ def _needed(source: str, name: str) -> list[str]:
         kept += [other for own in named & set(defined) for other in defined[own] if other not in kept]
     text = "\n".join(ast.unparse(one) for one in body if one in kept)
     alone = "from ." not in text and "__" not in text.replace("from __future__", "")
+    alone = alone and not any(_names_defined(one) & NAMES for one in body if one in kept)
     return text.splitlines() if alone else []
 
 

@@ -20,6 +20,7 @@ from epsaudit.outputs.normal_form import Items, Raised, normal
 from epsaudit.reporting.predicates import NotShort, condition, helpers_of, literal
 from epsaudit.reporting.reproducer import MOST_LINES, Function, Reproducer, p_value
 from epsaudit.results.result import save
+from epsaudit.witnesses import Witness
 from epsaudit.witnesses.combinations import Combined, Reduced
 from epsaudit.witnesses.events import Interval, Region
 from epsaudit.witnesses.features import Coordinate, Deviation, Value
@@ -54,7 +55,7 @@ def refuted():
     return audit(mechanism, claim=PureDP(1.0), pairs=[PAIR], trials=20_000, seed=1, n_jobs=1)
 
 
-def audited(function, *, trials=4_000):
+def audited(function, *, trials=1_500):
     """The file that the command writes of a served function."""
     words = f"epsaudit serve --python {sys.executable} {function}"
     program = f"{sys.executable} -m {words}"
@@ -85,10 +86,26 @@ def audited(function, *, trials=4_000):
 def ran(path):
     """The p-values that a script prints, run by a Python of its own."""
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60, check=True)
-    return [float(found) for found in re.findall(r"(?:p-value|counts:) ([\d.e-]+)", done.stdout)]
+    return p_values(done.stdout)
 
 
-@pytest.mark.parametrize(("function", "event"), [("own:count", "y"), ("own.py:refuses", "raises OverflowError")])
+def ran_here(text, capsys):
+    """The p-values that a script prints, run in this Python, which has imported scipy."""
+    with open("script.py", "w", encoding="utf-8") as file:
+        file.write(text)
+    capsys.readouterr()
+    runpy.run_path("script.py")
+    return p_values(capsys.readouterr().out)
+
+
+def p_values(printed):
+    return [float(found) for found in re.findall(r"(?:p-value|counts:) ([\d.e-]+)", printed)]
+
+
+@pytest.mark.parametrize(
+    ("function", "event"),
+    [("own.py:refuses", "raises OverflowError"), pytest.param("own:count", "y", marks=pytest.mark.nightly)],
+)
 def test_a_served_function_is_reproduced_by_a_script_that_stands_alone(function, event, capsys):
     """Fresh runs are as many as give 1e-6, twice; a p-value of 1e-2 has a probability below 1e-6 then."""
     file = audited(function)
@@ -108,6 +125,19 @@ def test_a_served_function_is_reproduced_by_a_script_that_stands_alone(function,
     assert all(part in said for part in ("x: `[1]`", "x': `[1, 1]`", "1-DP does not hold", event, "Exact p-value"))
 
 
+def test_what_is_too_long_is_a_sentence_and_its_counts_are_checked(refuted, capsys):
+    long = dataclasses.replace(refuted, witness=Witness(Region(included=tuple(map(float, range(400)))), None))
+    reproducer = Reproducer(long, PAIR, Function("own:count"))
+    (sentence,) = reproducer.left_out()
+    assert "does not count afresh, for the event" in sentence
+    assert "names too many outputs or intervals" in sentence
+    script = reproducer.script()
+    assert len(script.splitlines()) <= MOST_LINES
+    (stored,) = ran_here(script, capsys)
+    assert stored < 0.05, "the confidence of the bound, which refutes the claim"
+
+
+@pytest.mark.nightly
 def test_a_learnt_score_is_a_sentence_and_its_counts_are_checked():
     shift = np.array([0.9, -0.7, 0.5, 0.3, -0.9, -0.4, 0.6, -0.8])
 
@@ -250,30 +280,32 @@ unused = [0] * 10
 def helper(records):
     return len(records) * math.ready + LOW
 
-def count(records):
-    return helper(records) + random.expovariate(2) - random.expovariate(2)
+def crowd(records):
+    return "many" if helper(records) + random.gauss(0, 0.2) > HIGH else "few"
 
 def other(records):
     return 0.0
 
-count.many = lambda records, size: [0.0] * size
+crowd.many = lambda records, size: ["few"] * size
 if __name__ == "__main__":
-    count([])
+    crowd([])
 """
 
 
-def test_a_script_has_all_that_a_function_needs_of_its_module(refuted):
+def test_a_script_has_all_that_a_function_needs_of_its_module(capsys):
     """Whatever is missing would raise in a run, and so look like an outcome."""
-    function = Function("setup.py:count", source=SETUP)
-    text = Reproducer(refuted, PAIR, function).script()
+    names = {"__name__": "setup"}
+    exec(SETUP, names)
+    told = audit(names["crowd"], claim=PureDP(1.0), pairs=[PAIR], trials=2_000, seed=1, n_jobs=1)
+    text = Reproducer(told, PAIR, Function("setup.py:crowd", source=SETUP)).script()
+    assert len(text.splitlines()) <= MOST_LINES
+    assert "helper" in text, "the lines themselves, for the file is not there"
     assert "other" not in text
     assert "unused" not in text
-    with open("script.py", "w", encoding="utf-8") as file:
-        file.write(text)
-    assert ran("script.py")[1] < 1e-2
+    assert ran_here(text, capsys)[1] < 1e-2
 
 
-def test_a_file_that_is_too_long_is_run_by_its_path(refuted, tmp_path):
+def test_a_file_that_is_too_long_is_run_by_its_path(refuted, tmp_path, capsys):
     (tmp_path / "folder").mkdir()
     source = (
         OWN
@@ -284,9 +316,18 @@ def test_a_file_that_is_too_long_is_run_by_its_path(refuted, tmp_path):
     )
     (tmp_path / "folder" / "my-own.py").write_text(source)
     text = Reproducer(refuted, PAIR, Function("folder/my-own.py:long_one", source=source)).script()
-    with open("script.py", "w", encoding="utf-8") as file:
-        file.write(text)
-    assert ran("script.py")[1] < 1e-2
+    assert ran_here(text, capsys)[1] < 1e-2
+
+
+def test_a_function_may_have_a_name_that_the_script_has(refuted, capsys):
+    """A script that defined it again would call itself until it raises, which looks like an outcome."""
+    source = OWN.replace("count", "run")
+    with open("other.py", "w", encoding="utf-8") as file:
+        file.write(source)
+    for function, line in (("other.py:run", "audited = run_path("), ("other:run", "from other import run as audited")):
+        text = Reproducer(refuted, PAIR, Function(function, source=source)).script()
+        assert line in text
+        assert ran_here(text, capsys)[1] < 1e-2
 
 
 def test_parameters_of_a_recorded_command_are_found_behind_options(capsys):
