@@ -137,6 +137,15 @@ def test_a_change_that_is_rounding_is_called_that():
     assert "No change above the claim by more than rounding explains in" in str(found)
 
 
+def test_of_changes_that_rounding_alone_tells_apart_the_listed_one_is_shown():
+    def mean(data):
+        return sum(clipped(data, 0.0, 1.0)) / max(len(data), 1)
+
+    found = probe(mean, numbers(0, 1), per_record, adjacency=Substitution())
+    assert found.by_rounding
+    assert "drawn at random" not in str(found)
+
+
 def test_more_than_rounding_is_not_called_that():
     found = probe(lambda data: 1.0000001 * clipped_sum(data), numbers(0, 1), 1.0, adjacency=AddRemove(), examples=0)
     assert found.exceeded
