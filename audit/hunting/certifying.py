@@ -77,8 +77,9 @@ class Finding:
 
     def as_json(self) -> list[Any] | None:
         """Return the two datasets and the parameters as JSON values; None if JSON cannot write them."""
+        if self.candidate is None:
+            return None
         try:
-            assert self.candidate is not None
             pair, parameters = self.candidate.pair, dict(self.candidate.parameters)
             return [dataset_to_json(one) for one in (pair.x, pair.x_prime, parameters)]
         except AuditError:

@@ -57,8 +57,6 @@ class Attempt:
     Attributes
     ----------
     candidate : Candidate
-    predicted : float
-        The bound that the screen predicted.
     alarms : tuple of str
         What the screen's outputs showed at a glance.
     result : SequentialResult or None
@@ -70,7 +68,6 @@ class Attempt:
     """
 
     candidate: Candidate
-    predicted: float
     alarms: tuple[str, ...] = ()
     result: SequentialResult | None = None
     failure: str = ""
@@ -228,7 +225,7 @@ class _Hunting:
     def attempt(self, number: int, found: Screened, more: int) -> Attempt:
         """Audit one candidate, with an even share of the time that is left for it and so many more."""
         candidate = found.candidate
-        done = Attempt(candidate, found.predicted, found.alarms)
+        done = Attempt(candidate, found.alarms)
         self.say(f"audit {number}: {candidate.tries or candidate.pair}")
         try:
             share = 0.5 / (more + 1) if more else 0.5
@@ -321,7 +318,8 @@ def hunt(
     adjacency : Adjacency, optional
         The relation that the claim is for; pairs of others are left out. None tries all, and the verdict names them.
     describe : Table, Answers, or function of the parameters, optional
-        The description that candidates were made of, by which records are taken away and simplified.
+        The description that candidates were made of, by which records are taken away and simplified. Without it the
+        items of lists, tuples and arrays are, to any value of their type.
     make : callable, optional
         Makes the mechanism at values of the parameters, as `epsaudit.hunting.served.served` does of another
         environment.

@@ -40,7 +40,6 @@ class Screened:
     """A candidate, what its outputs promise beside the claim, and why it cannot be audited if it cannot."""
 
     candidate: Candidate
-    predicted: float = 0.0
     rank: tuple[float, float, float] = (0.0, 0.0, 0.0)
     alarms: tuple[str, ...] = ()
     failure: str = ""
@@ -96,17 +95,15 @@ def _judged(hunting: _Hunting, one: Candidate, both: tuple[Outputs, Outputs]) ->
     choice = best_of(candidate_scores(SIMPLE, *both), Bound(claim, hunting.trials, hunting.confidence), OPTIMISTIC)
     heard = tuple(map(str, alarms(seen[0][:SHOWN], seen[1][:SHOWN], one.pair, claim)))
     rank = (float(bool(heard)), choice.predicted / claim.parameter if claim.parameter else choice.predicted)
-    return Screened(one, choice.predicted, (*rank, choice.significance), heard)
+    return Screened(one, (*rank, choice.significance), heard)
 
 
 def as_record(found: Sequence[Screened], candidates: Sequence[Candidate]) -> list[list[Any]]:
     """Return what a file remembers."""
     places = {id(one): place for place, one in enumerate(candidates)}
-    return [[places[id(one.candidate)], one.predicted, list(one.rank), list(one.alarms), one.failure] for one in found]
+    return [[places[id(one.candidate)], list(one.rank), list(one.alarms), one.failure] for one in found]
 
 
 def from_record(rows: Sequence[Any], candidates: Sequence[Candidate]) -> list[Screened]:
     """Read it again."""
-    return [
-        Screened(candidates[place], bound, tuple(rank), tuple(heard), why) for place, bound, rank, heard, why in rows
-    ]
+    return [Screened(candidates[place], tuple(rank), tuple(heard), why) for place, rank, heard, why in rows]

@@ -148,6 +148,7 @@ def test_a_leak_is_found_with_no_pair_given_and_shrunk_to_three_records(function
     assert again.result == finding.result
     assert again.candidate.pair.x == finding.candidate.pair.x
     assert "contradicts the claim" in str(again)
+    assert Finding.from_dict({**again.to_dict(), "pair": None}).to_dict()["pair"] is None, "JSON could not write it"
 
 
 @pytest.mark.parametrize("function", some_daily(SOUND, count, majority))
