@@ -261,6 +261,8 @@ class _Hunting:
 
         smallest, _ = shrink(candidate, self.simpler, still, time.perf_counter() + self.left(0.5), self.most_steps)
         for attempt in range(2 * TRIES):
+            if attempt and self.left() <= 0.0:
+                break
             tried = smallest if attempt < TRIES else candidate
             certification = self.record.next_certification()
             self.say(f"certifying {tried.pair}")
@@ -330,7 +332,8 @@ def hunt(
     trials : int
         Runs of each audit at most.
     seconds : float, optional
-        For the whole hunt: a third of them at most for the screen.
+        For the whole hunt: a third of them at most for the screen. A certification that was begun is ended all the
+        same.
     steps : int
         Tests of each shrinking at most; 0 leaves pairs as they are.
     checkpoint : path, optional

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -281,6 +282,20 @@ def test_a_hunt_that_was_killed_goes_on_from_what_it_had(tmp_path, monkeypatch):
     assert again.findings[0].result == done.findings[0].result
     with pytest.raises(AuditError, match="belongs to another hunt"):
         hunted(scale_of_half, WITHIN, listed[:1], checkpoint=tmp_path / "kept")
+
+
+def test_what_is_not_certified_in_time_is_not_tried_again(monkeypatch):
+    tried = []
+
+    def in_vain(*arguments, **options):
+        tried.append(arguments)
+        return SimpleNamespace(result=SimpleNamespace(violates_claim=False), runs=0)
+
+    monkeypatch.setattr(hunting, "certified", in_vain)
+    monkeypatch.setattr(hunting._Hunting, "left", lambda self, share=1.0: -1.0 if tried else 60.0)
+    found = hunted(scale_of_half, WITHIN, [([1.0], [1.0, 1.0])], seconds=60, steps=0)
+    assert found.refuted
+    assert (len(tried), found.findings) == (1, ())
 
 
 def test_what_always_fails_is_a_sentence():
