@@ -286,6 +286,89 @@ REPORT = Command(
     epsaudit report audit.json --only laplace --figure curve.pdf --kind trade-off
     """,
 )
+REPRODUCE = Command(
+    "reproduce",
+    "serving.reproduce",
+    "Write a refuted claim as a script that stands alone. It has at most 40 lines and needs scipy and the library; "
+    "function and datasets are known of audits of 'epsaudit serve'.",
+    [
+        RESULT,
+        argument("name", "Of the result, where the file has several.", required=False),
+        option("--out FILE", "The script.  [default: printed]", type=PATH),
+        option("--issue FILE", "The text of an issue for the maintainers, in Markdown.", type=PATH),
+        option("--function 'MODULE:FUNCTION PARAMETERS'", "What 'epsaudit serve' takes, where the file does not say."),
+        option("--pair X X_PRIME", "The two datasets as JSON, where the file does not say.", nargs=2),
+    ],
+    examples="""
+    epsaudit reproduce results/audit.json --out reproducer.py --issue issue.md
+    epsaudit reproduce audit.json mean --function 'mine.py:mean' --pair '[1]' '[1, 2]'
+    """,
+)
+SERVE = Command(
+    "serve",
+    "serving.serve",
+    "Serve a Python function to an audit, under any Python from 3.8 on. It speaks the protocol of --command; without a "
+    "function it prints the path of the one file that does.",
+    [
+        argument("function", "module:function, or FILE.py:function; it takes a dataset.", required=False),
+        argument("parameters", "The function's other arguments, as a JSON object.", required=False),
+        option("--python PYTHON", "Of the environment that has the library.  [default: this one]"),
+        option(
+            "--data",
+            "What the function takes a dataset as: JSON values, a numpy array, or a frame of pandas.",
+            type=click.Choice(["plain", "array", "frame"]),
+            default="plain",
+        ),
+    ],
+    examples="""
+    epsaudit audit --command 'epsaudit serve mine.py:count' --pair '[1]' '[1, 2]' --epsilon 1
+    epsaudit serve --python env/bin/python --data array 'library.tools:mean' '{"epsilon": 1}'
+    """,
+)
+HUNT = Command(
+    "hunt",
+    "hunting.run",
+    "Find datasets and parameters that refute a claim. It needs a function and a short description of its data; what "
+    "it finds is shrunk to the simplest pair and certified anew (docs: how-to/hunt).",
+    [
+        argument(
+            "words",
+            "A Python or the folder of an environment, this one if it is not given; and module:function, or "
+            "FILE.py:function, as for serve.",
+            nargs=-1,
+            metavar="[ENV] MODULE:FUNCTION",
+        ),
+        option("--schema FILE", "The description of data and parameters, JSON or TOML.", type=PATH),
+        option("--pair X X_PRIME", "Two datasets as JSON to try instead; may be given again.", nargs=2, multiple=True),
+        option("--parameters JSON", "The function's other arguments, as a JSON object."),
+        option("--adjacency NAME", "The relation that the claim is for, as in a schema.  [default: all are tried]"),
+        option(
+            "--data",
+            "What the function takes a dataset as.  [default: as the schema says]",
+            type=click.Choice(["plain", "array", "frame"]),
+        ),
+        option("--audits", "Candidates that are audited at most.", type=int, default=6),
+        option("--trials", "Runs of each audit at most.", type=ABOVE_0, default=50_000),
+        option("--seconds", "For the whole hunt.  [default: no limit]", type=ABOVE_0),
+        option("--timeout SECONDS", "Of silence, before the function is given up.", type=ABOVE_0, default=300.0),
+        option("--confidence", "That no claim that holds is refuted.", type=Number(confidence_of), default=0.95),
+        option("--seed", "Root of all random streams.  [default: a fresh one, printed]", type=int),
+        JOBS,
+    ],
+    {
+        "What is written and printed": [
+            option("--out", "Folder for hunt.md, hunt.json, and a result file of each refuted pair.", type=PATH),
+            option("--checkpoint FOLDER", "The same command goes on from it after an interruption.", type=PATH),
+            JSON,
+            QUIET,
+        ],
+        "A claim": PROGRAM["A claim, for a program"],
+    },
+    """
+    epsaudit hunt mine.py:count --schema schema.json --epsilon 1
+    epsaudit hunt env library.tools:mean --schema schema.toml --epsilon 1 --seconds 120 --out found
+    """,
+)
 STUDIES = Command("list", "listing.list_studies", "List the studies.", [JSON, QUIET])
 RUN = Command(
     "run",
@@ -314,7 +397,7 @@ EXPERIMENT = click.Group(
 )
 EPSAUDIT = click.Group(
     "epsaudit",
-    [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, EXPERIMENT],
+    [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, HUNT, REPRODUCE, SERVE, EXPERIMENT],
     help="Certified lower bounds on privacy loss.",
     epilog=NOTES,
     no_args_is_help=False,

@@ -117,14 +117,15 @@ def _kept(options: SimpleNamespace, done: Sequence[AuditResult]) -> str:
     return ", and ".join(parts) or "nothing was written (--checkpoint FILE would have kept finished chunks)"
 
 
-def _numbers_of_claim(options: SimpleNamespace) -> dict[str, float]:
+def numbers_of_claim(options: SimpleNamespace) -> dict[str, float]:
+    """Return the numbers of a claim that were given, which `CLAIMS` makes one of."""
     given = {name: getattr(options, name) for name in ("epsilon", "delta", "order", "rho", "mu")}
     return {name: value for name, value in given.items() if value is not None}
 
 
 def entries_of(options: SimpleNamespace) -> list[Entry]:
     """Return the registered mechanisms, or the program, that the options name."""
-    numbers = _numbers_of_claim(options)
+    numbers = numbers_of_claim(options)
     if options.program is None:
         if options.pair or numbers:
             raise AuditError("--pair and the claim's numbers go with --command; other mechanisms know their own.")
@@ -145,7 +146,7 @@ def entries_of(options: SimpleNamespace) -> list[Entry]:
 
 def _of_libraries(options: SimpleNamespace) -> tuple[list[Entry], list[str]]:
     """Install the libraries; return the entries to audit, and why the others cannot be."""
-    if options.program is not None or options.pair or _numbers_of_claim(options):
+    if options.program is not None or options.pair or numbers_of_claim(options):
         raise AuditError(
             "--library knows its programs, pairs and claims; --command and what goes with it are another way."
         )

@@ -1,0 +1,335 @@
+"""The other side of the protocol of `epsaudit.adapters.external`: one file that serves a function of any environment.
+
+It needs nothing but Python 3.8 or newer and is run by path, ``PYTHON serve.py MODULE:FUNCTION [PARAMETERS]``, so that
+a library is audited where it is installed; docs/how-to/other-languages.md says how. Nothing of epsaudit is imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import array
+import datetime
+import enum
+import importlib
+import importlib.util
+import inspect
+import json
+import math
+import os
+import pickle
+import random
+import sys
+import traceback
+from collections.abc import Mapping, Set
+from decimal import Decimal
+from fractions import Fraction
+from typing import IO, Any
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")  # audits use all cores as it is; before the library is imported
+
+HANDLED = ("seed", "rng")
+"""Parameters of a function that are given a fresh seed, or numpy's generator, unless PARAMETERS set them."""
+LONGEST_DECIMAL = 4096
+"""Bits of a whole number beyond which neither side may write decimals: Python stops at 4,300 digits."""
+
+
+def main() -> None:
+    """Read the command line and speak the protocol on standard input and output until input ends."""
+    words = argparse.ArgumentParser(description=str(__doc__))
+    words.add_argument("function", help="module:function, or FILE.py:function")
+    words.add_argument("parameters", nargs="?", default="{}", type=json.loads, help="keyword arguments as JSON")
+    words.add_argument("--data", choices=sorted(FORMS), default="plain", help="what the function takes a dataset as")
+    words.add_argument("--describe", action="store_true", help="print what is known of the function as JSON, and end")
+    given = words.parse_intermixed_args()
+    if not isinstance(given.parameters, dict):
+        sys.exit(f"PARAMETERS are {given.parameters!r}; give keyword arguments as a JSON object.")
+    requests, answers = os.fdopen(os.dup(0), "r", encoding="utf-8"), os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)  # what a library reads is no request,
+    os.dup2(2, 1)  # and what it prints no answer, also from C
+    sys.stdin, sys.stdout = open(os.devnull), sys.stderr  # noqa: SIM115  # until the end
+    here = os.path.dirname(os.path.realpath(__file__))  # whose modules hide others by name
+    sys.path[:] = [os.getcwd()] + [path for path in sys.path if os.path.realpath(path) != here]
+    function = imported(given.function)
+    if given.describe:
+        answers.write(json.dumps(described(function, given.parameters)).encode() + b"\n")
+        answers.close()
+        return
+    speak(Server(function, given.parameters, FORMS[given.data]), requests, answers)
+
+
+def imported(name: str) -> Any:
+    """Import ``module:function``, or run ``FILE.py`` and take its function; end with a sentence if there is none."""
+    module_name, _, path = name.rpartition(":")
+    if not module_name or not path:
+        sys.exit(f"{name!r} names no function; give module:function, or FILE.py:function.")
+    if module_name.endswith(".py"):
+        sys.path.insert(0, os.path.dirname(os.path.abspath(module_name)))
+        spec = importlib.util.spec_from_file_location(os.path.basename(module_name)[:-3], module_name)
+        if spec is None or spec.loader is None or not os.path.isfile(module_name):
+            sys.exit(f"There is no file {module_name!r}.")
+        found = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = found
+        spec.loader.exec_module(found)
+    else:
+        found = importlib.import_module(module_name)
+    sow()
+    for part in path.split("."):
+        if not hasattr(found, part):
+            sys.exit(f"{module_name} has no {path!r}.")
+        found = getattr(found, part)
+    if not callable(found):
+        sys.exit(f"{name!r} is of type {type(found).__name__}, which cannot be called; give a function of a dataset.")
+    return found
+
+
+def sow() -> None:
+    """Seed global generators from the system: torch begins with a constant, and modules may have set one."""
+    random.seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+    if "torch" in sys.modules:
+        sys.modules["torch"].seed()
+
+
+class Server:
+    """A function, or any other object that is called with a dataset and returns one output.
+
+    With an attribute ``many`` it is asked for many outputs at once, by ``function.many(dataset, size)``. What either
+    takes of `HANDLED` it is given; where both take any, outputs depend on seeds alone.
+    """
+
+    def __init__(self, function: Any, parameters: dict[str, Any], form: Any = lambda data: data) -> None:
+        self.function, self.parameters, self.form = function, parameters, form
+        self.many = getattr(function, "many", None)
+        asked = [wanted(one, parameters) for one in (function, self.many) if one is not None]
+        self.seeded = all(asked)
+
+    def answer(self, request: dict[str, Any]) -> bytes:
+        """Draw as many outputs as are asked for, and write them as lines or as a block."""
+        size, seeds = request["size"], random.Random(request["seed"])
+        # every run gets copies of its own
+        arguments = pickle.dumps((self.form(decoded(request["dataset"])), self.parameters), -1)
+        rng = generator(request["seed"]) if "rng" in self._names() else None
+
+        def call(function: Any, *size: int) -> Any:
+            handled = {
+                name: rng if name == "rng" else seeds.getrandbits(32) for name in wanted(function, self.parameters)
+            }
+            dataset, parameters = pickle.loads(arguments)
+            return function(dataset, *size, **parameters, **handled)
+
+        failed = None
+        if self.many is not None:
+            try:
+                outputs = call(self.many, size)
+            except (Exception, SystemExit) as error:
+                failed = error
+            else:
+                if isinstance(outputs, (str, bytes, Mapping, Set)) or hasattr(outputs, "columns"):
+                    raise TypeError(f"many returned one {type(outputs).__name__}; return a list or an array of outputs")
+                if len(outputs) != size:
+                    raise ValueError(f"many returned {len(outputs)} outputs, and was asked for {size}")
+                return written(outputs)
+        encoded: list[Any] = []
+        for _ in range(size):
+            try:
+                output = call(self.function)
+            except (Exception, SystemExit) as error:
+                encoded.append({"raises": type(error).__name__})
+            else:
+                encoded.append(output if type(output) is float else plain(output))
+        if failed is not None and any(line != {"raises": type(failed).__name__} for line in encoded):
+            raise ValueError(
+                f"many raised {type(failed).__name__}, and single runs do not always; a block that fails as a whole "
+                "says nothing of its runs, so let it return, or leave it out"
+            )
+        return written(encoded, plainly=True)
+
+    def _names(self) -> list[str]:
+        both = [self.function] + ([] if self.many is None else [self.many])
+        return [name for one in both for name in wanted(one, self.parameters)]
+
+
+def speak(server: Server, requests: IO[str], answers: IO[bytes]) -> None:
+    """Say hello and answer requests; what is no output ends the audit with a sentence."""
+    answers.write(lines([{"epsaudit": 1, "seeded": server.seeded}]))
+    answers.flush()
+    for line in requests:
+        try:
+            answer = server.answer(json.loads(line))
+        except Exception as error:
+            traceback.print_exc()
+            answer = lines([{"error": f"{type(error).__name__}: {error}"}])
+        answers.write(answer)
+        answers.flush()
+
+
+def wanted(function: Any, parameters: dict[str, Any]) -> list[str]:
+    """List the parameters of `HANDLED` that a function takes and that are not set."""
+    try:
+        names = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # of C
+        return []
+    return [name for name in HANDLED if name in names and name not in parameters]
+
+
+def generator(seed: int) -> Any:
+    """Make numpy's generator; a function that takes one has numpy."""
+    import numpy as np
+
+    return np.random.default_rng(seed)
+
+
+def decoded(data: Any) -> Any:
+    """Return a dataset with its numbers that JSON lacks."""
+    if isinstance(data, list):
+        return [decoded(part) for part in data]
+    if isinstance(data, dict):
+        if list(data) == ["float"] and isinstance(data["float"], str):
+            return float(data["float"])
+        return {key: decoded(part) for key, part in data.items()}
+    return data
+
+
+def as_array(data: Any) -> Any:
+    """Return a dataset as an array of numpy."""
+    import numpy as np
+
+    return np.array(data)
+
+
+def as_frame(data: Any) -> Any:
+    """Return columns by name, or a list of records, as a frame of pandas."""
+    import pandas as pd
+
+    return pd.DataFrame(data)
+
+
+FORMS = {"plain": lambda data: data, "array": as_array, "frame": as_frame}
+
+
+def written(outputs: Any, plainly: bool = False) -> bytes:
+    """Write outputs as a block where they are floats or an array of numbers, else as lines."""
+    dtype: Any = getattr(outputs, "dtype", None)
+    if getattr(dtype, "kind", "") in tuple("biuf") and dtype.itemsize <= 8 and not hasattr(outputs, "mask"):
+        array_of = outputs.to_numpy() if hasattr(outputs, "to_numpy") else outputs
+        return block(array_of.dtype.str, array_of.shape, array_of.tobytes())
+    if hasattr(outputs, "detach"):  # a tensor of torch
+        return written(outputs.detach().cpu().numpy())
+    if isinstance(outputs, (list, tuple)) and outputs and all(type(output) is float for output in outputs):
+        order = "<" if sys.byteorder == "little" else ">"
+        return block(order + "f8", (len(outputs),), array.array("d", outputs).tobytes())
+    return lines(plain(output) if not plainly or type(output) is float else output for output in outputs)
+
+
+def block(kind: str, shape: Any, data: bytes) -> bytes:
+    """Write a .npy file, version 1.0, behind its length."""
+    header = repr({"descr": kind, "fortran_order": False, "shape": tuple(shape)})
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data
+    return lines([{"npy": len(data)}]) + data
+
+
+def lines(values: Any) -> bytes:
+    """Write one JSON value a line."""
+    return b"".join(json.dumps(value, allow_nan=False).encode() + b"\n" for value in values)
+
+
+def plain(value: Any) -> Any:
+    """Return an output as the JSON value that `epsaudit.outputs.as_json.from_json` makes its normal form of."""
+    if value is None or isinstance(value, bool) or type(value) is str:
+        return value
+    if isinstance(value, enum.Enum):
+        known = isinstance(value, (int, float, str))
+        return plain(value.value) if known else f"{type(value).__name__}.{value.name}"
+    for kind, write in KINDS:
+        if isinstance(value, kind):
+            return write(value)
+    name = type(value).__module__.partition(".")[0] + "." + type(value).__name__
+    if hasattr(value, "columns") and (hasattr(value, "itertuples") or hasattr(value, "iter_rows")):
+        return {"items": [[plain(column), listed(value[column])] for column in value.columns]}
+    if name in ("pandas.NAType", "pandas.NaTType"):
+        return None if name == "pandas.NAType" else {"float": "nan"}
+    if hasattr(value, "detach"):
+        return plain(value.detach().cpu().numpy())
+    if hasattr(value, "dtype") and hasattr(value, "to_list"):  # a series of pandas or polars
+        return listed(value.to_list())
+    if hasattr(value, "dtype") and hasattr(value, "tolist") and type(value).__name__ != "MaskedConstant":
+        if getattr(value, "ndim", 1) == 0 and hasattr(value, "item"):
+            return plain(value.item() if type(value.item()) is not type(value) else float(value))
+        if getattr(value, "ndim", 1) > 1 and value.dtype.kind in "biuf" and not hasattr(value, "mask"):
+            return {"array": listed(value.ravel()), "shape": list(value.shape)}
+        return listed(value)
+    raise TypeError(
+        f"the function returned {repr(value)[:200]} of type {type(value).__name__}; it must return numbers, strings, "
+        "bytes, dates, None, or tuples, lists, sets, mappings, arrays and frames of these"
+    )
+
+
+def listed(values: Any) -> list[Any]:
+    """Return a list of the parts of a sequence, an array, or a column of a frame."""
+    return [plain(part) for part in (values.tolist() if hasattr(values, "tolist") else list(values))]
+
+
+def number(value: Any) -> Any:
+    """Return a float, or an object for one that JSON lacks."""
+    return float(value) if math.isfinite(value) else {"float": repr(float(value))}
+
+
+def whole(value: Any) -> Any:
+    """Return an int, in hexadecimal digits if it has too many."""
+    return int(value) if int(value).bit_length() <= LONGEST_DECIMAL else {"hex": hex(value)}
+
+
+KINDS: list[tuple[Any, Any]] = [
+    (float, number),
+    (int, whole),
+    (str, str.__str__),
+    ((bytes, bytearray), lambda it: {"bytes": bytes(it).hex()}),
+    (complex, lambda it: {"complex": [number(it.real), number(it.imag)]}),
+    (Mapping, lambda it: {"items": [[plain(key), plain(part)] for key, part in it.items()]}),
+    ((list, tuple), listed),
+    (Set, lambda it: {"set": listed(it)}),
+    (Decimal, lambda it: {"float": "nan"} if it.is_nan() else {"decimal": str(it)}),
+    (Fraction, lambda it: {"fraction": [whole(it.numerator), whole(it.denominator)]}),
+    (datetime.datetime, lambda it: {"datetime": it.isoformat()} if it == it else {"float": "nan"}),
+    (datetime.date, lambda it: {"date": it.isoformat()}),
+    (datetime.time, lambda it: {"time": it.isoformat()}),
+    (datetime.timedelta, lambda it: {"timedelta": [it.days, it.seconds, it.microseconds]}),
+]
+"""Types of outputs and how each is written; the first that fits counts."""
+
+
+def described(function: Any, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Say what a reproducer needs: what of `HANDLED` is taken, versions of libraries, and a short module's source."""
+    try:
+        from importlib import metadata
+
+        packages: dict[str, list[str]] = getattr(metadata, "packages_distributions", dict)()
+    except ImportError:
+        return {"takes": wanted(function, parameters), "versions": {}, "source": ""}
+    module = sys.modules.get(getattr(function, "__module__", ""))
+    tops = {str(getattr(module, "__name__", "")).partition(".")[0]}
+    for part in vars(module or object()).values() if module else ():
+        name = getattr(part, "__module__", None) or getattr(part, "__name__", "")
+        tops.add(name.partition(".")[0] if isinstance(name, str) else "")
+    versions = {}
+    for top in sorted(tops):
+        for name in packages.get(top, [top]):
+            try:
+                versions[name] = metadata.version(name)
+            except Exception:  # no distribution has this name
+                continue
+    own = str(getattr(module, "__name__", "")).partition(".")[0]
+    installed = any(name in versions for name in packages.get(own, [own]))
+    try:
+        source = "" if installed or module is None else inspect.getsource(module)
+    except (OSError, TypeError):
+        source = ""
+    return {"takes": wanted(function, parameters), "versions": versions, "source": source}
+
+
+if __name__ == "__main__":
+    main()

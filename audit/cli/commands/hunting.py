@@ -1,0 +1,180 @@
+"""``epsaudit hunt``: find datasets and parameters that refute a claim, shrink them, and write what shows it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from epsaudit.arguments import trials_of
+from epsaudit.cli.commands import AS_EXPECTED, SURPRISED, say_json, sayer
+from epsaudit.cli.commands.auditing import CLAIMS, numbers_of_claim
+from epsaudit.data.neighbours import Adjacency, DatasetPair
+from epsaudit.engine.streams import entropy
+from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.hunting.certifying import Finding
+from epsaudit.hunting.description import Candidate, Description
+from epsaudit.hunting.hunt import Hunt, candidate_of, hunt
+from epsaudit.hunting.parameters import candidates, read_schema
+from epsaudit.hunting.relations import relation_named
+from epsaudit.hunting.served import served
+from epsaudit.provenance import write_whole
+from epsaudit.reporting import tables
+from epsaudit.reporting.progress import LOG_SECONDS
+from epsaudit.results import result as results
+from epsaudit.text import for_json
+
+COLUMNS = (
+    tables.Column("number", "audit", "count"),
+    tables.Column("parameters", "parameters"),
+    tables.Column("tries", "tries"),
+    tables.Column("relation", "relation"),
+    tables.Column("proven", "claimed", "number"),
+    tables.Column("certified", "certified", "lower"),
+    tables.Column("runs", "runs", "count"),
+    tables.Column("verdict", "verdict"),
+)
+
+
+def run(options: SimpleNamespace) -> int:
+    """Hunt, print and write."""
+    environment, function = _named(options.words)
+    numbers = numbers_of_claim(options)
+    if tuple(numbers) not in CLAIMS:
+        names = "; ".join(" ".join(f"--{name}" for name in names) for names in CLAIMS)
+        raise AuditError(f"A hunt needs a claim, one of: {names}.")
+    claim = CLAIMS[tuple(numbers)](**numbers)
+    known, describe, adjacency, data = _candidates(options)
+    seed = entropy(options.seed) if options.seed is not None or options.checkpoint is None else None
+    with _progress(options) as say:
+        found = hunt(
+            None,
+            known,
+            claim=claim,
+            adjacency=adjacency,
+            describe=describe,
+            make=served(function, environment, data=data, timeout=options.timeout),
+            name=function,
+            confidence=options.confidence,
+            audits=whole_at_least(options.audits, 1, "--audits"),
+            trials=trials_of(options.trials, "--trials"),
+            seconds=options.seconds,
+            seed=seed,
+            n_jobs=options.jobs,
+            progress=say,
+            checkpoint=options.checkpoint,
+        )
+    words = ["epsaudit", "hunt", *options.words, "--data", data]
+    words += [word for name, number in numbers.items() for word in (f"--{name}", repr(number))]
+    findings = [_with_command(one, words, found.seed) for one in found.findings]
+    if options.out is not None:
+        _write(found, findings, options.out)
+    say_json(options, {**_facts(found), "findings": [one.to_dict() for one in findings]})
+    tell = sayer(options)
+    tell(tables.to_markdown(found.rows(), COLUMNS))
+    for one in findings:
+        tell(f"{one}\n")
+    tell(f"{found.sentence()} Seed {found.seed}.")
+    return SURPRISED if found.refuted else AS_EXPECTED
+
+
+def _named(words: tuple[str, ...]) -> tuple[str | None, str]:
+    if len(words) not in (1, 2):
+        raise AuditError(f"hunt takes an environment and module:function, or this alone; these are {len(words)} words.")
+    return (None, words[0]) if len(words) == 1 else (words[0], words[1])
+
+
+def _candidates(
+    options: SimpleNamespace,
+) -> tuple[list[Candidate], Callable[[Any], Description] | None, Adjacency | None, str]:
+    """Candidates, what describes their data, the claim's relation, and what the function takes data as."""
+    adjacency = None if options.adjacency is None else relation_named(options.adjacency)
+    parameters = _json(options.parameters or "{}", "--parameters")
+    if (options.schema is None) == (not options.pair):
+        raise AuditError("Give either --schema FILE, a description of the data, or --pair X X_PRIME.")
+    if options.pair:
+        pairs = [DatasetPair(_json(x, "--pair"), _json(x_prime, "--pair")) for x, x_prime in options.pair]
+        known = [dataclasses.replace(candidate_of(pair, adjacency), parameters=parameters) for pair in pairs]
+        return known, None, adjacency, options.data or "plain"
+    schema = read_schema(options.schema)
+    adjacency = adjacency or schema.adjacency
+    forms = {"array": "list", "frame": "columns"}  # which the protocol sends, and the child makes arrays and frames of
+    data = options.data or "plain"
+
+    def describe(values: Any) -> Description:
+        nonlocal data
+        described = schema.description(values) if callable(schema.description) else schema.description
+        form = getattr(described, "form", "list")
+        if form in forms:
+            data = form
+            return dataclasses.replace(described, form=forms[form])  # type: ignore[type-var]  # a table
+        return described
+
+    values = {**schema.parameters, **{name: [value] for name, value in parameters.items()}}
+    known = candidates(describe, values)  # which says what the data are
+    return known, describe, adjacency, data
+
+
+def _json(text: str, option: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise AuditError(f"{option} is {text!r}, which is not JSON ({error}).") from None
+
+
+@contextlib.contextmanager
+def _progress(options: SimpleNamespace) -> Iterator[Callable[[str], None] | None]:
+    """A line that changes on a terminal, one now and then in a log."""
+    if options.quiet or options.json:
+        yield None
+    elif sys.stderr.isatty():
+        from rich.console import Console
+
+        with Console(stderr=True).status("screen") as status:
+            yield lambda sentence: status.update(sentence.replace("[", "\\["))
+    else:
+        said = time.monotonic()
+
+        def say(sentence: str) -> None:
+            nonlocal said
+            if time.monotonic() - said >= LOG_SECONDS:
+                said = time.monotonic()
+                print(f"epsaudit: {sentence}", file=sys.stderr, flush=True)
+
+        yield say
+
+
+def _with_command(finding: Finding, words: list[str], seed: int) -> Finding:
+    """Record the command that hunts on this pair alone: `epsaudit reproduce` reads the pair and parameters of it."""
+    known = finding.as_json()
+    if known is None:
+        return finding
+    x, x_prime, parameters = map(json.dumps, known)
+    command = shlex.join([*words, "--pair", x, x_prime, "--parameters", parameters, "--seed", str(seed)])
+    execution = {**finding.result.execution, "command": command}
+    return dataclasses.replace(finding, result=dataclasses.replace(finding.result, execution=execution))
+
+
+def _facts(found: Hunt) -> dict[str, Any]:
+    names = ("name", "confidence", "candidates", "screened", "left_out", "runs", "seconds", "seed")
+    facts = {name: getattr(found, name) for name in names}
+    return {**facts, "sentence": found.sentence(), "verdicts": found.verdicts(), "audits": found.rows()}
+
+
+def _write(found: Hunt, findings: list[Finding], out: Path) -> None:
+    write_whole(out / "hunt.json", json.dumps(for_json(_facts(found)), indent=1, ensure_ascii=False))
+    write_whole(out / "hunt.md", f"{tables.to_markdown(found.rows(), COLUMNS)}\n{found.sentence()}\n")
+    for number, one in enumerate(findings, start=1):
+        results.save([one.result], out / f"refuted-{number}.json")
+        if one.learnt is not None:
+            results.save([one.learnt], out / f"learnt-{number}.json")
+    audited = [one.result for one in found.attempts if one.result is not None]
+    if audited:
+        results.save(audited, out / "audited.json")

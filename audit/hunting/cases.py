@@ -1,0 +1,243 @@
+"""Which datasets, and which changes of one record or one person, are tried: at, near and beyond what a table says.
+
+A table enters, changes (x, x', words, complexity) of rows leave, in a fixed order. Bases (from none to many records)
+are joined with records that differ from them, as long as both together are simple enough.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from epsaudit.hunting.description import Column, Rows, Table
+
+Change: TypeAlias = "tuple[Rows, Rows, str, int]"
+"""Rows of x and of x', in words, and how complex it is."""
+
+CROWD = 20
+"""Records of a large dataset: more than usual thresholds on counts, few enough to be read in every run."""
+FAR = 1000
+"""How many widths of the range beyond a bound a value lies: at epsilon = 1 one that is not clamped moves a sum by a
+thousand times the noise."""
+MOST = 4
+"""Complexity of a base and a record together up to which they are joined. Numbers between bounds have
+110 pairs: at 2, 3 and 5 they would have 43, 83 and 134. At 4, all the numbers come beside large datasets, and the ends
+of their types beside single records."""
+INTEGERS = (2**31 - 1, -(2**31), 2**63 - 1, -(2**63))
+"""Ends of 32 and 64 bits, beyond which sums of arrays wrap around."""
+FLOATS = (sys.float_info.max, -sys.float_info.max, math.inf, -math.inf)
+"""Floats whose sums overflow or are not numbers."""
+SURPLUS = 10
+"""How many times the rows that a person may have, one who has too many has."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A value of a column, a record, or a dataset, with words for it; complexity sorts."""
+
+    content: Any
+    words: str
+    complexity: int = 0
+
+
+def changes(table: Table) -> Iterator[Change]:
+    """Yield all changes of a table, each once under every relation that it may hold for."""
+    records, bases = records_of(table), bases_of(table)
+    for base in bases:
+        for record in records:
+            if base.complexity + record.complexity <= MOST:
+                yield from _added(table, base, record)
+                yield from _replaced(table, base, record)
+        if table.owner is not None:
+            yield from _persons(table, base, records)
+
+
+def values_of(column: Column, beyond: bool) -> list[Case]:
+    """List the values of a column that are tried: the two ends first, which make up most datasets."""
+    name = column.name
+    missing = [Case(None if column.categories else math.nan, f"a missing {name}", 1)] if column.missing else []
+    if column.role == "owner":
+        return [Case(person(column, 0), f"a person of the data as {name}")]
+    if column.categories or not column.is_number:
+        known = column.categories or ((False, True) if column.type == "boolean" else ("a", "b", ""))
+        return [Case(value, f"{name} {value!r}", min(place // 2, 1)) for place, value in enumerate(known)] + missing
+    whole = column.type == "integer"
+    low: float
+    high: float
+    if column.bounds is None:
+        low, high = 1 if column.role == "weight" else 0, 1000 if column.role == "weight" else 1
+        ends = [Case(low, f"{name} {low}"), Case(high, f"{name} {high}")]
+        inside = [Case(0, f"{name} 0", 1)] if column.role == "weight" else [Case(-1, f"{name} -1", 1)]
+        outside: list[Case] = []
+    else:
+        low, high = column.bounds
+        ends = [Case(low, f"the least {name}"), Case(high, f"the greatest {name}")]
+        middle = low + (high - low) * (math.sqrt(5.0) - 1.0) / 2.0  # of many digits
+        inside = [Case(math.floor(middle) if whole else middle, f"a {name} between the bounds", 1)]
+        far = FAR * (high - low)
+        outside = [
+            Case(high + far, f"a {name} beyond the upper bound", 1),
+            Case(low - far, f"a {name} beyond the lower bound", 1),
+        ]
+    if column.bounds is None or beyond:
+        outside += [Case(value, f"{name} {value:.3g}", 3) for value in (INTEGERS if whole else FLOATS)]
+    made = [*ends, *inside, *(outside if beyond or column.bounds is None else []), *missing]
+    return [replace(case, content=_cast(case.content, whole)) for case in made]
+
+
+def records_of(table: Table) -> list[Case]:
+    """List the records that are tried: all columns at an end, then each value of one with the rest at an end."""
+    values = [values_of(column, table.beyond) for column in table.columns]
+    single = len(values) == 1
+    found = [Case(row, words) for row, words in zip(_ends(table), ("the least", "the greatest"), strict=True)]
+    found = [replace(case, words=f"a record of {case.words} values") for case in found][::-1]
+    if single:
+        return [replace(case, content=(case.content,)) for case in [values[0][1], values[0][0], *values[0][2:]]]
+    for place, cases in enumerate(values):
+        for case in cases:
+            for side, end in enumerate(_ends(table)):
+                row = (*end[:place], case.content, *end[place + 1 :])
+                others = ", the others at their " + ("greatest" if side else "least")
+                found.append(Case(row, f"a record with {case.words}{others}", case.complexity + 1 - side))
+    return [*found, *_by_norm(table)]
+
+
+def bases_of(table: Table) -> list[Case]:
+    """List the datasets that are changed, as rows."""
+    low, high = _ends(table)
+    half = CROWD // 2
+    found = [
+        Case((), "empty data"),
+        Case((low,), "the least value alone", 1),
+        Case((high,), "the greatest value alone", 1),
+        Case((low, high), "the least and the greatest value (a tie)", 2),
+        Case((low,) * CROWD, f"{CROWD} times the least value", 2),
+        Case((high,) * CROWD, f"{CROWD} times the greatest value", 2),
+        Case((low,) * half + (high,) * half, f"the least and the greatest value {half} times each", 3),
+    ]
+    for place, column in enumerate(table.columns):
+        for case in values_of(column, table.beyond):
+            row = (*low[:place], case.content, *low[place + 1 :])
+            if case.words.startswith("a missing"):
+                found.append(Case((row, row), f"two records with {case.words}", 2))
+                found.append(
+                    Case((low,) + (row,) * (CROWD - 1), f"{CROWD - 1} records with {case.words} and one without", 3)
+                )
+            elif case.words.endswith("upper bound"):
+                found.append(Case((row,) * CROWD, f"{CROWD} times {case.words}", 3))
+    return [replace(case, content=_owned(table, case.content)) for case in found]
+
+
+def person(column: Column, number: int) -> Any:
+    """Return the name of a person in a column of owners."""
+    if column.categories:
+        return column.categories[number % len(column.categories)]
+    return number if column.type in ("integer", "float") else f"person {number}"
+
+
+def _ends(table: Table) -> tuple[Any, Any]:
+    """The rows of all columns' first and of all columns' second value; within the norm, if there is one."""
+    values = [values_of(column, table.beyond) for column in table.columns]
+    low, high = (
+        tuple(case[0].content for case in values),
+        tuple(case[-1 if len(case) < 2 else 1].content for case in values),
+    )
+    if table.norm is None:
+        return low, high
+    return _of_numbers(table, low, lambda place, size: 0.0), _of_numbers(table, high, lambda place, size: size**-0.5)
+
+
+def _by_norm(table: Table) -> list[Case]:
+    """Records of the greatest norm and beyond, along an axis, evenly, and opposite."""
+    if table.norm is None:
+        return []
+    ways: list[tuple[str, Any]] = [
+        ("the greatest norm, along the first number", lambda place, size: float(place == 0)),
+        ("the greatest norm, along the last number", lambda place, size: float(place == size - 1)),
+        ("the greatest norm, of negative numbers", lambda place, size: -(size**-0.5)),
+    ]
+    if table.beyond:
+        ways.append(("a norm beyond the greatest", lambda place, size: FAR * size**-0.5))
+    return [Case(_of_numbers(table, _ends(table)[1], way), f"a record of {words}", 1) for words, way in ways]
+
+
+def _of_numbers(table: Table, row: Any, share: Any) -> tuple[Any, ...]:
+    """A row whose numbers are shares of the greatest norm."""
+    places = [place for place, column in enumerate(table.columns) if column.is_number and column.role == "value"]
+    scaled = {place: (table.norm or 0.0) * share(number, len(places)) for number, place in enumerate(places)}
+    return tuple(scaled.get(place, value) for place, value in enumerate(row))
+
+
+def _added(table: Table, base: Case, record: Case) -> Iterator[Change]:
+    rows, row = base.content, _owned(table, (record.content,), len(base.content))[0]
+    complexity = base.complexity + record.complexity
+    yield rows, (*rows, row), f"{record.words} added to {base.words}", complexity
+    if rows and record.complexity == 0 and _free(table, rows[0]) != _free(table, row):
+        for place, where in {len(rows) // 2: "middle", 0: "front"}.items():
+            changed = (*rows[:place], row, *rows[place:])
+            yield rows, changed, f"{record.words} added to {base.words}, at the {where}", complexity + 1
+    if table.owner is not None and rows and table.most_rows_a_person > 1:
+        mine = (*row[: table.owner], rows[0][table.owner], *row[table.owner + 1 :])
+        yield rows, (*rows, mine), f"{record.words} of a person of the data added to {base.words}", complexity + 1
+
+
+def _replaced(table: Table, base: Case, record: Case) -> Iterator[Change]:
+    rows = base.content
+    places = {len(rows) - 1: "last"} if rows else {}
+    if record.complexity == 0 and len(rows) == CROWD:
+        places |= {0: "first", len(rows) // 2: "middle"}
+    for place, where in places.items():
+        row = _owned(table, (record.content,), place)[0]
+        if repr(row) != repr(rows[place]):
+            which = "" if len(rows) == 1 else f"the {where} record of "
+            complexity = base.complexity + record.complexity + (where != "last")
+            changed = (*rows[:place], row, *rows[place + 1 :])
+            yield rows, changed, f"{record.words} in place of {which}{base.words}", complexity
+
+
+def _persons(table: Table, base: Case, records: list[Case]) -> Iterator[Change]:
+    """Changes of all rows of a person: one who comes, with as many as allowed or more, alike or each different."""
+    most, rows = table.most_rows_a_person, base.content
+    high, low = records[0], records[1]
+    different = [case for case in records if case.complexity <= 1]
+    kinds = [
+        Case((high.content,) * most, f"{most} times {high.words}"),
+        Case((low.content,) * most, f"{most} times {low.words}"),
+    ]
+    kinds.append(
+        Case(tuple(different[n % len(different)].content for n in range(most)), f"{most} different records", 1)
+    )
+    if table.beyond:
+        kinds.append(Case((high.content,) * (most * SURPLUS), f"{most * SURPLUS} times {high.words}, too many", 1))
+    for kind in kinds:
+        complexity = base.complexity + kind.complexity + 1
+        mine = _owned(table, kind.content, len(rows), same=True)
+        yield rows, (*rows, *mine), f"a person with {kind.words} added to {base.words}", complexity
+        for other in kinds[:2]:
+            before = _owned(table, other.content, len(rows), same=True)
+            words = f"a person with {kind.words} in place of one with {other.words}, beside {base.words}"
+            yield (*rows, *before), (*rows, *mine), words, complexity + 1
+
+
+def _owned(table: Table, rows: Any, first: int = 0, same: bool = False) -> Any:
+    """Rows of persons of their own, numbered from ``first``, or all of the same one."""
+    place = table.owner
+    if place is None:
+        return rows
+    names = [person(table.columns[place], first if same else first + number) for number in range(len(rows))]
+    return tuple((*row[:place], name, *row[place + 1 :]) for row, name in zip(rows, names, strict=True))
+
+
+def _free(table: Table, row: Any) -> str:
+    """A row but for its owner, as text."""
+    return repr([value for place, value in enumerate(row) if place != table.owner])
+
+
+def _cast(value: Any, whole: bool) -> Any:
+    if whole and value == value:
+        return int(min(max(value, INTEGERS[3]), INTEGERS[2]))
+    return value if whole else float(value)

@@ -1,0 +1,225 @@
+"""The last step of a hunt: an event that a person can read, counted on fresh runs that chose nothing.
+
+A candidate that was refuted goes in, a `Finding` comes out: the pair with the best event of at most two thresholds or
+outputs, by the fewest runs that suffice, and the bound of the best event of any kind beside it. Both events are learnt
+from runs of their own; the error probability is divided equally between the two bounds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from epsaudit.adapters.external import dataset_to_json
+from epsaudit.adapters.functions import Mechanism
+from epsaudit.audits.question import Begun, Question, begun
+from epsaudit.audits.verify import checked
+from epsaudit.claims.definitions import Claim
+from epsaudit.data.neighbours import DatasetPair
+from epsaudit.engine.checkpoint import Section
+from epsaudit.engine.sampling import certification_counts, notes_on, training_outputs
+from epsaudit.errors import AuditError
+from epsaudit.hunting.description import Candidate
+from epsaudit.reporting.predicates import NotShort, condition
+from epsaudit.results.result import AuditResult
+from epsaudit.text import lower
+from epsaudit.witnesses import (
+    DEFAULT_FAMILIES,
+    Bound,
+    CandidateScore,
+    Choice,
+    Region,
+    Witness,
+    best_of,
+    candidate_scores,
+)
+
+TO_LEARN = 2_000, 20_000
+"""The fewest and the most runs that the events are learnt from: else eight times those that refuted the claim."""
+LEAST_RUNS = 128
+"""Where the doubling of runs begins: as many correct guesses and no wrong one certify epsilon = 3.3 at 99 %."""
+PARTS = 2
+"""Thresholds and single outputs of an event that reads well, both events of a witness together."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A refuted claim as it is to be reported.
+
+    Attributes
+    ----------
+    result : AuditResult
+        The pair and the readable event, certified; where no readable event suffices, the learnt one.
+    learnt : AuditResult or None
+        The best event of any kind, certified at the same confidence on other runs; None if it is the readable one.
+    candidate : Candidate or None
+        What was certified; None of one that was read from a file, if JSON could not write it.
+    steps : int
+        Tests that shrinking took.
+    runs : int
+        Runs that learnt and certified.
+    """
+
+    result: AuditResult
+    learnt: AuditResult | None
+    candidate: Candidate | None = dataclasses.field(default=None, compare=False)
+    steps: int = 0
+    runs: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        learnt = None if self.learnt is None else self.learnt.to_dict()
+        return {"result": self.result.to_dict(), "learnt": learnt, "steps": self.steps, "pair": self.as_json()}
+
+    def as_json(self) -> list[Any] | None:
+        """Return the two datasets and the parameters as JSON values; None if JSON cannot write them."""
+        if self.candidate is None:
+            return None
+        try:
+            pair, parameters = self.candidate.pair, dict(self.candidate.parameters)
+            return [dataset_to_json(one) for one in (pair.x, pair.x_prime, parameters)]
+        except AuditError:
+            return None
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Finding:
+        """Read what `to_dict` returned; raises `AuditError` for what no audit can have given."""
+        first, second = (
+            None if data[name] is None else checked(data[name], f"the hunt's {name}") for name in ("result", "learnt")
+        )
+        assert isinstance(first, AuditResult)  # as they were written
+        assert second is None or isinstance(second, AuditResult)
+        x, x_prime, parameters = data["pair"] or (None, None, {})
+        candidate = Candidate(DatasetPair(x, x_prime), (), "", parameters) if data["pair"] else None
+        return cls(first, second, candidate, steps=int(data["steps"]))
+
+    def __str__(self) -> str:
+        beside = (
+            "" if self.learnt is None else f"\n  learnt     {self.learnt.describe_event()}: {_certifies(self.learnt)}"
+        )
+        return f"{self.result}{beside}"
+
+
+def certified(
+    mechanism: Mechanism,
+    candidate: Candidate,
+    claim: Claim,
+    confidence: float,
+    seed: int,
+    *,
+    least: int,
+    most: int,
+    n_jobs: int | None = None,
+) -> Finding:
+    """Choose the events on runs of their own, and certify each on fresh ones.
+
+    Parameters
+    ----------
+    confidence : float
+        Of both bounds together.
+    least, most : int
+        Runs that are known to be about enough, and the most that may be counted.
+    """
+    each = 1.0 - (1.0 - confidence) / 2.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        question = Question.of(mechanism, [candidate.pair], claim, None, 0.0, None, 100, each, DEFAULT_FAMILIES)
+        run = begun(question, seed, n_jobs, Section())
+        size = min(max(4 * least, TO_LEARN[0] // 2), TO_LEARN[1] // 2)
+        outputs = training_outputs(run.sides[0], size, seed, 0, workers=run.workers)
+        scores = list(candidate_scores(DEFAULT_FAMILIES, *outputs))
+    readable, runs = _enough(scores, claim, each, most, simple=True)
+    learnt, more = _enough(scores, claim, each, most, simple=False)
+    best = readable if readable.predicted > claim.parameter or learnt.predicted <= claim.parameter else learnt
+    runs = runs if best is readable else more
+    result = _counted(run, best, runs, seed, "the pair and the event were chosen by earlier runs, none of which counts")
+    others = None
+    if learnt.witness != best.witness:
+        others = _counted(run, learnt, runs, seed + 1, "the learnt event")
+    spent = 2 * size + runs * (1 if others is None else 2)
+    if others is not None:
+        note = f"the learnt event {_shortened(others)} {_certifies(others)}, on other runs"
+        result = dataclasses.replace(result, notes=(*result.notes, note))
+    return Finding(result, others, candidate, runs=spent)
+
+
+def _certifies(result: AuditResult) -> str:
+    return f"certifies {result.claim.symbol} >= {lower(result.lower_bound)} by {result.runs:,} runs"
+
+
+def _shortened(result: AuditResult) -> str:
+    text = result.describe_event()
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def _enough(
+    scores: Sequence[CandidateScore], claim: Claim, confidence: float, most: int, *, simple: bool
+) -> tuple[Choice, int]:
+    """Choose for the fewest runs by which a bound above the claim is predicted; twice as many are counted, for luck."""
+    runs = LEAST_RUNS
+    while True:
+        objective = Bound(claim, runs, confidence)
+        choice = best_of(scores, _Readable(objective) if simple else objective)
+        if choice.predicted > claim.parameter or runs >= most:
+            return choice, min(2 * runs, most)
+        runs = min(2 * runs, most)
+
+
+@dataclass(frozen=True)
+class _Readable:
+    """An objective, of events alone that read well."""
+
+    inner: Bound
+
+    @property
+    def nothing(self) -> Choice:
+        return self.inner.nothing
+
+    def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
+        return (choice for choice in self.inner.choices(candidate, errors) if reads_well(choice.witness))
+
+
+def reads_well(witness: Witness) -> bool:
+    """Whether events have at most two thresholds or outputs, and are short conditions.
+
+    Examples
+    --------
+    >>> from epsaudit.witnesses import Interval
+    >>> reads_well(Witness(Region(intervals=(Interval(low=1.0),), included=(None,)), None))
+    True
+    >>> reads_well(Witness(Region(intervals=(Interval(1.0, 2.0),), included=(None,)), None))
+    False
+    """
+    parts = 0
+    for event in (witness.guess_x, witness.guess_x_prime):
+        if event is None:
+            continue
+        try:
+            condition(event)
+        except NotShort:
+            return False
+        assert isinstance(event, Region)  # of others there is no short condition
+        ends = sum(math.isfinite(end) for one in event.intervals for end in (one.low, one.high))
+        parts += ends + len(event.included) + len(event.excluded)
+    return parts <= PARTS
+
+
+def _counted(run: Begun, choice: Choice, runs: int, seed: int, note: str) -> AuditResult:
+    """Count the events of a choice on fresh runs, and only count: `epsaudit verify --rerun` counts them again."""
+    sides = run.sides[0]
+    counts = certification_counts(sides, choice.witness, runs, seed, workers=run.workers)
+    result = AuditResult(
+        **{**run.shared(0, [*notes_on(sides), note]), "trials": runs, "seed": seed},
+        training_runs=0,
+        certificate=choice.certificate,
+        witness=choice.witness,
+        counts=counts,
+        families="own",
+    )
+    if result.lower_bound > 0.0:
+        run.copies.count_again(sides, choice.witness, runs, result.violates_claim)
+    return result

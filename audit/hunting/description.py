@@ -1,0 +1,420 @@
+"""A short description of data, and the neighbouring datasets that it gives: what a hunt tries where no pair is known.
+
+A description enters, of columns or of query answers; `Candidate` pairs leave, simplest first, each with the relations
+under which its datasets are neighbours. Which values and datasets are tried is in `epsaudit.hunting.cases`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
+
+import numpy as np
+
+from epsaudit.data.candidates import patterns
+from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Relation, Substitution, adjacency_of
+from epsaudit.errors import AuditError, finite_at_least, whole_at_least
+from epsaudit.extras import needs
+from epsaudit.hunting.relations import ORDERS, AddRemovePerson, Norm, SubstitutePerson, within
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+    from epsaudit.hunting.cases import Change
+
+Form = Literal["list", "array", "records", "columns", "frame", "counts", "one"]
+"""What a mechanism takes a dataset as: a list (of values, or of rows as lists), an array of numpy, a list of
+dictionaries, a dictionary of lists, a frame of pandas, a dictionary of how often each value occurs, or the one record
+itself (local model)."""
+Type = Literal["float", "integer", "boolean", "category"]
+Role = Literal["value", "weight", "owner"]
+Rows: TypeAlias = tuple[tuple[Any, ...], ...]
+"""The records of a dataset as tuples, one value a column."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A pair to try, with what is known of it.
+
+    Attributes
+    ----------
+    pair : DatasetPair
+        The datasets as the mechanism takes them; its name is ``tries``.
+    adjacencies : tuple of Adjacency
+        The relations under which they are neighbours, of those that the description knows; never empty. The pair
+        refutes only a claim for one of these. They were checked on the rows: audit it with ``adjacency=None``.
+    tries : str
+        What it tries, in a few words: 'a value beyond the upper bound added to empty data'.
+    parameters : mapping
+        Arguments of the mechanism besides the dataset; see `epsaudit.hunting.parameters`.
+    rows : pair of Rows, optional
+        The records behind both datasets, of which a shrinker may take some away: `Description.candidate` renders and
+        labels what is left. Of `Answers`, both vectors.
+    complexity : int
+        What candidates are sorted by.
+    """
+
+    pair: DatasetPair
+    adjacencies: tuple[Adjacency, ...]
+    tries: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    rows: tuple[Any, Any] | None = None
+    complexity: int = 0
+
+
+class Description(Protocol):
+    """What makes candidates: `Table` or `Answers`."""
+
+    @property
+    def relations(self) -> tuple[Adjacency, ...]:
+        """The neighbouring relations that it knows."""
+
+    def pairs(self, adjacency: Relation | None = None) -> list[Candidate]:
+        """List candidates, simplest first, always in the same order; those of one relation alone if it is given."""
+
+    def candidate(self, x: Any, x_prime: Any, tries: str = "", complexity: int = 0) -> Candidate | None:
+        """Render and label two datasets given as rows (of `Answers`: as vectors); None if no relation holds."""
+
+    def strategy(self, adjacency: Relation | None = None) -> SearchStrategy[Candidate]:
+        """Return a strategy of hypothesis that draws candidates, and shrinks them to fewest and simplest records."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: `Column("age", "integer", bounds=(0, 120), missing=True)`.
+
+    Attributes
+    ----------
+    name : str
+        Key of the records, or name of the frame's column; what cases are called by.
+    type : 'float', 'integer', 'boolean' or 'category'
+    bounds : (low, high), optional
+        What the mechanism is told of the values, which may lie beyond if the table says so.
+    categories : sequence
+        All values that there are, of whatever type.
+    missing : bool
+        Whether a value may be missing: NaN, or None in a category.
+    role : 'value', 'weight' or 'owner'
+        A weight multiplies its record; an owner names the person whose record it is.
+    """
+
+    name: str = "value"
+    type: Type = "float"
+    bounds: tuple[float, float] | None = None
+    categories: Sequence[Any] = ()
+    missing: bool = False
+    role: Role = "value"
+
+    def __post_init__(self) -> None:
+        one_of(self.type, Type, f"type of column {self.name!r}")
+        one_of(self.role, Role, f"role of column {self.name!r}")
+        object.__setattr__(self, "categories", tuple(self.categories))
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", bounds_of(self.bounds, f"bounds of column {self.name!r}"))
+        if self.type == "category" and len(self.categories) == 1:
+            raise AuditError(f"Column {self.name!r} has one category, {self.categories[0]!r}; it needs two or none.")
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its values are numbers of a range."""
+        return self.type in ("float", "integer") and not self.categories
+
+
+@dataclass(frozen=True)
+class Table:
+    """A dataset of records with columns.
+
+    Attributes
+    ----------
+    columns : sequence of Column
+        One column alone makes a plain list or vector of its values.
+    form : str
+        What the mechanism takes it as; see `Form`.
+    most_rows_a_person : int
+        How many records a person (of the column whose role is 'owner') has at most.
+    norm : float, optional
+        The largest Euclidean norm of a record's numbers that the mechanism is told.
+    beyond : bool
+        Whether records may lie beyond bounds and norm, and persons have more rows: true where the mechanism promises
+        to clamp.
+    least : int
+        The fewest records that the mechanism accepts; 0 where the empty dataset is one.
+
+    Examples
+    --------
+    >>> ages = Table([Column("age", "integer", bounds=(0, 120))])
+    >>> print(*(f"{one.pair.x} {one.pair.x_prime} {one.tries}" for one in ages.pairs(AddRemove())[:2]), sep="\\n")
+    [] [120] the greatest age added to empty data
+    [] [0] the least age added to empty data
+    """
+
+    columns: Sequence[Column]
+    form: Form = "list"
+    most_rows_a_person: int = 1
+    norm: float | None = None
+    beyond: bool = True
+    least: int = 0
+
+    def __post_init__(self) -> None:
+        columns = tuple(self.columns)
+        object.__setattr__(self, "columns", columns)
+        one_of(self.form, Form, "form of the table")
+        whole_at_least(self.most_rows_a_person, 1, "most_rows_a_person")
+        whole_at_least(self.least, 0, "least")
+        if self.norm is not None:
+            finite_at_least(self.norm, 0.0, "norm of a record")
+        names = [column.name for column in columns]
+        if not names or len({*names}) < len(names):
+            raise AuditError(f"The columns of the table are {names}; it needs some, each of a name of its own.")
+        if sum(column.role == "owner" for column in columns) > 1:
+            raise AuditError(f"Several of the columns {names} name the owner of a record; one may.")
+        if self.form == "counts" and len(names) > 1:
+            raise AuditError(f"The columns of the table are {names}; only the values of one column are counted.")
+
+    @property
+    def owner(self) -> int | None:
+        """Position of the column that names a record's owner."""
+        return next((place for place, column in enumerate(self.columns) if column.role == "owner"), None)
+
+    @property
+    def relations(self) -> tuple[Adjacency, ...]:
+        """See `Description`."""
+        if self.form == "one":
+            return (Substitution(),)
+        persons = () if self.owner is None else (AddRemovePerson(self.owner), SubstitutePerson(self.owner))
+        return (AddRemove(), Substitution(), *persons)
+
+    def pairs(self, adjacency: Relation | None = None) -> list[Candidate]:
+        """See `Description`."""
+        from epsaudit.hunting.cases import changes  # which reads descriptions
+
+        relation = relation_of(self, adjacency)
+        different: dict[str, Change] = {}
+        for change in sorted(changes(self), key=lambda change: change[-1]):
+            different.setdefault(self._as_text(change[:2]), change)
+        made = (self._made(*change, relation=relation) for change in different.values())
+        return [one for one in made if one is not None]
+
+    def candidate(self, x: Rows, x_prime: Rows, tries: str = "", complexity: int = 0) -> Candidate | None:
+        """See `Description`; None also for datasets that the description excludes."""
+        return self._made(tuple(map(tuple, x)), tuple(map(tuple, x_prime)), tries, complexity)
+
+    def _made(
+        self, x: Rows, x_prime: Rows, tries: str, complexity: int, relation: Adjacency | None = None
+    ) -> Candidate | None:
+        if not (self._allows(x) and self._allows(x_prime)):
+            return None
+        differing = without_common_ends(x, x_prime)  # of records, these say all
+        holding = tuple(
+            one
+            for one in self.relations
+            if one.holds(*(differing if isinstance(one, (AddRemove, Substitution)) else (x, x_prime)))
+        )
+        if not holding or (relation is not None and relation not in holding):
+            return None
+        pair = DatasetPair(self.dataset(x), self.dataset(x_prime), tries)
+        return Candidate(pair, holding, tries, rows=(x, x_prime), complexity=complexity)
+
+    def _as_text(self, sides: tuple[Rows, Rows]) -> str:
+        """What is equal for pairs that the mechanism cannot tell apart."""
+        return repr([sorted(rows, key=repr) if self.form == "counts" else rows for rows in sides])
+
+    def dataset(self, rows: Rows) -> Any:
+        """Return rows in the form that the mechanism takes."""
+        names = [column.name for column in self.columns]
+        single = len(names) == 1
+        if self.form == "one":
+            return rows[0][0] if single else list(rows[0])
+        if self.form == "records":
+            return [dict(zip(names, row, strict=True)) for row in rows]
+        if self.form in ("columns", "frame"):
+            by_name = {name: [row[place] for row in rows] for place, name in enumerate(names)}
+            return by_name if self.form == "columns" else self._frame(by_name)
+        listed = [row[0] if single else list(row) for row in rows]
+        if self.form == "counts":
+            return dict(Counter(listed))
+        return listed if self.form == "list" else self._array(listed)
+
+    def strategy(self, adjacency: Relation | None = None) -> SearchStrategy[Candidate]:
+        """See `Description`."""
+        from epsaudit.hunting.strategies import of_table
+
+        return of_table(self, relation_of(self, adjacency))
+
+    def _allows(self, rows: Rows) -> bool:
+        if len(rows) < self.least or (self.form == "one" and len(rows) != 1):
+            return False
+        owners = Counter(repr(row[self.owner]) for row in rows) if self.owner is not None else Counter()
+        return self.beyond or max(owners.values(), default=0) <= self.most_rows_a_person
+
+    def _array(self, listed: list[Any]) -> Any:
+        width = len(self.columns)
+        kinds = {dtype_of(column, listed) for column in self.columns}
+        kind = kinds.pop() if len(kinds) == 1 else None if kinds & {"object"} else "float64"
+        array = np.array(listed, dtype=None if kind == "object" else kind)
+        return array if width == 1 else array.reshape(len(listed), width)
+
+    def _frame(self, by_name: Mapping[str, list[Any]]) -> Any:
+        with needs("studies"):
+            import pandas as pd
+        kinds = {column.name: dtype_of(column, by_name[column.name]) for column in self.columns}
+        return pd.DataFrame({name: pd.Series(values, dtype=kinds[name]) for name, values in by_name.items()})
+
+
+@dataclass(frozen=True)
+class Answers:
+    """A vector of query answers, or a single one, which one record changes by at most ``sensitivity`` in a norm.
+
+    Attributes
+    ----------
+    size : int, optional
+        How many answers; None for a plain number.
+    sensitivity : float
+    norm : 'linf', 'l1' or 'l2'
+        In which the change is bounded.
+    integer : bool
+        Whether answers are whole numbers.
+    bounds : (low, high), optional
+        Between which answers lie.
+
+    Examples
+    --------
+    >>> [(one.pair.x, one.pair.x_prime) for one in Answers().pairs()[:2]]
+    [(0.0, 1.0), (0.0, -1.0)]
+    >>> Answers(3, norm="l1", integer=True).pairs()[0].tries
+    'first above'
+    """
+
+    size: int | None = None
+    sensitivity: float = 1.0
+    norm: Norm = "linf"
+    integer: bool = False
+    bounds: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.size is not None:
+            whole_at_least(self.size, 1, "size of the answers")
+        finite_at_least(self.sensitivity, 0.0, "sensitivity of the answers")
+        one_of(self.norm, Norm, "norm of the answers")
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", bounds_of(self.bounds, "bounds of the answers"))
+
+    @property
+    def relations(self) -> tuple[Adjacency, ...]:
+        """See `Description`."""
+        return (within(self.sensitivity, self.norm),)
+
+    def pairs(self, adjacency: Relation | None = None) -> list[Candidate]:
+        """See `Description`: the patterns of `epsaudit.data.candidates.patterns` from several bases."""
+        relation_of(self, adjacency)
+        made: dict[Any, Candidate] = {}
+        for complexity, (base, words) in enumerate(self._bases()):
+            for pattern in patterns(self.size or 1):
+                x, x_prime = np.array(pattern.x), np.array(pattern.x_prime)
+                scale = self.sensitivity / float(np.linalg.norm(x - x_prime, ORDERS[self.norm]))
+                one, other = (self._vector(base + scale * side) for side in (x, x_prime))
+                candidate = self.candidate(one, other, f"{pattern.name}{words}", complexity)
+                if candidate is not None:
+                    made.setdefault((one, other), candidate)
+        return list(made.values())
+
+    def candidate(self, x: Any, x_prime: Any, tries: str = "", complexity: int = 0) -> Candidate | None:
+        """See `Description`."""
+        low, high = self.bounds or (-np.inf, np.inf)
+        inside = all(low <= value <= high for side in (x, x_prime) for value in side)
+        whole = not self.integer or all(float(value).is_integer() for side in (x, x_prime) for value in side)
+        holding = self.relations if self.relations[0].holds(x, x_prime) else ()
+        if not (inside and whole and holding) or tuple(x) == tuple(x_prime):
+            return None
+        one, other = (side[0] if self.size is None else list(side) for side in (x, x_prime))
+        pair = DatasetPair(one, other, tries)
+        return Candidate(pair, holding, tries, rows=(tuple(x), tuple(x_prime)), complexity=complexity)
+
+    def strategy(self, adjacency: Relation | None = None) -> SearchStrategy[Candidate]:
+        """See `Description`."""
+        from epsaudit.hunting.strategies import of_answers
+
+        relation_of(self, adjacency)
+        return of_answers(self)
+
+    def _vector(self, numbers: Any) -> tuple[float, ...]:
+        whole = self.integer and all(float(value).is_integer() for value in numbers)
+        return tuple(int(value) if whole else float(value) for value in numbers)
+
+    def _bases(self) -> list[tuple[float, str]]:
+        """Answers where nothing else is said, and how that is written behind the name of a pattern."""
+        if self.bounds is not None:
+            low, high = self.bounds
+            ends = [(low, ", from the lower bound"), (high, ", from the upper bound"), ((low + high) / 2, ", between")]
+            return [(0.0, ""), *ends] if low <= 0.0 <= high else ends
+        far = float(2**31), float(2**52)
+        return [(0.0, ""), *((sign * base, f", from {sign * base:.0f}") for base in far for sign in (1, -1))]
+
+
+def numbers(low: float, high: float, *, integer: bool = False, missing: bool = False, form: Form = "list") -> Table:
+    """Describe a plain list (or array) of numbers between bounds, in one line.
+
+    Examples
+    --------
+    >>> numbers(0, 1).pairs(Substitution())[0].tries
+    'the greatest value in place of the least value alone'
+    """
+    return Table([Column(type="integer" if integer else "float", bounds=(low, high), missing=missing)], form)
+
+
+def symbols(*categories: Any, form: Form = "list") -> Table:
+    """Describe a plain list of symbols, in one line.
+
+    Examples
+    --------
+    >>> symbols("yes", "no", form="one").pairs()[0].pair
+    DatasetPair(x='yes', x_prime='no', name="value 'no' in place of the least value alone")
+    """
+    return Table([Column(type="category", categories=categories)], form)
+
+
+def without_common_ends(x: Rows, x_prime: Rows) -> tuple[Rows, Rows]:
+    """Return the rows between those that both datasets begin with and those that both end with."""
+    least = min(len(x), len(x_prime))
+    start = next((place for place in range(least) if x[place] != x_prime[place]), least)
+    x, x_prime, least = x[start:], x_prime[start:], least - start
+    end = next((place for place in range(least) if x[-1 - place] != x_prime[-1 - place]), least)
+    return x[: len(x) - end], x_prime[: len(x_prime) - end]
+
+
+def relation_of(description: Description, adjacency: Relation | None) -> Adjacency | None:
+    """Return a relation that the description knows, or None for all; raise `AuditError` for another."""
+    relation = adjacency_of(adjacency)
+    if relation is not None and relation not in description.relations:
+        known = "', '".join(map(str, description.relations))
+        raise AuditError(f"The data described has no neighbours under '{relation}'; it has under '{known}'.")
+    return relation
+
+
+def one_of(value: Any, choices: Any, what: str) -> None:
+    """Raise `AuditError` unless the value is one of a Literal's."""
+    if value not in get_args(choices):
+        raise AuditError(f"The {what} is {value!r}; it must be {', '.join(map(repr, get_args(choices)))}.")
+
+
+def bounds_of(bounds: Any, what: str) -> tuple[float, float]:
+    """Return bounds as a tuple; raise `AuditError` unless low < high."""
+    try:
+        low, high = bounds
+        ordered = low < high
+    except (TypeError, ValueError):
+        ordered = False
+    if not ordered:
+        raise AuditError(f"The {what} are {bounds!r}; they must be (low, high) with low below high.")
+    return low, high
+
+
+def dtype_of(column: Column, values: Sequence[Any]) -> str:
+    """Name numpy's type of a column of these values."""
+    if column.categories or column.type == "category":
+        return "object"
+    if column.type == "boolean":
+        return "object" if column.missing else "bool"
+    return "int64" if column.type == "integer" and not column.missing else "float64"

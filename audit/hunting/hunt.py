@@ -1,0 +1,475 @@
+"""A hunt: many candidate pairs and parameter values screened cheaply, the most promising ones audited and shrunk.
+
+A function and candidates go in, a `Hunt` comes out. The whole hunt has one error probability, alpha = 1 - confidence:
+
+- the screen takes a few hundred runs of each candidate, and only orders them;
+- the k-th sequential audit, on fresh runs, may err with probability 3 alpha / (pi k)^2, k = 1, 2, ...;
+- a refuted pair is shrunk by tests on runs of their own, which certify nothing, and the j-th pair that comes of it is
+  certified on fresh runs, which may err with probability 3 alpha / (pi j)^2.
+
+Which candidate is audited k-th, and which pair and event are certified j-th, depends on earlier runs alone, so that,
+whatever these were, each step errs with at most its own probability. The shares add up to alpha (the sum of 1 / k^2 is
+pi^2 / 6): if a claim is true, the hunt refutes it anywhere with probability at most alpha, however long it goes on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
+from epsaudit.audits.sequential import SequentialResult, audit_sequentially
+from epsaudit.audits.suite import entry_seed
+from epsaudit.claims.definitions import Claim
+from epsaudit.data.fingerprint import digest
+from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Relation, Substitution, adjacency_of, pair_of
+from epsaudit.errors import AuditError, confidence_of, whole_at_least
+from epsaudit.hunting.certifying import Finding, certified
+from epsaudit.hunting.description import Candidate, Description
+from epsaudit.hunting.records import Record
+from epsaudit.hunting.screening import Screened, screened
+from epsaudit.hunting.shrinking import MOST_STEPS, Simpler, shrink
+
+STEP_CONFIDENCE = 0.99
+"""Of each test of shrinking: of a hundred simpler pairs that refute nothing, one is kept. It costs no more than a
+failed certification."""
+STEP_RUNS = 500, 20_000
+"""The fewest and the most runs of a test of shrinking: else four times those that the refutation took."""
+TRIES = 3
+"""How many times a shrunk pair is certified, each on four times as many runs and with a share of its own, before the
+pair that was refuted is certified instead."""
+
+Parameters = Mapping[str, Any]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A candidate that was audited.
+
+    Attributes
+    ----------
+    candidate : Candidate
+    alarms : tuple of str
+        What the screen's outputs showed at a glance.
+    result : SequentialResult or None
+        None where there could be no audit.
+    failure : str
+        Why not.
+    finding : Finding or None
+        What a refuted claim was shrunk to.
+    """
+
+    candidate: Candidate
+    alarms: tuple[str, ...] = ()
+    result: SequentialResult | None = None
+    failure: str = ""
+    finding: Finding | None = None
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the audit refuted the claim."""
+        return self.result is not None and self.result.violates_claim
+
+
+@dataclass(frozen=True)
+class Hunt:
+    """What a hunt came to.
+
+    Attributes
+    ----------
+    name : str
+        Of the function.
+    adjacency : Adjacency or None
+        The relation that the claim is for, if it was said.
+    confidence : float
+        That nothing that holds was refuted, in the whole hunt.
+    candidates, screened : int
+        How many there were, and for how many there was time.
+    left_out : int
+        Pairs that are not neighbours under the claim's relation.
+    attempts : tuple of Attempt
+        What was audited, in order.
+    runs : int
+        All runs, the screen's and those of shrinking included.
+    seconds : float
+    seed : int
+    """
+
+    name: str
+    adjacency: Adjacency | None
+    confidence: float
+    candidates: int
+    screened: int
+    left_out: int
+    attempts: tuple[Attempt, ...]
+    runs: int
+    seconds: float
+    seed: int
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was refuted, shrunk and certified anew."""
+        return tuple(one.finding for one in self.attempts if one.finding is not None)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the claim was refuted, under its relation, or under any if it was not said which it is for."""
+        return any(one.refuted for one in self.attempts)
+
+    def verdicts(self) -> dict[str, bool]:
+        """Say of each relation that was tried whether the claim was refuted under it."""
+        tried: dict[str, bool] = {}
+        for one in self.attempts:
+            for relation in one.candidate.adjacencies or ("a relation that the caller vouches for",):
+                if self.adjacency is None or relation == self.adjacency:
+                    tried[str(relation)] = tried.get(str(relation), False) or one.refuted
+        return tried
+
+    def sentence(self) -> str:
+        """Say what was found, under which relation."""
+        tried = self.verdicts()
+        under = {kind: [name for name, one in tried.items() if one is kind] for kind in (True, False)}
+        parts = [f"refuted under '{name}'" for name in under[True]]
+        parts += [f"not refuted under '{name}'" for name in under[False]]
+        said = "; ".join(parts) or "nothing could be audited"
+        if self.adjacency is None and any(tried.values()) and not all(tried.values()):
+            said += "; it is a violation only if the claim is for that relation"
+        return (
+            f"{self.name}: {said}. {self.screened:,} of {self.candidates:,} candidates were screened and "
+            f"{len(self.attempts)} audited, by {self.runs:,} runs in {self.seconds:.0f} s; if the claim is true, "
+            f"a hunt refutes it with probability at most {1.0 - self.confidence:.3g}."
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return what tables show of each audit."""
+        return [_row(number, one) for number, one in enumerate(self.attempts, start=1)]
+
+
+def _row(number: int, one: Attempt) -> dict[str, Any]:
+    finding, result = one.finding, one.result
+    best = finding.result if finding is not None else result
+    return {
+        "number": number,
+        "parameters": ", ".join(f"{name}={value!r}" for name, value in one.candidate.parameters.items()) or None,
+        "tries": one.candidate.tries or str(one.candidate.pair),
+        "relation": "; ".join(map(str, one.candidate.adjacencies)) or "vouched for",
+        "proven": None if best is None else best.proven,
+        "certified": None if best is None else best.lower_bound,
+        "runs": None if result is None else result.runs,
+        "verdict": one.failure or ("refuted" if one.refuted else "not refuted"),
+        "pair": None if finding is None else f"{finding.result.x} against {finding.result.x_prime}",
+        "event": None if finding is None else finding.result.describe_event(),
+        "alarms": "; ".join(one.alarms) or None,
+    }
+
+
+@dataclass
+class _Hunting:
+    """What all steps of a hunt share."""
+
+    target: Callable[[Parameters], Mechanism]
+    claim: Callable[[Parameters], Claim]
+    simpler: Simpler
+    confidence: float
+    trials: int
+    seed: int
+    n_jobs: int | None
+    until: float
+    say: Say
+    record: Record
+    most_steps: int = MOST_STEPS
+    runs: int = 0
+    mechanisms: dict[str, Mechanism] = field(default_factory=dict)
+
+    def mechanism(self, parameters: Parameters) -> Mechanism:
+        """Make the mechanism of these values once: a child or a cache belongs to it."""
+        key = repr(dict(parameters))
+        if key not in self.mechanisms:
+            self.mechanisms[key] = self.target(parameters)
+        return self.mechanisms[key]
+
+    def share(self, number: int) -> float:
+        """The confidence of the k-th audit, and of the j-th certification."""
+        return 1.0 - 3.0 * (1.0 - self.confidence) / (math.pi * number) ** 2
+
+    def audit(
+        self, candidate: Candidate, confidence: float, trials: int, name: str, seconds: float, kept: bool = False
+    ) -> SequentialResult:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of an audit among many
+            result = audit_sequentially(
+                self.mechanism(candidate.parameters),
+                [candidate.pair],
+                claim=self.claim(candidate.parameters),
+                trials=trials,
+                seconds=None if math.isinf(seconds) else max(seconds, 0.1),
+                confidence=confidence,
+                seed=entry_seed(self.seed, name),
+                n_jobs=self.n_jobs,
+                checkpoint=self.record.checkpoint(name) if kept else None,
+            )
+        self.runs += result.runs
+        return result
+
+    def left(self, share: float = 1.0) -> float:
+        return (self.until - time.perf_counter()) * share
+
+    def attempt(self, number: int, found: Screened, more: int) -> Attempt:
+        """Audit one candidate, with an even share of the time that is left for it and so many more."""
+        candidate = found.candidate
+        done = Attempt(candidate, found.alarms)
+        self.say(f"audit {number}: {candidate.tries or candidate.pair}")
+        try:
+            share = 0.5 / (more + 1) if more else 0.5
+            result = self.audit(
+                candidate, self.share(number), self.trials, f"audit {number}", self.left(share), kept=True
+            )
+        except AuditError as error:
+            return dataclasses.replace(done, failure=str(error))
+        if not result.violates_claim:
+            return dataclasses.replace(done, result=result)
+        self.say(f"audit {number}: refuted after {result.runs:,} runs; shrinking")
+        try:
+            return dataclasses.replace(done, result=result, finding=self.finding(number, candidate, result))
+        except AuditError as error:  # what only many runs on the smaller pair show, such as draws that are kept
+            return dataclasses.replace(done, result=result, failure=f"refuted, and not certified anew: {error}")
+
+    def finding(self, number: int, candidate: Candidate, first: SequentialResult) -> Finding | None:
+        """Shrink what was refuted, and certify what comes of it."""
+        if (known := self.record.finding(number)) is not None:
+            return known
+        budget = min(max(4 * first.runs, STEP_RUNS[0]), STEP_RUNS[1])
+        steps = 0
+
+        def still(one: Candidate) -> bool:
+            nonlocal steps
+            steps += 1
+            self.say(f"shrinking, step {steps}: {one.pair}")
+            try:
+                name = f"shrink {number} {steps}"
+                return self.audit(one, STEP_CONFIDENCE, budget, name, self.left()).violates_claim
+            except AuditError:
+                return False
+
+        smallest, _ = shrink(candidate, self.simpler, still, time.perf_counter() + self.left(0.5), self.most_steps)
+        for attempt in range(2 * TRIES):
+            if attempt and self.left() <= 0.0:
+                break
+            tried = smallest if attempt < TRIES else candidate
+            certification = self.record.next_certification()
+            self.say(f"certifying {tried.pair}")
+            finding = certified(
+                self.mechanism(tried.parameters),
+                tried,
+                self.claim(tried.parameters),
+                self.share(certification),
+                entry_seed(self.seed, f"certify {certification}"),
+                least=first.runs * 4 ** (attempt % TRIES),
+                most=4 * self.trials,
+                n_jobs=self.n_jobs,
+            )
+            self.runs += finding.runs
+            if finding.result.violates_claim:
+                finding = dataclasses.replace(finding, steps=steps)
+                self.record.keep(number, finding)
+                return finding
+        return None
+
+
+def hunt(
+    function: Mechanism | Callable[..., Any] | None,
+    candidates: Sequence[Candidate | DatasetPair | tuple[Any, Any]],
+    *,
+    claim: Claim | Callable[[Parameters], Claim],
+    adjacency: Relation | None = None,
+    describe: Description | Callable[[Parameters], Description] | None = None,
+    make: Callable[[Parameters], Mechanism] | None = None,
+    name: str | None = None,
+    confidence: float = 0.95,
+    audits: int = 6,
+    trials: int = 50_000,
+    seconds: float | None = None,
+    steps: int = MOST_STEPS,
+    seed: int | None = None,
+    n_jobs: int | None = None,
+    progress: Say | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Hunt:
+    """Look for a pair of datasets, and parameters, that refute a claim; see the module for what is certified.
+
+    A relation under which the claim was refuted is hunted no further.
+
+    Parameters
+    ----------
+    function : callable
+        As for `epsaudit.black_box`, parameters of the candidates by name; or a mechanism, for candidates without any.
+        None where ``make`` says it.
+    candidates : sequence of Candidate, DatasetPair or (x, x_prime)
+        What to try, the simplest first; `epsaudit.hunting.parameters.candidates` makes them of a description. Pairs
+        alone are neighbours under whichever of `AddRemove` and `Substitution` holds for them, and under ``adjacency``.
+    claim : Claim, or function of the parameters
+        What to refute.
+    adjacency : Adjacency, optional
+        The relation that the claim is for; pairs of others are left out. None tries all, and the verdict names them.
+    describe : Table, Answers, or function of the parameters, optional
+        The description that candidates were made of, by which records are taken away and simplified. Without it the
+        items of lists, tuples and arrays are, to any value of their type.
+    make : callable, optional
+        Makes the mechanism at values of the parameters, as `epsaudit.hunting.served.served` does of another
+        environment.
+    confidence : float
+        That no claim that holds is refuted, in the whole hunt.
+    audits : int
+        How many candidates are audited at most.
+    trials : int
+        Runs of each audit at most.
+    seconds : float, optional
+        For the whole hunt: a third of them at most for the screen. A certification that was begun is ended all the
+        same.
+    steps : int
+        Tests of each shrinking at most; 0 leaves pairs as they are.
+    checkpoint : path, optional
+        A folder from which the same hunt goes on after an interruption.
+
+    Raises
+    ------
+    AuditError
+        If no candidate is a pair of neighbours as the claim is for, or arguments are out of range.
+
+    Examples
+    --------
+    >>> from epsaudit import PureDP
+    >>> def count(data, rng, clip=3):  # the bug: noise for one record, which counts up to clip times
+    ...     return sum(min(value, clip) for value in data) + rng.laplace()
+    >>> found = hunt(count, [([1], [1, 1]), ([4, 2, 9], [4, 2, 9, 7])], claim=PureDP(1.0), seed=1, n_jobs=1)
+    >>> found.refuted, found.findings[0].result.x, found.findings[0].result.x_prime
+    (True, '[]', '[2]')
+    """
+    started = time.perf_counter()
+    confidence, relation = confidence_of(confidence), adjacency_of(adjacency)
+    whole_at_least(audits, 1, "audits")
+    known = [candidate_of(one, relation) for one in candidates]
+    kept = [one for one in known if relation is None or relation in one.adjacencies]
+    if not kept:
+        raise AuditError(
+            f"None of the {len(known)} candidates are neighbours as the claim is for"
+            f"{f', under {relation}' if relation else ''}; give pairs that are."
+        )
+    claim_at = claim if not isinstance(claim, Claim) else lambda parameters: claim
+    described = describe if callable(describe) or describe is None else lambda parameters: describe
+    simpler = Simpler(described or (lambda parameters: None), _values_of(kept))
+    say = progress or (lambda sentence: None)
+    title = name or str(getattr(function, "name", None) or getattr(function, "__name__", "function"))
+    target = make or functools.partial(_here, function, title)
+    with Record.of(checkpoint, seed, _identity(title, kept, claim_at, confidence, trials, audits)) as record:
+        until = math.inf if seconds is None else started + seconds
+        hunting = _Hunting(
+            target,
+            claim_at,
+            simpler,
+            confidence,
+            trials,
+            record.seed,
+            n_jobs,
+            until,
+            say,
+            record,
+            whole_at_least(steps, 0, "steps"),
+        )
+        ordered, runs = record.screen(kept, lambda: screened(hunting, kept, audits, started + (until - started) / 3.0))
+        hunting.runs += runs
+        if all(one.failure for one in ordered):
+            raise AuditError(f"None of the {len(ordered)} candidates could be audited. The first: {ordered[0].failure}")
+        attempts = list(_audited(hunting, ordered, audits, relation))
+    return Hunt(
+        title,
+        relation,
+        confidence,
+        len(kept),
+        len(ordered),
+        len(known) - len(kept),
+        tuple(attempts),
+        hunting.runs,
+        time.perf_counter() - started,
+        record.seed,
+    )
+
+
+def _audited(
+    hunting: _Hunting, ordered: Sequence[Screened], audits: int, adjacency: Adjacency | None
+) -> Iterator[Attempt]:
+    """Audit the most promising candidates of each relation in turn, until it is refuted or time is up."""
+    waiting = [one for one in ordered if not one.failure]
+    relations = [adjacency] if adjacency is not None else _relations(waiting)
+    refuted: set[str] = set()
+    for number in range(1, audits + 1):
+        relations = [one for one in relations if repr(one) not in refuted]
+        chosen = next(
+            (
+                one
+                for relation in (*relations[number % len(relations) :], *relations)
+                for one in waiting
+                if relation is None or relation in one.candidate.adjacencies
+            )
+            if relations
+            else iter(()),
+            None,
+        )
+        if chosen is None or hunting.left() <= 0.0:
+            return
+        waiting.remove(chosen)
+        attempt = hunting.attempt(number, chosen, audits - number)
+        yield attempt
+        if attempt.refuted:
+            refuted |= {repr(one) for one in attempt.candidate.adjacencies or (None,)}
+
+
+def _relations(found: Sequence[Screened]) -> list[Adjacency | None]:
+    """Every relation of the candidates, None for pairs that somebody vouched for."""
+    listed = [relation for one in found for relation in (one.candidate.adjacencies or (None,))]
+    return list({repr(relation): relation for relation in listed}.values())
+
+
+def candidate_of(one: Any, adjacency: Adjacency | None = None) -> Candidate:
+    """Return a candidate, made of a pair where that is given, with the relations that hold for it."""
+    if isinstance(one, Candidate):
+        return one
+    pair = pair_of(one)
+    tried = dict.fromkeys([*([adjacency] if adjacency is not None else []), AddRemove(), Substitution()])
+    holding = []
+    for relation in tried:
+        try:
+            if relation.holds(pair.x, pair.x_prime):
+                holding.append(relation)
+        except Exception:  # datasets are of any kind
+            continue
+    return Candidate(pair, tuple(holding), pair.name)
+
+
+def _values_of(candidates: Sequence[Candidate]) -> dict[str, list[Any]]:
+    """Values of each parameter in the order of the candidates, which begins with the usual ones."""
+    found: dict[str, dict[str, Any]] = {}
+    for one in candidates:
+        for name, value in one.parameters.items():
+            found.setdefault(name, {}).setdefault(repr(value), value)
+    return {name: list(values.values()) for name, values in found.items()}
+
+
+def _here(function: Any, name: str, parameters: Parameters) -> Mechanism:
+    """The mechanism of a function of this process."""
+    given = functools.partial(function, **parameters) if parameters else function
+    found = mechanism_of(given)
+    return dataclasses.replace(found, name=name) if isinstance(found, FunctionMechanism) else found
+
+
+def _identity(name: str, candidates: Sequence[Candidate], claim: Any, *numbers: Any) -> str:
+    parts = [(one.pair.x, one.pair.x_prime, dict(one.parameters), repr(claim(one.parameters))) for one in candidates]
+    return digest([name, parts, numbers])

@@ -1,0 +1,201 @@
+"""Parameters of a mechanism vary, too: their values and the pairs of described data are joined into candidates.
+
+Lists of values, or strategies of hypothesis, enter beside a description, which may depend on the values; candidates
+leave, simplest first. A schema file says all of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import json
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from epsaudit.data.candidates import drawn
+from epsaudit.data.neighbours import Adjacency, Relation, is_strategy, shorten
+from epsaudit.errors import AuditError, meant
+from epsaudit.hunting.description import Answers, Candidate, Column, Description, Table, numbers, symbols
+from epsaudit.hunting.relations import relation_named
+
+DRAWN = 8
+"""Values that are drawn from a strategy of hypothesis: as many parameters again multiply a hunt by as much."""
+
+Values = Mapping[str, Any]
+"""One value of each parameter."""
+
+
+class Schema(NamedTuple):
+    """What a schema file says: the arguments of `candidates`."""
+
+    description: Description | Callable[[Values], Description]
+    """From a file, a function of the parameters' values, to which the data may refer."""
+    parameters: Mapping[str, Sequence[Any]]
+    adjacency: Adjacency | None
+
+
+def candidates(
+    description: Description | Callable[[Values], Description],
+    parameters: Mapping[str, Any] | None = None,
+    adjacency: Relation | None = None,
+) -> list[Candidate]:
+    """List what a hunt tries: pairs of datasets, each with values of the mechanism's parameters, simplest first.
+
+    The first value of each parameter is its usual one; every parameter that has another makes a candidate as much more
+    complex as another record does. All combinations are listed.
+
+    Parameters
+    ----------
+    description : Table, Answers, or function
+        The data; a function makes it of the values, where bounds for instance are a parameter.
+    parameters : mapping of str to list or strategy of hypothesis, optional
+        Values of each argument of the mechanism besides the dataset.
+    adjacency : Adjacency, optional
+        Keep pairs of this relation alone.
+
+    Examples
+    --------
+    >>> within = lambda values: numbers(*values["bounds"])
+    >>> found = candidates(within, {"bounds": [(0, 1), (1000, 1001)], "k": [1, 2]})
+    >>> len({tuple(one.parameters.items()) for one in found}), dict(found[0].parameters), found[0].pair.x_prime
+    (4, {'bounds': (0, 1), 'k': 1}, [1.0])
+    """
+    described = description if callable(description) else lambda values: description
+    found = []
+    for values, others in combinations(parameters or {}):
+        for one in described(values).pairs(adjacency):
+            found.append(dataclasses.replace(one, parameters=values, complexity=one.complexity + others))
+    return sorted(found, key=lambda one: one.complexity)
+
+
+def ranges(width: float = 1.0) -> list[tuple[float, float]]:
+    """List bounds to try: from zero, around it, and far from it on both sides, by a thousand widths.
+
+    Examples
+    --------
+    >>> ranges()
+    [(0.0, 1.0), (-0.5, 0.5), (1000.0, 1001.0), (-1001.0, -1000.0)]
+    """
+    far = 1000.0 * width
+    return [(0.0, width), (-width / 2.0, width / 2.0), (far, far + width), (-far - width, -far)]
+
+
+def read_schema(source: str | os.PathLike[str] | Mapping[str, Any]) -> Schema:
+    """Read what data and parameters are from a JSON or TOML file, or from the object that such a file holds.
+
+    Its ``data`` is ``{"numbers": [low, high]}``, ``{"symbols": [...]}``, ``{"columns": [...]}`` with objects of the
+    attributes of `Column`, or ``{"answers": {...}}`` with those of `Answers`; other attributes of `Table` stand beside.
+    ``parameters`` holds a list of values for each; ``{"parameter": "bounds"}`` in the data stands for a value of that
+    parameter. ``adjacency`` is 'add-remove', 'substitution', 'add-remove-person' or 'substitute-person'.
+
+    Raises
+    ------
+    AuditError
+        If the file cannot be read, or says what no description takes.
+
+    Examples
+    --------
+    >>> schema = read_schema({"data": {"numbers": {"parameter": "bounds"}}, "parameters": {"bounds": [[0, 1], [5, 6]]}})
+    >>> [one.pair.x_prime for one in candidates(*schema)[:2]]
+    [[1.0], [0.0]]
+    """
+    content = source if isinstance(source, Mapping) else _loaded(Path(source))
+    if not isinstance(content, Mapping) or not isinstance(content.get("data"), Mapping):
+        raise AuditError(f"The schema {shorten(source)} describes no data; write what its columns are under 'data'.")
+    _known(content, ("data", "parameters", "adjacency"), "a schema")
+    data, parameters = content["data"], content.get("parameters", {})
+    named = content.get("adjacency")
+    adjacency = None if named is None else relation_named(named)
+    for values, _ in combinations(parameters):
+        _described(data, values)  # which says now what is wrong with any
+    return Schema(functools.partial(_described, data), parameters, adjacency)
+
+
+def combinations(parameters: Mapping[str, Any]) -> list[tuple[Values, int]]:
+    """List all combinations of values, and in how many parameters each has not the first, the fewest first."""
+    choices = []
+    for name, values in parameters.items():
+        if is_strategy(values):
+            values = [pair.x for pair in drawn(values.map(lambda value: (value, None)), count=DRAWN)]
+        if not isinstance(values, Sequence) or isinstance(values, (str, bytes)) or not values:
+            raise AuditError(
+                f"The values of parameter {name!r} are {shorten(values)}; write a list, as [{shorten(values)}], or a "
+                "strategy of hypothesis."
+            )
+        choices.append(list(enumerate(values)))
+    combined = [
+        ({name: value for name, (_, value) in zip(parameters, chosen, strict=True)}, sum(n > 0 for n, _ in chosen))
+        for chosen in itertools.product(*choices)
+    ]
+    return sorted(combined, key=lambda one: one[1])
+
+
+def _loaded(path: Path) -> Any:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise AuditError(f"The schema {str(path)!r} cannot be read: {error}.") from error
+    try:
+        return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except ValueError as error:
+        raise AuditError(f"The schema {str(path)!r} is no {path.suffix or '.json'} file: {error}.") from error
+
+
+def _described(data: Mapping[str, Any], values: Values) -> Description:
+    """Make a description of what a schema says of data, with the values of parameters put in."""
+    told: dict[str, Any] = _put_in(data, values)
+    if "answers" in told:
+        _known(told, ("answers",), "data of answers")
+        return Answers(**_known(told["answers"], _fields(Answers), "answers"))
+    forms: dict[str, tuple[Callable[[Any, dict[str, Any]], Table], tuple[str, ...]]] = {
+        "numbers": (lambda bounds, more: numbers(*bounds, **more), ("integer", "missing", "form")),
+        "symbols": (lambda categories, more: symbols(*categories, **more), ("form",)),
+        "columns": (lambda columns, more: Table(list(map(_column, columns)), **more), _fields(Table)),
+    }
+    kind = next((name for name in forms if name in told), None)
+    if kind is None:
+        raise AuditError(
+            f"The data of the schema says {', '.join(told) or 'nothing'}; it needs one of {', '.join(forms)}."
+        )
+    make, accepted = forms[kind]
+    first = told.pop(kind)
+    if not isinstance(first, Sequence) or isinstance(first, str) or (kind == "numbers" and len(first) != 2):
+        raise AuditError(
+            f"The {kind} of the schema are {shorten(first)}; write a list{' of two' * (kind == 'numbers')}."
+        )
+    return make(first, _known(told, accepted, f"data of {kind}"))
+
+
+def _column(told: Any) -> Column:
+    if not isinstance(told, Mapping):
+        raise AuditError(f"A column of the schema is {shorten(told)}; write an object, as {{'name': 'age'}}.")
+    return Column(**_known(told, _fields(Column), "a column"))
+
+
+def _fields(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+def _known(told: Mapping[str, Any], accepted: Sequence[str], what: str) -> dict[str, Any]:
+    for name in told:
+        if name not in accepted:
+            raise AuditError(
+                f"{what.capitalize()} has no {name!r}; it has {', '.join(accepted)}.{meant(name, accepted)}"
+            )
+    return dict(told)
+
+
+def _put_in(told: Any, values: Values) -> Any:
+    """Replace references to parameters by values."""
+    if isinstance(told, Mapping):
+        if list(told) == ["parameter"]:
+            name = told["parameter"]
+            if name not in values:
+                raise AuditError(f"The data refers to the parameter {name!r}; there are {', '.join(values) or 'none'}.")
+            return values[name]
+        return {key: _put_in(part, values) for key, part in told.items()}
+    return [_put_in(part, values) for part in told] if isinstance(told, (list, tuple)) else told

@@ -1,0 +1,61 @@
+"""What is hunted in another environment: a function that `epsaudit.adapters.serve` serves there, at any parameters."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from epsaudit.adapters.external import CommandMechanism, command
+from epsaudit.errors import AuditError
+
+FILE = Path(__file__).parents[1] / "adapters" / "serve.py"
+"""Run by path, so that it needs nothing of this environment."""
+
+
+def served(
+    function: str, environment: str | None = None, *, data: str = "plain", timeout: float = 300.0
+) -> Callable[[Mapping[str, Any]], CommandMechanism]:
+    """Return what makes a mechanism of a function and values of its parameters, for `epsaudit.hunting.hunt.hunt`.
+
+    Parameters
+    ----------
+    function : str
+        'module:function', or 'FILE.py:function'.
+    environment : str, optional
+        A Python, or the folder of a virtual environment; this one by default.
+    data : 'plain', 'array' or 'frame'
+        What the function takes a dataset as.
+    timeout : float
+        Seconds of silence after which it is given up.
+
+    Examples
+    --------
+    >>> served("mine.py:count")({"scale": 0.5}).name
+    'mine.py:count'
+    """
+    python = python_of(environment)
+
+    def make(parameters: Mapping[str, Any]) -> CommandMechanism:
+        try:
+            words = [python, str(FILE), function, json.dumps(dict(parameters)), "--data", data]
+        except TypeError as error:
+            raise AuditError(f"The parameters {dict(parameters)!r} cannot be written as JSON ({error}).") from None
+        return command(words, name=function, timeout=timeout)
+
+    return make
+
+
+def python_of(environment: str | None) -> str:
+    """Return the Python of an environment; raises `AuditError` for a folder that has none."""
+    if environment is None:
+        return sys.executable
+    folder = Path(environment)
+    if not folder.is_dir():
+        return environment
+    found = next((path for name in ("bin/python", "Scripts/python.exe") if (path := folder / name).exists()), None)
+    if found is None:
+        raise AuditError(f"{environment} has no bin/python; give a Python, or the folder of a virtual environment.")
+    return str(found)

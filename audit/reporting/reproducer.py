@@ -1,0 +1,382 @@
+"""A refuted claim as a script of at most 40 lines and as the text of an issue, for those who maintain the code.
+
+A result goes in, with the datasets and the function where they are known; scripts come out that need scipy and the
+library alone. They count afresh, and compute exact p-values by code of their own. What is not known, or cannot be
+written so short, the script says in a sentence; it then computes the p-value of the counts that are stored.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from scipy.optimize import brentq, minimize_scalar
+
+from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
+from epsaudit.claims.definitions import Claim
+from epsaudit.data.neighbours import DatasetPair
+from epsaudit.errors import AuditError
+from epsaudit.reporting.predicates import NotShort, condition, helpers_of, literal
+from epsaudit.results.result import AuditResult
+from epsaudit.text import lower, percent
+
+MOST_LINES = 40
+"""Lines of a script, so that whoever gets it reads it before running it."""
+SMALL = 1e-6
+"""The p-value that fresh runs are expected to reach; they are no more than were certified."""
+LEAST = 1e-12
+"""Smaller errors are lost in 1 - confidence, which is how certificates are told of them; a script computes them."""
+OWN = {"run", "guess", "number", "p_value", "X", "X_PRIME", "EPSILON", "DELTA", "STORED", "counts", "side", "audited"}
+NAMES = OWN | {"copy", "math", "random", "Counter", "binom", "beta", "brentq", "run_path"}
+"""What a script defines or imports itself, and what is audited must not define."""
+LARGEST_TANGENT = 8.0
+"""Where the Clopper-Pearson box is looked at against a claim about a whole curve, at most; all points hold at once."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """What a script calls: as ``epsaudit serve`` does, whose ``--describe`` says the last three.
+
+    Attributes
+    ----------
+    name : str
+        'module:function'.
+    parameters : mapping
+        Its keyword arguments.
+    data : str
+        'plain', 'array' or 'frame'.
+    takes : tuple of str
+        'seed', 'rng' or neither.
+    versions : mapping
+        Of the libraries that its module names.
+    source : str
+        Of its module, '' for one that is installed.
+    """
+
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    data: str = "plain"
+    takes: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Reproducer:
+    """A refuted claim to be shown to others; raises `AuditError` for a claim that is not refuted."""
+
+    result: AuditResult
+    pair: DatasetPair | None = None
+    function: Function | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.result, AuditResult):
+            raise AuditError(
+                f"{self.result.mechanism} is a {type(self.result).__name__}; a reproducer is made of an audit of fixed "
+                "size."
+            )
+        if not self.result.violates_claim:
+            raise AuditError(f"The claim of {self.result.mechanism} is not refuted; there is nothing to reproduce.")
+
+    @functools.cached_property
+    def point(self) -> tuple[float, float]:
+        """The (epsilon, delta) that the claim implies and the counts refute."""
+        rule, claim = self.result.certificate, self.result.claim
+        if claim.claimed_point is not None or not isinstance(rule, Box):
+            epsilon, delta = self.result.point
+            return float(epsilon), float(delta)
+        low, up = map(float, rule.corner(self.result.counts, self.result.confidence))
+
+        def lack(epsilon: float) -> float:
+            ratio = math.exp(epsilon)
+            return claim.profile(epsilon) - max(low - ratio * up, 1.0 - up - ratio * (1.0 - low))
+
+        best = float(minimize_scalar(lack, bounds=(0.0, LARGEST_TANGENT), method="bounded").x)
+        return best, float(claim.profile(best))
+
+    def left_out(self) -> list[str]:
+        """Sentences about what a script cannot run, which is then left to the counts; none if it can run."""
+        found = []
+        if self.function is None:
+            found.append("The function is not known: give it as module:function.")
+        if self.pair is None:
+            found.append("The datasets are not known whole: give them as JSON.")
+        try:
+            self._body()
+        except NotShort as reason:
+            found.append(f"It does not count afresh, for {reason}; epsaudit recount does.")
+        return found
+
+    def script(self) -> str:
+        """Write the script."""
+        known = not self.left_out()
+        text = self._assembled(self._imports(inline=True), self._body() if known else [], known)
+        if len(text.splitlines()) > MOST_LINES:
+            text = self._assembled(self._imports(inline=False), self._body() if known else [], known)
+        if len(text.splitlines()) > MOST_LINES:
+            raise AuditError(f"The script of {self.result.mechanism} has over {MOST_LINES} lines.")
+        return text
+
+    def issue(self) -> str:
+        """Write the text of an issue in Markdown."""
+        result, (epsilon, delta) = self.result, self.point
+        versions = self.function.versions if self.function else {}
+        error = p_value(result.certificate, result.claim, result.counts)
+        exact = f"{error:.3g}" if error > LEAST else f"below {LEAST:g}"
+        about = "".join(f", in {name} {version}" for name, version in versions.items())
+        implied = "" if result.claim.claimed_point else f", which implies ({epsilon:.4g}, {delta:.4g})-DP,"
+        x, x_prime = (
+            (result.x, result.x_prime)
+            if self.pair is None
+            else [
+                repr(one) if len(repr(one)) < 300 else short
+                for one, short in ((self.pair.x, result.x), (self.pair.x_prime, result.x_prime))
+            ]
+        )
+        lines = [
+            f"# {self.function.name if self.function else result.mechanism}: {result.claim} does not hold\n",
+            f"The claim {result.claim}{implied} is refuted on two neighbouring datasets{about}.\n",
+            f"- x: `{x}`",
+            f"- x': `{x_prime}`",
+            f"- Event on the output y: `{result.witness}`",
+            f"- Counts: {result.describe_counts()}",
+            f"- Exact p-value of these counts under the claim: {exact}",
+            f"- Certified: {result.claim.symbol} >= {lower(result.lower_bound)} at {percent(result.confidence)} "
+            f"confidence, and {result.proven:.4g} is claimed\n",
+            *(f"{sentence}\n" for sentence in self.left_out()),
+            "To reproduce (needs scipy):\n",
+            f"```python\n{self.script()}```\n",
+            "Found by epsaudit; event and test were fixed before the runs that are counted.",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _assembled(self, imports: list[str], body: list[str], known: bool) -> str:
+        result, (epsilon, delta) = self.result, self.point
+        names = self.function.versions if self.function else {}
+        found = " ".join(f"{name} {version}" for name, version in names.items())
+        said = [
+            f"{self.function.name if self.function else result.mechanism}: {result.claim} does not hold.",
+            f"Found {f'with {found} ' if found else ''}by epsaudit: {result.claim.symbol} >= "
+            f"{lower(result.lower_bound)} at {percent(result.confidence)} confidence.",
+            *(textwrap.wrap(f"x = {result.x}; x' = {result.x_prime}.", 110) if not known else []),
+            *(textwrap.wrap(" ".join([f"Event: {result.witness}.", *self.left_out()]), 110) if not known else []),
+        ]
+        about = '"""{}"""'.format("\n".join(said).replace("\\", "\\\\").replace('"', "'"))
+        fixed = f"EPSILON, DELTA = {epsilon!r}, {delta!r}  # implied by the claim"
+        stored = f"STORED = {_stored(result.counts)}  # (dataset, guess): runs"
+        ending = ['print(f"p-value of the stored counts: {p_value(STORED):.3g}")']
+        if known:
+            ending += [
+                "counts = Counter()",
+                f"for _ in range({self._runs()}):",
+                '    side = random.choice(["x", "x_prime"])',
+                "    counts[side, guess(run(X if side == 'x' else X_PRIME))] += 1",
+                'print(f"fresh runs: {dict(counts)}, p-value {p_value(counts):.3g}")',
+            ]
+        lines = [
+            about,
+            *imports,
+            fixed,
+            stored,
+            *body,
+            *_test(result.certificate, result.counts.events, delta),
+            *ending,
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _imports(self, inline: bool) -> list[str]:
+        """Imports, and the function: its module's lines if they are few, else its name."""
+        needed = ["import math"]
+        if self.left_out():
+            return [*needed, "from collections import Counter", *self._scipy()]
+        needed = ["import copy, math, random", "from collections import Counter"]
+        assert self.function is not None
+        libraries = {"array": ["import numpy as np"], "frame": ["import pandas as pd"], "plain": []}
+        numpy = ["import numpy as np"] if "rng" in self.function.takes else []
+        module, _, name = self.function.name.rpartition(":")
+        own = _needed(self.function.source, name.partition(".")[0]) if inline else []
+        head = name.partition(".")[0]
+        called = _called(head)
+        if not own and module.endswith(".py"):
+            own = ["from runpy import run_path", f"{called} = run_path({module!r})[{head!r}]"]
+        lines = [*needed, *dict.fromkeys(libraries[self.function.data] + numpy), *self._scipy()]
+        known = {*lines, "import copy", "import math", "import random"}
+        lines += [line for line in own if line not in known] or [
+            f"from {module} import {head}{'' if called == head else f' as {called}'}"
+        ]
+        return sorted(lines, key=lambda line: not line.startswith("from __future__"))  # which must come first
+
+    def _body(self) -> list[str]:
+        """The datasets, one run, and the guess; raises `NotShort`."""
+        witness = self.result.witness
+        guesses = {"x": witness.guess_x, "x_prime": witness.guess_x_prime}
+        conditions = {name: condition(event) for name, event in guesses.items() if event is not None}
+        lines = []
+        for name, dataset in (("X", self.pair and self.pair.x), ("X_PRIME", self.pair and self.pair.x_prime)):
+            text = literal(dataset)
+            if len(text) > 1_000:
+                raise NotShort("the datasets are too long to print")
+            lines.append(f"{name} = {text}")
+        helpers = helpers_of(" ".join(conditions.values()))
+        guesses_of = [
+            line for name, text in conditions.items() for line in (f"    if {text}:", f"        return {name!r}")
+        ]
+        return [*helpers, *lines, *self._run(), "def guess(y):", *guesses_of]
+
+    def _run(self) -> list[str]:
+        function = self.function or Function(":unknown")
+        form = {"array": "np.array(data)", "frame": "pd.DataFrame(data)"}.get(function.data, "copy.deepcopy(data)")
+        fresh = {"seed": "random.getrandbits(32)", "rng": "np.random.default_rng()"}
+        given = [f"{name}={literal(value)}" for name, value in function.parameters.items()]
+        given += [f"{name}={fresh[name]}" for name in function.takes]
+        head, dot, path = function.name.rpartition(":")[2].partition(".")
+        call = f"{_called(head)}{dot}{path}({', '.join([form, *given])})"
+        return [
+            "def run(data):",
+            "    try:",
+            f"        return {call}",
+            "    except (Exception, SystemExit) as error:",
+            "        return error  # an outcome, too",
+        ]
+
+    def _scipy(self) -> list[str]:
+        rule = self.result.certificate
+        if not isinstance(rule, Box) and self.point[1] == 0:
+            return ["from scipy.stats import binom"]
+        stats = "beta" if isinstance(rule, Box) else "beta, binom"
+        return ["from scipy.optimize import brentq", f"from scipy.stats import {stats}"]
+
+    def _runs(self) -> int:
+        """The least power of 2 of runs expected to reach `SMALL`, but no more than were certified."""
+        result, runs = self.result, 64
+        most = int(result.counts.runs)
+        while runs < most:
+            share = runs / most
+            scaled = {name: round(value * share) for name, value in result.counts.to_dict().items() if name != "events"}
+            counts = Counts(**scaled, events=result.counts.events)
+            if result.certificate.parameter(result.claim, counts, 1.0 - SMALL) > result.proven:
+                return 2 * runs  # for luck is not always kind
+            runs *= 2
+        return most
+
+
+def p_value(certificate: Certificate, claim: Claim, counts: Counts) -> float:
+    """Return the least error probability at which a certificate refutes a claim, down to about `LEAST`.
+
+    For the membership game and pure DP it is the binomial tail of the correct guesses.
+
+    Examples
+    --------
+    >>> from epsaudit.claims.definitions import PureDP
+    >>> counts = Counts(50, 50, 45, 5, 5, 45)
+    >>> round(p_value(MembershipGame(), PureDP(1.0), counts), 7)  # the tail of 90 and more of 100 at e / (1 + e)
+    2.74e-05
+    """
+
+    def excess(logarithm: float) -> float:
+        bound = float(certificate.parameter(claim, counts, 1.0 - math.exp(logarithm)))
+        return bound - claim.parameter if bound > 0.0 else -1.0
+
+    least, most = math.log(LEAST / 2), math.log(1.0 - 1e-9)
+    if excess(most) <= 0.0:
+        return 1.0
+    if excess(least) > 0.0:
+        return math.exp(least)
+    return math.exp(float(brentq(excess, least, most)))
+
+
+def _called(name: str) -> str:
+    """The name of a function in a script that may have another of its name."""
+    return "audited" if name in NAMES else name
+
+
+def _needed(source: str, name: str) -> list[str]:
+    """The lines of a module that a function of it needs: all but definitions that nothing names, and what is for it."""
+    defined: dict[str, list[ast.stmt]] = {}
+    always: list[ast.stmt] = []
+    body = ast.parse(source).body
+    for one in body:
+        names = _names_defined(one)
+        for own in names:
+            defined.setdefault(own, []).append(one)
+        if not names and not _is_idle(one, set(defined)):
+            always.append(one)
+    if name not in defined:
+        return []
+    kept: list[ast.stmt] = [*always, *defined[name]]
+    for one in kept:  # which grows
+        named = {part.id for part in ast.walk(one) if isinstance(part, ast.Name)}
+        kept += [other for own in named & set(defined) for other in defined[own] if other not in kept]
+    text = "\n".join(ast.unparse(one) for one in body if one in kept)
+    alone = "from ." not in text and "__" not in text.replace("from __future__", "")
+    alone = alone and not any(_names_defined(one) & NAMES for one in body if one in kept)
+    return text.splitlines() if alone else []
+
+
+def _names_defined(one: ast.stmt) -> set[str]:
+    if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {one.name}
+    targets = one.targets if isinstance(one, ast.Assign) else [one.target] if isinstance(one, ast.AnnAssign) else []
+    parts = [part for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+    return {part.id for part in parts if isinstance(part.ctx, ast.Store)}
+
+
+def _is_idle(one: ast.stmt, defined: set[str]) -> bool:
+    """Whether a statement does nothing for single runs: text, what runs as a program, and attributes of functions."""
+    if isinstance(one, ast.Expr):
+        return isinstance(one.value, ast.Constant)
+    if isinstance(one, ast.If):
+        return "__name__" in ast.unparse(one.test)
+    return isinstance(one, ast.Assign) and ast.unparse(one.targets[0]).partition(".")[0] in defined
+
+
+def _stored(counts: Counts) -> str:
+    """The counts by dataset and guess."""
+    seen = counts.to_dict()
+    cells: dict[tuple[str, str | None], int] = {
+        (side, guess): seen[f"guess_{guess}_on_{side}"] for side in ("x", "x_prime") for guess in ("x", "x_prime")
+    }
+    for side in ("x", "x_prime"):
+        cells[side, None] = seen[f"runs_{side}"] - cells[side, "x"] - cells[side, "x_prime"]
+    return f"Counter({ {key: value for key, value in cells.items() if value} })"
+
+
+def _test(certificate: Certificate, events: int, delta: float) -> list[str]:
+    """The p-value in lines of its own, which know nothing of epsaudit."""
+    if isinstance(certificate, Box):
+        side, other = ("x", "x_prime") if certificate.event == "x" else ("x_prime", "x")
+        body = f"""\
+        def p_value(counts):  # of Clopper-Pearson limits on both probabilities of the event
+            n, m = (sum(counts[s, g] for g in ("x", "x_prime", None)) for s in ({side!r}, {other!r}))
+            k, l = counts[{side!r}, {side!r}], counts[{other!r}, {side!r}]
+            def short(log_p):
+                low = beta.ppf({certificate.split!r} * math.exp(log_p), k, n - k + 1) if k else 0
+                up = beta.isf({1 - certificate.split!r} * math.exp(log_p), l + 1, m - l) if l < m else 1
+                return DELTA - max(low - math.exp(EPSILON) * up, 1 - up - math.exp(EPSILON) * (1 - low))
+        """
+    elif delta == 0:
+        body = """\
+        def p_value(counts):  # under the claim a guess is right with probability at most q
+            q, right = 1 / (1 + math.exp(-EPSILON)), counts["x", "x"] + counts["x_prime", "x_prime"]
+            return binom.sf(right - 1, right + counts["x", "x_prime"] + counts["x_prime", "x"], q)
+        """
+        return textwrap.dedent(body).rstrip().splitlines()
+    else:
+        share = certificate.share if isinstance(certificate, MembershipGame) else 0.0
+        body = f"""\
+        def p_value(counts):  # a guess is right with probability at most q + leak (1 - q)
+            q, right = 1 / (1 + math.exp(-EPSILON)), counts["x", "x"] + counts["x_prime", "x_prime"]
+            r = right + counts["x", "x_prime"] + counts["x_prime", "x"]
+            def short(log_p):  # {share:.0%} of the error goes to the limit on how often one guesses at all
+                guessed = beta.ppf({share!r} * math.exp(log_p), r, sum(counts.values()) - r + 1)
+                leak = min({events} * DELTA / (2 * guessed), 1)
+                return binom.logsf(right - 1, r, q + leak * (1 - q)) - log_p - math.log1p(-{share!r})
+        """
+    ends = ["    if short(-690) <= 0:", "        return math.exp(-690)"]
+    ends = [*ends, "    return math.exp(brentq(short, -690, 0)) if short(0) < 0 else 1.0"]
+    return [*textwrap.dedent(body).rstrip().splitlines(), *ends]

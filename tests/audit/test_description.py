@@ -1,0 +1,262 @@
+"""Neighbours from a description of the data: complete, in order, and labelled with what holds for them."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from epsaudit import AddRemove, AuditError, MaxChange, Substitution
+from epsaudit.hunting.cases import CROWD
+from epsaudit.hunting.description import Answers, Column, Table, numbers, symbols
+from epsaudit.hunting.parameters import candidates, ranges, read_schema
+from epsaudit.hunting.relations import AddRemovePerson, SubstitutePerson, WithinNorm
+
+VISITS = Table(
+    [
+        Column("ward", "category", categories=("a", "b", "c")),
+        Column("cost", bounds=(0, 10), missing=True),
+        Column("weight", role="weight"),
+        Column("who", "category", role="owner"),
+    ],
+    form="records",
+    most_rows_a_person=3,
+)
+TABLES = [
+    numbers(0, 1, missing=True),
+    numbers(-5, 5, integer=True, form="array"),
+    symbols("yes", "no", "perhaps"),
+    symbols("yes", "no", form="counts"),
+    symbols("yes", "no", form="one"),
+    Table([Column("a"), Column("b")], form="array", norm=1.0),
+    Table([Column("a", bounds=(0, 1)), Column("b", "boolean", missing=True)], form="frame"),
+    Table([Column("a", bounds=(0, 1)), Column("n", "integer")], form="columns", least=2),
+    VISITS,
+]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=range(len(TABLES)))
+def test_every_label_is_what_holds_and_the_order_is_fixed(table):
+    found = table.pairs()
+    for one in found:
+        assert one.adjacencies == tuple(relation for relation in table.relations if relation.holds(*one.rows))
+        assert one.adjacencies
+        assert str(one.pair) == one.tries
+    assert [one.complexity for one in found] == sorted(one.complexity for one in found)
+    shown = [repr((one.pair.x, one.pair.x_prime)) for one in found]
+    assert len(shown) == len({*shown})
+    for relation in table.relations:
+        assert any(relation in one.adjacencies for one in found), f"no pair under {relation}"
+
+
+@pytest.mark.parametrize("table", [TABLES[0], VISITS])
+def test_a_relation_keeps_its_own_pairs_in_the_same_order(table):
+    relation = table.relations[-1]
+    kept = [one.tries for one in table.pairs() if relation in one.adjacencies]
+    assert [one.tries for one in table.pairs(relation)] == kept
+
+
+def test_what_the_issue_lists_is_tried():
+    """Each line of the list that a description of numbers, of keys, of weights and of persons must cover."""
+
+    def tried(found, condition):
+        return any(condition(*one.rows) for one in found)
+
+    one, many = numbers(0, 1, missing=True).pairs(), VISITS.pairs()
+    values = lambda rows: [row[0] for row in rows]  # noqa: E731
+    assert tried(one, lambda x, y: x == () and y == ((1.0,),))
+    assert tried(one, lambda x, y: x == ((0.0,),) and y == ((1.0,),))
+    assert tried(one, lambda x, y: values(x) == [0.0] * CROWD and sorted(values(y))[-1] == 1.0)  # constant
+    assert tried(one, lambda x, y: sorted(values(x)) == [0.0, 1.0] and len(y) == 3)  # a tie
+    assert tried(one, lambda x, y: any(value > 100 for value in values(y)))  # beyond
+    assert tried(one, lambda x, y: sum(map(math.isnan, values(x))) > CROWD / 2 and values(y)[-1] == 1.0)
+    assert tried(one, lambda x, y: len(x) == 1 and y == x * 2)  # a duplicate
+    assert tried(one, lambda x, y: math.inf in values(y))
+    assert tried(numbers(0, 1, integer=True).pairs(), lambda x, y: 2**63 - 1 in values(y))
+    for place in (0, CROWD // 2, CROWD):
+        assert tried(one, lambda x, y, place=place: len(y) > CROWD and y[place] == (1.0,) and y.count((1.0,)) == 1)
+    assert tried(many, lambda x, y: "b" in values(y) and "b" not in values(x) and len(x) == CROWD)  # a key on one side
+    assert tried(many, lambda x, y: any(row[2] > 1 for row in y) and all(row[2] == 1 for row in x))  # a weight
+    assert tried(many, lambda x, y: len(y) == len(x) + 3)  # all rows of a person
+    assert tried(many, lambda x, y: len(y) == len(x) + 30)  # and too many
+    assert tried(
+        Table([Column("a"), Column("b")], norm=2.0).pairs(), lambda x, y: any(math.hypot(*row) > 1000 for row in y)
+    )
+    assert not tried(
+        Table([Column("a"), Column("b")], norm=2.0, beyond=False).pairs(),
+        lambda x, y: any(2.001 < math.hypot(*row) < 1e6 for row in y),
+    )
+
+
+def test_no_dataset_that_the_description_excludes():
+    table = Table(
+        [Column("v", bounds=(0, 1)), Column("who", role="owner")], least=3, beyond=False, most_rows_a_person=2
+    )
+    for one in table.pairs():
+        for rows in one.rows:
+            assert len(rows) >= 3
+            assert all(0 <= row[0] <= 1 for row in rows)
+            assert max(len([*group]) for _, group in itertools.groupby(sorted(row[1] for row in rows))) <= 2
+
+
+@pytest.mark.parametrize(
+    ("table", "empty", "one"),
+    [
+        (numbers(0, 1), [], [1.0]),
+        (numbers(0, 1, integer=True, form="array"), np.zeros(0, np.int64), np.ones(1, np.int64)),
+        (numbers(0, 1, form="records"), [], [{"value": 1.0}]),
+        (numbers(0, 1, form="columns"), {"value": []}, {"value": [1.0]}),
+        (symbols("a", "b", form="counts"), {}, {"a": 1}),
+        (Table([Column("a"), Column("b")], form="array"), np.zeros((0, 2)), np.ones((1, 2))),
+    ],
+)
+def test_datasets_have_the_form_that_the_mechanism_takes(table, empty, one):
+    shown = [repr(pair) for pair in ((found.pair.x, found.pair.x_prime) for found in table.pairs())]
+    assert repr((empty, one)) in shown
+
+
+def test_a_frame_keeps_its_columns_and_types_without_rows():
+    table = Table([Column("age", "integer"), Column("sex", "category", categories=("f", "m"))], form="frame")
+    empty, one = (table.dataset(rows) for rows in ((), ((30, "f"),)))
+    assert list(empty.columns) == ["age", "sex"]
+    assert list(map(str, empty.dtypes)) == list(map(str, one.dtypes)) == ["int64", "object"]
+
+
+def test_persons():
+    add, substitute = AddRemovePerson(), SubstitutePerson()
+    ann, bob = [("ann", 1), ("ann", 2)], [("bob", 1)]
+    assert add.holds(ann + bob, bob)
+    assert not substitute.holds(ann + bob, bob)
+    assert substitute.holds(ann, [("ann", 1)])
+    assert not add.holds(ann, [("ann", 1)])
+    assert substitute.holds(ann, bob)
+    assert not any(relation.holds(ann + bob, [("cy", 1)]) for relation in (add, substitute))
+    assert not any(relation.holds(ann, ann[::-1]) for relation in (add, substitute))
+    assert not any(relation.holds(x, y) for relation in (add, substitute) for x, y in [(ann + bob, [])])
+    nan = [("ann", float("nan"))]
+    assert not any(relation.holds(nan, [("ann", float("nan"))]) for relation in (add, substitute))
+
+
+@pytest.mark.parametrize("norm", ["linf", "l1", "l2"])
+def test_answers_move_by_the_sensitivity_and_no_further(norm):
+    answers = Answers(4, sensitivity=3.0, norm=norm)
+    orders = {"linf": np.inf, "l1": 1, "l2": 2}
+    found = answers.pairs()
+    for one in found:
+        moved = np.linalg.norm(np.subtract(one.pair.x, one.pair.x_prime), orders[norm])
+        assert moved <= 3.0 * (1 + 1e-12)
+        assert moved == pytest.approx(3.0) or "from" in one.tries  # far from 0, a float may not tell as much
+    assert {one.adjacencies for one in found} == {(MaxChange(3.0) if norm == "linf" else WithinNorm(3.0, norm),)}
+    assert len(found) > 20
+
+
+def test_whole_answers_within_bounds():
+    found = Answers(3, norm="l1", integer=True, bounds=(0, 5)).pairs()
+    sides = [value for one in found for side in (one.pair.x, one.pair.x_prime) for value in side]
+    assert {type(value) for value in sides} == {int}
+    assert (min(sides), max(sides)) == (0, 5)
+
+
+@pytest.mark.parametrize("description", [VISITS, numbers(0, 1), Answers(3, norm="l2"), Answers(2, integer=True)])
+def test_strategies_draw_candidates_of_the_relation(description):
+    for relation in description.relations:
+
+        @settings(max_examples=20, database=None, deadline=None, derandomize=True)
+        @given(description.strategy(relation))
+        def draw(one):
+            assert relation in one.adjacencies  # noqa: B023  # called before the next
+            assert relation.holds(*one.rows)  # noqa: B023
+
+        draw()
+
+
+def test_parameters_are_joined_with_pairs_the_usual_values_first():
+    found = candidates(lambda values: numbers(*values["bounds"]), {"bounds": ranges(), "k": [1, 2, 3]}, AddRemove())
+    assert {(one.parameters["bounds"], one.parameters["k"]) for one in found} == set(
+        itertools.product(ranges(), (1, 2, 3))
+    )
+    assert found[0].parameters == {"bounds": (0.0, 1.0), "k": 1}
+    assert any(one.pair.x_prime == [1001.0] and one.parameters["bounds"] == (1000.0, 1001.0) for one in found)
+    assert all(one.adjacencies == (AddRemove(),) for one in found)
+
+
+def test_parameters_from_a_strategy():
+    from hypothesis import strategies as st
+
+    found = candidates(symbols("a", "b"), {"k": st.integers(1, 100)})
+    drawn = list(dict.fromkeys(one.parameters["k"] for one in found))
+    assert 2 <= len(drawn) <= 9
+    assert drawn == list(
+        dict.fromkeys(one.parameters["k"] for one in candidates(symbols("a", "b"), {"k": st.integers(1, 100)}))
+    )
+
+
+def test_a_schema_file_says_the_same(tmp_path):
+    content = {
+        "data": {
+            "columns": [
+                {"name": "age", "type": "integer", "bounds": {"parameter": "bounds"}},
+                {"name": "sex", "type": "category", "categories": ["f", "m"]},
+            ],
+            "form": "records",
+        },
+        "parameters": {"bounds": [[0, 120], [1000, 1001]]},
+        "adjacency": "substitution",
+    }
+    as_json, as_toml = tmp_path / "data.json", tmp_path / "data.toml"
+    as_json.write_text(json.dumps(content))
+    as_toml.write_text(
+        """
+        adjacency = "substitution"
+        [parameters]
+        bounds = [[0, 120], [1000, 1001]]
+        [data]
+        form = "records"
+        [[data.columns]]
+        name = "age"
+        type = "integer"
+        bounds = {parameter = "bounds"}
+        [[data.columns]]
+        name = "sex"
+        type = "category"
+        categories = ["f", "m"]
+        """
+    )
+    by_hand = candidates(
+        lambda values: Table(
+            [Column("age", "integer", values["bounds"]), Column("sex", "category", categories=("f", "m"))], "records"
+        ),
+        {"bounds": [[0, 120], [1000, 1001]]},
+        Substitution(),
+    )
+    for path in (as_json, as_toml):
+        assert [repr(one.pair) for one in candidates(*read_schema(path))] == [repr(one.pair) for one in by_hand]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: numbers(1, 1), r"bounds of column 'value' are \(1, 1\); they must be \(low, high\)"),
+        (lambda: Column("age", "int"), "type of column 'age' is 'int'; it must be 'float', 'integer'"),
+        (lambda: symbols("a"), "has one category, 'a'"),
+        (lambda: Table([]), r"columns of the table are \[\]"),
+        (lambda: Table([Column("a"), Column("a")]), "each of a name of its own"),
+        (lambda: Table([Column("a", role="owner"), Column("b", role="owner")]), "name the owner"),
+        (lambda: Table([Column("a"), Column("b")], form="counts"), "one column are counted"),
+        (lambda: numbers(0, 1).pairs(MaxChange(1.0)), "has no neighbours under 'query answers within 1'; it has under"),
+        (lambda: candidates(numbers(0, 1), {"k": 3}), r"values of parameter 'k' are 3; write a list, as \[3\]"),
+        (lambda: read_schema({"date": {}}), "describes no data"),
+        (lambda: read_schema({"data": {"colums": []}}), "it needs one of numbers, symbols, columns"),
+        (lambda: read_schema({"data": {"columns": [{"nam": 1}]}}), "A column has no 'nam'.*Did you mean 'name'"),
+        (lambda: read_schema({"data": {"numbers": [0, 1]}, "adjacency": "add-remov"}), "Did you mean 'add-remove'"),
+        (lambda: read_schema({"data": {"numbers": {"parameter": "b"}}}), "refers to the parameter 'b'; there are none"),
+        (lambda: read_schema({"data": {"numbers": [0]}}), "write a list of two"),
+        (lambda: read_schema("nowhere.json"), "cannot be read"),
+        (lambda: WithinNorm(1.0, "l3"), "norm is 'l3'"),
+    ],
+)
+def test_what_is_wrong_is_said(make, words):
+    with pytest.raises(AuditError, match=words):
+        make()

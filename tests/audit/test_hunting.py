@@ -1,0 +1,425 @@
+"""Hunts: leaky functions are found from a description of their data alone, sound ones are never refuted."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from epsaudit import AddRemove, AuditError, DatasetPair, PureDP, Substitution
+from epsaudit.audits.verify import load, recompute
+from epsaudit.cli.main import main
+from epsaudit.hunting import hunt as hunting
+from epsaudit.hunting import screening
+from epsaudit.hunting.certifying import Finding, reads_well
+from epsaudit.hunting.description import numbers, symbols
+from epsaudit.hunting.hunt import candidate_of, hunt
+from epsaudit.hunting.parameters import candidates
+from epsaudit.hunting.shrinking import Simpler, rows_of, shrink, simpler_values
+
+WITHIN, AGES, SYMBOLS = numbers(0, 4), numbers(0, 9, integer=True), symbols("a", "b")
+
+
+def scale_of_half(values, rng):
+    return len(values) + rng.laplace(scale=0.5)
+
+
+def no_clipping(values, rng):
+    return float(np.nansum(values)) + rng.laplace(scale=4.0)
+
+
+def exact_length(values, rng):
+    return rng.laplace(), len(values)
+
+
+def raises_on_empty(values, rng):
+    return min(4.0, max(0.0, values[0])) + rng.laplace(scale=4.0)
+
+
+def noise_by_size(values, rng):
+    return rng.laplace(scale=1.0 + len(values))
+
+
+def keeps_a_symbol(values, rng):
+    return sorted({*values, "a"}) if rng.random() < 0.5 else ["a", "b"]
+
+
+LEAKY = {
+    scale_of_half: WITHIN,
+    no_clipping: WITHIN,
+    exact_length: WITHIN,
+    raises_on_empty: WITHIN,
+    noise_by_size: WITHIN,
+    keeps_a_symbol: SYMBOLS,
+}
+"""Functions, and the data for which they promise 1-DP when one record is added or removed."""
+
+
+def clipped(values):
+    return sum(min(max(value, 0.0), 4.0) for value in values if value == value)
+
+
+def count(values, rng):
+    return len(values) + rng.laplace()
+
+
+def geometric_count(values, rng):
+    return int(len(values) + rng.geometric(1 - math.exp(-1)) - rng.geometric(1 - math.exp(-1)))
+
+
+def clipped_sum(values, rng):
+    return clipped(values) + rng.laplace(scale=4.0)
+
+
+def rounded_sum(values, rng):
+    return round(clipped(values) + rng.laplace(scale=4.0), 1)
+
+
+def sum_and_count(values, rng):
+    return clipped(values) + rng.laplace(scale=8.0), len(values) + rng.laplace(scale=2.0)
+
+
+def mean(values, rng):
+    return (clipped(values) + rng.laplace(scale=8.0)) / max(1.0, len(values) + rng.laplace(scale=2.0))
+
+
+def histogram(values, rng):
+    return [float(list(values).count(symbol) + rng.laplace()) for symbol in ("a", "b")]
+
+
+def majority(values, rng):
+    scores = np.array([list(values).count(symbol) for symbol in ("a", "b")])
+    return "ab"[int(np.argmax(scores + rng.gumbel(scale=2.0, size=2)))]
+
+
+def constant(values, rng):
+    return 0.0
+
+
+def refuses(values, rng):
+    if len(values) + rng.laplace() < 1.0:
+        raise ValueError("too few")
+    return 1.0
+
+
+SOUND = {
+    **dict.fromkeys((count, geometric_count, clipped_sum, rounded_sum, sum_and_count, mean, constant, refuses), WITHIN),
+    histogram: SYMBOLS,
+    majority: SYMBOLS,
+}
+
+
+def short(description, adjacency=AddRemove, most=8):
+    """Candidates that are spread over all of a description, simple ones among them."""
+    listed = candidates(description, adjacency=adjacency)
+    return listed[:: max(1, len(listed) // most)]
+
+
+def hunted(function, description, found=None, **options):
+    settings = {"claim": PureDP(1.0), "adjacency": AddRemove, "describe": description, "n_jobs": 1, "seed": 1}
+    quick = {"audits": 2, "trials": 2_000, "steps": 8}
+    return hunt(function, short(description) if found is None else found, **{**settings, **quick, **options})
+
+
+def some_daily(functions, *daily):
+    """Mark all functions but a few as nightly."""
+    marks = [() if function in daily else pytest.mark.nightly for function in functions]
+    return [pytest.param(one, id=one.__name__, marks=mark) for one, mark in zip(functions, marks, strict=True)]
+
+
+@pytest.mark.parametrize("function", some_daily(LEAKY, scale_of_half, raises_on_empty))
+def test_a_leak_is_found_with_no_pair_given_and_shrunk_to_three_records(function):
+    description = LEAKY[function]
+    found = hunted(function, description)
+    assert found.refuted
+    (finding,) = found.findings
+    sides = finding.candidate.pair.x, finding.candidate.pair.x_prime
+    assert sum(map(len, sides)) <= 3
+    assert AddRemove().holds(*sides)
+    assert reads_well(finding.result.witness)
+    assert finding.result.violates_claim
+    assert finding.result.training_runs == 0
+    assert recompute(finding.result.to_dict()).holds
+    again = Finding.from_dict(json.loads(json.dumps(finding.to_dict())))
+    assert again.result == finding.result
+    assert again.candidate.pair.x == finding.candidate.pair.x
+    assert "contradicts the claim" in str(again)
+    assert Finding.from_dict({**again.to_dict(), "pair": None}).to_dict()["pair"] is None, "JSON could not write it"
+
+
+@pytest.mark.parametrize("function", some_daily(SOUND, count, majority))
+def test_a_sound_function_is_not_refuted(function):
+    """At 99.99 % for each hunt: at most one false alarm in a thousand such tests."""
+    description = SOUND[function]
+    found = hunted(function, description, short(description, most=6), confidence=0.9999, audits=1, trials=400)
+    assert not found.refuted
+    assert found.attempts
+    assert "not refuted under 'add or remove one record'" in found.sentence()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("function", LEAKY, ids=lambda function: function.__name__)
+def test_a_leak_is_found_among_all_candidates(function):
+    description = LEAKY[function]
+    found = hunted(function, description, candidates(description), adjacency=None, audits=6, trials=50_000, steps=200)
+    assert found.verdicts()["add or remove one record"]
+    assert all(sum(map(len, rows_of(one.candidate))) <= 3 for one in found.findings)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("function", SOUND, ids=lambda function: function.__name__)
+def test_a_sound_function_is_not_refuted_among_all_candidates(function):
+    description = SOUND[function]
+    listed = candidates(description, adjacency=AddRemove)
+    assert not hunted(function, description, listed, confidence=0.9999, audits=3, trials=5_000).refuted
+
+
+@pytest.mark.nightly
+def test_whole_hunts_err_as_seldom_as_they_say():
+    """Mechanisms that attain their claim, each of 60 hunts at 80 %: of these at most 12 may err on average.
+
+    Under the claim more than 24 do so with a probability below 4e-4; the shares are spent by few, so that it is 0 or 1.
+    """
+    options = {"claim": PureDP(1.0), "confidence": 0.8, "audits": 3, "trials": 500, "n_jobs": 1}
+    wrong = 0
+    for seed in range(60):
+        wrong += hunt(randomized_response, [("yes", "no")] * 3, seed=seed, **options).refuted
+    assert wrong <= 24
+
+
+def test_shares_of_the_error_probability_add_up_to_it():
+    share = hunting._Hunting(None, None, None, 0.9, 0, 0, None, math.inf, None, None).share
+    spent = [1.0 - share(number) for number in range(1, 100_000)]
+    assert 0.0499 < math.fsum(spent) < 0.05
+
+
+def randomized_response(truth, rng):
+    return truth if rng.random() < 1.0 / (1.0 + math.exp(-1.0)) else {"yes": "no", "no": "yes"}[truth]
+
+
+def test_a_broken_budget_would_be_noticed(monkeypatch):
+    """With every share at one half, a mechanism that attains its claim is refuted by one of twenty audits.
+
+    At one half an audit of 200 runs refutes it with a probability of about 1/6, and so one of twenty with 0.97; with
+    the shares as they are, any does with 0.05 at most.
+    """
+    monkeypatch.setattr(screening, "RUNS", (32,))
+    options = {"claim": PureDP(1.0), "audits": 20, "trials": 200, "seed": 2, "n_jobs": 1}
+    assert not hunt(randomized_response, [("yes", "no")] * 2, **options).refuted
+    monkeypatch.setattr(hunting._Hunting, "share", lambda self, number: 0.5)
+    assert hunt(randomized_response, [("yes", "no")] * 20, **options).refuted
+
+
+def by_substitution(values, rng):
+    """The sum of values in [-1, 1]: changing a record moves it by 2, adding one by 1."""
+    return float(np.clip(values, -1.0, 1.0).sum()) + rng.laplace()
+
+
+def test_the_verdict_names_the_relation_and_calls_nothing_else_a_violation():
+    added, replaced = DatasetPair([1.0], [1.0, 1.0], "added"), DatasetPair([1.0], [-1.0], "replaced")
+    options = {"claim": PureDP(1.0), "n_jobs": 1, "seed": 1, "audits": 2, "trials": 600}
+    both = hunt(by_substitution, [added, replaced], **options)
+    assert both.verdicts() == {"add or remove one record": False, "substitute one record": True}
+    assert "it is a violation only if the claim is for that relation" in both.sentence()
+    one = hunt(by_substitution, [added, replaced], adjacency=AddRemove, **options)
+    assert not one.refuted
+    assert one.left_out == 1
+    assert "substitute" not in one.sentence()
+    with pytest.raises(AuditError, match="None of the 1 candidates are neighbours as the claim is for, under subst"):
+        hunt(by_substitution, [added], adjacency=Substitution, **options)
+
+
+def leaks_at(values, rng, bound=1.0, power=1):
+    return bound * len(values) + rng.laplace(scale=max(1.0, bound / power))
+
+
+def test_parameters_vary_claims_with_them_and_shrink():
+    listed = candidates(numbers(0, 4), {"bound": [1.0, 4.0], "power": [1, 2, 4]}, AddRemove)
+    listed = [one for one in listed if one.pair.x_prime == [4.0] and one.parameters["bound"] == 4.0]
+    assert len(listed) == 3
+    found = hunt(
+        leaks_at, listed, claim=lambda values: PureDP(1.0 if values["bound"] > 1 else 9.0), n_jobs=1, seed=3, audits=2
+    )
+    assert dict(found.findings[0].candidate.parameters) == {"bound": 4.0, "power": 2}
+    assert found.findings[0].result.x_prime == "[0.0]"
+    assert found.rows()[0]["parameters"].startswith("bound=4.0, power=")
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_a_hunt_that_was_killed_goes_on_from_what_it_had(tmp_path, monkeypatch):
+    """Killed in the first audit, then in shrinking, then after all was done: the end is that of one that was not."""
+    listed = [([0.0] * 20, [*[0.0] * 20, 4.0]), ([4.0] * 20, [4.0] * 21)]  # which take two steps to shrink
+    whole = hunted(scale_of_half, WITHIN, listed)
+    heard = []
+
+    def stopping_at(word):
+        def say(sentence):
+            heard.append(sentence)
+            if word in sentence:
+                raise Killed
+
+        return say
+
+    for word in ("audit 1", "step 2", "certifying"):
+        with pytest.raises(Killed):
+            hunted(scale_of_half, WITHIN, listed, progress=stopping_at(word), checkpoint=tmp_path / "kept")
+    assert sum("round 1 of 3: 1 of" in one for one in heard) == 1, "the screen is remembered"
+    known = json.loads((tmp_path / "kept" / "hunt.json").read_text())
+    assert known["certified"] == 1, "a share that was begun is spent"
+    done = hunted(scale_of_half, WITHIN, listed, checkpoint=tmp_path / "kept")
+    assert [one.result.to_dict() for one in done.attempts] == [one.result.to_dict() for one in whole.attempts]
+    assert done.findings[0].result.pair == whole.findings[0].result.pair
+    assert done.findings[0].result.confidence > whole.findings[0].result.confidence, "the second share is smaller"
+    again = hunted(scale_of_half, WITHIN, listed, checkpoint=tmp_path / "kept", progress=heard.append)
+    assert again.findings[0].result == done.findings[0].result
+    with pytest.raises(AuditError, match="belongs to another hunt"):
+        hunted(scale_of_half, WITHIN, listed[:1], checkpoint=tmp_path / "kept")
+
+
+def test_what_is_not_certified_in_time_is_not_tried_again(monkeypatch):
+    tried = []
+
+    def in_vain(*arguments, **options):
+        tried.append(arguments)
+        return SimpleNamespace(result=SimpleNamespace(violates_claim=False), runs=0)
+
+    monkeypatch.setattr(hunting, "certified", in_vain)
+    monkeypatch.setattr(hunting._Hunting, "left", lambda self, share=1.0: -1.0 if tried else 60.0)
+    found = hunted(scale_of_half, WITHIN, [([1.0], [1.0, 1.0])], seconds=60, steps=0)
+    assert found.refuted
+    assert (len(tried), found.findings) == (1, ())
+
+
+def test_what_always_fails_is_a_sentence():
+    def fails(values, rng):
+        raise OSError("no disk")
+
+    with pytest.raises(AuditError, match=r"could be audited\. The first: every run raises OSErr"):
+        hunt(fails, [([1], [1, 1])], claim=PureDP(1.0), n_jobs=1, seed=1)
+
+
+class TestShrinking:
+    def shrunk(self, x, x_prime, still, relation=None):
+        start = candidate_of((x, x_prime))
+        return shrink(start, Simpler(), lambda one: still(one.pair.x, one.pair.x_prime))[0].pair
+
+    def test_common_records_go_first(self):
+        pair = self.shrunk(list(range(50)), [*range(50), 7], lambda x, y: 7 in y and 30 in x)
+        assert (pair.x, pair.x_prime) == ([30], [30, 7])
+
+    def test_values_become_simple_and_neighbours_stay_neighbours(self):
+        pair = self.shrunk((2.5, 7.25), (2.5, -103.7), lambda x, y: min(y) < -3)
+        assert (pair.x, pair.x_prime) == ((0.0,), (-4.0,))
+
+    def test_an_integer_beyond_all_floats_is_halved(self):
+        assert simpler_values(10**400) == [0, 1, 10**400 // 2, 10**400 - 1]
+
+    def test_arrays_stay_arrays(self):
+        pair = self.shrunk(np.eye(4), np.eye(4)[:3], lambda x, y: x.sum() > y.sum())
+        assert pair.x.shape == (1, 4)
+        assert pair.x.dtype == float
+        assert pair.x.sum() == 1.0
+        assert pair.x_prime.shape == (0, 4)
+
+    def test_a_description_says_what_data_may_be(self):
+        table = numbers(0, 9, integer=True, form="array")
+        start = candidates(table, adjacency=AddRemove)[-1]
+        found, _ = shrink(start, Simpler(lambda values: table), lambda one: len(one.pair.x_prime) != len(one.pair.x))
+        assert sum(map(len, rows_of(found))) == 1
+        assert isinstance(found.pair.x, np.ndarray)
+
+    def test_without_a_description_records_have_the_form_of_the_dataset(self):
+        """A function of numbers raises on rows, which looks like a leak."""
+        (start,) = (
+            one for one in candidates(numbers(0, 4), adjacency=AddRemove) if one.pair.x_prime == [0.0, 4.0, 4.0]
+        )
+        found, _ = shrink(start, Simpler(), lambda one: len(one.pair.x_prime) > len(one.pair.x))
+        assert (found.pair.x, found.pair.x_prime) == ([], [0.0])
+
+    def test_it_ends_with_a_test_that_always_passes_and_asks_nothing_twice(self):
+        asked = []
+
+        def still(x, y):
+            asked.append((x, y))
+            return True
+
+        pair = self.shrunk([3, 1, 4, 1, 5], [3, 1, 4, 1], still)
+        assert (pair.x, pair.x_prime) == ([0], [])
+        assert len(asked) == len({repr(one) for one in asked})
+
+
+SERVED = '''
+import random
+
+def clipped_sum(values, clip=3, seed=None):
+    """The bug: noise for one record, which counts up to clip times."""
+    draws = random.Random(seed)
+    return sum(min(value, clip) for value in values) + draws.expovariate(1) - draws.expovariate(1)
+
+def sound(values, clip=3, seed=None):
+    return clipped_sum(values, clip, seed) * 0
+'''
+
+
+@pytest.fixture
+def served(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(SERVED)
+    monkeypatch.chdir(tmp_path)
+    schema = {"data": {"numbers": [2, 3], "integer": True, "form": "array"}, "parameters": {"clip": [3]}}
+    (tmp_path / "schema.json").write_text(json.dumps({**schema, "adjacency": "add-remove"}))
+    return ["hunt", sys.executable, "mine.py:clipped_sum", "--epsilon", "1", "--seed", "1", "--jobs", "1", "--quiet"]
+
+
+def test_the_command_finds_what_a_script_without_epsaudit_shows_again(served, capsys):
+    assert main([*served, "--pair", "[4, 2]", "[4, 2, 9]", "--parameters", '{"clip": 3}', "--out", "found"]) == 1
+    (result,) = load(Path("found/refuted-1.json"))
+    assert (result.x, result.x_prime) == ("[]", "[2]")
+    assert "--pair '[]' '[2]'" in result.execution["command"]
+    assert main(["verify", "found/refuted-1.json", "--quiet"]) == 0
+    assert main(["verify", "found/audited.json", "--quiet"]) == 0
+    assert "mine.py:clipped_sum: refuted under" in Path("found/hunt.md").read_text()
+    assert main(["reproduce", "found/refuted-1.json", "--out", "script.py"]) == 0
+    assert capsys.readouterr().err == ""
+    script = Path("script.py").read_text()
+    assert "clipped_sum(copy.deepcopy(data), clip=3" in script
+    assert len(script.splitlines()) <= 40
+    done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, timeout=60, check=True)
+    assert all(float(found) < 1e-2 for found in re.findall(r"(?:p-value|counts:) ([\d.e-]+)$", done.stdout, re.M))
+
+
+@pytest.mark.nightly
+def test_the_command_hunts_by_a_schema_and_says_what_it_found(served, capsys):
+    served.remove("--quiet")
+    quick = ["--schema", "schema.json", "--audits", "1", "--trials", "1000"]
+    assert main([*served, *quick, "--checkpoint", "kept"]) == 1
+    said = capsys.readouterr().out
+    assert "| add or remove one record |" in said
+    assert "mine.py:clipped_sum: refuted under 'add or remove one record'" in said
+    assert main([*served, *quick, "--checkpoint", "kept", "--json"]) == 1
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["audits"][0]["verdict"] == "refuted"
+    assert facts["verdicts"] == {"add or remove one record": True}
+    served[2] = "mine.py:sound"
+    assert main([*served, *quick]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "A hunt needs a claim, one of: --epsilon"),
+        (("--epsilon", "1"), "Give either --schema FILE, a description of the data, or --pair"),
+        (("--epsilon", "1", "--pair", "[", "[1]"), "--pair is '[', which is not JSON"),
+        (("--epsilon", "1", "--pair", "[1]", "[1]"), "datasets"),
+    ],
+)
+def test_what_cannot_be_hunted_is_a_sentence(words, sentence, capsys):
+    assert main(["hunt", "mine.py:count", *words]) == 2
+    assert sentence in capsys.readouterr().err

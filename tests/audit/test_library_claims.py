@@ -1,0 +1,90 @@
+"""Claims read from libraries: of objects that answer as their documentation says, and of those that are installed."""
+
+import math
+from fractions import Fraction
+from types import SimpleNamespace as Thing
+
+import pytest
+
+from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, PureDP
+from epsaudit.claims.libraries import (
+    from_diffprivlib,
+    from_dp_accounting,
+    from_opendp,
+    from_pipelinedp,
+    from_smartnoise,
+    from_tumult,
+)
+
+
+class Exact:
+    """As Tumult Core's exact numbers, which are no floats."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def to_float(self, round_up):
+        nearest = float(self.value)
+        return math.nextafter(nearest, math.inf) if round_up and Fraction(nearest) < self.value else nearest
+
+
+def measurement(measure, loss):
+    """As one of OpenDP; its output measures print as here in 0.16.0."""
+    return Thing(output_measure=measure, map=lambda d_in: loss(d_in))
+
+
+@pytest.mark.parametrize(
+    ("measure", "loss", "claim"),
+    [
+        ("MaxDivergence()", lambda d: 0.5 * d, PureDP(1.0)),
+        ("MaxDivergence", lambda d: 0.5 * d, PureDP(1.0)),
+        ("Approximate(MaxDivergence)", lambda d: (0.5 * d, 1e-6), ApproxDP(1.0, 1e-6)),
+        ("Approximate(ZeroConcentratedDivergence)", lambda d: (0.5 * d, 1e-6), ApproxZCDP(1.0, 1e-6)),
+        ("FixedSmoothedMaxDivergence(f64)", lambda d: (0.5 * d, 1e-6), ApproxDP(1.0, 1e-6)),
+        ("ZeroConcentratedDivergence()", lambda d: d * d / 8, ZCDP(0.5)),
+        ("SmoothedMaxDivergence(f64)", lambda d: Thing(epsilon=lambda delta: d * delta), ApproxDP(0.2, 0.1)),
+    ],
+)
+def test_opendp(measure, loss, claim):
+    assert from_opendp(measurement(measure, loss), 2, delta=0.1) == claim
+
+
+def test_what_is_not_known_is_a_sentence():
+    with pytest.raises(AuditError, match="output measure is RenyiDivergence"):
+        from_opendp(measurement("RenyiDivergence()", lambda d: None))
+    with pytest.raises(AuditError, match="give delta for a curve"):
+        from_opendp(measurement("SmoothedMaxDivergence()", lambda d: None))
+    with pytest.raises(AuditError, match="keeps no _total_epsilon"):
+        from_pipelinedp(Thing())
+    with pytest.raises(AuditError, match="output measure is Thing; it must be PureDP"):
+        from_tumult(Thing(output_measure=type("Thing", (), {})(), privacy_function=lambda d: d))
+
+
+def test_accountants_and_readers():
+    assert from_diffprivlib(Thing(total=lambda: (1.5, 0))) == PureDP(1.5)
+    assert from_diffprivlib(Thing(total=lambda: (1.5, 1e-5))) == ApproxDP(1.5, 1e-5)
+    assert from_pipelinedp(Thing(_total_epsilon=1, _total_delta=1e-6)) == ApproxDP(1.0, 1e-6)
+    asked = []
+    reader = Thing(get_privacy_cost=lambda query: asked.append(query) or (2.0, 0.0))
+    assert from_smartnoise(reader, "SELECT COUNT(*) FROM people") == PureDP(2.0)
+    assert asked == ["SELECT COUNT(*) FROM people"]
+
+
+@pytest.mark.parametrize(
+    ("measure", "loss", "claim"),
+    [
+        ("PureDP", Exact(Fraction(1, 3)), PureDP(math.nextafter(1 / 3, 1))),
+        ("ApproxDP", (Exact(Fraction(1, 2)), Exact(Fraction(1, 4))), ApproxDP(0.5, 0.25)),
+        ("RhoZCDP", Exact(Fraction(1, 8)), ZCDP(0.125)),
+    ],
+)
+def test_tumult_rounds_up(measure, loss, claim):
+    of_measure = type(measure, (), {})()
+    assert from_tumult(Thing(output_measure=of_measure, privacy_function=lambda d_in: loss)) == claim
+
+
+def test_dp_accounting_itself():
+    dp_accounting = pytest.importorskip("dp_accounting")
+    claim = from_dp_accounting(dp_accounting.LaplaceDpEvent(1.0), 1e-9)
+    assert claim.epsilon == pytest.approx(1.0, abs=1e-3)
+    assert claim.delta == 1e-9

@@ -1,0 +1,355 @@
+"""`epsaudit reproduce`: scripts of at most 40 lines that show a refuted claim without epsaudit, and issues."""
+
+import dataclasses
+import math
+import re
+import runpy
+import subprocess
+import sys
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from epsaudit import ZCDP, ApproxDP, DatasetPair, PureDP, audit, vectorized
+from epsaudit.certificates import Box, Counts, MembershipGame
+from epsaudit.cli.commands.serving import _recorded
+from epsaudit.cli.main import main
+from epsaudit.outputs.normal_form import Items, Raised, normal
+from epsaudit.reporting.predicates import NotShort, condition, helpers_of, literal
+from epsaudit.reporting.reproducer import MOST_LINES, Function, Reproducer, p_value
+from epsaudit.results.result import save
+from epsaudit.witnesses import Witness
+from epsaudit.witnesses.combinations import Combined, Reduced
+from epsaudit.witnesses.events import Interval, Region
+from epsaudit.witnesses.features import Coordinate, Deviation, Value
+from epsaudit.witnesses.structure import At, Contains, HasKind, Length
+
+OWN = """
+import random
+print("a library that says hello")
+
+def count(records, scale=0.5):
+    return len(records) + random.expovariate(1 / scale) - random.expovariate(1 / scale)
+
+def refuses(records, seed):
+    if len(records) > 1 and random.Random(seed).random() < 0.5:
+        raise OverflowError("too many")
+    return 0.0
+"""
+PAIR = DatasetPair([1], [1, 1])
+
+
+@pytest.fixture(autouse=True)
+def own(tmp_path, monkeypatch):
+    (tmp_path / "own.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def refuted():
+    """Laplace noise of half the scale."""
+    mechanism = vectorized(lambda data, size, rng: len(data) + rng.laplace(scale=0.5, size=size), name="count")
+    return audit(mechanism, claim=PureDP(1.0), pairs=[PAIR], trials=20_000, seed=1, n_jobs=1)
+
+
+def audited(function, *, trials=1_500):
+    """The file that the command writes of a served function."""
+    words = f"epsaudit serve --python {sys.executable} {function}"
+    program = f"{sys.executable} -m {words}"
+    pair = ["--pair", "[1]", "[1, 1]", "--epsilon", "1"]
+    assert (
+        main(
+            [
+                "audit",
+                "--command",
+                program,
+                *pair,
+                "--trials",
+                str(trials),
+                "--seed",
+                "1",
+                "--out",
+                "out",
+                "-q",
+                "--jobs",
+                "1",
+            ]
+        )
+        == 1
+    )
+    return "out/audit.json"
+
+
+def ran(path):
+    """The p-values that a script prints, run by a Python of its own."""
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60, check=True)
+    return p_values(done.stdout)
+
+
+def ran_here(text, capsys):
+    """The p-values that a script prints, run in this Python, which has imported scipy."""
+    with open("script.py", "w", encoding="utf-8") as file:
+        file.write(text)
+    capsys.readouterr()
+    runpy.run_path("script.py")
+    return p_values(capsys.readouterr().out)
+
+
+def p_values(printed):
+    return [float(found) for found in re.findall(r"(?:p-value|counts:) ([\d.e-]+)", printed)]
+
+
+@pytest.mark.parametrize(
+    ("function", "event"),
+    [("own.py:refuses", "raises OverflowError"), pytest.param("own:count", "y", marks=pytest.mark.nightly)],
+)
+def test_a_served_function_is_reproduced_by_a_script_that_stands_alone(function, event, capsys):
+    """Fresh runs are as many as give 1e-6, twice; a p-value of 1e-2 has a probability below 1e-6 then."""
+    file = audited(function)
+    assert main(["reproduce", file, "--out", "script.py", "--issue", "issue.md"]) == 0
+    assert capsys.readouterr().err == ""
+    with open("script.py", encoding="utf-8") as script:
+        text = script.read()
+    assert len(text.splitlines()) <= MOST_LINES
+    assert "epsaudit" not in "".join(line for line in text.splitlines() if "import" in line)
+    assert function.split(":")[1] in text
+    stored, fresh = ran("script.py")
+    assert stored < 1e-6
+    assert fresh < 1e-2
+    with open("issue.md", encoding="utf-8") as issue:
+        said = issue.read()
+    assert text in said
+    assert all(part in said for part in ("x: `[1]`", "x': `[1, 1]`", "1-DP does not hold", event, "Exact p-value"))
+
+
+def test_what_is_too_long_is_a_sentence_and_its_counts_are_checked(refuted, capsys):
+    long = dataclasses.replace(refuted, witness=Witness(Region(included=tuple(map(float, range(400)))), None))
+    reproducer = Reproducer(long, PAIR, Function("own:count"))
+    (sentence,) = reproducer.left_out()
+    assert "does not count afresh, for the event" in sentence
+    assert "names too many outputs or intervals" in sentence
+    script = reproducer.script()
+    assert len(script.splitlines()) <= MOST_LINES
+    (stored,) = ran_here(script, capsys)
+    assert stored < 0.05, "the confidence of the bound, which refutes the claim"
+
+
+@pytest.mark.nightly
+def test_a_learnt_score_is_a_sentence_and_its_counts_are_checked():
+    shift = np.array([0.9, -0.7, 0.5, 0.3, -0.9, -0.4, 0.6, -0.8])
+
+    def noisy(data, size, rng):
+        return len(data) * shift + rng.normal(size=(size, 8))
+
+    learnt = audit(vectorized(noisy), claim=PureDP(0.2), pairs=[([1], [1, 1])], trials=8_000, seed=1, n_jobs=1)
+    assert "score of" in str(learnt.witness)
+    reproducer = Reproducer(learnt, PAIR, Function("own:count"))
+    (sentence,) = reproducer.left_out()
+    assert "does not count afresh, for the event is one of score of" in sentence
+    script = reproducer.script()
+    assert "for the event is one of score of" in " ".join(script.split())
+    assert len(script.splitlines()) <= MOST_LINES
+    with open("script.py", "w", encoding="utf-8") as file:
+        file.write(script)
+    (stored,) = ran("script.py")
+    assert stored < 0.05, "the confidence of the bound, which refutes the claim"
+
+
+COUNTS = Counts(500, 480, 100, 40, 30, 80)
+BOXES = [Box(), Box("x_prime", 0.3)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "claim"),
+    [
+        *((MembershipGame(), claim) for claim in (PureDP(0.3), ApproxDP(0.1, 0.03))),
+        (MembershipGame(0.4), ZCDP(0.01)),
+        *((box, claim) for box in BOXES for claim in (PureDP(0.3), ApproxDP(0.1, 0.03))),
+        (Box(), ZCDP(0.01)),
+    ],
+    ids=str,
+)
+def test_a_script_computes_the_error_at_which_the_certificate_refutes(refuted, rule, claim, capsys):
+    """Against a whole curve the script of a box looks at one point, so its p-value may be greater."""
+    result = dataclasses.replace(refuted, certificate=rule, claim=claim, counts=COUNTS)
+    with open("script.py", "w", encoding="utf-8") as file:
+        file.write(Reproducer(result).script())
+    found = runpy.run_path("script.py")
+    exact = found["p_value"](found["STORED"])
+    least = p_value(rule, claim, COUNTS)
+    assert 1e-9 < least < 0.05
+    if isinstance(rule, Box) and isinstance(claim, ZCDP):
+        assert 0.99 * least < exact < 3 * least
+    else:
+        assert exact == pytest.approx(least, rel=1e-3)
+
+
+OUTPUTS = [
+    *(0.0, 1.0, -1.5, 2, True, math.inf, -math.inf, math.nan, None, "a", "bc", (1.0, 2.0), [2, 1], (1, "a"), (3,), ()),
+    *({"a": 1, "b": 0.5}, {"b": 2}, {1, 2}, frozenset(), np.array([1.0, 2.0]), np.float32(1), np.int64(2)),
+    *(ValueError("of x"), KeyError(), (math.nan, 1.0), [2.0, 2.0], np.array([0.5, 0.5, 7.0])),
+    *(np.bool_(True), Decimal("1"), np.float16(0.9), [1.0, np.bool_(True)], np.eye(2)),
+    *(pd.DataFrame({"a": [1.0], "b": [2.0]}), pd.DataFrame({"b": [1.0]}), np.array(0.8)),
+]
+HALF = (Interval(low=0.75),)
+EVENTS = [
+    *(Region(Value(), (Interval(*ends),)) for ends in ((-1.0, 1.0), (-math.inf, 0.5), (1.0, math.inf, False), ())),
+    Region(Value(), (Interval(high=0.0), Interval(low=1.5)), (None, "a"), ()),
+    Region(Value(), (Interval(),), (), (1.0, math.inf)),
+    *(
+        Region(included=atoms)
+        for atoms in (
+            (Raised("ValueError"), 1.0, (1.0, 2.0), frozenset({1.0, 2.0})),
+            (normal(math.nan), Items.of({"b": 2}), ()),
+        )
+    ),
+    *(Region(Coordinate(i), (Interval(low=0.6, high=2.0),)) for i in range(3)),
+    *(
+        Region(feature, HALF)
+        for feature in (Deviation(Value(), 1.0), Length(), At(("b",)), Contains(1.0), Contains("a"))
+    ),
+    *(Region(HasKind(kind), HALF) for kind in ("string", "mapping", "set")),
+    *(Region(Combined(sign, Coordinate(0), Coordinate(1)), HALF) for sign in ("+", "-", "max", "min", "==")),
+    *(Region(Combined("==", Coordinate(0), Coordinate(1)), (Interval(high=0.25),)) for _ in range(1)),
+    *(Region(Reduced(name, 2), HALF) for name in ("sum", "max", "min")),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=str)
+def test_a_condition_holds_for_the_outputs_of_its_event(event):
+    text = condition(event)
+    names = {"math": math}
+    exec("\n".join([*helpers_of(text), f"def holds(y): return bool({text})"]), names)
+    as_one = [Raised(type(y).__name__) if isinstance(y, Exception) else normal(y) for y in OUTPUTS]
+    objects = np.empty(len(OUTPUTS), object)
+    objects[:] = as_one
+    expected = event.contains(objects).tolist()
+    assert [names["holds"](y) for y in OUTPUTS] == expected
+
+
+def test_an_integer_beyond_all_floats_is_large():
+    names = {"math": math}
+    for condition_of_one in ("number(y)", "number(y, 0)"):
+        exec("\n".join(helpers_of(condition_of_one)), names)
+        assert [names["number"](y) for y in (10**400, -(10**400))] == [math.inf, -math.inf]
+
+
+def test_what_is_not_short_says_why():
+    with pytest.raises(NotShort, match="names too many"):
+        condition(Region(included=tuple(float(i) for i in range(400))))
+    with pytest.raises(NotShort, match="objects of type object"):
+        literal([object()])
+    assert eval(literal([0.5] * 9 + [(1,), {"a": [None] * 20}, "b"])) == [0.5] * 9 + [(1,), {"a": [None] * 20}, "b"]
+
+
+def test_what_is_not_refuted_or_not_known_is_said(refuted, tmp_path, capsys):
+    sound = dataclasses.replace(refuted, claim=PureDP(3.0), mechanism="sound")
+    save([refuted, sound], tmp_path / "two.json")
+    assert main(["reproduce", "two.json"]) == 2
+    assert main(["reproduce", "two.json", "sound"]) == 2
+    assert main(["reproduce", "two.json", "coun"]) == 2
+    said = capsys.readouterr().err
+    assert "has 2 results; name one" in said
+    assert "The claim of sound is not refuted" in said
+    assert "no result named 'coun'. Did you mean 'count'" in said
+    assert main(["reproduce", "two.json", "count"]) == 0
+    heard = capsys.readouterr()
+    assert "The function is not known" in heard.err
+    assert "p_value(STORED)" in heard.out
+    assert main(["reproduce", "two.json", "count", "--function", "own:count"]) == 0
+    heard = capsys.readouterr()
+    assert heard.err == ""
+    assert "def count(records, scale=0.5)" in heard.out
+
+
+SETUP = """
+from __future__ import annotations
+import random
+import math
+LOW, HIGH = 0.5, 2.0
+try:
+    import nowhere
+except ImportError:
+    nowhere = None
+math.ready = 1  # as libraries ask that features are enabled
+unused = [0] * 10
+
+def helper(records):
+    return len(records) * math.ready + LOW
+
+def crowd(records):
+    return "many" if helper(records) + random.gauss(0, 0.2) > HIGH else "few"
+
+def other(records):
+    return 0.0
+
+crowd.many = lambda records, size: ["few"] * size
+if __name__ == "__main__":
+    crowd([])
+"""
+
+
+def test_a_script_has_all_that_a_function_needs_of_its_module(capsys):
+    """Whatever is missing would raise in a run, and so look like an outcome."""
+    names = {"__name__": "setup"}
+    exec(SETUP, names)
+    told = audit(names["crowd"], claim=PureDP(1.0), pairs=[PAIR], trials=2_000, seed=1, n_jobs=1)
+    text = Reproducer(told, PAIR, Function("setup.py:crowd", source=SETUP)).script()
+    assert len(text.splitlines()) <= MOST_LINES
+    assert "helper" in text, "the lines themselves, for the file is not there"
+    assert "other" not in text
+    assert "unused" not in text
+    assert ran_here(text, capsys)[1] < 1e-2
+
+
+def test_a_file_that_is_too_long_is_run_by_its_path(refuted, tmp_path, capsys):
+    (tmp_path / "folder").mkdir()
+    source = (
+        OWN
+        + "\n" * 3
+        + "def long_one(records):\n"
+        + "    records = list(records)\n" * 40
+        + "    return count(records)\n"
+    )
+    (tmp_path / "folder" / "my-own.py").write_text(source)
+    text = Reproducer(refuted, PAIR, Function("folder/my-own.py:long_one", source=source)).script()
+    assert ran_here(text, capsys)[1] < 1e-2
+
+
+def test_a_function_may_have_a_name_that_the_script_has(refuted, capsys):
+    """A script that defined it again would call itself until it raises, which looks like an outcome."""
+    source = OWN.replace("count", "run")
+    with open("other.py", "w", encoding="utf-8") as file:
+        file.write(source)
+    for function, line in (("other.py:run", "audited = run_path("), ("other:run", "from other import run as audited")):
+        text = Reproducer(refuted, PAIR, Function(function, source=source)).script()
+        assert line in text
+        assert ran_here(text, capsys)[1] < 1e-2
+
+
+def test_parameters_of_a_recorded_command_are_found_behind_options(capsys):
+    file = audited("own:count --data array '{\"scale\": 0.4}'")
+    assert main(["reproduce", file]) == 0
+    assert "scale=0.4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "served"),
+    [
+        ("python my/serve.py 8080", []),
+        ("python my/serve.py a:b", ["a:b", "--python", "python"]),
+        ("git serve a:b", []),
+        ("python -m epsaudit serve a:b", ["a:b"]),
+    ],
+)
+def test_only_programs_that_serve_functions_are_taken_for_such(command, served):
+    assert _recorded(f"epsaudit audit --command '{command}' --pair 1 2").served == served
+
+
+def test_results_of_one_name_are_not_confused(refuted, tmp_path, capsys):
+    save([refuted, refuted], tmp_path / "two.json")
+    assert main(["reproduce", "two.json", "count"]) == 2
+    assert "two.json has 2 results named 'count'." in capsys.readouterr().err

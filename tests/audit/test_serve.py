@@ -1,0 +1,241 @@
+"""`epsaudit serve`: a function of any environment, served by one file under any Python from 3.8 on."""
+
+import ast
+import datetime
+import math
+import shutil
+import subprocess
+import sys
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from epsaudit import AuditError, PureDP, audit, command
+from epsaudit.adapters import serve
+from epsaudit.cli.main import main
+from epsaudit.outputs.as_json import from_json
+from epsaudit.outputs.normal_form import Raised, normal, values_of
+
+FILE = Path(serve.__file__)
+FUNCTIONS = """
+import math, os, random, sys
+print("a library that says hello")
+registry = "not the module of that name beside serve.py"
+sys.stdin.read()
+
+def loud(data, scale=1.0):
+    print("to stdout")
+    os.system("echo from another process")
+    return sum(data) + random.expovariate(1 / scale) - random.expovariate(1 / scale)
+
+def quiet(data, scale=1.0):
+    print("to stdout")
+    return sum(data) + random.expovariate(1 / scale) - random.expovariate(1 / scale)
+
+def keeps(data, kept):
+    kept.append(len(data))
+    return len(kept)
+
+def framed(data, size):
+    import pandas
+    return pandas.DataFrame({"a": [1.0] * size, "b": [1.0] * size})
+
+def one_frame(data):
+    return 1.0
+
+one_frame.many = framed
+
+def odd(data):
+    if data == [0]:
+        raise KeyError("none")
+    return {"nan": data, "none": None, "set": {1, 2}, "bytes": b"x", "tuple": (1, "a"), "long": 10**2000}
+
+def greedy(data):
+    data.append(len(data))
+    return len(data)
+
+def seeded(data, seed):
+    return random.Random(seed).random()
+
+def vector(data):
+    return [random.random(), math.nan]
+
+def vector_many(data, size, seed):
+    draws = random.Random(seed)
+    return [[draws.random(), math.nan] for _ in range(size)]
+
+vector.many = vector_many
+
+def fails_as_a_whole(data):
+    if random.random() < 0.5:
+        raise ValueError
+    return 1.0
+
+def fails(data):
+    raise ValueError
+
+def never(data, size):
+    raise ValueError
+
+fails_as_a_whole.many = fails.many = never
+
+def quits(data):
+    sys.exit(3)
+
+def an_object(data):
+    return object()
+"""
+
+
+@pytest.fixture(autouse=True)
+def functions(tmp_path, monkeypatch):
+    (tmp_path / "registry.py").write_text(FUNCTIONS)
+    monkeypatch.chdir(tmp_path)
+
+
+def outputs(function, dataset=(1, 2), size=4, seed=0, python=sys.executable, words=()):
+    law = command([python, str(FILE), function, *words], timeout=60.0)(dataset)
+    return values_of(law.sample(size, np.random.default_rng(seed)))
+
+
+def other_pythons():
+    """Pythons of other minor versions that run, the oldest first."""
+    installed = [str(path) for path in Path.home().glob(".pyenv/versions/3.*/bin/python")]
+    found = {}
+    for python in [*installed, *filter(None, (shutil.which(f"python3.{minor}") for minor in range(8, 16)))]:
+        said = subprocess.run([python, "-c", "import sys; print(sys.version_info[1])"], capture_output=True, text=True)
+        if said.returncode == 0 and int(said.stdout) >= 8:
+            found.setdefault(int(said.stdout), python)
+    return [found[minor] for minor in sorted(found) if minor != sys.version_info[1]]
+
+
+@pytest.mark.parametrize("python", [sys.executable, *other_pythons()[:1]], ids=lambda path: path.split("/")[-3])
+class TestEveryPython:
+    def test_what_is_printed_is_no_output_and_half_the_noise_is_refuted(self, python):
+        words = [python, str(FILE), "registry:quiet", '{"scale": 0.5}']
+        mechanism = command(words, claim=PureDP(1.0), pairs=[((1,), (1, 1))], timeout=60.0)
+        assert all(isinstance(value, float) for value in outputs("registry:loud", python=python))
+        assert audit(mechanism, trials=6_000, seed=1, n_jobs=1).violates_claim
+        assert mechanism.reproducible is False
+
+    def test_outputs_of_every_kind(self, python):
+        (value,) = outputs("registry:odd", [math.nan, 1], 1, python=python)
+        assert value.get("nan") == normal((math.nan, 1))
+        assert value.get("set") == {1.0, 2.0}
+        assert [value.get(key) for key in ("none", "bytes", "tuple", "long")] == [None, b"x", (1.0, "a"), 10**2000]
+        assert outputs("registry:odd", [0], 2, python=python) == [Raised("KeyError")] * 2
+
+    def test_seeds_repeat_outputs(self, python):
+        once, again, another = (outputs("registry:seeded", seed=seed, python=python) for seed in (1, 1, 2))
+        assert once == again != another
+        assert len(set(once)) == 4
+        assert command([python, str(FILE), "registry:seeded"]).reproducible
+
+
+def test_many_outputs_at_once_and_their_seeds():
+    first, again = (outputs("registry:vector", size=3, seed=4) for _ in range(2))
+    assert len({value[0] for value in first}) == 3
+    assert all(math.isnan(value[1]) for value in first)
+    assert not command([sys.executable, str(FILE), "registry:vector"]).reproducible, "single runs take no seed"
+    assert [value[0] for value in first] == [value[0] for value in again], "those of `many` do"
+
+
+def test_many_that_fails_is_asked_one_by_one_and_believed_only_if_every_run_fails():
+    assert outputs("registry:fails", size=3) == [Raised("ValueError")] * 3
+    with pytest.raises(AuditError, match="many raised ValueError, and single runs do not always"):
+        outputs("registry:fails_as_a_whole", size=40)
+
+
+def test_every_run_sees_the_dataset_as_it_was_sent():
+    assert outputs("registry:greedy", [5], 3) == [2.0] * 3
+
+
+def test_every_run_sees_the_parameters_as_they_were_given():
+    assert outputs("registry:keeps", [5], 3, words=['{"kept": []}']) == [1.0] * 3
+
+
+def test_options_and_parameters_come_in_any_order():
+    assert outputs("registry:keeps", [5], 1, words=["--data", "array", '{"kept": [0]}']) == [2.0]
+
+
+def test_it_is_served_through_a_link_beside_modules_of_its_own(tmp_path):
+    (tmp_path / "link.py").symlink_to(FILE)
+    law = command([sys.executable, "link.py", "registry:greedy"], timeout=60.0)([1])
+    assert values_of(law.sample(1, np.random.default_rng(0))) == [2.0]
+
+
+def test_a_column_may_have_the_name_of_a_number():
+    assert outputs("registry:odd", {"float": [1, 2]}, 1)[0].get("nan").get("float") == (1.0, 2.0)
+
+
+def test_leaving_is_an_outcome():
+    assert outputs("registry:quits", size=2) == [Raised("SystemExit")] * 2
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        ("registry:nothing", "registry has no 'nothing'"),
+        ("registry:math", "is of type module, which cannot be called"),
+        ("registry", "names no function"),
+        ("nowhere.py:f", "There is no file 'nowhere.py'"),
+        ("registry:an_object", "returned <object object at .* of type object; it must return numbers"),
+        ("registry:one_frame", "many returned one DataFrame; return a list or an array of outputs"),
+        ("registry:greedy [1]", "PARAMETERS are .1.; give keyword arguments as a JSON object"),
+    ],
+)
+def test_what_cannot_be_served_is_a_sentence(function, sentence):
+    function, *words = function.split()
+    with pytest.raises(AuditError, match=sentence):
+        outputs(function, words=words)
+
+
+def test_a_file_is_served_by_its_path_and_numpy_and_pandas_are_spoken(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "own.py").write_text(
+        "import numpy as np\n"
+        "def frame(data, rng): return data.assign(y=[rng.normal() for _ in data.x])\n"
+        "def matrix(data): return np.outer(data, data)\n"
+        "def block(data): pass\n"
+        "block.many = lambda data, size, rng: rng.integers(9, size=(size, len(data)))\n"
+    )
+    (value,) = outputs("folder/own.py:frame", {"x": [1, 2]}, 1, words=["--data", "frame"])
+    assert value.get("x") == (1.0, 2.0)
+    assert len(value.get("y")) == 2
+    assert outputs("folder/own.py:matrix", [1, 2], 1, words=["--data", "array"]) == [normal(np.outer([1, 2], [1, 2]))]
+    assert {len(value) for value in outputs("folder/own.py:block", [1, 2], 5)} == {2}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(1.5, -0.0, math.inf, math.nan, 3, True, None, "a", b"a", 10**30, 2 + 1j, Decimal("1.10"), Fraction(1, 3)),
+        *((1, [2, "b"]), {"k": {1, 2}}, datetime.date(2020, 1, 2), datetime.datetime(2020, 1, 2, 3), Decimal("nan")),
+        *(datetime.timedelta(1, 2, 3), datetime.time(1, 2), np.float32(0.1), np.int64(3), np.bool_(True)),
+        *(np.array([1.0, np.nan]), np.eye(2), np.zeros((0, 2)), np.array(["a", "b"]), pd.Series([1, 2])),
+        *(np.array(2.0), pd.DataFrame({"a": [1, 2], "b": ["x", None]}), pd.Timestamp(2020, 1, 2), pd.NaT),
+        *(np.longdouble(1.5), pl.Series([1.0, 2.0]), pl.DataFrame({"a": [1]}), np.ma.array([1.0, 2.0], mask=[0, 1])),
+    ],
+    ids=repr,
+)
+def test_an_output_comes_out_as_it_does_in_one_process(value):
+    assert repr(from_json(serve.plain(value))) == repr(normal(value))
+
+
+def test_it_is_written_for_python_3_8_and_imports_nothing_of_ours():
+    source = FILE.read_text(encoding="utf-8")
+    names = [node for node in ast.walk(ast.parse(source, feature_version=(3, 8))) if isinstance(node, ast.ImportFrom)]
+    assert not [node.module for node in names if node.module.startswith("epsaudit") or node.level]
+
+
+def test_the_command_becomes_the_program(capsys):
+    words = [sys.executable, "-m", "epsaudit", "serve", "--python", sys.executable, "registry:greedy"]
+    assert values_of(command(words, timeout=60.0)([1]).sample(2, np.random.default_rng(0))) == [2.0, 2.0]
+    assert main(["serve"]) == 0
+    assert capsys.readouterr().out == f"{FILE}\n"
+    assert main(["serve", "--python", "/nowhere/python", "registry:greedy"]) == 2
