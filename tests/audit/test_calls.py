@@ -30,12 +30,12 @@ def awaiting(scale):
 
 @pytest.mark.parametrize("mechanisms", [(made(1.0), made(2.0)), (awaiting(1.0), awaiting(0.5))], ids=["seed", "async"])
 def test_half_the_noise_is_refuted_the_right_one_is_not_and_both_are_reproducible(mechanisms):
-    right, wrong = (audit(one, trials=3_000, confidence=0.999, seed=1, n_jobs=1) for one in mechanisms)
+    right, wrong = (audit(one, trials=1_500, confidence=0.999, seed=1, n_jobs=1) for one in mechanisms)
     assert not right.violates_claim
     assert wrong.violates_claim
     assert wrong.reproducible
     assert wrong.mechanism == "count"
-    assert audit(mechanisms[1], trials=3_000, confidence=0.999, seed=1, n_jobs=1).counts == wrong.counts
+    assert audit(mechanisms[1], trials=1_500, confidence=0.999, seed=1, n_jobs=1).counts == wrong.counts
 
 
 def test_a_seed_of_another_name_is_named():
