@@ -106,7 +106,8 @@ class CommandMechanism:
     @property
     def fingerprint(self) -> dict[str, str]:
         """The program's words, with a digest of each that is a file: what a checkpoint remembers of it."""
-        paths = {word: Path(self.program.folder or ".") / word for word in self.program.words}
+        words = {*self.program.words, *(word.rpartition(":")[0] for word in self.program.words)} - {""}  # FILE:FUNCTION
+        paths = {word: Path(self.program.folder or ".") / word for word in words}
         digests = {
             word: hashlib.sha256(path.read_bytes()).hexdigest() for word, path in paths.items() if path.is_file()
         }

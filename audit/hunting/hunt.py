@@ -14,13 +14,17 @@ pi^2 / 6): if a claim is true, the hunt refutes it anywhere with probability at 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import math
 import os
+import signal
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +49,11 @@ STEP_RUNS = 500, 20_000
 TRIES = 3
 """How many times a shrunk pair is certified, each on four times as many runs and with a share of its own, before the
 pair that was refuted is certified instead."""
+
+
+class OutOfTime(KeyboardInterrupt):
+    """The time of a hunt is up: raised wherever it is, through all that takes exceptions for outcomes."""
+
 
 Parameters = Mapping[str, Any]
 Say = Callable[[str], None]
@@ -101,6 +110,8 @@ class Hunt:
         All runs, the screen's and those of shrinking included.
     seconds : float
     seed : int
+    interrupted : bool
+        Whether Ctrl-C ended it; ``attempts`` are what it had by then.
     """
 
     name: str
@@ -113,6 +124,7 @@ class Hunt:
     runs: int
     seconds: float
     seed: int
+    interrupted: bool = False
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -128,6 +140,8 @@ class Hunt:
         """Say of each relation that was tried whether the claim was refuted under it."""
         tried: dict[str, bool] = {}
         for one in self.attempts:
+            if one.result is None:  # no audit, no verdict
+                continue
             for relation in one.candidate.adjacencies or ("a relation that the caller vouches for",):
                 if self.adjacency is None or relation == self.adjacency:
                     tried[str(relation)] = tried.get(str(relation), False) or one.refuted
@@ -140,11 +154,12 @@ class Hunt:
         parts = [f"refuted under '{name}'" for name in under[True]]
         parts += [f"not refuted under '{name}'" for name in under[False]]
         said = "; ".join(parts) or "nothing could be audited"
-        if self.adjacency is None and any(tried.values()) and not all(tried.values()):
+        if self.adjacency is None and any(tried.values()) and (len(tried) == 1 or not all(tried.values())):
             said += "; it is a violation only if the claim is for that relation"
+        audited = sum(one.result is not None for one in self.attempts)
         return (
             f"{self.name}: {said}. {self.screened:,} of {self.candidates:,} candidates were screened and "
-            f"{len(self.attempts)} audited, by {self.runs:,} runs in {self.seconds:.0f} s; if the claim is true, "
+            f"{audited} audited, by {self.runs:,} runs in {self.seconds:.0f} s; if the claim is true, "
             f"a hunt refutes it with probability at most {1.0 - self.confidence:.3g}."
         )
 
@@ -156,9 +171,10 @@ class Hunt:
 def _row(number: int, one: Attempt) -> dict[str, Any]:
     finding, result = one.finding, one.result
     best = finding.result if finding is not None else result
+    shown = (finding.candidate if finding is not None else None) or one.candidate  # claim and bound are of its values
     return {
         "number": number,
-        "parameters": ", ".join(f"{name}={value!r}" for name, value in one.candidate.parameters.items()) or None,
+        "parameters": ", ".join(f"{name}={value!r}" for name, value in shown.parameters.items()) or None,
         "tries": one.candidate.tries or str(one.candidate.pair),
         "relation": "; ".join(map(str, one.candidate.adjacencies)) or "vouched for",
         "proven": None if best is None else best.proven,
@@ -187,11 +203,12 @@ class _Hunting:
     record: Record
     most_steps: int = MOST_STEPS
     runs: int = 0
+    interrupted: bool = False
     mechanisms: dict[str, Mechanism] = field(default_factory=dict)
 
     def mechanism(self, parameters: Parameters) -> Mechanism:
         """Make the mechanism of these values once: a child or a cache belongs to it."""
-        key = repr(dict(parameters))
+        key = digest(dict(parameters))  # repr cuts long arrays
         if key not in self.mechanisms:
             self.mechanisms[key] = self.target(parameters)
         return self.mechanisms[key]
@@ -215,6 +232,7 @@ class _Hunting:
                 seed=entry_seed(self.seed, name),
                 n_jobs=self.n_jobs,
                 checkpoint=self.record.checkpoint(name) if kept else None,
+                progress=lambda done: self.say(f"{name}: {done.runs_done:,} of at most {done.runs_total:,} runs"),
             )
         self.runs += result.runs
         return result
@@ -226,28 +244,37 @@ class _Hunting:
         """Audit one candidate, with an even share of the time that is left for it and so many more."""
         candidate = found.candidate
         done = Attempt(candidate, found.alarms)
-        self.say(f"audit {number}: {candidate.tries or candidate.pair}")
         try:
+            self.say(f"audit {number}: {candidate.tries or candidate.pair}")
             share = 0.5 / (more + 1) if more else 0.5
             result = self.audit(
                 candidate, self.share(number), self.trials, f"audit {number}", self.left(share), kept=True
             )
         except AuditError as error:
             return dataclasses.replace(done, failure=str(error))
+        except KeyboardInterrupt as error:
+            return dataclasses.replace(done, failure=f"{self.stop(error)} before its audit was done")
         if not result.violates_claim:
             return dataclasses.replace(done, result=result)
-        self.say(f"audit {number}: refuted after {result.runs:,} runs; shrinking")
         try:
+            self.say(f"audit {number}: refuted after {result.runs:,} runs; shrinking")
             return dataclasses.replace(done, result=result, finding=self.finding(number, candidate, result))
         except AuditError as error:  # what only many runs on the smaller pair show, such as draws that are kept
             return dataclasses.replace(done, result=result, failure=f"refuted, and not certified anew: {error}")
+        except KeyboardInterrupt as error:
+            return dataclasses.replace(done, result=result, failure=f"refuted; {self.stop(error)} before it was shrunk")
+
+    def stop(self, error: KeyboardInterrupt) -> str:
+        """Begin nothing more."""
+        self.until, self.interrupted = -math.inf, not isinstance(error, OutOfTime)
+        return "interrupted" if self.interrupted else "out of time"
 
     def finding(self, number: int, candidate: Candidate, first: SequentialResult) -> Finding | None:
         """Shrink what was refuted, and certify what comes of it."""
         if (known := self.record.finding(number)) is not None:
             return known
         budget = min(max(4 * first.runs, STEP_RUNS[0]), STEP_RUNS[1])
-        steps = 0
+        steps, end = 0, time.perf_counter() + self.left(0.5)
 
         def still(one: Candidate) -> bool:
             nonlocal steps
@@ -255,11 +282,11 @@ class _Hunting:
             self.say(f"shrinking, step {steps}: {one.pair}")
             try:
                 name = f"shrink {number} {steps}"
-                return self.audit(one, STEP_CONFIDENCE, budget, name, self.left()).violates_claim
+                return self.audit(one, STEP_CONFIDENCE, budget, name, end - time.perf_counter()).violates_claim
             except AuditError:
                 return False
 
-        smallest, _ = shrink(candidate, self.simpler, still, time.perf_counter() + self.left(0.5), self.most_steps)
+        smallest, _ = shrink(candidate, self.simpler, still, end, self.most_steps)
         for attempt in range(2 * TRIES):
             if attempt and self.left() <= 0.0:
                 break
@@ -332,8 +359,9 @@ def hunt(
     trials : int
         Runs of each audit at most.
     seconds : float, optional
-        For the whole hunt: a third of them at most for the screen. A certification that was begun is ended all the
-        same.
+        For the whole hunt: a third of them at most for the screen. What has begun by then is given up, and the hunt
+        returns what it has; not in a thread, nor where a mechanism has a time limit of its own, where what has begun
+        is ended.
     steps : int
         Tests of each shrinking at most; 0 leaves pairs as they are.
     checkpoint : path, optional
@@ -357,19 +385,21 @@ def hunt(
     confidence, relation = confidence_of(confidence), adjacency_of(adjacency)
     whole_at_least(audits, 1, "audits")
     known = [candidate_of(one, relation) for one in candidates]
-    kept = [one for one in known if relation is None or relation in one.adjacencies]
+    kept = known if relation is None else [only for one in known if (only := _under(relation, one)).adjacencies]
     if not kept:
         raise AuditError(
             f"None of the {len(known)} candidates are neighbours as the claim is for"
             f"{f', under {relation}' if relation else ''}; give pairs that are."
         )
-    claim_at = claim if not isinstance(claim, Claim) else lambda parameters: claim
+    claim_at = functools.partial(_claim_at, claim)
     described = describe if callable(describe) or describe is None else lambda parameters: describe
     simpler = Simpler(described or (lambda parameters: None), _values_of(kept))
     say = progress or (lambda sentence: None)
     title = name or str(getattr(function, "name", None) or getattr(function, "__name__", "function"))
     target = make or functools.partial(_here, function, title)
-    with Record.of(checkpoint, seed, _identity(title, kept, claim_at, confidence, trials, audits)) as record:
+    numbers = (str(relation), confidence, trials, audits)
+    identity = "" if checkpoint is None else _identity(title, target, kept, claim_at, *numbers)
+    with Record.of(checkpoint, seed, identity) as record:
         until = math.inf if seconds is None else started + seconds
         hunting = _Hunting(
             target,
@@ -384,11 +414,21 @@ def hunt(
             record,
             whole_at_least(steps, 0, "steps"),
         )
-        ordered, runs = record.screen(kept, lambda: screened(hunting, kept, audits, started + (until - started) / 3.0))
-        hunting.runs += runs
-        if all(one.failure for one in ordered):
-            raise AuditError(f"None of the {len(ordered)} candidates could be audited. The first: {ordered[0].failure}")
-        attempts = list(_audited(hunting, ordered, audits, relation))
+        ordered: list[Screened] = []
+        attempts: list[Attempt] = []
+        try:
+            with _ending_at(until):
+                third = started + (until - started) / 3.0
+                ordered, runs = record.screen(kept, lambda: screened(hunting, kept, audits, third))
+                hunting.runs += runs
+                if all(one.failure for one in ordered):
+                    raise AuditError(
+                        f"None of the {len(ordered)} candidates could be audited. The first: {ordered[0].failure}"
+                    )
+                for attempt in _audited(hunting, ordered, audits, relation):
+                    attempts.append(attempt)  # one at a time, to be kept if the next is given up
+        except OutOfTime:  # between two audits, or in the screen
+            pass
     return Hunt(
         title,
         relation,
@@ -400,7 +440,28 @@ def hunt(
         hunting.runs,
         time.perf_counter() - started,
         record.seed,
+        hunting.interrupted,
     )
+
+
+@contextmanager
+def _ending_at(until: float) -> Iterator[None]:
+    """Raise `OutOfTime` in the main thread at a time, and every second after in case somebody's code swallowed it."""
+    here = threading.current_thread() is threading.main_thread()
+    if math.isinf(until) or not here or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, max(until - time.perf_counter(), 1e-3), 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _audited(
@@ -409,9 +470,9 @@ def _audited(
     """Audit the most promising candidates of each relation in turn, until it is refuted or time is up."""
     waiting = [one for one in ordered if not one.failure]
     relations = [adjacency] if adjacency is not None else _relations(waiting)
-    refuted: set[str] = set()
+    refuted: list[Adjacency | None] = []
     for number in range(1, audits + 1):
-        relations = [one for one in relations if repr(one) not in refuted]
+        relations = [one for one in relations if one not in refuted]
         chosen = next(
             (
                 one
@@ -425,11 +486,11 @@ def _audited(
         )
         if chosen is None or hunting.left() <= 0.0:
             return
-        waiting.remove(chosen)
-        attempt = hunting.attempt(number, chosen, audits - number)
+        waiting = [one for one in waiting if one is not chosen]  # datasets need not be comparable
+        attempt = hunting.attempt(number, chosen, min(audits - number, len(waiting)))
         yield attempt
         if attempt.refuted:
-            refuted |= {repr(one) for one in attempt.candidate.adjacencies or (None,)}
+            refuted += attempt.candidate.adjacencies or (None,)
 
 
 def _relations(found: Sequence[Screened]) -> list[Adjacency | None]:
@@ -454,6 +515,11 @@ def candidate_of(one: Any, adjacency: Adjacency | None = None) -> Candidate:
     return Candidate(pair, tuple(holding), pair.name)
 
 
+def _under(relation: Adjacency, one: Candidate) -> Candidate:
+    """What is said of the candidate under the claim's relation alone."""
+    return dataclasses.replace(one, adjacencies=tuple(known for known in one.adjacencies if known == relation))
+
+
 def _values_of(candidates: Sequence[Candidate]) -> dict[str, list[Any]]:
     """Values of each parameter in the order of the candidates, which begins with the usual ones."""
     found: dict[str, dict[str, Any]] = {}
@@ -465,11 +531,35 @@ def _values_of(candidates: Sequence[Candidate]) -> dict[str, list[Any]]:
 
 def _here(function: Any, name: str, parameters: Parameters) -> Mechanism:
     """The mechanism of a function of this process."""
-    given = functools.partial(function, **parameters) if parameters else function
+    given = functools.partial(function, **copy.deepcopy(dict(parameters))) if parameters else function
     found = mechanism_of(given)
     return dataclasses.replace(found, name=name) if isinstance(found, FunctionMechanism) else found
 
 
-def _identity(name: str, candidates: Sequence[Candidate], claim: Any, *numbers: Any) -> str:
-    parts = [(one.pair.x, one.pair.x_prime, dict(one.parameters), repr(claim(one.parameters))) for one in candidates]
-    return digest([name, parts, numbers])
+def _claim_at(claim: Claim | Callable[[Parameters], Claim], parameters: Parameters) -> Claim:
+    """The claim for these values; what a function of the user raises is a sentence, and of this candidate alone."""
+    if isinstance(claim, Claim):
+        return claim
+    try:
+        return claim(parameters)
+    except AuditError:
+        raise
+    except Exception as error:
+        raise AuditError(f"The claim for {dict(parameters)!r} raises {type(error).__name__}: {error}.") from error
+
+
+def _claim_or_why_none(claim: Callable[[Parameters], Claim], parameters: Parameters) -> str:
+    try:
+        return repr(claim(parameters))
+    except AuditError as error:
+        return str(error)
+
+
+def _identity(name: str, target: Any, candidates: Sequence[Candidate], claim: Any, *numbers: Any) -> str:
+    mechanism = target(candidates[0].parameters)
+    code = digest(getattr(mechanism, "fingerprint", mechanism))  # what was found of other code says nothing of this
+    parts = [
+        (one.pair.x, one.pair.x_prime, dict(one.parameters), _claim_or_why_none(claim, one.parameters))
+        for one in candidates
+    ]
+    return digest([name, code, parts, numbers])

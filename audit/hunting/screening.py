@@ -52,10 +52,11 @@ def screened(
     drawn: dict[int, tuple[Outputs, Outputs]] = {}
     sides: dict[int, Any] = {}
     found: dict[int, Screened] = {}
-    remaining, runs = list(range(len(candidates))), 0
+    remaining, runs, started = list(range(len(candidates))), 0, time.perf_counter()
     for number, size in enumerate(RUNS):
         for done, place in enumerate(remaining):
-            if found and time.perf_counter() > until:
+            now = time.perf_counter()
+            if found and now + (now - started) / max(runs, 1) * 2 * size > until:  # at the pace so far
                 break
             hunting.say(f"screen, round {number + 1} of {len(RUNS)}: {done + 1} of {len(remaining)} candidates")
             one = candidates[place]

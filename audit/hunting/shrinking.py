@@ -30,7 +30,7 @@ Rows = Sequence[Any]
 
 @dataclass(frozen=True)
 class Simpler:
-    """Proposes what is simpler than a candidate: neighbours still, under one of the same relations.
+    """Proposes what is simpler than a candidate: neighbours still, under all of its relations.
 
     Attributes
     ----------
@@ -73,10 +73,14 @@ class Simpler:
             sides = [_as_before(old, rows) for old, rows in zip(_sides(candidate), (x, x_prime), strict=True)]
             holding = tuple(one for one in candidate.adjacencies if _holds(one, *sides))
             made = Candidate(DatasetPair(*sides), holding, f"shrunk: {candidate.tries}") if holding else None
-        if made is None or not {*map(repr, made.adjacencies)} & {*map(repr, candidate.adjacencies)}:
+        if made is None or not candidate.adjacencies:
             return None
+        if not all(relation in made.adjacencies for relation in candidate.adjacencies):
+            return None  # what it refutes is said of each of them
         pair = dataclasses.replace(made.pair, name="")
-        return dataclasses.replace(made, pair=pair, tries=candidate.tries, parameters=parameters)
+        return dataclasses.replace(
+            made, pair=pair, adjacencies=candidate.adjacencies, tries=candidate.tries, parameters=parameters
+        )
 
 
 def shrink(

@@ -2,9 +2,11 @@
 
 import json
 import math
+import random
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,9 +19,10 @@ from epsaudit.cli.main import main
 from epsaudit.hunting import hunt as hunting
 from epsaudit.hunting import screening
 from epsaudit.hunting.certifying import Finding, reads_well
-from epsaudit.hunting.description import numbers, symbols
+from epsaudit.hunting.description import Candidate, Column, Table, numbers, symbols
 from epsaudit.hunting.hunt import candidate_of, hunt
 from epsaudit.hunting.parameters import candidates
+from epsaudit.hunting.relations import AddRemovePerson
 from epsaudit.hunting.shrinking import Simpler, rows_of, shrink, simpler_values
 
 WITHIN, AGES, SYMBOLS = numbers(0, 4), numbers(0, 9, integer=True), symbols("a", "b")
@@ -423,3 +426,111 @@ def test_the_command_hunts_by_a_schema_and_says_what_it_found(served, capsys):
 def test_what_cannot_be_hunted_is_a_sentence(words, sentence, capsys):
     assert main(["hunt", "mine.py:count", *words]) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_what_is_long_and_alike_is_no_one_value():
+    """Two long arrays print alike; the mechanism of one was run under the claim of the other."""
+    weak, strong = np.ones(2_000), np.ones(2_000)
+    weak[1_000] = 0.25
+
+    def scaled(values, rng, scales):
+        return len(values) + rng.laplace(scale=scales[1_000])
+
+    found = [
+        Candidate(DatasetPair([k], [k, k]), (AddRemove(),), name, {"scales": scales})
+        for k, (name, scales) in enumerate([("weak", weak), ("strong", strong)])
+    ]
+    seen = hunted(scaled, None, found, claim=lambda values: PureDP(float(1.0 / values["scales"][1_000])), steps=0)
+    assert len(seen.attempts) == 2
+    assert not seen.refuted
+
+
+def test_parameters_that_a_function_changes_are_given_anew():
+    def forgets(values, rng, scales):
+        scale, scales[0] = scales[0], 1.0
+        return len(values) + rng.laplace(scale=scale)
+
+    one = Candidate(DatasetPair([1], [1, 1]), (AddRemove(),), "a", {"scales": [0.2]})
+    seen = hunted(forgets, None, [one], claim=lambda values: PureDP(1.0 / values["scales"][0]), trials=400, audits=1)
+    assert one.parameters == {"scales": [0.2]}
+    assert [row["proven"] for row in seen.rows()] == [5.0]
+
+
+def test_shrinking_stays_within_the_relation_of_the_claim():
+    """Three records are a person's; one of them more is none of the claim's business."""
+    people = Table(
+        [Column("who", "integer", role="owner"), Column("v", bounds=(0, 4))], most_rows_a_person=3, beyond=False
+    )
+
+    def rows_with_noise_for_one(rows, rng):
+        return max(len(rows), 1) + rng.laplace(scale=1 / 3)
+
+    listed = [one for one in candidates(people, adjacency=AddRemovePerson) if len(one.adjacencies) > 1 and one.pair.x]
+    seen = hunted(rows_with_noise_for_one, people, listed[:3], adjacency=AddRemovePerson, audits=1)
+    assert seen.refuted
+    for finding in seen.findings:
+        assert AddRemovePerson().holds(*finding.candidate.rows)
+
+
+def test_no_audit_is_no_verdict(tmp_path):
+    """Randomness of its own keeps no checkpoint: nothing was audited, which is not 'not refuted'."""
+    system = random.SystemRandom()
+    seen = hunted(lambda values: len(values) + system.random(), None, [([1], [1, 1])], checkpoint=tmp_path / "kept")
+    assert seen.verdicts() == {}
+    assert "nothing could be audited" in seen.sentence()
+    assert "and 0 audited" in seen.sentence()
+
+
+def test_a_relation_that_nobody_said_is_said_with_the_verdict():
+    def total(values, rng):
+        return float(np.clip(values, -1, 1).sum()) + rng.laplace()
+
+    seen = hunted(total, None, [([1.0], [-1.0])], adjacency=None, audits=1)
+    assert seen.refuted
+    assert "it is a violation only if the claim is for that relation" in seen.sentence()
+
+
+def test_arrays_may_have_several_relations():
+    arrays = numbers(0, 4, form="array")
+
+    def total(values, rng):
+        return float(np.clip(np.nan_to_num(values), 0, 4).sum()) + rng.laplace(scale=4)
+
+    listed = [one for one in candidates(arrays) if len(one.pair.x) == 20][:4]
+    assert hunted(total, arrays, listed, adjacency=None, trials=300, audits=3).attempts
+
+
+def test_an_interruption_keeps_what_is_certified():
+    def leaks(values, rng):
+        return len(values) + 2 * values[0] + rng.laplace(scale=0.2)
+
+    def say(sentence):
+        if sentence.startswith("audit 2") and "shrinking" in sentence:
+            raise KeyboardInterrupt
+
+    pairs = [([1], [1, 1]), ([3], [4]), ([2], [3])]
+    seen = hunted(leaks, None, pairs, adjacency=None, trials=1_000, audits=3, progress=say)
+    assert seen.interrupted
+    assert [row["verdict"].split(";")[0] for row in seen.rows()] == ["refuted", "refuted"]
+
+
+def test_time_ends_what_has_begun():
+    """At 5 ms a run the screen alone, and the counts that follow a refutation, take longer than the time."""
+
+    def slow(values, rng):
+        time.sleep(0.005)
+        return len(values) + rng.laplace(scale=0.2)
+
+    began = time.perf_counter()
+    seen = hunted(slow, None, [([1], [1, 1])], seconds=3.0, trials=100_000)
+    assert time.perf_counter() - began < 8.0
+    assert seen.seconds < 5.0
+
+
+def test_a_claim_that_does_not_exist_for_some_values_ends_no_hunt():
+    def scaled(values, rng, scale):
+        return len(values) + rng.laplace(scale=0.2)
+
+    listed = [Candidate(DatasetPair([1], [1, 1]), (AddRemove(),), str(scale), {"scale": scale}) for scale in (0.0, 1.0)]
+    seen = hunted(scaled, None, listed, claim=lambda values: PureDP(1.0 / values["scale"]), steps=0)
+    assert seen.refuted

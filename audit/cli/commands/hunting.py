@@ -7,6 +7,7 @@ import dataclasses
 import json
 import shlex
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from epsaudit.arguments import trials_of
-from epsaudit.cli.commands import AS_EXPECTED, SURPRISED, say_json, sayer
+from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED, say_json, sayer
 from epsaudit.cli.commands.auditing import CLAIMS, numbers_of_claim
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.engine.streams import entropy
@@ -78,11 +79,27 @@ def run(options: SimpleNamespace) -> int:
         _write(found, findings, options.out)
     say_json(options, {**_facts(found), "findings": [one.to_dict() for one in findings]})
     tell = sayer(options)
-    tell(tables.to_markdown(found.rows(), COLUMNS))
+    for row in found.rows():
+        tell(_told(row))
     for one in findings:
         tell(f"{one}\n")
     tell(f"{found.sentence()} Seed {found.seed}.")
+    if found.interrupted:
+        return INTERRUPTED
+    if all(one.result is None for one in found.attempts):  # which refutes nothing, and shows nothing either
+        raise AuditError(f"Nothing was audited: {next((one.failure for one in found.attempts), 'out of time')}.")
     return SURPRISED if found.refuted else AS_EXPECTED
+
+
+def _told(row: dict[str, Any], width: int = 80) -> str:
+    """An audit in a few lines of a terminal: the verdict with its numbers, then what was tried, then alarms."""
+    shown = {column.key: column.show(row) for column in COLUMNS}
+    numbers = f"certified {shown['certified']}, claimed {shown['proven']}, {shown['runs']} runs"
+    alarm = [f"alarm, not certified: {row['alarms']}"] if row["alarms"] else []
+    tried = "; ".join(row[key] for key in ("tries", "relation", "parameters") if row[key])
+    first = f"{shown['number']}. {shown['verdict']}" + (f": {numbers}" if row["runs"] is not None else "")
+    lines = [first, *(f"   {line}" for line in (tried, *alarm))]
+    return "\n".join(textwrap.fill(line, width, subsequent_indent="   ") for line in lines)
 
 
 def _named(words: tuple[str, ...]) -> tuple[str | None, str]:
@@ -140,7 +157,7 @@ def _progress(options: SimpleNamespace) -> Iterator[Callable[[str], None] | None
         with Console(stderr=True).status("screen") as status:
             yield lambda sentence: status.update(sentence.replace("[", "\\["))
     else:
-        said = time.monotonic()
+        said = -LOG_SECONDS
 
         def say(sentence: str) -> None:
             nonlocal said
