@@ -294,3 +294,14 @@ def wait_until(condition, seconds=15.0):
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.02)
+
+
+def test_a_checkpoint_remembers_the_file_of_a_served_function(tmp_path):
+    """So that what was found of other code is not taken for this; a word may be FILE:FUNCTION."""
+    file = tmp_path / "mine.py"
+    found = []
+    for noise in ("1.0", "0.5"):
+        file.write_text(f"def count(data, rng): return len(data) + rng.laplace(scale={noise})\n")
+        found.append(command([sys.executable, "-m", "epsaudit", "serve", f"{file}:count"]).fingerprint)
+    assert found[0] != found[1]
+    assert str(file) in str(found[0])
