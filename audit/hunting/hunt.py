@@ -23,7 +23,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +37,7 @@ from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Relation
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.hunting.certifying import Finding, certified
 from epsaudit.hunting.description import Candidate, Description
+from epsaudit.hunting.parameters import Values
 from epsaudit.hunting.records import Record
 from epsaudit.hunting.screening import Screened, screened
 from epsaudit.hunting.shrinking import MOST_STEPS, Simpler, shrink
@@ -49,14 +50,11 @@ STEP_RUNS = 500, 20_000
 TRIES = 3
 """How many times a shrunk pair is certified, each on four times as many runs and with a share of its own, before the
 pair that was refuted is certified instead."""
+Say = Callable[[str], None]
 
 
 class OutOfTime(KeyboardInterrupt):
     """The time of a hunt is up: raised wherever it is, through all that takes exceptions for outcomes."""
-
-
-Parameters = Mapping[str, Any]
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -191,8 +189,8 @@ def _row(number: int, one: Attempt) -> dict[str, Any]:
 class _Hunting:
     """What all steps of a hunt share."""
 
-    target: Callable[[Parameters], Mechanism]
-    claim: Callable[[Parameters], Claim]
+    target: Callable[[Values], Mechanism]
+    claim: Callable[[Values], Claim]
     simpler: Simpler
     confidence: float
     trials: int
@@ -206,7 +204,7 @@ class _Hunting:
     interrupted: bool = False
     mechanisms: dict[str, Mechanism] = field(default_factory=dict)
 
-    def mechanism(self, parameters: Parameters) -> Mechanism:
+    def mechanism(self, parameters: Values) -> Mechanism:
         """Make the mechanism of these values once: a child or a cache belongs to it."""
         key = digest(dict(parameters))  # repr cuts long arrays
         if key not in self.mechanisms:
@@ -315,10 +313,10 @@ def hunt(
     function: Mechanism | Callable[..., Any] | None,
     candidates: Sequence[Candidate | DatasetPair | tuple[Any, Any]],
     *,
-    claim: Claim | Callable[[Parameters], Claim],
+    claim: Claim | Callable[[Values], Claim],
     adjacency: Relation | None = None,
-    describe: Description | Callable[[Parameters], Description] | None = None,
-    make: Callable[[Parameters], Mechanism] | None = None,
+    describe: Description | Callable[[Values], Description] | None = None,
+    make: Callable[[Values], Mechanism] | None = None,
     name: str | None = None,
     confidence: float = 0.95,
     audits: int = 6,
@@ -529,14 +527,14 @@ def _values_of(candidates: Sequence[Candidate]) -> dict[str, list[Any]]:
     return {name: list(values.values()) for name, values in found.items()}
 
 
-def _here(function: Any, name: str, parameters: Parameters) -> Mechanism:
+def _here(function: Any, name: str, parameters: Values) -> Mechanism:
     """The mechanism of a function of this process."""
     given = functools.partial(function, **copy.deepcopy(dict(parameters))) if parameters else function
     found = mechanism_of(given)
     return dataclasses.replace(found, name=name) if isinstance(found, FunctionMechanism) else found
 
 
-def _claim_at(claim: Claim | Callable[[Parameters], Claim], parameters: Parameters) -> Claim:
+def _claim_at(claim: Claim | Callable[[Values], Claim], parameters: Values) -> Claim:
     """The claim for these values; what a function of the user raises is a sentence, and of this candidate alone."""
     if isinstance(claim, Claim):
         return claim
@@ -548,7 +546,7 @@ def _claim_at(claim: Claim | Callable[[Parameters], Claim], parameters: Paramete
         raise AuditError(f"The claim for {dict(parameters)!r} raises {type(error).__name__}: {error}.") from error
 
 
-def _claim_or_why_none(claim: Callable[[Parameters], Claim], parameters: Parameters) -> str:
+def _claim_or_why_none(claim: Callable[[Values], Claim], parameters: Values) -> str:
     try:
         return repr(claim(parameters))
     except AuditError as error:

@@ -65,7 +65,7 @@ def screened(
                     warnings.simplefilter("ignore")
                     seed = entry_seed(hunting.seed, f"screen {place}")
                     if place not in sides:
-                        sides[place] = _sides(hunting, one, seed)
+                        sides[place] = _drawn_from(hunting, one, seed)
                     more = training_outputs(sides[place], size, seed, number)
                     before = drawn.get(place)
                     both = more if before is None else alike(*map(join, zip(before, more, strict=True)))
@@ -80,7 +80,7 @@ def screened(
     return [found[place] for place in places], runs
 
 
-def _sides(hunting: _Hunting, one: Candidate, seed: int) -> Any:
+def _drawn_from(hunting: _Hunting, one: Candidate, seed: int) -> Any:
     asked = (hunting.mechanism(one.parameters), [one.pair], hunting.claim(one.parameters), None, 0.0, None)
     question = Question.of(*asked, hunting.trials, hunting.confidence, SIMPLE)
     return begun(question, seed, 1, Section()).sides[0]
