@@ -15,6 +15,7 @@ from typing import Literal
 
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair
+from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries import calculator
 from epsaudit.experiments.libraries.catalogue import (
     BITS,
@@ -65,12 +66,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Bug:
-    """A public report.
+    """A claim that does not hold: a public report, or a finding that nobody has reported.
 
     Attributes
     ----------
     reports : tuple of str
-        'owner/repository#number' of the issue, others on the same bug behind it.
+        'owner/repository#number' of the issue, others on the same bug behind it; none where there is no public one.
     title : str
         What is wrong, in one line.
     affected, fixed : str
@@ -79,6 +80,8 @@ class Bug:
         What the audited pair and output do to show it.
     cases : tuple of Case
         What is audited.
+    page : str
+        Name of its page in ``docs/findings``, without the ending; what has no public report must have one.
     """
 
     reports: tuple[str, ...]
@@ -87,6 +90,11 @@ class Bug:
     fixed: str
     trigger: str
     cases: tuple[Case, ...]
+    page: str = ""
+
+    def __post_init__(self) -> None:
+        if not (self.reports or self.page):
+            raise AuditError(f"{self.title!r} has no public report and no page; name it by one.")
 
 
 def bits_of_diffprivlib(version: str, kind: str, *, broken: bool = True) -> Case:
