@@ -7,6 +7,7 @@ marker and the command line.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import math
 import shlex
@@ -14,12 +15,14 @@ import sys
 import textwrap
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, overload
 
 import pytest
 
+from epsaudit import frozen
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.arguments import Pairs
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
@@ -64,6 +67,7 @@ class PrivacyAudit:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
 
+    @overload
     def check(
         self,
         mechanism: Mechanism | Callable[..., Any],
@@ -77,7 +81,34 @@ class PrivacyAudit:
         runs: int | None = None,
         seconds: float | None = None,
         false_alarm: float | None = None,
-    ) -> SequentialResult:
+    ) -> SequentialResult: ...
+
+    @overload
+    def check(
+        self,
+        mechanism: Mechanism | Callable[..., Any],
+        pairs: Pairs | None = None,
+        *,
+        runs: int | None = None,
+        false_alarm: float | None = None,
+        witness: str | Path,
+    ) -> frozen.Verdict: ...
+
+    def check(
+        self,
+        mechanism: Mechanism | Callable[..., Any],
+        pairs: Pairs | None = None,
+        *,
+        claim: Claim | None = None,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        adjacency: Relation | None = None,
+        near: float | None = None,
+        runs: int | None = None,
+        seconds: float | None = None,
+        false_alarm: float | None = None,
+        witness: str | Path | None = None,
+    ) -> SequentialResult | frozen.Verdict:
         """Fail the test if the mechanism provably leaks more than its claim; warn if it could not have been caught.
 
         Parameters
@@ -86,10 +117,13 @@ class PrivacyAudit:
             As for `epsaudit.audit_sequentially`.
         runs, seconds, false_alarm : optional
             In place of the marker's and the command line's.
+        witness : path, optional
+            A frozen test (`epsaudit freeze`), which holds a claim and most often the datasets, and is counted in place
+            of an audit: nothing is learnt. It takes the runs of the file unless the terms say others, and no seconds.
 
         Returns
         -------
-        SequentialResult
+        SequentialResult, or `epsaudit.frozen.Verdict` with ``witness``
 
         Raises
         ------
@@ -100,6 +134,8 @@ class PrivacyAudit:
         __tracebackhide__ = True
         asked = {"claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "near": near}
         given = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
+        if witness is not None:
+            return self._count(mechanism, pairs, Path(witness), asked, given)
         result, terms = self._audit(mechanism, pairs, asked, given)
         self._tell(result, terms, result.describe_detectable() if not result.violates_claim else "caught")
         if result.violates_claim:
@@ -168,8 +204,44 @@ class PrivacyAudit:
             raise without_internals(error) from error.__cause__
         return result, terms
 
-    def _terms(self, asker: Asker, number: int, given: Mapping[str, Any]) -> _Terms:
-        """The call's terms before the marker's before the command line's; the least false alarms of all."""
+    def _count(
+        self,
+        mechanism: Mechanism | Callable[..., Any],
+        pairs: Pairs | None,
+        witness: Path,
+        asked: Mapping[str, Any],
+        given: Mapping[str, Any],
+    ) -> frozen.Verdict:
+        """Run a frozen test on the terms ``given`` by the call, and fail the test if it refutes its claim."""
+        __tracebackhide__ = True
+        asker = asking(self._config)
+        try:
+            beside = [name for name, value in {**asked, "seconds": given["seconds"]}.items() if value]
+            if beside:
+                raise AuditError(
+                    f"{witness} holds what it tests, and how; {' and '.join(beside)} cannot be given with it."
+                )
+            test = frozen.read(witness)
+            terms = self._terms(asker, _number(asker, mechanism, pairs, witness), given, test.runs)
+            test = dataclasses.replace(test, runs=terms.runs, false_alarm=terms.false_alarm)
+            verdict = test.check(mechanism, pairs, seed=terms.seed)
+        except AuditError as error:
+            raise without_internals(error) from error.__cause__
+        said = f"seed {terms.seed}, false alarms {terms.false_alarm:.2g}: {'caught' if verdict.refuted else 'passed'}"
+        self._report(f"{asker.name}: {witness.name}, {verdict.runs:,} runs, {said}")
+        if verdict.refuted:
+            lines = [
+                ("test", f"{witness}: {test.text}"),
+                ("pair", f"x = {test.x}, x' = {test.x_prime}" if pairs is None else "that of the call"),
+                ("counts", f"{verdict.runs:,} runs, {verdict.tally[0]:,} guessed right, {verdict.tally[1]:,} wrong"),
+                ("certified", f"the claim does not hold, wrong with probability {terms.false_alarm:.2g}"),
+                ("seed", f"{terms.seed}, from the test's name"),
+            ]
+            pytest.fail(f"The frozen test {witness.name} is failed.\n{self._listed(lines, terms)}", pytrace=False)
+        return verdict
+
+    def _terms(self, asker: Asker, number: int, given: Mapping[str, Any], runs: int = RUNS) -> _Terms:
+        """The call's terms before the marker's before the command line's before ``runs``; the least false alarms."""
         marker = asker.node.get_closest_marker("privacy_audit")
         marked, others = (marker.kwargs, list(marker.args)) if marker is not None else ({}, [])
         unknown = sorted(set(marked) - {"runs", "seconds", "false_alarm"}) or others
@@ -190,7 +262,7 @@ class PrivacyAudit:
                 f"at least {LEAST_FALSE_ALARM:g}. Allow the test more false alarms, or divide it."
             )
         return _Terms(
-            int(said.get("runs") or option(self._config, "runs") or RUNS),
+            int(said.get("runs") or option(self._config, "runs") or runs),
             float(said.get("seconds") or option(self._config, "seconds") or SECONDS),
             test_alarm,
             alarm,
@@ -202,13 +274,14 @@ class PrivacyAudit:
         return int(option(self._config, "seed") or 0)
 
     def _tell(self, result: SequentialResult, terms: _Terms, verdict: str) -> None:
-        asker = asking(self._config)
-        line = (
-            f"{asker.name}: {result.mechanism}, {result.claim}, {result.runs:,} runs, "
+        self._report(
+            f"{asking(self._config).name}: {result.mechanism}, {result.claim}, {result.runs:,} runs, "
             f"seed {terms.seed}, false alarms {terms.false_alarm:.2g}: {verdict}"
         )
+
+    def _report(self, line: str) -> None:
         print(line)  # captured: -rP shows it beside the test, as does a failure
-        asker.item.user_properties.append((PROPERTY, line))
+        asking(self._config).item.user_properties.append((PROPERTY, line))
 
     def _details(self, result: SequentialResult, terms: _Terms) -> str:
         symbol, alarm = result.claim.symbol, f"{terms.false_alarm:.2g}"
@@ -226,7 +299,10 @@ class PrivacyAudit:
             *reach,
             ("seed", f"{terms.seed}, from the test's name" + ("" if result.reproducible else "; not reproducible")),
         ]
-        # the command is for copying, and stays in one line
+        return self._listed(lines, terms)
+
+    def _listed(self, lines: Iterable[tuple[str, str]], terms: _Terms) -> str:
+        """Write named lines, and the command, which is for copying and stays in one line."""
         return "\n".join([*(_entry(*line) for line in lines), f"  {'reproduce':<10} {self._command(terms)}"])
 
     def _command(self, terms: _Terms) -> str:

@@ -89,7 +89,7 @@ class TranscriptLaw:
 
     def log_density(self, outputs: NDArray[Any] | Sequence[tuple[float | None, ...]]) -> Floats:
         """Log of the density at each transcript, shape (size,); -inf for one that the analyst cannot get."""
-        answers = np.array(outputs, float).reshape(-1, self.analyst.rounds)
+        answers = np.array(list(outputs), float).reshape(-1, self.analyst.rounds)
         total = np.zeros(len(answers))
         expected = np.zeros(answers.shape, bool)
 

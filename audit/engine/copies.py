@@ -251,7 +251,8 @@ def _caches(function: Any) -> Iterator[Any]:
 def _is_constant(outputs: Outputs) -> bool:
     if are_objects(outputs):
         values = outputs.tolist()
-        return len(values) > 0 and all(written(value) == written(values[0]) for value in values[1:])
+        expected = written(values[0]) if values else ""
+        return len(values) > 0 and all(written(value) == expected for value in values[1:])
     first = outputs[:1]
     if not are_numbers(outputs):
         return bool(np.all(outputs == first))

@@ -86,12 +86,18 @@ def _whole(outputs: Outputs) -> tuple[Outputs, slice]:
     if whole is outputs or not alike or whole.shape[1:] != outputs.shape[1:] or outputs.strides[0] <= 0:
         return outputs, slice(None)
     size = whole.strides[0]
+    if outputs.strides[1:] != whole.strides[1:] or outputs.strides[0] % size:
+        return outputs, slice(None)
     step = outputs.strides[0] // size
-    start = (outputs.__array_interface__["data"][0] - whole.__array_interface__["data"][0]) // size
+    start, rest = divmod(outputs.__array_interface__["data"][0] - whole.__array_interface__["data"][0], size)
+    if rest:
+        return outputs, slice(None)
     return whole, slice(start, start + step * len(outputs), step)
 
 
 def _once(outputs: Outputs, key: Hashable, make: Callable[[Outputs], Any]) -> Any:
+    if not are_objects(outputs):  # others may be the memory of a mechanism, which uses it again
+        return make(outputs)
     if id(outputs) not in _KNOWN:
         _KNOWN[id(outputs)] = {}
         weakref.finalize(outputs, _KNOWN.pop, id(outputs), None)
@@ -135,9 +141,7 @@ def _alike(values: list[Any], step: Hashable) -> list[Any] | None:
     if kinds == {Items} and step in (keys := [key for key, _ in values[0]]):
         place = keys.index(step)
         pairs = [value[place] for value in values if len(value) > place]
-        return (
-            [part for key, part in pairs if key == step] if [key for key, _ in pairs] == [step] * len(values) else None
-        )
+        return [part for _, part in pairs] if [key for key, _ in pairs] == [step] * len(values) else None
     return None
 
 

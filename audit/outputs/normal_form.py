@@ -10,6 +10,7 @@ apart). Anything else is refused by name, for an object that equals only itself 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import functools
 import itertools
@@ -222,7 +223,7 @@ def normal_array(outputs: Any) -> Outputs:
     array: Outputs = np.asarray(outputs)  # a matrix is an array
     kind = array.dtype.kind
     if kind == "U" and array.ndim == 1:
-        return array
+        return array.copy()
     if kind == "b" or array.dtype == np.float64 or (kind in "iuf" and _are_floats(array)):
         return np.ascontiguousarray(array, dtype=np.float64)
     return pack_normal(list(map(normal, _items(array) if array.ndim == 1 else array)))
@@ -435,8 +436,17 @@ def _of_another_type(value: Any) -> Any:
         return normal(value.to_list())
     for names, parts in {} if is_frame(value) else _HOLDERS.items():
         if all(hasattr(value, name) for name in names.split()) and not isinstance(value, type):
-            return normal(parts(value))
+            try:
+                held = parts(value)
+            except (AttributeError, TypeError, ValueError) as error:
+                raise refused(value) from error
+            return normal(held)
     raise refused(value)
+
+
+def _names(value: Any) -> list[str]:
+    """The fields of a dataclass that it holds: none of its class alone, or of its making alone."""
+    return [one.name for one in dataclasses.fields(value) if hasattr(value, one.name)]
 
 
 def _stream(items: Iterator[Any]) -> tuple[Any, ...]:
@@ -538,7 +548,7 @@ _EXACT: dict[type, Callable[[Any], Any]] = {
 
 _HOLDERS: dict[str, Callable[[Any], Any]] = {
     "toarray nnz": lambda value: value.toarray(),
-    "__dataclass_fields__": lambda value: {name: getattr(value, name) for name in value.__dataclass_fields__},
+    "__dataclass_fields__": lambda value: {name: getattr(value, name) for name in _names(value)},
     "__attrs_attrs__": lambda value: {one.name: getattr(value, one.name) for one in value.__attrs_attrs__},
     "model_dump": lambda value: value.model_dump(),
     "to_pydict": lambda value: value.to_pydict(),

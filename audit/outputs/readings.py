@@ -57,7 +57,7 @@ def _json(text: str) -> Any:
 
 
 def _words(text: str) -> tuple[Any, ...]:
-    return tuple([word if word[-1].isalpha() else float(word) for word in WORD.findall(text)])
+    return tuple([float(word) if word[0] == "-" or word[0].isdecimal() else word for word in WORD.findall(text)])
 
 
 def _text(text: str) -> Items:

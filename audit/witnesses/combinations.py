@@ -254,7 +254,7 @@ def matrix(outputs: Outputs, size: int) -> Floats:
 
 def _without_any(columns: Floats, numbers: Floats) -> Floats:
     """NaN for what holds no number, an exception or a vector of NaN, whatever else is in the block."""
-    missing = np.flatnonzero(np.isnan(columns[:, 0]))
+    missing = np.flatnonzero(np.isnan(columns[:, :1]).all(axis=1))
     numbers[missing[np.isnan(columns[missing]).all(axis=1)]] = np.nan
     return numbers
 

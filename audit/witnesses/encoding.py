@@ -72,9 +72,12 @@ class Features:
         """List the features of outputs in normal form."""
         sides = outputs, outputs_prime
         rows = rows_of(outputs) if len(outputs) else None
+        if rows is not None and rows.shape[1] == 0:
+            return cls()
         if are_numbers(outputs) and (rows is None or rows.shape[1] == 1):
             only: Feature = Value() if outputs.ndim == 1 else Coordinate(0)
-            return cls((only, *sure(derived([only], *sides), TELLING_REMAINDERS)))
+            place = () if outputs.ndim == 1 else (0,)
+            return cls((only, *sure(derived([only], *sides), TELLING_REMAINDERS), *atoms_within([place], *sides)))
         if rows is None and not are_objects(outputs):
             outputs, outputs_prime = (side.astype(object) for side in sides)
         return cls._of_rows(*sides) if rows is not None else cls._of_objects(outputs, outputs_prime)
@@ -139,10 +142,11 @@ class Features:
         """Choose those of each kind that tell most."""
         whole = [one for one in extra if isinstance(one, Reduced)]
         pairs = [one for one in extra if not isinstance(one, Reduced)]
-        remainders = derived(sources, *sides)
-        alone = [
+        remainders, telling = derived(sources, *sides), screen(basic, *sides, TELLING)
+        alone = [  # of events that say the same the first is chosen
+            *(one for one in telling if isinstance(one, Contains)),
             *screen(structure, *sides, TELLING),
-            *screen(basic, *sides, TELLING),
+            *telling,
             *screen(whole, *sides, TELLING // 2),
             *screen(pairs, *sides, TELLING // 2),
             *releases,
@@ -221,6 +225,8 @@ def encode(
     fold = np.arange(len(outputs)) % FOLDS
     group = np.concatenate([2 * fold, 2 * fold + 1]).astype(np.int8)
     first, place = distinct(pooled)
+    if not are_numbers(pooled):
+        pooled = pooled.astype(object)  # what is read of objects is read once
     seen = np.bincount(place)
     least = LEAST_OF_NUMBER if are_numbers(outputs) else LEAST_OF_ATOM
     common = np.argsort(-seen, kind="stable")[:MOST_ATOMS]

@@ -232,7 +232,7 @@ def _conditions(feature: Feature, intervals: tuple[Interval, ...]) -> list[str]:
     if not getattr(feature, "coded", False):
         return [_condition(feature, interval) for interval in intervals]
     codes = np.arange(feature.number)  # type: ignore[attr-defined]  # what is coded has both
-    inside = [code for code in codes.tolist() if any(one.contains(np.array([code]))[0] for one in intervals)]
+    inside = codes[np.any([one.contains(codes) for one in intervals], axis=0)].tolist() if intervals else []
     return [feature.written(inside)] if inside else []  # type: ignore[attr-defined]
 
 

@@ -202,7 +202,11 @@ class Fields:
             self.left_out += 1
             return
         parts = [inside(side, path) for side in sides]
-        here = Coordinate(path[0]) if len(path) == 1 and type(path[0]) is int else At(path)
+        match path:
+            case (int(place),) if abs(place) < MOST_FIELDS:  # others are keys
+                here: Feature = Coordinate(place)
+            case _:
+                here = At(path)
         if all(are_numbers(part) and part.ndim == 1 for part in parts):
             self.numbers.append(here)
             return

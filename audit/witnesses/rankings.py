@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs.normal_form import Outputs, order_key, rows_of, values_of, written
+from epsaudit.outputs.normal_form import Array, Outputs, normal, order_key, rows_of, values_of, written
 from epsaudit.witnesses.combinations import Combined
 from epsaudit.witnesses.features import Feature, readable
 from epsaudit.witnesses.screening import Floats, log_chance, screen, sure
@@ -44,14 +44,12 @@ class PlaceOf:
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
         rows = rows_of(outputs) if len(outputs) else None
-        if rows is not None:
-            found = rows == self.item
+        if rows is not None and rows.shape[1] and type(self.item) is float:
+            found = np.isnan(rows) if self.item != self.item else rows == self.item
             return np.where(found.any(axis=1), found.argmax(axis=1).astype(float), np.nan)
-        item = self.item
-        places = (
-            value.index(item) if type(value) is tuple and item in value else np.nan for value in values_of(outputs)
-        )
-        return np.fromiter(places, float, len(outputs))
+        item = normal(self.item)  # of NaN the one object that all outputs hold
+        lists = (value if type(value) in (tuple, Array) else () for value in values_of(outputs))
+        return np.fromiter((one.index(item) if item in one else np.nan for one in lists), float, len(outputs))
 
 
 def rankings_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:

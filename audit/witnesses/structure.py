@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from epsaudit.errors import with_article
 from epsaudit.outputs.columns import columns_of, inside
-from epsaudit.outputs.normal_form import Items, Outputs, kind_of, kinds_of, numbers_of, values_of, written
+from epsaudit.outputs.normal_form import Items, Outputs, kind_of, kinds_of, numbers_of, order_key, values_of, written
 from epsaudit.outputs.readings import Reading
 from epsaudit.witnesses.atoms import is_atom
 from epsaudit.witnesses.features import Feature, readable
@@ -167,7 +167,8 @@ def structure_of(outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Pat
     elements: Counter[Hashable] = Counter()
     for value in sample:
         elements.update(_elements(value))
-    varying = [element for element, seen in elements.most_common() if LEAST_SEEN <= seen < len(sample)]
+    often = sorted(elements, key=lambda element: (-elements[element], order_key(element)))
+    varying = [element for element in often if LEAST_SEEN <= elements[element] < len(sample)]
     return features + [Contains(element) for element in varying[:MOST_PARTS]]
 
 

@@ -69,6 +69,16 @@ class TestVerdicts:
         assert result.violates_claim
         assert "7.25" in str(result.witness)
 
+    @pytest.mark.parametrize("columns", [(), (1,)])
+    def test_no_noise_once_in_two_thousand_runs_is_seen(self, columns):
+        def leaky(data, size, rng):
+            exact = rng.random(size) < data / 2000
+            return np.where(exact, 42.0, 42.0 + rng.laplace(size=size)).reshape(size, *columns)
+
+        result = audit(vectorized(leaky, claim=PureDP(0.3), pairs=[PAIR]), trials=1_000_000, seed=1)
+        assert result.lower_bound > 3.0
+        assert "= 42}" in str(result.witness)
+
     def test_a_refusal_is_an_outcome(self):
         def refusing(data, rng):
             return None if rng.random() < 0.1 + 0.6 * data else rng.normal()
@@ -134,7 +144,8 @@ AUDITS = 60
         pytest.param(Laplace(1.0), PureDP(1.0), True, marks=pytest.mark.nightly),
         pytest.param(RandomisedResponse(1.0), PureDP(1.0), True, marks=pytest.mark.nightly),
         pytest.param(Gaussian(1.0, 1e-3), ApproxDP(1.0, 1e-3), False, marks=pytest.mark.nightly),
-        pytest.param(Gaussian(1.0, 1e-3), GaussianDP(1.0 / Gaussian(1.0, 1e-3).sigma), True, marks=pytest.mark.nightly),
+        # no teeth at 60 %: its two rates have half of the error probability each
+        pytest.param(Gaussian(1.0, 1e-3), GaussianDP(1.0 / Gaussian(1.0, 1e-3).sigma), False, marks=pytest.mark.nightly),
         (Finite(), Finite.claim, True),
     ],
 )

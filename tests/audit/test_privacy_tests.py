@@ -220,3 +220,55 @@ def test_what_is_asked_wrongly_is_one_sentence_below_the_users_line(suite):
     ):
         assert words in text
     assert "epsaudit/" not in text.replace("\\", "/")
+
+
+FROZEN = """
+    from epsaudit import frozen
+
+    @pytest.fixture(scope="module")
+    def witness(tmp_path_factory):
+        path = tmp_path_factory.mktemp("frozen") / "witness.json"
+        frozen.freeze(count, PAIR, epsilon=1.0, trials=12_000, runs=4_000, seed=1).save(path)
+        return path
+"""
+
+
+def test_a_frozen_test_is_counted_under_the_terms_of_the_test(suite):
+    body = """
+    def test_right(privacy_audit, witness):
+        assert privacy_audit.check(count, witness=witness).runs == 4_000
+
+    @pytest.mark.privacy_audit(runs=300)
+    def test_terms_of_the_marker(privacy_audit, witness):
+        assert privacy_audit.check(count, witness=witness, false_alarm=1e-9).runs == 300
+
+    def test_leak(privacy_audit, witness):
+        privacy_audit.check(leak, PAIR, witness=witness)
+    """
+    result = suite(FROZEN + body, "-rP", "--privacy-false-alarm=1e-4")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "The frozen test witness.json is failed.",
+            "  certified  the claim does not hold, wrong with probability 5e-05",
+            "  reproduce  pytest *::test_leak --privacy-runs=4000 --privacy-false-alarm=0.0001",
+            "*::test_right: witness.json, 4,000 runs, seed *, false alarms 5e-05: passed",
+            "*::test_terms_of_the_marker: witness.json, 300 runs, seed *, false alarms 5e-10: passed",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ("epsilon=1.0, witness=witness", "holds what it tests, and how; epsilon cannot be given with it"),
+        ("seconds=2.0, witness=witness", "holds what it tests, and how; seconds cannot be given with it"),
+        ("witness='nowhere.json'", "nowhere.json is not a frozen test of version 1"),
+    ],
+)
+def test_what_a_frozen_test_does_not_take_is_refused(suite, asked, sentence):
+    result = suite(
+        FROZEN + f"\n    def test_asked(privacy_audit, witness):\n        privacy_audit.check(count, {asked})\n"
+    )
+    result.assert_outcomes(failed=1)
+    assert sentence in result.stdout.str()

@@ -35,6 +35,7 @@ from epsaudit.mechanisms.hidden_state import SparseVectorSession
 from epsaudit.mechanisms.interactive import Interaction
 from epsaudit.mechanisms.odometers import ConcentratedOdometer, PureOdometer, RenyiOdometer, StopAt
 from epsaudit.mechanisms.response import LeakyResponse, RandomisedResponse
+from epsaudit.outputs.normal_form import pack
 from epsaudit.witnesses import Oracle
 
 ANALYSTS = [
@@ -81,6 +82,7 @@ def test_no_strategy_gets_more_than_the_budget(analyst, guard):
         assert np.exp(law.log_probabilities).sum() == pytest.approx(1.0)
         assert len(set(law.support)) == len(law.support)
         assert law.log_density(law.support) == pytest.approx(law.log_probabilities)
+        assert law.log_density(pack(law.support)) == pytest.approx(law.log_probabilities)
 
 
 @pytest.mark.parametrize("guard", WITH_DELTA, ids=str)
