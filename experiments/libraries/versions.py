@@ -21,5 +21,6 @@ ENVIRONMENTS: dict[str, Environment] = {
         *(Environment(f"opendp-{version}", ANY) for version in OPENDP),
         Environment("smartnoise-synth-1.0.5", ("3.11", "3.12")),
         Environment("smartnoise-synth-1.0.6", ("3.11", "3.12")),
+        Environment("smartnoise-synth-1.0.8", ("3.11", "3.12")),
     )
 }
