@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 from epsaudit.experiments.libraries.corpus import Bug, bugs
 from epsaudit.experiments.libraries.unreported import unreported
+from epsaudit.experiments.libraries.unreported_small import unreported_small
 
 TABLES: tuple[Callable[[], list[Bug]], ...] = (
     bugs,
     unreported,
+    unreported_small,
 )
 """To add a table, add its function."""
 
