@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from epsaudit.adapters.external import dataset_to_json
+from epsaudit.adapters.external import dataset_to_json, with_tuples
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.arguments import Pairs
 from epsaudit.audits.question import Begun, Question, begun, recording
@@ -170,7 +170,7 @@ class FrozenTest:
         >>> test.check(lambda data, rng: len(data) + rng.laplace(scale=0.5), seed=2).refuted
         True
         """
-        pairs = pairs if pairs is not None else [(_dataset(self.x), _dataset(self.x_prime))]
+        pairs = pairs if pairs is not None else [(with_tuples(self.x), with_tuples(self.x_prime))]
         run, root = _begun(mechanism, pairs, None, self.epsilon, self.delta, 100, seed)
         tally, unread, needed = np.zeros(3, int), 0, -math.log(self.false_alarm)
         for place, start in enumerate(range(0, self.runs, 4096)):
@@ -195,7 +195,7 @@ class FrozenTest:
     def save(self, path: str | Path) -> None:
         """Write the test as JSON, in ASCII."""
         data = {"epsaudit": "frozen test", "version": VERSION, **dataclasses.asdict(self)}
-        lines = [f"{json.dumps(name)}: {json.dumps(_finite(value))}" for name, value in data.items()]
+        lines = [f"{json.dumps(name)}: {json.dumps(dataset_to_json(value))}" for name, value in data.items()]
         write_whole(Path(path), "{\n" + ",\n".join(lines) + "\n}\n")
 
 
@@ -456,17 +456,3 @@ def _value(term: dict[str, Any], x: Floats) -> Floats:
     odd = np.where(np.isnan(x), term["missing"], np.where(x > 0.0, term["above"], term["below"]))
     inner = np.interp(np.where(np.isfinite(x), x, 0.0), term["knots"], term["values"])
     return np.asarray(np.where(np.isfinite(x), inner, odd))
-
-
-def _finite(data: Any) -> Any:
-    """JSON, with infinite numbers as objects."""
-    if isinstance(data, dict):
-        return {name: _finite(part) for name, part in data.items()}
-    if isinstance(data, list | tuple):
-        return [_finite(part) for part in data]
-    return {"float": repr(data)} if isinstance(data, float) and not math.isfinite(data) else data
-
-
-def _dataset(data: Any) -> Any:
-    """Arrays as tuples, as datasets are."""
-    return tuple(map(_dataset, data)) if isinstance(data, list) else data

@@ -1,6 +1,7 @@
 """Privacy bugs of released libraries, found again by audit: each affected version, each fixed one, each control.
 
-The table of reports is `epsaudit.experiments.libraries.corpus`. The study expects that every affected version is
+Public reports are listed in `epsaudit.experiments.libraries.corpus`, bugs that nobody has reported in the other tables
+of `epsaudit.experiments.libraries.findings`. The study expects that every affected version is
 refuted and no other row is; all bounds hold together at 99.9 % (Bonferroni), so that a fixed version is refuted by
 chance with probability 1e-3 at most in the whole table. Every version runs in an environment of its own, which is built
 on demand from the package registry; a version that cannot be installed stands in the table with the reason, and the
@@ -25,8 +26,9 @@ from epsaudit import AuditResult, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.audits.verify import load
 from epsaudit.errors import AuditError
-from epsaudit.experiments.libraries.corpus import Bug, Case, bugs
+from epsaudit.experiments.libraries.corpus import Bug, Case
 from epsaudit.experiments.libraries.environments import NotInstalledError
+from epsaudit.experiments.libraries.findings import findings
 from epsaudit.provenance import write_whole
 from epsaudit.reporting.figures import certified_against_proven
 from epsaudit.reporting.tables import Column
@@ -34,7 +36,7 @@ from epsaudit.results.result import save
 from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.text import lower, markdown, percent, plain
 
-QUESTION = "Does an audit find the privacy bugs that users reported of released libraries?"
+QUESTION = "Does an audit find the privacy bugs of released libraries, reported by users or not?"
 STORED = Path(__file__).parents[1] / "results" / "library-bugs"
 TOGETHER = 0.999
 """Confidence of all bounds together."""
@@ -66,14 +68,14 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         After everything is written, if a version could not be installed or a verdict is not as expected.
     """
     found, missing = stored() if quick else audited(out, seed)
-    rows = [row(bug, case, found, missing) for bug in bugs() for case in bug.cases]
+    rows = [row(bug, case, found, missing) for bug in findings() for case in bug.cases]
     done = list(found.values())
     together = 1.0 - sum(1.0 - result.confidence for result in done)
     write_data(out, rows, seed=seed, confidence=together)
     write_figure(out / "library-bugs", certified_against_proven(done, together))
     caption = (
-        "Publicly reported privacy bugs of released libraries, audited: lower bounds on the claim's parameter, all of "
-        f"which hold together at {percent(together)} confidence."
+        "Privacy bugs of released libraries, publicly reported or not, audited: lower bounds on the claim's parameter, "
+        f"all of which hold together at {percent(together)} confidence."
     )
     write_table(out, rows, COLUMNS, caption)
     write_whole(out / "page.md", page(rows, together))
@@ -94,7 +96,7 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
 
 def audited(out: Path, seed: int) -> tuple[dict[str, AuditResult], dict[str, str]]:
     """Audit what can be installed; results by name, each in its file, and for the others the reason."""
-    cases = [case for bug in bugs() for case in bug.cases]
+    cases = [case for bug in findings() for case in bug.cases]
     each = 1.0 - (1.0 - TOGETHER) / len(cases)
     found: dict[str, AuditResult] = {}
     missing: dict[str, str] = {}
@@ -138,7 +140,7 @@ def stored() -> tuple[dict[str, AuditResult], dict[str, str]]:
     """Read the result files of the repository; rows without one say so."""
     found: dict[str, AuditResult] = {}
     missing: dict[str, str] = {}
-    for case in (case for bug in bugs() for case in bug.cases):
+    for case in (case for bug in findings() for case in bug.cases):
         path = STORED / file_of(case)
         if path.exists():
             (found[case.row.name],) = load(path)
@@ -182,7 +184,7 @@ def page(rows: Sequence[dict[str, Any]], together: float) -> str:
     """Write the page."""
     refuted = sum(one["verdict"] == "violated" for one in rows)
     lines = [
-        "# Known privacy bugs of released libraries, found again",
+        "# Privacy bugs of released libraries, found by audit",
         "",
         "Each row is a released version, installed from the package registry into an environment of its own and run",
         "as a user would. *Affected* versions should be refuted; *fixed* versions and *controls* should not: that they",
@@ -192,8 +194,9 @@ def page(rows: Sequence[dict[str, Any]], together: float) -> str:
         "",
     ]
     by_name = {one["mechanism"]: one for one in rows}
-    for bug in bugs():
-        links = ", ".join(f"[{report}](https://github.com/{report.replace('#', '/issues/')})" for report in bug.reports)
+    for bug in findings():
+        links = ", ".join(link(report) for report in bug.reports) or "No public report"
+        links += f" ([more](../../docs/findings/{bug.page}.md))" if bug.page else ""
         lines += [
             f"## {bug.title[0].upper()}{bug.title[1:]}",
             "",
@@ -209,6 +212,17 @@ def page(rows: Sequence[dict[str, Any]], together: float) -> str:
         "computes it from them. Made by `epsaudit experiment run library-bugs`.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def link(report: str) -> str:
+    """A report, as a link to it.
+
+    Examples
+    --------
+    >>> link("opendp/opendp#414")
+    '[opendp/opendp#414](https://github.com/opendp/opendp/issues/414)'
+    """
+    return f"[{report}](https://github.com/{report.replace('#', '/issues/')})"
 
 
 def _line(one: Mapping[str, Any]) -> str:

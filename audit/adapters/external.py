@@ -237,6 +237,11 @@ def dataset_to_json(dataset: Any) -> Any:
     )
 
 
+def with_tuples(data: Any) -> Any:
+    """Return JSON with arrays as tuples, so that a dataset prints and compares as datasets do."""
+    return tuple(map(with_tuples, data)) if isinstance(data, list) else data
+
+
 def _speaks(line: bytes) -> bool:
     """Whether a line is about the answer instead of an output: a block announced, or an error."""
     return line.startswith((b'{"npy"', b'{"error"', b'{ "npy"', b'{ "error"'))

@@ -22,7 +22,7 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.sampling import certification_counts, notes_on, training_outputs
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, clipped
 from epsaudit.hunting.description import Candidate
 from epsaudit.reporting.predicates import NotShort, condition
 from epsaudit.results.result import AuditResult
@@ -142,18 +142,13 @@ def certified(
         others = _counted(run, learnt, runs, seed + 1, "the learnt event")
     spent = 2 * size + runs * (1 if others is None else 2)
     if others is not None:
-        note = f"the learnt event {_shortened(others)} {_certifies(others)}, on other runs"
+        note = f"the learnt event {clipped(others.describe_event(), 100)} {_certifies(others)}, on other runs"
         result = dataclasses.replace(result, notes=(*result.notes, note))
     return Finding(result, others, candidate, runs=spent)
 
 
 def _certifies(result: AuditResult) -> str:
     return f"certifies {result.claim.symbol} >= {lower(result.lower_bound)} by {result.runs:,} runs"
-
-
-def _shortened(result: AuditResult) -> str:
-    text = result.describe_event()
-    return text if len(text) <= 100 else f"{text[:97]}..."
 
 
 def _enough(

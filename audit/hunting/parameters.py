@@ -64,12 +64,16 @@ def candidates(
     >>> len({tuple(one.parameters.items()) for one in found}), dict(found[0].parameters), found[0].pair.x_prime
     (4, {'bounds': (0, 1), 'k': 1}, [1.0])
     """
-    described = description if callable(description) else lambda values: description
     found = []
     for values, others in combinations(parameters or {}):
-        for one in described(values).pairs(adjacency):
+        for one in description_at(description, values).pairs(adjacency):
             found.append(dataclasses.replace(one, parameters=values, complexity=one.complexity + others))
     return sorted(found, key=lambda one: one.complexity)
+
+
+def description_at(description: Description | Callable[[Values], Description], values: Values) -> Description:
+    """Return the description of the data at values of the parameters."""
+    return description(values) if callable(description) else description
 
 
 def ranges(width: float = 1.0) -> list[tuple[float, float]]:

@@ -125,6 +125,14 @@ def relation_named(name: str) -> Adjacency:
     return NAMED[name]
 
 
+def holds(relation: Adjacency, x: Any, x_prime: Any) -> bool:
+    """Whether two datasets are neighbours; not where they are of a kind that the relation does not know."""
+    try:
+        return bool(relation.holds(x, x_prime))
+    except Exception:  # relations and datasets are anybody's
+        return False
+
+
 def _changed(x: Iterable[Any], x_prime: Iterable[Any], owner: int) -> list[tuple[Counter[Hashable], Counter[Hashable]]]:
     """Rows, as text so that NaN is NaN, on both sides of every person who has not the same on both."""
     persons: dict[str, tuple[Counter[Hashable], Counter[Hashable]]] = defaultdict(lambda: (Counter(), Counter()))

@@ -17,7 +17,7 @@ import numpy as np
 from epsaudit.data.neighbours import Adjacency, Relation, adjacency_of, shorten
 from epsaudit.errors import AuditError, finite_at_least, whole_at_least
 from epsaudit.hunting.description import Candidate, Description, one_of
-from epsaudit.hunting.parameters import Values, candidates, combinations
+from epsaudit.hunting.parameters import Values, candidates, combinations, description_at
 from epsaudit.hunting.relations import ORDERS, Norm
 
 EXAMPLES = 500
@@ -132,10 +132,9 @@ on x' = [10.0] with {'low': 5, 'high': 10} (the greatest value added to empty da
     found = _Largest(function, claimed, norm, relation)
     for candidate in candidates(description, parameters, relation):
         found.look(candidate)
-    described = description if callable(description) else lambda values: description
     for values, _ in combinations(parameters or {}):
         if found.best is None or not found.best.exceeded:
-            _climb(found, described(values), values, examples, seed)
+            _climb(found, description_at(description, values), values, examples, seed)
     if found.best is None:
         raise AuditError("The function raises on every pair of the description; it has no sensitivity to probe.")
     return replace(found.best, searched=found.searched)

@@ -19,6 +19,8 @@ import numpy as np
 
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.hunting.description import Candidate, Description
+from epsaudit.hunting.parameters import Values
+from epsaudit.hunting.relations import holds
 
 MOST_STEPS = 200
 """Tests of one shrinking at most. Of the leaky functions of the tests none took more than 60."""
@@ -41,7 +43,7 @@ class Simpler:
         Values of each parameter, the simplest first.
     """
 
-    describe: Callable[[Mapping[str, Any]], Description | None] = lambda parameters: None
+    describe: Callable[[Values], Description | None] = lambda parameters: None
     values: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def than(self, candidate: Candidate) -> Iterator[Candidate]:
@@ -64,23 +66,21 @@ class Simpler:
                 elif (made := self._made(candidate, *rows, parameters)) is not None:
                     yield made
 
-    def _made(self, candidate: Candidate, x: Rows, x_prime: Rows, parameters: Mapping[str, Any]) -> Candidate | None:
+    def _made(self, candidate: Candidate, x: Rows, x_prime: Rows, parameters: Values) -> Candidate | None:
         """Make a candidate of rows; None if they are no neighbours as those of the old one were."""
         description = self.describe(parameters) if candidate.rows is not None else None
         if description is not None:
-            made = description.candidate(x, x_prime, f"shrunk: {candidate.tries}")
+            made = description.candidate(x, x_prime, candidate.tries)
         else:
             sides = [_as_before(old, rows) for old, rows in zip(_sides(candidate), (x, x_prime), strict=True)]
-            holding = tuple(one for one in candidate.adjacencies if _holds(one, *sides))
-            made = Candidate(DatasetPair(*sides), holding, f"shrunk: {candidate.tries}") if holding else None
+            holding = tuple(one for one in candidate.adjacencies if holds(one, *sides))
+            made = Candidate(DatasetPair(*sides), holding, candidate.tries) if holding else None
         if made is None or not candidate.adjacencies:
             return None
         if not all(relation in made.adjacencies for relation in candidate.adjacencies):
             return None  # what it refutes is said of each of them
         pair = dataclasses.replace(made.pair, name="")
-        return dataclasses.replace(
-            made, pair=pair, adjacencies=candidate.adjacencies, tries=candidate.tries, parameters=parameters
-        )
+        return dataclasses.replace(made, pair=pair, adjacencies=candidate.adjacencies, parameters=parameters)
 
 
 def shrink(
@@ -150,13 +150,6 @@ def _as_before(old: Any, rows: Rows) -> Any:
     if isinstance(old, np.ndarray):
         return np.array(rows, dtype=old.dtype).reshape(len(rows), *old.shape[1:])
     return type(old)(rows)
-
-
-def _holds(relation: Any, x: Any, x_prime: Any) -> bool:
-    try:
-        return bool(relation.holds(x, x_prime))
-    except Exception:  # relations are anybody's
-        return False
 
 
 def _blocks(x: Rows, x_prime: Rows) -> tuple[list[tuple[int, int]], list[int], list[int]]:

@@ -11,10 +11,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair
+from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries import calculator
 from epsaudit.experiments.libraries.catalogue import (
     BITS,
@@ -65,12 +66,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Bug:
-    """A public report.
+    """A claim that does not hold: a public report, or a finding that nobody has reported.
 
     Attributes
     ----------
     reports : tuple of str
-        'owner/repository#number' of the issue, others on the same bug behind it.
+        'owner/repository#number' of the issue, others on the same bug behind it; none where there is no public one.
     title : str
         What is wrong, in one line.
     affected, fixed : str
@@ -79,6 +80,8 @@ class Bug:
         What the audited pair and output do to show it.
     cases : tuple of Case
         What is audited.
+    page : str
+        Name of its page in ``docs/findings``, without the ending; what has no public report must have one.
     """
 
     reports: tuple[str, ...]
@@ -87,6 +90,11 @@ class Bug:
     fixed: str
     trigger: str
     cases: tuple[Case, ...]
+    page: str = ""
+
+    def __post_init__(self) -> None:
+        if not (self.reports or self.page):
+            raise AuditError(f"{self.title!r} has no public report and no page; name it by one.")
 
 
 def bits_of_diffprivlib(version: str, kind: str, *, broken: bool = True) -> Case:
@@ -134,6 +142,36 @@ def response_of_bits(label: str, pair: DatasetPair, *, broken: bool) -> Row:
         expected="violated" if broken else "consistent",
         reason="strings of different lengths are neighbours, and the output has the input's length" if broken else "",
     )
+
+
+def integers_of_opendp(version: str, scale: float, *, broken: bool) -> Case:
+    """OpenDP's Laplace noise on integers at a scale that is no integer."""
+    about: dict[str, Any] = {"expected": "violated", "reason": "the noise has a smaller scale than it is asked for"}
+    row = opendp_row(
+        f"opendp-{version}",
+        f"laplace-of-integers-{scale}",
+        "laplace_of_integers",
+        PureDP(1.0 / scale),
+        DatasetPair(0, 1),
+        scale=scale,
+        **(about if broken else {}),
+    )
+    return Case("affected" if broken else "fixed", row, MANY)
+
+
+def last_bit_of_opendp(version: str, *, broken: bool) -> Case:
+    """OpenDP's randomised response on eight bits at f = 1, where each is a fair coin."""
+    about: dict[str, Any] = {"expected": "violated", "reason": "the last bit is told as it is"}
+    row = opendp_row(
+        f"opendp-{version}",
+        "bits-at-f-1",
+        "response_of_bits",
+        PureDP(0.0),
+        DatasetPair("00", "80"),
+        f=1.0,
+        **(about if broken else {}),
+    )
+    return Case("affected" if broken else "fixed", row, FEW)
 
 
 def bugs() -> list[Bug]:
@@ -255,6 +293,33 @@ def bugs() -> list[Bug]:
                 Case("not reproduced", noisy_max(version), SOME)
                 for version in ("0.14.0", "0.14.1", "0.14.2", "0.15.0", "0.15.1", "0.16.0")
             ),
+        ),
+        Bug(
+            ("opendp/opendp#2708",),
+            "randomised response on bits tells the last of them as it is",
+            "opendp 0.14.1, 0.14.2",
+            "0.15.0",
+            "bytes 00 and 80 at f = 1, where every bit is to be a fair coin and the claim is 0; the last differs",
+            (
+                last_bit_of_opendp("0.14.1", broken=True),
+                last_bit_of_opendp("0.14.2", broken=True),
+                last_bit_of_opendp("0.15.0", broken=False),
+            ),
+            page="opendp-last-bit",
+        ),
+        Bug(
+            ("opendp/opendp#2638",),
+            "Laplace noise on integers has a smaller scale than it is asked for, where that is no integer",
+            "opendp 0.14.1",
+            "0.14.2",
+            "integers 0 and 1 at scales 1.5 and 10.5; an output of 1 or more speaks for 1",
+            (
+                integers_of_opendp("0.14.1", 1.5, broken=True),
+                integers_of_opendp("0.14.1", 10.5, broken=True),
+                integers_of_opendp("0.14.2", 1.5, broken=False),
+                integers_of_opendp("0.14.2", 10.5, broken=False),
+            ),
+            page="opendp-laplace-of-integers",
         ),
     ]
 

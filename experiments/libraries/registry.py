@@ -1,13 +1,13 @@
 """The libraries of `epsaudit audit --library NAME`: the newest version of each by its name, older ones by version.
 
-Each library has the rows of `catalogue` and `corpus` for it.
+Each library has the rows of `catalogue` and `findings` for it.
 """
 
 from __future__ import annotations
 
 from epsaudit.adapters.registry import Library
 from epsaudit.experiments.libraries.catalogue import diffprivlib_rows, opacus_rows, opendp_rows, smartnoise_rows
-from epsaudit.experiments.libraries.corpus import bugs
+from epsaudit.experiments.libraries.findings import findings
 from epsaudit.experiments.libraries.rows import Row, entries
 from epsaudit.experiments.libraries.versions import ENVIRONMENTS
 
@@ -23,7 +23,7 @@ def libraries() -> list[Library]:
     newest = (opendp_rows(), diffprivlib_rows(), smartnoise_rows(), opacus_rows())
     names = {rows[0].version: rows[0].version.rpartition("-")[0] for rows in newest}
     by_version: dict[str, dict[str, Row]] = {rows[0].version: {row.name: row for row in rows} for rows in newest}
-    for row in (case.row for bug in bugs() for case in bug.cases):
+    for row in (case.row for bug in findings() for case in bug.cases):
         by_version.setdefault(row.version, {}).setdefault(row.name, row)
     return [
         Library(names.get(version, version), version, tuple(rows.values()), ENVIRONMENTS[version].built, entries)

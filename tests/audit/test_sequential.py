@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ from epsaudit.audits.sequential.schedule import MOST_REMEMBERED
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.witnesses import DEFAULT_FAMILIES, Interval, Region, Witness, candidate_scores
+from epsaudit.witnesses import DEFAULT_FAMILIES, Interval, Region, Tails, Witness, candidate_scores
 
 CURVES = [ZCDP(0.3), GaussianDP(0.7), RenyiDP(2.0, 0.4), ApproxZCDP(0.3, 0.01), TradeOff(((0.0, 0.3), (1.0, 0.1)))]
 CLAIMS = [PureDP(1.0), ApproxDP(1.0, 0.05), *CURVES]
@@ -258,6 +259,27 @@ def test_the_result_depends_on_the_seed_and_not_on_who_computed_it():
     one, several = (audit_sequentially(Laplace(1.0), trials=3_000, seed=3, n_jobs=jobs) for jobs in (1, 2))
     assert one == several
     assert one.rounds != audit_sequentially(Laplace(1.0), trials=3_000, seed=4, n_jobs=1).rounds
+
+
+class Counted:
+    """A family that notes from how many outputs it is learnt: half of what there is."""
+
+    def __init__(self):
+        self.sizes = []
+
+    def fit(self, outputs, outputs_prime):
+        self.sizes.append(len(outputs) + len(outputs_prime))
+        return Tails().fit(outputs, outputs_prime)
+
+
+def test_events_are_chosen_in_every_third_round_and_their_rates_follow_all_runs():
+    family = Counted()
+    result = audit_sequentially(Laplace(1.0), trials=20_000, seed=3, n_jobs=1, witnesses=[family])
+    assert all(3.0 < later / sooner < 4.0 for sooner, later in pairwise(family.sizes))
+    assert len(family.sizes) == 5  # of 18 rounds
+    before = np.cumsum([round_.runs for round_ in result.rounds])[:-1]
+    past = [[strategy.past for strategy in round_.strategies] for round_ in result.rounds[1:]]
+    np.testing.assert_allclose(past, np.repeat(before[:, None], 2, axis=1), rtol=0.1, atol=8)
 
 
 @pytest.mark.nightly

@@ -25,7 +25,7 @@ from epsaudit.audits.question import Begun, Question, begun, recording
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.accounts import Accounts
 from epsaudit.audits.sequential.drawing import Drawn, Seen, counts_of, parts, play, tallies_of
-from epsaudit.audits.sequential.learning import Plans, no_bet, plans
+from epsaudit.audits.sequential.learning import LEARN_EVERY, Plans, no_bet, plans, renewed
 from epsaudit.audits.sequential.record import Round, SequentialResult, Stopped, StrategyRecord
 from epsaudit.audits.sequential.schedule import STRATEGIES, chunk_sizes, looked_at_each, remembered, round_sizes
 from epsaudit.claims.definitions import Claim
@@ -147,6 +147,7 @@ class _PairState:
     remembered: int = 0
     plans: Plans | None = None
     planned_at: int = -1
+    planned: int = 0
 
     def remember(self, outputs: tuple[Outputs | None, Outputs | None] | None) -> None:
         for memory, some in zip(self.outputs, outputs or (None, None), strict=True):
@@ -192,8 +193,11 @@ class _PairState:
         # more threads slow such small fits, and fits may end early: a worse witness costs power, not validity
         with _thread_pools().limit(limits=1), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self.plans = plans(families, blocks[0], blocks[1], claim, alpha)
-        self.planned_at = self.remembered
+            if self.plans is None or self.planned % LEARN_EVERY == 0:
+                self.plans = plans(families, *blocks, claim, alpha)
+            else:
+                self.plans = renewed(self.plans, *blocks, claim)
+        self.planned_at, self.planned = self.remembered, self.planned + 1
 
 
 @functools.cache

@@ -38,6 +38,10 @@ LEAST_TO_CHOOSE = 64
 is recorded."""
 MOST_FOR_AGGRESSIVE = 5_000
 """Past runs on each dataset that the aggressive strategy learns from."""
+LEARN_EVERY = 3
+"""Rounds from one choice of the conservative strategy's event to the next: past runs grow 3.4 times between them. Five
+leaks in vectors of 20 and in numbers, seeds 100 and 101, are refuted after 0.96 to 1.4 times the runs that a choice in
+every round takes, 1.00 in the median, for 0.38 to 0.7 of its processor time."""
 SIMPLE: tuple[Family, ...] = (Tails(), LikelihoodRatio())
 JOINT: tuple[Family, ...] = (Classifiers(trees=False),)
 
@@ -96,7 +100,8 @@ def aggressive_plan(outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> P
     Where none grows, any difference between the sides is bet on. Of a vector, all coordinates count jointly: of many
     tested one by one, some would look good by chance.
     """
-    size = min(len(outputs), len(outputs_prime), MOST_FOR_AGGRESSIVE)
+    past = min(len(outputs), len(outputs_prime))
+    size = min(past, MOST_FOR_AGGRESSIVE)
     if size < 4:
         return no_bet(claim)
     both = outputs[:size], outputs_prime[:size]
@@ -104,7 +109,7 @@ def aggressive_plan(outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> P
     for points in (betting.tangents(claim), [(0.0, 0.0)]):
         choice = best_of(candidates, Growth(points, more_wrong=1.0), errors=0.0)
         if choice.predicted > 0.0:
-            return _plan(choice.witness, claim, *_rates(choice.witness, *both), 2 * size)
+            return _plan(choice.witness, claim, *_rates(choice.witness, outputs, outputs_prime), 2 * past)
     return no_bet(claim)
 
 
@@ -132,6 +137,22 @@ def plans(families: Sequence[Family], outputs: Outputs, outputs_prime: Outputs, 
             return eager, eager
         witness = choice.witness
     return _plan(witness, claim, *_rates(witness, outputs, outputs_prime), 2 * size), eager
+
+
+def renewed(before: Plans, outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Plans:
+    """Plan the next round with the conservative strategy's event of the last one, at its rates in all the past.
+
+    The aggressive strategy's event is chosen anew while there are more runs to choose it from.
+    """
+    past = min(len(outputs), len(outputs_prime))
+
+    def again(plan: Plan) -> Plan:
+        return _plan(plan.witness, claim, *_rates(plan.witness, outputs, outputs_prime), 2 * past)
+
+    conservative, eager = before
+    more = eager.past < 2 * MOST_FOR_AGGRESSIVE
+    new = aggressive_plan(outputs, outputs_prime, claim) if more else again(eager)
+    return new if conservative is eager else again(conservative), new
 
 
 def fastest(candidates: Sequence[CandidateScore], claim: Claim) -> Witness | None:

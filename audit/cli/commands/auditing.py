@@ -17,7 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from epsaudit.adapters.external import command
+from epsaudit.adapters.external import command, with_tuples
 from epsaudit.adapters.registry import Entry, chosen, library, matching
 from epsaudit.arguments import jobs_of, trials_of
 from epsaudit.audits import suite
@@ -167,14 +167,9 @@ def _of_libraries(options: SimpleNamespace) -> tuple[list[Entry], list[str]]:
 
 def _dataset(text: str) -> Any:
     try:
-        return _frozen(json.loads(text))
+        return with_tuples(json.loads(text))
     except (ValueError, RecursionError) as error:
         raise AuditError(f"--pair is {text!r}, which is not JSON ({error}).") from None
-
-
-def _frozen(data: Any) -> Any:
-    """Arrays as tuples, so that the pair prints and compares as datasets do."""
-    return tuple(map(_frozen, data)) if isinstance(data, list) else data
 
 
 @contextlib.contextmanager

@@ -22,8 +22,9 @@ from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.hunting.certifying import Finding
 from epsaudit.hunting.description import Candidate, Description
-from epsaudit.hunting.hunt import Hunt, candidate_of, hunt
-from epsaudit.hunting.parameters import candidates, read_schema
+from epsaudit.hunting.hunt import candidate_of, hunt
+from epsaudit.hunting.outcome import Hunt
+from epsaudit.hunting.parameters import candidates, description_at, read_schema
 from epsaudit.hunting.relations import relation_named
 from epsaudit.hunting.served import served
 from epsaudit.provenance import write_whole
@@ -127,7 +128,7 @@ def _candidates(
 
     def describe(values: Any) -> Description:
         nonlocal data
-        described = schema.description(values) if callable(schema.description) else schema.description
+        described = description_at(schema.description, values)
         form = getattr(described, "form", "list")
         if form in forms:
             data = form

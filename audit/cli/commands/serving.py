@@ -17,8 +17,8 @@ from argparse import ArgumentError, ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
+from epsaudit.adapters.external import with_tuples
 from epsaudit.audits.verify import load
 from epsaudit.cli.commands import AS_EXPECTED
 from epsaudit.data.neighbours import DatasetPair
@@ -132,7 +132,9 @@ def _pair(result: AuditResult, pairs: Sequence[Sequence[str]]) -> DatasetPair | 
     except ValueError as error:
         raise AuditError(f"--pair is not JSON ({error}).") from None
     if known:
-        alike = [pair for pair in known if str(DatasetPair(_frozen(pair.x), _frozen(pair.x_prime))) == result.pair]
+        alike = [
+            pair for pair in known if str(DatasetPair(with_tuples(pair.x), with_tuples(pair.x_prime))) == result.pair
+        ]
         return alike[0] if len(alike) == 1 else known[0] if len(known) == 1 else None
     try:
         if "..." not in result.x + result.x_prime:
@@ -140,8 +142,3 @@ def _pair(result: AuditResult, pairs: Sequence[Sequence[str]]) -> DatasetPair | 
     except (ValueError, SyntaxError):
         pass
     return None
-
-
-def _frozen(data: Any) -> Any:
-    """As `epsaudit audit` prints a dataset that it was given."""
-    return tuple(map(_frozen, data)) if isinstance(data, list) else data
