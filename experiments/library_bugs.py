@@ -184,7 +184,7 @@ def page(rows: Sequence[dict[str, Any]], together: float) -> str:
     """Write the page."""
     refuted = sum(one["verdict"] == "violated" for one in rows)
     lines = [
-        "# Known privacy bugs of released libraries, found again",
+        "# Privacy bugs of released libraries, found by audit",
         "",
         "Each row is a released version, installed from the package registry into an environment of its own and run",
         "as a user would. *Affected* versions should be refuted; *fixed* versions and *controls* should not: that they",

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair
@@ -144,6 +144,36 @@ def response_of_bits(label: str, pair: DatasetPair, *, broken: bool) -> Row:
     )
 
 
+def integers_of_opendp(version: str, scale: float, *, broken: bool) -> Case:
+    """OpenDP's Laplace noise on integers at a scale that is no integer."""
+    about: dict[str, Any] = {"expected": "violated", "reason": "the noise has a smaller scale than it is asked for"}
+    row = opendp_row(
+        f"opendp-{version}",
+        f"laplace-of-integers-{scale}",
+        "laplace_of_integers",
+        PureDP(1.0 / scale),
+        DatasetPair(0, 1),
+        scale=scale,
+        **(about if broken else {}),
+    )
+    return Case("affected" if broken else "fixed", row, MANY)
+
+
+def last_bit_of_opendp(version: str, *, broken: bool) -> Case:
+    """OpenDP's randomised response on eight bits at f = 1, where each is a fair coin."""
+    about: dict[str, Any] = {"expected": "violated", "reason": "the last bit is told as it is"}
+    row = opendp_row(
+        f"opendp-{version}",
+        "bits-at-f-1",
+        "response_of_bits",
+        PureDP(0.0),
+        DatasetPair("00", "80"),
+        f=1.0,
+        **(about if broken else {}),
+    )
+    return Case("affected" if broken else "fixed", row, FEW)
+
+
 def bugs() -> list[Bug]:
     """Return the corpus.
 
@@ -263,6 +293,33 @@ def bugs() -> list[Bug]:
                 Case("not reproduced", noisy_max(version), SOME)
                 for version in ("0.14.0", "0.14.1", "0.14.2", "0.15.0", "0.15.1", "0.16.0")
             ),
+        ),
+        Bug(
+            ("opendp/opendp#2708",),
+            "randomised response on bits tells the last of them as it is",
+            "opendp 0.14.1, 0.14.2",
+            "0.15.0",
+            "bytes 00 and 80 at f = 1, where every bit is to be a fair coin and the claim is 0; the last differs",
+            (
+                last_bit_of_opendp("0.14.1", broken=True),
+                last_bit_of_opendp("0.14.2", broken=True),
+                last_bit_of_opendp("0.15.0", broken=False),
+            ),
+            page="opendp-last-bit",
+        ),
+        Bug(
+            ("opendp/opendp#2638",),
+            "Laplace noise on integers has a smaller scale than it is asked for, where that is no integer",
+            "opendp 0.14.1",
+            "0.14.2",
+            "integers 0 and 1 at scales 1.5 and 10.5; an output of 1 or more speaks for 1",
+            (
+                integers_of_opendp("0.14.1", 1.5, broken=True),
+                integers_of_opendp("0.14.1", 10.5, broken=True),
+                integers_of_opendp("0.14.2", 1.5, broken=False),
+                integers_of_opendp("0.14.2", 10.5, broken=False),
+            ),
+            page="opendp-laplace-of-integers",
         ),
     ]
 

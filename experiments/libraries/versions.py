@@ -26,6 +26,7 @@ ENVIRONMENTS: dict[str, Environment] = {
         Environment("pipeline-dp-0.3.1", ("3.11", "3.12", "3.13")),
         Environment("smartnoise-synth-1.0.5", ("3.11", "3.12")),
         Environment("smartnoise-synth-1.0.6", ("3.11", "3.12")),
+        Environment("smartnoise-synth-1.0.8", ("3.11", "3.12")),
         Environment("trasgodp-2.1.0", ("3.11", "3.12")),
     )
 }

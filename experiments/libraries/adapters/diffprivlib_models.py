@@ -1,8 +1,12 @@
-"""diffprivlib's models: fitted on a list of records, the coefficients are the output."""
+"""diffprivlib's models: fitted on a list of records, the coefficients are the output, or what each tree answers."""
+
+import warnings
 
 import numpy as np
-from diffprivlib.models import LinearRegression
+from diffprivlib.models import LinearRegression, LogisticRegression, RandomForestClassifier
 from serving import repeated, serve
+
+warnings.simplefilter("ignore")
 
 
 def linear_regression(epsilon, lower, upper):
@@ -16,4 +20,26 @@ def linear_regression(epsilon, lower, upper):
     return {"kind": "PureDP", "epsilon": epsilon}, repeated(fitted)
 
 
-serve(linear_regression)
+def logistic_regression(epsilon, data_norm, **parameters):
+    """Coefficient and intercept, if there is one, on records (x, class); neighbours replace one record."""
+
+    def fitted(records):
+        points = np.array(records, float)
+        model = LogisticRegression(epsilon=epsilon, data_norm=data_norm, **parameters).fit(points[:, :1], points[:, 1])
+        return [float(model.coef_[0, 0])] + ([float(model.intercept_[0])] if model.fit_intercept else [])
+
+    return {"kind": "PureDP", "epsilon": epsilon}, repeated(fitted)
+
+
+def forest(epsilon, trees, max_depth):
+    """The classes that the trees of a forest give to 1/2, on a list of classes of records that are all 1/2."""
+
+    def fitted(classes):
+        model = RandomForestClassifier(trees, epsilon=epsilon, bounds=(0.0, 1.0), classes=[0, 1], max_depth=max_depth)
+        model.fit(np.full((len(classes), 1), 0.5), np.array(classes))
+        return [int(tree.predict([[0.5]])[0]) for tree in model.estimators_]
+
+    return {"kind": "PureDP", "epsilon": epsilon}, repeated(fitted)
+
+
+serve(linear_regression, logistic_regression, forest)

@@ -16,6 +16,13 @@ def laplace(scale):
     return {"kind": "PureDP", "epsilon": one.map(1.0)}, lambda value, size: many([float(value)] * size)
 
 
+def laplace_of_integers(scale):
+    """Laplace noise on an integer; neighbouring values differ by 1."""
+    one = dp.m.make_laplace(dp.atom_domain(T=int), dp.absolute_distance(T=int), scale=scale)
+    many = dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int), scale=scale)
+    return {"kind": "PureDP", "epsilon": one.map(1)}, lambda value, size: many([value] * size)
+
+
 def gaussian(scale):
     """Gaussian noise on a float; neighbouring values differ by 1."""
     one = dp.m.make_gaussian(dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float), scale=scale)
@@ -56,4 +63,4 @@ def response_of_bits(f):
     return {"kind": "PureDP", "epsilon": told.map(1)}, repeated(lambda data: told(bytes.fromhex(data)).hex())
 
 
-serve(laplace, gaussian, noisy_max, randomised_response, threshold, response_of_bits)
+serve(laplace, laplace_of_integers, gaussian, noisy_max, randomised_response, threshold, response_of_bits)
