@@ -31,6 +31,9 @@ from epsaudit.experiments.libraries.rows import Row
 from epsaudit.experiments.libraries.versions import ENVIRONMENTS
 from epsaudit.provenance import write_whole
 
+AS_MANY, LEAST = 16, 2_000
+"""Runs of another version at most, in those that refuted the first, and at least. Laplace noise of scale 0.3 and 0.5
+under a claim of 1 was refuted by 58 to 128 and by 82 to 390 runs, over 40 seeds: by 4.8 times the fewest at most."""
 
 @dataclass(frozen=True)
 class RowElsewhere(Row):
@@ -140,7 +143,7 @@ class Bisection:
 
     def sentence(self) -> str:
         """Say what the verdicts rest on."""
-        audited = [one for one in self.tried if one.result is not None]
+        audited = [one.result for one in self.tried if one.result is not None]
         said = [f"{len(audited)} of {len(self.versions)} released versions were audited."]
         within = [one.version for one in self.tried[: self._place(1)][self._place(-1) :] if one.refuted is False]
         if not self.affected:
@@ -149,8 +152,9 @@ class Bisection:
             said.append(f"Not refuted between the first and the last affected: {', '.join(within)}.")
         elif len(self.tried) < len(self.versions):
             said.append("On either side of the refuted ones the verdict is taken to change once.")
-        if any(one.refuted is False for one in audited):
-            said.append("What is not refuted may be affected still.")
+        if not all(one.violates_claim for one in audited):
+            most = max(one.runs for one in audited if not one.violates_claim)
+            said.append(f"What is not refuted, by {most:,} runs, may be affected still.")
         alpha = 1.0 - self.confidence
         said.append(f"That any version is refuted whose claim is true has probability at most {alpha:.3g}.")
         return " ".join(said)
@@ -212,7 +216,8 @@ def bisect(
     every : bool
         Try all versions instead.
     trials : int
-        Runs of each version at most.
+        Runs of each version at most. Unless all are tried, others than the first are given up after 16 times the runs
+        that refuted it, or 2,000.
     confidence : float
         That no claim that is true is refuted, of all versions together.
     progress : callable, optional
@@ -242,8 +247,8 @@ def bisect(
 
     for version in versions if every else [start]:
         attempt(version)
-    if found[start].refuted and not every:
-        place = versions.index(start)
+    if (first := found[start].result) is not None and first.violates_claim and not every:
+        trials, place = min(trials, max(AS_MANY * first.runs, LEAST)), versions.index(start)
         if versions[-1] not in found:
             attempt(versions[-1])
         for side in (versions[place:], versions[place::-1]):

@@ -150,6 +150,14 @@ class TestSearch:
         assert sum(errors) * 25 == pytest.approx(0.1)
         assert len({settings["seed"] for _, settings in order}) == len(order)
 
+    def test_others_get_16_times_the_runs_of_the_first_unless_all_are_tried(self, pretended, rows):
+        order = pretended(toy(2, 10))
+        bisect(rows["1.2"], trials=50_000)
+        assert [settings["trials"] for _, settings in order] == [50_000] + [2_000] * (len(order) - 1)
+        order = pretended(toy(2, 10))
+        bisect(rows["1.2"], trials=50_000, every=True)
+        assert {settings["trials"] for _, settings in order} == {50_000}
+
     def test_what_is_not_refuted_to_begin_with_ends_it(self, pretended, rows):
         order = pretended(toy(2, 10))
         found = bisect(rows["1.5"], start="1.15")
