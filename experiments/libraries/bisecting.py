@@ -146,9 +146,11 @@ class Bisection:
         """Say what the verdicts rest on."""
         audited = [one.result for one in self.tried if one.result is not None]
         said = [f"{len(audited)} of {len(self.versions)} released versions were audited."]
-        within = [one.version for one in self.tried[: self._place(1)][self._place(-1) :] if one.refuted is False]
+        refuted = [place for place, one in enumerate(self.tried) if one.refuted] or [0]
+        within = [one.version for one in self.tried[refuted[0] : refuted[-1]] if one.refuted is False]
         if not self.affected:
-            said.append("None was refuted.")
+            every = len(self.tried) == len(self.versions)
+            said.append("None was refuted." if every else "None was refuted: start at another one, or try all.")
         elif within:
             said.append(f"Not refuted between the first and the last affected: {', '.join(within)}.")
         elif len(self.tried) < len(self.versions):
@@ -174,11 +176,6 @@ class Bisection:
             }
             for one in self.tried
         ]
-
-    def _place(self, step: int) -> int:
-        """Where the last that was refuted stands among those tried, or with step -1 the first."""
-        places = [place for place, one in enumerate(self.tried) if one.refuted] or [0]
-        return places[-1] if step > 0 else places[0]
 
     def _beyond(self, step: int) -> tuple[list[str], str | None]:
         """Versions of which nothing is known beyond the last affected (or the first), and the next not refuted."""
