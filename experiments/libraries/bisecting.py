@@ -1,7 +1,8 @@
 """The released versions of a library in which a claim of its is refuted: a search over what pip can install.
 
 A row goes in, a `Bisection` comes out. Every version gets an environment of the row's own requirements, in which that
-package's pin alone is another, and a sequential audit, against the claim that this version states where it states one.
+package's pin alone is another (or, if that does not do, the one that is known to suit this version), and a sequential
+audit, against the claim that this version states where it states one.
 
 One error probability is that of the whole search: of n released versions each is audited at most once, with
 probability alpha / n of being refuted although its claim is true, so that any of them is with probability at most
@@ -276,34 +277,35 @@ def released(python: Path, package: str) -> list[str]:
     return [version.strip() for version in listed[1].split(",")][::-1]
 
 
-def environment_at(own: Environment, version: str) -> Environment:
-    """Return the environment of another version of a library: where there is none of its own, the same with its pin
-    changed."""
-    package = own.name.rpartition("-")[0]
-    name = f"{package}-{version}"
-    if name in ENVIRONMENTS:
-        return ENVIRONMENTS[name]
+def environments_at(own: Environment, version: str) -> list[Environment]:
+    """Return where another version of a library may run: the same environment with its pin changed, and that which is
+    known to suit this version, if any."""
+    if own.name == (name := f"{(package := own.name.rpartition('-')[0])}-{version}"):
+        return [own]
     pins = {**own.pins, package.lower(): version}
     file = cache() / "requirements" / f"{own.name}-at-{version}.txt"
-    write_whole(file, "".join(f"{package}=={pin}\n" for package, pin in sorted(pins.items())))
-    return Environment(name, own.pythons, own.from_source, file)
+    write_whole(file, "".join(f"{one}=={pin}\n" for one, pin in sorted(pins.items())))
+    same = Environment(name, own.pythons, own.from_source, file)
+    return [same, ENVIRONMENTS[name]] if name in ENVIRONMENTS else [same]
 
 
 def _tried(row: Row, version: str, **settings: Any) -> Tried:
     """Install and audit one version, or say why that cannot be."""
-    started = time.perf_counter()
-    try:
-        there = environment_at(row.environment, version)
-        given = {name: getattr(row, name) for name in row.__dataclass_fields__ if name != "version"}
-        entry = RowElsewhere(there.name, **given, elsewhere=there).entry()
-        result = audit_sequentially(entry.mechanism, claim=entry.claim, witnesses=entry.witnesses, **settings)
-    except NotInstalledError as error:
-        found = Tried(version, None, "cannot be installed", error.reason)
-    except AuditError as error:
-        found = Tried(version, None, "cannot be run", str(error).removeprefix(f"{there.name}/{row.label}: "))
-    else:
-        found = Tried(version, result, "refuted" if result.violates_claim else "not refuted")
-    return replace(found, seconds=time.perf_counter() - started)
+    started, failures = time.perf_counter(), []
+    given = {name: getattr(row, name) for name in row.__dataclass_fields__ if name != "version"}
+    for there in environments_at(row.environment, version):
+        try:
+            entry = RowElsewhere(there.name, **given, elsewhere=there).entry()
+            result = audit_sequentially(entry.mechanism, claim=entry.claim, witnesses=entry.witnesses, **settings)
+        except NotInstalledError as error:
+            failures.append(Tried(version, None, "cannot be installed", error.reason))
+        except AuditError as error:
+            reason = str(error).removeprefix(f"{there.name}/{row.label}: ")
+            failures.append(Tried(version, None, "cannot be run", reason))
+        else:
+            verdict = "refuted" if result.violates_claim else "not refuted"
+            return Tried(version, result, verdict, seconds=time.perf_counter() - started)
+    return replace(failures[0], seconds=time.perf_counter() - started)
 
 
 def _next(line: Sequence[str], known: Mapping[str, bool | None]) -> str | None:

@@ -13,7 +13,7 @@ from epsaudit.adapters.registry import Library
 from epsaudit.cli.commands import AS_EXPECTED, BAD_INPUT, SURPRISED
 from epsaudit.cli.main import main
 from epsaudit.experiments.libraries import bisecting, interpreters
-from epsaudit.experiments.libraries.bisecting import Bisection, Tried, bisect, environment_at, released
+from epsaudit.experiments.libraries.bisecting import Bisection, Tried, bisect, environments_at, released
 from epsaudit.experiments.libraries.environments import Environment
 from epsaudit.experiments.libraries.rows import ADAPTERS, Row, entries
 from epsaudit.experiments.libraries.versions import ENVIRONMENTS
@@ -178,10 +178,13 @@ class TestSearch:
         monkeypatch.setenv("EPSAUDIT_LIBRARIES", str(tmp_path / "libraries"))
         (tmp_path / "own.txt").write_text("Other==3\ntoynoise==1.2\n")
         own = Environment("toynoise-1.2", ("3.10",), ("other",), tmp_path / "own.txt")
-        there = environment_at(own, "1.3")
+        (there,) = environments_at(own, "1.3")
         assert (there.name, there.pythons, there.from_source) == ("toynoise-1.3", ("3.10",), ("other",))
         assert there.pins == {"other": "3", "toynoise": "1.3"}
-        assert environment_at(own, "1.5") is ENVIRONMENTS["toynoise-1.5"]
+        assert environments_at(own, "1.2") == [own]
+        same, known = environments_at(own, "1.5")
+        assert same.pins == {"other": "3", "toynoise": "1.5"}
+        assert known is ENVIRONMENTS["toynoise-1.5"]
 
 
 class TestCommand:
