@@ -14,7 +14,7 @@ from epsaudit.cli.commands import AS_EXPECTED, BAD_INPUT, SURPRISED
 from epsaudit.cli.main import main
 from epsaudit.experiments.libraries import bisecting, interpreters
 from epsaudit.experiments.libraries.bisecting import Bisection, Tried, bisect, environments_at, released
-from epsaudit.experiments.libraries.environments import Environment
+from epsaudit.experiments.libraries.environments import Environment, NotInstalledError
 from epsaudit.experiments.libraries.rows import ADAPTERS, Row, entries
 from epsaudit.experiments.libraries.versions import ENVIRONMENTS
 
@@ -232,6 +232,62 @@ class TestCommand:
         found["toynoise"] = Library("toynoise", one.version, (one, other), lambda: None, entries)
         assert main(["bisect", "toynoise", "*o*"]) == BAD_INPUT
         assert "'*o*' names noisy, loud; name one." in capsys.readouterr().err
+
+
+@pytest.fixture
+def versions_of(tmp_path, monkeypatch, rows):
+    """Nothing is installed, but adapters run: each environment's module stands beside them; returns where to write."""
+
+    def there(environment):
+        folder = tmp_path / environment.pins["toynoise"]
+        if not folder.is_dir():
+            raise NotInstalledError(environment.name, "pip says: no such version")
+        (folder / "serving.py").write_text((ADAPTERS / "serving.py").read_text())
+        (folder / "toy.py").write_text(ADAPTER)
+        monkeypatch.setattr("epsaudit.experiments.libraries.rows.ADAPTERS", folder)
+        return sys.executable
+
+    def write(version, text):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "toynoise.py").write_text(text)
+
+    monkeypatch.setattr(Environment, "python", there)
+    monkeypatch.setenv("EPSAUDIT_LIBRARIES", str(tmp_path / "libraries"))
+    return write
+
+
+class TestOneVersion:
+    AUDIT = {"trials": 5_000, "confidence": 0.9999, "seed": 1, "n_jobs": 1}
+
+    def test_it_is_audited_against_what_it_claims_itself(self, versions_of, rows):
+        versions_of("1.3", TOY.format(scale=0.25) + "EPSILON = 2.0\n")
+        versions_of("1.4", TOY.format(scale=0.5) + "EPSILON = 2.0\n")
+        for version, verdict in (("1.3", "refuted"), ("1.4", "not refuted")):
+            found = bisecting._tried(rows["1.2"], version, **self.AUDIT)
+            assert (found.verdict, found.result.claim, found.reason) == (verdict, PureDP(2.0), "")
+            assert found.result.mechanism == f"toynoise-{version}/noisy"
+
+    def test_what_cannot_be_installed_or_run_says_why(self, versions_of, rows):
+        versions_of("0.9", "def loud(value): return value\n")
+        found = bisecting._tried(rows["1.2"], "0.9", **self.AUDIT)
+        assert (found.refuted, found.verdict) == (None, "cannot be run")
+        assert found.reason.startswith("the adapter fails and says: AttributeError: ")
+        found = bisecting._tried(rows["1.2"], "0.8", **self.AUDIT)
+        assert (found.verdict, found.reason) == ("cannot be installed", "pip says: no such version")
+
+    def test_where_the_rows_own_requirements_do_not_do_those_of_the_version_may(self, versions_of, rows, tmp_path):
+        versions_of("1.5", TOY.format(scale=0.3))
+        (tmp_path / "own.txt").write_text("toynoise==1.2\n")
+        ENVIRONMENTS["toynoise-1.2"] = Environment("toynoise-1.2", (), requirements=tmp_path / "own.txt")
+        there = Environment.python
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Environment, "python", lambda one: there(one) if one.pythons else gone(one))
+            assert bisecting._tried(rows["1.2"], "1.5", **self.AUDIT).verdict == "refuted"
+            assert bisecting._tried(rows["1.2"], "1.3", **self.AUDIT).reason == "it is gone"
+
+
+def gone(environment):
+    raise NotInstalledError(environment.name, "it is gone")
 
 
 def test_pip_says_which_versions_there_are(wheels):
