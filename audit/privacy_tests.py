@@ -23,12 +23,12 @@ from typing import Any, overload
 import pytest
 
 from epsaudit import frozen
-from epsaudit.adapters.functions import Mechanism
-from epsaudit.arguments import Pairs
+from epsaudit.adapters.functions import Mechanism, mechanism_of
+from epsaudit.arguments import Pairs, claim_of, pairs_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.fingerprint import digest
-from epsaudit.data.neighbours import Relation
+from epsaudit.data.neighbours import DatasetPair, Relation
 from epsaudit.engine.sampling import Progress
 from epsaudit.errors import AuditError, PowerWarning, without_internals
 from epsaudit.pytest_plugin import (
@@ -43,6 +43,7 @@ from epsaudit.pytest_plugin import (
     read,
     share_of_suite,
 )
+from epsaudit.replay import SHARE, Failures, Kept, repeats_its_noise, replayed
 from epsaudit.text import lower
 
 LEAST_FALSE_ALARM = 1e-15
@@ -66,6 +67,25 @@ class _Terms:
     test_false_alarm: float
     false_alarm: float
     seed: int
+    share: float = 1.0
+    """Of the check's false-alarm probability: less than all where the event of an earlier failure is tried first."""
+
+    @property
+    def level(self) -> float:
+        """The probability with which what is certified may be wrong."""
+        return self.share * self.false_alarm
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """What the event of an earlier failure came to: the result if it refuted, the terms left, and a sentence."""
+
+    terms: _Terms
+    said: str = ""
+    result: SequentialResult | None = None
+    seconds: float = 0.0
+    over: bool = False
+    """Whether a check that passes now removes the entry."""
 
 
 class PrivacyAudit:
@@ -77,6 +97,7 @@ class PrivacyAudit:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        self._failures = Failures(_folder(config))
 
     @overload
     def check(
@@ -147,11 +168,18 @@ class PrivacyAudit:
         given = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
         if witness is not None:
             return self._count(mechanism, pairs, Path(witness), asked, given)
-        result, terms = self._audit(mechanism, pairs, asked, given)
-        self._tell(result, terms, result.describe_detectable() if not result.violates_claim else "caught")
+        pairs = list(pairs) if isinstance(pairs, Iterator) else pairs  # which are listed again below
+        result, tried, check = self._audit(mechanism, pairs, asked, given, self._try_first)
+        terms = tried.terms
+        verdict = result.describe_detectable() if not result.violates_claim else "caught"
+        self._tell(result, terms, "; ".join([verdict, *([tried.said] if tried.said else [])]))
         if result.violates_claim:
+            if tried.result is None:
+                self._keep(check, result, mechanism, pairs, asked)
             said = f"{result.mechanism} leaks more than its claim of {result.claim}."
             pytest.fail(f"{said}\n{self._details(result, terms)}", pytrace=False)
+        if tried.over:
+            self._failures.forget(check)
         telling = max(TELLING * result.proven, LEAST_TELLING)
         if result.detectable is None or result.detectable > telling:  # by events as common as those seen
             warnings.warn(_weakness(result, terms, telling), PowerWarning, stacklevel=2)
@@ -177,7 +205,8 @@ class PrivacyAudit:
         __tracebackhide__ = True
         asked = {"claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
         given = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
-        result, terms = self._audit(mechanism, pairs, asked, given)
+        result, tried, _ = self._audit(mechanism, pairs, asked, given, lambda check, seed, terms, *_: _Tried(terms))
+        terms = tried.terms
         self._tell(result, terms, "caught, as it must be" if result.violates_claim else "not caught", control=True)
         if not result.violates_claim:
             said = (
@@ -194,26 +223,85 @@ class PrivacyAudit:
         pairs: Pairs | None,
         asked: Mapping[str, Any],
         given: Mapping[str, Any],
-    ) -> tuple[SequentialResult, _Terms]:
-        """Audit what is ``asked``, on the terms ``given`` by the call; an error shows the user's code alone."""
+        before: Callable[..., _Tried],
+    ) -> tuple[SequentialResult, _Tried, str]:
+        """Audit what is ``asked``, on the terms ``given`` by the call, after what is tried ``before``.
+
+        An error shows the user's code alone. The text returned is what the check is known by from run to run.
+        """
         __tracebackhide__ = True
         try:
             asker = asking(self._config)
-            terms = self._terms(asker, _number(asker, mechanism, pairs, *asked.values()), given)
+            number = _number(asker, mechanism, pairs, *asked.values())
+            check = f"{_plain(asker.name)}:{'given' if _in_hypothesis() else number}"
+            terms = self._terms(asker, number, given)
             with _progress(self._config, terms) as step:
-                result = audit_sequentially(
+                tried = before(check, f"{asker.name}:{number}", terms, mechanism, pairs, asked, step)
+                result = tried.result or audit_sequentially(
                     mechanism,
                     pairs,
                     **asked,
                     trials=terms.runs,
-                    seconds=terms.seconds,
-                    confidence=_confidence(terms.false_alarm),
+                    seconds=terms.seconds - tried.seconds,
+                    confidence=_confidence(tried.terms.level),
                     seed=terms.seed,
                     progress=step,
                 )
         except AuditError as error:
             raise without_internals(error) from error.__cause__
-        return result, terms
+        return result, tried, check
+
+    def _try_first(
+        self,
+        check: str,
+        place: str,
+        terms: _Terms,
+        mechanism: Mechanism | Callable[..., Any],
+        pairs: Pairs | None,
+        asked: Mapping[str, Any],
+        step: Callable[[Progress], None],
+    ) -> _Tried:
+        """Count the event of an earlier failure in fresh runs, if there is one, for a share of the false alarms."""
+        kept, said = self._failures.of(check)
+        if kept is None or SHARE * terms.false_alarm < LEAST_FALSE_ALARM:
+            return _Tried(terms, said, over=bool(said))
+        known, claim, listed = _listed(mechanism, pairs, asked)
+        if why := kept.why_stale(claim, listed):
+            if _in_hypothesis():  # which shows every check other datasets
+                return _Tried(terms)
+            return _Tried(terms, f"the event kept of an earlier failure was ignored: {why}", over=True)
+        first = dataclasses.replace(terms, share=SHARE, seed=_seed(place, f"replay:{kept.text()}", self._salt))
+        began, after = time.monotonic(), dataclasses.replace(terms, share=1.0 - SHARE)
+        try:
+            result, runs = replayed(
+                kept,
+                known,
+                claim,
+                next(pair for pair in listed if kept.is_of(pair)),
+                trials=terms.runs,
+                seconds=terms.seconds / 2.0,
+                confidence=_confidence(first.level),
+                seed=first.seed,
+                progress=step,
+            )
+        except AuditError as error:
+            return _Tried(after, f"the event kept of an earlier failure was ignored: {error}", over=True)
+        if result is not None:
+            return _Tried(first, "the event of an earlier failure was tried first", result)
+        said = f"the event of an earlier failure was tried first, in {runs:,} runs, and does not refute the claim now"
+        return _Tried(after, said, None, time.monotonic() - began, over=True)
+
+    def _keep(
+        self, check: str, result: SequentialResult, mechanism: Any, pairs: Pairs | None, asked: Mapping[str, Any]
+    ) -> None:
+        """Keep what refuted the claim, unless the next process might draw the very same noise."""
+        if self._failures.folder is None:
+            return
+        with contextlib.suppress(Exception):  # the failure is told, whatever becomes of its entry
+            known, _, listed = _listed(mechanism, pairs, asked)
+            pair = next(pair for pair in listed if str(pair) == result.pair)
+            if not repeats_its_noise(known, pair, result.seed):
+                self._failures.keep(check, Kept.of(check, result, pair))
 
     def _count(
         self,
@@ -296,7 +384,7 @@ class PrivacyAudit:
         asking(self._config).item.user_properties += [(PROPERTY, line), (ALARM, alarm)]
 
     def _details(self, result: SequentialResult, terms: _Terms) -> str:
-        symbol, alarm = result.claim.symbol, f"{terms.false_alarm:.2g}"
+        symbol, alarm = result.claim.symbol, f"{terms.level:.2g}"
         above = ">" if result.violates_claim else ">="  # what is refuted is not attained either
         time_is_up = f" ({terms.seconds:g} seconds were over)" if result.stopped == "seconds" else ""
         reach = [] if result.violates_claim else [("reach", result.describe_detectable())]
@@ -307,7 +395,7 @@ class PrivacyAudit:
             ("event", str(result.witness)),
             ("counts", f"{result.describe_counts()} (the last rounds)"),
             ("evidence", result.describe_evidence()),
-            ("runs", f"{result.runs:,} of at most {terms.runs:,}{time_is_up}"),
+            ("runs", f"{result.runs:,} of at most {result.trials:,}{time_is_up}"),
             *reach,
             ("seed", f"{terms.seed}, from the test's name" + ("" if result.reproducible else "; not reproducible")),
         ]
@@ -379,14 +467,34 @@ def _entry(name: str, text: str) -> str:
 
 def _number(asker: Asker, *given: Any) -> int:
     """Number of this check among those of its test; under hypothesis, among the different ones."""
-    hypothesis = sys.modules.get("hypothesis")
-    if hypothesis is not None and hypothesis.currently_in_test_context():
+    if _in_hypothesis():
         return asker.examples.setdefault(digest(given), len(asker.examples) + 1)
     asker.checks += 1
     return asker.checks
 
 
-def _seed(name: str, check: int, salt: int) -> int:
+def _in_hypothesis() -> bool:
+    hypothesis = sys.modules.get("hypothesis")
+    return hypothesis is not None and bool(hypothesis.currently_in_test_context())
+
+
+def _listed(
+    mechanism: Mechanism | Callable[..., Any], pairs: Pairs | None, asked: Mapping[str, Any]
+) -> tuple[Mechanism, Claim, list[DatasetPair]]:
+    """What a check is about, as an audit reads it: the mechanism, the claim, and the pairs in their order."""
+    known = mechanism_of(mechanism, asked["adjacency"])
+    return known, claim_of(known, asked["claim"], asked["epsilon"], asked["delta"]), pairs_of(known, pairs)
+
+
+def _folder(config: pytest.Config) -> Path | None:
+    """Where refuted events are kept, beside what pytest's --lf knows; None with -p no:cacheprovider."""
+    cache = getattr(config, "cache", None)
+    with contextlib.suppress(OSError):
+        return None if cache is None else Path(cache.mkdir("epsaudit"))
+    return None
+
+
+def _seed(name: str, check: int | str, salt: int) -> int:
     """Seed of one check of a test: a hash of the test's name, so that it is the same on every machine."""
     return int.from_bytes(hashlib.sha256(f"{salt}:{_plain(name)}:{check}".encode()).digest()[:6], "big")
 
