@@ -250,8 +250,8 @@ def test_a_frozen_test_is_counted_under_the_terms_of_the_test(suite):
     result.stdout.fnmatch_lines(
         [
             "The frozen test witness.json is failed.",
-            "  certified  the claim does not hold, wrong with probability 5e-05",
-            "  reproduce  pytest *::test_leak --privacy-runs=4000 --privacy-false-alarm=0.0001",
+            "    certified  the claim does not hold, wrong with probability 5e-05",
+            "    reproduce  pytest *::test_leak --privacy-runs=4000 --privacy-false-alarm=0.0001",
             "*::test_right: witness.json, 4,000 runs, seed *, false alarms 5e-05: passed",
             "*::test_terms_of_the_marker: witness.json, 300 runs, seed *, false alarms 5e-10: passed",
         ]
