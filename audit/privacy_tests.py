@@ -37,7 +37,7 @@ from epsaudit.privacy_terms import (
     terms_of,
 )
 from epsaudit.provenance import provenance
-from epsaudit.pytest_plugin import ALARM, PROPERTY, asking
+from epsaudit.pytest_plugin import ALARM, PROPERTY, asking, certified, reporting
 from epsaudit.replay import SHARE, Failures, Kept, repeats_its_noise, replayed
 from epsaudit.reporting.failures import failure, lines_of, told_apart, versions, weakness
 
@@ -225,6 +225,9 @@ class PrivacyAudit:
                 )
         except AuditError as error:
             raise without_internals(error) from error.__cause__
+        name = plain(asker.name) + (f", check {number}" if number > 1 else "")
+        ran = {**result.execution, "command": command_of(self._config, asker, tried.terms)}
+        certified(self._config, dataclasses.replace(result, mechanism=name, execution=ran))
         return result, tried, check
 
     def _try_first(
@@ -238,7 +241,7 @@ class PrivacyAudit:
         step: Callable[[Progress], None],
     ) -> _Tried:
         """Count the event of an earlier failure in fresh runs, if there is one, for a share of the false alarms."""
-        kept, said = self._failures.of(check)
+        kept, said = (None, "") if reporting(self._config) else self._failures.of(check)
         if kept is None or SHARE * terms.false_alarm < LEAST_FALSE_ALARM:
             return _Tried(terms, said, over=bool(said))
         known, claim, listed = _listed(mechanism, pairs, asked)
