@@ -218,7 +218,7 @@ class PrivacyAudit:
                     pairs,
                     **asked,
                     trials=terms.runs,
-                    seconds=terms.seconds - tried.seconds,
+                    seconds=max(terms.seconds - tried.seconds, terms.seconds / 2.0),
                     confidence=tried.terms.confidence,
                     seed=terms.seed,
                     progress=step,

@@ -111,7 +111,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         try:
             results.save(found, Path(file))
         except AuditError as error:
-            raise pytest.UsageError(f"--privacy-report: {error}") from None
+            print(f"ERROR: --privacy-report: {error}", file=sys.stderr)
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
 
 @pytest.hookimpl(optionalhook=True)
