@@ -8,14 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
-import math
-import shlex
-import sys
-import textwrap
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -23,49 +18,50 @@ from typing import Any, overload
 import pytest
 
 from epsaudit import frozen
-from epsaudit.adapters.functions import Mechanism
-from epsaudit.arguments import Pairs
+from epsaudit.adapters.functions import Mechanism, mechanism_of
+from epsaudit.arguments import Pairs, claim_of, pairs_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.fingerprint import digest
-from epsaudit.data.neighbours import Relation
+from epsaudit.data.neighbours import DatasetPair, Relation
 from epsaudit.engine.sampling import Progress
 from epsaudit.errors import AuditError, PowerWarning, without_internals
-from epsaudit.pytest_plugin import (
-    ALARM,
-    FALSE_ALARM,
-    PROPERTY,
-    RUNS,
-    SECONDS,
-    Asker,
-    asking,
-    option,
-    read,
-    share_of_suite,
+from epsaudit.privacy_terms import (
+    LEAST_FALSE_ALARM,
+    Terms,
+    command_of,
+    in_hypothesis,
+    number_of,
+    plain,
+    salt_of,
+    seed_of,
+    terms_of,
 )
-from epsaudit.text import lower
+from epsaudit.provenance import provenance
+from epsaudit.pytest_plugin import ALARM, PROPERTY, asking, certified, reporting
+from epsaudit.replay import SHARE, Failures, Kept, repeats_its_noise, replayed
+from epsaudit.reporting.failures import failure, lines_of, told_apart, versions, weakness
 
-LEAST_FALSE_ALARM = 1e-15
-"""Of one check: 1 minus less is hardly told from 1 in floating point."""
 QUIET_SECONDS = 3.0
 """Seconds of a check after which a terminal is told how far it is."""
+KNOWN = (
+    "this event refuted the claim in an earlier run, so it was tried first; pytest -p no:cacheprovider learns afresh"
+)
 TELLING = 2.0
 """A check that passes warns unless it would have caught so many times the claim: half of the noise that it needs."""
 LEAST_TELLING = 0.1
 """Parameters up to this are all alike to a check of a claim near 0; the same as in `betting.detectable`."""
-WIDTH = 80
-"""Columns of a failure's text: those of an old terminal, which fit everywhere."""
 
 
 @dataclass(frozen=True)
-class _Terms:
-    """What one audit may spend, how often the test and this check of it may be wrong, and its seed."""
+class _Tried:
+    """What the event of an earlier failure came to: the result if it refuted, the terms left, and a sentence."""
 
-    runs: int
-    seconds: float
-    test_false_alarm: float
-    false_alarm: float
-    seed: int
+    terms: Terms
+    said: str = ""
+    result: SequentialResult | None = None
+    seconds: float = 0.0
+    over: bool = False
+    """Whether a check that passes now removes the entry."""
 
 
 class PrivacyAudit:
@@ -77,6 +73,7 @@ class PrivacyAudit:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        self._failures = Failures(_folder(config))
 
     @overload
     def check(
@@ -147,14 +144,21 @@ class PrivacyAudit:
         given = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
         if witness is not None:
             return self._count(mechanism, pairs, Path(witness), asked, given)
-        result, terms = self._audit(mechanism, pairs, asked, given)
-        self._tell(result, terms, result.describe_detectable() if not result.violates_claim else "caught")
+        pairs = list(pairs) if isinstance(pairs, Iterator) else pairs  # which are listed again below
+        result, tried, check = self._audit(mechanism, pairs, asked, given, self._try_first)
+        terms = tried.terms
+        verdict = result.describe_detectable() if not result.violates_claim else "caught"
+        self._tell(result, terms, "; ".join([verdict, *([tried.said] if tried.said else [])]))
         if result.violates_claim:
+            if tried.result is None:
+                self._keep(check, result, mechanism, pairs, asked)
             said = f"{result.mechanism} leaks more than its claim of {result.claim}."
-            pytest.fail(f"{said}\n{self._details(result, terms)}", pytrace=False)
+            pytest.fail(self._failure(said, result, tried, self._pair(result, mechanism, pairs, asked)), pytrace=False)
+        if tried.over:
+            self._failures.forget(check)
         telling = max(TELLING * result.proven, LEAST_TELLING)
         if result.detectable is None or result.detectable > telling:  # by events as common as those seen
-            warnings.warn(_weakness(result, terms, telling), PowerWarning, stacklevel=2)
+            warnings.warn(weakness(result, terms.seconds, telling), PowerWarning, stacklevel=2)
         return result
 
     def must_fail(
@@ -177,7 +181,8 @@ class PrivacyAudit:
         __tracebackhide__ = True
         asked = {"claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
         given = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
-        result, terms = self._audit(mechanism, pairs, asked, given)
+        result, tried, _ = self._audit(mechanism, pairs, asked, given, lambda terms, *_: _Tried(terms))
+        terms = tried.terms
         self._tell(result, terms, "caught, as it must be" if result.violates_claim else "not caught", control=True)
         if not result.violates_claim:
             said = (
@@ -185,7 +190,7 @@ class PrivacyAudit:
                 f"{result.runs:,} runs. This positive control shows nothing; give it more runs, a better pair, or a "
                 "worse bug."
             )
-            pytest.fail(f"{textwrap.fill(said, WIDTH)}\n{self._details(result, terms)}", pytrace=False)
+            pytest.fail(self._failure(said, result, tried, self._pair(result, mechanism, pairs, asked)), pytrace=False)
         return result
 
     def _audit(
@@ -194,26 +199,108 @@ class PrivacyAudit:
         pairs: Pairs | None,
         asked: Mapping[str, Any],
         given: Mapping[str, Any],
-    ) -> tuple[SequentialResult, _Terms]:
-        """Audit what is ``asked``, on the terms ``given`` by the call; an error shows the user's code alone."""
+        before: Callable[..., _Tried],
+    ) -> tuple[SequentialResult, _Tried, str]:
+        """Audit what is ``asked``, on the terms ``given`` by the call, after what is tried ``before``.
+
+        An error shows the user's code alone. The text returned is what the check is known by from run to run.
+        """
         __tracebackhide__ = True
         try:
             asker = asking(self._config)
-            terms = self._terms(asker, _number(asker, mechanism, pairs, *asked.values()), given)
+            number = number_of(asker, mechanism, pairs, *asked.values())
+            check = f"{plain(asker.name)}:{'given' if in_hypothesis() else number}"
+            terms = terms_of(self._config, asker, number, given)
             with _progress(self._config, terms) as step:
-                result = audit_sequentially(
+                tried = before(terms, check, number, mechanism, pairs, asked, step)
+                result = tried.result or audit_sequentially(
                     mechanism,
                     pairs,
                     **asked,
                     trials=terms.runs,
-                    seconds=terms.seconds,
-                    confidence=_confidence(terms.false_alarm),
+                    seconds=max(terms.seconds - tried.seconds, terms.seconds / 2.0),
+                    confidence=tried.terms.confidence,
                     seed=terms.seed,
                     progress=step,
                 )
         except AuditError as error:
             raise without_internals(error) from error.__cause__
-        return result, terms
+        name = plain(asker.name) + (f", check {number}" if number > 1 else "")
+        ran = {**result.execution, "command": command_of(self._config, asker, tried.terms)}
+        certified(self._config, dataclasses.replace(result, mechanism=name, execution=ran))
+        return result, tried, check
+
+    def _try_first(
+        self,
+        terms: Terms,
+        check: str,
+        number: int,
+        mechanism: Mechanism | Callable[..., Any],
+        pairs: Pairs | None,
+        asked: Mapping[str, Any],
+        step: Callable[[Progress], None],
+    ) -> _Tried:
+        """Count the event of an earlier failure in fresh runs, if there is one, for a share of the false alarms."""
+        kept, said = (None, "") if reporting(self._config) else self._failures.of(check)
+        if kept is None or SHARE * terms.false_alarm < LEAST_FALSE_ALARM:
+            return _Tried(terms, said, over=bool(said))
+        known, claim, listed = _listed(mechanism, pairs, asked)
+        if why := kept.why_stale(claim, listed):
+            if in_hypothesis():  # which shows every check other datasets
+                return _Tried(terms)
+            return _Tried(terms, f"the event kept of an earlier failure was ignored: {why}", over=True)
+        seed = seed_of(asking(self._config).name, number, salt_of(self._config), "replay", kept.text())
+        first = dataclasses.replace(terms, share=SHARE, seed=seed)
+        began, after = time.monotonic(), dataclasses.replace(terms, share=1.0 - SHARE)
+        try:
+            result, runs = replayed(
+                kept,
+                known,
+                claim,
+                next(pair for pair in listed if kept.is_of(pair)),
+                trials=terms.runs,
+                seconds=terms.seconds / 2.0,
+                confidence=first.confidence,
+                seed=first.seed,
+                progress=step,
+            )
+        except AuditError as error:
+            return _Tried(after, f"the event kept of an earlier failure was ignored: {error}", over=True)
+        if result is not None:
+            return _Tried(first, "the event of an earlier failure was tried first", result)
+        said = f"the event of an earlier failure was tried first, in {runs:,} runs, and does not refute the claim now"
+        return _Tried(after, said, None, time.monotonic() - began, over=True)
+
+    def _keep(
+        self, check: str, result: SequentialResult, mechanism: Any, pairs: Pairs | None, asked: Mapping[str, Any]
+    ) -> None:
+        """Keep what refuted the claim, unless the next process might draw the very same noise."""
+        if self._failures.folder is None:
+            return
+        with contextlib.suppress(Exception):  # the failure is told, whatever becomes of its entry
+            known = mechanism_of(mechanism, asked["adjacency"])
+            pair = self._pair(result, mechanism, pairs, asked)
+            if pair is not None and not repeats_its_noise(known, pair, result.seed):
+                self._failures.keep(check, Kept.of(check, result, pair))
+
+    def _pair(
+        self, result: SequentialResult, mechanism: Any, pairs: Pairs | None, asked: Mapping[str, Any]
+    ) -> DatasetPair | None:
+        """Return the pair that a result is about."""
+        with contextlib.suppress(Exception):  # which would hide the failure that it is to describe
+            return next(pair for pair in _listed(mechanism, pairs, asked)[2] if str(pair) == result.pair)
+        return None
+
+    def _failure(self, sentence: str, result: SequentialResult, tried: _Tried, pair: DatasetPair | None) -> str:
+        terms = tried.terms
+        seed = f"{terms.seed}, from the test's name" + (" and the event" if tried.result is not None else "")
+        lines = [
+            *lines_of(result, pair, terms.level, terms.seconds),
+            *([("before", KNOWN)] if tried.result is not None else []),
+            ("seed", seed + ("" if result.reproducible else "; not reproducible")),
+            versions(result.provenance),
+        ]
+        return failure(sentence, lines, command_of(self._config, asking(self._config), terms))
 
     def _count(
         self,
@@ -233,7 +320,7 @@ class PrivacyAudit:
                     f"{witness} holds what it tests, and how; {' and '.join(beside)} cannot be given with it."
                 )
             test = frozen.read(witness)
-            terms = self._terms(asker, _number(asker, mechanism, pairs, witness), given, test.runs)
+            terms = terms_of(self._config, asker, number_of(asker, mechanism, pairs, witness), given, test.runs)
             test = dataclasses.replace(test, runs=terms.runs, false_alarm=terms.false_alarm)
             verdict = test.check(mechanism, pairs, seed=terms.seed)
         except AuditError as error:
@@ -243,48 +330,17 @@ class PrivacyAudit:
         if verdict.refuted:
             lines = [
                 ("test", f"{witness}: {test.text}"),
-                ("pair", f"x = {test.x}, x' = {test.x_prime}" if pairs is None else "that of the call"),
+                ("pair", told_apart(DatasetPair(test.x, test.x_prime)) if pairs is None else "that of the call"),
                 ("counts", f"{verdict.runs:,} runs, {verdict.tally[0]:,} guessed right, {verdict.tally[1]:,} wrong"),
                 ("certified", f"the claim does not hold, wrong with probability {terms.false_alarm:.2g}"),
                 ("seed", f"{terms.seed}, from the test's name"),
+                versions(provenance()),
             ]
-            pytest.fail(f"The frozen test {witness.name} is failed.\n{self._listed(lines, terms)}", pytrace=False)
+            command = command_of(self._config, asker, terms)
+            pytest.fail(failure(f"The frozen test {witness.name} is failed.", lines, command), pytrace=False)
         return verdict
 
-    def _terms(self, asker: Asker, number: int, given: Mapping[str, Any], runs: int = RUNS) -> _Terms:
-        """The call's terms before the marker's before the command line's before ``runs``; the least false alarms."""
-        marker = asker.node.get_closest_marker("privacy_audit")
-        marked, others = (marker.kwargs, list(marker.args)) if marker is not None else ({}, [])
-        unknown = sorted(set(marked) - {"runs", "seconds", "false_alarm"}) or others
-        if unknown:
-            raise pytest.UsageError(
-                f"The marker privacy_audit takes runs=, seconds= and false_alarm=; {unknown} was given."
-            )
-        said = {name: read(name, value, name) for name, value in given.items() if value is not None}
-        for name, value in marked.items():
-            if value is not None:
-                said.setdefault(name, read(name, value, f"{name} of the marker privacy_audit"))
-        ceilings = (said.get("false_alarm"), option(self._config, "false-alarm"), share_of_suite(self._config, asker))
-        test_alarm = min((value for value in ceilings if value is not None), default=FALSE_ALARM)
-        alarm = test_alarm / (number * (number + 1))
-        if alarm < LEAST_FALSE_ALARM:
-            raise AuditError(
-                f"The false-alarm probability left for check {number} of this test is {alarm:.2g}; it must be "
-                f"at least {LEAST_FALSE_ALARM:g}. Allow the test more false alarms, or divide it."
-            )
-        return _Terms(
-            int(said.get("runs") or option(self._config, "runs") or runs),
-            float(said.get("seconds") or option(self._config, "seconds") or SECONDS),
-            test_alarm,
-            alarm,
-            _seed(asker.name, number, self._salt),
-        )
-
-    @property
-    def _salt(self) -> int:
-        return int(option(self._config, "seed") or 0)
-
-    def _tell(self, result: SequentialResult, terms: _Terms, verdict: str, control: bool = False) -> None:
+    def _tell(self, result: SequentialResult, terms: Terms, verdict: str, control: bool = False) -> None:
         self._report(
             f"{asking(self._config).name}: {result.mechanism}, {result.claim}, {result.runs:,} runs, "
             f"seed {terms.seed}, false alarms {terms.false_alarm:.2g}: {verdict}",
@@ -295,39 +351,9 @@ class PrivacyAudit:
         print(line)  # captured: -rP shows it beside the test, as does a failure
         asking(self._config).item.user_properties += [(PROPERTY, line), (ALARM, alarm)]
 
-    def _details(self, result: SequentialResult, terms: _Terms) -> str:
-        symbol, alarm = result.claim.symbol, f"{terms.false_alarm:.2g}"
-        above = ">" if result.violates_claim else ">="  # what is refuted is not attained either
-        time_is_up = f" ({terms.seconds:g} seconds were over)" if result.stopped == "seconds" else ""
-        reach = [] if result.violates_claim else [("reach", result.describe_detectable())]
-        lines = [
-            ("claim", f"{result.claim}: {symbol} = {result.proven:.6g}"),
-            ("certified", f"{symbol} {above} {lower(result.lower_bound)}, wrong with probability {alarm}"),
-            ("pair", f"x = {result.x}, x' = {result.x_prime}"),
-            ("event", str(result.witness)),
-            ("counts", f"{result.describe_counts()} (the last rounds)"),
-            ("evidence", result.describe_evidence()),
-            ("runs", f"{result.runs:,} of at most {terms.runs:,}{time_is_up}"),
-            *reach,
-            ("seed", f"{terms.seed}, from the test's name" + ("" if result.reproducible else "; not reproducible")),
-        ]
-        return self._listed(lines, terms)
-
-    def _listed(self, lines: Iterable[tuple[str, str]], terms: _Terms) -> str:
-        """Write named lines, and the command, which is for copying and stays in one line."""
-        return "\n".join([*(_entry(*line) for line in lines), f"  {'reproduce':<10} {self._command(terms)}"])
-
-    def _command(self, terms: _Terms) -> str:
-        options = [f"--privacy-runs={terms.runs}", f"--privacy-false-alarm={terms.test_false_alarm!r}"]
-        if terms.seconds != SECONDS:
-            options.append(f"--privacy-seconds={terms.seconds:g}")
-        if self._salt:
-            options.append(f"--privacy-seed={self._salt}")
-        return shlex.join(["pytest", _plain(asking(self._config).item.nodeid), *options])
-
 
 @contextlib.contextmanager
-def _progress(config: pytest.Config, terms: _Terms) -> Iterator[Callable[[Progress], None]]:
+def _progress(config: pytest.Config, terms: Terms) -> Iterator[Callable[[Progress], None]]:
     """Tell a terminal how far a check is, once it takes some seconds: in one line, which nothing captures."""
     began, drawn = time.monotonic(), False
     terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
@@ -356,48 +382,17 @@ def _progress(config: pytest.Config, terms: _Terms) -> Iterator[Callable[[Progre
             draw("")
 
 
-def _weakness(result: SequentialResult, terms: _Terms, telling: float) -> str:
-    fitted = f", all that fitted into {terms.seconds:g} seconds," if result.stopped == "seconds" else ""
-    return (
-        f"The check of {result.mechanism} passed, but could hardly have failed: {result.runs:,} runs{fitted} do not "
-        f"show {result.claim.symbol} = {telling:.4g} where {result.claim} is claimed. It "
-        f"{result.describe_detectable()}. Give it more runs or seconds, or a more telling pair."
-    )
+def _listed(
+    mechanism: Mechanism | Callable[..., Any], pairs: Pairs | None, asked: Mapping[str, Any]
+) -> tuple[Mechanism, Claim, list[DatasetPair]]:
+    """What a check is about, as an audit reads it: the mechanism, the claim, and the pairs in their order."""
+    known = mechanism_of(mechanism, asked["adjacency"])
+    return known, claim_of(known, asked["claim"], asked["epsilon"], asked["delta"]), pairs_of(known, pairs)
 
 
-def _entry(name: str, text: str) -> str:
-    """Write a named line, wrapped under itself."""
-    return textwrap.fill(
-        text,
-        WIDTH,
-        initial_indent=f"  {name:<10} ",
-        subsequent_indent=" " * 13,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def _number(asker: Asker, *given: Any) -> int:
-    """Number of this check among those of its test; under hypothesis, among the different ones."""
-    hypothesis = sys.modules.get("hypothesis")
-    if hypothesis is not None and hypothesis.currently_in_test_context():
-        return asker.examples.setdefault(digest(given), len(asker.examples) + 1)
-    asker.checks += 1
-    return asker.checks
-
-
-def _seed(name: str, check: int, salt: int) -> int:
-    """Seed of one check of a test: a hash of the test's name, so that it is the same on every machine."""
-    return int.from_bytes(hashlib.sha256(f"{salt}:{_plain(name)}:{check}".encode()).digest()[:6], "big")
-
-
-def _plain(node_id: str) -> str:
-    """The node id without the '@group' that pytest-xdist's loadgroup adds to it; folders and parameters keep theirs."""
-    name = max(node_id.rfind("::"), node_id.rfind("]"), 0)
-    return node_id[:name] + node_id[name:].partition("@")[0]
-
-
-def _confidence(false_alarm: float) -> float:
-    """1 - false_alarm, rounded up: no more false alarms than allowed."""
-    confidence = 1.0 - false_alarm
-    return confidence if 1.0 - confidence <= false_alarm else math.nextafter(confidence, 1.0)
+def _folder(config: pytest.Config) -> Path | None:
+    """Where refuted events are kept, beside what pytest's --lf knows; None with -p no:cacheprovider."""
+    cache = getattr(config, "cache", None)
+    with contextlib.suppress(OSError):
+        return None if cache is None else Path(cache.mkdir("epsaudit"))
+    return None

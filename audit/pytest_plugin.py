@@ -7,15 +7,20 @@ Installing the package is enough; the options are under 'privacy' in ``pytest --
 from __future__ import annotations
 
 import contextlib
+import io
+import json
 import sys
+import textwrap
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from epsaudit.privacy_tests import PrivacyAudit
+    from epsaudit.results.result import Result
 
 RUNS = 100_000
 """Runs of one check unless somebody says otherwise: about a second for functions of numbers."""
@@ -31,14 +36,21 @@ OPTIONS = {
     "suite-false-alarm": "the same for all tests together, divided over those that name the fixture privacy_audit",
     "seed": "mixed into every test's own seed, for a second opinion (default 0)",
 }
+FILES = {
+    "report": "write what this session's checks certified to FILE, for --privacy-compare and epsaudit report, verify, "
+    "compare and reproduce",
+    "compare": "tell at the end how the bounds differ from those in FILE, which --privacy-report wrote",
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the budget, the false-alarm probability and the seed, on the command line and in the ini file."""
+    """Add the budget, the false-alarm probability and the seed, on the command line and in the ini file; and files."""
     group = parser.getgroup("privacy", "privacy audits (epsaudit)")
     for name, words in OPTIONS.items():
         group.addoption(f"--privacy-{name}", default=None, metavar="N", help=words)
         parser.addini(f"privacy_{name.replace('-', '_')}", help=words)
+    for name, words in FILES.items():
+        group.addoption(f"--privacy-{name}", default=None, metavar="FILE", help=words)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,6 +58,9 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in OPTIONS:
         option(config, name)
     config.stash[_ASKERS] = []
+    config.stash[_CERTIFIED] = {}
+    if (file := config.getoption("privacy_compare")) and not hasattr(config, "workerinput"):
+        config.stash[_EARLIER] = _earlier(file)
     config.addinivalue_line(
         "markers",
         "privacy_audit(runs=None, seconds=None, false_alarm=None): budget and false-alarm probability of a test's "
@@ -71,7 +86,82 @@ def _forget_deadline(test: Any) -> None:
         test._hypothesis_internal_use_settings = hypothesis.settings(chosen, deadline=None)
 
 
+def reporting(config: pytest.Config) -> bool:
+    """Whether what is certified is written or compared: then nothing is cut short by events of earlier failures."""
+    return bool(config.getoption("privacy_report") or config.getoption("privacy_compare"))
+
+
+def certified(config: pytest.Config, result: Result) -> None:
+    """Note what a check certified; its mechanism has the check's name. One that is made again takes its place."""
+    config.stash[_CERTIFIED][result.mechanism] = result
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write what was certified; a worker of pytest-xdist hands it over."""
+    config = session.config
+    if not reporting(config):
+        return
+    from epsaudit.errors import AuditError
+    from epsaudit.results import result as results
+
+    found = list(config.stash[_CERTIFIED].values())
+    if hasattr(config, "workeroutput"):
+        config.workeroutput[PROPERTY] = results.text(found)
+    elif file := config.getoption("privacy_report"):
+        try:
+            results.save(found, Path(file))
+        except AuditError as error:
+            print(f"ERROR: --privacy-report: {error}", file=sys.stderr)
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a worker of pytest-xdist certified; one that crashed hands over nothing."""
+    if text := getattr(node, "workeroutput", {}).get(PROPERTY):
+        from epsaudit.audits.sequential import SequentialResult
+
+        for item in json.loads(text)["results"]:
+            certified(node.config, SequentialResult.from_dict(item))
+
+
+def _earlier(file: str) -> list[Result]:
+    from epsaudit.audits.verify import load
+    from epsaudit.errors import AuditError
+
+    try:
+        return load(Path(file))
+    except AuditError as error:
+        raise pytest.UsageError(f"--privacy-compare: {error} pytest --privacy-report writes one.") from None
+
+
+def _write_comparison(terminalreporter: Any, config: pytest.Config) -> None:
+    """Write the bounds of the checks that are in both files, and how many are in one only."""
+    from epsaudit.reporting.tables import DRIFT
+    from epsaudit.results.compare import compare
+    from epsaudit.studies import print_table
+
+    earlier, now = config.stash[_EARLIER], list(config.stash[_CERTIFIED].values())
+    drift, file = compare(earlier, now), config.getoption("privacy_compare")
+    shared = len(drift.rows())
+    terminalreporter.section(f"privacy bounds against {Path(file).name}")
+    text = io.StringIO()
+    if shared:
+        print_table(drift.rows(), DRIFT, file=text, width=80)
+    alone = f"{len(earlier) - shared} only in {file}, {len(now) - shared} only in this session."
+    told = [note for note in drift.notes() if not note.startswith("not compared: ")]
+    for line in [*text.getvalue().splitlines(), *textwrap.wrap(" ".join([*told, alone]), 80)]:
+        terminalreporter.write_line(line)
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say what every check would have caught, and how bounds have moved."""
+    _write_checks(terminalreporter, config)
+    if _EARLIER in config.stash:
+        _write_comparison(terminalreporter, config)
+
+
+def _write_checks(terminalreporter: Any, config: pytest.Config) -> None:
     """Say of every check what it would have caught: one line each with -v, -rP or -rA, otherwise a count."""
     told = [
         one
@@ -214,3 +304,5 @@ def read(name: str, value: Any, what: str) -> Any:
 
 _SHARERS = pytest.StashKey[int]()
 _ASKERS = pytest.StashKey[list[Asker]]()
+_CERTIFIED = pytest.StashKey["dict[str, Result]"]()
+_EARLIER = pytest.StashKey["list[Result]"]()

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from epsaudit.adapters.registry import collected
 from epsaudit.errors import AuditError, whole_at_least
@@ -132,15 +132,21 @@ def write_table(out: Path, rows: Sequence[Row], columns: Sequence[Column], capti
     write_whole(out / "table.tex", to_latex(rows, columns, caption, label=f"tab:{out.name}"))
 
 
-def print_table(rows: Sequence[Row], columns: Sequence[Column], title: str) -> None:
-    """Print a table to the terminal, its numbers rounded by kind."""
+def print_table(
+    rows: Sequence[Row],
+    columns: Sequence[Column],
+    title: str = "",
+    file: IO[str] | None = None,
+    width: int | None = None,
+) -> None:
+    """Print a table to the terminal, or a file, its numbers rounded by kind."""
     from rich.console import Console  # slow to import
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(title=Text(title))  # Text, as rich takes [words] and :words: for markup
+    shown = Table(title=Text(title) if title else None)  # Text, as rich takes [words] and :words: for markup
     for column in columns:
-        shown.add_column(Text(column.heading), justify="right" if column.numeric else "left")
+        shown.add_column(Text(column.heading), justify="right" if column.numeric else "left", overflow="fold")
     for row in rows:
         shown.add_row(*(Text(column.show(row)) for column in columns))
-    Console().print(shown)
+    Console(file=file, width=width).print(shown)

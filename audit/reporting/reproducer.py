@@ -17,6 +17,8 @@ from typing import Any
 
 from scipy.optimize import brentq, minimize_scalar
 
+from epsaudit.audits.sequential import SequentialResult
+from epsaudit.audits.sequential.accounts import point
 from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
@@ -30,6 +32,8 @@ MOST_LINES = 40
 """Lines of a script, so that whoever gets it reads it before running it."""
 SMALL = 1e-6
 """The p-value that fresh runs are expected to reach; they are no more than were certified."""
+MOST_RUNS = 1 << 20
+"""Runs of a script made of a sequential audit: a test's budget is 100,000."""
 LEAST = 1e-12
 """Smaller errors are lost in 1 - confidence, which is how certificates are told of them; a script computes them."""
 OWN = {"run", "guess", "number", "p_value", "X", "X_PRIME", "EPSILON", "DELTA", "STORED", "counts", "side", "audited"}
@@ -69,25 +73,37 @@ class Function:
 
 @dataclass(frozen=True)
 class Reproducer:
-    """A refuted claim to be shown to others; raises `AuditError` for a claim that is not refuted."""
+    """A refuted claim to be shown to others; raises `AuditError` for a claim that is not refuted.
 
-    result: AuditResult
+    The counts of a sequential audit decided when it stopped: they have no p-value, and its script counts afresh only.
+    """
+
+    result: AuditResult | SequentialResult
     pair: DatasetPair | None = None
     function: Function | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.result, AuditResult):
+        if not isinstance(self.result, AuditResult | SequentialResult):
             raise AuditError(
-                f"{self.result.mechanism} is a {type(self.result).__name__}; a reproducer is made of an audit of fixed "
-                "size."
+                f"{self.result.mechanism} is a {type(self.result).__name__}; a reproducer is made of an audit on pairs "
+                "of datasets."
             )
         if not self.result.violates_claim:
             raise AuditError(f"The claim of {self.result.mechanism} is not refuted; there is nothing to reproduce.")
 
+    @property
+    def rule(self) -> Certificate:
+        """The certificate by which a script's runs are judged."""
+        if isinstance(self.result, AuditResult):
+            return self.result.certificate
+        return MembershipGame(self.result.rounds[-1].strategies[self.result.best].tangent)
+
     @functools.cached_property
     def point(self) -> tuple[float, float]:
         """The (epsilon, delta) that the claim implies and the counts refute."""
-        rule, claim = self.result.certificate, self.result.claim
+        rule, claim = self.rule, self.result.claim
+        if isinstance(self.result, SequentialResult):
+            return point(claim, getattr(rule, "tangent", None))
         if claim.claimed_point is not None or not isinstance(rule, Box):
             epsilon, delta = self.result.point
             return float(epsilon), float(delta)
@@ -116,6 +132,8 @@ class Reproducer:
     def script(self) -> str:
         """Write the script."""
         known = not self.left_out()
+        if not known and isinstance(self.result, SequentialResult):
+            raise AuditError(f"{self.result.mechanism} has no script. {' '.join(self.left_out())}")
         text = self._assembled(self._imports(inline=True), self._body() if known else [], known)
         if len(text.splitlines()) > MOST_LINES:
             text = self._assembled(self._imports(inline=False), self._body() if known else [], known)
@@ -127,8 +145,6 @@ class Reproducer:
         """Write the text of an issue in Markdown."""
         result, (epsilon, delta) = self.result, self.point
         versions = self.function.versions if self.function else {}
-        error = p_value(result.certificate, result.claim, result.counts)
-        exact = f"{error:.3g}" if error > LEAST else f"below {LEAST:g}"
         about = "".join(f", in {name} {version}" for name, version in versions.items())
         implied = "" if result.claim.claimed_point else f", which implies ({epsilon:.4g}, {delta:.4g})-DP,"
         x, x_prime = (
@@ -147,15 +163,30 @@ class Reproducer:
             *(f"- {note[0].upper()}{note[1:]}" for note in result.notes),
             f"- Event on the output y: `{result.witness}`",
             f"- Counts: {result.describe_counts()}",
-            f"- Exact p-value of these counts under the claim: {exact}",
+            *self._evidence(),
             f"- Certified: {result.claim.symbol} >= {lower(result.lower_bound)} at {percent(result.confidence)} "
             f"confidence, and {result.proven:.4g} is claimed\n",
             *(f"{sentence}\n" for sentence in self.left_out()),
-            "To reproduce (needs scipy):\n",
-            f"```python\n{self.script()}```\n",
+            *self._to_reproduce(),
             "Found by epsaudit; event and test were fixed before the runs that are counted.",
         ]
         return "\n".join(lines) + "\n"
+
+    def _evidence(self) -> list[str]:
+        result = self.result
+        if isinstance(result, SequentialResult):
+            return [f"- Evidence: {result.describe_evidence()}"]
+        error = p_value(result.certificate, result.claim, result.counts)
+        exact = f"{error:.3g}" if error > LEAST else f"below {LEAST:g}"
+        return [f"- Exact p-value of these counts under the claim: {exact}"]
+
+    def _to_reproduce(self) -> list[str]:
+        """The command of a test, and the script; what cannot be written is left out, as `left_out` says."""
+        command = self.result.execution.get("command", "")
+        lines = [f"To reproduce:\n\n```bash\n{command}\n```\n"] if command.startswith("pytest ") else []
+        if isinstance(self.result, AuditResult) or not self.left_out():
+            lines += [f"To reproduce (needs scipy):\n\n```python\n{self.script()}```\n"]
+        return lines
 
     def _assembled(self, imports: list[str], body: list[str], known: bool) -> str:
         result, (epsilon, delta) = self.result, self.point
@@ -170,8 +201,9 @@ class Reproducer:
         ]
         about = '"""{}"""'.format("\n".join(said).replace("\\", "\\\\").replace('"', "'"))
         fixed = f"EPSILON, DELTA = {epsilon!r}, {delta!r}  # implied by the claim"
+        fixed_size = isinstance(result, AuditResult)
         stored = f"STORED = {_stored(result.counts)}  # (dataset, guess): runs"
-        ending = ['print(f"p-value of the stored counts: {p_value(STORED):.3g}")']
+        ending = ['print(f"p-value of the stored counts: {p_value(STORED):.3g}")'] if fixed_size else []
         if known:
             ending += [
                 "counts = Counter()",
@@ -184,9 +216,9 @@ class Reproducer:
             about,
             *imports,
             fixed,
-            stored,
+            *([stored] if fixed_size else []),
             *body,
-            *_test(result.certificate, result.counts.events, delta),
+            *_test(self.rule, result.counts.events, delta),
             *ending,
         ]
         return "\n".join(lines) + "\n"
@@ -248,21 +280,22 @@ class Reproducer:
         ]
 
     def _scipy(self) -> list[str]:
-        rule = self.result.certificate
+        rule = self.rule
         if not isinstance(rule, Box) and self.point[1] == 0:
             return ["from scipy.stats import binom"]
         stats = "beta" if isinstance(rule, Box) else "beta, binom"
         return ["from scipy.optimize import brentq", f"from scipy.stats import {stats}"]
 
     def _runs(self) -> int:
-        """The least power of 2 of runs expected to reach `SMALL`, but no more than were certified."""
+        """The least power of 2 of runs expected to reach `SMALL`, but no more than were certified, or `MOST_RUNS`."""
         result, runs = self.result, 64
-        most = int(result.counts.runs)
+        counted = int(result.counts.runs)
+        most = counted if isinstance(result, AuditResult) else MOST_RUNS
         while runs < most:
-            share = runs / most
+            share = runs / counted
             scaled = {name: round(value * share) for name, value in result.counts.to_dict().items() if name != "events"}
             counts = Counts(**scaled, events=result.counts.events)
-            if result.certificate.parameter(result.claim, counts, 1.0 - SMALL) > result.proven:
+            if self.rule.parameter(result.claim, counts, 1.0 - SMALL) > result.proven:
                 return 2 * runs  # for luck is not always kind
             runs *= 2
         return most

@@ -166,6 +166,16 @@ TERMINAL = (
 )
 
 
+DRIFT = (
+    Column("name", "name"),
+    Column("old", "old bound", "lower"),
+    Column("new", "new bound", "lower"),
+    Column("difference", "difference"),
+    Column("moved", "moved"),
+)
+"""What a terminal shows of the rows of `epsaudit.results.compare.Drift`."""
+
+
 def result_rows(results: Sequence[Result]) -> list[dict[str, Any]]:
     """Return what `PAPER` and `TERMINAL` show of each result."""
     return [

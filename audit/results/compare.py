@@ -24,6 +24,16 @@ from epsaudit.provenance import execution, provenance
 from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import lower
 
+SAME, CHANGED, NOT_TESTED = "no, the same runs", "other counts", "not tested"
+UNTESTED = {
+    CHANGED: "other counts: the same seed and budget gave other counts than before, so the code, or a library below "
+    "it, has changed. Both bounds hold; no test says whether the privacy loss has moved.",
+    NOT_TESTED: "not tested: both bounds hold, each at its own confidence. What a sequential audit counts, and how "
+    "long, depends on what it saw, and guesses about canaries of one run on each other: such counts have no exact "
+    "test.",
+}
+"""Verdicts about results that no test compares, and what is said of them below a table."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -54,18 +64,39 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Drift:
-    """All comparisons of two result files, and why the other results could not be compared."""
+    """All comparisons of two result files, and why the other results could not be compared.
+
+    ``untested`` are results, old and new, whose bounds are told side by side: no test says whether they moved.
+    """
 
     comparisons: tuple[Comparison, ...]
     not_compared: tuple[str, ...]
     error: float
+    untested: tuple[tuple[Result, Result], ...] = ()
 
     @property
     def moved(self) -> bool:
         """Whether any bound moved beyond chance."""
         return any(comparison.moved for comparison in self.comparisons)
 
-    def __str__(self) -> str:
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for every result that is in both files, as `epsaudit.reporting.tables.DRIFT` shows it."""
+        tested = [
+            (one.old, one.new, f"{'yes' if one.moved else 'no'}, p = {one.p_value:.2g}") for one in self.comparisons
+        ]
+        return [
+            {
+                "name": _name(old),
+                "old": old.lower_bound,
+                "new": new.lower_bound,
+                "difference": f"{new.lower_bound - old.lower_bound:+.4f}",
+                "moved": moved,
+            }
+            for old, new, moved in [*tested, *((*pair, same_runs(*pair)) for pair in self.untested)]
+        ]
+
+    def notes(self) -> list[str]:
+        """Return the sentences below the rows: what was tested how, what was not, and why."""
         count = len(self.comparisons)
         test = (
             f"{sum(c.moved for c in self.comparisons)} of {count} moved. Fisher's exact test on the counts of the same "
@@ -73,7 +104,15 @@ class Drift:
             f"have moved with probability at most {self.error:g}."
         )
         said = [f"not compared: {reason}" for reason in self.not_compared]
-        return "\n".join([*map(str, self.comparisons), *said, *([test] if count else [])])
+        verdicts = {same_runs(*pair) for pair in self.untested}
+        told = [sentence for verdict, sentence in UNTESTED.items() if verdict in verdicts]
+        if any(one.old.seed == one.new.seed for one in self.comparisons):
+            told.append("One seed for both: the samples are not independent, so p-values mean nothing; recount.")
+        return [*said, *told, *([test] if count else [])]
+
+    def __str__(self) -> str:
+        bounds = [f"not compared: {_name(old)}: {_bounds(old, new)}" for old, new in self.untested]
+        return "\n".join([*map(str, self.comparisons), *bounds, *self.notes()])
 
 
 def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -> Drift:
@@ -114,7 +153,7 @@ def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -
         else:
             alone.append(result)
     left = [result for alike in waiting.values() for result in alike]
-    reasons = [f"{_name(a)}: {_bounds(a, b)}" for a, b in pairs if not isinstance(a, AuditResult)]
+    reasons = []
     for result in alone:
         instead = _counterpart(result, left)
         left = [other for other in left if other is not instead]
@@ -122,7 +161,20 @@ def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -
     reasons += [f"{_name(result)}: only in the new results" for result in left]
     compared = [(a, b) for a, b in pairs if isinstance(a, AuditResult) and isinstance(b, AuditResult)]
     level = error / max(len(compared), 1)
-    return Drift(tuple(Comparison(a, b, p_value(a, b), level) for a, b in compared), tuple(reasons), error)
+    comparisons = tuple(Comparison(a, b, p_value(a, b), level) for a, b in compared)
+    return Drift(
+        comparisons, tuple(reasons), error, tuple(pair for pair in pairs if not isinstance(pair[0], AuditResult))
+    )
+
+
+def same_runs(old: Result, new: Result) -> str:
+    """Say whether two results that no test compares are of the same runs, which their seed and terms determine."""
+    before, after = ({**one.to_dict(), "provenance": None} for one in (old, new))
+    if before == after:
+        return SAME
+    terms = [(one.seed, one.confidence, getattr(one, "trials", None)) for one in (old, new)]
+    steady = all(one.reproducible and getattr(one, "stopped", "") != "seconds" for one in (old, new))
+    return CHANGED if terms[0] == terms[1] and steady else NOT_TESTED
 
 
 def p_value(old: AuditResult, new: AuditResult) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, vectorized
 from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.cli.main import main
 from epsaudit.results.compare import compare, p_value, recount
@@ -173,3 +173,28 @@ def test_the_command_recounts_registered_mechanisms(tmp_path, capsys):
     assert main(["recount", str(tmp_path / "audit.json"), "--seed", "4", "--jobs", "1", "--out", str(new)]) == 0
     assert main(["compare", str(tmp_path / "audit.json"), str(new)]) == 0
     assert "laplace, 1-DP" in capsys.readouterr().out
+
+
+def test_the_command_prints_a_table_of_80_columns(before, tmp_path, capsys, monkeypatch):
+    """Sequential results are told by their runs: the same seed and code give the same counts."""
+    monkeypatch.setenv("COLUMNS", "80")
+    name = "tests/privacy/test_counts.py::test_that_a_count_of_people_is_private[laplace]"
+    first, again, less, other = (
+        dataclasses.replace(audit_sequentially(noisy(scale), trials=500, seed=seed, n_jobs=1), mechanism=name)
+        for scale, seed in ((1.0, 1), (1.0, 1), (0.9, 1), (1.0, 2))
+    )
+    for new, moved, sentence in (
+        (again, "no, the same runs", ""),
+        (less, "other counts", "the same seed and budget gave other counts than before"),
+        (other, "not tested", "both bounds hold, each at its own confidence"),
+    ):
+        save([before, first], tmp_path / "old.json")
+        save([before, new], tmp_path / "new.json")
+        assert main(["compare", str(tmp_path / "old.json"), str(tmp_path / "new.json")]) == 0
+        table, notes = capsys.readouterr().out.split("└")
+        assert {len(line) for line in table.splitlines()} == {80}
+        assert all(word in table for word in ("old bound", "new bound", "difference", "moved", moved, "no, p = 1"))
+        assert sentence in notes
+        assert "One seed for both" in notes
+    save([first], tmp_path / "old.json")
+    assert main(["compare", str(tmp_path / "old.json"), str(tmp_path / "old.json")]) == 0

@@ -222,6 +222,28 @@ def test_what_is_asked_wrongly_is_one_sentence_below_the_users_line(suite):
     assert "epsaudit/" not in text.replace("\\", "/")
 
 
+def test_a_failure_pastes_as_an_issue_and_says_where_long_datasets_differ(suite):
+    result = suite("""
+    def last(people, size, rng):
+        return people[-1] + rng.laplace(scale=0.3, size=size)
+
+    def test_leak(privacy_audit):
+        privacy_audit.check(last, ([0] * 99, [0] * 98 + [1]), epsilon=1.0)
+    """)
+    result.stdout.fnmatch_lines(
+        [
+            "last leaks more than its claim of 1-DP.",
+            "",
+            "    claim      1-DP: epsilon = 1",
+            "    pair       [[]0, 0, 0, *... against [[]0, 0,*",
+            "    versions   epsaudit *, numpy *, python *",
+            "    reproduce  pytest *",
+        ]
+    )
+    said = " ".join(result.stdout.str().split())
+    assert "; record 98 is 0 against 1 (99 against 99 records) event {y <= " in said
+
+
 FROZEN = """
     from epsaudit import frozen
 
@@ -250,8 +272,8 @@ def test_a_frozen_test_is_counted_under_the_terms_of_the_test(suite):
     result.stdout.fnmatch_lines(
         [
             "The frozen test witness.json is failed.",
-            "  certified  the claim does not hold, wrong with probability 5e-05",
-            "  reproduce  pytest *::test_leak --privacy-runs=4000 --privacy-false-alarm=0.0001",
+            "    certified  the claim does not hold, wrong with probability 5e-05",
+            "    reproduce  pytest *::test_leak --privacy-runs=4000 --privacy-false-alarm=0.0001",
             "*::test_right: witness.json, 4,000 runs, seed *, false alarms 5e-05: passed",
             "*::test_terms_of_the_marker: witness.json, 300 runs, seed *, false alarms 5e-10: passed",
         ]

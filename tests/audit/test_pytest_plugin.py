@@ -11,13 +11,14 @@ import scipy.stats  # noqa: F401  # pytester forgets what is imported inside
 import sklearn.ensemble  # noqa: F401
 
 import epsaudit.audits.training  # noqa: F401
-from epsaudit.privacy_tests import _confidence, _plain, _seed
+from epsaudit.privacy_terms import confidence_of, plain, seed_of
 
 pytest_plugins = ["pytester"]
 
 NOISY = """
     import pytest
     from epsaudit import AuditError, DatasetPair, PowerWarning, PureDP, black_box
+    from epsaudit.privacy_terms import terms_of
     from epsaudit.pytest_plugin import asking
 
     def noisy(scale):
@@ -56,7 +57,7 @@ def test_a_leak_fails_with_all_that_is_needed(suite):
         "pair       x = (), x' = ('ann',)",
         "event      {y <= ",
         " on x, ",
-        f"seed       {_seed('test_leaks.py::test_leak', 1, 0)}",
+        f"seed       {seed_of('test_leaks.py::test_leak', 1, 0)}",
         "reproduce  pytest test_leaks.py::test_leak --privacy-runs=100000 --privacy-false-alarm=1e-06",
     ):
         assert words in text
@@ -123,8 +124,8 @@ def test_positive_controls(suite):
     result.stdout.fnmatch_lines(
         [
             "count must fail its privacy audit, and did not: 1-DP was not refuted in 2,000",
-            "  certified  epsilon >= 0.*",
-            "  reach      would have caught epsilon >= 1.*",
+            "    certified  epsilon >= 0.*",
+            "    reach      would have caught epsilon >= 1.*",
         ]
     )
     assert "total false-alarm probability" not in result.stdout.str()  # no right mechanism fails a control
@@ -180,16 +181,16 @@ def test_wrong_input_is_an_error_in_a_sentence(suite):
 
 TERMS = """
     def test_default(request, privacy_audit):
-        print("TERMS", privacy_audit._terms(asking(request.config), 3, {}))
+        print("TERMS", terms_of(request.config, asking(request.config), 3, {}))
 
     @pytest.mark.privacy_audit(runs=500, false_alarm=1e-3)
     def test_marked(request, privacy_audit):
-        print("TERMS", privacy_audit._terms(asking(request.config), 1, {}))
+        print("TERMS", terms_of(request.config, asking(request.config), 1, {}))
 
     @pytest.mark.privacy_audit(runs=500, false_alarm=1e-3)
     def test_called(request, privacy_audit):
         given = {"runs": 700, "seconds": 2.0, "false_alarm": 1e-9}
-        print("TERMS", privacy_audit._terms(asking(request.config), 1, given))
+        print("TERMS", terms_of(request.config, asking(request.config), 1, given))
 """
 
 
@@ -208,7 +209,7 @@ TERMS = """
 def test_terms_come_from_the_call_the_marker_and_the_command_line(suite, options, terms):
     text = suite(TERMS, "-rP", *options).stdout.str()
     said = re.findall(
-        r"TERMS _Terms\(runs=(\d+), seconds=([\w.]+), test_false_alarm=.*, false_alarm=([\d.e-]+), seed=(\d+)\)", text
+        r"TERMS Terms\(runs=(\d+), seconds=([\w.]+), test_false_alarm=.*, false_alarm=([\d.e-]+), seed=(\d+)\)", text
     )
     found = [(int(runs), float(seconds), float(alarm)) for runs, seconds, alarm, _ in said]
     assert found == [(runs, seconds, pytest.approx(alarm)) for runs, seconds, alarm in terms]
@@ -217,7 +218,7 @@ def test_terms_come_from_the_call_the_marker_and_the_command_line(suite, options
 
 def test_terms_from_the_ini_file(suite, pytester):
     pytester.makeini("[pytest]\nprivacy_runs = 2e4\nprivacy_false_alarm = 1e-5\n")
-    assert "_Terms(runs=20000, seconds=60.0, test_false_alarm=1e-05" in suite(TERMS, "-rP").stdout.str()
+    assert "Terms(runs=20000, seconds=60.0, test_false_alarm=1e-05" in suite(TERMS, "-rP").stdout.str()
 
 
 def test_what_the_suite_allows_is_shared_by_those_who_asked_beforehand(suite):
@@ -259,7 +260,7 @@ def test_checks_need_not_be_counted(suite):
 
 @pytest.mark.parametrize("alarm", [0.3, 1e-6, 1e-12, 3.3e-15])
 def test_no_more_false_alarms_than_allowed(alarm):
-    assert 0.9 * alarm < 1.0 - _confidence(alarm) <= alarm
+    assert 0.9 * alarm < 1.0 - confidence_of(alarm) <= alarm
 
 
 def test_a_false_alarm_that_rounds_to_none_is_a_sentence(suite):
@@ -383,7 +384,7 @@ def test_under_xdist_the_same_is_found_and_said(suite):
     "name", ["a.py::b", "a@b/c.py::d", "a@b/c.py::D::e", "c.py::d[a@b]", "c@d/e.py::f[a::b@c]", "c.py::d[a]b@c]"]
 )
 def test_the_group_is_no_part_of_the_name(name):
-    assert _plain(name) == _plain(f"{name}@group") == name
+    assert plain(name) == plain(f"{name}@group") == name
 
 
 def test_tests_below_a_folder_with_an_at_sign(pytester):
@@ -402,6 +403,9 @@ def test_tests_below_a_folder_with_an_at_sign(pytester):
 
 def test_seeds_belong_to_names():
     names = ["a.py::b", "a@b/c.py::d", "a@b/c.py::e", "c.py::d[a@b]", "c.py::d[a@c]"]
-    assert len({_seed(name, 1, 0) for name in names}) == 5
-    assert _seed("a.py::b", 1, 0) == _seed("a.py::b@group", 1, 0)
-    assert len({_seed("a.py::b", 1, 0), _seed("a.py::b", 2, 0), _seed("a.py::b", 1, 1), _seed("a.py::c", 1, 0)}) == 4
+    assert len({seed_of(name, 1, 0) for name in names}) == 5
+    assert seed_of("a.py::b", 1, 0) == seed_of("a.py::b@group", 1, 0)
+    assert (
+        len({seed_of("a.py::b", 1, 0), seed_of("a.py::b", 2, 0), seed_of("a.py::b", 1, 1), seed_of("a.py::c", 1, 0)})
+        == 4
+    )

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epsaudit import ZCDP, ApproxDP, DatasetPair, PureDP, audit, vectorized
+from epsaudit import ZCDP, ApproxDP, DatasetPair, PureDP, audit, audit_sequentially, vectorized
 from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.cli.commands.serving import _recorded
 from epsaudit.cli.main import main
@@ -353,3 +353,26 @@ def test_results_of_one_name_are_not_confused(refuted, tmp_path, capsys):
     save([refuted, refuted], tmp_path / "two.json")
     assert main(["reproduce", "two.json", "count"]) == 2
     assert "two.json has 2 results named 'count'." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("claim", [PureDP(1.0), ZCDP(0.5)])
+def test_a_sequential_audit_is_reproduced_by_fresh_runs_alone(claim, tmp_path, capsys):
+    """Its own counts decided when it stopped. Twice the runs that give 1e-6 stay above 1e-2 once in a million."""
+    leak = vectorized(lambda data, size, rng: len(data) + rng.laplace(scale=0.3, size=size), name="count", claim=claim)
+    result = audit_sequentially(leak, [PAIR], confidence=1 - 1e-6, seed=1, n_jobs=1)
+    result = dataclasses.replace(result, execution={"command": "pytest test_own.py::test_count"})
+    reproducer = Reproducer(result, PAIR, Function("own:count", {"scale": 0.3}))
+    script = reproducer.script()
+    assert "STORED" not in script
+    assert len(script.splitlines()) <= MOST_LINES
+    (fresh,) = ran_here(script, capsys)
+    assert fresh < 1e-2
+    issue = reproducer.issue()
+    assert script in issue
+    assert "```bash\npytest test_own.py::test_count\n```" in issue
+    assert "p-value of these counts" not in issue
+    save([result], tmp_path / "tests.json")
+    assert main(["reproduce", str(tmp_path / "tests.json"), "--issue", "issue.md"]) == 0
+    assert "The function is not known: give it as module:function." in capsys.readouterr().err
+    assert main(["reproduce", str(tmp_path / "tests.json")]) == 2
+    assert "count has no script. The function is not known" in capsys.readouterr().err

@@ -27,6 +27,7 @@ from epsaudit.reporting import methods, tables
 from epsaudit.results import compare
 from epsaudit.results import result as results
 from epsaudit.results.result import AuditResult, Result
+from epsaudit.studies import print_table
 from epsaudit.text import lower, percent, visible
 
 if TYPE_CHECKING:
@@ -154,9 +155,11 @@ def _line(found: verify.Verification) -> str:
 def compare_files(options: SimpleNamespace) -> int:
     """Say which bounds moved beyond chance."""
     drift = compare.compare(load(options.old), load(options.new), options.error)
-    if drift.comparisons or drift.not_compared:
-        sayer(options)(str(drift))
-    if not drift.comparisons:
+    if (rows := drift.rows()) and not (options.quiet or options.json):
+        print_table(rows, tables.DRIFT)
+    for note in drift.notes():
+        sayer(options)(note)
+    if not rows:
         raise AuditError(f"Nothing in {options.new} can be compared with {options.old}.")
     say_json(options, dataclasses.asdict(drift))
     return SURPRISED if drift.moved else AS_EXPECTED

@@ -51,13 +51,12 @@ def reproduce(options: SimpleNamespace) -> int:
     words = shlex.split(options.function) if options.function else recorded.served
     pairs = [options.pair] if options.pair else recorded.pair
     reproducer = Reproducer(result, _pair(result, pairs), _function(words) if words else None)
-    script = reproducer.script()
     if options.issue is not None:
         write_whole(options.issue, reproducer.issue())
     if options.out is not None:
-        write_whole(options.out, script)
+        write_whole(options.out, reproducer.script())
     elif options.issue is None:
-        sys.stdout.write(script)
+        sys.stdout.write(reproducer.script())
     for sentence in reproducer.left_out():
         print(f"epsaudit: {sentence}", file=sys.stderr)
     return AS_EXPECTED
