@@ -5,6 +5,7 @@ To make everything anew takes hours (`make results`), so a change of code does n
 """
 
 import re
+import subprocess
 import warnings
 from pathlib import Path
 
@@ -43,6 +44,22 @@ def test_results_that_are_quoted_are_those_of_the_code_that_is_here():
             ),
             False,
         )
+
+
+def git(*words):
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+
+
+def test_the_commits_that_made_results_are_in_the_history():
+    """A result of a commit that nobody has cannot be made again: a branch that was dropped, or rebased."""
+    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
+        pytest.skip("no history here")
+    lost = [
+        f"{one.folder.name}: {one.commit}"
+        for one in status(ROOT / "results")
+        if git("merge-base", "--is-ancestor", one.commit, "HEAD").returncode != 0
+    ]
+    assert not lost
 
 
 def test_every_folder_of_results_belongs_to_a_study():
