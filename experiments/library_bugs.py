@@ -202,9 +202,7 @@ def page(rows: Sequence[dict[str, Any]], together: float) -> str:
             "",
             f"{links}. Affected: {bug.affected}; fixed: {bug.fixed}. Trigger: {bug.trigger}.",
             "",
-            "| version and mechanism | is | claim | dp-accounting | certified | runs | event | verdict |",
-            "|---|---|---|---|---|---|---|---|",
-            *(_line(by_name[case.row.name]) for case in bug.cases),
+            *measured(bug, by_name),
             "",
         ]
     lines += [
@@ -212,6 +210,15 @@ def page(rows: Sequence[dict[str, Any]], together: float) -> str:
         "computes it from them. Made by `epsaudit experiment run library-bugs`.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def measured(bug: Bug, by_name: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The lines of a table of what was measured on a bug; ``by_name`` has each `row` by its mechanism."""
+    return [
+        "| version and mechanism | is | claim | dp-accounting | certified | runs | event | verdict |",
+        "|---|---|---|---|---|---|---|---|",
+        *(_line(by_name[case.row.name]) for case in bug.cases),
+    ]
 
 
 def link(report: str) -> str:

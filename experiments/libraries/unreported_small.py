@@ -13,10 +13,10 @@ from typing import Any
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.experiments.libraries import calculator
-from epsaudit.experiments.libraries.corpus import FEW, MANY, ONE, UNFIXED, Bug, Case
+from epsaudit.experiments.libraries.corpus import FEW, ONE, SOME, UNFIXED, Bug, Case
 from epsaudit.experiments.libraries.rows import Row
 
-FIFTH = 20_000
+TENTH = 12_000
 """Runs where one output alone tells the datasets apart, or a run takes milliseconds."""
 BUDGET = ApproxDP(1.0, 1e-6)
 LOG = math.log(1.0 / BUDGET.delta)
@@ -86,9 +86,9 @@ def sequential_test() -> Bug:
             Case(
                 "affected",
                 row("subsampled", parameters={"function": "dp_sprt_subsampled", **given}, reason=reason),
-                MANY,
+                SOME,
             ),
-            Case("control", row("laplace", parameters={"function": "dp_sprt_laplace", **given}), MANY),
+            Case("control", row("laplace", parameters={"function": "dp_sprt_laplace", **given}), FEW),
         ),
         page="dpsprt-subsampled",
     )
@@ -111,13 +111,13 @@ def hierarchical_counts() -> Bug:
             Case(
                 "affected",
                 row("repeated-tuples", parameters={"contribution": 25, "distinct_tuples": False}, reason=reason),
-                FIFTH,
+                TENTH,
                 documented,
             ),
             Case(
                 "control",
                 row("distinct-tuples", parameters={"contribution": 25, "distinct_tuples": True}),
-                FIFTH,
+                TENTH,
                 documented,
             ),
         ),
@@ -141,12 +141,12 @@ def vector_mean() -> Bug:
             Case(
                 "affected",
                 row("vector-mean-laplace", parameters={"kind": "Laplace", "size": 1, "delta": 0.0}, reason=reason),
-                FIFTH,
+                TENTH,
             ),
             Case(
                 "control",
                 row("vector-mean-gaussian", parameters={"kind": "Gaussian", "size": 1}, claim=ApproxDP(1.0, 1e-5)),
-                FIFTH,
+                TENTH,
             ),
         ),
         page="eeprivacy-vector-mean",
@@ -165,8 +165,8 @@ def clamped_mean() -> Bug:
         "bounds 0 and 1, and a value of 1000 that is added to one of 0, or replaces one: the mean is always 1 then. "
         "The control has a value of 1 instead, which needs no clamping",
         (
-            Case("affected", row("clamped-mean-add", pair=DatasetPair([0.0], [0.0, 1000.0]), reason=reason), FIFTH),
-            Case("affected", row("clamped-mean-substitute", pair=DatasetPair([0.0], [1000.0]), reason=reason), FIFTH),
+            Case("affected", row("clamped-mean-add", pair=DatasetPair([0.0], [0.0, 1000.0]), reason=reason), TENTH),
+            Case("affected", row("clamped-mean-substitute", pair=DatasetPair([0.0], [1000.0]), reason=reason), TENTH),
             Case("control", row("clamped-mean-in-bounds", pair=DatasetPair([0.0], [1.0])), FEW),
         ),
         page="eeprivacy-clamped-mean",
@@ -185,7 +185,7 @@ def one_sided_count() -> Bug:
         "a count of 0 or 1 records: 0 is released of 0 alone. The control is a sum with Laplace noise, of a value of 0 "
         "or 1",
         (
-            Case("affected", row("count", "diffpriv_pure_queries.count", DatasetPair(0, 1), reason=reason), FIFTH),
+            Case("affected", row("count", "diffpriv_pure_queries.count", DatasetPair(0, 1), reason=reason), TENTH),
             Case("control", row("sum", "diffpriv_pure_queries.total", DatasetPair([0.0], [1.0])), FEW),
         ),
         page="diffpriv-pure-count",
@@ -204,11 +204,11 @@ def categories_of_the_data() -> Bug:
         "local model: one record, a or b, is the whole data of a person, and is released unchanged. The control has "
         "two more records, so that both categories are there in any case",
         (
-            Case("affected", row("exponential", pair=DatasetPair(["a"], ["b"]), reason=reason), FIFTH),
+            Case("affected", row("exponential", pair=DatasetPair(["a"], ["b"]), reason=reason), TENTH),
             Case(
                 "control",
                 row("exponential-all-categories", pair=DatasetPair(["a", "a", "b"], ["b", "a", "b"])),
-                FIFTH,
+                TENTH,
             ),
         ),
         page="trasgodp-exponential",
@@ -228,8 +228,8 @@ def empty_data() -> Bug:
         "the records of one person are added to none, in a public partition; the error is an output that others see. "
         "The control gives the same records as an iterator, which is not asked whether it is empty",
         (
-            Case("affected", row("count", parameters={"given_as": "list"}, reason=reason), FIFTH),
-            Case("control", row("count-of-iterator", parameters={"given_as": "iterator"}), FIFTH),
+            Case("affected", row("count", parameters={"given_as": "list"}, reason=reason), TENTH),
+            Case("control", row("count-of-iterator", parameters={"given_as": "iterator"}), TENTH),
         ),
         page="pipelinedp-empty-data",
     )

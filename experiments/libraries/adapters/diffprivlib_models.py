@@ -2,9 +2,10 @@
 
 import warnings
 
+from serving import repeated, serve  # isort: skip  # which limits numpy's threads before it is imported
+
 import numpy as np
 from diffprivlib.models import LinearRegression, LogisticRegression, RandomForestClassifier
-from serving import repeated, serve
 
 warnings.simplefilter("ignore")
 
