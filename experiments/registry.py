@@ -144,4 +144,9 @@ def studies() -> list[Study]:
             "epsaudit.experiments.library_bugs",
             "known privacy bugs of released libraries, each version audited in an environment of its own",
         ),
+        Study(
+            "hunts",
+            "epsaudit.experiments.hunts",
+            "hunts for known bugs of released libraries with no pair given, and for sound mechanisms, none refuted",
+        ),
     ]

@@ -369,6 +369,34 @@ HUNT = Command(
     epsaudit hunt env library.tools:mean --schema schema.toml --epsilon 1 --seconds 120 --out found
     """,
 )
+BISECT = Command(
+    "bisect",
+    "bisecting.run",
+    "Find the first and the last released version of a library that is affected. What pip knows is installed and "
+    "audited, each version in an environment of its own: the middle one between one that is refuted and one that is "
+    "not (docs: how-to/released-libraries).",
+    [
+        argument("library", "As for audit --library.", shell_complete=completing("adapters.registry", "libraries")),
+        argument("row", "A mechanism of it, or of another version of it, as epsaudit list --library shows them."),
+        option("--from VERSION", "One that is affected, to start at.  [default: that of the mechanism]", name="start"),
+        option("--all", "Audit every version, and assume nothing of those between.", name="every"),
+        option(
+            "--trials",
+            "Runs of each version at most; without --all 16 times as many as refute the first are enough.",
+            type=ABOVE_0,
+            default=100_000,
+        ),
+        option("--confidence", "Of all verdicts together.", type=Number(confidence_of), default=0.95),
+        option("--seed", "Root of all random streams.  [default: a fresh one, printed]", type=int),
+        JOBS,
+        JSON,
+        QUIET,
+    ],
+    examples="""
+    epsaudit bisect smartnoise-synth covariance
+    epsaudit bisect opendp laplace-bits --from 0.4.0
+    """,
+)
 STUDIES = Command("list", "listing.list_studies", "List the studies.", [JSON, QUIET])
 RUN = Command(
     "run",
@@ -397,7 +425,7 @@ EXPERIMENT = click.Group(
 )
 EPSAUDIT = click.Group(
     "epsaudit",
-    [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, HUNT, REPRODUCE, SERVE, EXPERIMENT],
+    [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, HUNT, BISECT, REPRODUCE, SERVE, EXPERIMENT],
     help="Certified lower bounds on privacy loss.",
     epilog=NOTES,
     no_args_is_help=False,

@@ -136,10 +136,11 @@ def certified(
     learnt, more = _enough(scores, claim, each, most, simple=False)
     best = readable if readable.predicted > claim.parameter or learnt.predicted <= claim.parameter else learnt
     runs = runs if best is readable else more
-    result = _counted(run, best, runs, seed, "the pair and the event were chosen by earlier runs, none of which counts")
+    chosen = "the pair and the event were chosen by earlier runs, none of which counts"
+    result = _counted(run, best, runs, seed, *candidate.notes, chosen)
     others = None
     if learnt.witness != best.witness:
-        others = _counted(run, learnt, runs, seed + 1, "the learnt event")
+        others = _counted(run, learnt, runs, seed + 1, *candidate.notes, "the learnt event")
     spent = 2 * size + runs * (1 if others is None else 2)
     if others is not None:
         note = f"the learnt event {clipped(others.describe_event(), 100)} {_certifies(others)}, on other runs"
@@ -203,12 +204,12 @@ def reads_well(witness: Witness) -> bool:
     return parts <= PARTS
 
 
-def _counted(run: Begun, choice: Choice, runs: int, seed: int, note: str) -> AuditResult:
+def _counted(run: Begun, choice: Choice, runs: int, seed: int, *notes: str) -> AuditResult:
     """Count the events of a choice on fresh runs, and only count: `epsaudit verify --rerun` counts them again."""
     sides = run.sides[0]
     counts = certification_counts(sides, choice.witness, runs, seed, workers=run.workers)
     result = AuditResult(
-        **{**run.shared(0, [*notes_on(sides), note]), "trials": runs, "seed": seed},
+        **{**run.shared(0, [*notes_on(sides), *notes]), "trials": runs, "seed": seed},
         training_runs=0,
         certificate=choice.certificate,
         witness=choice.witness,

@@ -15,7 +15,7 @@ import numpy as np
 
 from epsaudit.data.candidates import patterns
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Relation, Substitution, adjacency_of
-from epsaudit.errors import AuditError, finite_at_least, whole_at_least
+from epsaudit.errors import AuditError, clipped, finite_at_least, whole_at_least
 from epsaudit.extras import needs
 from epsaudit.hunting.relations import ORDERS, AddRemovePerson, Norm, SubstitutePerson, within
 
@@ -32,6 +32,10 @@ Type = Literal["float", "integer", "boolean", "category"]
 Role = Literal["value", "weight", "owner"]
 Rows: TypeAlias = tuple[tuple[Any, ...], ...]
 """The records of a dataset as tuples, one value a column."""
+UNDER = "neighbours under "
+"""How the note of a result begins that names its neighbouring relations."""
+LONGEST_NOTE = 300
+"""Signs of a note, for whoever reads it: the rest of long parameters is in the stored command."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,16 @@ class Candidate:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     rows: tuple[Any, Any] | None = None
     complexity: int = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a result does not say by itself: the relations, and the parameters if there are any."""
+        relations = " and ".join(f"'{one}'" for one in self.adjacencies)
+        given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        under = (
+            f"{UNDER}{relations}" if relations else "whoever gave the datasets vouches for it that they are neighbours"
+        )
+        return (under, *([f"parameters {clipped(given, LONGEST_NOTE)}"] if given else []))
 
 
 class Description(Protocol):

@@ -122,6 +122,7 @@ class _Hunting:
             result = self.audit(
                 candidate, self.share(number), self.trials, f"audit {number}", self.left(share), kept=True
             )
+            result = dataclasses.replace(result, notes=(*result.notes, *candidate.notes))
         except AuditError as error:
             return dataclasses.replace(done, failure=str(error))
         except KeyboardInterrupt as error:

@@ -6,6 +6,7 @@ that no share of the error probability is spent twice.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,11 @@ from epsaudit.hunting.certifying import Finding
 from epsaudit.hunting.description import Candidate
 from epsaudit.hunting.screening import Screened, as_record, from_record
 from epsaudit.provenance import write_whole
+
+try:
+    import fcntl
+except ImportError:  # not POSIX: nothing keeps two hunts from sharing a folder
+    fcntl = None  # type: ignore[assignment]  # a module elsewhere
 
 
 class Record:
@@ -35,6 +41,11 @@ class Record:
             yield cls(None, entropy(seed), {})
             return
         path = Path(folder)
+        with reserved(path):
+            yield cls._opened(path, seed, identity)
+
+    @classmethod
+    def _opened(cls, path: Path, seed: int | None, identity: str) -> Record:
         facts: dict[str, Any] = {"hunt": identity, "seed": entropy(seed), "certified": 0}
         file = path / "hunt.json"
         if file.exists():
@@ -49,7 +60,7 @@ class Record:
             facts = known
         record = cls(path, int(facts["seed"]), facts)
         record._write()
-        yield record
+        return record
 
     def _write(self) -> None:
         if self.folder is not None:
@@ -85,3 +96,41 @@ class Record:
         """Remember it."""
         self.facts.setdefault("findings", {})[str(number)] = finding.to_dict()
         self._write()
+
+
+@contextmanager
+def reserved(folder: Path) -> Iterator[None]:
+    """Let no other hunt write into a folder meanwhile, and leave no empty one.
+
+    Raises
+    ------
+    AuditError
+        If another hunt is at it, or it cannot be made.
+    """
+    made = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = None if fcntl is None else os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise AuditError(
+            f"{folder} cannot be written ({error.strerror or error}); give a folder that you may write to."
+        ) from error
+    try:
+        if handle is not None:
+            _lock(handle, folder)
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+        if made:
+            with contextlib.suppress(OSError):  # something was written
+                folder.rmdir()
+
+
+def _lock(handle: int, folder: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise AuditError(f"{folder} is in use by another hunt; wait for it, or give another folder.") from None
+    except OSError:  # some network file systems lock no folders
+        pass

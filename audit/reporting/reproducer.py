@@ -21,6 +21,7 @@ from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError
+from epsaudit.hunting.description import UNDER
 from epsaudit.reporting.predicates import NotShort, condition, helpers_of, literal
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower, percent
@@ -143,6 +144,7 @@ class Reproducer:
             f"The claim {result.claim}{implied} is refuted on two neighbouring datasets{about}.\n",
             f"- x: `{x}`",
             f"- x': `{x_prime}`",
+            *(f"- {note[0].upper()}{note[1:]}" for note in result.notes),
             f"- Event on the output y: `{result.witness}`",
             f"- Counts: {result.describe_counts()}",
             f"- Exact p-value of these counts under the claim: {exact}",
@@ -222,6 +224,7 @@ class Reproducer:
             if len(text) > 1_000:
                 raise NotShort("the datasets are too long to print")
             lines.append(f"{name} = {text}")
+        lines[-1] += "".join(f"  # {note}" for note in self.result.notes if note.startswith(UNDER))
         helpers = helpers_of(" ".join(conditions.values()))
         guesses_of = [
             line for name, text in conditions.items() for line in (f"    if {text}:", f"        return {name!r}")

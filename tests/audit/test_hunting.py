@@ -22,6 +22,7 @@ from epsaudit.hunting.certifying import Finding, reads_well
 from epsaudit.hunting.description import Candidate, Column, Table, numbers, symbols
 from epsaudit.hunting.hunt import candidate_of, hunt
 from epsaudit.hunting.parameters import candidates
+from epsaudit.hunting.records import reserved
 from epsaudit.hunting.relations import AddRemovePerson
 from epsaudit.hunting.shrinking import Simpler, rows_of, shrink, simpler_values
 
@@ -287,6 +288,24 @@ def test_a_hunt_that_was_killed_goes_on_from_what_it_had(tmp_path, monkeypatch):
         hunted(scale_of_half, WITHIN, listed[:1], checkpoint=tmp_path / "kept")
 
 
+def test_a_folder_is_of_one_hunt_at_a_time(served, tmp_path, capsys):
+    says = "is in use by another hunt; wait for it, or give another folder."
+    words = [*served, "--pair", "[4, 2]", "[4, 2, 9]"]
+    with reserved(tmp_path / "kept"):
+        with pytest.raises(AuditError, match=says):
+            hunted(scale_of_half, WITHIN, [([1.0], [1.0, 1.0])], checkpoint=tmp_path / "kept")
+        assert main([*words, "--out", "kept"]) == 2
+        assert says in capsys.readouterr().err
+        with reserved(tmp_path / "found"):
+            pass
+    assert not (tmp_path / "kept").exists(), "an empty folder that it made is not left"
+    assert main([*words, "--out", "kept", "--checkpoint", "./kept"]) == 2
+    assert "--out and --checkpoint are both kept; give two folders." in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert main([*words, "--out", "file"]) == 2
+    assert "file cannot be written (File exists)" in capsys.readouterr().err
+
+
 def test_what_is_not_certified_in_time_is_not_tried_again(monkeypatch):
     tried = []
 
@@ -389,9 +408,16 @@ def test_the_command_finds_what_a_script_without_epsaudit_shows_again(served, ca
     assert main(["verify", "found/refuted-1.json", "--quiet"]) == 0
     assert main(["verify", "found/audited.json", "--quiet"]) == 0
     assert "mine.py:clipped_sum: refuted under" in Path("found/hunt.md").read_text()
-    assert main(["reproduce", "found/refuted-1.json", "--out", "script.py"]) == 0
+    notes = ("neighbours under 'add or remove one record'", "parameters clip=3")
+    assert result.notes[:2] == load(Path("found/audited.json"))[0].notes[-2:] == notes
+    assert main(["report", "found/refuted-1.json", "--html", "page.html"]) == 0
+    assert "neighbours under &#39;add or remove one record&#39;" in Path("page.html").read_text()
+    assert main(["reproduce", "found/refuted-1.json", "--out", "script.py", "--issue", "issue.md"]) == 0
     assert capsys.readouterr().err == ""
+    issue = Path("issue.md").read_text()
+    assert "- Neighbours under 'add or remove one record'\n- Parameters clip=3\n" in issue
     script = Path("script.py").read_text()
+    assert "X_PRIME = [2]  # neighbours under 'add or remove one record'\n" in script
     assert "clipped_sum(copy.deepcopy(data), clip=3" in script
     assert len(script.splitlines()) <= 40
     done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, timeout=60, check=True)

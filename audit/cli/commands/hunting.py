@@ -25,6 +25,7 @@ from epsaudit.hunting.description import Candidate, Description
 from epsaudit.hunting.hunt import candidate_of, hunt
 from epsaudit.hunting.outcome import Hunt
 from epsaudit.hunting.parameters import candidates, description_at, read_schema
+from epsaudit.hunting.records import reserved
 from epsaudit.hunting.relations import relation_named
 from epsaudit.hunting.served import served
 from epsaudit.provenance import write_whole
@@ -46,7 +47,16 @@ COLUMNS = (
 
 
 def run(options: SimpleNamespace) -> int:
-    """Hunt, print and write."""
+    """Hunt, print and write, where no other hunt does."""
+    if options.out is None:
+        return _run(options)
+    if options.checkpoint is not None and options.out.resolve() == options.checkpoint.resolve():
+        raise AuditError(f"--out and --checkpoint are both {options.out}; give two folders.")
+    with reserved(options.out):
+        return _run(options)
+
+
+def _run(options: SimpleNamespace) -> int:
     environment, function = _named(options.words)
     numbers = numbers_of_claim(options)
     if tuple(numbers) not in CLAIMS:
