@@ -23,6 +23,7 @@ def load(name):
 
 blocks, constants = load("blocks"), load("constants")
 messages, notebook = load("messages"), load("notebook")
+findings = load("findings")
 every_page = pytest.mark.parametrize("page", blocks.PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
@@ -138,3 +139,32 @@ def test_every_refusal_is_on_the_page_of_messages():
     assert all(f"## `{one.module}`" in page for one in found)
     for words in ("It must be a whole number of at least", "No dask scheduler answers at", "which is no line of text"):
         assert words in page
+
+
+class TestFindings:
+    @pytest.mark.parametrize("page", sorted(findings.PAGES.glob("*.md")), ids=lambda page: page.stem)
+    def test_what_tables_and_results_say_is_what_the_script_writes(self, page):
+        text = page.read_text(encoding="utf-8")
+        assert len(findings.BLOCK.findall(text)) == 1
+        assert findings.written(page, findings.stored()) == text, "python docs/findings.py writes it anew"
+
+    @pytest.mark.parametrize("page", sorted(set(findings.PAGES.glob("*.md")) - {findings.PAGES / "index.md"}))
+    def test_a_page_has_all_its_parts_and_a_short_script(self, page):
+        text = page.read_text(encoding="utf-8")
+        assert all(
+            f"\n## {part}\n" in text for part in ("What is claimed", "What is wrong", "Exact value", "Reproduce")
+        )
+        (script,) = re.findall(r"<!-- skip: next .*? -->\n\n```python\n(.*?)```", text, re.DOTALL)
+        compile(script, page.name, "exec")
+        assert len(script.splitlines()) <= 40
+        assert "from scipy.stats import binom" in script
+
+    def test_a_row_that_is_not_stored_says_so(self):
+        bug = next(bug for bug in findings.findings() if bug.page == "diffprivlib-nanmean")
+        name = bug.cases[0].row.name
+        assert f"| `{name}` | affected | 1-DP | - | - | - | - | {findings.MISSING} |" in findings.facts(bug, {})
+        assert findings.UNREPORTED in findings.facts(bug, {})
+        row = findings.library_bugs.row(bug, bug.cases[0], {}, {name: ""})
+        known = {name: {**row, "certified": 1.9, "trials": 40_000, "event": "{y >= 1}", "counts": "1 of 2"}}
+        assert "| epsilon ≥ 1.9 | 40,000 | {y >= 1}: 1 of 2 |" in findings.facts(bug, known)
+        assert "| epsilon ≥ 1.9 | not reported yet |" in findings.overview(known)
