@@ -133,7 +133,7 @@ def vector_mean() -> Bug:
     return Bug(
         (),
         "all coordinates of a vector get the same Laplace noise",
-        "eeprivacy 0.0.5, the newest; by its source 0.0.2, the first there is, too",
+        "eeprivacy 0.0.5, the newest",
         UNFIXED,
         "one vector, (0, 0) or (1, 0), substituted: the difference of the coordinates is released exactly. The control "
         "is the same with Gaussian noise, which is drawn for each coordinate",
@@ -160,7 +160,7 @@ def clamped_mean() -> Bug:
     return Bug(
         (),
         "the clamped mean does not clamp its values, only their noisy mean",
-        "eeprivacy 0.0.5, the newest; by its source 0.0.2, the first there is, too",
+        "eeprivacy 0.0.5, the newest",
         UNFIXED,
         "bounds 0 and 1, and a value of 1000 that is added to one of 0, or replaces one: the mean is always 1 then. "
         "The control has a value of 1 instead, which needs no clamping",
@@ -199,7 +199,7 @@ def categories_of_the_data() -> Bug:
     return Bug(
         (),
         "the exponential mechanism chooses among the categories that the private data have",
-        "trasgoDP 2.1.0, the newest; by its source 0.0.1, the first, too",
+        "trasgoDP 2.1.0, the newest",
         UNFIXED,
         "local model: one record, a or b, is the whole data of a person, and is released unchanged. The control has "
         "two more records, so that both categories are there in any case",
@@ -223,7 +223,7 @@ def empty_data() -> Bug:
     return Bug(
         (),
         "an aggregation of empty data raises an error instead of a noisy answer",
-        "PipelineDP 0.3.1, the newest; by its source 0.2.1 too",
+        "PipelineDP 0.3.1",
         UNFIXED,
         "the records of one person are added to none, in a public partition; the error is an output that others see. "
         "The control gives the same records as an iterator, which is not asked whether it is empty",

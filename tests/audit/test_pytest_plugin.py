@@ -6,8 +6,9 @@ Every run inside is seeded by its test's name; a right mechanism fails one of th
 import re
 import textwrap
 
+import fastjsonschema  # noqa: F401  # pytester forgets what is imported inside
 import pytest
-import scipy.stats  # noqa: F401  # pytester forgets what is imported inside
+import scipy.stats  # noqa: F401
 import sklearn.ensemble  # noqa: F401
 
 import epsaudit.audits.training  # noqa: F401

@@ -3,9 +3,10 @@
 import math
 import re
 
+import fastjsonschema  # noqa: F401  # pytester forgets what is imported inside
 import numpy as np
 import pytest
-import scipy.stats  # noqa: F401  # pytester forgets what is imported inside
+import scipy.stats  # noqa: F401
 import sklearn.ensemble  # noqa: F401
 from scipy.stats import binom
 
