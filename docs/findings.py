@@ -59,7 +59,10 @@ def overview(known: Mapping[str, dict[str, Any]]) -> str:
     """The block of the index."""
     lines = ["| finding | affected | claimed | certified | report |", "|---|---|---|---|---|"]
     for bug in findings():
-        first = next(iter(rows(bug, known).values()))
+        affected = [case.row.name for case in bug.cases if case.role == "affected"]
+        if not affected:  # what a report says, and no audit showed
+            continue
+        first = rows(bug, known)[affected[0]]
         title = f"{bug.title[0].upper()}{bug.title[1:]}"
         title = f"[{title}]({bug.page}.md)" if (PAGES / f"{bug.page}.md").exists() else title
         bound = MISSING if first["certified"] is None else f"{first['parameter']} ≥ {lower(first['certified'])}"
