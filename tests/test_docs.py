@@ -166,5 +166,5 @@ class TestFindings:
         assert findings.UNREPORTED in findings.facts(bug, {})
         row = findings.library_bugs.row(bug, bug.cases[0], {}, {name: ""})
         known = {name: {**row, "certified": 1.5, "trials": 40_000, "event": "y is 1", "counts": "1 of 2"}}
-        assert "| epsilon ≥ 1.5 | 40,000 | y is 1: 1 of 2 |" in findings.facts(bug, known)
-        assert "| epsilon ≥ 1.5 | not reported yet |" in findings.overview(known)
+        assert "| epsilon ≥ 1.500 | 40,000 | y is 1: 1 of 2 |" in findings.facts(bug, known)
+        assert "| epsilon ≥ 1.500 | not reported yet |" in findings.overview(known)
