@@ -165,6 +165,6 @@ class TestFindings:
         assert f"| `{name}` | affected | 1-DP | - | - | - | - | {findings.MISSING} |" in findings.facts(bug, {})
         assert findings.UNREPORTED in findings.facts(bug, {})
         row = findings.library_bugs.row(bug, bug.cases[0], {}, {name: ""})
-        known = {name: {**row, "certified": 1.9, "trials": 40_000, "event": "{y >= 1}", "counts": "1 of 2"}}
-        assert "| epsilon ≥ 1.9 | 40,000 | {y >= 1}: 1 of 2 |" in findings.facts(bug, known)
-        assert "| epsilon ≥ 1.9 | not reported yet |" in findings.overview(known)
+        known = {name: {**row, "certified": 1.5, "trials": 40_000, "event": "y is 1", "counts": "1 of 2"}}
+        assert "| epsilon ≥ 1.500 | 40,000 | y is 1: 1 of 2 |" in findings.facts(bug, known)
+        assert "| epsilon ≥ 1.500 | not reported yet |" in findings.overview(known)

@@ -159,7 +159,8 @@ def of_models() -> list[Bug]:
             "LogisticRegression takes the curvature of a record from its norm, which is to be squared",
             NEWEST,
             UNFIXED,
-            "two records, x of one is 1000 or 0, data_norm=1000, no intercept. The control has 1 for 1000",
+            "two records, x of one is 1000 or 0, data_norm=1000, no intercept; the coefficient is near 0. The "
+            "control has 1 for 1000",
             (
                 model(
                     "logistic-of-norm-1000",
@@ -168,9 +169,8 @@ def of_models() -> list[Bug]:
                     SLOWER,
                     reason="a record moves the second derivative by 1/4 of its squared norm, not of its norm",
                     data_norm=1000.0,
-                    fit_intercept=False,
                 ),
-                model("logistic-of-norm-1", "logistic_regression", near, SLOWER, data_norm=1.0, fit_intercept=False),
+                model("logistic-of-norm-1", "logistic_regression", near, SLOWER, data_norm=1.0),
             ),
             page="diffprivlib-logistic-norm",
         ),

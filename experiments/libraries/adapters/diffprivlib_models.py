@@ -21,13 +21,13 @@ def linear_regression(epsilon, lower, upper):
     return {"kind": "PureDP", "epsilon": epsilon}, repeated(fitted)
 
 
-def logistic_regression(epsilon, data_norm, **parameters):
-    """Coefficient and intercept, if there is one, on records (x, class); neighbours replace one record."""
+def logistic_regression(epsilon, data_norm):
+    """Decimal logarithm of the coefficient's size, no intercept, on records (x, class); neighbours replace one."""
 
     def fitted(records):
         points = np.array(records, float)
-        model = LogisticRegression(epsilon=epsilon, data_norm=data_norm, **parameters).fit(points[:, :1], points[:, 1])
-        return [float(model.coef_[0, 0])] + ([float(model.intercept_[0])] if model.fit_intercept else [])
+        model = LogisticRegression(epsilon=epsilon, data_norm=data_norm, fit_intercept=False)
+        return float(np.log10(abs(model.fit(points[:, :1], points[:, 1]).coef_[0, 0])))
 
     return {"kind": "PureDP", "epsilon": epsilon}, repeated(fitted)
 
