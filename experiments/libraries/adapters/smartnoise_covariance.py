@@ -2,8 +2,9 @@
 
 import importlib.util
 
+from serving import repeated, serve  # isort: skip  # which limits numpy's threads before it is imported
+
 import pandas as pd
-from serving import repeated, serve
 
 FOLDER = importlib.util.find_spec("snsynth").submodule_search_locations[0]
 SPEC = importlib.util.spec_from_file_location("dp_covariance", f"{FOLDER}/models/dp_covariance.py")
