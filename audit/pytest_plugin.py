@@ -149,8 +149,7 @@ def _write_comparison(terminalreporter: Any, config: pytest.Config) -> None:
     if shared:
         print_table(drift.rows(), DRIFT, file=text, width=80)
     alone = f"{len(earlier) - shared} only in {file}, {len(now) - shared} only in this session."
-    told = [note for note in drift.notes() if not note.startswith("not compared: ")]
-    for line in [*text.getvalue().splitlines(), *textwrap.wrap(" ".join([*told, alone]), 80)]:
+    for line in [*text.getvalue().splitlines(), *textwrap.wrap(" ".join([*drift.tests(), alone]), 80)]:
         terminalreporter.write_line(line)
 
 

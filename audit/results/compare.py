@@ -96,19 +96,22 @@ class Drift:
         ]
 
     def notes(self) -> list[str]:
-        """Return the sentences below the rows: what was tested how, what was not, and why."""
+        """Return the sentences below the rows: what is in one file only or was not compared and why, and `tests`."""
+        return [*(f"not compared: {reason}" for reason in self.not_compared), *self.tests()]
+
+    def tests(self) -> list[str]:
+        """Return the sentences about the rows: what was tested how, and what was not."""
         count = len(self.comparisons)
         test = (
             f"{sum(c.moved for c in self.comparisons)} of {count} moved. Fisher's exact test on the counts of the same "
             f"event, two-sided, each at {self.error:g} / {count} (Bonferroni): if nothing has changed, any is said to "
             f"have moved with probability at most {self.error:g}."
         )
-        said = [f"not compared: {reason}" for reason in self.not_compared]
         verdicts = {same_runs(*pair) for pair in self.untested}
         told = [sentence for verdict, sentence in UNTESTED.items() if verdict in verdicts]
         if any(one.old.seed == one.new.seed for one in self.comparisons):
             told.append("One seed for both: the samples are not independent, so p-values mean nothing; recount.")
-        return [*said, *told, *([test] if count else [])]
+        return [*told, *([test] if count else [])]
 
     def __str__(self) -> str:
         bounds = [f"not compared: {_name(old)}: {_bounds(old, new)}" for old, new in self.untested]
