@@ -70,7 +70,7 @@ class Plan:
         if self.below is not None:
             return quality
         following = self.promise - np.searchsorted(self.shared(levels), lengths)  # B
-        return np.maximum(0.0, np.minimum(quality + self.margin, np.repeat(following, 3) - 1))
+        return np.asarray(np.maximum(0.0, np.minimum(quality + self.margin, np.repeat(following, 3) - 1)))
 
     def law(self, levels: Levels) -> dict[int, float]:
         """Points and their probabilities.
