@@ -146,7 +146,7 @@ class PrefixInteriorPoint(Reference):
 
     (epsilon, delta)-DP, and f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability at least 1 - beta: Theorems 8 and 9
     of docs/explanation/mechanisms.md, after differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity',
-    Theorem 6. It never refuses, and no search known here needs fewer removals from |Y| = 2^34 on.
+    Theorem 6. It never refuses. At (1, 1e-6) it needs fewer removals than all other searches here from |Y| = 2^34 on.
 
     Examples
     --------
