@@ -36,7 +36,7 @@ class PrefixByQualityAlone(PrefixInteriorPoint):
 
 
 class PrefixWithoutMargin(PrefixInteriorPoint):
-    """Labels that may change their meaning are made as rare as errors, beta, where they must be as rare as delta."""
+    """Depth 1 whose labels without a fixed meaning are as rare as errors, beta, and not as rare as delta."""
 
     name: ClassVar[str] = "interior point, prefixes without margin"
 
