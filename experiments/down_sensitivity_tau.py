@@ -16,11 +16,13 @@ from scipy.special import ndtri
 
 from epsaudit import GaussianDP
 from epsaudit.mechanisms.bounded_noise import least_noise
+from epsaudit.mechanisms.common_prefix import plan_for
 from epsaudit.mechanisms.quasi_concave import best_plan, stage_over
 from epsaudit.mechanisms.tolerant_search import needed_rounds
 
 EPSILON, DELTA, BETA = 1.0, 1e-6, 0.05
 ERROR = 0.1
+RECURSION, PREFIXES = "RecConcave (Theorem 6)", "common prefixes (Theorem 6)"
 Route = Callable[[int], float]
 
 
@@ -63,9 +65,30 @@ def bounded_search(bits: int) -> float:
 
 
 def interior_point(bits: int, depth: int | None = None) -> float:
-    """Theorem 6, with at least one level of recursion."""
+    """Theorem 6 by RecConcave, with at least one level of recursion."""
     depths = range(1, 6) if depth is None else [depth]
     return float(best_plan(2**bits, EPSILON, DELTA, BETA, depths).promise)
+
+
+def common_prefix(bits: int, depth: int = 1) -> float:
+    """Theorem 6 by common prefixes, with so many exponential mechanisms."""
+    return plan_for(bits, EPSILON, DELTA, BETA, depth).promise
+
+
+def prefix_bound(log_lengths: float, depth: int, delta: float = DELTA, beta: float = BETA) -> float:
+    """Threshold of `PrefixInteriorPoint` before rounding, where the last of ``depth`` has e^log_lengths lengths.
+
+    Examples
+    --------
+    >>> common_prefix(64), round(prefix_bound(math.log(65), 1), 1)
+    (56, 54.7)
+    """
+    if depth == 1:
+        labels = math.log(3.0) + log_lengths
+        return 2.0 / EPSILON * (2.0 * labels - math.log(beta) - math.log(min(beta, delta)))
+    share = delta / depth
+    below = prefix_bound(log_lengths, depth - 1, delta - share, min(share, beta / 2.0))
+    return (math.sqrt(2.0 * below) + math.sqrt(2.0 / EPSILON * math.log(4.0 / beta))) ** 2
 
 
 def recursion_bound(log_size: float, depth: int, free: bool = False, delta: float = DELTA, beta: float = BETA) -> float:
@@ -93,25 +116,24 @@ def recursion_bound(log_size: float, depth: int, free: bool = False, delta: floa
 
 
 def free_composition(bits: int) -> float:
-    """Theorem 6 if composition cost nothing: a bound for this recursion, no mechanism."""
+    """RecConcave if composition cost nothing: a bound for this recursion, no mechanism."""
     return min(recursion_bound(math.log(bits + 1), 1, free=True), recursion_bound(math.log(bits.bit_length()), 2, True))
 
 
 def tower_rows(most: int = 12) -> list[dict[str, Any]]:
-    """Tau of the interior point mechanism at |Y| = 2^2^...^2, a tower of 3 to ``most`` twos, whose log* is its height.
+    """Tau of both routes to Theorem 6 at |Y| = 2^2^...^2, a tower of 3 to ``most`` twos, whose log* is its height.
 
     Examples
     --------
-    >>> [(row["height"], row["depth"]) for row in tower_rows(7)]
+    >>> [(row["height"], row["depth"]) for row in tower_rows(7) if row["mechanism"] == RECURSION]
     [(3, 1), (4, 1), (5, 1), (6, 2), (7, 3)]
     """
     rows = []
-    for height in range(3, most + 1):
-        taus = {
-            depth: recursion_bound(_log_tower(height - depth), depth) for depth in range(max(1, height - 5), height)
-        }
-        depth = min(taus, key=lambda depth: taus[depth])
-        rows.append({"mechanism": "interior point (Theorem 6)", "height": height, "depth": depth, "tau": taus[depth]})
+    for name, bound in ((RECURSION, recursion_bound), (PREFIXES, prefix_bound)):
+        for height in range(3, most + 1):
+            depths = range(max(1, height - 5), height)
+            tau, depth = min((bound(_log_tower(height - depth), depth), depth) for depth in depths)
+            rows.append({"mechanism": name, "height": height, "depth": depth, "tau": tau})
     return rows
 
 
@@ -129,16 +151,16 @@ ROUTES: dict[str, Route] = {
     "Gaussian search (Theorem 5, note 6)": gaussian_search,
     "tolerant search (note 7)": tolerant_search,
     "bounded noise (note 7), β = 0": bounded_search,
-    "interior point (Theorem 6)": interior_point,
+    RECURSION: interior_point,
+    PREFIXES: common_prefix,
 }
 
 
 def tau_rows() -> list[dict[str, Any]]:
-    """Tau of every route at |Y| = 2^bits for 1 to 64 bits, and what accounting could make of the last at best."""
-    routes = {**ROUTES, "the same if composition were free": free_composition}
+    """Tau of every route at |Y| = 2^bits for 1 to 64 bits."""
     return [
         {"mechanism": name, "bits": bits, "tau": float(route(bits))}
-        for name, route in routes.items()
+        for name, route in ROUTES.items()
         for bits in range(1, 65)
     ]
 
@@ -148,10 +170,12 @@ def crossovers() -> list[dict[str, Any]]:
     pairs: list[tuple[str, Route, str, Route]] = [
         ("Gaussian search", gaussian_search, "shifted inverse", shifted_inverse),
         ("tolerant search", tolerant_search, "shifted inverse", shifted_inverse),
-        ("interior point", interior_point, "shifted inverse", shifted_inverse),
-        ("interior point", interior_point, "Gaussian search", gaussian_search),
-        ("interior point, composition free", free_composition, "shifted inverse", shifted_inverse),
-        ("interior point", interior_point, "tolerant search", tolerant_search),
+        ("RecConcave", interior_point, "shifted inverse", shifted_inverse),
+        ("RecConcave", interior_point, "Gaussian search", gaussian_search),
+        ("RecConcave, composition free", free_composition, "shifted inverse", shifted_inverse),
+        ("RecConcave", interior_point, "tolerant search", tolerant_search),
+        ("common prefixes", common_prefix, "shifted inverse", shifted_inverse),
+        ("common prefixes", common_prefix, "Gaussian search", gaussian_search),
         ("tolerant search", tolerant_search, "Gaussian search", gaussian_search),
         ("bounded noise", bounded_search, "tolerant search", tolerant_search),
         ("bounded noise", bounded_search, "Gaussian search", gaussian_search),
@@ -164,8 +188,9 @@ def crossovers() -> list[dict[str, Any]]:
     for beta in (1e-6, 1e-9, 1e-12):
         bits = crossing(partial(tolerant_search, beta=beta), partial(gaussian_search, beta=beta))
         rows.append({"mechanism": "tolerant search", "case": f"below Gaussian search, beta {beta:g}", "log2 |Y|": bits})
-    twice = crossing(partial(_recursing, depth=2), partial(_recursing, depth=1), most=1000)
-    rows.append({"mechanism": "interior point", "case": "depth 2 below depth 1", "log2 log2 |Y|": twice})
+    for name, tau in (("RecConcave", _recursing), ("common prefixes", _prefixes)):
+        twice = crossing(partial(tau, depth=2), partial(tau, depth=1), most=1000)
+        rows.append({"mechanism": name, "case": "depth 2 below depth 1", "log2 log2 |Y|": twice})
     betas = [10.0**-power for power in range(1, 16)]
     enough = bounded_search(64)
     at_64 = max(beta for beta in betas if enough < gaussian_search(64, beta))
@@ -176,8 +201,13 @@ def crossovers() -> list[dict[str, Any]]:
 
 
 def _recursing(power: int, depth: int) -> float:
-    """Tau of the interior point mechanism at |Y| = 2^(2^power)."""
+    """Tau of RecConcave at |Y| = 2^(2^power)."""
     return stage_over(0, 2**power, EPSILON, DELTA, BETA, depth).promise
+
+
+def _prefixes(power: int, depth: int) -> float:
+    """Tau of the common prefixes at |Y| = 2^(2^power)."""
+    return common_prefix(2**power, depth)
 
 
 def crossing(route: Route, other: Route, most: int = 2**14) -> int | None:
