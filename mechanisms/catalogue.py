@@ -158,13 +158,13 @@ broken/covariance-aware-mean-published-test | Brown, Hopkins and Smith 2023, cod
 broken/empirical-mean-and-covariance | {_TUKEY}, Section 1, shown there as a mistake
     | no test: a subspace that all but one share
 broken/ratio-bounded-published | {LOCAL_SENSITIVITY}, Theorem 2, code as published
-    | a_lower where the derivation has a_upper, and the reverse
+    | a_lower where the proof has a_upper, and the reverse
 broken/ratio-bounded-substitution | {LOCAL_SENSITIVITY}, 'no degradation in the substitution relation'
     | the bound is for add/remove: about half of 1 / b for half and half
 broken/private-bound-from-below | {LOCAL_SENSITIVITY}, Theorem 1 as stated
     | its condition is reversed: noise at a lower bound on the local sensitivity
 broken/ratio-tail-published | {LOCAL_SENSITIVITY}, proof of Theorem 2
-    | one tail of the discrete Laplace law, where a bound fails on both sides
+    | the continuous Laplace law's tails for those of the discrete one
 broken/ratio-naive-half-noise | {LOCAL_SENSITIVITY}, misapplied
     | scale 1/epsilon on each of two counts that one record moves
 broken/ratio-counts-wrong-adjacency | {LOCAL_SENSITIVITY}, which warns of it
