@@ -59,8 +59,10 @@ class RoundedGaussian(Reference):
 
     def __call__(self, dataset: tuple[int, ...]) -> FiniteLaw:
         ends = np.arange(1, self.cells) - self.cells / 2.0 + (0.5 - _bit(dataset)) * self.mu  # of the noise, in sigmas
-        below = np.concatenate([[0.0], ndtr(ends), [1.0]])
-        return FiniteLaw(range(self.cells), np.log(np.diff(below)))
+        low, high = np.concatenate([[-np.inf], ends]), np.concatenate([ends, [np.inf]])
+        flip = low > 0.0  # so that cells far above keep their digits
+        chances = np.where(flip, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
+        return FiniteLaw(range(self.cells), np.log(chances))
 
 
 @dataclass(frozen=True)
