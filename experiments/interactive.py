@@ -8,8 +8,9 @@ they saw a leak. Transcripts are enumerated, so that the exact loss is known. Th
 1. Sound filters (pure DP, zCDP, Gaussian DP, Renyi DP, sub-sessions): exact loss at most the budget, close to it where
    it is exhausted. Those with a delta, sessions opened as answers say and hidden states are in the main table.
 2. A filter that checks after answering and one that forgets a sub-session: refuted where an analyst exploits it, so
-   that the transcript's exact loss is above the budget. Not every analyst does: one that never asks for more than is
-   left, or whose budgets happen to add up to no more, is as safe as with a sound filter.
+   that the transcript's exact loss is above the budget, and where the runs suffice: bounds in rho are loose, so that
+   an exact rho a fifth above the budget is not seen in a million. Not every analyst exploits it: one that never asks
+   for more than is left, or whose budgets happen to add up to no more, is as safe as with a sound filter.
 3. An odometer for pure DP that no transcript's loss exceeds, and ones for zCDP and Renyi DP that are exceeded at any
    time with probability at most their delta.
 

@@ -80,7 +80,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     write_figure(out / "failures", draw(rows))
     write_figure(out / "medians", medians.draw(errors, sensitivities))
     caption = (
-        f"Inverse sensitivity at ε = {EPSILON:g}: answers farther off than the local sensitivity at distance k, of "
+        f"Inverse sensitivity at ε = {EPSILON:g}: answers farther off than the k-local sensitivity LS^k, of "
         f"{runs:,}, with one-sided 99.9% Clopper-Pearson limits, and the exact probability; Theorem 4 guarantees "
         f"β = {BETAS[1]:g} at most, for the exponential mechanism."
     )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from epsaudit import AuditResult
+from epsaudit.experiments.histogram_utility import BETA, EPSILON, RECORDS
 from epsaudit.experiments.published_statements import KINDS, SOURCES
 from epsaudit.text import lower, upper
 
@@ -19,9 +20,11 @@ def page(
     results: Sequence[AuditResult],
     said: Sequence[dict[str, Any]],
     utility: tuple[Sequence[dict[str, Any]], ...],
+    substitution: Sequence[dict[str, Any]],
     *,
     repeated: int,
     allowed: int,
+    delta: float,
     seed: int,
 ) -> str:
     """Write the page.
@@ -34,10 +37,14 @@ def page(
         Rows of the other statements.
     utility : tuple of sequences of dict
         Rows of `histogram_utility`: coverage of the utility theorem, errors and leads against the number of keys.
+    substitution : sequence of dict
+        The exact epsilon of the add/remove bound under substitution, for several numbers of records; may be empty.
     repeated : int
         Runs of each audit of a corrected variant.
     allowed : int
         Refuted audits of a corrected variant that are no news.
+    delta : float
+        Of the leads: the mode comes out with probability 1 - delta.
     """
     lines = [
         "# Statements that fail",
@@ -61,12 +68,14 @@ def page(
     ]
     for row in rows:
         claimed = f"{row['parameter']} = {row['claimed']:.4g}"
-        corrected = f"{row['corrected']}, {row['corrected claim']}: {_number(row['corrected exact'])}"
+        corrected = (
+            f"{row['corrected']}, {row['corrected claim']}: {row['parameter']} = {_number(row['corrected exact'])}"
+        )
         lines.append(
             f"| {row['kind']} | {row['source']} | {_cell(row['says'])} | {claimed} | {_number(row['exact'])} | "
             f">= {lower(row['certified'])} | {corrected} | {_cell(row['reason'])} |"
         )
-    lines += [*_statements(said), *_utility(*utility), "", "## Witnesses", ""]
+    lines += [*_substitution(substitution), *_statements(said), *_utility(*utility, delta), "", "## Witnesses", ""]
     for row, result in zip(rows, results, strict=True):
         lines.append(
             f"- **{row['name']}** ({row['claim']}, {row['trials']:,} runs, seed {row['seed']}): {row['pair']};"
@@ -94,6 +103,14 @@ def page(
     return "\n".join(lines) + "\n"
 
 
+def _substitution(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """What the bound for add/remove loses under substitution, by the number of records."""
+    if not rows:
+        return []
+    values = ", ".join(f"{row['exact']:.4g} at b = {row['records']:,}" for row in rows)
+    return ["", f"Under substitution the exact epsilon of the second row grows with the number of records: {values}."]
+
+
 def _statements(said: Sequence[dict[str, Any]]) -> list[str]:
     """Table of what has no privacy claim: probabilities with certified upper limits, and numbers."""
     lines = [
@@ -116,7 +133,7 @@ def _statements(said: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _utility(
-    coverage: Sequence[dict[str, Any]], errors: Sequence[dict[str, Any]], leads: Sequence[dict[str, Any]]
+    coverage: Sequence[dict[str, Any]], errors: Sequence[dict[str, Any]], leads: Sequence[dict[str, Any]], delta: float
 ) -> list[str]:
     """Tables of the theorem that holds, and of what it is compared with."""
     return [
@@ -126,7 +143,8 @@ def _utility(
         "The notes state that a stable histogram is off by O(log(1/delta)/epsilon) on every key for delta <= 1/n. With",
         "its constants, (log(1/delta) + log(n/(2 beta)))/epsilon + 1 but for probability beta, it holds:",
         "",
-        "| dataset of 1,000 records, epsilon = 1, delta = 1/1000, beta = 0.05 | error | promised | exact | certified |",
+        f"| dataset of {RECORDS:,} records, epsilon = {EPSILON:g}, delta = 1/{RECORDS:,}, beta = {BETA:g} "
+        "| error | promised | exact | certified |",
         "|---|---|---|---|---|",
         *(
             f"| {row['dataset']} | {row['error']:.4g} | >= {row['promised']:.4g} | {row['exact']:.6g} | "
@@ -139,6 +157,9 @@ def _utility(
         f"records each, a stable histogram is off by {errors[0]['stable histogram']:.4g}: less than noise on all",
         f"counts {_from(errors, 'stable histogram', 'noisy counts')}. Propose-test-release, its distance corrected,",
         f"brings out the mode at a smaller lead {_from(leads, 'corrected', 'noisy counts')}.",
+        "",
+        f"Errors are not exceeded but for probability {BETA:g}, n = {RECORDS:,}, delta = 1/{RECORDS:,}; leads bring",
+        f"out the mode with probability {1.0 - delta:g}, delta = {delta:g}; epsilon = {EPSILON:g} for both.",
         "",
         "| keys | error: noise on all | stable histogram | lead: largest noisy count | propose-test-release |",
         "|---|---|---|---|---|",

@@ -68,7 +68,8 @@ class Statement:
     corrected : str
         What holds instead.
     kept : float
-        The number that the corrected statement gives: at least ``stated`` for a probability, else ``exact``.
+        The number that the corrected statement gives: at least ``stated`` for a probability that is promised, at most
+        ``stated`` for an epsilon that is, and ``exact``, or about, for a formula.
     occurs : callable, optional
         ``occurs(runs, rng)``: in how many of so many runs happens what has the probability; None for other numbers.
     """
@@ -196,7 +197,7 @@ def _of_bounds() -> list[Statement]:
             inside(reach),
             f"'or' for 'and', and a tail of 2 e^(-rate T)/(1 + e^-rate) <= delta/2: T = {enough} for {reach}",
             inside(enough),
-            "'and' holds, but what is needed is that neither fails; of each tail half is counted",
+            "'and' holds, but what is needed is that neither fails; and the tail is the continuous law's",
             both_inside,
         )
     ]
@@ -286,8 +287,8 @@ def _of_shuffling() -> list[Statement]:
             f"(1) is about log(1 + 8 sqrt(e^eps log(4/delta)/n)); {at}",
             math.log1p(8.0 * root),
             bound,
-            f"16 in place of 8: {math.log1p(16.0 * root):.4f}",
-            bound,
+            "16 in place of 8",
+            math.log1p(16.0 * root),
             "(e^eps - 1)/(e^eps + 1) tends to 1, not to 1/2; nothing leaks, since (1) is an upper bound with room",
         ),
         Statement(
@@ -297,8 +298,8 @@ def _of_shuffling() -> list[Statement]:
             f"(1) is about 8 e^(eps/2) sqrt(log(4/delta)/n); {at}",
             8.0 * root,
             bound,
-            f"16 in place of 8: {16.0 * root:.4f}",
-            bound,
+            "16 in place of 8",
+            16.0 * root,
             "inherits (2)",
         ),
         Statement(
@@ -309,7 +310,7 @@ def _of_shuffling() -> list[Statement]:
             k / (alpha * epsilon) ** 2,
             first,
             "k^2/(alpha^2 eps^2)",
-            first,
+            (k / (alpha * epsilon)) ** 2,
             "(4) has k^2, and what the post derives from it needs k^2",
         ),
         _of_the_local_epsilon(),
@@ -335,8 +336,8 @@ def _of_the_local_epsilon() -> Statement:
         f"delta = 1e-6: eps_L = {chosen:.2f}",
         wanted,
         shuffled(chosen),
-        f"eps_L = {allowed:.2f}, the greatest that the numeric bound of the clones allows: {shuffled(allowed):.2f}",
-        shuffled(chosen),
+        f"eps_L = {allowed:.2f}, the greatest that the numeric bound of the clones allows",
+        shuffled(allowed),
         "the source says that (5) ignores constants; what it gives is not (eps, delta)-DP",
     )
 

@@ -131,6 +131,7 @@ ratio-counts-substitution-zcdp | {LOCAL_SENSITIVITY}; Kulesza, Suresh and Wang 2
 ratio-by-records | {LOCAL_SENSITIVITY}, Theorem 1 as proven, note 3
 ratio-substitution | {LOCAL_SENSITIVITY}, for a known number of records; Dwork et al. 2006, Proposition 1
 median-private-bound | {LOCAL_SENSITIVITY}, Theorem 1 as proven; {SMOOTH}
+join-size-private-bound | {LOCAL_SENSITIVITY}, Theorem 1 as proven, for any query and any private bound
 broken/inverse-median-factor-two | {INVERSE_SENSITIVITY}, Theorem 2, misapplied
     | weight exp(-epsilon loss), not exp(-epsilon loss / 2)
 broken/inverse-slope-residuals | {INVERSE_SENSITIVITY}, Theorem 2, misapplied
@@ -158,13 +159,15 @@ broken/covariance-aware-mean-published-test | Brown, Hopkins and Smith 2023, cod
 broken/empirical-mean-and-covariance | {_TUKEY}, Section 1, shown there as a mistake
     | no test: a subspace that all but one share
 broken/ratio-bounded-published | {LOCAL_SENSITIVITY}, Theorem 2, code as published
-    | a_lower where the derivation has a_upper, and the reverse
+    | a_lower where the proof has a_upper, and the reverse
 broken/ratio-bounded-substitution | {LOCAL_SENSITIVITY}, 'no degradation in the substitution relation'
     | the bound is for add/remove: about half of 1 / b for half and half
 broken/private-bound-from-below | {LOCAL_SENSITIVITY}, Theorem 1 as stated
     | its condition is reversed: noise at a lower bound on the local sensitivity
+broken/join-size-exact-bound | {LOCAL_SENSITIVITY}, shown there as a mistake
+    | the local sensitivity itself for a private bound: the scale tells
 broken/ratio-tail-published | {LOCAL_SENSITIVITY}, proof of Theorem 2
-    | one tail of the discrete Laplace law, where a bound fails on both sides
+    | the continuous Laplace law's tails for those of the discrete one
 broken/ratio-naive-half-noise | {LOCAL_SENSITIVITY}, misapplied
     | scale 1/epsilon on each of two counts that one record moves
 broken/ratio-counts-wrong-adjacency | {LOCAL_SENSITIVITY}, which warns of it
@@ -194,6 +197,7 @@ broken/bounded-search-counted-once | {DOWN_SENSITIVITY}, note 7, misapplied | 6 
 broken/interior-point-untested | Beimel, Nissim and Stemmer 2013, misapplied
     | the best block is taken however small its lead is
 composed-response | {_BLOG}, 'Composition basics', Basic Composition
+repeated-response | Kairouz, Oh and Viswanath 2015, Theorem 3.3
 filtered-response | {_FILTERS}
 filter-approx | {_FILTERS}
 filter-approx-advanced | {_APPROXIMATE}, Theorem 1
@@ -204,6 +208,7 @@ filter-renyi | Feldman and Zrnic 2021
 odometer-pure | {_FILTERS}
 odometer-zcdp | {_APPROXIMATE}
 odometer-approx-zcdp | {_APPROXIMATE}
+odometer-gdp | {_APPROXIMATE}, Gaussian DP taken as zCDP
 odometer-renyi | Feldman and Zrnic 2021
 sub-sessions | Vadhan and Wang 2021
 partitioned-sessions | {_GENERIC}, the diagram of Tumult Analytics; Haney et al. 2023
@@ -215,7 +220,12 @@ hadamard-response-zcdp | Acharya, Sun and Zhang 2019; {PURE_TO_ZCDP}
 group-counts | {_BLOG}, 'Open problem - Better privacy guarantees for larger groups', Algorithm 1
 asinh-counts | {_BLOG}, 'Open problem', its alternative path; proof in docs/explanation/group-wise-privacy.md
 asinh-counts-gdp | {_BLOG}, 'Open problem', its alternative path; proof in docs/explanation/group-wise-privacy.md
+asinh-counts-10 | {_BLOG}, 'Open problem', a group of 10; proof in docs/explanation/group-wise-privacy.md
 broken/filter-late | {_FILTERS}, misapplied | checks the budget after answering
+broken/filter-late-zcdp | Feldman and Zrnic 2021, misapplied | checks the budget after answering
+broken/odometer-gdp-late | {_APPROXIMATE}, misapplied | reads the odometer before the request, not with it
+broken/repeated-response-limit | Dong, Roth and Su 2022, central limit theorem, misapplied
+    | the limit for many answers, claimed of three
 broken/filter-privacy-loss | {_GENERIC}, if read so
     | composes what was granted as if it had been fixed before the answers
 broken/sub-sessions-forgetful | Vadhan and Wang 2021, misapplied | takes only the first share off the budget

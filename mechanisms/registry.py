@@ -34,8 +34,10 @@ from epsaudit.mechanisms.broken.budgets import (
 )
 from epsaudit.mechanisms.broken.covariance_mean import EmpiricalMean, PublishedCovarianceAwareMean
 from epsaudit.mechanisms.broken.down_sensitivity import InteriorPointUntested
+from epsaudit.mechanisms.broken.few_answers import LateStop, ResponseByCentralLimit
 from epsaudit.mechanisms.broken.floating import LaplaceInDoubles
 from epsaudit.mechanisms.broken.local_sensitivity import NOTES_PAIR, POST_PAIR, LaplaceAtLocalSensitivity
+from epsaudit.mechanisms.broken.noisy_bound import ExactJoinBound
 from epsaudit.mechanisms.broken.private_bound import BoundedFromBelow, BoundedRatioUnderSubstitution
 from epsaudit.mechanisms.broken.response import ShuffledWithDropouts
 from epsaudit.mechanisms.broken.vectors import NoisyHistogramUpsideDown, SideBySide, ValueOfMax
@@ -44,6 +46,7 @@ from epsaudit.mechanisms.catalogue import CATALOGUE
 from epsaudit.mechanisms.composition import Sequential
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
+from epsaudit.mechanisms.few_answers import NoisyGambler, RepeatedResponse
 from epsaudit.mechanisms.floating import SnappedLaplace
 from epsaudit.mechanisms.groups import GroupCounts
 from epsaudit.mechanisms.histogram import StableHistogram
@@ -51,6 +54,7 @@ from epsaudit.mechanisms.interactive import Interaction
 from epsaudit.mechanisms.interior_point import InteriorPoint
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
 from epsaudit.mechanisms.median_regression import SlopeLosses
+from epsaudit.mechanisms.noisy_bound import JoinBound, LaplaceAtBound, join_size
 from epsaudit.mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace
 from epsaudit.mechanisms.odometers import ConcentratedOdometer, PureOdometer, RenyiOdometer, StopAt
 from epsaudit.mechanisms.private_bound import PrivatelyBounded, RatioByRecords, SmoothMedian, SubstitutedRatio
@@ -108,9 +112,12 @@ def entries() -> list[Entry]:
     crowd, new_key = mechanisms["stable-histogram"].worst_pairs()
     # of a key that appears: it costs a delta, and no epsilon
     claims: dict[str, Claim] = {"stable-histogram-2": ApproxDP(0.0, mechanisms["stable-histogram-2"].claim.delta / 2.0)}
+    ten = DatasetPair((9,), (10,), "groups of 9 and 10")  # the main claim is of the smallest group
+    claims["asinh-counts-10"] = mechanisms["asinh-counts"].groupwise.at(ten)
     pairs: dict[str, DatasetPair] = {
         "stable-histogram": crowd,
         "stable-histogram-2": new_key,
+        "asinh-counts-10": ten,
         "interior-point": _one_more(_TIGHTEST, 7),
         "broken/interior-point-untested": _one_more(_LEAKIEST, 25),
     }
@@ -180,6 +187,7 @@ def _beyond_global_sensitivity() -> dict[str, Reference]:
         "ratio-by-records": PrivatelyBounded(RatioByRecords(), 1.0, 1e-6),
         "ratio-substitution": SubstitutedRatio(1.0),
         "median-private-bound": PrivatelyBounded(SmoothMedian(_INTERVAL, 0.005), 1.0, 1e-3, share=0.2),
+        "join-size-private-bound": LaplaceAtBound(join_size, JoinBound(0.1, 1e-3, 2, records=400), 0.9, 1e-3),
     }
 
 
@@ -223,6 +231,7 @@ def _composed() -> dict[str, Reference]:
     """Few and cheap: what they are made of is above, and experiments/interactive.py and its siblings audit more."""
     return {
         "composed-response": Sequential.copies(RandomisedResponse(1.0), 2),
+        "repeated-response": RepeatedResponse(0.5, 3),
         "filtered-response": Interaction(Gambler((0.4, 0.6), 2, lead=1), TotalFilter(PureDP(1.0))),
         **_filtered(),
         "shuffled-response": ShuffledResponse(2.0, 100, 1e-3),
@@ -250,6 +259,9 @@ def _filtered() -> dict[str, Reference]:
         "odometer-pure": Interaction(Gambler((0.4, 0.6), 3, lead=1), StopAt(PureOdometer(), 1.0)),
         "odometer-zcdp": Interaction(Repeater((0.3,), 7), StopAt(concentrated[0], 2.3)),
         "odometer-approx-zcdp": Interaction(Repeater((0.3,), 5, delta=0.005), StopAt(concentrated[1], 2.0)),
+        "odometer-gdp": Interaction(
+            NoisyGambler((1.0, 1.4), 4, lead=1, cells=6), StopAt(ConcentratedOdometer(0.05, 2.0), 6.9)
+        ),
         "odometer-renyi": Interaction(Repeater((0.3,), 7), StopAt(RenyiOdometer(4.0, 0.05), 2.3)),
         "sub-sessions": Interaction(Interleaver((0.4, 0.3, 0.3), 4), SubSessions(PureDP(1.0), (0.3, 0.3))),
         "partitioned-sessions": Interaction(Partitioner(), AdaptiveSessions(PureDP(3.0))),
@@ -314,6 +326,12 @@ def _broken() -> dict[str, Reference]:
         "ratio-naive-half-noise": ratio.NaiveRatioHalfNoise(1.0),
         "ratio-counts-wrong-adjacency": ratio.CountsRatioUnderSubstitution(1.0),
         "filter-late": Interaction(Repeater((0.6,), rounds=2), LateFilter(PureDP(1.0))),
+        "filter-late-zcdp": Interaction(Repeater((1.0,), rounds=2), LateFilter(ZCDP(0.5))),
+        "odometer-gdp-late": Interaction(
+            NoisyGambler((1.0, 3.0), 2, lead=1, cells=6), LateStop(ConcentratedOdometer(0.05, 1.0), 4.5)
+        ),
+        "repeated-response-limit": ResponseByCentralLimit(0.5, 3),
+        "join-size-exact-bound": LaplaceAtBound(join_size, ExactJoinBound(0.5, 1e-3, 2), 0.5, 1e-3),
         "filter-privacy-loss": Interaction(
             Follower(RandomisedResponse(0.3), RandomisedResponse(2.0), LeakyResponse(0.1, 0.1311), threshold=0.5),
             PrivacyLossFilter(ApproxDP(2.0, 0.1312)),

@@ -31,6 +31,7 @@ SLOW = {"broken/ratio-bounded-published", "broken/group-counts-as-gaussian", "gr
 SLOW_DRAWS = SLOW | {
     "broken/sparse-vector-sessions-paid-once",
     "sparse-vector-sessions",
+    "join-size-private-bound",
     "median-private-bound",
     "broken/private-bound-from-below",
     "broken/sub-sessions-forgetful",
