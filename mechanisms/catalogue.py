@@ -182,6 +182,7 @@ tolerant-search | {DOWN_SENSITIVITY}, note 7; Karp and Kleinberg 2007; proof in 
 tolerant-search-gdp | {DOWN_SENSITIVITY}, note 7; Karp and Kleinberg 2007; proof in docs/explanation/mechanisms.md
 bounded-search | {DOWN_SENSITIVITY}, note 7; Dagan and Kur 2022; proof in docs/explanation/mechanisms.md
 interior-point | {DOWN_SENSITIVITY}, Theorem 6; Beimel, Nissim and Stemmer 2013; proof in docs/explanation/mechanisms.md
+common-prefixes | {DOWN_SENSITIVITY}, Theorem 6; after Bun et al. 2015; proof in docs/explanation/mechanisms.md
 shifted-inverse-unrepaired | {DOWN_SENSITIVITY}, Theorem 4 without note 4
     | privacy holds, accuracy fails: |l - tau| where the loss jumps over tau
 binary-search-strict-loss | {DOWN_SENSITIVITY}, noisy_binary_search, misapplied
@@ -194,6 +195,10 @@ broken/binary-search-published-34 | {DOWN_SENSITIVITY}, noisy_binary_search, as 
     | up to 6 comparisons among 34 outputs, not log2 34
 broken/tolerant-search-counted-once | {DOWN_SENSITIVITY}, note 7, misapplied | 24 comparisons are made, noise is for 2
 broken/bounded-search-counted-once | {DOWN_SENSITIVITY}, note 7, misapplied | 6 comparisons are made, noise is for 1
+broken/common-prefixes-without-margin | Bun et al. 2015, misapplied
+    | points that a neighbour may not have are as likely as beta allows, not delta
+broken/common-prefixes-by-quality | Bun et al. 2015, misapplied
+    | points are chosen by their quality, whatever their prefix
 broken/interior-point-untested | Beimel, Nissim and Stemmer 2013, misapplied
     | the best block is taken however small its lead is
 composed-response | {_BLOG}, 'Composition basics', Basic Composition

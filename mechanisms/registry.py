@@ -32,6 +32,7 @@ from epsaudit.mechanisms.broken.budgets import (
     PresenceUnderMoves,
     PrivacyLossFilter,
 )
+from epsaudit.mechanisms.broken.common_prefix import PrefixByQualityAlone, PrefixWithoutMargin
 from epsaudit.mechanisms.broken.covariance_mean import EmpiricalMean, PublishedCovarianceAwareMean
 from epsaudit.mechanisms.broken.down_sensitivity import InteriorPointUntested
 from epsaudit.mechanisms.broken.few_answers import LateStop, ResponseByCentralLimit
@@ -43,6 +44,7 @@ from epsaudit.mechanisms.broken.response import ShuffledWithDropouts
 from epsaudit.mechanisms.broken.vectors import NoisyHistogramUpsideDown, SideBySide, ValueOfMax
 from epsaudit.mechanisms.budgets import AdaptiveSessions, AdvancedFilter, SubSessions, TotalFilter
 from epsaudit.mechanisms.catalogue import CATALOGUE
+from epsaudit.mechanisms.common_prefix import PrefixInteriorPoint
 from epsaudit.mechanisms.composition import Sequential
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
@@ -92,6 +94,7 @@ _FOUR = Maximum(tuple(range(4)))
 _THREE = Maximum((0, 1, 2))
 _MEDIAN = MedianLosses(tuple(range(32)))
 _SLOPES = SlopeLosses(tuple(range(32)), most=10)
+_PREFIXES = (Maximum(tuple(range(32))), 2.0, 0.001, 0.5)
 _INTERVAL = StableMedian(0.0, 100.0)
 _MEAN = {"epsilon": 4.0, "delta": 0.01, "outlier": 6.0, "dimension": 2}
 # how many records hold each of 0, 1, 2, ...; found by hill climbing on the exact epsilon, or delta, of the pair
@@ -120,6 +123,8 @@ def entries() -> list[Entry]:
         "asinh-counts-10": ten,
         "interior-point": _one_more(_TIGHTEST, 7),
         "broken/interior-point-untested": _one_more(_LEAKIEST, 25),
+        "broken/common-prefixes-without-margin": mechanisms["broken/common-prefixes-without-margin"].worst_pairs()[-1],
+        "broken/common-prefixes-by-quality": mechanisms["broken/common-prefixes-by-quality"].worst_pairs()[-1],
     }
     rows = []
     for line in CATALOGUE.strip().replace("\n    |", " |").splitlines():
@@ -222,6 +227,7 @@ def _down_sensitivity() -> dict[str, Reference]:
         "tolerant-search": TolerantSearch.calibrated(_THREE, 0.5, beta=0.5, error=0.02),
         "bounded-search": BoundedBinarySearch(_EIGHT, 1.0, 0.01),
         "interior-point": InteriorPoint(_EIGHT, epsilon=4.0, delta=0.01, beta=0.5),
+        "common-prefixes": PrefixInteriorPoint(_EIGHT, epsilon=4.0, delta=0.01, beta=0.5),
         "shifted-inverse-unrepaired": loss.ShiftedInverseWithoutRepair(_EIGHT, 1.0, beta=0.5),
         "binary-search-strict-loss": loss.SearchOfStrictLoss.calibrated(_EIGHT, 1.0, beta=0.5),
     }
@@ -296,6 +302,8 @@ def _broken() -> dict[str, Reference]:
         "binary-search-half-sigma": loss.GaussianSearchHalfSigma.calibrated(_FOUR, 0.5, beta=0.5),
         "tolerant-search-counted-once": loss.TolerantSearchCountedOnce.calibrated(_THREE, 0.5, beta=0.5, error=0.02),
         "bounded-search-counted-once": loss.BoundedSearchCountedOnce(Maximum(tuple(range(64))), 1.0, 0.01),
+        "common-prefixes-without-margin": PrefixWithoutMargin(*_PREFIXES),
+        "common-prefixes-by-quality": PrefixByQualityAlone(*_PREFIXES),
         "interior-point-untested": InteriorPointUntested(Maximum(tuple(range(32))), epsilon=2.0, delta=0.001, beta=0.9),
         "sparse-vector-3": sparse.SparseVector3(1.0),
         "sparse-vector-4": sparse.SparseVector4(1.0),
