@@ -209,8 +209,7 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
 
     Examples
     --------
-    >>> rows = [{"kind": "single", "share": 0.97}, {"kind": "single", "share": 0.9}, {"kind": "single", "share": math.nan}]
-    >>> answer(rows)
+    >>> answer([{"kind": "single", "share": share} for share in (0.97, 0.9, math.nan)])
     'at least 0.95 of it on 1 of 2 single outputs; the median share is 0.935; the oracle has no bound on 1 more.'
     """
     known = [row for row in rows if not math.isnan(row["share"])]

@@ -28,11 +28,10 @@ from epsaudit.experiments.libraries.catalogue import (
     regression,
     smartnoise_rows,
 )
-from epsaudit.experiments.libraries.rows import Row
+from epsaudit.experiments.libraries.rows import ONE, Row
 
 Role = Literal["affected", "fixed", "control", "not reproduced"]
 MANY, SOME, FEW, FEWEST = 200_000, 100_000, 40_000, 10_000
-ONE = PureDP(1.0)
 APPROXIMATE = ApproxDP(1.0, 1e-5)
 SIGMA = math.sqrt(2.0 * math.log(1.25 / 1e-5))
 """Noise that diffprivlib's Gaussian mechanism adds at (1, 1e-5): sqrt(2 log(1.25 / delta)) / epsilon."""
