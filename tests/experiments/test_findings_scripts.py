@@ -14,6 +14,19 @@ from epsaudit.provenance import write_whole
 PAGES = Path(__file__).parents[2] / "docs" / "findings"
 BUGS = [bug for bug in findings() if bug.page]
 SCRIPT = re.compile(r"<!-- skip: next \"needs (.*?)\" -->\n\n```python\n(.*?)```", re.DOTALL)
+BESIDE = {
+    "smartnoise-synth-1.0.8": {  # the audited environment has parts of the package alone; the script imports it whole
+        "antlr4-python3-runtime": "4.9.3",
+        "faker": "40.54.0",
+        "pandas": "3.1.1",
+        "python-dateutil": "4.0.0",
+        "pyyaml": "6.0.3",
+        "six": "1.17.0",
+        "sqlalchemy": "2.1.9",
+        "typing_extensions": "4.16.0",
+        "tzdata": "2026.6",
+    }
+}
 SECONDS, CHANCE = 600.0, 1e-3
 """A script takes half a minute of one processor at most; its p-value or limits are at least as sure as this."""
 
@@ -29,7 +42,7 @@ def with_scipy(own: Environment) -> Environment:
     if "scipy" in own.pins:
         return own
     others = ENVIRONMENTS["diffprivlib-0.6.6"].pins
-    pins = {"numpy": others["numpy"], **own.pins, "scipy": others["scipy"]}
+    pins = {"numpy": others["numpy"], **own.pins, "scipy": others["scipy"], **BESIDE.get(own.name, {})}
     file = cache() / "requirements" / f"{own.name}-and-scipy.txt"
     write_whole(file, "".join(f"{name}=={version}\n" for name, version in sorted(pins.items())))
     return Environment(f"{own.name}-and-scipy", own.pythons, own.from_source, file)
