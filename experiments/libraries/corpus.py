@@ -297,7 +297,7 @@ def bugs() -> list[Bug]:
         Bug(
             ("opendp/opendp#2708",),
             "randomised response on bits tells the last of them as it is",
-            "opendp 0.14.1, 0.14.2",
+            "opendp 0.11.1, 0.12.1, 0.14.1, 0.14.2",
             "0.15.0",
             "bytes 00 and 80 at f = 1, where every bit is to be a fair coin and the claim is 0; the last differs",
             (

@@ -14,6 +14,7 @@ from epsaudit.provenance import write_whole
 PAGES = Path(__file__).parents[2] / "docs" / "findings"
 BUGS = [bug for bug in findings() if bug.page]
 SCRIPT = re.compile(r"<!-- skip: next \"needs (.*?)\" -->\n\n```python\n(.*?)```", re.DOTALL)
+SOURCES = {"smartnoise-synth-1.0.8": ("antlr4-python3-runtime",)}
 BESIDE = {
     "smartnoise-synth-1.0.8": {  # the audited environment has parts of the package alone; the script imports it whole
         "antlr4-python3-runtime": "4.9.3",
@@ -45,7 +46,8 @@ def with_scipy(own: Environment) -> Environment:
     pins = {"numpy": others["numpy"], **own.pins, "scipy": others["scipy"], **BESIDE.get(own.name, {})}
     file = cache() / "requirements" / f"{own.name}-and-scipy.txt"
     write_whole(file, "".join(f"{name}=={version}\n" for name, version in sorted(pins.items())))
-    return Environment(f"{own.name}-and-scipy", own.pythons, own.from_source, file)
+    sources = (*own.from_source, *SOURCES.get(own.name, ()))
+    return Environment(f"{own.name}-and-scipy", own.pythons, sources, file)
 
 
 def refuted(said: str, epsilon: float) -> list[bool]:
