@@ -205,13 +205,24 @@ def main(out: str | Path, seed: int = 0, quick: bool = False, parts: Sequence[st
 
 
 def answer(rows: Sequence[dict[str, Any]]) -> str:
-    """Count the mechanisms on which an audit is near the oracle."""
-    single = [row["share"] for row in rows if row["kind"] == "single"]
-    others = [row["share"] for row in rows if row["kind"] != "single"]
+    """Count the mechanisms on which an audit is near the oracle; where the oracle has no bound there is no share.
+
+    Examples
+    --------
+    >>> answer([{"kind": "single", "share": share} for share in (0.97, 0.9, math.nan)])
+    'at least 0.95 of it on 1 of 2 single outputs; the median share is 0.935; the oracle has no bound on 1 more.'
+    """
+    known = [row for row in rows if not math.isnan(row["share"])]
+    single = [row["share"] for row in known if row["kind"] == "single"]
+    others = [row["share"] for row in known if row["kind"] != "single"]
     parts = [f"at least 0.95 of it on {sum(share >= 0.95 for share in single)} of {len(single)} single outputs"]
     if others:
         parts.append(f"at least 0.90 on {sum(share >= 0.90 for share in others)} of {len(others)} vectors and lists")
-    return f"{'; '.join(parts)}; the median share is {float(np.median(single + others)):.3f}."
+    if known:
+        parts.append(f"the median share is {statistics.median(single + others):.3f}")
+    if len(known) < len(rows):
+        parts.append(f"the oracle has no bound on {len(rows) - len(known)} more")
+    return f"{'; '.join(parts)}."
 
 
 @styled()

@@ -95,12 +95,14 @@ class Bisection:
     package, label : str
         'opendp' and 'threshold'.
     versions : tuple of str
-        All that pip knows, the oldest first.
+        All that pip has for the row's Python, the oldest first.
     tried : tuple of Tried
         In the order of their release.
     confidence : float
         That no claim that is true was refuted, of all versions together.
     seed : int
+    elsewhere : tuple of str
+        Versions that are for other Pythons than the row's, the oldest first: nothing is known of them.
     """
 
     package: str
@@ -109,6 +111,7 @@ class Bisection:
     tried: tuple[Tried, ...]
     confidence: float
     seed: int
+    elsewhere: tuple[str, ...] = ()
 
     @property
     def affected(self) -> tuple[str, ...]:
@@ -139,7 +142,7 @@ class Bisection:
             unknown, sound = self._beyond(step)
             said = [f"{sound} is not refuted"] if sound else []
             said += [f"nothing is known of {_listed(unknown)}"] if unknown else []
-            end = "the oldest release" if step < 0 else "the newest release"
+            end = f"the {'oldest' if step < 0 else 'newest'} release{' for this Python' if self.elsewhere else ''}"
             lines.append((f"{name} affected", f"{version} ({'; '.join(said) or end})"))
         return [*lines, ("first not refuted", self.first_not_refuted or "none")]
 
@@ -159,6 +162,8 @@ class Bisection:
         if not all(one.violates_claim for one in audited):
             most = max(one.runs for one in audited if not one.violates_claim)
             said.append(f"What is not refuted, by {most:,} runs, may be affected still.")
+        if self.elsewhere:
+            said.append(f"Nothing is known of releases for other Pythons: {_listed(self.elsewhere)}.")
         alpha = 1.0 - self.confidence
         said.append(f"That any version is refuted whose claim is true has probability at most {alpha:.3g}.")
         return " ".join(said)
@@ -254,18 +259,22 @@ def bisect(
             while (version := _next(side, {one.version: one.refuted for one in found.values()})) is not None:
                 attempt(version)
     tried = tuple(found[version] for version in versions if version in found)
-    return Bisection(package, row.label, tuple(versions), tried, confidence, seed)
+    known = released(row.environment.python(), package, "--ignore-requires-python")
+    elsewhere = tuple(version for version in known if version not in versions)
+    return Bisection(package, row.label, tuple(versions), tried, confidence, seed, elsewhere)
 
 
-def released(python: Path, package: str) -> list[str]:
+def released(python: Path, package: str, *options: str) -> list[str]:
     """Ask the pip of an environment for the versions of a package, the oldest first; pre-releases are left out.
+
+    With the option ``--ignore-requires-python`` it names versions for other Pythons, too.
 
     Raises
     ------
     AuditError
         If pip cannot say.
     """
-    words = [str(python), "-I", "-m", "pip", "index", "versions", package]
+    words = [str(python), "-I", "-m", "pip", "index", "versions", *options, package]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:

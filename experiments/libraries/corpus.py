@@ -28,11 +28,10 @@ from epsaudit.experiments.libraries.catalogue import (
     regression,
     smartnoise_rows,
 )
-from epsaudit.experiments.libraries.rows import Row
+from epsaudit.experiments.libraries.rows import ONE, Row
 
 Role = Literal["affected", "fixed", "control", "not reproduced"]
 MANY, SOME, FEW, FEWEST = 200_000, 100_000, 40_000, 10_000
-ONE = PureDP(1.0)
 APPROXIMATE = ApproxDP(1.0, 1e-5)
 SIGMA = math.sqrt(2.0 * math.log(1.25 / 1e-5))
 """Noise that diffprivlib's Gaussian mechanism adds at (1, 1e-5): sqrt(2 log(1.25 / delta)) / epsilon."""
@@ -298,7 +297,7 @@ def bugs() -> list[Bug]:
         Bug(
             ("opendp/opendp#2708",),
             "randomised response on bits tells the last of them as it is",
-            "opendp 0.14.1, 0.14.2",
+            "opendp 0.11.1, 0.12.1, 0.14.1, 0.14.2",
             "0.15.0",
             "bytes 00 and 80 at f = 1, where every bit is to be a fair coin and the claim is 0; the last differs",
             (

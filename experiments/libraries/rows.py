@@ -16,13 +16,14 @@ from typing import Any
 
 from epsaudit.adapters.external import command
 from epsaudit.adapters.registry import Entry, Expected
-from epsaudit.claims.definitions import Claim, from_dict
+from epsaudit.claims.definitions import Claim, PureDP, from_dict
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.environments import Environment
 from epsaudit.experiments.libraries.versions import ENVIRONMENTS
 
 ADAPTERS = Path(__file__).parent / "adapters"
+ONE = PureDP(1.0)
 SAME = 1e-6
 """Relative difference between a declared claim and the library's own that is taken for rounding."""
 SECONDS = 300.0
@@ -133,6 +134,48 @@ class Row:
             raise AuditError(f"{self.name}: the adapter fails and says: {last}")
         said = json.loads(done.stdout)
         return None if said is None else from_dict(said)
+
+
+def row_as_given(
+    version: str,
+    label: str,
+    adapter: str,
+    pair: DatasetPair,
+    parameters: Mapping[str, Any],
+    claim: Claim = ONE,
+    reason: str = "",
+) -> Row:
+    """Return a row of a library that claims the epsilon and delta that it is given.
+
+    Parameters
+    ----------
+    adapter : str
+        'program.function': a file in ``adapters/`` and the function there.
+    parameters : mapping
+        Keyword arguments of the adapter beside those of the claim, which come first.
+    reason : str
+        Why the claim is refuted; none is expected to be if this is empty.
+
+    Examples
+    --------
+    >>> row = row_as_given("opendp-0.16.0", "sum", "sums.total", DatasetPair(0, 1), {"lower": 0}, PureDP(2.0))
+    >>> row.adapter, dict(row.parameters), row.expected
+    ('total', {'epsilon': 2.0, 'lower': 0}, 'consistent')
+    """
+    program, _, function = adapter.partition(".")
+    privacy = {name: value for name, value in claim.to_dict().items() if name != "kind"}
+    return Row(
+        version,
+        label,
+        program,
+        function,
+        {**privacy, **parameters},
+        claim,
+        pair,
+        expected="violated" if reason else "consistent",
+        source=f"{version.rpartition('-')[0]}, {label}; the claim is what it is given",
+        reason=reason,
+    )
 
 
 def entries(rows: Iterable[Row]) -> list[Entry]:

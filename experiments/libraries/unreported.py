@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from epsaudit.claims.definitions import Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.experiments.libraries.corpus import FEW, ONE, UNFIXED, Bug, Case
-from epsaudit.experiments.libraries.rows import Row
+from epsaudit.experiments.libraries.corpus import FEW, UNFIXED, Bug, Case
+from epsaudit.experiments.libraries.rows import ONE, row_as_given
 
 SLOW, SLOWER = 10_000, 4_000
 """Runs where one takes a millisecond, and ten."""
@@ -22,45 +23,41 @@ MISSING = [None] * 8
 
 
 def case(
-    version: str, label: str, program: str, adapter: str, pair: DatasetPair, runs: int, reason: str = "", **given: Any
+    version: str,
+    label: str,
+    adapter: str,
+    pair: DatasetPair,
+    runs: int,
+    reason: str = "",
+    claim: Claim = ONE,
+    **given: Any,
 ) -> Case:
-    """A case whose adapter claims the epsilon of 1 that it is given; affected if there is a reason."""
-    row = Row(
-        version,
-        label,
-        program,
-        adapter,
-        {"epsilon": 1.0, **given},
-        ONE,
-        pair,
-        expected="violated" if reason else "consistent",
-        source=f"{version.rpartition('-')[0]}, {label}; the claim is what it is given",
-        reason=reason,
-    )
+    """A case that claims what it is given; affected if there is a reason."""
+    row = row_as_given(version, label, adapter, pair, given, claim, reason)
     return Case("affected" if reason else "control", row, runs)
 
 
 def statistic(label: str, kind: str, pair: DatasetPair, runs: int = FEW, reason: str = "", **bounds: float) -> Case:
     """A case of diffprivlib's statistics; bounds are 0 and 1 if none are given."""
     given = {"kind": kind, "lower": 0.0, "upper": 1.0, **bounds}
-    return case(DIFFPRIVLIB, label, "diffprivlib_tools", "statistic", pair, runs, reason, **given)
+    return case(DIFFPRIVLIB, label, "diffprivlib_tools.statistic", pair, runs, reason, **given)
 
 
 def histogram(label: str, weight: float, reason: str = "") -> Case:
     """A case of diffprivlib's histogram of one bin, empty or with a record of a weight."""
     pair = DatasetPair([[0.5, weight]], [])
     bins = {"bins": 1, "lower": 0.0, "upper": 1.0}
-    return case(DIFFPRIVLIB, label, "diffprivlib_tools", "histogram", pair, FEW, reason, **bins)
+    return case(DIFFPRIVLIB, label, "diffprivlib_tools.histogram", pair, FEW, reason, **bins)
 
 
 def model(label: str, adapter: str, pair: DatasetPair, runs: int, reason: str = "", **given: Any) -> Case:
     """A case of diffprivlib's models."""
-    return case(DIFFPRIVLIB, label, "diffprivlib_models", adapter, pair, runs, reason, **given)
+    return case(DIFFPRIVLIB, label, f"diffprivlib_models.{adapter}", pair, runs, reason, **given)
 
 
 def transform(label: str, adapter: str, pair: DatasetPair, reason: str = "", **given: Any) -> Case:
     """A case of SmartNoise's transforms."""
-    return case(SMARTNOISE, label, "smartnoise_transforms", adapter, pair, SLOWEST, reason, **given)
+    return case(SMARTNOISE, label, f"smartnoise_transforms.{adapter}", pair, SLOWEST, reason, **given)
 
 
 def unreported() -> list[Bug]:
@@ -152,6 +149,10 @@ def of_models() -> list[Bug]:
     """Findings in diffprivlib's models."""
     far = DatasetPair([[1000.0, 1], [0.0, 0]], [[0.0, 1], [0.0, 0]])
     near = DatasetPair([[1.0, 1], [0.0, 0]], [[0.0, 1], [0.0, 0]])
+    turned, with_intercept = (
+        DatasetPair([[1.0, 1], [1.0, 0]], [[-1.0, 1], [1.0, 0]]),
+        "logistic_regression_with_intercept",
+    )
     five = [0, 1, 0, 1, 0]
     return [
         Bug(
@@ -173,6 +174,33 @@ def of_models() -> list[Bug]:
                 model("logistic-of-norm-1", "logistic_regression", near, SLOWER, data_norm=1.0),
             ),
             page="diffprivlib-logistic-norm",
+        ),
+        Bug(
+            (),
+            "LogisticRegression does not regularise the intercept, which the noise relies on",
+            NEWEST,
+            UNFIXED,
+            "two records of both classes, x of one is 1 or -1, all defaults: the log-odds at 1 are many times those at "
+            "-1. The control has epsilon 1/2, at which the mechanism itself regularises all coefficients",
+            (
+                model(
+                    "logistic-with-intercept",
+                    with_intercept,
+                    turned,
+                    2 * SLOW,
+                    reason="without a regularised intercept a record may move the second derivative by any factor",
+                    data_norm=1.0,
+                ),
+                model(
+                    "logistic-with-intercept-at-a-half",
+                    with_intercept,
+                    turned,
+                    2 * SLOW,
+                    claim=PureDP(0.5),
+                    data_norm=1.0,
+                ),
+            ),
+            page="diffprivlib-logistic-intercept",
         ),
         Bug(
             (),

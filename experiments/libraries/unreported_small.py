@@ -8,46 +8,19 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
 
-from epsaudit.claims.definitions import ApproxDP, Claim
+from epsaudit.claims.definitions import ApproxDP
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.experiments.libraries import calculator
-from epsaudit.experiments.libraries.corpus import FEW, ONE, SOME, UNFIXED, Bug, Case
-from epsaudit.experiments.libraries.rows import Row
+from epsaudit.experiments.libraries.corpus import FEW, SOME, UNFIXED, Bug, Case
+from epsaudit.experiments.libraries.rows import row_as_given
 
-TENTH = 12_000
+PLAIN = 12_000
 """Runs where one output alone tells the datasets apart, or a run takes milliseconds."""
 BUDGET = ApproxDP(1.0, 1e-6)
 LOG = math.log(1.0 / BUDGET.delta)
 RHO = LOG * (math.sqrt(1.0 + BUDGET.epsilon / LOG) - 1.0) ** 2
 """Budget in zCDP that InfTDA makes of (1, 1e-6)."""
-
-
-def small_row(
-    version: str,
-    label: str,
-    adapter: str,
-    pair: DatasetPair,
-    parameters: dict[str, Any],
-    claim: Claim = ONE,
-    reason: str = "",
-) -> Row:
-    """A row of a library whose claim is what it is given; ``reason`` says why it is refuted, if it is."""
-    program, _, function = adapter.partition(".")
-    privacy = {name: value for name, value in claim.to_dict().items() if name != "kind"}
-    return Row(
-        version,
-        label,
-        program,
-        function,
-        {**privacy, **parameters},
-        claim,
-        pair,
-        expected="violated" if reason else "consistent",
-        source=f"{version.rpartition('-')[0]}; the claim is what it is given",
-        reason=reason,
-    )
 
 
 def unreported_small() -> list[Bug]:
@@ -74,7 +47,7 @@ def sequential_test() -> Bug:
     reason = "noise is scaled as if a sampled mean changed by rate / n, and it changes by 1 / (the number sampled)"
     pair = DatasetPair([1] * 68, [0] + [1] * 67, name="68 ones, of which the first turns to 0")
     given = {"mu0": 0.3, "mu1": 0.7, "alpha": 0.05, "beta": 0.05}
-    row = partial(small_row, "dpsprt-1.2.0", adapter="dpsprt_batch.sequential_test", pair=pair)
+    row = partial(row_as_given, "dpsprt-1.2.0", adapter="dpsprt_batch.sequential_test", pair=pair)
     return Bug(
         (),
         "the subsampled sequential test scales its noise by the sampling rate, but sampling raises the sensitivity",
@@ -97,7 +70,7 @@ def sequential_test() -> Bug:
 def hierarchical_counts() -> Bug:
     """InfTDA's two sensitivities."""
     pair = DatasetPair([125, 100], [100, 125], name="one user's 25 tuples are all in cell a, or all in cell b")
-    row = partial(small_row, "inf-tda-0.1", adapter="inftda_release.two_cells", pair=pair, claim=BUDGET)
+    row = partial(row_as_given, "inf-tda-0.1", adapter="inftda_release.two_cells", pair=pair, claim=BUDGET)
     documented = partial(calculator.gaussian, 1.0 / math.sqrt(2.0 * RHO), BUDGET.delta)
     reason = "the sensitivities of distinct and of repeated tuples are exchanged: sqrt(50) where it is sqrt(2) * 25"
     return Bug(
@@ -111,13 +84,13 @@ def hierarchical_counts() -> Bug:
             Case(
                 "affected",
                 row("repeated-tuples", parameters={"contribution": 25, "distinct_tuples": False}, reason=reason),
-                TENTH,
+                PLAIN,
                 documented,
             ),
             Case(
                 "control",
                 row("distinct-tuples", parameters={"contribution": 25, "distinct_tuples": True}),
-                TENTH,
+                PLAIN,
                 documented,
             ),
         ),
@@ -128,7 +101,7 @@ def hierarchical_counts() -> Bug:
 def vector_mean() -> Bug:
     """eeprivacy's mean of vectors, of which the size is public: records are substituted."""
     pair = DatasetPair([[0.0, 0.0]], [[1.0, 0.0]])
-    row = partial(small_row, "eeprivacy-0.0.5", adapter="eeprivacy_means.vector_mean", pair=pair)
+    row = partial(row_as_given, "eeprivacy-0.0.5", adapter="eeprivacy_means.vector_mean", pair=pair)
     reason = "all coordinates get the same noise: their differences are exact"
     return Bug(
         (),
@@ -141,12 +114,12 @@ def vector_mean() -> Bug:
             Case(
                 "affected",
                 row("vector-mean-laplace", parameters={"kind": "Laplace", "size": 1, "delta": 0.0}, reason=reason),
-                TENTH,
+                PLAIN,
             ),
             Case(
                 "control",
                 row("vector-mean-gaussian", parameters={"kind": "Gaussian", "size": 1}, claim=ApproxDP(1.0, 1e-5)),
-                TENTH,
+                PLAIN,
             ),
         ),
         page="eeprivacy-vector-mean",
@@ -155,7 +128,7 @@ def vector_mean() -> Bug:
 
 def clamped_mean() -> Bug:
     """eeprivacy's mean of values."""
-    row = partial(small_row, "eeprivacy-0.0.5", adapter="eeprivacy_means.clamped_mean", parameters={})
+    row = partial(row_as_given, "eeprivacy-0.0.5", adapter="eeprivacy_means.clamped_mean", parameters={})
     reason = "values are not clamped: only the released mean is"
     return Bug(
         (),
@@ -165,8 +138,8 @@ def clamped_mean() -> Bug:
         "bounds 0 and 1, and a value of 1000 that is added to one of 0, or replaces one: the mean is always 1 then. "
         "The control has a value of 1 instead, which needs no clamping",
         (
-            Case("affected", row("clamped-mean-add", pair=DatasetPair([0.0], [0.0, 1000.0]), reason=reason), TENTH),
-            Case("affected", row("clamped-mean-substitute", pair=DatasetPair([0.0], [1000.0]), reason=reason), TENTH),
+            Case("affected", row("clamped-mean-add", pair=DatasetPair([0.0], [0.0, 1000.0]), reason=reason), PLAIN),
+            Case("affected", row("clamped-mean-substitute", pair=DatasetPair([0.0], [1000.0]), reason=reason), PLAIN),
             Case("control", row("clamped-mean-in-bounds", pair=DatasetPair([0.0], [1.0])), FEW),
         ),
         page="eeprivacy-clamped-mean",
@@ -175,7 +148,7 @@ def clamped_mean() -> Bug:
 
 def one_sided_count() -> Bug:
     """diffpriv-pure's geometric noise."""
-    row = partial(small_row, "diffpriv-pure-0.1.0", parameters={})
+    row = partial(row_as_given, "diffpriv-pure-0.1.0", parameters={})
     reason = "the noise is never negative: no output is below the count"
     return Bug(
         (),
@@ -185,7 +158,7 @@ def one_sided_count() -> Bug:
         "a count of 0 or 1 records: 0 is released of 0 alone. The control is a sum with Laplace noise, of a value of 0 "
         "or 1",
         (
-            Case("affected", row("count", "diffpriv_pure_queries.count", DatasetPair(0, 1), reason=reason), TENTH),
+            Case("affected", row("count", "diffpriv_pure_queries.count", DatasetPair(0, 1), reason=reason), PLAIN),
             Case("control", row("sum", "diffpriv_pure_queries.total", DatasetPair([0.0], [1.0])), FEW),
         ),
         page="diffpriv-pure-count",
@@ -194,7 +167,7 @@ def one_sided_count() -> Bug:
 
 def categories_of_the_data() -> Bug:
     """trasgoDP's exponential mechanism."""
-    row = partial(small_row, "trasgodp-2.1.0", adapter="trasgodp_categorical.exponential", parameters={})
+    row = partial(row_as_given, "trasgodp-2.1.0", adapter="trasgodp_categorical.exponential", parameters={})
     reason = "the categories are those that the data have: a category that nobody has is never released"
     return Bug(
         (),
@@ -204,11 +177,11 @@ def categories_of_the_data() -> Bug:
         "local model: one record, a or b, is the whole data of a person, and is released unchanged. The control has "
         "two more records, so that both categories are there in any case",
         (
-            Case("affected", row("exponential", pair=DatasetPair(["a"], ["b"]), reason=reason), TENTH),
+            Case("affected", row("exponential", pair=DatasetPair(["a"], ["b"]), reason=reason), PLAIN),
             Case(
                 "control",
                 row("exponential-all-categories", pair=DatasetPair(["a", "a", "b"], ["b", "a", "b"])),
-                TENTH,
+                PLAIN,
             ),
         ),
         page="trasgodp-exponential",
@@ -218,7 +191,7 @@ def categories_of_the_data() -> Bug:
 def empty_data() -> Bug:
     """PipelineDP's check of its input."""
     pair = DatasetPair([], [["ann", "clinic"]])
-    row = partial(small_row, "pipeline-dp-0.3.1", adapter="pipelinedp_count.count", pair=pair)
+    row = partial(row_as_given, "pipeline-dp-0.3.1", adapter="pipelinedp_count.count", pair=pair)
     reason = "an empty list raises ValueError, so that who sees no error knows that there was a record"
     return Bug(
         (),
@@ -228,8 +201,8 @@ def empty_data() -> Bug:
         "the records of one person are added to none, in a public partition; the error is an output that others see. "
         "The control gives the same records as an iterator, which is not asked whether it is empty",
         (
-            Case("affected", row("count", parameters={"given_as": "list"}, reason=reason), TENTH),
-            Case("control", row("count-of-iterator", parameters={"given_as": "iterator"}), TENTH),
+            Case("affected", row("count", parameters={"given_as": "list"}, reason=reason), PLAIN),
+            Case("control", row("count-of-iterator", parameters={"given_as": "iterator"}), PLAIN),
         ),
         page="pipelinedp-empty-data",
     )

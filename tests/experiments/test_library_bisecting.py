@@ -96,7 +96,7 @@ def pretended(monkeypatch, rows):
             return Tried(version, result, "refuted" if refuted else "not refuted")
 
         monkeypatch.setattr(Environment, "python", lambda environment: sys.executable)
-        monkeypatch.setattr(bisecting, "released", lambda python, package: list(verdicts))
+        monkeypatch.setattr(bisecting, "released", lambda python, package, *options: list(verdicts))
         monkeypatch.setattr(bisecting, "_tried", tried)
         return order
 
@@ -297,6 +297,21 @@ def test_pip_says_which_versions_there_are(wheels):
         released(python, "loudnoise")
 
 
+def test_versions_for_other_pythons_are_named(wheels, monkeypatch):
+    """One of three is for a Python that there is not; nothing is installed."""
+    page = wheels / "index.html"
+    page.write_text(
+        "".join(
+            f'<a href="toynoise-{version}-py3-none-any.whl" data-requires-python="{python}">{version}</a>\n'
+            for version, python in (("1.0", "&lt;3"), ("1.1", "&gt;=3"), ("1.2", "&gt;=3"))
+        )
+    )
+    monkeypatch.setenv("PIP_FIND_LINKS", page.as_uri())
+    python = interpreters.find(HERE).path
+    assert released(python, "toynoise") == ["1.1", "1.2"]
+    assert released(python, "toynoise", "--ignore-requires-python") == ["1.0", "1.1", "1.2"]
+
+
 @pytest.mark.nightly
 def test_versions_are_installed_audited_and_placed(wheels, rows, capsys):
     write_wheel(wheels, "0.9", "def loud(value): return value\n")
@@ -324,3 +339,13 @@ def test_what_is_known_of_neighbours_is_said():
         ("last affected", "1.1 (nothing is known of 1.2)"),
         ("first not refuted", "none"),
     ]
+
+
+def test_releases_for_other_pythons_are_no_part_of_the_search_and_said_to_be_unknown(pretended, rows, monkeypatch):
+    pretended({"1.1": True, "1.2": True, "1.3": False})
+    known = {(): ["1.1", "1.2", "1.3"], ("--ignore-requires-python",): ["0.8", "0.9", "1.0", "1.1", "1.2", "1.3"]}
+    monkeypatch.setattr(bisecting, "released", lambda python, package, *options: known[options])
+    found = bisect(rows["1.2"])
+    assert found.elsewhere == ("0.8", "0.9", "1.0")
+    assert found.lines()[0] == ("first affected", "1.1 (the oldest release for this Python)")
+    assert "Nothing is known of releases for other Pythons: 0.8 to 1.0." in found.sentence()

@@ -32,6 +32,21 @@ def logistic_regression(epsilon, data_norm):
     return {"kind": "PureDP", "epsilon": epsilon}, repeated(fitted)
 
 
+def logistic_regression_with_intercept(epsilon, data_norm):
+    """Decimal logarithm of how many times as far from 0 the log-odds at 1 are as those at -1; neighbours replace one.
+
+    Where no intercept is best, the optimiser stops at some that dwarfs the coefficient: the answer is 0 then.
+    """
+
+    def fitted(records):
+        points = np.array(records, float)
+        model = LogisticRegression(epsilon=epsilon, data_norm=data_norm).fit(points[:, :1], points[:, 1])
+        at, opposite = np.abs(model.decision_function([[1.0], [-1.0]]))
+        return float(np.log10(at / opposite))
+
+    return {"kind": "PureDP", "epsilon": epsilon}, repeated(fitted)
+
+
 def forest(epsilon, trees, max_depth):
     """The classes that the trees of a forest give to 1/2, on a list of classes of records that are all 1/2."""
 
@@ -43,4 +58,4 @@ def forest(epsilon, trees, max_depth):
     return {"kind": "PureDP", "epsilon": epsilon}, repeated(fitted)
 
 
-serve(linear_regression, logistic_regression, forest)
+serve(linear_regression, logistic_regression, logistic_regression_with_intercept, forest)
