@@ -5,7 +5,7 @@ of its own, or one in R, Go, Java or Rust, is audited through a program of ten l
 
 docs/how-to/other-languages.md says what it is sent and answers: the protocol, version 1. A program that ends, is
 killed, answers what is no output, or is silent for ``timeout`` seconds ends the audit with a sentence; it and all it
-started are killed, and also when the auditing process is itself killed.
+started are ended, and also when the audit ends while it computes, or the auditing process is itself killed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from epsaudit.adapters import binary
+from epsaudit.adapters.binary import LARGEST_BLOCK
 from epsaudit.adapters.child import Child, Pool, Program
 from epsaudit.arguments import Pairs, listed, seconds_of
 from epsaudit.claims.definitions import Claim
@@ -33,8 +35,6 @@ from epsaudit.outputs.normal_form import Outputs, normal_array, pack_frozen
 
 SEEDS = 1 << 53
 """Seeds are below this, so that languages whose numbers are doubles read them exactly."""
-LARGEST_BLOCK = 1 << 31
-"""Bytes of one .npy block at most: a greater number is taken for garbage, not for memory to reserve."""
 PLAIN = (int, float, str, bool, type(None))
 
 
@@ -144,12 +144,20 @@ class _Speaker(Child):
     """A child that has said hello."""
 
     seeded: bool
+    binary: bool
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self._shapes: dict[int, tuple[int, ...]] = {}
 
     def outputs(self, dataset: str, size: int, seed: int) -> Outputs:
-        """Ask for ``size`` outputs, and read lines or a block."""
+        """Ask for ``size`` outputs, and read lines, a block or a frame."""
         if self.received:
             self.fail(f"wrote more than it was asked for: {_shown(bytes(self.received))}")
-        self.send(f'{{"dataset": {dataset}, "size": {size}, "seed": {seed}}}\n'.encode())
+        asked = ', "binary": true' if self.binary else ""
+        self.send(f'{{"dataset": {dataset}, "size": {size}, "seed": {seed}{asked}}}\n'.encode())
+        if self.binary and self.first_byte() == binary.FIRST:
+            return self._frame(hash(dataset), size)
         lines = self.lines(size, _speaks)
         if lines and _speaks(lines[-1]):
             said = _loaded(lines[-1])
@@ -174,10 +182,8 @@ class _Speaker(Child):
         """Read the hello."""
         (line,) = self.lines(1, lambda line: False)
         match _loaded(line):
-            case {"epsaudit": 1, "seeded": bool(seeded)}:
-                self.seeded = seeded
-            case {"epsaudit": 1, **more} if "seeded" not in more:
-                self.seeded = False
+            case {"epsaudit": 1, **more} if {type(more.get(name, False)) for name in ("seeded", "binary")} == {bool}:
+                self.seeded, self.binary = more.get("seeded", False), more.get("binary", False)
             case _:
                 hello = '{"epsaudit": 1, "seeded": true or false}'
                 self.fail(f"began with {_shown(line)}; it must say {hello} first")
@@ -187,6 +193,20 @@ class _Speaker(Child):
             from_json(json.loads(line))
         except (ValueError, RecursionError):
             self.fail(f"wrote {_shown(line)} as output {number + 1:,} of {size:,}, which is no output in JSON")
+
+    def _frame(self, dataset: int, size: int) -> Outputs:
+        """Read numbers, or vectors of as many as before on a dataset, of which the hash is given."""
+        try:
+            shape = binary.shape_announced(self.block(binary.HEADER.size), size)
+        except ValueError as error:
+            if isinstance(error, AuditError):
+                raise
+            self.fail(str(error))
+        before = self._shapes.setdefault(dataset, shape[1:])
+        if before != shape[1:]:
+            was, now = ("vectors of {:,}".format(*one) if one else "numbers" for one in (before, shape[1:]))
+            self.fail(f"sent a frame of {now} after one of {was} on the same dataset; where that varies, write lines")
+        return binary.outputs_of(self.block(8 * math.prod(shape)), shape)
 
     def _block(self, length: Any, size: int) -> Outputs:
         if type(length) is not int or not 0 < length <= LARGEST_BLOCK:

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -108,14 +109,36 @@ struct Json {
 using Rng = std::mt19937_64;
 using Mechanism = std::function<Json(const Json&, Rng&)>;
 
-// Answer requests until the input ends; outputs depend on the seeds alone.
+// Answer requests until the input ends; outputs depend on the seeds alone. Numbers, and vectors of as many, go out as
+// frames of bytes if that is asked for; once an output is another thing, all are lines.
 inline void serve(const Mechanism& mechanism) {
-    std::cout << "{\"epsaudit\": 1, \"seeded\": true}" << std::endl;
-    for (std::string line; std::getline(std::cin, line); std::cout.flush()) {
+    std::cout << "{\"epsaudit\": 1, \"seeded\": true, \"binary\": true}" << std::endl;
+    bool binary = true, vectors = false;
+    std::size_t width = 0;
+    for (std::string line, frame; std::getline(std::cin, line); std::cout << frame << std::flush, frame.clear()) {
         Json request = Json::parse(line);
-        Rng rng(static_cast<std::uint64_t>(request["seed"].value));
         const Json& data = request["dataset"];
-        for (double i = 0; i < request["size"].value; ++i) std::cout << mechanism(data, rng).write() << '\n';
+        double size = request["size"].value, i = 0;
+        auto put = [&](std::uint64_t bits, int n) { for (; n-- > 0; bits >>= 8) frame += static_cast<char>(bits); };
+        Rng rng(static_cast<std::uint64_t>(request["seed"].value)), again = rng;
+        for (binary = binary && request["binary"].value == 1; binary && i < size; ++i) {
+            Json output = mechanism(data, rng);
+            bool list = output.kind == Json::List;
+            if (width == 0) vectors = list, width = list ? output.parts.size() : 1;
+            if (i == 0) frame = vectors ? "vec" : "num", frame.insert(0, 1, '\0'), put(width, 4);
+            if (i == 0) put(static_cast<std::uint64_t>(size) * width * 8, 8);
+            binary = list == vectors && width == (list ? output.parts.size() : 1) && width > 0;
+            for (std::size_t j = 0; binary && j < width; ++j) {
+                const Json& one = list ? output.parts[j] : output;
+                std::uint64_t bits;
+                std::memcpy(&bits, &one.value, 8);
+                put(bits, 8);
+                binary = one.kind == Json::Number;
+            }
+        }
+        if (binary) continue;
+        frame.clear();
+        for (i = 0; i < size; ++i) frame += mechanism(data, again).write() + '\n';
     }
 }
 
