@@ -188,6 +188,11 @@ class Child:
         os.close(lifeline)
 
     @property
+    def process_id(self) -> int:
+        """Of the process, and of the group that it leads."""
+        return self._process.pid
+
+    @property
     def alive(self) -> bool:
         """Whether the process still runs."""
         return self._process.poll() is None

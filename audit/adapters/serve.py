@@ -107,7 +107,6 @@ class Server:
     def __init__(self, function: Any, parameters: dict[str, Any], form: Any = lambda data: data) -> None:
         self.function, self.parameters, self.form = function, parameters, form
         self.many = getattr(function, "many", None)
-        self.frames: dict[int, bytes] = {}  # by dataset, what its first frame began with
         asked = [wanted(one, parameters) for one in (function, self.many) if one is not None]
         self.seeded = all(asked)
 
@@ -137,7 +136,7 @@ class Server:
                     raise TypeError(f"many returned one {type(outputs).__name__}; return a list or an array of outputs")
                 if len(outputs) != size:
                     raise ValueError(f"many returned {len(outputs)} outputs, and was asked for {size}")
-                return (binary and self.framed(outputs, arguments)) or written(outputs)
+                return (binary and frame(outputs)) or written(outputs)
         encoded: list[Any] = []
         for _ in range(size):
             try:
@@ -151,12 +150,7 @@ class Server:
                 f"many raised {type(failed).__name__}, and single runs do not always; a block that fails as a whole "
                 "says nothing of its runs, so let it return, or leave it out"
             )
-        return (binary and self.framed(encoded, arguments)) or written(encoded, plainly=True)
-
-    def framed(self, outputs: Any, dataset: bytes) -> bytes:
-        """Write outputs as a frame; nothing if they are no floats, or another kind than before on the dataset."""
-        answer = frame(outputs)
-        return answer if answer and self.frames.setdefault(hash(dataset), answer[:8]) == answer[:8] else b""
+        return (binary and frame(encoded)) or written(encoded, plainly=True)
 
     def _names(self) -> list[str]:
         both = [self.function] + ([] if self.many is None else [self.many])
