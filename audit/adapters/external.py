@@ -16,6 +16,7 @@ import json
 import math
 import os
 import shlex
+import struct
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.adapters import binary
-from epsaudit.adapters.binary import LARGEST_BLOCK
 from epsaudit.adapters.child import Child, Pool, Program
 from epsaudit.arguments import Pairs, listed, seconds_of
 from epsaudit.claims.definitions import Claim
@@ -35,6 +34,12 @@ from epsaudit.outputs.normal_form import Outputs, normal_array, pack_frozen
 
 SEEDS = 1 << 53
 """Seeds are below this, so that languages whose numbers are doubles read them exactly."""
+LARGEST_BLOCK = 1 << 31
+"""Bytes of one block or frame at most: a greater number is taken for garbage, not for memory to reserve."""
+HEADER = struct.Struct("<4sIQ")
+"""What a frame begins with: what its outputs are, how many numbers each has, and the bytes that follow."""
+NUMBERS, VECTORS = b"\0num", b"\0vec"
+"""Outputs of a frame; a vector of one number is not a number. No line of JSON begins with a byte of 0."""
 PLAIN = (int, float, str, bool, type(None))
 
 
@@ -152,7 +157,7 @@ class _Speaker(Child):
             self.fail(f"wrote more than it was asked for: {_shown(bytes(self.received))}")
         asked = ', "binary": true' if self.binary else ""
         self.send(f'{{"dataset": {dataset}, "size": {size}, "seed": {seed}{asked}}}\n'.encode())
-        if self.binary and self.first_byte() == binary.FIRST:
+        if self.binary and self.first_byte() == NUMBERS[:1]:
             return self._frame(size)
         lines = self.lines(size, _speaks)
         if lines and _speaks(lines[-1]):
@@ -191,12 +196,18 @@ class _Speaker(Child):
             self.fail(f"wrote {_shown(line)} as output {number + 1:,} of {size:,}, which is no output in JSON")
 
     def _frame(self, size: int) -> Outputs:
-        header = self.block(binary.HEADER.size)
-        try:
-            shape = binary.shape_announced(header, size)
-        except ValueError as error:
-            self.fail(str(error))
-        return binary.outputs_of(self.block(8 * math.prod(shape)), shape)
+        kind, width, length = HEADER.unpack(self.block(HEADER.size))
+        if kind not in (NUMBERS, VECTORS):
+            self.fail(f"began a frame with {kind!r}; it must be {NUMBERS!r} or {VECTORS!r}")
+        if width == 0 or (kind == NUMBERS and width != 1):
+            self.fail(f"announced a frame of width {width:,}; it must be 1 for numbers, and for vectors 1 or more")
+        if length != 8 * size * width or length > LARGEST_BLOCK:
+            self.fail(
+                f"announced a frame of {length:,} bytes for {size:,} outputs of width {width:,}; it must be 8 bytes a "
+                f"number, {8 * size * width:,}, and at most 2^31"
+            )
+        numbers = np.frombuffer(self.block(length), "<f8").astype(np.float64, copy=False)
+        return numbers if kind == NUMBERS else numbers.reshape(size, width)
 
     def _block(self, length: Any, size: int) -> Outputs:
         if type(length) is not int or not 0 < length <= LARGEST_BLOCK:

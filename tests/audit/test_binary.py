@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, command
-from epsaudit.adapters import binary, serve
-from epsaudit.adapters.external import CHILDREN
+from epsaudit.adapters import serve
+from epsaudit.adapters.external import CHILDREN, HEADER
 from epsaudit.outputs.normal_form import values_of
 
 FRAMES = """
@@ -126,7 +126,7 @@ class TestServed:
             "import sys\nprint(%r, flush=True)\nsys.stdin.readline()\nsys.stdout.buffer.write(%r)\nsys.stdout.flush()\n"
         )
         heard = [
-            said(echo % ('{"epsaudit": 1, "seeded": true, "binary": %s}' % asked, answer), size=9)
+            said(echo % ('{"epsaudit": 1, "seeded": true, "binary": ' + asked + "}", answer), size=9)
             for asked, answer in zip(("true", "false"), answers, strict=True)
         ]
         assert heard[0].dtype == heard[1].dtype
@@ -187,7 +187,7 @@ sys.stdout.flush()
 
 
 def header(kind=b"\0num", width=1, length=40):
-    return binary.HEADER.pack(kind, width, length)
+    return HEADER.pack(kind, width, length)
 
 
 FAULTS = {
@@ -201,7 +201,7 @@ FAULTS = {
     ),
     "zero width": (
         framed(header(b"\0vec", 0, 0)),
-        "frame of width 0; it must be at least 1 for vectors; empty outputs",
+        "frame of width 0; it must be 1 for numbers, and for vectors 1 or more",
     ),
     "too few bytes": (
         framed(header(length=32), b" " * 32),

@@ -104,19 +104,19 @@ inline void serve(const Mechanism& mechanism) {
         Json request = Json::parse(line);
         const Json& data = request["dataset"];
         Rng rng(static_cast<std::uint64_t>(request["seed"].value)), again = rng;
-        std::uint64_t size = static_cast<std::uint64_t>(request["size"].value), width = 0, bits, i = 0;
-        Json::Kind kind = Json::Number;  // of the first output
+        std::uint64_t size = static_cast<std::uint64_t>(request["size"].value), width = 0, vectors = 0, bits, i = 0;
+        bool asked = request["binary"].value == 1;
         auto put = [&](std::uint64_t word, int n) { for (; n-- > 0; word >>= 8) said += static_cast<char>(word); };
-        for (binary = binary && request["binary"].value == 1; binary && i < size; ++i) {
+        for (; asked && binary && i < size; ++i) {
             Json output = mechanism(data, rng);
             std::uint64_t list = output.kind == Json::List, left = list ? output.parts.size() : 1;
-            if (i == 0) said.assign((kind = output.kind) == Json::List ? "\0vec" : "\0num", 4), put(width = left, 4);
+            if (i == 0) said.assign((vectors = list) ? "\0vec" : "\0num", 4), put(width = left, 4);
             if (i == 0) put(8 * width * size, 8);
-            binary = left > 0 && left == width && output.kind == kind;
+            binary = left > 0 && left == width && list == vectors;
             for (const Json* one = list ? output.parts.data() : &output; binary && left-- > 0; ++one)
                 std::memcpy(&bits, &one->value, 8), put(bits, 8), binary = one->kind == Json::Number;
         }
-        for (i = binary ? size : (said.clear(), 0); i < size; ++i) said += mechanism(data, again).write() + '\n';
+        for (i = asked && binary ? i : (said.clear(), 0); i < size; ++i) said += mechanism(data, again).write() + '\n';
     }
 }
 
