@@ -150,10 +150,11 @@ class PrivacyAudit:
         verdict = result.describe_detectable() if not result.violates_claim else "caught"
         self._tell(result, terms, "; ".join([verdict, *([tried.said] if tried.said else [])]))
         if result.violates_claim:
-            if tried.result is None:
-                self._keep(check, result, mechanism, pairs, asked)
+            pair = self._pair(result, mechanism, pairs, asked)
+            if tried.result is None and pair is not None:
+                self._keep(check, result, mechanism, pair, asked)
             said = f"{result.mechanism} leaks more than its claim of {result.claim}."
-            pytest.fail(self._failure(said, result, tried, self._pair(result, mechanism, pairs, asked)), pytrace=False)
+            pytest.fail(self._failure(said, result, tried, pair), pytrace=False)
         if tried.over:
             self._failures.forget(check)
         telling = max(TELLING * result.proven, LEAST_TELLING)
@@ -272,15 +273,14 @@ class PrivacyAudit:
         return _Tried(after, said, None, time.monotonic() - began, over=True)
 
     def _keep(
-        self, check: str, result: SequentialResult, mechanism: Any, pairs: Pairs | None, asked: Mapping[str, Any]
+        self, check: str, result: SequentialResult, mechanism: Any, pair: DatasetPair, asked: Mapping[str, Any]
     ) -> None:
         """Keep what refuted the claim, unless the next process might draw the very same noise."""
         if self._failures.folder is None:
             return
         with contextlib.suppress(Exception):  # the failure is told, whatever becomes of its entry
             known = mechanism_of(mechanism, asked["adjacency"])
-            pair = self._pair(result, mechanism, pairs, asked)
-            if pair is not None and not repeats_its_noise(known, pair, result.seed):
+            if not repeats_its_noise(known, pair, result.seed):
                 self._failures.keep(check, Kept.of(check, result, pair))
 
     def _pair(

@@ -25,7 +25,7 @@ from epsaudit.audits.question import Begun, Question, begun, recording
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.accounts import Accounts
 from epsaudit.audits.sequential.drawing import Drawn, Seen, counts_of, parts, play, tallies_of
-from epsaudit.audits.sequential.learning import LEARN_EVERY, Plans, no_bet, plans, renewed
+from epsaudit.audits.sequential.learning import Learner, Plans, no_bet
 from epsaudit.audits.sequential.record import Round, SequentialResult, Stopped, StrategyRecord
 from epsaudit.audits.sequential.schedule import STRATEGIES, chunk_sizes, looked_at_each, remembered, round_sizes
 from epsaudit.claims.definitions import Claim
@@ -147,7 +147,7 @@ class _PairState:
     remembered: int = 0
     plans: Plans | None = None
     planned_at: int = -1
-    planned: int = 0
+    learner: Learner | None = None
 
     def remember(self, outputs: tuple[Outputs | None, Outputs | None] | None) -> None:
         for memory, some in zip(self.outputs, outputs or (None, None), strict=True):
@@ -193,17 +193,17 @@ class _PairState:
         # more threads slow such small fits, and fits may end early: a worse witness costs power, not validity
         with _thread_pools().limit(limits=1), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if self.plans is None or self.planned % LEARN_EVERY == 0:
-                self.plans = plans(families, *blocks, claim, alpha)
-            else:
-                self.plans = renewed(self.plans, *blocks, claim)
-        self.planned_at, self.planned = self.remembered, self.planned + 1
+            self.learner = self.learner or Learner(families, claim, alpha)
+            self.plans = self.learner.plan(*blocks)
+        self.planned_at = self.remembered
 
 
 @functools.cache
 def _thread_pools() -> Any:
-    """Handle on the thread pools of numerical libraries, which takes milliseconds to find."""
-    import sklearn  # noqa: F401  # has pools of its own, and is slow to import
+    """Handle on the thread pools of numerical libraries, which takes milliseconds to find.
+
+    Scikit-learn, a second to import, is not among them: trees alone need it, and limit its pools themselves.
+    """
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
