@@ -184,7 +184,7 @@ class _Speaker(Child):
         (line,) = self.lines(1, lambda line: False)
         match _loaded(line):
             case {"epsaudit": 1, **more} if {type(more.get(name, False)) for name in ("seeded", "binary")} == {bool}:
-                self.seeded, self.binary = more.get("seeded", False), more.get("binary", False)
+                self.seeded, self.binary = bool(more.get("seeded")), bool(more.get("binary"))
             case _:
                 hello = '{"epsaudit": 1, "seeded": true or false}'
                 self.fail(f"began with {_shown(line)}; it must say {hello} first")
