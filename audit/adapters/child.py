@@ -2,7 +2,8 @@
 
 A child is started by a command line and sent bytes; it returns lines and blocks of bytes, or an `AuditError` that
 quotes its last output. What the bytes mean is defined in `epsaudit.adapters.external`. POSIX only: each child leads a
-process group of its own, which a watchdog kills when this process ends, for whatever reason.
+process group of its own, which a watchdog kills when this process ends, for whatever reason. A child that computes for
+an audit that has ended (`epsaudit.adapters.askers`) is ended, too.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any, NoReturn, cast
 
+from epsaudit.adapters.askers import Askers
 from epsaudit.errors import AuditError, OwnCodeError
 
 PIECE = 1 << 18
@@ -38,9 +40,15 @@ LONGEST_WORD = 40
 """Characters of a word of the command line that a sentence quotes."""
 IDLE_SECONDS = 30.0
 """A child that nobody asks for so long is closed; the next question starts another."""
+GRACE_SECONDS = 0.5
+"""What a child has to end by itself once it is told to, before it is killed. Set by hand, not measured."""
+LOOK_SECONDS = 0.25
+"""Between two looks at whether an audit still waits for the answer. Set by hand, not measured."""
 LAUNCH = 'lifeline=$1; shift; { read -r _ < "$lifeline"; kill -KILL 0; } </dev/null >/dev/null 2>&1 & exec "$@"'
 """A shell that leaves a watchdog in the process group and becomes the program. The watchdog reads a pipe whose other
 end this process alone holds: when this process is gone, however it went, the whole group is killed."""
+LIFELINES: set[int] = set()
+"""These other ends; a fork closes its copies, which would keep children alive."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,7 @@ class Child:
             )
         pipe = subprocess.PIPE
         lifeline, self._lifeline = os.pipe()
+        LIFELINES.add(self._lifeline)
         try:
             self._process = subprocess.Popen(
                 ["/bin/sh", "-c", LAUNCH, "epsaudit", f"/dev/fd/{lifeline}", *program.words],
@@ -89,7 +98,7 @@ class Child:
                 pass_fds=(lifeline,),
             )
         except OSError as error:
-            os.close(self._lifeline)
+            self._let_go(self._lifeline)
             raise AuditError(f"The command {program} cannot be started ({error.strerror or error}).") from error
         finally:
             os.close(lifeline)
@@ -132,11 +141,16 @@ class Child:
         self.received[:] = found.pop()
         return found
 
-    def block(self, size: int) -> bytes:
+    def first_byte(self) -> bytes:
+        """Wait for an answer and return its first byte, which stays to be read."""
+        self._pump(lambda: bool(self.received), lambda: "answered nothing")
+        return bytes(self.received[:1])
+
+    def block(self, size: int) -> bytearray:
         """Read ``size`` bytes."""
         self._pump(lambda: len(self.received) >= size, lambda: f"sent {len(self.received):,} of {size:,} bytes")
-        found = bytes(self.received[:size])
-        del self.received[:size]
+        found, self.received = self.received, self.received[size:]
+        del found[size:]
         return found
 
     def fail(self, what: str) -> NoReturn:
@@ -148,20 +162,35 @@ class Child:
         raise OwnCodeError(f"The command {self.program} {what}.{said}")
 
     def close(self) -> None:
-        """End the process, whatever it started in its group, and its watchdog; once is enough."""
+        """End the process, whatever it started in its group, and its watchdog; once is enough.
+
+        They are told to end, and killed if the process has not after `GRACE_SECONDS`.
+        """
         if self._lifeline is None:
             return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        os.close(self._lifeline)
-        self._lifeline = None
+        lifeline, self._lifeline = self._lifeline, None
+        for how in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, how)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE_SECONDS if how == signal.SIGTERM else None)
+        self._let_go(lifeline)
         with contextlib.suppress(OSError, ValueError):
             while more := os.read(self._streams[2].fileno(), PIECE):
                 self._words += more
         for stream in self._streams:
             with contextlib.suppress(OSError):
                 stream.close()
+
+    @staticmethod
+    def _let_go(lifeline: int) -> None:
+        LIFELINES.discard(lifeline)
+        os.close(lifeline)
+
+    @property
+    def process_id(self) -> int:
+        """Of the process, and of the group that it leads."""
+        return self._process.pid
 
     @property
     def alive(self) -> bool:
@@ -170,15 +199,21 @@ class Child:
 
     def _pump(self, done: Callable[[], bool], so_far: Callable[[], str]) -> None:
         """Move bytes both ways until ``done``; silence on standard output and input for the time limit is the end."""
+        if done():
+            return
         stdin, stdout, stderr = self._streams
-        deadline = time.monotonic() + self.program.timeout
+        deadline, look, askers = time.monotonic() + self.program.timeout, 0.0, Askers()
         with selectors.DefaultSelector() as ready:
             ready.register(stdout, selectors.EVENT_READ)
             ready.register(stderr, selectors.EVENT_READ)
             if self._unsent:
                 ready.register(stdin, selectors.EVENT_WRITE)
             while not done():
-                for key, _ in ready.select(max(deadline - time.monotonic(), 0.0)):
+                if (now := time.monotonic()) >= look:
+                    look = now + LOOK_SECONDS
+                    if askers.gone:
+                        self.fail(f"was ended after it {so_far()}, as the audit that had asked was over")
+                for key, _ in ready.select(max(min(deadline, look) - now, 0.0)):
                     more = b"" if key.fileobj is stdin else os.read(key.fd, PIECE)
                     if key.fileobj is stderr:
                         self._words = (self._words + more)[-4 * LAST_WORDS :]
@@ -265,5 +300,9 @@ class Pool:
                     return
 
     def _forget(self) -> None:
-        """After a fork: the children belong to the parent."""
+        """After a fork: the children belong to the parent, and must not outlive it."""
+        for lifeline in LIFELINES:
+            with contextlib.suppress(OSError):
+                os.close(lifeline)
+        LIFELINES.clear()
         self._lock, self._idle, self._reaping = threading.Lock(), {}, False

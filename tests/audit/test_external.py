@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, command
+from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box, command
 from epsaudit.adapters.external import CHILDREN, dataset_to_json
 from epsaudit.outputs.as_json import to_json
 from epsaudit.outputs.normal_form import Items, Raised, TimedOut, normal
@@ -219,6 +220,17 @@ def running(marker):
     return found
 
 
+def asker_of(number):
+    """The process that started the program of which this process is a part: the parent of the leader of its group."""
+    try:
+        for field in (2, 1):  # its group, then the parent of the process of that number
+            with open(f"/proc/{number}/stat") as file:
+                number = int(file.read().rpartition(")")[2].split()[field])
+    except OSError:
+        return None  # it has ended
+    return number
+
+
 needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/cmdline"), reason="processes are counted in /proc")
 
 
@@ -281,12 +293,146 @@ command([sys.executable, "-c", {program!r}])((1,)).sample(2, np.random.default_r
             audit_process.wait(10)
             wait_until(lambda: running(marker) == [])
 
+    @needs_proc
+    def test_a_program_is_told_to_end_and_killed_if_it_does_not(self, tmp_path):
+        gentle, deaf = (f"{tmp_path}/{name}" for name in ("gentle", "deaf"))
+        for path, then in ((gentle, "sys.exit()"), (deaf, "None")):
+            told = f"signal.signal(signal.SIGTERM, lambda *_: (open({path!r}, 'w'), {then}))\n"
+            with pytest.raises(AuditError, match="an error"):
+                ask(HELLO.replace("say('{", told + "say('{") + """say('{"error": "an error"}'); time.sleep(60)""")
+            assert os.path.exists(path)
+            assert running(path) == []
+
+    @needs_proc
+    def test_a_fork_does_not_keep_children_alive(self, tmp_path):
+        marker = f"child-of-{os.getpid()}-{time.monotonic_ns()}"
+        program = HELLO + f"open({str(tmp_path / 'asked')!r}, 'w')\n'{marker}'\nwhile True: time.sleep(60)"
+        parent = f"""
+import os, sys, threading, time
+from epsaudit import command
+import numpy as np
+law = command([sys.executable, "-c", {program!r}])((1,))
+threading.Thread(target=law.sample, args=(2, np.random.default_rng(0)), daemon=True).start()
+while not os.path.exists({str(tmp_path / "asked")!r}): time.sleep(0.02)
+forked = os.fork()
+if forked == 0:
+    time.sleep(60)
+print(forked, flush=True)
+os.kill(os.getpid(), 9)
+"""
+        with subprocess.Popen([sys.executable, "-W", "ignore", "-c", parent], stdout=subprocess.PIPE) as audit_process:
+            forked = int(audit_process.stdout.readline())
+            audit_process.wait(10)
+            try:
+                wait_until(lambda: [one for one in running(marker) if one != forked] == [])
+            finally:
+                os.kill(forked, signal.SIGKILL)
+
     def test_idle_children_are_closed(self):
         ask(PYTHON.replace("SCALE", "1"))
         children = [child for idle in CHILDREN._idle.values() for child in idle]
         assert any(child.alive for child in children)
         CHILDREN.close()
         assert not any(child.alive for child in children)
+
+
+SLOW = """
+import json, os, random, sys, time
+BUSY, LUCK = {busy!r}, {luck!r}  # of {marker}
+print('{{"epsaudit": 1, "seeded": true}}', flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["size"] >= 60:  # a chunk: fewer are only looked at
+        try:
+            os.close(os.open(BUSY, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            if not LUCK:
+                print('{{"error": "no luck"}}', flush=True)
+                continue
+        time.sleep(600)
+    rng = random.Random(request["seed"])
+    print("\\n".join(str(rng.random()) for _ in range(request["size"])), flush=True)
+"""
+
+
+def slow(tmp_path, luck):
+    """A mechanism whose program takes minutes for the first chunk, and also for others or says an error; its marker."""
+    marker, busy = f"slow-child-of-{os.getpid()}-{time.monotonic_ns()}", tmp_path / "busy"
+    program = SLOW.format(busy=str(busy), luck=luck, marker=marker)
+    return command([sys.executable, "-c", program], claim=PureDP(1.0), pairs=[PAIR]), marker, busy
+
+
+ENDS_AUDITS = """
+import sys, time
+import joblib
+from epsaudit import AuditError, DatasetPair, PureDP, audit, command
+
+if __name__ == "__main__":
+    mechanism = command([sys.executable, "-c", {program!r}], claim=PureDP(1.0), pairs=[DatasetPair((1,), (1, 2))])
+    try:
+        with joblib.parallel_config(backend={backend!r}):
+            audit(mechanism, trials=20_000, seed=1, n_jobs=2)
+    except (AuditError, KeyboardInterrupt) as error:
+        print(type(error).__name__, str(error), flush=True)
+    sys.stdin.read()
+"""
+
+
+@needs_proc
+class TestEnds:
+    """Whatever ends an audit, no program goes on to compute what nobody waits for, though this process goes on."""
+
+    def test_an_error_in_one_thread_ends_the_programs_of_the_others(self, tmp_path):
+        mechanism, marker, busy = slow(tmp_path, luck=False)
+        with pytest.raises(AuditError, match="says: no luck"):
+            audit(mechanism, trials=20_000, seed=1, n_jobs=2)
+        assert busy.exists()
+        wait_until(lambda: running(marker) == [], seconds=5.0)
+
+    @pytest.mark.parametrize(
+        ("backend", "how"),
+        [
+            ("threading", "interrupt"),
+            *(pytest.param("loky", how, marks=pytest.mark.nightly) for how in ("error", "interrupt", "kill a worker")),
+        ],
+    )
+    def test_an_interrupted_audit_and_a_killed_worker(self, tmp_path, backend, how):
+        mechanism, marker, busy = slow(tmp_path, luck=how != "error")
+        parent = tmp_path / "parent.py"
+        parent.write_text(ENDS_AUDITS.format(program=mechanism.program.words[-1], backend=backend))
+        words = [sys.executable, str(parent)]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as process:
+            wait_until(busy.exists, seconds=60.0)
+            if how == "interrupt":
+                process.send_signal(signal.SIGINT)
+            if how == "kill a worker":
+                (worker, *_) = {asker_of(child) for child in running(marker)} - {process.pid, None}
+                os.kill(worker, signal.SIGKILL)
+            expected = {"interrupt": "KeyboardInterrupt", "error": "OwnCodeError", "kill a worker": "AuditError"}[how]
+            assert process.stdout.readline().startswith(expected)
+            # where workers are processes, the audit's own keeps the program that it asked last: idle, for the next
+            own = process.pid if backend == "loky" else 0
+            wait_until(lambda: [child for child in running(marker) if asker_of(child) != own] == [], seconds=10.0)
+            assert process.poll() is None
+            process.stdin.close()
+
+    def test_what_runs_in_a_thread_of_its_own_is_left_alone(self):
+        """Also when it began during another audit, which ends before."""
+        slowly = HELLO + "time.sleep(1.5); say('1\\n2'); sys.stdin.read()"
+        law, found = command([sys.executable, "-c", slowly])((1,)), []
+
+        thread = threading.Thread(target=lambda: found.append(law.sample(2, np.random.default_rng(0)).tolist()))
+        begun = []
+
+        def number(data, rng):
+            if not begun:
+                begun.append(thread.start())
+            return rng.laplace()
+
+        audit(black_box(number, claim=PureDP(1.0), pairs=[PAIR]), trials=2_000, seed=1, n_jobs=1)
+        thread.join(30.0)
+        assert found == [[1.0, 2.0]]
 
 
 def wait_until(condition, seconds=15.0):
