@@ -5,7 +5,7 @@ of its own, or one in R, Go, Java or Rust, is audited through a program of ten l
 
 docs/how-to/other-languages.md says what it is sent and answers: the protocol, version 1. A program that ends, is
 killed, answers what is no output, or is silent for ``timeout`` seconds ends the audit with a sentence; it and all it
-started are killed, and also when the auditing process is itself killed.
+started are ended, and also when the audit ends while it computes, or the auditing process is itself killed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 import math
 import os
 import shlex
+import struct
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,11 @@ from epsaudit.outputs.normal_form import Outputs, normal_array, pack_frozen
 SEEDS = 1 << 53
 """Seeds are below this, so that languages whose numbers are doubles read them exactly."""
 LARGEST_BLOCK = 1 << 31
-"""Bytes of one .npy block at most: a greater number is taken for garbage, not for memory to reserve."""
+"""Bytes of one block or frame at most: a greater number is taken for garbage, not for memory to reserve."""
+HEADER = struct.Struct("<4sIQ")
+"""What a frame begins with: what its outputs are, how many numbers each has, and the bytes that follow."""
+NUMBERS, VECTORS = b"\0num", b"\0vec"
+"""Outputs of a frame; a vector of one number is not a number. No line of JSON begins with a byte of 0."""
 PLAIN = (int, float, str, bool, type(None))
 
 
@@ -144,12 +149,16 @@ class _Speaker(Child):
     """A child that has said hello."""
 
     seeded: bool
+    binary: bool
 
     def outputs(self, dataset: str, size: int, seed: int) -> Outputs:
-        """Ask for ``size`` outputs, and read lines or a block."""
+        """Ask for ``size`` outputs, and read lines, a block or a frame."""
         if self.received:
             self.fail(f"wrote more than it was asked for: {_shown(bytes(self.received))}")
-        self.send(f'{{"dataset": {dataset}, "size": {size}, "seed": {seed}}}\n'.encode())
+        asked = ', "binary": true' if self.binary else ""
+        self.send(f'{{"dataset": {dataset}, "size": {size}, "seed": {seed}{asked}}}\n'.encode())
+        if self.binary and self.first_byte() == NUMBERS[:1]:
+            return self._frame(size)
         lines = self.lines(size, _speaks)
         if lines and _speaks(lines[-1]):
             said = _loaded(lines[-1])
@@ -174,10 +183,8 @@ class _Speaker(Child):
         """Read the hello."""
         (line,) = self.lines(1, lambda line: False)
         match _loaded(line):
-            case {"epsaudit": 1, "seeded": bool(seeded)}:
-                self.seeded = seeded
-            case {"epsaudit": 1, **more} if "seeded" not in more:
-                self.seeded = False
+            case {"epsaudit": 1, **more} if {type(more.get(name, False)) for name in ("seeded", "binary")} == {bool}:
+                self.seeded, self.binary = bool(more.get("seeded")), bool(more.get("binary"))
             case _:
                 hello = '{"epsaudit": 1, "seeded": true or false}'
                 self.fail(f"began with {_shown(line)}; it must say {hello} first")
@@ -187,6 +194,20 @@ class _Speaker(Child):
             from_json(json.loads(line))
         except (ValueError, RecursionError):
             self.fail(f"wrote {_shown(line)} as output {number + 1:,} of {size:,}, which is no output in JSON")
+
+    def _frame(self, size: int) -> Outputs:
+        kind, width, length = HEADER.unpack(self.block(HEADER.size))
+        if kind not in (NUMBERS, VECTORS):
+            self.fail(f"began a frame with {kind!r}; it must be {NUMBERS!r} or {VECTORS!r}")
+        if width == 0 or (kind == NUMBERS and width != 1):
+            self.fail(f"announced a frame of width {width:,}; it must be 1 for numbers, and for vectors 1 or more")
+        if length != 8 * size * width or length > LARGEST_BLOCK:
+            self.fail(
+                f"announced a frame of {length:,} bytes for {size:,} outputs of width {width:,}; it must be 8 bytes a "
+                f"number, {8 * size * width:,}, and at most 2^31"
+            )
+        numbers = np.frombuffer(self.block(length), "<f8").astype(np.float64, copy=False)
+        return numbers if kind == NUMBERS else numbers.reshape(size, width)
 
     def _block(self, length: Any, size: int) -> Outputs:
         if type(length) is not int or not 0 < length <= LARGEST_BLOCK:

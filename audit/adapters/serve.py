@@ -13,11 +13,13 @@ import enum
 import importlib
 import importlib.util
 import inspect
+import itertools
 import json
 import math
 import os
 import pickle
 import random
+import struct
 import sys
 import traceback
 from collections.abc import Mapping, Set
@@ -32,6 +34,8 @@ HANDLED = ("seed", "rng")
 """Parameters of a function that are given a fresh seed, or numpy's generator, unless PARAMETERS set them."""
 LONGEST_DECIMAL = 4096
 """Bits of a whole number beyond which neither side may write decimals: Python stops at 4,300 digits."""
+LARGEST_FRAME = 1 << 31
+"""Bytes of a frame at most."""
 
 
 def main() -> None:
@@ -107,7 +111,8 @@ class Server:
         self.seeded = all(asked)
 
     def answer(self, request: dict[str, Any]) -> bytes:
-        """Draw as many outputs as are asked for, and write them as lines or as a block."""
+        """Draw as many outputs as are asked for, and write them as lines, as a block, or, if asked, as a frame."""
+        binary = request.get("binary") is True
         size, seeds = request["size"], random.Random(request["seed"])
         # every run gets copies of its own
         arguments = pickle.dumps((self.form(decoded(request["dataset"])), self.parameters), -1)
@@ -131,7 +136,7 @@ class Server:
                     raise TypeError(f"many returned one {type(outputs).__name__}; return a list or an array of outputs")
                 if len(outputs) != size:
                     raise ValueError(f"many returned {len(outputs)} outputs, and was asked for {size}")
-                return written(outputs)
+                return (binary and frame(outputs)) or written(outputs)
         encoded: list[Any] = []
         for _ in range(size):
             try:
@@ -139,13 +144,13 @@ class Server:
             except (Exception, SystemExit) as error:
                 encoded.append({"raises": type(error).__name__})
             else:
-                encoded.append(output if type(output) is float else plain(output))
+                encoded.append(output if type(output) is float else kept(output) if binary else plain(output))
         if failed is not None and any(line != {"raises": type(failed).__name__} for line in encoded):
             raise ValueError(
                 f"many raised {type(failed).__name__}, and single runs do not always; a block that fails as a whole "
                 "says nothing of its runs, so let it return, or leave it out"
             )
-        return written(encoded, plainly=True)
+        return (binary and frame(encoded)) or written(encoded, plainly=True)
 
     def _names(self) -> list[str]:
         both = [self.function] + ([] if self.many is None else [self.many])
@@ -154,7 +159,7 @@ class Server:
 
 def speak(server: Server, requests: IO[str], answers: IO[bytes]) -> None:
     """Say hello and answer requests; what is no output ends the audit with a sentence."""
-    answers.write(lines([{"epsaudit": 1, "seeded": server.seeded}]))
+    answers.write(lines([{"epsaudit": 1, "seeded": server.seeded, "binary": True}]))
     answers.flush()
     for line in requests:
         try:
@@ -221,7 +226,60 @@ def written(outputs: Any, plainly: bool = False) -> bytes:
     if isinstance(outputs, (list, tuple)) and outputs and all(type(output) is float for output in outputs):
         order = "<" if sys.byteorder == "little" else ">"
         return block(order + "f8", (len(outputs),), array.array("d", outputs).tobytes())
-    return lines(plain(output) if not plainly or type(output) is float else output for output in outputs)
+    return lines(plain(output) if not plainly or type(output) in (float, tuple) else output for output in outputs)
+
+
+def frame(outputs: Any) -> bytes:
+    """Write floats, or vectors of as many floats, as a header and little-endian float64s; nothing for what is neither.
+
+    Outputs are a list or an array of floats, or a list of lists, of tuples or of arrays of them.
+    """
+    if hasattr(outputs, "detach"):
+        outputs = outputs.detach().cpu().numpy()
+    if type(outputs) in (list, tuple):
+        kinds = set(map(type, outputs))
+        if kinds == {float}:
+            return packed(b"\0num", 1, outputs)
+        if kinds and all(map(is_array, kinds)) and {one.shape for one in outputs} == {outputs[0].shape}:
+            outputs = sys.modules["numpy"].array(outputs)
+        elif kinds <= {list, tuple} and len(set(map(len, outputs))) == 1:
+            numbers = list(itertools.chain.from_iterable(outputs))
+            return packed(b"\0vec", len(outputs[0]), numbers) if set(map(type, numbers)) == {float} else b""
+    if is_array(type(outputs)) and outputs.dtype.kind + str(outputs.itemsize) == "f8" and outputs.ndim in (1, 2):
+        kind, width = (b"\0num", 1) if outputs.ndim == 1 else (b"\0vec", outputs.shape[1])
+        return packed(kind, width, outputs.astype("<f8", copy=False))
+    return b""
+
+
+def packed(kind: bytes, width: int, numbers: Any) -> bytes:
+    """Put a header before numbers, a list or an array; nothing if there are none, or too many."""
+    if hasattr(numbers, "tobytes"):
+        data = numbers.tobytes()
+    else:
+        data = array.array("d", numbers)
+        if sys.byteorder == "big":
+            data.byteswap()
+        data = data.tobytes()
+    return struct.pack("<4sIQ", kind, width, len(data)) + data if 0 < len(data) <= LARGEST_FRAME else b""
+
+
+def is_array(kind: type) -> bool:
+    """Whether a type is numpy's array, and none made of it."""
+    return (kind.__module__, kind.__name__) == ("numpy", "ndarray")
+
+
+def kept(output: Any) -> Any:
+    """Return one output as it is to be written: a float, or a tuple of floats, and else as `plain` does.
+
+    Never the function's own list, which it may go on to use.
+    """
+    if isinstance(output, float) and type(output).__module__ == "numpy":
+        return float(output)
+    if type(output) in (list, tuple) or (is_array(type(output)) and output.ndim == 1):
+        parts = tuple(output.tolist() if hasattr(output, "tolist") else output)
+        if set(map(type, parts)) == {float}:
+            return parts
+    return plain(output)
 
 
 def block(kind: str, shape: Any, data: bytes) -> bytes:

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from epsaudit import DatasetPair, PureDP, audit_sequentially, command, frozen
+from epsaudit.adapters.external import CHILDREN
 from epsaudit.outputs.as_json import from_json
-from epsaudit.outputs.normal_form import pack
+from epsaudit.outputs.normal_form import pack, values_of
 
 CLIENTS = Path(__file__).parents[2] / "docs" / "clients"
 PAIR = DatasetPair(("ann",), ("ann", "bob"))
@@ -38,6 +39,8 @@ OWN = {
     "go": ["go", "test", "."],
 }
 """Languages with a test runner of their own; the examples of the others are one."""
+BINARY = {"rust", "cpp"}
+"""Clients that answer in frames of doubles, too."""
 EVERY_NIGHT = [pytest.param(name, marks=pytest.mark.nightly) for name in RUNS]
 
 
@@ -92,12 +95,63 @@ def test_datasets_and_outputs_are_read_and_written_as_json(example, language):
         [*example(language), "serve", "right"], cwd=CLIENTS / language, input=asked, capture_output=True, text=True,
         check=True,
     ).stdout.splitlines()  # fmt: skip
-    assert said[0] == '{"epsaudit": 1, "seeded": true}'
+    assert json.loads(said[0]) == {"epsaudit": 1, "seeded": True, **({"binary": True} if language in BINARY else {})}
     numbers = [float(line) for line in said[1:]]
     assert len(numbers) == 8000
     for found, mean in ((numbers[:4000], 7.0), (numbers[4000:], 0.0)):
         assert abs(sum(found) / 4000 - mean) < 6 * math.sqrt(2 / 4000)
         assert abs(sum(abs(one - mean) for one in found) / 4000 - 1.0) < 6 / math.sqrt(4000)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("language", sorted(BINARY))
+def test_frames_hold_what_lines_hold(example, language):
+    mechanism = command([*example(language), "serve", "right"], folder=CLIENTS / language)
+    found = []
+    for asked in (True, False):
+        with CHILDREN.borrow(mechanism.program) as child:
+            child.binary = asked
+        found.append(mechanism(("ann",)).sample(3000, np.random.default_rng(1)))
+    assert found[0].shape == (3000,)
+    assert found[0].tolist() == found[1].tolist()
+
+
+CPP_OUTPUTS = """
+#include "epsaudit.hpp"
+using epsaudit::Json;
+int main() {
+    epsaudit::serve([](const Json& data, epsaudit::Rng& rng) { return data.parts[rng() % data.parts.size()]; });
+}
+"""
+RUST_OUTPUTS = """
+mod epsaudit;
+fn main() {
+    epsaudit::serve(|data, rng| data.list()[(rng.uniform() * data.list().len() as f64) as usize].clone());
+}
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("language", sorted(BINARY))
+def test_only_numbers_and_vectors_of_one_length_are_frames(language, tmp_path):
+    """Asked in turn for outputs of several kinds, whatever went before; what is drawn is the same as in lines."""
+    tool, build = BUILDS[language]
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed on this machine")
+    for file in (CLIENTS / language).glob("epsaudit.*"):
+        shutil.copy(file, tmp_path)
+    source = tmp_path / f"outputs.{'rs' if language == 'rust' else 'cpp'}"
+    source.write_text(RUST_OUTPUTS if language == "rust" else CPP_OUTPUTS)
+    words = [source.name if word.startswith("example.") else word.format(out=tmp_path) for word in build]
+    subprocess.run([word for word in words if word != "-Werror"], cwd=tmp_path, check=True)
+    blocks = [[0.5, -0.0, 5e-324], [[0.5, 1.5], [-0.0, 2.5]], [[0.5]], [0.5, None], [[0.5], [1.5, 2.5]], [0.5, [0.5]]]
+    blocks += [[[], []], ["a", 0.5], [[0.5, "a"]], [True, 0.5], [0.5]]
+    heard = []
+    for asked in (True, False):
+        with CHILDREN.borrow(command([str(tmp_path / "example")]).program) as child:
+            child.binary = asked
+            heard.append([repr(values_of(child.outputs(json.dumps(block), 20, 7))) for block in blocks])
+    assert heard[0] == heard[1]
 
 
 @pytest.mark.parametrize("language", EVERY_NIGHT)

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -16,14 +17,12 @@
 #include <vector>
 
 namespace epsaudit {
-
 // A dataset or an output. A list holds its parts; an object its names and values in turn.
 struct Json {
     enum Kind { Null, Bool, Number, Text, List, Object } kind = Null;
     double value = std::nan("");
     std::string text{};
     std::vector<Json> parts{};
-
     Json() = default;
     Json(double number) : kind(Number), value(number) {}
     Json(std::string word) : kind(Text), text(std::move(word)) {}
@@ -36,7 +35,6 @@ struct Json {
             if (parts[i].text == name) return parts[i + 1];
         return null;
     }
-
     // 1 or 0 if this is true or false, NaN if it is no number; those that JSON has no word for are objects.
     double number() const { auto& w = (*this)["float"].text; return w.empty() ? value : std::strtod(w.c_str(), 0); }
 
@@ -47,17 +45,13 @@ struct Json {
         bool odd = !std::isfinite(value) || (value == 0 && std::signbit(value));  // as -0 is a whole number
         if (kind == Number) return !odd ? digits : "{\"float\": \"" + std::string(digits) + "\"}";
         std::string said = kind == Text ? "\"" : kind == List ? "[" : "{";
-        for (unsigned char c : text) {
-            std::snprintf(digits, sizeof digits, c < 32 || c == '"' || c == '\\' ? "\\u%04x" : "%c", c);
-            said += digits;
-        }
+        for (unsigned char c : text)
+            std::snprintf(digits, sizeof digits, c < 32 || c == '"' || c == '\\' ? "\\u%04x" : "%c", c), said += digits;
         for (std::size_t i = 0; i < parts.size(); ++i)
             said += (i == 0 ? "" : kind == Object && i % 2 == 1 ? ": " : ", ") + parts[i].write();
         return said + (kind == Text ? "\"" : kind == List ? "]" : "}");
     }
-
     static Json parse(const std::string& text, std::size_t&& at = 0) { return parse(text, at); }
-  private:
     static Json parse(const std::string& text, std::size_t& at) {
         at = text.find_first_not_of(" \t\r\n", at);
         if (at == std::string::npos) throw std::runtime_error("JSON ends early");
@@ -67,8 +61,7 @@ struct Json {
             std::vector<Json> found;
             while ((at = text.find_first_not_of(" \t\r\n,:", at)) < text.size() && text[at] != ']' && text[at] != '}')
                 found.push_back(parse(text, at));
-            ++at;
-            return Json(std::move(found), kind);
+            return ++at, Json(std::move(found), kind);
         }
         std::string word = text.substr(at, text.find_first_of(",:]} \t\r\n", at) - at);
         at += word.size();
@@ -79,18 +72,14 @@ struct Json {
         else if (*rest != 0) throw std::runtime_error(word + " is no number of JSON");
         return found;
     }
-
     static std::string string(const std::string& text, std::size_t& at) {
         static const std::string from = "btnfr", to = "\b\t\n\f\r";
         std::string found;
-        unsigned high = 0;
-        for (++at; text.at(at) != '"'; ++at) {
+        for (unsigned high = (++at, 0); text.at(at) != '"'; ++at) {
             bool escaped = text[at] == '\\';
             unsigned char c = static_cast<unsigned char>(text.at(escaped ? ++at : at));
-            if (!escaped || c != 'u') {
-                found += !escaped || from.find(c) == std::string::npos ? c : to[from.find(c)];
-                continue;
-            }
+            std::size_t known = escaped ? from.find(c) : std::string::npos;
+            if (!escaped || c != 'u') { found += known == std::string::npos ? c : to[known]; continue; }
             unsigned code = static_cast<unsigned>(std::stoul(text.substr(at + 1, 4), nullptr, 16));
             at += 4;
             if (code >> 10 == 0x37) code = 0x10000 + ((high & 0x3ff) << 10) + (code & 0x3ff);  // second half of a pair
@@ -100,22 +89,34 @@ struct Json {
             for (found += static_cast<char>("\0\xc0\xe0\xf0"[more] | (code >> 6 * more)); more > 0; --more)
                 found += static_cast<char>(0x80 | (code >> 6 * (more - 1) & 0x3f));
         }
-        ++at;
-        return found;
+        return ++at, found;
     }
 };
-
 using Rng = std::mt19937_64;
 using Mechanism = std::function<Json(const Json&, Rng&)>;
 
-// Answer requests until the input ends; outputs depend on the seeds alone.
+// Answer requests until the input ends; outputs depend on the seeds alone. If all of a request are numbers, or vectors
+// of one length, they go out as doubles if that is asked for; once they are not, all is lines.
 inline void serve(const Mechanism& mechanism) {
-    std::cout << "{\"epsaudit\": 1, \"seeded\": true}" << std::endl;
-    for (std::string line; std::getline(std::cin, line); std::cout.flush()) {
+    std::cout << "{\"epsaudit\": 1, \"seeded\": true, \"binary\": true}" << std::endl;
+    bool binary = true;
+    for (std::string line, said; std::getline(std::cin, line); std::cout << said << std::flush, said.clear()) {
         Json request = Json::parse(line);
-        Rng rng(static_cast<std::uint64_t>(request["seed"].value));
         const Json& data = request["dataset"];
-        for (double i = 0; i < request["size"].value; ++i) std::cout << mechanism(data, rng).write() << '\n';
+        Rng rng(static_cast<std::uint64_t>(request["seed"].value)), again = rng;
+        std::uint64_t size = static_cast<std::uint64_t>(request["size"].value), width = 0, vectors = 0, bits, i = 0;
+        bool asked = request["binary"].value == 1;
+        auto put = [&](std::uint64_t word, int n) { for (; n-- > 0; word >>= 8) said += static_cast<char>(word); };
+        for (; asked && binary && i < size; ++i) {
+            Json output = mechanism(data, rng);
+            std::uint64_t list = output.kind == Json::List, left = list ? output.parts.size() : 1;
+            if (i == 0) said.assign((vectors = list) ? "\0vec" : "\0num", 4), put(width = left, 4);
+            if (i == 0) put(8 * width * size, 8);
+            binary = left > 0 && left == width && list == vectors;
+            for (const Json* one = list ? output.parts.data() : &output; binary && left-- > 0; ++one)
+                std::memcpy(&bits, &one->value, 8), put(bits, 8), binary = one->kind == Json::Number;
+        }
+        for (i = asked && binary ? i : (said.clear(), 0); i < size; ++i) said += mechanism(data, again).write() + '\n';
     }
 }
 
@@ -150,8 +151,8 @@ inline int guess(const Json& test, const Json& output) {
     auto inside = [&](const char* name) {
         for (const Json& part : test[name].parts) {
             double low = part.parts[0].number(), high = part.parts[1].number();
-            if (y < low || y > high || std::isnan(y)) continue;
-            if ((y != low || part.parts[2].value == 1) && (y != high || part.parts[3].value == 1)) return true;
+            bool above = y > low || (y == low && part.parts[2].value == 1);
+            if (above && (y < high || (y == high && part.parts[3].value == 1))) return true;
         }
         return false;
     };
@@ -188,13 +189,12 @@ inline std::string check(const Json& test, std::uint64_t seed, const Mechanism& 
             throw std::runtime_error(said("refuted after ", run));
     }
     for (int i = 0; i < 3; ++i) total += before[i] = test["learnt"].parts.at(i).value;
-    bool stale = false;
+    std::string stale;
     for (int i = 0; i < 2; ++i) {
         double rate = (tally[i] + before[i]) / (runs + total), spread = rate * (1 - rate) * (1 / runs + 1 / total);
-        stale = stale || std::abs(tally[i] / runs - before[i] / total) > 5.0 * std::sqrt(spread);
+        if (std::abs(tally[i] / runs - before[i] / total) > 5.0 * std::sqrt(spread))
+            stale = "; stale: the mechanism is not what it was when this was frozen";
     }
-    const char* more = stale ? "; stale: the mechanism is not what it was when this was frozen" : "";
-    return said("not refuted by ", runs) + more;
+    return said("not refuted by ", runs) + stale;
 }
-
 }  // namespace epsaudit

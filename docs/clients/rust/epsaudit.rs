@@ -1,7 +1,7 @@
 //! epsaudit's client for Rust, one file without dependencies: `serve` speaks the protocol of external programs, `check`
 //! runs a frozen test. They are specified in epsaudit's docs: how-to/other-languages.md and reference/frozen-tests.md.
 
-use std::{fmt, fs, io::BufRead, io::Write, iter, str};
+use std::{fmt, fs, io::BufRead, io::Write, iter, slice, str};
 
 /// A dataset or an output.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,30 +16,19 @@ pub enum Json {
 
 impl Json {
     /// Panics if this is not JSON.
-    pub fn parse(text: &str) -> Json {
-        parse(&mut text.chars().peekable())
-    }
-
+    pub fn parse(text: &str) -> Json { parse(&mut text.chars().peekable()) }
     /// A field of an object; null if there is none.
     pub fn get(&self, name: &str) -> &Json {
         let Json::Object(fields) = self else { return &Json::Null };
         fields.iter().find(|(key, _)| key == name).map_or(&Json::Null, |(_, value)| value)
     }
-
     /// 1 or 0 if this is true or false, NaN if it is no number; those that JSON has no word for are objects.
     pub fn number(&self) -> f64 {
         if let Json::Bool(value) = self { return f64::from(*value) }
-        let Json::Number(value) = self else { return self.get("float").text().parse().unwrap_or(f64::NAN) };
-        *value
+        if let Json::Number(value) = self { *value } else { self.get("float").text().parse().unwrap_or(f64::NAN) }
     }
-
-    pub fn text(&self) -> &str {
-        if let Json::Text(text) = self { text } else { "" }
-    }
-
-    pub fn list(&self) -> &[Json] {
-        if let Json::List(parts) = self { parts } else { &[] }
-    }
+    pub fn text(&self) -> &str { if let Json::Text(text) = self { text } else { "" } }
+    pub fn list(&self) -> &[Json] { if let Json::List(parts) = self { parts } else { &[] } }
 }
 
 impl fmt::Display for Json {
@@ -93,16 +82,13 @@ fn parts(text: &mut iter::Peekable<str::Chars>, end: char) -> Vec<Json> {
     let mut found = Vec::new();
     loop {
         while text.next_if(|c| c.is_whitespace() || ",:".contains(*c)).is_some() {}
-        if text.next_if_eq(&end).is_some() {
-            return found;
-        }
+        if text.next_if_eq(&end).is_some() { return found }
         found.push(parse(text));
     }
 }
 
 /// SplitMix64, as the standard library has no generator: for tests, not for releases.
 pub struct Rng(pub u64);
-
 impl Rng {
     /// Uniform in (0, 1).
     pub fn uniform(&mut self) -> f64 {
@@ -113,18 +99,34 @@ impl Rng {
     }
 }
 
-/// Answer requests until the input ends; outputs depend on the seeds alone.
+/// Answer requests until the input ends, with doubles if they are asked for; outputs depend on the seeds alone.
 pub fn serve(mechanism: impl Fn(&Json, &mut Rng) -> Json) {
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    writeln!(out, "{{\"epsaudit\": 1, \"seeded\": true}}").and_then(|()| out.flush()).unwrap();
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{{\"epsaudit\": 1, \"seeded\": true, \"binary\": true}}").and_then(|()| out.flush()).unwrap();
     for line in std::io::stdin().lock().lines() {
         let request = Json::parse(&line.unwrap());
-        let mut rng = Rng(request.get("seed").number() as u64);
-        for _ in 0..request.get("size").number() as u64 {
-            writeln!(out, "{}", mechanism(request.get("dataset"), &mut rng)).unwrap();
-        }
-        out.flush().unwrap();
+        let [seed, size] = ["seed", "size"].map(|name| request.get(name).number() as u64);
+        let mut rng = Rng(seed);
+        let outputs: Vec<Json> = (0..size).map(|_| mechanism(request.get("dataset"), &mut rng)).collect();
+        let frame = if *request.get("binary") == Json::Bool(true) { frame(&outputs) } else { None };
+        let lines = || outputs.iter().map(|output| format!("{output}\n")).collect::<String>().into_bytes();
+        out.write_all(&frame.unwrap_or_else(lines)).and_then(|()| out.flush()).unwrap();
     }
+}
+
+/// Outputs as doubles behind a header; none unless all are numbers, or vectors of one length.
+fn frame(outputs: &[Json]) -> Option<Vec<u8>> {
+    let (mut found, mut first) = (Vec::new(), None);
+    for output in outputs {
+        let numbers = if let Json::List(parts) = output { parts } else { slice::from_ref(output) };
+        let shape = (if matches!(output, Json::List(_)) { b"\0vec" } else { b"\0num" }, numbers.len() as u32);
+        let length = (8 * outputs.len() as u64 * numbers.len() as u64).to_le_bytes();
+        if found.is_empty() { found = [&shape.0[..], &shape.1.to_le_bytes(), &length].concat() }
+        let right = !numbers.is_empty() && numbers.iter().all(|one| matches!(one, Json::Number(_)));
+        if !right || *first.get_or_insert(shape) != shape { return None }
+        found.extend(numbers.iter().flat_map(|one| one.number().to_le_bytes()));
+    }
+    Some(found)
 }
 
 /// The object of a witness.json.
@@ -134,10 +136,8 @@ pub fn frozen(path: &str) -> Json {
 
 /// 1 for the guess that the dataset was x, -1 for x', 0 for none.
 pub fn guess(test: &Json, output: &Json) -> i32 {
-    let numbers = if let Json::List(parts) = output { parts } else { std::slice::from_ref(output) };
-    if numbers.len() as f64 != test.get("coordinates").number() {
-        return 0;
-    }
+    let numbers = if let Json::List(parts) = output { parts } else { slice::from_ref(output) };
+    if numbers.len() as f64 != test.get("coordinates").number() { return 0 }
     let terms = test.get("terms").list().iter();
     let values = terms.map(|term| value(term, numbers[term.get("coordinate").number() as usize].number()));
     let most = |a: f64, b: f64| if b > a || b.is_nan() { b } else { a };
