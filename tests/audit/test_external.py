@@ -301,7 +301,7 @@ command([sys.executable, "-c", {program!r}])((1,)).sample(2, np.random.default_r
             with pytest.raises(AuditError, match="an error"):
                 ask(HELLO.replace("say('{", told + "say('{") + """say('{"error": "an error"}'); time.sleep(60)""")
             assert os.path.exists(path)
-            assert running(path) == []
+            wait_until(lambda path=path: running(path) == [])
 
     @needs_proc
     def test_a_fork_does_not_keep_children_alive(self, tmp_path):
