@@ -15,7 +15,7 @@ process of the library, as a machine with other work inflates the clock; the lim
 Libraries draw their own randomness: the same seed gives the same table up to chance. With ``quick`` nothing is
 installed, and three sound mechanisms alone are hunted.
 
-Run ``epsaudit experiment run hunts``: MINUTES, and environments in the cache.
+Run ``epsaudit experiment run hunts``: about an hour of one core, and environments in the cache.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ TOGETHER = 0.999
 """Confidence of all verdicts together."""
 SECONDS = 300.0
 """For each hunt of a bug, on the clock: two minutes of one core on a machine that does other work, too."""
+TRIALS = 400_000
+"""Of each audit at most: time ends most that find nothing. Noise that loses a tenth more than claimed takes 200,000."""
 FEW = 3
 """Records of a short finding."""
 SOUND: dict[str, Any] = {"audits": 2, "trials": 20_000, "seconds": 60.0}
@@ -186,7 +188,7 @@ def _processor_seconds() -> float:
 
 
 def hunted_from_schema(target: Target, **settings: Any) -> Hunt:
-    """Hunt as ``epsaudit hunt ENV file.py:run --schema schema.json --seconds 300`` does."""
+    """Hunt as ``epsaudit hunt ENV file.py:run --schema schema.json --seconds 300 --trials 400000`` does."""
     schema = read_schema(target.schema)
     python = str(ENVIRONMENTS[target.version].python())
     with tempfile.TemporaryDirectory() as folder:
@@ -201,7 +203,7 @@ def hunted_from_schema(target: Target, **settings: Any) -> Hunt:
             make=served(f"{file}:run", python),
             name=target.name,
             witnesses=target.witnesses,
-            **{"seconds": SECONDS, **settings},
+            **{"seconds": SECONDS, "trials": TRIALS, **settings},
         )
 
 

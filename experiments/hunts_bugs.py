@@ -99,6 +99,7 @@ def _of_diffprivlib() -> Iterator[Target]:
         table(("x", 0, 1), ("y", -1, 1)),
         "substitution",
     )
+    weights = {"columns": [{"name": "value", "bounds": [0, 1]}, {"name": "weight", "role": "weight", "bounds": [0, 5]}]}
     yield Target(
         NEWEST,
         "histogram-of-weights",
@@ -106,7 +107,7 @@ def _of_diffprivlib() -> Iterator[Target]:
         "tools.histogram([row[0] for row in data], epsilon=1.0, bins=1, range=(0.0, 1.0), "
         "weights=[row[1] for row in data])[0]",
         ONE,
-        {"columns": [{"name": "value", "bounds": [0, 1]}, {"name": "weight", "role": "weight"}]},
+        {**weights, "beyond": False},
         "add-remove",
     )
     classes = {"name": "class", "type": "category", "categories": [0, 1]}

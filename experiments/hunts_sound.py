@@ -41,7 +41,8 @@ def _of_google() -> Iterator[Target]:
         line = f"numerical_mechanisms.{name}Mechanism({given}).add_noise(data)"
         yield Target(PIPELINE, f"python-dp-{name.lower()}", GOOGLE, line, claim, NUMBER)
     count = 'laplacian.Count(epsilon=1.0, dtype="int").quick_result(data)'
-    yield Target(PIPELINE, "python-dp-count", GOOGLE, count, ONE, {"numbers": [0, 100], "integer": True}, "add-remove")
+    whole = {"columns": [{"name": "value", "type": "integer", "bounds": [0, 100]}], "beyond": False}  # of 32 bits
+    yield Target(PIPELINE, "python-dp-count", GOOGLE, count, ONE, whole, "add-remove")
     for name in ("Sum", "Mean"):
         given = 'epsilon=1.0, lower_bound=0.0, upper_bound=1.0, dtype="float"'
         line = f"laplacian.Bounded{name}({given}).quick_result(data)"

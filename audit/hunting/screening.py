@@ -144,8 +144,8 @@ def _judged(hunting: _Hunting, one: Candidate, both: tuple[Outputs, Outputs]) ->
     choice = best_of(
         candidate_scores(_simple(hunting), *both), Bound(claim, hunting.trials, hunting.confidence), OPTIMISTIC
     )
-    shown = [side[:SHOWN] for side in seen]
-    heard = tuple(map(str, alarms(*shown, one.pair, claim))) if len(shown[0]) >= FEWEST else ()
+    enough = len(seen[0]) >= FEWEST
+    heard = tuple(map(str, alarms(seen[0][:SHOWN], seen[1][:SHOWN], one.pair, claim))) if enough else ()
     rank = (float(bool(heard)), choice.predicted / claim.parameter if claim.parameter else choice.predicted)
     return Screened(one, (*rank, choice.significance), heard)
 
