@@ -111,16 +111,15 @@ def _of_diffprivlib() -> Iterator[Target]:
         "add-remove",
     )
     classes = {"name": "class", "type": "category", "categories": [0, 1]}
-    yield Target(  # two records of the user's own, as it raises an error where all are of one class
-        NEWEST,
-        "logistic-of-norm-1000",
-        DIFFPRIVLIB,
-        "models.LogisticRegression(epsilon=1.0, data_norm=1000.0, fit_intercept=False)"
-        ".fit([[0.0], [0.0], *([row[0]] for row in data)], [0, 1, *(row[1] for row in data)]).coef_[0, 0]",
-        ONE,
-        {"columns": [{"name": "x", "bounds": [-1000, 1000]}, classes], "beyond": False},
-        "substitution",
-    )
+    # two records of the user's own, as it raises an error where all are of one class
+    both = ".fit([[0.0], [0.0], *([row[0]] for row in data)], [0, 1, *(row[1] for row in data)])"
+    for label, norm, more, answer in (
+        ("logistic-of-norm-1000", 1000.0, ", fit_intercept=False", ".coef_[0, 0]"),
+        ("logistic-with-intercept", 1.0, "", ".decision_function([[-1.0], [1.0]]).tolist()"),
+    ):
+        model = f"models.LogisticRegression(epsilon=1.0, data_norm={norm}{more}){both}{answer}"
+        columns = [{"name": "x", "bounds": [-norm, norm]}, classes]
+        yield Target(NEWEST, label, DIFFPRIVLIB, model, ONE, {"columns": columns, "beyond": False}, "substitution")
     yield Target(
         NEWEST,
         "forest",
