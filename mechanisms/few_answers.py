@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
-from scipy.stats import binom
+from scipy.special import gammaln, ndtr, xlog1py, xlogy
 
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims.curves import TradeOff
@@ -103,7 +102,9 @@ class RepeatedResponse(Reference):
     def __call__(self, dataset: tuple[int, ...]) -> FiniteLaw:
         truth = RandomisedResponse(self.epsilon).truth
         yes = truth if _bit(dataset) else 1.0 - truth
-        return FiniteLaw(range(self.copies + 1), binom.logpmf(np.arange(self.copies + 1), self.copies, yes))
+        count = np.arange(self.copies + 1)
+        ways = -gammaln(count + 1.0) - gammaln(self.copies - count + 1.0)  # up to a constant
+        return FiniteLaw(count.tolist(), ways + xlogy(count, yes) + xlog1py(self.copies - count, -yes))
 
 
 @dataclass(frozen=True)

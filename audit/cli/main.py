@@ -350,6 +350,12 @@ HUNT = Command(
         option("--audits", "Candidates that are audited at most.", type=int, default=6),
         option("--trials", "Runs of each audit at most.", type=ABOVE_0, default=50_000),
         option("--seconds", "For the whole hunt.  [default: no limit]", type=ABOVE_0),
+        option(
+            "--witnesses",
+            "What events are learnt from: all looks at the last bits of floating-point numbers, too.",
+            type=click.Choice(["auto", "all"]),
+            default="auto",
+        ),
         option("--timeout SECONDS", "Of silence, before the function is given up.", type=ABOVE_0, default=300.0),
         option("--confidence", "That no claim that holds is refuted.", type=Number(confidence_of), default=0.95),
         option("--seed", "Root of all random streams.  [default: a fresh one, printed]", type=int),

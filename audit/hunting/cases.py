@@ -18,14 +18,12 @@ if TYPE_CHECKING:
 Change: TypeAlias = "tuple[Rows, Rows, str, int]"
 """Rows of x and of x', in words, and how complex it is."""
 
-CROWD = 20
-"""Records of a large dataset: more than usual thresholds on counts, few enough to be read in every run."""
 FAR = 1000
 """How many widths of the range beyond a bound a value lies: at epsilon = 1 one that is not clamped moves a sum by a
 thousand times the noise."""
 MOST = 4
 """Complexity of a base and a record together up to which they are joined. Numbers between bounds have
-110 pairs: at 2, 3 and 5 they would have 43, 83 and 134. At 4, all the numbers come beside large datasets, and the ends
+123 pairs: at 2, 3 and 5 they would have 43, 90 and 147. At 4, all the numbers come beside large datasets, and the ends
 of their types beside single records."""
 INTEGERS = (2**31 - 1, -(2**31), 2**63 - 1, -(2**63))
 """Ends of 32 and 64 bits, beyond which sums of arrays wrap around."""
@@ -109,15 +107,17 @@ def records_of(table: Table) -> list[Case]:
 def bases_of(table: Table) -> list[Case]:
     """List the datasets that are changed, as rows."""
     low, high = _ends(table)
-    half = CROWD // 2
+    crowd = table.size
+    half = crowd // 2
     found = [
         Case((), "empty data"),
         Case((low,), "the least value alone", 1),
         Case((high,), "the greatest value alone", 1),
         Case((low, high), "the least and the greatest value (a tie)", 2),
-        Case((low,) * CROWD, f"{CROWD} times the least value", 2),
-        Case((high,) * CROWD, f"{CROWD} times the greatest value", 2),
+        Case((low,) * crowd, f"{crowd} times the least value", 2),
+        Case((high,) * crowd, f"{crowd} times the greatest value", 2),
         Case((low,) * half + (high,) * half, f"the least and the greatest value {half} times each", 3),
+        Case((low, high) * half, f"the least and the greatest value {half} times in turn", 3),
     ]
     for place, column in enumerate(table.columns):
         for case in values_of(column, table.beyond):
@@ -125,10 +125,10 @@ def bases_of(table: Table) -> list[Case]:
             if case.words.startswith("a missing"):
                 found.append(Case((row, row), f"two records with {case.words}", 2))
                 found.append(
-                    Case((low,) + (row,) * (CROWD - 1), f"{CROWD - 1} records with {case.words} and one without", 3)
+                    Case((low,) + (row,) * (crowd - 1), f"{crowd - 1} records with {case.words} and one without", 3)
                 )
             elif case.words.endswith("upper bound"):
-                found.append(Case((row,) * CROWD, f"{CROWD} times {case.words}", 3))
+                found.append(Case((row,) * crowd, f"{crowd} times {case.words}", 3))
     return [replace(case, content=_owned(table, case.content)) for case in found]
 
 
@@ -188,7 +188,7 @@ def _added(table: Table, base: Case, record: Case) -> Iterator[Change]:
 def _replaced(table: Table, base: Case, record: Case) -> Iterator[Change]:
     rows = base.content
     places = {len(rows) - 1: "last"} if rows else {}
-    if record.complexity == 0 and len(rows) == CROWD:
+    if record.complexity == 0 and len(rows) == table.size:
         places |= {0: "first", len(rows) // 2: "middle"}
     for place, where in places.items():
         row = _owned(table, (record.content,), place)[0]

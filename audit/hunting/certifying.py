@@ -24,14 +24,15 @@ from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.sampling import certification_counts, notes_on, training_outputs
 from epsaudit.errors import AuditError, clipped
 from epsaudit.hunting.description import Candidate
+from epsaudit.hunting.shrinking import rows_of
 from epsaudit.reporting.predicates import NotShort, condition
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower
 from epsaudit.witnesses import (
-    DEFAULT_FAMILIES,
     Bound,
     CandidateScore,
     Choice,
+    Family,
     Region,
     Witness,
     best_of,
@@ -69,6 +70,17 @@ class Finding:
     candidate: Candidate | None = dataclasses.field(default=None, compare=False)
     steps: int = 0
     runs: int = 0
+
+    @property
+    def records(self) -> int | None:
+        """Records of the larger dataset, or numbers of a vector of answers; None where they are not known."""
+        rows = None if self.candidate is None else rows_of(self.candidate)
+        return None if rows is None else max(map(len, rows))
+
+    @property
+    def parts(self) -> int | None:
+        """Thresholds and single outputs of the certified events; None of those that no short condition says."""
+        return parts_of(self.result.witness)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object."""
@@ -114,11 +126,14 @@ def certified(
     least: int,
     most: int,
     n_jobs: int | None = None,
+    witnesses: str | Sequence[Family] = "auto",
 ) -> Finding:
     """Choose the events on runs of their own, and certify each on fresh ones.
 
     Parameters
     ----------
+    witnesses : 'auto', 'all' or families
+        What events are learnt from.
     confidence : float
         Of both bounds together.
     least, most : int
@@ -127,11 +142,11 @@ def certified(
     each = 1.0 - (1.0 - confidence) / 2.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        question = Question.of(mechanism, [candidate.pair], claim, None, 0.0, None, 100, each, DEFAULT_FAMILIES)
+        question = Question.of(mechanism, [candidate.pair], claim, None, 0.0, None, 100, each, witnesses)
         run = begun(question, seed, n_jobs, Section())
         size = min(max(4 * least, TO_LEARN[0] // 2), TO_LEARN[1] // 2)
         outputs = training_outputs(run.sides[0], size, seed, 0, workers=run.workers)
-        scores = list(candidate_scores(DEFAULT_FAMILIES, *outputs))
+        scores = list(candidate_scores(question.families, *outputs))
     readable, runs = _enough(scores, claim, each, most, simple=True)
     learnt, more = _enough(scores, claim, each, most, simple=False)
     best = readable if readable.predicted > claim.parameter or learnt.predicted <= claim.parameter else learnt
@@ -190,6 +205,12 @@ def reads_well(witness: Witness) -> bool:
     >>> reads_well(Witness(Region(intervals=(Interval(1.0, 2.0),), included=(None,)), None))
     False
     """
+    parts = parts_of(witness)
+    return parts is not None and parts <= PARTS
+
+
+def parts_of(witness: Witness) -> int | None:
+    """Count thresholds and single outputs of both events; None where one of them is no short condition."""
     parts = 0
     for event in (witness.guess_x, witness.guess_x_prime):
         if event is None:
@@ -197,11 +218,11 @@ def reads_well(witness: Witness) -> bool:
         try:
             condition(event)
         except NotShort:
-            return False
+            return None
         assert isinstance(event, Region)  # of others there is no short condition
         ends = sum(math.isfinite(end) for one in event.intervals for end in (one.low, one.high))
         parts += ends + len(event.included) + len(event.excluded)
-    return parts <= PARTS
+    return parts
 
 
 def _counted(run: Begun, choice: Choice, runs: int, seed: int, *notes: str) -> AuditResult:

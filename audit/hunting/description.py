@@ -34,6 +34,8 @@ Rows: TypeAlias = tuple[tuple[Any, ...], ...]
 """The records of a dataset as tuples, one value a column."""
 UNDER = "neighbours under "
 """How the note of a result begins that names its neighbouring relations."""
+CROWD = 20
+"""Records of a large dataset: more than usual thresholds on counts, few enough to be read in every run."""
 LONGEST_NOTE = 300
 """Signs of a note, for whoever reads it: the rest of long parameters is in the stored command."""
 
@@ -155,6 +157,8 @@ class Table:
         to clamp.
     least : int
         The fewest records that the mechanism accepts; 0 where the empty dataset is one.
+    size : int
+        How many records a large dataset has, where that matters.
 
     Examples
     --------
@@ -170,6 +174,7 @@ class Table:
     norm: float | None = None
     beyond: bool = True
     least: int = 0
+    size: int = CROWD
 
     def __post_init__(self) -> None:
         columns = tuple(self.columns)
@@ -177,6 +182,7 @@ class Table:
         one_of(self.form, Form, "form of the table")
         whole_at_least(self.most_rows_a_person, 1, "most_rows_a_person")
         whole_at_least(self.least, 0, "least")
+        whole_at_least(self.size, 2, "size of a large dataset")
         if self.norm is not None:
             finite_at_least(self.norm, 0.0, "norm of a record")
         names = [column.name for column in columns]

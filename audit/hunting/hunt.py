@@ -26,7 +26,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
@@ -42,7 +42,9 @@ from epsaudit.hunting.parameters import Values, description_at
 from epsaudit.hunting.records import Record
 from epsaudit.hunting.relations import holds
 from epsaudit.hunting.screening import Screened, screened
+from epsaudit.hunting.served import quickly
 from epsaudit.hunting.shrinking import MOST_STEPS, Simpler, shrink
+from epsaudit.witnesses import Family
 
 STEP_CONFIDENCE = 0.99
 """Of each test of shrinking: of a hundred simpler pairs that refute nothing, one is kept. It costs no more than a
@@ -53,6 +55,7 @@ TRIES = 3
 """How many times a shrunk pair is certified, each on four times as many runs and with a share of its own, before the
 pair that was refuted is certified instead."""
 Say = Callable[[str], None]
+Witnesses: TypeAlias = "str | Sequence[Family]"
 
 
 class OutOfTime(KeyboardInterrupt):
@@ -74,6 +77,7 @@ class _Hunting:
     say: Say
     record: Record
     most_steps: int = MOST_STEPS
+    witnesses: Witnesses = "auto"
     runs: int = 0
     interrupted: bool = False
     mechanisms: dict[str, Mechanism] = field(default_factory=dict)
@@ -92,10 +96,11 @@ class _Hunting:
     def audit(
         self, candidate: Candidate, confidence: float, trials: int, name: str, seconds: float, kept: bool = False
     ) -> SequentialResult:
+        mechanism = self.mechanism(candidate.parameters)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of an audit among many
             result = audit_sequentially(
-                self.mechanism(candidate.parameters),
+                mechanism if kept else quickly(mechanism),
                 [candidate.pair],
                 claim=self.claim(candidate.parameters),
                 trials=trials,
@@ -103,6 +108,7 @@ class _Hunting:
                 confidence=confidence,
                 seed=entry_seed(self.seed, name),
                 n_jobs=self.n_jobs,
+                witnesses=self.witnesses,
                 checkpoint=self.record.checkpoint(name) if kept else None,
                 progress=lambda done: self.say(f"{name}: {done.runs_done:,} of at most {done.runs_total:,} runs"),
             )
@@ -113,12 +119,12 @@ class _Hunting:
         return (self.until - time.perf_counter()) * share
 
     def attempt(self, number: int, found: Screened, more: int) -> Attempt:
-        """Audit one candidate, with an even share of the time that is left for it and so many more."""
+        """Audit one candidate, with a quarter of the time that is left, half if no more are to come."""
         candidate = found.candidate
         done = Attempt(candidate, found.alarms)
         try:
             self.say(f"audit {number}: {candidate.tries or candidate.pair}")
-            share = 0.5 / (more + 1) if more else 0.5
+            share = 0.25 if more else 0.5  # the most promising ones are first
             result = self.audit(
                 candidate, self.share(number), self.trials, f"audit {number}", self.left(share), kept=True
             )
@@ -175,6 +181,7 @@ class _Hunting:
                 least=first.runs * 4 ** (attempt % TRIES),
                 most=4 * self.trials,
                 n_jobs=self.n_jobs,
+                witnesses=self.witnesses,
             )
             self.runs += finding.runs
             if finding.result.violates_claim:
@@ -198,6 +205,7 @@ def hunt(
     trials: int = 50_000,
     seconds: float | None = None,
     steps: int = MOST_STEPS,
+    witnesses: Witnesses = "auto",
     seed: int | None = None,
     n_jobs: int | None = None,
     progress: Say | None = None,
@@ -237,6 +245,8 @@ def hunt(
         is ended.
     steps : int
         Tests of each shrinking at most; 0 leaves pairs as they are.
+    witnesses : 'auto', 'all' or families
+        As for `epsaudit.audit`: 'all' looks at the last bits of floating-point numbers, too.
     checkpoint : path, optional
         A folder from which the same hunt goes on after an interruption.
 
@@ -270,7 +280,7 @@ def hunt(
     say = progress or (lambda sentence: None)
     title = name or str(getattr(function, "name", None) or getattr(function, "__name__", "function"))
     target = make or functools.partial(_here, function, title)
-    numbers = (str(relation), confidence, trials, audits)
+    numbers = (str(relation), confidence, trials, audits, *([] if witnesses == "auto" else [witnesses]))
     identity = "" if checkpoint is None else _identity(title, target, kept, claim_at, *numbers)
     with Record.of(checkpoint, seed, identity) as record:
         until = math.inf if seconds is None else started + seconds
@@ -286,6 +296,7 @@ def hunt(
             say,
             record,
             whole_at_least(steps, 0, "steps"),
+            witnesses,
         )
         ordered: list[Screened] = []
         attempts: list[Attempt] = []

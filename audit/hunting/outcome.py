@@ -84,6 +84,11 @@ class Hunt:
         return tuple(one.finding for one in self.attempts if one.finding is not None)
 
     @property
+    def audits(self) -> tuple[SequentialResult, ...]:
+        """The audits themselves."""
+        return tuple(one.result for one in self.attempts if one.result is not None)
+
+    @property
     def refuted(self) -> bool:
         """Whether the claim was refuted, under its relation, or under any if it was not said which it is for."""
         return any(one.refuted for one in self.attempts)
@@ -108,10 +113,9 @@ class Hunt:
         said = "; ".join(parts) or "nothing could be audited"
         if self.adjacency is None and any(tried.values()) and (len(tried) == 1 or not all(tried.values())):
             said += "; it is a violation only if the claim is for that relation"
-        audited = sum(one.result is not None for one in self.attempts)
         return (
             f"{self.name}: {said}. {self.screened:,} of {self.candidates:,} candidates were screened and "
-            f"{audited} audited, by {self.runs:,} runs in {self.seconds:.0f} s; if the claim is true, "
+            f"{len(self.audits)} audited, by {self.runs:,} runs in {self.seconds:.0f} s; if the claim is true, "
             f"a hunt refutes it with probability at most {1.0 - self.confidence:.3g}."
         )
 

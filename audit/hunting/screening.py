@@ -2,25 +2,28 @@
 
 Candidates go in, and come out with the bound that their outputs promise, the most promising first. All get a few runs;
 the better quarter gets four times as many, again and again, as in successive halving (Jamieson and Talwalkar 2016).
+Where time is limited, each round has a third of it, and slow candidates get fewer.
 """
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from epsaudit.arguments import families_of
 from epsaudit.audits.question import Question, begun
 from epsaudit.audits.suite import entry_seed
 from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.sampling import training_outputs
 from epsaudit.errors import AuditError
-from epsaudit.hunting.alarms import alarms
+from epsaudit.hunting.alarms import FEWEST, alarms
 from epsaudit.hunting.description import Candidate
 from epsaudit.outputs.normal_form import Outputs, Raised, alike, join, values_of
-from epsaudit.witnesses import Bound, Family, LikelihoodRatio, Tails, best_of, candidate_scores
+from epsaudit.witnesses import DEFAULT_FAMILIES, Bound, Family, LikelihoodRatio, Tails, best_of, candidate_scores
 from epsaudit.witnesses.settings import OPTIMISTIC
 
 if TYPE_CHECKING:
@@ -28,6 +31,11 @@ if TYPE_CHECKING:
 
 RUNS = 32, 128, 512
 """Runs on each side in each round of the screen."""
+FEW = 4
+"""Runs on each side, at least, where there is a limit of time: a candidate may take a hundred times as long as others,
+and they get their turn."""
+SLOW = 0.01
+"""Seconds of a run beyond which quicker candidates are audited first: four thousand runs take 40 s."""
 KEPT = 4
 """A round keeps one in so many, but at least twice as many as are audited."""
 SHOWN = 30
@@ -44,6 +52,11 @@ class Screened:
     alarms: tuple[str, ...] = ()
     failure: str = ""
 
+    @property
+    def promises(self) -> bool:
+        """Whether an audit of what the outputs show would refute the claim, or an alarm says so."""
+        return self.rank[0] > 0.0 or self.rank[1] > 1.0
+
 
 def screened(
     hunting: _Hunting, candidates: Sequence[Candidate], audits: int, until: float
@@ -52,38 +65,73 @@ def screened(
     drawn: dict[int, tuple[Outputs, Outputs]] = {}
     sides: dict[int, Any] = {}
     found: dict[int, Screened] = {}
+    spent: dict[int, float] = {}
     remaining, runs, started = list(range(len(candidates))), 0, time.perf_counter()
     for number, size in enumerate(RUNS):
+        end = until if math.isinf(until) else started + (until - started) * (number + 1) / len(RUNS)
         for done, place in enumerate(remaining):
-            now = time.perf_counter()
-            if found and now + (now - started) / max(runs, 1) * 2 * size > until:  # at the pace so far
+            if found and time.perf_counter() > (end if number else until):  # the first round is for all, if it can be
                 break
             hunting.say(f"screen, round {number + 1} of {len(RUNS)}: {done + 1} of {len(remaining)} candidates")
-            one = candidates[place]
+            one, begun_at = candidates[place], time.perf_counter()
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     seed = entry_seed(hunting.seed, f"screen {place}")
                     if place not in sides:
                         sides[place] = _drawn_from(hunting, one, seed)
-                    more = training_outputs(sides[place], size, seed, number)
-                    before = drawn.get(place)
-                    both = more if before is None else alike(*map(join, zip(before, more, strict=True)))
-                    drawn[place], runs = both, runs + 2 * size
-                    found[place] = _judged(hunting, one, both)
+                    for more in _drawn(sides[place], size, seed, number, end, len(remaining) - done):
+                        before = drawn.get(place)
+                        drawn[place] = more if before is None else alike(*map(join, zip(before, more, strict=True)))
+                        runs += 2 * len(more[0])
+                    spent[place] = spent.get(place, 0.0) + time.perf_counter() - begun_at
+                    found[place] = _judged(hunting, one, drawn[place])
             except AuditError as error:
                 found[place] = Screened(one, failure=str(error))
         promising = sorted((n for n in remaining if n in found), key=lambda n: found[n].rank, reverse=True)
         remaining = [n for n in promising if not found[n].failure][: max(2 * audits, len(remaining) // KEPT)]
-    order = {place: (len(RUNS) if place in remaining else 0) for place in found}
-    places = sorted(found, key=lambda n: (order[n], *found[n].rank), reverse=True)
+
+    def worth(place: int) -> tuple[float, ...]:
+        one = found[place]
+        if not one.promises or math.isinf(until):
+            return (place in remaining, one.promises, 0, *one.rank)
+        return (place in remaining, True, -_slowness(spent[place] / (2 * len(drawn[place][0]))), *one.rank)
+
+    places = sorted(found, key=worth, reverse=True)
     return [found[place] for place in places], runs
 
 
 def _drawn_from(hunting: _Hunting, one: Candidate, seed: int) -> Any:
     asked = (hunting.mechanism(one.parameters), [one.pair], hunting.claim(one.parameters), None, 0.0, None)
-    question = Question.of(*asked, hunting.trials, hunting.confidence, SIMPLE)
+    question = Question.of(*asked, hunting.trials, hunting.confidence, _simple(hunting))
     return begun(question, seed, 1, Section()).sides[0]
+
+
+def _drawn(
+    sides: Any, size: int, seed: int, number: int, end: float, waiting: int
+) -> Iterator[tuple[Outputs, Outputs]]:
+    """Draw so many runs on each side; or a few, and as many more as fit an even share of the time to the end."""
+    if math.isinf(end):
+        yield training_outputs(sides, size, seed, number)
+        return
+    started = time.perf_counter()
+    yield training_outputs(sides, FEW, seed, len(RUNS) + number)
+    now = time.perf_counter()
+    fit = math.inf if now == started else ((end - started) / waiting - (now - started)) * FEW / (now - started)
+    if fit >= 1.0:
+        yield training_outputs(sides, int(min(fit, size - FEW)), seed, number)
+
+
+def _slowness(seconds: float) -> int:
+    """How slow a run is, in powers of four from a hundredth of a second on: of what promises a refutation, the quick
+    ones come first, as the audit of a program takes thousands of runs.
+    """
+    return max(0, round(math.log(max(seconds, 1e-6) / SLOW, 4.0)))
+
+
+def _simple(hunting: _Hunting) -> tuple[Family, ...]:
+    """The families that are cheap, and those that were asked for by name."""
+    return SIMPLE + tuple(one for one in families_of(hunting.witnesses) if one not in DEFAULT_FAMILIES)
 
 
 def _judged(hunting: _Hunting, one: Candidate, both: tuple[Outputs, Outputs]) -> Screened:
@@ -93,8 +141,11 @@ def _judged(hunting: _Hunting, one: Candidate, both: tuple[Outputs, Outputs]) ->
     if len(kinds) == 1 and None not in kinds:
         return Screened(one, failure=f"every run {kinds.pop()}")
     claim = hunting.claim(one.parameters)
-    choice = best_of(candidate_scores(SIMPLE, *both), Bound(claim, hunting.trials, hunting.confidence), OPTIMISTIC)
-    heard = tuple(map(str, alarms(seen[0][:SHOWN], seen[1][:SHOWN], one.pair, claim)))
+    choice = best_of(
+        candidate_scores(_simple(hunting), *both), Bound(claim, hunting.trials, hunting.confidence), OPTIMISTIC
+    )
+    enough = len(seen[0]) >= FEWEST
+    heard = tuple(map(str, alarms(seen[0][:SHOWN], seen[1][:SHOWN], one.pair, claim))) if enough else ()
     rank = (float(bool(heard)), choice.predicted / claim.parameter if claim.parameter else choice.predicted)
     return Screened(one, (*rank, choice.significance), heard)
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from epsaudit.data.neighbours import AddRemove, Adjacency, Substitution
 from epsaudit.errors import AuditError
-from epsaudit.hunting.cases import CROWD, person, values_of
+from epsaudit.hunting.cases import person, values_of
+from epsaudit.hunting.description import CROWD
 from epsaudit.hunting.relations import ORDERS, AddRemovePerson
 
 if TYPE_CHECKING:

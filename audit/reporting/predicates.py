@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from epsaudit.outputs.normal_form import Items, Raised
+from epsaudit.witnesses.bits import LowestBit
 from epsaudit.witnesses.combinations import Combined, Reduced
 from epsaudit.witnesses.events import Event, Interval, Region
 from epsaudit.witnesses.features import Coordinate, Deviation, Feature, Value
@@ -162,6 +163,9 @@ def _number(feature: Feature) -> str:
             return f"number(y, {', '.join(map(literal, path))})"
         case Deviation(inner, centre):
             return f"abs({_number(inner)} - {float(centre)!r})"
+        case LowestBit(inner):
+            parts = f"for v in [{_number(inner)}] if math.isfinite(v) and v for n, d in [v.as_integer_ratio()]"
+            return f"next((math.log2((n & -n) / d) {parts}), math.nan)"
         case Length(()):
             return "(len(y) if hasattr(y, '__len__') and getattr(y, 'ndim', 1) else math.nan)"
         case Combined("+" | "-" as sign, first, second):

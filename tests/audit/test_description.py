@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from epsaudit import AddRemove, AuditError, MaxChange, Substitution
-from epsaudit.hunting.cases import CROWD
-from epsaudit.hunting.description import Answers, Column, Table, numbers, symbols
+from epsaudit.hunting.description import CROWD, Answers, Column, Table, numbers, symbols
 from epsaudit.hunting.parameters import candidates, ranges, read_schema
 from epsaudit.hunting.relations import AddRemovePerson, SubstitutePerson, WithinNorm
 
@@ -75,6 +74,9 @@ def test_what_the_issue_lists_is_tried():
     assert tried(one, lambda x, y: len(x) == 1 and y == x * 2)  # a duplicate
     assert tried(one, lambda x, y: math.inf in values(y))
     assert tried(numbers(0, 1, integer=True).pairs(), lambda x, y: 2**63 - 1 in values(y))
+    assert tried(one, lambda x, y: values(x) == [0.0, 1.0] * (CROWD // 2) and len(y) == CROWD + 1)  # in turn
+    many_more = Table([Column()], size=100).pairs()
+    assert {len(rows) for one in many_more for rows in one.rows} >= {0, 1, 2, 100, 101}
     for place in (0, CROWD // 2, CROWD):
         assert tried(one, lambda x, y, place=place: len(y) > CROWD and y[place] == (1.0,) and y.count((1.0,)) == 1)
     assert tried(many, lambda x, y: "b" in values(y) and "b" not in values(x) and len(x) == CROWD)  # a key on one side

@@ -435,7 +435,7 @@ class TestEnds:
         assert found == [[1.0, 2.0]]
 
 
-def wait_until(condition, seconds=15.0):
+def wait_until(condition, seconds=60.0):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited too long"

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from epsaudit import AddRemove, AuditError, DatasetPair, PureDP, Substitution
+from epsaudit import AddRemove, AuditError, DatasetPair, MaxChange, PureDP, Substitution
 from epsaudit.audits.verify import load, recompute
 from epsaudit.cli.main import main
 from epsaudit.hunting import hunt as hunting
@@ -551,6 +551,37 @@ def test_time_ends_what_has_begun():
     seen = hunted(slow, None, [([1], [1, 1])], seconds=3.0, trials=100_000)
     assert time.perf_counter() - began < 8.0
     assert seen.seconds < 5.0
+
+
+def test_a_slow_candidate_leaves_time_for_the_others(monkeypatch):
+    """A run on the first takes 0.1 s of the ten that the screen has: 64 runs would take two thirds of it."""
+    real, late = time.perf_counter, [0.0]
+    monkeypatch.setattr(screening, "time", SimpleNamespace(perf_counter=lambda: real() + late[0]))
+    asked = []
+
+    def slow_on_few(values, rng):
+        asked.append(len(values))
+        late[0] += 0.1 if len(values) < 2 else 0.0
+        return len(values) + rng.laplace()
+
+    listed = [([1] * size, [1] * (size + 1)) for size in (0, 2, 4, 6, 8, 10)]
+    found = hunted(slow_on_few, None, listed, seconds=30.0, trials=200, audits=1)
+    assert found.screened == 6
+    assert asked.count(0) < screening.RUNS[1]
+    assert min(asked.count(size) for size in (2, 4, 6, 8, 10)) >= screening.RUNS[0]
+
+
+def test_last_bits_are_looked_at_where_that_is_asked():
+    """Noise in floating point, which is refuted by its last bits alone: without them with probability 0.05 at most."""
+
+    def noisy(value, rng):
+        return value + rng.laplace()
+
+    settings = {"adjacency": MaxChange(1.0), "trials": 20_000, "steps": 0, "audits": 1}
+    assert not hunted(noisy, None, [(0.0, 1.0)], **settings).refuted
+    (found,) = hunted(noisy, None, [(0.0, 1.0)], witnesses="all", **settings).findings
+    assert "lowest bit" in found.result.describe_event()
+    assert (found.parts, found.records) == (1, None)
 
 
 def test_a_claim_that_does_not_exist_for_some_values_ends_no_hunt():

@@ -21,6 +21,7 @@ from epsaudit.reporting.predicates import NotShort, condition, helpers_of, liter
 from epsaudit.reporting.reproducer import MOST_LINES, Function, Reproducer, p_value
 from epsaudit.results.result import save
 from epsaudit.witnesses import Witness
+from epsaudit.witnesses.bits import LowestBit
 from epsaudit.witnesses.combinations import Combined, Reduced
 from epsaudit.witnesses.events import Interval, Region
 from epsaudit.witnesses.features import Coordinate, Deviation, Value
@@ -215,6 +216,8 @@ EVENTS = [
     *(Region(Combined(sign, Coordinate(0), Coordinate(1)), HALF) for sign in ("+", "-", "max", "min", "==")),
     *(Region(Combined("==", Coordinate(0), Coordinate(1)), (Interval(high=0.25),)) for _ in range(1)),
     *(Region(Reduced(name, 2), HALF) for name in ("sum", "max", "min")),
+    *(Region(LowestBit(Value()), (Interval(*ends),)) for ends in ((-1.5, 0.5), (-math.inf, -0.5), ())),
+    Region(LowestBit(Coordinate(1)), HALF),
 ]
 
 

@@ -44,6 +44,14 @@ def say_json(options: Any, data: Any) -> None:
         print(json.dumps(for_json(data), indent=1, ensure_ascii=False, allow_nan=False))
 
 
+def read_json(text: str, option: str, made: Callable[[Any], Any] = lambda data: data) -> Any:
+    """Read what was typed behind an option, and what is made of it; raises `AuditError`."""
+    try:
+        return made(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise AuditError(f"{option} is {text!r}, which is not JSON ({error}).") from None
+
+
 class Number(click.ParamType[float]):
     """A number that a check of `epsaudit.errors` accepts, which says what is wrong with another one."""
 

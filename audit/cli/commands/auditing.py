@@ -6,7 +6,6 @@ It prints a table and writes files. Ctrl-C and SIGTERM keep what is finished.
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import sys
 import time
@@ -23,7 +22,7 @@ from epsaudit.arguments import jobs_of, trials_of
 from epsaudit.audits import suite
 from epsaudit.claims.curves import ApproxZCDP
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
-from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED
+from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.checkpoint import Checkpoint
 from epsaudit.engine.streams import entropy
@@ -136,7 +135,7 @@ def entries_of(options: SimpleNamespace) -> list[Entry]:
         raise AuditError(
             """--command needs two neighbouring datasets, for instance --pair '["ann"]' '["ann", "bob"]'."""
         )
-    pairs = [DatasetPair(_dataset(x), _dataset(x_prime)) for x, x_prime in options.pair]
+    pairs = [DatasetPair(*(read_json(one, "--pair", with_tuples) for one in pair)) for pair in options.pair]
     mechanism: Any = command(options.program, pairs=pairs, timeout=options.timeout)
     if tuple(numbers) not in CLAIMS:
         words = "; ".join(" ".join(f"--{name}" for name in names) for names in CLAIMS)
@@ -163,13 +162,6 @@ def _of_libraries(options: SimpleNamespace) -> tuple[list[Entry], list[str]]:
     if not entries:
         raise AuditError(" ".join(missing))
     return entries, missing
-
-
-def _dataset(text: str) -> Any:
-    try:
-        return with_tuples(json.loads(text))
-    except (ValueError, RecursionError) as error:
-        raise AuditError(f"--pair is {text!r}, which is not JSON ({error}).") from None
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from epsaudit.arguments import trials_of
-from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED, say_json, sayer
+from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, say_json, sayer
 from epsaudit.cli.commands.auditing import CLAIMS, numbers_of_claim
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.engine.streams import entropy
@@ -78,6 +78,7 @@ def _run(options: SimpleNamespace) -> int:
             audits=whole_at_least(options.audits, 1, "--audits"),
             trials=trials_of(options.trials, "--trials"),
             seconds=options.seconds,
+            witnesses=options.witnesses,
             seed=seed,
             n_jobs=options.jobs,
             progress=say,
@@ -97,7 +98,7 @@ def _run(options: SimpleNamespace) -> int:
     tell(f"{found.sentence()} Seed {found.seed}.")
     if found.interrupted:
         return INTERRUPTED
-    if all(one.result is None for one in found.attempts):  # which refutes nothing, and shows nothing either
+    if not found.audits:  # which refutes nothing, and shows nothing either
         raise AuditError(f"Nothing was audited: {next((one.failure for one in found.attempts), 'out of time')}.")
     return SURPRISED if found.refuted else AS_EXPECTED
 
@@ -124,11 +125,11 @@ def _candidates(
 ) -> tuple[list[Candidate], Callable[[Any], Description] | None, Adjacency | None, str]:
     """Candidates, what describes their data, the claim's relation, and what the function takes data as."""
     adjacency = None if options.adjacency is None else relation_named(options.adjacency)
-    parameters = _json(options.parameters or "{}", "--parameters")
+    parameters = read_json(options.parameters or "{}", "--parameters")
     if (options.schema is None) == (not options.pair):
         raise AuditError("Give either --schema FILE, a description of the data, or --pair X X_PRIME.")
     if options.pair:
-        pairs = [DatasetPair(_json(x, "--pair"), _json(x_prime, "--pair")) for x, x_prime in options.pair]
+        pairs = [DatasetPair(*(read_json(one, "--pair") for one in pair)) for pair in options.pair]
         known = [dataclasses.replace(candidate_of(pair, adjacency), parameters=parameters) for pair in pairs]
         return known, None, adjacency, options.data or "plain"
     schema = read_schema(options.schema)
@@ -148,13 +149,6 @@ def _candidates(
     values = {**schema.parameters, **{name: [value] for name, value in parameters.items()}}
     known = candidates(describe, values)  # which says what the data are
     return known, describe, adjacency, data
-
-
-def _json(text: str, option: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise AuditError(f"{option} is {text!r}, which is not JSON ({error}).") from None
 
 
 @contextlib.contextmanager
@@ -203,6 +197,5 @@ def _write(found: Hunt, findings: list[Finding], out: Path) -> None:
         results.save([one.result], out / f"refuted-{number}.json")
         if one.learnt is not None:
             results.save([one.learnt], out / f"learnt-{number}.json")
-    audited = [one.result for one in found.attempts if one.result is not None]
-    if audited:
-        results.save(audited, out / "audited.json")
+    if found.audits:
+        results.save(found.audits, out / "audited.json")
