@@ -178,6 +178,7 @@ def mechanisms_for(query: MonotoneQuery, beta: float = BETA) -> dict[str, Any]:
         "Theorem 5, published": PublishedConcentratedSearch.calibrated(query, 0.5, beta),
         "broken: wrong strictness": SearchOfStrictLoss.calibrated(query, 1.0, beta),
         "broken: not repaired": ShiftedInverseWithoutRepair(query, 1.0, beta),
+        "Theorem 5, corrected": LaplaceBinarySearch.calibrated_to_rho(query, 0.5, beta),
     }
 
 

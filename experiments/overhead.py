@@ -29,8 +29,7 @@ def answer_requests() -> None:
     import os
     import sys
 
-    from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
-    from epsaudit.adapters.external import command
+    from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, black_box, command, vectorized
 
     program = """if True:
         import json, random, sys
