@@ -32,7 +32,7 @@ from epsaudit.adapters.registry import Entry, registered
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.audits.suite import entry_seed
 from epsaudit.errors import AuditError
-from epsaudit.experiments.hunts_bugs import NOT_HUNTED, bugs
+from epsaudit.experiments.hunts_bugs import bugs
 from epsaudit.experiments.hunts_sound import sound
 from epsaudit.experiments.hunts_targets import Target
 from epsaudit.experiments.libraries.environments import NotInstalledError
@@ -51,10 +51,9 @@ from epsaudit.text import percent
 QUESTION = "Does a hunt find the known bugs of released libraries with no pair given, and does it refute what is sound?"
 TOGETHER = 0.999
 """Confidence of all verdicts together."""
-SECONDS = 300.0
-"""For each hunt of a bug, on the clock: two minutes of one core on a machine that does other work, too."""
-TRIALS = 400_000
-"""Of each audit at most: time ends most that find nothing. Noise that loses a tenth more than claimed takes 200,000."""
+BUGS: dict[str, Any] = {"trials": 400_000, "seconds": 300.0}
+"""For each hunt of a bug: seconds on the clock, two minutes of one core on a machine that does other work, too; time
+ends most that find nothing, and noise that loses a tenth more than claimed takes 200,000 runs."""
 FEW = 3
 """Records of a short finding."""
 SOUND: dict[str, Any] = {"audits": 2, "trials": 20_000, "seconds": 120.0}
@@ -91,17 +90,16 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         After everything is written, if anything sound is refuted.
     """
     hunted: list[tuple[str, Any]] = [("sound", one) for one in _sound(quick)]
+    limits = {"bug": BUGS, "sound": QUICK if quick else SOUND}
     if not quick:
         hunted = [("bug", one) for one in bugs()] + hunted
     each = 1.0 - (1.0 - TOGETHER) / len(hunted)
     rows, done = [], []
     for kind, one in hunted:
-        row, results = _hunted(one, each, seed, quick)
+        row, results = _hunted(one, seed, confidence=each, **limits[kind])
         rows.append({"kind": kind, **row})
         done += results
         print(f"{row['name']}: {row['verdict']}", flush=True)
-    if not quick:
-        rows += [{"kind": "bug", **_not_hunted(name, reason)} for name, reason in NOT_HUNTED.items()]
     write_data(out, rows, seed=seed, confidence=TOGETHER)
     write_figure(out / "hunts", certified_against_proven(done, TOGETHER))
     caption = (
@@ -153,21 +151,19 @@ def _sound(quick: bool) -> Iterator[Any]:
         yield from sound()
 
 
-def _hunted(
-    one: Any, confidence: float, seed: int, quick: bool = False
-) -> tuple[dict[str, Any], tuple[SequentialResult, ...]]:
+def _hunted(one: Any, seed: int, **settings: Any) -> tuple[dict[str, Any], tuple[SequentialResult, ...]]:
     """Hunt a function, an entry or a row of a library; the table's row, and the audits."""
     row = {"name": one.name, "claim": "", "lines": one.lines if isinstance(one, Target) else None}
-    settings: dict[str, Any] = {"confidence": confidence, "seed": entry_seed(seed, one.name), "n_jobs": 1}
+    settings |= {"seed": entry_seed(seed, one.name), "n_jobs": 1}
     before = _processor_seconds()
     try:
         if isinstance(one, Target):
-            found = hunted_from_schema(one, **settings, **({} if one in bugs() else SOUND))
+            found = hunted_from_schema(one, **settings)
         else:
             entry = one if isinstance(one, Entry) else one.entry()
             pairs = list(entry.pairs or entry.mechanism.worst_pairs())
             settings |= {"claim": entry.claim, "name": entry.name, "witnesses": entry.witnesses}
-            found = hunt(entry.mechanism, pairs, **settings, **(QUICK if quick else SOUND))
+            found = hunt(entry.mechanism, pairs, **settings)
         row["claim"] = str(one.claim if isinstance(one, (Target, Entry)) else one.stated_claim)
     except NotInstalledError as error:
         return {**row, **_facts(None), "verdict": f"not installed: {error.reason}"}, ()
@@ -203,12 +199,8 @@ def hunted_from_schema(target: Target, **settings: Any) -> Hunt:
             make=served(f"{file}:run", python),
             name=target.name,
             witnesses=target.witnesses,
-            **{"seconds": SECONDS, "trials": TRIALS, **settings},
+            **settings,
         )
-
-
-def _not_hunted(name: str, reason: str) -> dict[str, Any]:
-    return {"name": name, "claim": "", "lines": None, **_facts(None), "verdict": f"not hunted: {reason}"}
 
 
 def _facts(found: Hunt | None) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The affected rows of the corpus of library bugs, each as a user would hunt it: no pair is given.
 
-Of every row of `epsaudit.experiments.libraries.findings` that is affected there is a `Target` of its name, or a reason
-in `NOT_HUNTED` why there can be none. What a user knows of the data stands in the schema: bounds, categories, how many
-records there are, which relation the claim is for. Functions are called as their documentation does.
+Of every row of `epsaudit.experiments.libraries.findings` that is affected there is a `Target` of its name. What a user
+knows of the data stands in the schema: bounds, categories, how many records there are, which relation the claim is for.
+Functions are called as their documentation does.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import math
 from collections.abc import Iterator
 
 from epsaudit.claims.definitions import ApproxDP, PureDP
-from epsaudit.experiments.hunts_targets import DIFFPRIVLIB, NUMBER, ONE, OPENDP, Target, categories, table
+from epsaudit.experiments.hunts_targets import DIFFPRIVLIB, NUMBER, OPENDP, Target, categories, table
 from epsaudit.experiments.libraries.catalogue import ABOVE
+from epsaudit.experiments.libraries.rows import ONE
 
-NOT_HUNTED: dict[str, str] = {}
-"""Affected rows that no schema describes, with the reason: they count as not found."""
 NEWEST, SYNTH = "diffprivlib-0.6.6", "smartnoise-synth-1.0"
 APPROXIMATE = ApproxDP(1.0, 1e-5)
 EARLY = """from opendp.mod import enable_features

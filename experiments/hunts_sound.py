@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterator
 
 from epsaudit.claims.definitions import ZCDP, ApproxDP, PureDP
-from epsaudit.experiments.hunts_targets import DIFFPRIVLIB, NUMBER, ONE, OPENDP, Target, categories, table
+from epsaudit.experiments.hunts_targets import DIFFPRIVLIB, NUMBER, OPENDP, Target, categories, table
+from epsaudit.experiments.libraries.rows import ONE
 
 NEWEST, CURRENT, PIPELINE = "diffprivlib-0.6.6", "opendp-0.16.0", "pipeline-dp-0.3.1"
 UNIT = {"numbers": [0, 1]}

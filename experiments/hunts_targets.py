@@ -9,14 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from epsaudit.claims.definitions import Claim, PureDP
+from epsaudit.claims.definitions import Claim
 
-ONE = PureDP(1.0)
 NUMBER = {"answers": {}}
 """Data of a mechanism that takes a number, which one record moves by 1."""
 DIFFPRIVLIB = "import numpy as np\nfrom diffprivlib import mechanisms, models, tools"
 OPENDP = 'import opendp.prelude as dp\ndp.enable_features("contrib")'
-THREADS = 'import os\nos.environ["OMP_NUM_THREADS"] = "1"'
 
 
 @dataclass(frozen=True)

@@ -70,14 +70,18 @@ class Candidate:
     complexity: int = 0
 
     @property
+    def given(self) -> str:
+        """The parameters as a call has them: 'clip=1, k=3'; empty if there are none."""
+        return ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What a result does not say by itself: the relations, and the parameters if there are any."""
         relations = " and ".join(f"'{one}'" for one in self.adjacencies)
-        given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         under = (
             f"{UNDER}{relations}" if relations else "whoever gave the datasets vouches for it that they are neighbours"
         )
-        return (under, *([f"parameters {clipped(given, LONGEST_NOTE)}"] if given else []))
+        return (under, *([f"parameters {clipped(self.given, LONGEST_NOTE)}"] if self.given else []))
 
 
 class Description(Protocol):

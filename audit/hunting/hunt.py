@@ -26,7 +26,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
@@ -55,7 +55,6 @@ TRIES = 3
 """How many times a shrunk pair is certified, each on four times as many runs and with a share of its own, before the
 pair that was refuted is certified instead."""
 Say = Callable[[str], None]
-Witnesses: TypeAlias = "str | Sequence[Family]"
 
 
 class OutOfTime(KeyboardInterrupt):
@@ -77,7 +76,7 @@ class _Hunting:
     say: Say
     record: Record
     most_steps: int = MOST_STEPS
-    witnesses: Witnesses = "auto"
+    witnesses: str | Sequence[Family] = "auto"
     runs: int = 0
     interrupted: bool = False
     mechanisms: dict[str, Mechanism] = field(default_factory=dict)
@@ -205,7 +204,7 @@ def hunt(
     trials: int = 50_000,
     seconds: float | None = None,
     steps: int = MOST_STEPS,
-    witnesses: Witnesses = "auto",
+    witnesses: str | Sequence[Family] = "auto",
     seed: int | None = None,
     n_jobs: int | None = None,
     progress: Say | None = None,

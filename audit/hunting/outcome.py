@@ -130,7 +130,7 @@ def _row(number: int, one: Attempt) -> dict[str, Any]:
     shown = (finding.candidate if finding is not None else None) or one.candidate  # claim and bound are of its values
     return {
         "number": number,
-        "parameters": ", ".join(f"{name}={value!r}" for name, value in shown.parameters.items()) or None,
+        "parameters": shown.given or None,
         "tries": one.candidate.tries or str(one.candidate.pair),
         "relation": "; ".join(map(str, one.candidate.adjacencies)) or "vouched for",
         "proven": None if best is None else best.proven,

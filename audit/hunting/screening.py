@@ -92,10 +92,10 @@ def screened(
         remaining = [n for n in promising if not found[n].failure][: max(2 * audits, len(remaining) // KEPT)]
 
     def worth(place: int) -> tuple[float, ...]:
-        one = found[place]
-        if not one.promises or math.isinf(until):
-            return (place in remaining, one.promises, 0, *one.rank)
-        return (place in remaining, True, -_slowness(spent[place] / (2 * len(drawn[place][0]))), *one.rank)
+        one, slowness = found[place], 0
+        if one.promises and not math.isinf(until):
+            slowness = _slowness(spent[place] / (2 * len(drawn[place][0])))
+        return (place in remaining, one.promises, -slowness, *one.rank)
 
     places = sorted(found, key=worth, reverse=True)
     return [found[place] for place in places], runs
