@@ -3,7 +3,7 @@
 A child is started by a command line and sent bytes; it returns lines and blocks of bytes, or an `AuditError` that
 quotes its last output. What the bytes mean is defined in `epsaudit.adapters.external`. POSIX only: each child leads a
 process group of its own, which a watchdog kills when this process ends, for whatever reason. A child that computes for
-an audit that has ended (`epsaudit.adapters.askers`) is ended, too.
+an audit that has ended (`epsaudit.adapters.waiting`) is ended, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any, NoReturn, cast
 
-from epsaudit.adapters.askers import Askers
+from epsaudit.adapters import waiting
 from epsaudit.errors import AuditError, OwnCodeError
 
 PIECE = 1 << 18
@@ -44,9 +44,13 @@ GRACE_SECONDS = 0.5
 """What a child has to end by itself once it is told to, before it is killed. Set by hand, not measured."""
 LOOK_SECONDS = 0.25
 """Between two looks at whether an audit still waits for the answer. Set by hand, not measured."""
-LAUNCH = 'lifeline=$1; shift; { read -r _ < "$lifeline"; kill -KILL 0; } </dev/null >/dev/null 2>&1 & exec "$@"'
+LAUNCH = """lifeline=$1; shift; trap '' TERM
+{ read -r _ < "$lifeline"; kill -KILL 0; } </dev/null >/dev/null 2>&1 &
+trap - TERM; exec "$@"
+"""
 """A shell that leaves a watchdog in the process group and becomes the program. The watchdog reads a pipe whose other
-end this process alone holds: when this process is gone, however it went, the whole group is killed."""
+end this process alone holds: when this process is gone, however it went, the whole group is killed. It stays when the
+group is told to end, for the program may not."""
 LIFELINES: set[int] = set()
 """These other ends; a fork closes its copies, which would keep children alive."""
 
@@ -164,23 +168,29 @@ class Child:
     def close(self) -> None:
         """End the process, whatever it started in its group, and its watchdog; once is enough.
 
-        They are told to end, and killed if the process has not after `GRACE_SECONDS`.
+        They are told to end, and killed if the process has not after `GRACE_SECONDS`, or if Ctrl-C cuts these short.
         """
         if self._lifeline is None:
             return
         lifeline, self._lifeline = self._lifeline, None
-        for how in (signal.SIGTERM, signal.SIGKILL):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, how)
+        try:
+            self._signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(GRACE_SECONDS if how == signal.SIGTERM else None)
-        self._let_go(lifeline)
-        with contextlib.suppress(OSError, ValueError):
-            while more := os.read(self._streams[2].fileno(), PIECE):
-                self._words += more
-        for stream in self._streams:
-            with contextlib.suppress(OSError):
-                stream.close()
+                self._process.wait(GRACE_SECONDS)
+        finally:
+            self._signal(signal.SIGKILL)
+            self._let_go(lifeline)
+            self._process.wait()
+            with contextlib.suppress(OSError, ValueError):
+                while more := os.read(self._streams[2].fileno(), PIECE):
+                    self._words += more
+            for stream in self._streams:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def _signal(self, how: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, how)
 
     @staticmethod
     def _let_go(lifeline: int) -> None:
@@ -202,7 +212,7 @@ class Child:
         if done():
             return
         stdin, stdout, stderr = self._streams
-        deadline, look, askers = time.monotonic() + self.program.timeout, 0.0, Askers()
+        deadline, look = time.monotonic() + self.program.timeout, 0.0
         with selectors.DefaultSelector() as ready:
             ready.register(stdout, selectors.EVENT_READ)
             ready.register(stderr, selectors.EVENT_READ)
@@ -211,7 +221,7 @@ class Child:
             while not done():
                 if (now := time.monotonic()) >= look:
                     look = now + LOOK_SECONDS
-                    if askers.gone:
+                    if waiting.is_over():
                         self.fail(f"was ended after it {so_far()}, as the audit that had asked was over")
                 for key, _ in ready.select(max(min(deadline, look) - now, 0.0)):
                     more = b"" if key.fileobj is stdin else os.read(key.fd, PIECE)

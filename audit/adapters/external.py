@@ -152,9 +152,11 @@ class _Speaker(Child):
     binary: bool
 
     def outputs(self, dataset: str, size: int, seed: int) -> Outputs:
-        """Ask for ``size`` outputs, and read lines, a block or a frame."""
+        """Ask for ``size`` outputs, and read lines, a block or a frame; for none it is not asked."""
         if self.received:
             self.fail(f"wrote more than it was asked for: {_shown(bytes(self.received))}")
+        if size == 0:  # an answer of no lines could not be told from one to come
+            return pack_frozen([])
         asked = ', "binary": true' if self.binary else ""
         self.send(f'{{"dataset": {dataset}, "size": {size}, "seed": {seed}{asked}}}\n'.encode())
         if self.binary and self.first_byte() == NUMBERS[:1]:

@@ -16,12 +16,13 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import cloudpickle
 
+from epsaudit.adapters import waiting
 from epsaudit.engine.chunks import LEAST_CHUNK, LEAST_CHUNK_OF_CALLS
 from epsaudit.errors import AuditError
 
@@ -78,7 +79,7 @@ class Workers:
         runs: int,
         *,
         in_order: bool = False,
-    ) -> Iterator[tuple[Part, Answer]]:
+    ) -> Generator[tuple[Part, Answer], None, None]:
         """Yield every part with ``function(shared, part)``, as soon as it is known, or in the order of the parts.
 
         Raises `AuditError` if a worker dies, a cluster cannot be reached any more, or ``shared`` cannot be sent.
@@ -97,10 +98,10 @@ class Workers:
             _renew_workers()
         if not getattr(backend, "supports_sharedmem", False):
             job.seal()
-        waiting: dict[int, Part] = {}  # so that no part travels back
+        sent: dict[int, Part] = {}  # so that no part travels back
 
         def begin(number: int, part: Part) -> Any:
-            waiting[number] = part
+            sent[number] = part
             return joblib.delayed(_one)(function, job, number, part)
 
         tasks = itertools.starmap(begin, enumerate(parts))
@@ -110,11 +111,8 @@ class Workers:
             answers = joblib.Parallel(jobs, return_as=order, **how)(tasks)
         else:
             answers = _in_turns(joblib.Parallel(jobs, **how), tasks, jobs)
-        with self._telling():
-            try:
-                yield from ((waiting.pop(number), answer) for number, answer in answers)
-            finally:
-                answers.close()
+        with self._telling(), closing(answers), closing(job):
+            yield from ((sent.pop(number), answer) for number, answer in answers)
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -186,11 +184,16 @@ class Job:
     loses them with it.
     """
 
-    __slots__ = ("_sealed", "shared")
+    __slots__ = ("_sealed", "ends", "shared")
 
     def __init__(self, shared: Any, sealed: bytes | None = None) -> None:
         self.shared = shared
+        self.ends = (*waiting.ends(), threading.Event())
         self._sealed = sealed
+
+    def close(self) -> None:
+        """Let workers that are threads know that nobody waits for them any more."""
+        self.ends[-1].set()
 
     def seal(self) -> bytes:
         """Pickle it, once; raises `AuditError` if it holds something that cannot be."""
@@ -216,7 +219,8 @@ def _unseal(sealed: bytes) -> Job:
 def _one(function: Callable[[Any, Part], Answer], job: Job, number: int, part: Part) -> tuple[int, Answer]:
     if multiprocessing.current_process().name.startswith("LokyProcess"):
         _follow_the_parent()
-    return number, function(job.shared, part)
+    with waiting.working_for(job.ends):
+        return number, function(job.shared, part)
 
 
 @functools.cache

@@ -11,13 +11,16 @@ import sys
 import threading
 import time
 
+import joblib
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box, command
+from epsaudit.adapters.child import LOOK_SECONDS
 from epsaudit.adapters.external import CHILDREN, dataset_to_json
+from epsaudit.engine.workers import Workers
 from epsaudit.outputs.as_json import to_json
 from epsaudit.outputs.normal_form import Items, Raised, TimedOut, normal
 
@@ -122,6 +125,12 @@ class TestOutputs:
         echo = command([sys.executable, "-c", ECHO])([to_json(normal(value)) for value in outputs])
         heard = echo.sample(len(outputs), np.random.default_rng(0)).tolist()
         assert [normal(value) for value in heard] == [normal(value) for value in outputs]
+
+    @pytest.mark.parametrize("binary", ["true", "false"])
+    def test_no_outputs_are_none_and_nothing_lags_behind(self, binary):
+        program = HELLO.replace("true}", f'true, "binary": {binary}}}') + "say('1\\n2'); sys.stdin.read()"
+        law = command([sys.executable, "-c", program], timeout=5.0)((1,))
+        assert [law.sample(size, np.random.default_rng(0)).tolist() for size in (0, 2, 0)] == [[], [1.0, 2.0], []]
 
     def test_special_outcomes_and_bare_words(self):
         said = [{"raises": "KeyError"}, {"timeout": True}, [1, [2, None]], {"set": [1, 2]}, {"float": "-inf"}]
@@ -304,6 +313,38 @@ command([sys.executable, "-c", {program!r}])((1,)).sample(2, np.random.default_r
             wait_until(lambda path=path: running(path) == [])
 
     @needs_proc
+    @pytest.mark.parametrize("then", ["os.kill(os.getpid(), 9)", "raise KeyboardInterrupt"])
+    def test_a_deaf_program_is_killed_also_if_its_audit_ends_before_it_would_be(self, then):
+        """In the wait between the two signals the parent is killed, or interrupted once more."""
+        marker = f"child-of-{os.getpid()}-{time.monotonic_ns()}"
+        deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        program = f"{deaf}{HELLO}'{marker}'; time.sleep(60)"
+        parent = f"""
+import os, sys
+from epsaudit.adapters.child import LIFELINES
+from epsaudit.adapters.external import _start
+from epsaudit.adapters.child import Program
+child = _start(Program((sys.executable, "-c", {program!r})))
+before, fds = child._process.wait, len(os.listdir("/proc/self/fd"))
+def wait(timeout=None):
+    if timeout is None:
+        return before()
+    {then}
+child._process.wait = wait
+try:
+    child.close()
+except KeyboardInterrupt:
+    print(fds - len(os.listdir("/proc/self/fd")), len(LIFELINES), child.alive, flush=True)
+    sys.stdin.read()
+"""
+        pipe = subprocess.PIPE
+        with subprocess.Popen([sys.executable, "-c", parent], stdin=pipe, stdout=pipe, text=True) as process:
+            said = process.stdout.readline()
+            wait_until(lambda: [one for one in running(marker) if one != process.pid] == [], seconds=5.0)
+            process.stdin.close()
+        assert said == ("" if "kill" in then else "4 0 False\n")  # the lifeline and three streams
+
+    @needs_proc
     def test_a_fork_does_not_keep_children_alive(self, tmp_path):
         marker = f"child-of-{os.getpid()}-{time.monotonic_ns()}"
         program = HELLO + f"open({str(tmp_path / 'asked')!r}, 'w')\n'{marker}'\nwhile True: time.sleep(60)"
@@ -433,6 +474,52 @@ class TestEnds:
         audit(black_box(number, claim=PureDP(1.0), pairs=[PAIR]), trials=2_000, seed=1, n_jobs=1)
         thread.join(30.0)
         assert found == [[1.0, 2.0]]
+
+    def test_threads_of_another_job_are_left_alone_when_an_audit_ends(self, tmp_path):
+        """That job is none of an audit's own: so do hunts and comparisons wait, from modules of theirs."""
+        asked, ended = tmp_path / "asked", tmp_path / "ended"
+        answer = f"open({str(asked)!r}, 'w')\nwhile not os.path.exists({str(ended)!r}): time.sleep(0.02)\nsay('1\\n2')"
+        law, begun = command([sys.executable, "-c", HELLO + answer])((1,)), threading.Event()
+
+        def number(data, rng):
+            begun.set()
+            wait_until(asked.exists)
+            return rng.laplace()
+
+        def beside():
+            audit(black_box(number, claim=PureDP(1.0), pairs=[PAIR]), trials=2_000, seed=1, n_jobs=1)
+            time.sleep(3 * LOOK_SECONDS)
+            ended.touch()
+
+        def ask(_, part):
+            return law.sample(2, np.random.default_rng(part)).tolist()
+
+        thread = threading.Thread(target=beside)
+        thread.start()
+        assert begun.wait(30.0)
+        with joblib.parallel_config(backend="threading"):
+            found = list(Workers(2).each(ask, None, [0], 2))
+        thread.join()
+        assert found == [(0, [1.0, 2.0])]
+
+    def test_a_job_within_a_job_ends_with_it(self, tmp_path):
+        marker, asked = f"child-of-{os.getpid()}-{time.monotonic_ns()}", tmp_path / "asked"
+        program = f"{HELLO}'{marker}'; open({str(asked)!r}, 'w'); time.sleep(60)"
+        law = command([sys.executable, "-c", program])((1,))
+
+        def outer(_, part):
+            if part == 0:
+                wait_until(asked.exists, seconds=60.0)
+                raise AuditError("the other part")
+            with joblib.parallel_config(backend="threading"):
+                return list(Workers(2).each(inner, None, [0, 1], 2))
+
+        def inner(_, part):
+            return law.sample(2, np.random.default_rng(part)).tolist() if part else []
+
+        with joblib.parallel_config(backend="threading"), pytest.raises(AuditError, match="the other part"):
+            list(Workers(2).each(outer, None, [0, 1], 2))
+        wait_until(lambda: running(marker) == [], seconds=5.0)
 
 
 def wait_until(condition, seconds=15.0):

@@ -99,6 +99,8 @@ def play(
         for _ in fresh:  # a few chunks: to stop workers in the middle takes longer than they do
             pass
         raise
+    finally:
+        fresh.close()
 
 
 def _guessed(shared: tuple[Sides, Sequence[Witness], int], part: Part) -> Drawn:
