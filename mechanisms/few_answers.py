@@ -6,13 +6,12 @@ the first through a filter of `epsaudit.mechanisms.budgets`.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, ndtr, xlog1py, xlogy
+from scipy.special import gammaln, ndtr
 
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims.curves import TradeOff
@@ -23,7 +22,6 @@ from epsaudit.mechanisms.analysts import Gambler
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.budgets import Ledger
 from epsaudit.mechanisms.laws import FiniteLaw, Floats
-from epsaudit.mechanisms.response import RandomisedResponse
 
 
 @dataclass(frozen=True)
@@ -94,17 +92,20 @@ class RepeatedResponse(Reference):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        losses = np.arange(self.copies, -1, -2) * self.epsilon
-        mine, other = (np.exp(self((bit,)).log_probabilities) for bit in (1, 0))
-        points = tuple((loss, float(np.maximum(mine - math.exp(loss) * other, 0.0).sum())) for loss in losses.tolist())
-        return (TradeOff(points), PureDP(self.copies * self.epsilon))
+        kinks = range(self.copies, -1, -2)
+        chances = np.exp(self((1,)).log_probabilities)
+        losses = (2 * np.arange(self.copies + 1) - self.copies) * self.epsilon
+        above = (chances @ -np.expm1(np.minimum(kink * self.epsilon - losses, 0.0)) for kink in kinks)
+        points = [(kink * self.epsilon, float(delta)) for kink, delta in zip(kinks, above, strict=True)]
+        # nearer 0 digits are lost, and the claim would say too much; rounded to 1 it says nothing
+        told = (points[0], *(point for point in points if np.finfo(float).tiny < point[1] < 1.0))
+        return (TradeOff(told), PureDP(self.copies * self.epsilon))
 
     def __call__(self, dataset: tuple[int, ...]) -> FiniteLaw:
-        truth = RandomisedResponse(self.epsilon).truth
-        yes = truth if _bit(dataset) else 1.0 - truth
         count = np.arange(self.copies + 1)
+        lies = self.copies - count if _bit(dataset) else count
         ways = -gammaln(count + 1.0) - gammaln(self.copies - count + 1.0)  # up to a constant
-        return FiniteLaw(count.tolist(), ways + xlogy(count, yes) + xlog1py(self.copies - count, -yes))
+        return FiniteLaw(count.tolist(), ways - lies * self.epsilon)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, logsumexp
 
 from epsaudit.errors import AuditError
+from epsaudit.outputs.normal_form import WHOLE_IN_FLOATS
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +67,7 @@ class FiniteLaw:
 
     def log_density(self, outputs: Sequence[Hashable] | NDArray[Any]) -> Floats:
         values = outputs if isinstance(outputs, np.ndarray) else outputs_array(outputs)
-        if _numeric(values) and _numeric(self._outputs):
+        if _comparable(values, self._outputs):
             return self._log_density_of_numbers(values)
         return np.array([self._table.get(value, -math.inf) for value in values.tolist()], float)
 
@@ -175,16 +176,39 @@ class DiscreteLaplaceLaw:
         log_p = math.log(math.tanh(0.5 / self.scale)) - np.abs(values - self.centre) / self.scale
         return np.where(values == np.floor(values), log_p, -np.inf)
 
+    def log_cdf(self, outputs: ArrayLike) -> Floats:
+        """Of integers; it keeps its digits in both tails."""
+        rank, rate = np.asarray(outputs) - self.centre, 1.0 / self.scale
+        below = math.log1p(math.exp(-rate))
+        above = np.log1p(-np.exp(-rate * (np.maximum(rank, 0) + 1) - below))
+        return np.where(rank < 0, rate * rank - below, above)
+
 
 def outputs_array(values: Sequence[Hashable]) -> NDArray[Any]:
-    """One-dimensional array of outputs: numeric where all are numbers, else objects (tuples stay whole)."""
+    """One-dimensional array of outputs: numeric where all are numbers, else objects (tuples stay whole).
+
+    Whole numbers that no array holds together, those below and from 2^63 on or beside floats, are objects as well.
+    """
     kinds = set(map(type, values))  # a million values, but few kinds
     if all(issubclass(kind, (int, float, np.number)) and kind is not bool for kind in kinds):
-        return np.array(values)
+        numbers = np.array(values)
+        mixed = numbers.dtype.kind == "f" and not all(issubclass(kind, (float, np.floating)) for kind in kinds)
+        if not mixed or all(
+            isinstance(one, (float, np.floating)) or abs(int(one)) <= WHOLE_IN_FLOATS for one in values
+        ):
+            return numbers
     outputs = np.empty(len(values), dtype=object)
     outputs[:] = list(values)
     return outputs
 
 
-def _numeric(values: NDArray[Any]) -> bool:
-    return values.dtype.kind in "iuf"
+def _comparable(values: NDArray[Any], others: NDArray[Any]) -> bool:
+    """Whether numpy tells which are equal: whole numbers beside floats, or signed beside unsigned, it makes floats."""
+    kinds = {values.dtype.kind, others.dtype.kind}
+    return kinds <= set("iuf") and (len(kinds) == 1 or all(map(_exact_in_floats, (values, others))))
+
+
+def _exact_in_floats(numbers: NDArray[Any]) -> bool:
+    return (
+        numbers.dtype.kind == "f" or not numbers.size or max(int(numbers.max()), -int(numbers.min())) <= WHOLE_IN_FLOATS
+    )

@@ -130,7 +130,7 @@ class TradeOff(Claim):
 
     def profile(self, epsilon: float) -> float:
         """See `Claim.profile`: the greatest p - e^epsilon p' over the kinks of the curve and its middle, p + p' = 1."""
-        grown = math.expm1(finite_at_least(epsilon, 0.0, "epsilon"))
+        grown = _rise(finite_at_least(epsilon, 0.0, "epsilon"))
         rises, deltas = self._lines
         middle = np.max((1.0 - self.advantage * deltas) / (2.0 + self.advantage * rises))
         rare = np.minimum(self._kinks, max(middle, 0.0))
@@ -149,7 +149,7 @@ class TradeOff(Claim):
     def _lines(self) -> tuple[Floats, Floats]:
         """e^epsilon - 1 and delta of the points that are not implied by others: their lower convex hull."""
         kept: list[tuple[float, float]] = []
-        for rise, delta in sorted((math.expm1(epsilon), delta) for epsilon, delta in self.points):
+        for rise, delta in sorted((_rise(epsilon), delta) for epsilon, delta in self.points):
             if kept and delta >= kept[-1][1]:
                 continue
             while len(kept) > 1:
@@ -170,3 +170,8 @@ class TradeOff(Claim):
     def __str__(self) -> str:
         share = "" if self.advantage == 1.0 else f"{self.advantage:.6g} times "
         return f"{share}DP along a curve of {len(self.points)} points"
+
+
+def _rise(epsilon: float) -> float:
+    """e^epsilon - 1; where that is beyond all floats the greatest of a loss that is not: no p' in them tells."""
+    return math.expm1(min(epsilon, 709.0))

@@ -196,20 +196,26 @@ def _concentration_but_for(profile: PrivacyProfile, delta: float) -> float:
     return max(_concentration(one, max(caps)) for one in left.directions)
 
 
+def _log_expm1(loss: float) -> float:
+    """Of a loss whose exponential may be beyond all floats."""
+    with np.errstate(divide="ignore"):
+        return float(loss + np.log(-np.expm1(-loss)))
+
+
 def _least_advantage(profile: PrivacyProfile, epsilon: float, delta: float) -> float:
     """Least a such that the pair respects (log(1 + a (e^epsilon - 1)), a delta)."""
     if profile.delta(0.0) == 0.0:
         return 0.0
-    rise = math.expm1(epsilon)
+    rise = _log_expm1(epsilon)
     with np.errstate(divide="ignore", over="ignore"):
-        most = float(min(np.expm1(profile.greatest_loss) / np.float64(rise), 2.0 / np.float64(delta)))  # either does
+        most = float(min(np.exp(_log_expm1(profile.greatest_loss) - rise), 2.0 / np.float64(delta)))  # either does
 
-    def excess(a: float) -> float:
-        return profile.delta(math.log1p(a * rise)) - a * delta
+    def excess(log_a: float) -> float:
+        return profile.delta(float(np.logaddexp(0.0, log_a + rise))) - math.exp(log_a) * delta
 
-    if delta == 0.0 or excess(most) >= 0.0:  # what is left there is rounding
+    if delta == 0.0 or excess(math.log(most)) >= 0.0:  # what is left there is rounding
         return most
-    return root(excess, 0.0, most, xtol=1e-12)
+    return math.exp(root(excess, -745.0 - epsilon, math.log(most), xtol=1e-12))  # from what makes both sides 0 but one
 
 
 def _limit_in_the_order(pair: LossPair) -> float:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
+from scipy.special import expit
 from scipy.stats import chisquare, norm
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, audit, exact
@@ -54,6 +56,21 @@ def test_the_curve_is_that_of_optimal_composition(epsilon, copies):
         assert delta == pytest.approx(math.fsum(terms) / total)  # Kairouz, Oh and Viswanath 2015, Theorem 3.3
     assert len(mechanism.claim.points) == copies // 2 + 1
     assert exactly(mechanism.claim, mechanism) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("epsilon", "copies"), [(1.0, 400), (50.0, 20), (400.0, 2), (1.0, 3000)])
+def test_many_answers_and_sure_ones_keep_their_digits(epsilon, copies):
+    """Where e^loss is beyond all floats, or the chance of a lie below them."""
+    mechanism = RepeatedResponse(epsilon, copies)
+    lies = stats.binom(copies, expit(-epsilon))
+    known = mechanism((1,)).log_probabilities
+    assert known[::-1] == pytest.approx(lies.logpmf(range(copies + 1)), rel=1e-9, abs=1e-9)
+    assert known[0] == pytest.approx(-copies * (epsilon + math.log1p(math.exp(-epsilon))))
+    claim, pure = mechanism.claims
+    assert claim.points[0] == (copies * epsilon, 0.0)
+    assert exactly(claim, mechanism) == pytest.approx(1.0, abs=1e-9)
+    assert exactly(pure, mechanism) == pytest.approx(copies * epsilon)
+    assert claim.profile(0.0) <= 1.0
 
 
 @settings(max_examples=20, deadline=None)

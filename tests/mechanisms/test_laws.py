@@ -36,10 +36,36 @@ def test_the_density_of_numbers_agrees_with_that_of_symbols(support):
     assert np.all(numbers.log_density(asked + 0.5) == -np.inf)
 
 
+@pytest.mark.parametrize(
+    "support",
+    [
+        [2**63 - 1, 2**63, 2**63 + 1, 0],  # numpy makes floats of these, and two of them one
+        [2**63, 2**63 + 1],
+        [2**62, 2**62 + 1, -1],
+        [2**53, 2**53 + 1, 0.5],
+        [2**70, 2**70 + 1],
+    ],
+)
+def test_whole_numbers_beyond_floats_stay_apart(support):
+    law = FiniteLaw(support, np.log(np.arange(1.0, len(support) + 1.0)))
+    assert law.log_density(support) == pytest.approx(law.log_probabilities)
+    for asked in (support[0], 2**53, 2**63, float(2**53), float(2**63), 0.5, -1):
+        known = law.log_probabilities[support.index(asked)] if asked in support else -math.inf
+        assert law.log_density([asked]).tolist() == law.log_density(np.array([asked])).tolist() == [known]
+    assert set(law.sample(200, np.random.default_rng(0)).tolist()) == set(support)
+
+
 @pytest.mark.parametrize(("support", "weights"), [((1, 1), (0, 0)), ((1, 2), (0,)), ((1,), (-math.inf,)), ((), ())])
 def test_what_is_no_law_is_refused(support, weights):
     with pytest.raises(AuditError, match="finite law"):
         FiniteLaw(support, weights)
+
+
+def test_the_discrete_laplace_law_keeps_its_digits_in_both_tails():
+    law, ranks = DiscreteLaplaceLaw(3, 2.0), np.arange(-60, 61)
+    assert np.diff(np.exp(law.log_cdf(3 + ranks))) == pytest.approx(np.exp(law.log_density(4 + ranks[:-1])), abs=1e-15)
+    survival = -np.expm1(law.log_cdf(3 + ranks))
+    assert survival[:-1] == pytest.approx(np.exp(law.log_cdf(2 - ranks[:-1])), rel=1e-12)  # by symmetry
 
 
 @pytest.mark.parametrize(
