@@ -30,7 +30,7 @@ from matplotlib.figure import Figure
 from epsaudit import OutputDistribution
 from epsaudit.mechanisms.broken.ratio import PublishedBoundedRatio
 from epsaudit.mechanisms.laws import LaplaceLaw
-from epsaudit.mechanisms.private_bound import NoisyScaleLaw, PrivatelyBounded, RatioByRecords
+from epsaudit.mechanisms.private_bound import PrivatelyBounded, RatioByRecords
 from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw
 from epsaudit.mechanisms.ratio_laws import RatioLaw
 from epsaudit.reporting.style import BLUE, GREEN, ONE_COLUMN, PURPLE, VERMILION, blank, legend_below, styled
@@ -130,9 +130,7 @@ def laws(ones: int, records: int, share: float) -> dict[str, OutputDistribution]
         "naive": RatioLaw(float(ones), float(records), 2.0 / EPSILON),
         "bounded (published)": BoundedRatioLaw(ones, records, PublishedBoundedRatio(EPSILON, DELTA, share)),
         "bounded (corrected)": BoundedRatioLaw(ones, records, BoundedRatio(EPSILON, DELTA, share)),
-        "bounded (by b alone)": NoisyScaleLaw(
-            ones / records, -records, PrivatelyBounded(RatioByRecords(), EPSILON, DELTA, share)
-        ),
+        "bounded (by b alone)": PrivatelyBounded(RatioByRecords(), EPSILON, DELTA, share).law(ones / records, -records),
         "ones and zeros": RatioLaw(float(ones), float(records - ones), 1.0 / EPSILON, share=True),
         "not private": LaplaceLaw(ones / records, sensitivity / EPSILON),
     }

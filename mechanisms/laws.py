@@ -184,6 +184,17 @@ class DiscreteLaplaceLaw:
         return np.where(rank < 0, rate * rank - below, above)
 
 
+def margin(rate: float, delta: float) -> int:
+    """Least m at which discrete Laplace noise is below -m with probability e^(-rate (m + 1)) / (1 + e^-rate) <= delta.
+
+    Examples
+    --------
+    >>> margin(1.0, 0.05), float(np.exp(DiscreteLaplaceLaw(0, 1.0).log_cdf([-3, -2]))[0]) < 0.05
+    (2, True)
+    """
+    return max(0, math.ceil(-math.log(delta * (1.0 + math.exp(-rate))) / rate) - 1)
+
+
 def outputs_array(values: Sequence[Hashable]) -> NDArray[Any]:
     """One-dimensional array of outputs: numeric where all are numbers, else objects (tuples stay whole).
 

@@ -12,19 +12,19 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.adapters.functions import Mechanism, OutputDistribution
+from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair
 from epsaudit.errors import AuditError, whole_at_least
-from epsaudit.mechanisms.base import Reference, positive
-from epsaudit.mechanisms.laws import FiniteLaw, Floats
-from epsaudit.mechanisms.ratio_laws import ScaleMixture
+from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats, margin
+from epsaudit.mechanisms.ratio_laws import DrawnScaleLaw, ListedScaleLaw
 
 
 @dataclass(frozen=True)
@@ -90,56 +90,17 @@ class LaplaceAtBound(Reference):
         """Prepare the law: with a density where the bound has finitely many values, else for draws only."""
         law = self.bound(dataset)
         kind = ListedScaleLaw if isinstance(law, FiniteLaw) else DrawnScaleLaw
-        return kind(float(self.query(dataset)), law, self.epsilon)
+        return kind(float(self.query(dataset)), law, self.scales)
+
+    def scales(self, bounds: Floats) -> Floats:
+        """Scale of the noise at each bound."""
+        if not np.all(bounds > 0.0):
+            raise AuditError(f"A bound is {float(bounds[~(bounds > 0.0)][0])!r}; bounds must be above 0.")
+        return bounds / self.epsilon
 
     def worst_pairs(self) -> Sequence[DatasetPair]:
         """Those that were given, or the bound's."""
         return tuple(self.pairs) or self.bound.worst_pairs()  # type: ignore[attr-defined]  # a Reference, without pairs
-
-
-@dataclass(frozen=True)
-class DrawnScaleLaw:
-    """A number plus Laplace noise whose scale is drawn first; no density, which would be an integral over any law."""
-
-    centre: float
-    bound: OutputDistribution
-    epsilon: float
-
-    def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        scales = self.scales(self.bound.sample(size, rng))
-        return np.asarray(self.centre + scales * rng.laplace(size=size))
-
-    def scales(self, bounds: ArrayLike) -> Floats:
-        """Scale of the noise at each bound."""
-        values = np.asarray(bounds, float)
-        if not np.all(values > 0.0):
-            raise AuditError(f"A bound is {float(values[~(values > 0.0)][0])!r}; bounds must be above 0.")
-        return values / self.epsilon
-
-
-@dataclass(frozen=True)
-class ListedScaleLaw(DrawnScaleLaw):
-    """The same where the bound has a finite law: a mixture of Laplace laws, merged by `ScaleMixture.merged`."""
-
-    bound: FiniteLaw
-
-    @cached_property
-    def mixture(self) -> ScaleMixture:
-        """A Laplace law for each bound, close ones together."""
-        scales = self.scales(np.array(self.bound.support, float))
-        return ScaleMixture.merged(self.centre, np.exp(self.bound.log_probabilities), scales)
-
-    @property
-    def knots(self) -> tuple[float, ...]:
-        return (self.centre,)
-
-    @property
-    def scale(self) -> float:
-        """The least scale of the noise."""
-        return float(self.mixture.scales.min())
-
-    def log_density(self, outputs: ArrayLike) -> Floats:
-        return self.mixture.log_density(outputs)
 
 
 def join_size(dataset: Sequence[tuple[str, int]]) -> float:
@@ -193,8 +154,7 @@ class JoinBound(Reference):
     @property
     def margin(self) -> int:
         """Least whole number that is enough."""
-        rate = positive(self.epsilon, "epsilon")
-        return max(0, math.ceil(-math.log(self.delta * (1.0 + math.exp(-rate))) / rate) - 1)
+        return margin(self.epsilon, self.delta)
 
     def counts(self, dataset: Sequence[tuple[str, int]]) -> list[int]:
         """How many records each key of each table has."""
@@ -205,19 +165,40 @@ class JoinBound(Reference):
         return [found[one] for one in known]
 
     def __call__(self, dataset: Sequence[tuple[str, int]]) -> FiniteLaw:
-        """Prepare the law of the bound; noise that all counts together exceed with probability 1e-18 is left out."""
-        counts, rate = np.array(self.counts(dataset)), self.epsilon
-        reach = math.ceil(math.log(1e18 * len(counts)) / rate)
-        values = np.arange(counts.max() - reach, counts.max() + reach + 1)
-        above = values[:, None] + 1 - counts  # P[noise >= k] is e^(-rate k) / (1 + e^-rate) for k > 0
-        tail = np.exp(-rate * np.where(above > 0, above, 1 - above)) / (1.0 + math.exp(-rate))
-        below = np.prod(np.where(above > 0, 1.0 - tail, tail), axis=1)
-        chances = np.maximum(np.diff(below, prepend=0.0), 0.0)
-        bounds, place = np.unique(np.maximum(values + self.margin, 1), return_inverse=True)
+        """Prepare the law; noise that all counts together exceed with probability 1e-18 is left out of its support."""
+        counts = np.array(self.counts(dataset))
+        reach, middle = math.ceil(math.log(1e18 * len(counts)) / self.epsilon), counts.max() + self.margin
+        bounds = np.arange(max(1, middle - reach), middle + reach + 1)
+        log_chances = partial(self._log_chances, counts)
+        return JoinBoundLaw(bounds.tolist(), log_chances(bounds), log_chances)
+
+    def _log_chances(self, counts: Floats, bounds: ArrayLike) -> Floats:
+        """Log-probability of each bound, by differences of log distribution functions, which keep their digits."""
+        values = np.asarray(bounds, float)
+        noise = values[:, None] - self.margin - counts  # of each count, at the most
+        law = DiscreteLaplaceLaw(0, 1.0 / self.epsilon)
+        here, below = law.log_cdf(noise), law.log_cdf(noise - 1.0)
         with np.errstate(divide="ignore"):
-            return FiniteLaw(bounds.tolist(), np.log(np.bincount(place, chances)))
+            one = np.where(values > 1.0, np.log(-np.expm1(np.sum(below - here, axis=1))), 0.0)
+        return np.where((values >= 1.0) & (values == np.floor(values)), np.sum(here, axis=1) + one, -np.inf)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A record that joins with all others, and is in no great count itself."""
-        left = (("left", 0),) * self.records
-        return (DatasetPair(left, (*left, ("right", 0)), f"{self.records} rows in one table against a match for all"),)
+        """One record more in the greatest count."""
+        crowd, one = (("left", 0),) * self.records, ("left", 0)
+        return (DatasetPair(crowd, (*crowd, one), f"{self.records} rows in one table against one more"),)
+
+
+@dataclass(frozen=True, eq=False)
+class JoinBoundLaw(FiniteLaw):
+    """Of a `JoinBound`: the support leaves out rare bounds, the density none."""
+
+    log_chances: Callable[[ArrayLike], Floats]
+
+    def log_density(self, outputs: ArrayLike) -> Floats:
+        return self.log_chances(outputs)
+
+
+def match_for_all(records: int) -> DatasetPair:
+    """Pair on which a join moves most: a record that joins with all others, and is in no great count itself."""
+    left = (("left", 0),) * records
+    return DatasetPair(left, (*left, ("right", 0)), f"{records} rows in one table against a match for all")

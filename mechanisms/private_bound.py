@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms.base import Reference, positive
-from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, Floats, LaplaceLaw
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, Floats, LaplaceLaw, margin
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.ratio import answers, ones_and_records
-from epsaudit.mechanisms.ratio_laws import ScaleMixture
+from epsaudit.mechanisms.ratio_laws import ListedScaleLaw
 from epsaudit.mechanisms.smooth_sensitivity import smooth_sensitivity
 from epsaudit.mechanisms.stability import StableMedian
 
@@ -212,57 +210,22 @@ class PrivatelyBounded(Reference):
 
     @property
     def margin(self) -> int:
-        """Least m at which the noise is below -m with probability e^(-rate (m + 1)) / (1 + e^-rate) <= delta."""
-        return max(0, math.ceil(-math.log(self.delta * (1.0 + math.exp(-self.rate))) / self.rate) - 1)
+        """What the noise is below minus this with probability delta at most."""
+        return margin(self.rate, self.delta)
 
     def scales(self, noisy_levels: Floats) -> Floats:
         """Scales of the release, shape (n,)."""
         return self.query.bound(noisy_levels + self.margin) / (self.epsilon * (1.0 - self.share))
 
-    def __call__(self, dataset: Any) -> NoisyScaleLaw:
-        return NoisyScaleLaw(self.query(dataset), self.query.level(dataset), self)
+    def __call__(self, dataset: Any) -> ListedScaleLaw:
+        return self.law(self.query(dataset), self.query.level(dataset))
+
+    def law(self, answer: float, level: int) -> ListedScaleLaw:
+        """Of any dataset with this answer and level; noise beyond 1e-18 is left out of its density."""
+        return ListedScaleLaw(answer, DiscreteLaplaceLaw(level, 1.0 / self.rate), self.scales)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         return self.query.pairs()
-
-
-@dataclass(frozen=True)
-class NoisyScaleLaw:
-    """Law of `PrivatelyBounded` on one dataset: a mixture of Laplace laws over the noisy levels.
-
-    Noise beyond a probability of 1e-18 is left out of the density.
-    """
-
-    centre: float
-    level: int
-    mechanism: PrivatelyBounded = field(repr=False)
-
-    @cached_property
-    def mixture(self) -> ScaleMixture:
-        """Laplace laws for the noisy levels, merged by `ScaleMixture.merged`."""
-        noisy = self._noisy
-        scales = self.mechanism.scales(np.asarray(noisy.support, float))
-        return ScaleMixture.merged(self.centre, np.exp(noisy.log_probabilities), scales)
-
-    @property
-    def knots(self) -> tuple[float, ...]:
-        return (self.centre,)
-
-    @property
-    def scale(self) -> float:
-        """The least scale of the noise."""
-        return float(self.mixture.scales.min())
-
-    def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        scales = self.mechanism.scales(self._noisy.sample(size, rng).astype(float))
-        return np.asarray(self.centre + scales * rng.laplace(size=size))
-
-    def log_density(self, outputs: ArrayLike) -> Floats:
-        return self.mixture.log_density(outputs)
-
-    @property
-    def _noisy(self) -> DiscreteLaplaceLaw:
-        return DiscreteLaplaceLaw(self.level, 1.0 / self.mechanism.rate)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.data.neighbours import AddRemove, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms.base import Reference, positive
-from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats, margin
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.ratio_laws import RatioLaw, ScaleMixture
 
@@ -165,8 +165,7 @@ class BoundedRatio(Reference):
         A count leaves them where |noise| >= margin + 1, with probability 2 e^(-rate (margin + 1)) / (1 + e^-rate);
         twice that, for two counts, must not exceed delta.
         """
-        tails = 4.0 / (self.delta * (1.0 + math.exp(-self.rate)))
-        return max(0, math.ceil(math.log(tails) / self.rate) - 1)
+        return margin(self.rate, self.delta / 4.0)
 
     def bound(self, noisy_ones: Floats, noisy_records: Floats) -> Floats:
         """Upper bound on the local sensitivity from noisy counts, shape (n,); NaN where b may be 1 or less."""

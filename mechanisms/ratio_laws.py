@@ -1,4 +1,4 @@
-"""Laws of private ratios: a quotient of Laplace variates in closed form, and mixtures of Laplace laws of many scales.
+"""Laws of private ratios: a quotient of Laplace variates in closed form, and Laplace laws whose scale is drawn.
 
 From counts and scales it makes laws that answer what `epsaudit.exact` asks. It is a module of its own because the
 algebra has nothing to do with privacy.
@@ -7,13 +7,16 @@ algebra has nothing to do with privacy.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from epsaudit.mechanisms.laws import Floats
+from epsaudit.adapters.functions import OutputDistribution
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats
 
 _BIN = 0.02  # width of a bin of log-scales: moments up to the third are kept, so densities are good to 1e-9
 _CHUNK = 2_000_000
@@ -170,3 +173,41 @@ class ScaleMixture:
         rows = max(1, _CHUNK // self.scales.size)
         parts = [logsumexp(base - far[i : i + rows, None] / self.scales, axis=1) for i in range(0, far.size, rows)]
         return np.concatenate(parts) if parts else np.empty(0)
+
+
+@dataclass(frozen=True)
+class DrawnScaleLaw:
+    """A number plus Laplace noise whose scale is drawn first; no density, which would be an integral over any law."""
+
+    centre: float
+    level: OutputDistribution  # of what the scale is a function of
+    scales: Callable[[Floats], Floats]  # that function, of many levels at once
+
+    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+        scales = self.scales(np.asarray(self.level.sample(size, rng), float))
+        return np.asarray(self.centre + scales * rng.laplace(size=size))
+
+
+@dataclass(frozen=True)
+class ListedScaleLaw(DrawnScaleLaw):
+    """The same where levels are listed: a mixture of Laplace laws, merged by `ScaleMixture.merged`."""
+
+    level: FiniteLaw | DiscreteLaplaceLaw
+
+    @cached_property
+    def mixture(self) -> ScaleMixture:
+        """A Laplace law for each level, close ones together."""
+        scales = self.scales(np.asarray(self.level.support, float))
+        return ScaleMixture.merged(self.centre, np.exp(self.level.log_probabilities), scales)
+
+    @property
+    def knots(self) -> tuple[float, ...]:
+        return (self.centre,)
+
+    @property
+    def scale(self) -> float:
+        """The least scale of the noise."""
+        return float(self.mixture.scales.min())
+
+    def log_density(self, outputs: ArrayLike) -> Floats:
+        return self.mixture.log_density(outputs)

@@ -56,7 +56,7 @@ from epsaudit.mechanisms.interactive import Interaction
 from epsaudit.mechanisms.interior_point import InteriorPoint
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
 from epsaudit.mechanisms.median_regression import SlopeLosses
-from epsaudit.mechanisms.noisy_bound import JoinBound, LaplaceAtBound, join_size
+from epsaudit.mechanisms.noisy_bound import JoinBound, LaplaceAtBound, join_size, match_for_all
 from epsaudit.mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace
 from epsaudit.mechanisms.odometers import ConcentratedOdometer, PureOdometer, RenyiOdometer, StopAt
 from epsaudit.mechanisms.private_bound import PrivatelyBounded, RatioByRecords, SmoothMedian, SubstitutedRatio
@@ -192,7 +192,7 @@ def _beyond_global_sensitivity() -> dict[str, Reference]:
         "ratio-by-records": PrivatelyBounded(RatioByRecords(), 1.0, 1e-6),
         "ratio-substitution": SubstitutedRatio(1.0),
         "median-private-bound": PrivatelyBounded(SmoothMedian(_INTERVAL, 0.005), 1.0, 1e-3, share=0.2),
-        "join-size-private-bound": LaplaceAtBound(join_size, JoinBound(0.1, 1e-3, 2, records=400), 0.9, 1e-3),
+        "join-size-private-bound": LaplaceAtBound(join_size, JoinBound(0.1, 1e-3, 2), 0.9, 1e-3, (match_for_all(400),)),
     }
 
 
