@@ -14,13 +14,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from epsaudit.data.neighbours import AddRemove, DatasetPair
-from epsaudit.errors import AuditError, fraction
-from epsaudit.mechanisms.base import Reference
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.down_sensitivity import crowds
+from epsaudit.mechanisms.interior_point import LevelSearch
 from epsaudit.mechanisms.laws import FiniteLaw, Floats
 from epsaudit.mechanisms.quasi_concave import Levels
-from epsaudit.mechanisms.queries import KthLargest, MonotoneQuery
+from epsaudit.mechanisms.queries import KthLargest
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ def plan_for(bits: int, epsilon: float, delta: float, beta: float, depth: int) -
 
 
 @dataclass(frozen=True)
-class PrefixInteriorPoint(Reference):
+class PrefixInteriorPoint(LevelSearch):
     """Maximise min(lbar, 2 tau - l) among points that the common prefixes of its level sets name.
 
     (epsilon, delta)-DP, and f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability at least 1 - beta: Theorems 8 and 9
@@ -157,21 +156,8 @@ class PrefixInteriorPoint(Reference):
     (56, [9223372036854775813, 9223372036854775813])
     """
 
-    query: MonotoneQuery  # what is asked; |Y| up to 2^64
-    epsilon: float
-    delta: float  # mass on which it may be exceeded, in (0, 0.1)
-    beta: float = 0.05  # probability, in (0, 1), with which the answer may be too far off
     depth: int = 1  # how many exponential mechanisms, at least 1; a second pays from |Y| = 2^2^75 on
     name: ClassVar[str] = "interior point, common prefixes"
-    adjacency = AddRemove()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        fraction(self.beta, "beta", open_below=True)
-        if not 0.0 < self.delta < 0.1:
-            raise AuditError(f"delta is {self.delta!r}; it must be strictly between 0 and 0.1.")
-        if self.depth < 1:
-            raise AuditError(f"depth is {self.depth!r}; it must be at least 1.")
 
     @cached_property
     def plan(self) -> Plan:
@@ -180,14 +166,7 @@ class PrefixInteriorPoint(Reference):
 
     @property
     def tau(self) -> int:
-        """How many removals to aim at: the greatest quality."""
         return self.plan.promise
-
-    def levels(self, dataset: Sequence[Any]) -> Levels:
-        """Level sets of min(lbar, 2 tau - l): from the answer after 2 tau - c removals to that after c - 1."""
-        least = self.query.least_answers(dataset)[::-1]
-        after = np.append(least, np.zeros(2 * self.tau, np.uint64))[: 2 * self.tau]
-        return Levels(after[: self.tau - 1 : -1], after[: self.tau])
 
     def __call__(self, dataset: Sequence[Any]) -> FiniteLaw:
         # a point beyond Y, where |Y| is no power of two, counts as the last output

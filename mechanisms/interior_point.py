@@ -6,6 +6,7 @@ The optimiser, which is independent of queries, is `epsaudit.mechanisms.quasi_co
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +27,38 @@ LISTED = 2**16
 
 
 @dataclass(frozen=True)
-class InteriorPoint(Reference):
+class LevelSearch(Reference):
+    """Maximises min(lbar, 2 tau - l), given by its level sets: (epsilon, delta)-DP under add/remove."""
+
+    query: MonotoneQuery  # what is asked; |Y| up to 2^64
+    epsilon: float
+    delta: float  # mass on which it may be exceeded, in (0, 0.1)
+    beta: float = 0.05  # probability, in (0, 1), with which the answer may be refused or too far off
+    depth: int | None = None  # levels of recursion, at least 1; by default what makes tau least
+    adjacency = AddRemove()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fraction(self.beta, "beta", open_below=True)
+        if not 0.0 < self.delta < 0.1:
+            raise AuditError(f"delta is {self.delta!r}; it must be strictly between 0 and 0.1.")
+        if self.depth is not None and self.depth < 1:
+            raise AuditError(f"depth is {self.depth!r}; it must be at least 1. ShiftedInverseSensitivity has depth 0.")
+
+    @property
+    @abstractmethod
+    def tau(self) -> int:
+        """How many removals to aim at: the greatest quality, which the optimiser needs."""
+
+    def levels(self, dataset: Sequence[Any]) -> Levels:
+        """Level sets of the quality: from the answer after 2 tau - c removals to that after c - 1."""
+        least = self.query.least_answers(dataset)[::-1]
+        after = np.append(least, np.zeros(2 * self.tau, np.uint64))[: 2 * self.tau]
+        return Levels(after[: self.tau - 1 : -1], after[: self.tau])
+
+
+@dataclass(frozen=True)
+class InteriorPoint(LevelSearch):
     """Maximise min(lbar, 2 tau - l) by a private quasi-concave optimiser with a log* recursion; None if it refuses.
 
     (epsilon, delta)-DP, and f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability at least 1 - beta: Theorem 3 of
@@ -42,21 +74,7 @@ class InteriorPoint(Reference):
     [9223372036854775808, 9223372036854775808]
     """
 
-    query: MonotoneQuery  # what is asked; |Y| up to 2^64
-    epsilon: float
-    delta: float  # mass on which it may be exceeded, in (0, 0.1)
-    beta: float = 0.05  # probability, in (0, 1), with which the answer may be refused or too far off
-    depth: int | None = None  # levels of recursion, at least 1; by default what makes tau least
     name: ClassVar[str] = "interior point, log* recursion"
-    adjacency = AddRemove()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        fraction(self.beta, "beta", open_below=True)
-        if not 0.0 < self.delta < 0.1:
-            raise AuditError(f"delta is {self.delta!r}; it must be strictly between 0 and 0.1.")
-        if self.depth is not None and self.depth < 1:
-            raise AuditError(f"depth is {self.depth!r}; it must be at least 1. ShiftedInverseSensitivity has depth 0.")
 
     @cached_property
     def stage(self) -> Stage:
@@ -66,17 +84,12 @@ class InteriorPoint(Reference):
 
     @property
     def tau(self) -> int:
-        """How many removals to aim at: the promise that the optimiser needs."""
         return self.stage.promise
 
     def __call__(self, dataset: Sequence[Any]) -> InteriorPointLaw:
         """Prepare the output distribution on one dataset; it lists its law where Y is small enough."""
-        least = self.query.least_answers(dataset)
-        removals = np.arange(2 * self.tau)
-        after = np.where(removals < len(least), least[np.maximum(len(least) - 1 - removals, 0)], np.uint64(0))
-        levels = Levels(after[: self.tau - 1 : -1], after[: self.tau])
         law = ListedInteriorPointLaw if self.query.size <= LISTED else InteriorPointLaw
-        return law(self.query, self.stage, levels)
+        return law(self.query, self.stage, self.levels(dataset))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """A crowd of about tau, which moves the best output across Y; hill climbing finds pairs further apart."""
