@@ -209,10 +209,7 @@ class TruncatedGeometric(Reference):
     name: ClassVar[str] = "truncated geometric"
     adjacency = MaxChange(1.0)
     pair = DatasetPair(2, 1)  # neighbouring counts in the middle
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole_at_least(self.n, 1, "n")
+    wholes = {"n": (1, "n")}
 
     @property
     def k(self) -> int:

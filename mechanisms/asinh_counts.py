@@ -88,7 +88,7 @@ class AsinhCounts(Reference):
     adjacency = GroupChange()
 
     def __post_init__(self) -> None:
-        positive(self.rho, "rho")
+        super().__post_init__()
         positive(self.relative, "relative error")
 
     @classmethod

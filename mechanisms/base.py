@@ -6,14 +6,14 @@ A family's module defines frozen dataclasses on top of this; the harness sees on
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from epsaudit.adapters.functions import OutputDistribution
 from epsaudit.claims.conversions import pure_to_zcdp
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair
-from epsaudit.errors import AuditError, finite_at_least, fraction
+from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
 
 
 class Reference(ABC):
@@ -23,10 +23,14 @@ class Reference(ABC):
 
     Parameters
     ----------
-    epsilon : float
-        Where there is one: privacy loss in nats, proven or, for an incorrect variant, claimed; above 0.
+    epsilon, rho, mu : float
+        Where there is one: the parameter of the claim, proven or, for an incorrect variant, made; above 0.
     delta : float
         Where there is one: in (0, 1).
+    beta : float
+        Where there is one: probability, in (0, 1), with which the answer may be too far off.
+    sigma, tau : float
+        Where there are: scale of the noise, above 0, and what noisy losses are compared with, at least 0.
 
     Attributes
     ----------
@@ -36,6 +40,8 @@ class Reference(ABC):
         The neighbouring relation that the proofs are for.
     pair : DatasetPair
         Where one pair serves all claims: the one that `worst_pairs` returns.
+    wholes : mapping
+        Fields that are whole numbers: the least that each may be, and what it is called in errors.
 
     Raises
     ------
@@ -46,12 +52,17 @@ class Reference(ABC):
     name: ClassVar[str]
     adjacency: Adjacency
     pair: DatasetPair
+    wholes: ClassVar[Mapping[str, tuple[int, str]]] = {}
 
     def __post_init__(self) -> None:
-        if hasattr(self, "epsilon"):
-            positive(self.epsilon, "epsilon")
-        if hasattr(self, "delta"):
-            fraction(self.delta, "delta", open_below=True)
+        given = vars(self)
+        for field in ("epsilon", "rho", "mu", "sigma"):
+            positive(given.get(field, 1.0), field)
+        for field in ("delta", "beta"):
+            fraction(given.get(field, 0.5), field, open_below=True)
+        finite_at_least(given.get("tau", 0.0), 0.0, "tau")
+        for field, (least, what) in self.wholes.items():
+            whole_at_least(given[field], least, what)
 
     @property
     def claims(self) -> tuple[Claim, ...]:

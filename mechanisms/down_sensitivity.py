@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from epsaudit.claims.conversions import pure_to_zcdp
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.data.neighbours import AddRemove, DatasetPair
-from epsaudit.errors import finite_at_least, fraction
+from epsaudit.errors import fraction
 from epsaudit.mechanisms.base import BoundedRange, Reference, positive
 from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.queries import MonotoneQuery
@@ -47,14 +47,10 @@ class ShiftedInverseSensitivity(BoundedRange):
 
     query: MonotoneQuery  # what is asked; Y must fit into memory
     epsilon: float
-    beta: float = 0.05  # probability, in (0, 1), with which the answer may be too far off
+    beta: float = 0.05
     name: ClassVar[str] = "shifted inverse sensitivity"
     share: ClassVar[float] = 0.5
     adjacency = AddRemove()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        fraction(self.beta, "beta", open_below=True)
 
     @property
     def tau(self) -> int:
@@ -89,10 +85,6 @@ class _NoisySearch(Reference):
     sigma: float
     tau: float
     adjacency = AddRemove()
-
-    def __post_init__(self) -> None:
-        positive(self.sigma, "sigma")
-        finite_at_least(self.tau, 0.0, "tau")
 
     @property
     @abstractmethod

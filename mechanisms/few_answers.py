@@ -17,9 +17,9 @@ from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims.curves import TradeOff
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.data.neighbours import DatasetPair, Substitution
-from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.errors import AuditError
 from epsaudit.mechanisms.analysts import Gambler
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.budgets import Ledger
 from epsaudit.mechanisms.laws import FiniteLaw, Floats
 
@@ -45,10 +45,7 @@ class RoundedGaussian(Reference):
     name: ClassVar[str] = "rounded Gaussian noise on a bit"
     adjacency = Substitution()
     pair = DatasetPair((0,), (1,))
-
-    def __post_init__(self) -> None:
-        positive(self.mu, "mu")
-        whole_at_least(self.cells, 2, "number of cells")
+    wholes = {"cells": (2, "number of cells")}
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -85,10 +82,7 @@ class RepeatedResponse(Reference):
     name: ClassVar[str] = "repeated randomised response"
     adjacency = Substitution()
     pair = DatasetPair((0,), (1,))
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole_at_least(self.copies, 1, "number of copies")
+    wholes = {"copies": (1, "number of copies")}
 
     @property
     def claims(self) -> tuple[Claim, ...]:

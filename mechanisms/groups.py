@@ -200,7 +200,7 @@ class GroupCounts(Reference):
     pair = DatasetPair((0,), (1,), "a group of 0 against a group of 1")  # an empty group, or one of a single record
 
     def __post_init__(self) -> None:
-        positive(self.rho, "rho")
+        super().__post_init__()
         if positive(self.relative, "relative error") > 1.0:
             raise AuditError(f"relative error is {self.relative!r}; it must be at most 1.")
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from epsaudit.data.neighbours import DatasetPair, Substitution
-from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
 
@@ -43,10 +43,7 @@ class SparseVectorSession(Reference):
     name: ClassVar[str] = "sparse vector session"
     adjacency = Substitution()
     pair = DatasetPair((0,), (1,))
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole_at_least(self.above, 1, "number of answers above the threshold")
+    wholes = {"above": (1, "number of answers above the threshold")}
 
     def __call__(self, dataset: tuple[int, ...]) -> FiniteLaw:
         """Prepare the law of the first answer, to the question 1."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.data.neighbours import AddRemove, DatasetPair
-from epsaudit.errors import AuditError, fraction
+from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.down_sensitivity import crowds
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, outputs_array
@@ -39,7 +39,6 @@ class LevelSearch(Reference):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        fraction(self.beta, "beta", open_below=True)
         if not 0.0 < self.delta < 0.1:
             raise AuditError(f"delta is {self.delta!r}; it must be strictly between 0 and 0.1.")
         if self.depth is not None and self.depth < 1:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair
-from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats, margin
 from epsaudit.mechanisms.ratio_laws import DrawnScaleLaw, ListedScaleLaw
@@ -142,10 +142,7 @@ class JoinBound(Reference):
     records: int = 100  # of the pair
     name: ClassVar[str] = "greatest count, with a margin"
     adjacency = AddRemove()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole_at_least(self.keys, 1, "number of keys")
+    wholes = {"keys": (1, "number of keys")}
 
     @property
     def claims(self) -> tuple[Claim, ...]:

@@ -80,10 +80,7 @@ class RandomisedResponse(Reference):
     name: ClassVar[str] = "randomised response"
     adjacency = Substitution()
     pair = DatasetPair((0,), (1,))  # two different answers; every such pair attains the claim
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole_at_least(self.answers, 2, "number of answers")
+    wholes = {"answers": (2, "number of answers")}
 
     @property
     def truth(self) -> float:
@@ -120,10 +117,7 @@ class HadamardResponse(Reference):
     name: ClassVar[str] = "Hadamard response"
     adjacency = Substitution()
     pair = DatasetPair((0,), (1,))  # every pair attains the claim
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole_at_least(self.answers, 2, "number of answers")
+    wholes = {"answers": (2, "number of answers")}
 
     @cached_property
     def block(self) -> int:

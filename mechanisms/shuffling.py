@@ -18,10 +18,10 @@ from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair, Substitution
-from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.exact.losses import LossPair, bracketed, of_cells
 from epsaudit.mechanisms.amplification import numeric
-from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import FiniteLaw, Floats
 
 WIDE = 20.0
@@ -276,12 +276,7 @@ class ShuffledResponse(Reference):
     delta: float  # in (0, 1), of the main claim
     answers: int = 2  # number k of possible answers
     name: ClassVar[str] = "shuffled response"
-
-    def __post_init__(self) -> None:
-        positive(self.epsilon, "local epsilon")
-        whole_at_least(self.users, 2, "number of users")
-        whole_at_least(self.answers, 2, "number of answers")
-        fraction(self.delta, "delta", open_below=True)
+    wholes = {"users": (2, "number of users"), "answers": (2, "number of answers")}
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:  # type: ignore[override]  # computed once

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from epsaudit.data.neighbours import DatasetPair, MaxChange
-from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw
 
@@ -205,10 +205,7 @@ class _SparseVector(Reference):
     threshold: float = 1.0
     adjacency = MaxChange(1.0)
     pair: ClassVar[DatasetPair] = SWAPPED_HALVES
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole_at_least(self.count, 1, "count")
+    wholes = {"count": (1, "count")}
 
     def _above(self, dataset: Any) -> tuple[float, ...]:
         """Query answers less the threshold."""

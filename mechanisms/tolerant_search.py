@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP
 from epsaudit.data.neighbours import AddRemove, DatasetPair
-from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
+from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.down_sensitivity import crowds
 from epsaudit.mechanisms.laws import NormalLaw
@@ -58,11 +58,10 @@ class TolerantSearch(Reference):
     assumed_error: float
     name: ClassVar[str] = "tolerant search, Gaussian noise"
     adjacency = AddRemove()
+    wholes = {"rounds": (1, "rounds")}
 
     def __post_init__(self) -> None:
-        positive(self.sigma, "sigma")
-        finite_at_least(self.tau, 0.0, "tau")
-        whole_at_least(self.rounds, 1, "rounds")
+        super().__post_init__()
         if not 0.0 < self.assumed_error < 0.5:
             raise AuditError(f"assumed_error is {self.assumed_error!r}; it must be strictly between 0 and 1/2.")
 
