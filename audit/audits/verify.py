@@ -20,8 +20,8 @@ from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.determinism import with_known_randomness
 from epsaudit.errors import AuditError, clipped
 from epsaudit.results import compare
-from epsaudit.results.result import AuditResult, Result, json_number, read
-from epsaudit.text import lower
+from epsaudit.results.result import AuditResult, Result, read
+from epsaudit.text import for_json, lower
 
 Kind = AuditResult | SequentialResult | OneRunResult
 
@@ -150,7 +150,7 @@ def _bounds(result: Kind) -> dict[str, Any]:
     elif result.claim.claimed_point is not None:
         found["delta_lower"] = result.delta_lower
         found |= {"epsilon_lower": result.epsilon_lower} if isinstance(result, AuditResult) else {}
-    return {name: json_number(value) if isinstance(value, float) else value for name, value in found.items()}
+    return {name: for_json(value) if isinstance(value, float) else value for name, value in found.items()}
 
 
 def _exact(result: AuditResult | SequentialResult, entry: Entry) -> float | None:

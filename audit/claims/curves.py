@@ -7,7 +7,7 @@ Proofs: docs/explanation/theory.md#approximate-zcdp-and-any-trade-off-curve.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -148,18 +148,9 @@ class TradeOff(Claim):
     @cached_property
     def _lines(self) -> tuple[Floats, Floats]:
         """e^epsilon - 1 and delta of the points that are not implied by others: their lower convex hull."""
-        kept: list[tuple[float, float]] = []
-        for rise, delta in sorted((math.expm1(epsilon), delta) for epsilon, delta in self.points):
-            if kept and delta >= kept[-1][1]:
-                continue
-            while len(kept) > 1:
-                (a, da), (b, db) = kept[-2:]
-                if (da - db) * (rise - b) > (db - delta) * (b - a):
-                    break
-                kept.pop()
-            kept.append((rise, delta))
-        rises, deltas = np.array(kept).T
-        return rises, deltas
+        rises, deltas = lower_hull((math.expm1(epsilon), delta) for epsilon, delta in self.points).T
+        falling = int(np.argmin(deltas)) + 1
+        return rises[:falling], deltas[:falling]
 
     @cached_property
     def _kinks(self) -> Floats:
@@ -170,3 +161,22 @@ class TradeOff(Claim):
     def __str__(self) -> str:
         share = "" if self.advantage == 1.0 else f"{self.advantage:.6g} times "
         return f"{share}DP along a curve of {len(self.points)} points"
+
+
+def lower_hull(points: Iterable[tuple[float, float]]) -> Floats:
+    """Lower convex hull of points, from left to right, shape (vertices, 2): Andrew's monotone chain (1979).
+
+    Examples
+    --------
+    >>> lower_hull([(0.0, 1.0), (1.0, 0.0), (0.5, 0.9), (0.5, 0.2)]).tolist()
+    [[0.0, 1.0], [0.5, 0.2], [1.0, 0.0]]
+    """
+    hull: list[tuple[float, float]] = []
+    for x, y in sorted(set(points)):
+        while len(hull) > 1:
+            (a, b), (c, d) = hull[-2:]
+            if (b - d) * (x - c) > (d - y) * (c - a):
+                break
+            hull.pop()
+        hull.append((x, y))
+    return np.array(hull)
