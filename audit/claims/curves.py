@@ -105,8 +105,7 @@ class TradeOff(Claim):
     def of(cls, profile: Callable[[float], float], epsilons: Sequence[float] = tuple(np.arange(33) / 4.0)) -> TradeOff:
         """Make the claim from a privacy profile, a function of epsilon, at points of it.
 
-        A trade-off curve f has the profile delta(epsilon) = 1 + f*(-e^epsilon), f* its convex conjugate: the greatest
-        1 - f(a) - e^epsilon a (Dong, Roth and Su 2022, Proposition 2.12).
+        That of a trade-off curve f is 1 + f*(-e^epsilon), f* its conjugate (Dong, Roth and Su 2022, Proposition 2.12).
         """
         return cls(tuple((float(epsilon), profile(float(epsilon))) for epsilon in epsilons))
 

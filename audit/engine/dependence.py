@@ -49,36 +49,20 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that independent runs would hardly show.
-
-    Attributes
-    ----------
-    what : str
-        As the end of the sentence 'Runs on x depend on one another: ...'.
-    log_p : float
-        Natural logarithm of the probability that independent runs show as much.
-    """
+    """Something that independent runs would hardly show."""
 
     what: str
+    """As the end of the sentence 'Runs on x depend on one another: ...'."""
     log_p: float
+    """Natural logarithm of the probability that independent runs show as much."""
 
 
 def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]], level: float) -> Finding | None:
-    """Test whether outputs on one dataset, in the order of their runs, are those of independent runs.
+    """Test whether outputs on one dataset, shape (n, ...) in the order of their runs, are those of independent runs.
 
-    Parameters
-    ----------
-    outputs : ndarray, shape (n, ...)
-        In the order in which they were made.
-    partitions : sequence of sequences of int
-        Sizes of consecutive blocks of them, as calls or chunks, the next of which may repeat one place by place.
-    level : float
-        Probability with which independent runs yield a finding, at most.
-
-    Returns
-    -------
-    Finding or None
-        The least likely of what was seen, None if nothing is below the level.
+    ``partitions`` are sizes of consecutive blocks of them, as calls or chunks, the next of which may repeat one place
+    by place. Returned is the least likely of what was seen, if anything is below the ``level``, with which independent
+    runs yield a finding at most.
 
     Examples
     --------
@@ -138,14 +122,7 @@ def difference_of_copies(outputs: Outputs, others: Outputs, level: float) -> Fin
 def unevenness_of_copies(runs: int, first: NDArray[Any], later: NDArray[Any], level: float) -> Finding | None:
     """Test whether copies of a function see an event equally often: those that the first runs suggest, by later ones.
 
-    Parameters
-    ----------
-    runs : int
-        Later runs of each copy.
-    first, later : ndarray of int, shape (copies,)
-        How often each copy saw the event in its first runs and in its later ones.
-    level : float
-        As for `dependence_of_outputs`.
+    ``first`` and ``later``, shape (copies,), say how often each saw it in its first runs and in so many later ``runs``.
 
     Examples
     --------
@@ -256,12 +233,7 @@ def _halves(above: NDArray[np.bool_]) -> Finding:
 def dependence_of_tallies(runs: NDArray[Any], seen: NDArray[Any], level: float) -> Finding | None:
     """Test whether how often an event was seen in chunks of runs on one dataset is that of independent runs.
 
-    Parameters
-    ----------
-    runs, seen : ndarray of int, shape (chunks,)
-        Runs of each chunk, and how many of them were in the event; chunks in their order.
-    level : float
-        As for `dependence_of_outputs`.
+    ``runs`` and ``seen``, shape (chunks,), are the runs of each chunk in their order, and how many were in the event.
 
     Examples
     --------
