@@ -126,7 +126,6 @@ class MembershipGame(Certificate):
         fraction(self.share, "share of the membership game", open_below=True)
 
     def epsilon(self, counts: Counts, delta: float, confidence: float) -> Floats:
-        """See `Certificate.epsilon`."""
         correct_low, leak = self._limits(counts, confidence, delta)
         with np.errstate(divide="ignore", invalid="ignore"):
             bound = logit((correct_low - leak) / (1.0 - leak))
@@ -142,7 +141,6 @@ class MembershipGame(Certificate):
         return np.where((leak > 0.0) & np.isfinite(leak_per_delta), np.minimum(bound, 1.0), 0.0)
 
     def parameter(self, claim: Claim, counts: Counts, confidence: float) -> Floats:
-        """See `Certificate.parameter`."""
         if claim.claimed_point is not None:
             return self.epsilon(counts, claim.claimed_point[1], confidence)
         epsilon = self._tangent(claim)
@@ -213,18 +211,15 @@ class Box(Certificate):
         return low, clopper_pearson_upper(*rare, (1.0 - self.split) * alpha)
 
     def epsilon(self, counts: Counts, delta: float, confidence: float) -> Floats:
-        """See `Certificate.epsilon`."""
         return self.parameter(ApproxDP(0.0, min(delta, math.nextafter(1.0, 0.0))), counts, confidence)
 
     def delta(self, counts: Counts, epsilon: float | Floats, confidence: float) -> Floats:
-        """See `Certificate.delta`."""
         low, up = self.corner(counts, confidence)
         ratio = np.exp(epsilon)
         gains: Floats = np.maximum(low - ratio * up, (1.0 - up) - ratio * (1.0 - low))
         return np.maximum(gains, 0.0)
 
     def parameter(self, claim: Claim, counts: Counts, confidence: float) -> Floats:
-        """See `Certificate.parameter`."""
         low, up = self.corner(counts, confidence)
         return np.where(low > up, claim.least(low, np.minimum(up, low)), 0.0)
 

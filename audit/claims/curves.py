@@ -68,10 +68,7 @@ class TradeOff(Claim):
     the laws exchanged, p - p' is at most a times what f allows at p'. That is (log(1 + a (e^epsilon - 1)), a delta)-DP
     at every point: for a < 1 what f becomes on a sample of rate a (Balle, Barthe and Gaboardi 2018, Theorem 1).
 
-    Raises
-    ------
-    AuditError
-        If there is no point, one is out of range, or the advantage is below 0.
+    `AuditError` is raised if there is no point, one is out of range, or the advantage is below 0.
 
     Examples
     --------
@@ -136,7 +133,6 @@ class TradeOff(Claim):
         return float(np.clip(np.max(self.advantage * self._allowed(rare) - grown * rare), 0.0, 1.0))
 
     def to_dict(self) -> dict[str, object]:
-        """See `Claim.to_dict`."""
         return {"kind": "TradeOff", "points": [list(point) for point in self.points], "advantage": self.advantage}
 
     def _allowed(self, rare: Floats) -> Floats:

@@ -128,9 +128,9 @@ class _OfOnePoint(_Checked):
     symbol: ClassVar[str] = "epsilon"
 
     @property
-    @abstractmethod
     def claimed_point(self) -> tuple[float, float]:
-        """The point (epsilon, delta)."""
+        """The point (epsilon, delta), of pure DP with delta = 0."""
+        return self.parameter, float(getattr(self, "delta", 0.0))
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
         """See `Claim.least`: of the event and its complement, in both directions."""
@@ -168,11 +168,6 @@ class PureDP(_OfOnePoint):
 
     epsilon: float
 
-    @property
-    def claimed_point(self) -> tuple[float, float]:
-        """The point (epsilon, 0)."""
-        return (self.epsilon, 0.0)
-
     def __str__(self) -> str:
         return f"{self.epsilon:.6g}-DP"
 
@@ -189,11 +184,6 @@ class ApproxDP(_OfOnePoint):
 
     epsilon: float
     delta: float
-
-    @property
-    def claimed_point(self) -> tuple[float, float]:
-        """The point (epsilon, delta)."""
-        return (self.epsilon, self.delta)
 
     def __str__(self) -> str:
         return f"({self.epsilon:.6g}, {_not_one(self.delta)})-DP"

@@ -152,7 +152,6 @@ class Drawn(Progress):
         self._all = self.add_task("", total=float(len(names)), visible=len(names) > 1, pace="")
 
     def of(self, name: str) -> Row:
-        """See `Board`."""
         return Row(str(self._path), self._names.index(name))
 
     def ended(self, name: str) -> None:

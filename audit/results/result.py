@@ -154,10 +154,7 @@ class Result(ABC):
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Rebuild a result from what `to_dict` returned; runs no code of the audited mechanism.
 
-        Raises
-        ------
-        AuditError
-            If a field is missing or malformed, or if the result is of another kind of audit.
+        It raises `AuditError` if a field is missing or malformed, or if the result is of another kind of audit.
         """
         schema.check(data, cls._kind)
         return cls(**cls._read(data))
@@ -257,23 +254,15 @@ class Result(ABC):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PairResult(Result):
-    """A lower bound from runs on a pair of datasets: what the audit of fixed size and the sequential one share.
-
-    Attributes
-    ----------
-    pair, x, x_prime : str
-        The pair's name, and its two datasets (shortened).
-    trials : int
-        All runs of the mechanism on both datasets, or the most that were allowed.
-    """
+    """A lower bound from runs on a pair of datasets: what the audit of fixed size and the sequential one share."""
 
     pair: str
     x: str
     x_prime: str
     trials: int
+    """All runs of the mechanism on both datasets, or the most that were allowed."""
 
     def to_dict(self) -> dict[str, Any]:
-        """See `Result.to_dict`."""
         return {**super().to_dict(), "pair": {"name": self.pair, "x": self.x, "x_prime": self.x_prime}}
 
     @classmethod

@@ -117,9 +117,17 @@ def _kept(options: SimpleNamespace, done: Sequence[AuditResult]) -> str:
 
 
 def numbers_of_claim(options: SimpleNamespace) -> dict[str, float]:
-    """Return the numbers of a claim that were given, which `CLAIMS` makes one of."""
+    """Return the numbers of a claim that were given."""
     given = {name: getattr(options, name) for name in ("epsilon", "delta", "order", "rho", "mu")}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def claim_of(numbers: dict[str, float], who: str) -> Claim:
+    """Return the claim that these numbers make; where they make none, an `AuditError` says ``who`` needs one."""
+    if tuple(numbers) not in CLAIMS:
+        words = "; ".join(" ".join(f"--{name}" for name in names) for names in CLAIMS)
+        raise AuditError(f"{who} needs a claim to audit, one of: {words}.")
+    return CLAIMS[tuple(numbers)](**numbers)
 
 
 def entries_of(options: SimpleNamespace) -> list[Entry]:
@@ -137,10 +145,7 @@ def entries_of(options: SimpleNamespace) -> list[Entry]:
         )
     pairs = [DatasetPair(*(read_json(one, "--pair", with_tuples) for one in pair)) for pair in options.pair]
     mechanism: Any = command(options.program, pairs=pairs, timeout=options.timeout)
-    if tuple(numbers) not in CLAIMS:
-        words = "; ".join(" ".join(f"--{name}" for name in names) for names in CLAIMS)
-        raise AuditError(f"--command needs a claim to audit, one of: {words}.")
-    return [Entry(mechanism.name, mechanism, CLAIMS[tuple(numbers)](**numbers))]
+    return [Entry(mechanism.name, mechanism, claim_of(numbers, "--command"))]
 
 
 def _of_libraries(options: SimpleNamespace) -> tuple[list[Entry], list[str]]:
