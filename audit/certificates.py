@@ -290,8 +290,8 @@ def reach(claim: Claim, runs: int, confidence: float) -> float:
     return max(float(rule.parameter(claim, perfect, confidence)) for rule in rules)
 
 
-def runs_to_reach(claim: Claim, confidence: float) -> int | None:
-    """Least number of certification runs (to within 1 %) whose `reach` passes the claim; None above 10^15.
+def runs_to_reach(claim: Claim, confidence: float, limit: int = 10**15) -> int | None:
+    """Least number of certification runs (to within 1 %) whose `reach` passes the claim; None above ``limit``.
 
     Examples
     --------
@@ -299,9 +299,9 @@ def runs_to_reach(claim: Claim, confidence: float) -> int | None:
     >>> 2.9e4 < runs_to_reach(PureDP(9.2), 0.95) < 3.1e4
     True
     """
-    low, high = 1.0, 1e15
-    if reach(claim, int(high), confidence) <= claim.parameter:
+    if reach(claim, limit, confidence) <= claim.parameter:
         return None
+    low, high = 1.0, float(limit)
     while high > 1.01 * low:
         middle = (low * high) ** 0.5
         if reach(claim, int(middle), confidence) > claim.parameter:
