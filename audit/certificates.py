@@ -29,14 +29,7 @@ class Counts:
     Runs on x and x' were mixed by a fair coin a run. Fields are whole numbers, or arrays of one shape (predicted
     counts may be fractions), so that a certificate compares thousands of candidate events in one call.
 
-    Attributes
-    ----------
-    runs_x, runs_x_prime : int
-        Certification runs on each dataset.
-    guess_x_on_x, guess_x_on_x_prime, guess_x_prime_on_x, guess_x_prime_on_x_prime : int
-        Outputs in the event that guesses 'x', or 'x′', of the runs on x, or x'.
-    events : int
-        Number of events in play, 1 or 2; a witness with one event abstains everywhere else.
+    ``guess_x_on_x_prime`` are the outputs on x' in the event that guesses 'x'.
     """
 
     runs_x: float | Floats
@@ -46,6 +39,7 @@ class Counts:
     guess_x_prime_on_x: float | Floats
     guess_x_prime_on_x_prime: float | Floats
     events: int = 2
+    """In play, 1 or 2; a witness with one event abstains everywhere else."""
 
     @property
     def runs(self) -> Floats:
@@ -110,18 +104,8 @@ class Certificate(ABC):
 class MembershipGame(Certificate):
     """Guess which dataset each run used; (epsilon, delta)-DP limits the odds that a guess is correct.
 
-    Given r guesses, (epsilon, 0)-DP makes the correct ones stochastically at most Binomial(r, q),
-    q = e^epsilon / (1 + e^epsilon). With delta > 0 and m events a guess is correct with probability at most
-    q + pi (1 - q), pi = m delta / (2 s), s the probability of guessing: a small share of the error goes to a lower
-    limit on s. Proofs: docs/explanation/theory.md#membership-game.
-
-    Parameters
-    ----------
-    tangent : float, optional
-        For a claim about a whole curve (zCDP, Renyi, Gaussian DP): the epsilon at which its privacy profile is
-        tested. None for pure and approximate DP, which are tested at their own delta.
-    share : float
-        Share of the error probability spent on s when delta > 0, in (0, 1).
+    With delta > 0 a guess is correct with probability at most q + pi (1 - q), q = e^epsilon / (1 + e^epsilon) and
+    pi = delta events / (2 s), s the probability of guessing. Proofs: docs/explanation/theory.md#membership-game.
 
     Examples
     --------
@@ -133,14 +117,15 @@ class MembershipGame(Certificate):
     """
 
     tangent: float | None = None
+    """Epsilon at which the profile of a claim about a whole curve is tested; None for pure and approximate DP."""
     share: float = 0.03
+    """Share of the error probability spent on a lower limit on s when delta > 0, in (0, 1)."""
     name: ClassVar[str] = "membership game"
 
     def __post_init__(self) -> None:
         fraction(self.share, "share of the membership game", open_below=True)
 
     def epsilon(self, counts: Counts, delta: float, confidence: float) -> Floats:
-        """See `Certificate.epsilon`."""
         correct_low, leak = self._limits(counts, confidence, delta)
         with np.errstate(divide="ignore", invalid="ignore"):
             bound = logit((correct_low - leak) / (1.0 - leak))
@@ -156,7 +141,6 @@ class MembershipGame(Certificate):
         return np.where((leak > 0.0) & np.isfinite(leak_per_delta), np.minimum(bound, 1.0), 0.0)
 
     def parameter(self, claim: Claim, counts: Counts, confidence: float) -> Floats:
-        """See `Certificate.parameter`."""
         if claim.claimed_point is not None:
             return self.epsilon(counts, claim.claimed_point[1], confidence)
         epsilon = self._tangent(claim)
@@ -167,14 +151,7 @@ class MembershipGame(Certificate):
         return claim.claimed_point or (self._tangent(claim), claim.profile(self._tangent(claim)))
 
     def corner(self, counts: Counts, confidence: float) -> tuple[Floats, Floats]:
-        """See `Certificate.corner`: with m events, (2 / m) s times the limits on correct and on wrong guesses.
-
-        Examples
-        --------
-        >>> p, p_prime = MembershipGame().corner(Counts(500, 500, 365, 134, 135, 366), 0.95)
-        >>> round(float(p), 3), round(float(p_prime), 3)
-        (0.702, 0.291)
-        """
+        """See `Certificate.corner`: with m events, (2 / m) s times the limits on correct and on wrong guesses."""
         correct_low, leak_per_delta = self._limits(counts, confidence, 1.0)
         with np.errstate(divide="ignore"):
             guessed = np.where(np.isfinite(leak_per_delta), 1.0 / leak_per_delta, 0.0)
@@ -205,13 +182,6 @@ class Box(Certificate):
     Every definition has its bound at that corner, and all bounds from one box hold jointly. Proof:
     docs/explanation/theory.md#clopper-pearson-box.
 
-    Parameters
-    ----------
-    event : str
-        'x' for the event that guesses x, 'x_prime' for the one that guesses x'.
-    split : float
-        Share of the error probability spent on the likelier side, in (0, 1).
-
     Examples
     --------
     >>> counts = Counts(500, 500, 365, 134, 0, 0, events=1)
@@ -220,7 +190,9 @@ class Box(Certificate):
     """
 
     event: str = "x"
+    """'x' for the event that guesses x, 'x_prime' for the one that guesses x'."""
     split: float = 0.5
+    """Share of the error probability spent on the likelier side, in (0, 1)."""
     name: ClassVar[str] = "Clopper-Pearson box"
 
     def __post_init__(self) -> None:
@@ -239,18 +211,15 @@ class Box(Certificate):
         return low, clopper_pearson_upper(*rare, (1.0 - self.split) * alpha)
 
     def epsilon(self, counts: Counts, delta: float, confidence: float) -> Floats:
-        """See `Certificate.epsilon`."""
         return self.parameter(ApproxDP(0.0, min(delta, math.nextafter(1.0, 0.0))), counts, confidence)
 
     def delta(self, counts: Counts, epsilon: float | Floats, confidence: float) -> Floats:
-        """See `Certificate.delta`."""
         low, up = self.corner(counts, confidence)
         ratio = np.exp(epsilon)
         gains: Floats = np.maximum(low - ratio * up, (1.0 - up) - ratio * (1.0 - low))
         return np.maximum(gains, 0.0)
 
     def parameter(self, claim: Claim, counts: Counts, confidence: float) -> Floats:
-        """See `Certificate.parameter`."""
         low, up = self.corner(counts, confidence)
         return np.where(low > up, claim.least(low, np.minimum(up, low)), 0.0)
 

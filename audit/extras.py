@@ -38,12 +38,7 @@ class Unusable(LeftOut):
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Turn the failure to import a library within into a sentence: which extra to install.
-
-    Raises
-    ------
-    MissingExtraError
-        In place of the ModuleNotFoundError of any library that is not epsaudit itself.
+    """Raise `MissingExtraError`, which says what extra to install, for the failure to import a library within.
 
     Examples
     --------

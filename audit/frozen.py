@@ -305,7 +305,6 @@ class _Portable(FromTable):
     family: FromTable
 
     def candidates(self, data: Any) -> Iterator[CandidateScore]:
-        """See `FromTable`."""
         for candidate in self.family.candidates(data):
             score = candidate.score
             atoms = score.atoms if isinstance(score, PiecewiseRatio) else ()
@@ -337,11 +336,9 @@ class _Imagined:
 
     @property
     def nothing(self) -> Choice:
-        """See `epsaudit.witnesses.Objective`."""
         return Choice(ANYTHING, MembershipGame(), 0.0, 0.0)
 
     def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
-        """See `epsaudit.witnesses.Objective`."""
         for upper, lower in candidate.events():
             seen = np.stack(candidate.rates(upper, lower, errors)) / 2.0
             events = int(upper[0] >= 0) + int(lower[0] >= 0)

@@ -110,13 +110,7 @@ def command() -> str:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file under a temporary name and rename it, so that no half file is ever left.
-
-    Raises
-    ------
-    AuditError
-        If the folder cannot be written to.
-    """
+    """Write a file under a temporary name and rename it, so that no half file is ever left; raises `AuditError`."""
     path = Path(path)
     temporary = path.with_name(f".{path.name}.partial")
     try:

@@ -18,10 +18,7 @@ def root(
 ) -> float:
     """Return where ``function`` changes its sign between ``low`` and ``high``, to within ``xtol`` + ``rtol`` |root|.
 
-    Raises
-    ------
-    ValueError
-        If the signs at both ends are the same.
+    It raises `ValueError` if the signs at both ends are the same.
 
     Examples
     --------
@@ -43,7 +40,6 @@ def roots(
     *,
     xtol: float = 2e-12,
     rtol: float = 2.0**-50,
-    steps: int = 100,
 ) -> Floats:
     """Return a root in each of many brackets; what is returned for one without a change of sign means nothing.
 
@@ -61,7 +57,7 @@ def roots(
         at_new, at_old = (np.asarray(function(end), float) for end in (new, old))
         share: Floats = np.full(np.shape(at_new), 0.5)
         best = np.where(np.abs(at_new) < np.abs(at_old), new, old)
-        for _ in range(steps):
+        for _ in range(100):
             point = new + share * (old - new)
             at_point = np.asarray(function(point), float)
             same = (at_point >= 0.0) == (at_new >= 0.0)

@@ -31,23 +31,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Study:
-    """One study.
-
-    Attributes
-    ----------
-    name : str
-        Unique, in kebab-case: what a user types, and the folder of its results.
-    module : str
-        Importable name of a module with ``main(out: Path, seed: int, quick: bool) -> str``, which writes data, a table
-        and figures into the folder ``out``, the same data for the same seed, and returns the answer to the module's
-        ``QUESTION``, made from the data: both go to README.md.
-    summary : str
-        In one line, what is measured.
-    """
+    """One study."""
 
     name: str
+    """Unique, in kebab-case: what a user types, and the folder of its results."""
     module: str
+    """Importable name of a module with ``main(out: Path, seed: int, quick: bool) -> str``, which writes data, a table
+    and figures into the folder ``out``, the same data for the same seed, and returns the answer to the module's
+    ``QUESTION``, made from the data: both go to README.md."""
     summary: str
+    """In one line, what is measured."""
 
     def run(self, out: Path, seed: int = 0, quick: bool = False, allow_modified: bool = False) -> None:
         """Import the module and run the study into ``out``; raises `AuditError` if it cannot be imported."""
@@ -67,11 +60,8 @@ def studies() -> dict[str, Study]:
 def run(main: Callable[..., Any], out: Path, seed: int = 0, quick: bool = False, allow_modified: bool = False) -> None:
     """Run a study; write provenance.json beside its data, and a README.md where it returned an answer.
 
-    Raises
-    ------
-    AuditError
-        If the seed is no whole number of at least 0, ``out`` cannot be written to, or ``out`` is among the results of
-        a checkout whose files differ from its commit, without ``allow_modified`` or ``quick``: before anything is run.
+    `AuditError` is raised, before anything is run, if the seed is no whole number of at least 0, or ``out`` cannot be
+    written to or, without ``allow_modified`` or ``quick``, is among the results of a checkout that is not as committed.
     """
     seed = whole_at_least(seed, 0, "seed")
     if not (quick or allow_modified):

@@ -48,6 +48,11 @@ class Entry:
     witnesses: str = "auto"
     """As for `epsaudit.audit`: 'all' for a claim about an implementation to the last bit."""
 
+    def pair_called(self, name: str) -> DatasetPair | None:
+        """Return the pair that prints as this, None if there is none."""
+        pairs = self.pairs or self.mechanism.worst_pairs()
+        return next((pair for pair in pairs if str(pair) == name), None)
+
 
 class Listed(Protocol):
     """A mechanism of a library as it is listed, without anything installed."""

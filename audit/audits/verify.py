@@ -16,12 +16,11 @@ from epsaudit.audits.one_run import OneRunResult
 from epsaudit.audits.possible import impossible
 from epsaudit.audits.question import exact_parameter
 from epsaudit.audits.sequential import SequentialResult
-from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.determinism import with_known_randomness
 from epsaudit.errors import AuditError, clipped
 from epsaudit.results import compare
-from epsaudit.results.result import AuditResult, Result, json_number, read
-from epsaudit.text import lower
+from epsaudit.results.result import AuditResult, Result, read
+from epsaudit.text import for_json, lower
 
 Kind = AuditResult | SequentialResult | OneRunResult
 
@@ -150,14 +149,14 @@ def _bounds(result: Kind) -> dict[str, Any]:
     elif result.claim.claimed_point is not None:
         found["delta_lower"] = result.delta_lower
         found |= {"epsilon_lower": result.epsilon_lower} if isinstance(result, AuditResult) else {}
-    return {name: json_number(value) if isinstance(value, float) else value for name, value in found.items()}
+    return {name: for_json(value) if isinstance(value, float) else value for name, value in found.items()}
 
 
 def _exact(result: AuditResult | SequentialResult, entry: Entry) -> float | None:
     """The exact value by today's laws; None if none is known, or the entry audits another claim or has no such pair."""
     if entry.claim != result.claim:
         return None
-    pair = _pair(result, entry)
+    pair = entry.pair_called(result.pair)
     if pair is None:
         return None
     return exact_parameter(result.claim, (entry.mechanism(pair.x), entry.mechanism(pair.x_prime)))
@@ -207,18 +206,13 @@ def _changes(before: AuditResult, after: AuditResult) -> list[str]:
     ]
 
 
-def _pair(result: AuditResult | SequentialResult, entry: Entry) -> DatasetPair | None:
-    pairs = entry.pairs or entry.mechanism.worst_pairs()
-    return next((pair for pair in pairs if str(pair) == result.pair), None)
-
-
 def _recount(
     found: Verification, before: AuditResult, entry: Entry, n_jobs: int | None, *, seeded: bool
 ) -> Verification:
     """Count the stored event again: from the seed that counted it, or, where none does, as independent runs."""
     other = before.seed + 1
     old, seed = (dataclasses.replace(before, seed=other), before.seed) if seeded else (before, other)
-    after = compare.recount(old, entry.mechanism, _pair(before, entry), seed=seed, n_jobs=n_jobs)
+    after = compare.recount(old, entry.mechanism, entry.pair_called(before.pair), seed=seed, n_jobs=n_jobs)
     if seeded:
         how = f"its event counted again from seed {seed}"
         return Verification(after, tuple(_changes(before, after)), how, found.unchecked)

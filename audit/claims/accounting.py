@@ -138,12 +138,8 @@ def together(unit: Claim, claims: Sequence[Claim]) -> Claim:
 def numeric(distributions: Sequence[Any], delta: float) -> ApproxDP:
     """Numeric composition of privacy loss distributions, rounded up: dp-accounting's, by FFT.
 
-    Parameters
-    ----------
-    distributions : sequence of dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution
-        One a part, for instance from `loss_distribution`.
-    delta : float
-        In (0, 1).
+    ``distributions`` are dp_accounting's PrivacyLossDistribution, one a part, for instance from `loss_distribution`;
+    ``delta`` lies in (0, 1).
 
     Examples
     --------
@@ -185,8 +181,7 @@ def loss_distribution(claim: Claim) -> Any:
     """Privacy loss distribution of the pair that is easiest to tell apart under a claim.
 
     Randomised response for pure DP, with a chance of delta to fail altogether for approximate DP (Kairouz, Oh and
-    Viswanath 2015), Gaussian noise for Gaussian DP.
-    There is none for zCDP and Renyi DP.
+    Viswanath 2015), Gaussian noise for Gaussian DP; zCDP and Renyi DP have none.
 
     Examples
     --------

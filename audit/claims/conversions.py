@@ -134,12 +134,7 @@ def renyi_to_epsilon(order: float, divergence: float, delta: float) -> float:
 def renyi_curve_to_epsilon(curve: Callable[[float], float], delta: float) -> float:
     """Bound epsilon at this delta from Renyi divergences of all orders: `renyi_to_epsilon` at the best order.
 
-    Parameters
-    ----------
-    curve : callable
-        Divergence as a function of the order above 1, in nats.
-    delta : float
-        In (0, 1).
+    ``curve`` is the divergence in nats as a function of the order above 1.
 
     Examples
     --------
@@ -286,12 +281,8 @@ def bernoulli_renyi(order: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
 def renyi_of_losses(order: ArrayLike, losses: ArrayLike, log_chances: ArrayLike) -> Floats:
     """Renyi divergence of this order >= 1 of laws with finitely many outcomes along the last axis.
 
-    Parameters
-    ----------
-    order : array_like of float
-        At least 1; broadcast against the other axes.
-    losses, log_chances : array_like of float, shape (..., outcomes)
-        Log-likelihood ratio of each outcome, and the logarithm of its probability under the second law.
+    ``losses`` and ``log_chances``, shape (..., outcomes), are the log-likelihood ratio of each outcome and the
+    logarithm of its probability under the second law; ``order`` broadcasts against the other axes.
 
     Examples
     --------

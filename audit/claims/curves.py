@@ -7,7 +7,7 @@ Proofs: docs/explanation/theory.md#approximate-zcdp-and-any-trade-off-curve.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -68,10 +68,7 @@ class TradeOff(Claim):
     the laws exchanged, p - p' is at most a times what f allows at p'. That is (log(1 + a (e^epsilon - 1)), a delta)-DP
     at every point: for a < 1 what f becomes on a sample of rate a (Balle, Barthe and Gaboardi 2018, Theorem 1).
 
-    Raises
-    ------
-    AuditError
-        If there is no point, one is out of range, or the advantage is below 0.
+    `AuditError` is raised if there is no point, one is out of range, or the advantage is below 0.
 
     Examples
     --------
@@ -105,8 +102,7 @@ class TradeOff(Claim):
     def of(cls, profile: Callable[[float], float], epsilons: Sequence[float] = tuple(np.arange(33) / 4.0)) -> TradeOff:
         """Make the claim from a privacy profile, a function of epsilon, at points of it.
 
-        A trade-off curve f has the profile delta(epsilon) = 1 + f*(-e^epsilon), f* its convex conjugate: the greatest
-        1 - f(a) - e^epsilon a (Dong, Roth and Su 2022, Proposition 2.12).
+        That of a trade-off curve f is 1 + f*(-e^epsilon), f* its conjugate (Dong, Roth and Su 2022, Proposition 2.12).
         """
         return cls(tuple((float(epsilon), profile(float(epsilon))) for epsilon in epsilons))
 
@@ -137,7 +133,6 @@ class TradeOff(Claim):
         return float(np.clip(np.max(self.advantage * self._allowed(rare) - grown * rare), 0.0, 1.0))
 
     def to_dict(self) -> dict[str, object]:
-        """See `Claim.to_dict`."""
         return {"kind": "TradeOff", "points": [list(point) for point in self.points], "advantage": self.advantage}
 
     def _allowed(self, rare: Floats) -> Floats:
@@ -148,18 +143,9 @@ class TradeOff(Claim):
     @cached_property
     def _lines(self) -> tuple[Floats, Floats]:
         """e^epsilon - 1 and delta of the points that are not implied by others: their lower convex hull."""
-        kept: list[tuple[float, float]] = []
-        for rise, delta in sorted((_rise(epsilon), delta) for epsilon, delta in self.points):
-            if kept and delta >= kept[-1][1]:
-                continue
-            while len(kept) > 1:
-                (a, da), (b, db) = kept[-2:]
-                if (da - db) * (rise - b) > (db - delta) * (b - a):
-                    break
-                kept.pop()
-            kept.append((rise, delta))
-        rises, deltas = np.array(kept).T
-        return rises, deltas
+        rises, deltas = lower_hull((_rise(epsilon), delta) for epsilon, delta in self.points).T
+        falling = int(np.argmin(deltas)) + 1
+        return rises[:falling], deltas[:falling]
 
     @cached_property
     def _kinks(self) -> Floats:
@@ -175,3 +161,22 @@ class TradeOff(Claim):
 def _rise(epsilon: float) -> float:
     """e^epsilon - 1; where that is beyond all floats the greatest of a loss that is not: no p' in them tells."""
     return math.expm1(min(epsilon, 709.0))
+
+
+def lower_hull(points: Iterable[tuple[float, float]]) -> Floats:
+    """Lower convex hull of points, from left to right, shape (vertices, 2): Andrew's monotone chain (1979).
+
+    Examples
+    --------
+    >>> lower_hull([(0.0, 1.0), (1.0, 0.0), (0.5, 0.9), (0.5, 0.2)]).tolist()
+    [[0.0, 1.0], [0.5, 0.2], [1.0, 0.0]]
+    """
+    hull: list[tuple[float, float]] = []
+    for x, y in sorted(set(points)):
+        while len(hull) > 1:
+            (a, b), (c, d) = hull[-2:]
+            if (b - d) * (x - c) > (d - y) * (c - a):
+                break
+            hull.pop()
+        hull.append((x, y))
+    return np.array(hull)

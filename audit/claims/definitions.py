@@ -61,13 +61,9 @@ class Claim(ABC):
 
     @abstractmethod
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """Least parameter at which some mechanism satisfying the claim has an event with these probabilities.
+        """Least parameter at which some mechanism that satisfies the claim has P[M(x) in E] = p, P[M(x') in E] = p'.
 
-        Parameters
-        ----------
-        p, p_prime : array_like of float in [0, 1]
-            P[M(x) in E] and P[M(x') in E], broadcast against each other. Adjacency is symmetric, so the
-            answer is the same with the two exchanged or with E replaced by its complement.
+        Adjacency is symmetric: it is the same with the two exchanged, or with E replaced by its complement.
         """
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
@@ -132,9 +128,9 @@ class _OfOnePoint(_Checked):
     symbol: ClassVar[str] = "epsilon"
 
     @property
-    @abstractmethod
     def claimed_point(self) -> tuple[float, float]:
-        """The point (epsilon, delta)."""
+        """The point (epsilon, delta), of pure DP with delta = 0."""
+        return self.parameter, float(getattr(self, "delta", 0.0))
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
         """See `Claim.least`: of the event and its complement, in both directions."""
@@ -147,8 +143,7 @@ class _OfOnePoint(_Checked):
         return best
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """See `Claim.least_at`: the inverse of `epsaudit.claims.conversions.approximate_to_delta` in the claimed
-        epsilon."""
+        """See `Claim.least_at`: the inverse of `approximate_to_delta` in the claimed epsilon."""
         epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
         claimed_delta = self.claimed_point[1]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -173,11 +168,6 @@ class PureDP(_OfOnePoint):
 
     epsilon: float
 
-    @property
-    def claimed_point(self) -> tuple[float, float]:
-        """The point (epsilon, 0)."""
-        return (self.epsilon, 0.0)
-
     def __str__(self) -> str:
         return f"{self.epsilon:.6g}-DP"
 
@@ -194,11 +184,6 @@ class ApproxDP(_OfOnePoint):
 
     epsilon: float
     delta: float
-
-    @property
-    def claimed_point(self) -> tuple[float, float]:
-        """The point (epsilon, delta)."""
-        return (self.epsilon, self.delta)
 
     def __str__(self) -> str:
         return f"({self.epsilon:.6g}, {_not_one(self.delta)})-DP"
@@ -326,12 +311,9 @@ def _two_sided_renyi(order: Floats, p: Floats, q: Floats) -> Floats:
 
 
 def _over_orders(divergence: Callable[[Floats], Floats]) -> Floats:
-    """Supremum over orders a > 1 of a divergence / a, by a grid over log(a - 1) refined at its maximum.
+    """Supremum of a divergence / a over orders a > 1, its last axis, by a grid over log(a - 1) refined at its maximum.
 
-    Parameters
-    ----------
-    divergence : callable
-        Of orders along the last axis. Those that are tried can only fall short of the supremum.
+    It can only fall short of the true one.
     """
     logs = np.linspace(math.log(1e-4), math.log(1e6), 36)
     values = divergence(1.0 + np.exp(logs)) / (1.0 + np.exp(logs))

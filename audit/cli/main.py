@@ -105,11 +105,13 @@ def _sentences(left_out: list[Warning | str]) -> Iterator[None]:
         yield
 
 
-PATH, ABOVE_0 = NamedPath(), Number(finite_at_least, least=0.0)
-MECHANISMS = completing("adapters.registry", "registered")
+PATH, ABOVE_0, CHANCE = NamedPath(), Number(finite_at_least, least=0.0), Number(fraction, open_below=True)
+FORM = click.Choice(["plain", "array", "frame"])
+MECHANISMS, LIBRARIES = (completing("adapters.registry", name) for name in ("registered", "libraries"))
 NAMES = {"nargs": -1, "metavar": "[NAME]..."}
 QUIET = option("--quiet -q", "Print errors alone; the exit status says the rest.")
 JSON = option("--json", "Print the result as JSON, and nothing else.")
+SEED = option("--seed", "Makes the result reproducible.  [default: a fresh one, printed]", type=int)
 JOBS = option("--jobs", "Parallel workers.  [default: every core]", type=int)
 RESULT = argument("file", "A result file.", type=PATH, metavar="RESULT.json")
 OLD = argument("old", "A result file.", type=PATH, metavar="OLD.json")
@@ -143,7 +145,7 @@ AUDIT = Command(
         ),
         option("--trials", "Runs of each.  [default: 1e6; 1e5 with --library]", type=ABOVE_0),
         option("--confidence", "Of all bounds together.", type=Number(confidence_of), default=0.95),
-        option("--seed", "Makes the result reproducible.  [default: a fresh one, printed]", type=int),
+        SEED,
         JOBS,
         option("--cluster ADDRESS", "Run on the workers of this dask scheduler."),
         option(
@@ -151,7 +153,7 @@ AUDIT = Command(
             "Audit a released library, installed on demand in its own environment; may be given again. NAMEs choose "
             "among its mechanisms.",
             multiple=True,
-            shell_complete=completing("adapters.registry", "libraries"),
+            shell_complete=LIBRARIES,
         ),
     ],
     {
@@ -175,7 +177,7 @@ AUDIT = Command(
 )
 FREEZE = Command(
     "freeze",
-    "freezing.freeze_test",
+    "auditing.freeze_test",
     "Learn offline, and write a test that only counts. Any language runs it without learning, in milliseconds (docs: "
     "reference/frozen-tests).",
     [
@@ -183,13 +185,8 @@ FREEZE = Command(
         option("--out FILE", "What is written, a witness.json.", type=PATH, required=True),
         option("--trials", "Runs to learn from.", type=ABOVE_0, default=100_000),
         option("--runs", "Runs that the test may take.", type=int, default=20_000),
-        option(
-            "--false-alarm",
-            "Probability at most that the test refutes a true claim.",
-            type=Number(fraction, open_below=True),
-            default=1e-6,
-        ),
-        option("--seed", "Makes the test reproducible.  [default: a fresh one, printed]", type=int),
+        option("--false-alarm", "Probability at most that the test refutes a true claim.", type=CHANCE, default=1e-6),
+        SEED,
         QUIET,
     ],
     PROGRAM,
@@ -202,9 +199,7 @@ LIST = Command(
     [
         argument("pattern", "Only names that match it, or hold it.", required=False, shell_complete=MECHANISMS),
         option("--long -l", "Say also where each comes from, or what is wrong with it."),
-        option(
-            "--library [NAME]", "List this released library's mechanisms instead, or all libraries'.", flag_value=""
-        ),
+        option("--library [NAME]", "List a released library's mechanisms instead, or all libraries'.", flag_value=""),
         JSON,
         QUIET,
     ],
@@ -220,9 +215,7 @@ COMPARE = Command(
     [
         OLD,
         argument("new", "The same, of newer code.", type=PATH, metavar="NEW.json"),
-        option(
-            "--error", "Probability of saying so if nothing did.", type=Number(fraction, open_below=True), default=0.01
-        ),
+        option("--error", "Probability of saying so if nothing did.", type=CHANCE, default=0.01),
         JSON,
         QUIET,
     ],
@@ -316,7 +309,7 @@ SERVE = Command(
         option(
             "--data",
             "What the function takes a dataset as: JSON values, a numpy array, or a frame of pandas.",
-            type=click.Choice(["plain", "array", "frame"]),
+            type=FORM,
             default="plain",
         ),
     ],
@@ -342,11 +335,7 @@ HUNT = Command(
         option("--pair X X_PRIME", "Two datasets as JSON to try instead; may be given again.", nargs=2, multiple=True),
         option("--parameters JSON", "The function's other arguments, as a JSON object."),
         option("--adjacency NAME", "The relation that the claim is for, as in a schema.  [default: all are tried]"),
-        option(
-            "--data",
-            "What the function takes a dataset as.  [default: as the schema says]",
-            type=click.Choice(["plain", "array", "frame"]),
-        ),
+        option("--data", "What the function takes a dataset as.  [default: as the schema says]", type=FORM),
         option("--audits", "Candidates that are audited at most.", type=int, default=6),
         option("--trials", "Runs of each audit at most.", type=ABOVE_0, default=50_000),
         option("--seconds", "For the whole hunt.  [default: no limit]", type=ABOVE_0),
@@ -358,7 +347,7 @@ HUNT = Command(
         ),
         option("--timeout SECONDS", "Of silence, before the function is given up.", type=ABOVE_0, default=300.0),
         option("--confidence", "That no claim that holds is refuted.", type=Number(confidence_of), default=0.95),
-        option("--seed", "Root of all random streams.  [default: a fresh one, printed]", type=int),
+        SEED,
         JOBS,
     ],
     {
@@ -382,7 +371,7 @@ BISECT = Command(
     "audited, each version in an environment of its own: the middle one between one that is refuted and one that is "
     "not (docs: how-to/released-libraries).",
     [
-        argument("library", "As for audit --library.", shell_complete=completing("adapters.registry", "libraries")),
+        argument("library", "As for audit --library.", shell_complete=LIBRARIES),
         argument("row", "A mechanism of it, or of another version of it, as epsaudit list --library shows them."),
         option("--from VERSION", "One that is affected, to start at.  [default: that of the mechanism]", name="start"),
         option("--all", "Audit every version, and assume nothing of those between.", name="every"),
@@ -393,7 +382,7 @@ BISECT = Command(
             default=100_000,
         ),
         option("--confidence", "Of all verdicts together.", type=Number(confidence_of), default=0.95),
-        option("--seed", "Root of all random streams.  [default: a fresh one, printed]", type=int),
+        SEED,
         JOBS,
         JSON,
         QUIET,

@@ -85,16 +85,11 @@ def boundary(low: float, high: float, size: int, adjacency: Relation | None = No
     Parameters
     ----------
     low, high : float
-        The range of one record's number.
+        The range of one record's number; `AuditError` is raised where it is empty.
     size : int
         Records in x: at least 1.
     adjacency : AddRemove or Substitution, optional
-        Whether a record is added or replaced; by default added.
-
-    Raises
-    ------
-    AuditError
-        For another relation, or an empty range.
+        Whether a record is added or replaced; by default added. There is an `AuditError` for another relation.
 
     Examples
     --------

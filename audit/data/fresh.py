@@ -28,29 +28,15 @@ from epsaudit.errors import AuditError, with_article
 CONSTANTS = (int, float, complex, str, bytes, bool, type(None), Decimal, Fraction, range, uuid.UUID)
 """Types whose values never change; so do dates, paths, enumerations, numpy scalars, and tuples of them all."""
 
-OTHER_CONSTANTS = (
-    datetime.date,
-    datetime.time,
-    datetime.timedelta,
-    datetime.tzinfo,
-    pathlib.PurePath,
-)
+OTHER_CONSTANTS = (datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, pathlib.PurePath)
 
 HOW = "Give what every run can read anew: a list, an array, a frame, or a path from which the function reads."
 
 
 class Dataset:
-    """One dataset, for as many runs as are wanted.
+    """One dataset, for as many runs as are wanted; unless it is constant, it is copied now, and never touched.
 
-    Parameters
-    ----------
-    given : Any
-        The dataset. Unless it is constant, it is copied now, and never touched.
-
-    Raises
-    ------
-    AuditError
-        If it cannot be given twice (iterators, generators, cursors, open files), or cannot be copied.
+    `AuditError` is raised if it cannot be given twice (iterators, generators, cursors, open files), or be copied.
 
     Examples
     --------
@@ -107,10 +93,7 @@ class Dataset:
 def given(pair: DatasetPair) -> DatasetPair:
     """Return the pair with copies of what can change in it, so that who prepares for one pair does not spoil another.
 
-    Raises
-    ------
-    AuditError
-        As for `Dataset`.
+    It raises as `Dataset` does.
     """
     if is_constant(pair.x) and is_constant(pair.x_prime):
         return pair

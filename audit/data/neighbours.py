@@ -103,7 +103,6 @@ class AddRemove(Adjacency):
     description = "the presence of exactly one record"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
-        """See `Adjacency.holds`."""
         return sorted(_differences(x, x_prime)) == [0, 1]
 
     def __str__(self) -> str:
@@ -117,7 +116,6 @@ class Substitution(Adjacency):
     description = "the value of exactly one record"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
-        """See `Adjacency.holds`."""
         return _differences(x, x_prime) == (1, 1)
 
     def __str__(self) -> str:
@@ -135,7 +133,6 @@ class MaxChange(Adjacency):
 
     @property
     def description(self) -> str:  # type: ignore[override]  # depends on the bound
-        """See `Adjacency.description`."""
         return f"each query answer by at most {self.bound:g}"
 
     def holds(self, x: Any, x_prime: Any) -> bool:

@@ -65,20 +65,9 @@ class Checkpoint:
       remembered, if anything is;
     - ``{"audit": name, "result": {...}}``, a finished audit.
 
-    Parameters
-    ----------
-    path : path
-        The file, made if it is missing.
-    audits : mapping of str to Identity
-        What each audit is, by name, in words that a refusal can quote.
-    seed : int, optional
-        Root of all random streams. None takes the file's, or a fresh one for a new file.
-
-    Raises
-    ------
-    AuditError
-        If the file cannot be read or written, is in use, is no checkpoint, is damaged before its last line, or belongs
-        to other audits; the sentence says in what they differ.
+    ``audits`` says what each is, by name, in words that a refusal can quote. The file is made if it is missing; a
+    ``seed`` of None takes the file's, or a fresh one. `AuditError` is raised if the file cannot be read or written, is
+    in use, is no checkpoint, is damaged before its last line, or belongs to other audits, with in what they differ.
     """
 
     def __init__(self, path: str | os.PathLike[str], audits: Mapping[str, Identity], seed: int | None = None) -> None:

@@ -28,17 +28,9 @@ COMPARED = ("epsaudit", "numpy", "scipy", "python")
 def cluster(address: str, wait: float | None = None) -> Iterator[Any]:
     """Let audits inside the block run on the workers of a dask scheduler; yields the dask client.
 
-    Parameters
-    ----------
-    address : str
-        As the scheduler prints it, for instance tcp://10.0.0.1:8786.
-    wait : float, optional
-        Seconds to wait for the scheduler, and for the first worker; 15 by default.
-
-    Raises
-    ------
-    AuditError
-        If dask is not installed, nobody answers, there is no worker, or a worker's versions differ from ours.
+    The address is as the scheduler prints it, tcp://10.0.0.1:8786; ``wait`` is the time for it and for a first worker,
+    15 seconds by default. `AuditError` is raised if dask is not installed, nobody answers, there is no worker, or the
+    versions of one differ from ours.
     """
     wait = WAIT_SECONDS if wait is None else wait
     with needs("cluster"):

@@ -5,40 +5,9 @@ that names what was seen, or None. Every bound rests on runs that are independen
 batch, a generator made anew from the same seed, or an output that depends on the number of the call make other runs of
 them, and no certificate can tell these from a leak.
 
-What is tested
---------------
-*Pairs of runs* (`dependence_of_outputs`). Let the outputs on one dataset be exchangeable, as independent ones are. Fix
-sets A and B of pairs of runs, no run in two pairs, without looking at the outputs, and a symmetric relation, which may
-depend on the outputs as a multiset. A permutation of the pairs is a permutation of the runs, so the indicators of which
-pairs are related are exchangeable: given that t of them are related in A and B together, the number in A is
-hypergeometric(|A| + |B|, t, |A|). Here A holds runs a lag apart (fixed, or suggested by the first half of the runs and
-tested on the second; the same place in the next call or chunk), B holds runs that a fixed random permutation put
-together; related are equal outputs, and outputs on the same side of the median. This sees repeats, over-dispersion
-between calls and chunks, and answers that alternate.
-
-*Halves* (`dependence_of_outputs`). Likewise the number of outputs above the median in the first half of the runs is
-hypergeometric, given that in all: this sees drift with the number of the call, and state that is used up.
-
-*Chunks of certification* (`dependence_of_tallies`). Of two chunks on one dataset, given how often an event was seen in
-both together, that in the first is hypergeometric. Two-sided p-values of disjoint pairs of chunks are independent and
-at least uniform, so the sum of their negative logarithms is at most a gamma variable (Fisher 1932). Chunks are paired
-with their neighbours, and by halves with those far away; the totals of both halves are compared, too.
-
-*Copies* (`difference_of_copies`, `unevenness_of_copies`). If a function keeps nothing, its outputs and those of copies
-of it are exchangeable, and the tests are those of halves: of the runs against the copies, and of the copies that saw an
-event more often than others in their first runs, parted where their means lie furthest apart, against those others, in
-their later ones.
-
-What it costs
--------------
-Each test has a share of `LEVEL`: independent runs are refused with probability at most 1e-9 in all. An audit that is
-refused issues no bound, so the tests add nothing to the probability of a bound above the truth: that is at most the
-probability of a wrong bound without them, and their level need not be taken from the confidence.
-
-References
-----------
-Fisher, 'The design of experiments' (1935), for the conditional test; 'Statistical methods for research workers'
-(1932), 21.1, for the combination of p-values.
+Each test has a share of `LEVEL`. Theorem, proof and what is paired with what:
+docs/explanation/theory.md#tests-for-dependence. The conditional test is Fisher's ('The design of experiments', 1935),
+as is the combination of p-values ('Statistical methods for research workers', 1932, 21.1).
 """
 
 from __future__ import annotations
@@ -80,36 +49,20 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that independent runs would hardly show.
-
-    Attributes
-    ----------
-    what : str
-        As the end of the sentence 'Runs on x depend on one another: ...'.
-    log_p : float
-        Natural logarithm of the probability that independent runs show as much.
-    """
+    """Something that independent runs would hardly show."""
 
     what: str
+    """As the end of the sentence 'Runs on x depend on one another: ...'."""
     log_p: float
+    """Natural logarithm of the probability that independent runs show as much."""
 
 
 def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]], level: float) -> Finding | None:
-    """Test whether outputs on one dataset, in the order of their runs, are those of independent runs.
+    """Test whether outputs on one dataset, shape (n, ...) in the order of their runs, are those of independent runs.
 
-    Parameters
-    ----------
-    outputs : ndarray, shape (n, ...)
-        In the order in which they were made.
-    partitions : sequence of sequences of int
-        Sizes of consecutive blocks of them, as calls or chunks, the next of which may repeat one place by place.
-    level : float
-        Probability with which independent runs yield a finding, at most.
-
-    Returns
-    -------
-    Finding or None
-        The least likely of what was seen, None if nothing is below the level.
+    ``partitions`` are sizes of consecutive blocks of them, as calls or chunks, the next of which may repeat one place
+    by place. Returned is the least likely of what was seen, if anything is below the ``level``, with which independent
+    runs yield a finding at most.
 
     Examples
     --------
@@ -169,14 +122,7 @@ def difference_of_copies(outputs: Outputs, others: Outputs, level: float) -> Fin
 def unevenness_of_copies(runs: int, first: NDArray[Any], later: NDArray[Any], level: float) -> Finding | None:
     """Test whether copies of a function see an event equally often: those that the first runs suggest, by later ones.
 
-    Parameters
-    ----------
-    runs : int
-        Later runs of each copy.
-    first, later : ndarray of int, shape (copies,)
-        How often each copy saw the event in its first runs and in its later ones.
-    level : float
-        As for `dependence_of_outputs`.
+    ``first`` and ``later``, shape (copies,), say how often each saw it in its first runs and in so many later ``runs``.
 
     Examples
     --------
@@ -287,12 +233,7 @@ def _halves(above: NDArray[np.bool_]) -> Finding:
 def dependence_of_tallies(runs: NDArray[Any], seen: NDArray[Any], level: float) -> Finding | None:
     """Test whether how often an event was seen in chunks of runs on one dataset is that of independent runs.
 
-    Parameters
-    ----------
-    runs, seen : ndarray of int, shape (chunks,)
-        Runs of each chunk, and how many of them were in the event; chunks in their order.
-    level : float
-        As for `dependence_of_outputs`.
+    ``runs`` and ``seen``, shape (chunks,), are the runs of each chunk in their order, and how many were in the event.
 
     Examples
     --------

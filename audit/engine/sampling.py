@@ -39,24 +39,15 @@ Sides = tuple[OutputDistribution, OutputDistribution]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a stage has come, as passed to a progress callback.
-
-    Attributes
-    ----------
-    stage : 'training', 'validation' or 'certification'
-    runs_done, runs_total : int
-        Runs of the stage on both datasets.
-    runs_before : int
-        Those of ``runs_done`` that a checkpoint held already: no measure of speed.
-    counts : Counts or None
-        What certification has seen so far.
-    """
+    """How far a stage has come, as passed to a progress callback; runs are those on both datasets."""
 
     stage: Stage
     runs_done: int
     runs_total: int
     runs_before: int = 0
+    """Those of ``runs_done`` that a checkpoint held already: no measure of speed."""
     counts: Counts | None = field(default=None, compare=False, repr=False)
+    """What certification has seen so far."""
     bound: Callable[[Counts], float] | None = field(default=None, compare=False, repr=False)
 
     @property

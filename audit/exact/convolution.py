@@ -38,17 +38,9 @@ Parts = Sequence[tuple[LossPair, int]]
 def convolved(parts: Parts) -> LossPair:
     """Put independent parts together.
 
-    Parameters
-    ----------
-    parts : sequence of (LossPair, int)
-        Different parts and how many copies of each there are.
-
-    Returns
-    -------
-    LossPair
-        Of finitely many losses: exact, or no harder to tell apart than in truth, with a ``lower`` that is no easier.
-        FFTs leave an absolute error of about 1e-13 in delta. Renyi divergences and the greatest loss are those of its
-        ``parts`` added up, without any grid.
+    What is returned, of different ``parts`` and how many copies there are of each, has finitely many losses: exact, or
+    no harder to tell apart than in truth, with a ``lower`` that is no easier. FFTs leave an absolute error of about
+    1e-13 in delta. Renyi divergences and the greatest loss are those of its ``parts`` added up, without any grid.
 
     Examples
     --------

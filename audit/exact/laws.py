@@ -44,11 +44,8 @@ def knows_law(distribution: object) -> bool:
 def loss_pair(law: object, law_prime: object) -> LossPair:
     """Put two known laws side by side.
 
-    Raises
-    ------
-    AuditError
-        If one of them does not know its law, lists an outcome twice, has log-probabilities or log-densities that
-        are not numbers, does not sum to one within 1e-9, or is too rough for the quadrature.
+    `AuditError` is raised if one of them does not know its law, lists an outcome twice, has log-probabilities or
+    log-densities that are not numbers, does not sum to one within 1e-9, or is too rough for the quadrature.
     """
     laws = (law, law_prime)
     for one in laws:

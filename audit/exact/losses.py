@@ -39,35 +39,24 @@ class Events(NamedTuple):
 
 @dataclass(frozen=True)
 class LossPair:
-    """Two laws side by side.
-
-    Attributes
-    ----------
-    atoms : ndarray of float, shape (2, atoms)
-        Log-probabilities under both laws of outcomes of equal loss, in decreasing order of loss.
-    losses : ndarray of float, shape (atoms,)
-        Log-likelihood ratio of each; inf where only the first law allows it.
-    panels : Panels
-        Log-densities of both laws, shape (2, panels, points); empty for finite laws.
-    densities : callable or None
-        Both log-densities at points of shape (n,), as an array of shape (2, n); None for finite laws.
-    knots, scale : tuple of float, float
-        Where the densities are not smooth, atoms included, and a length over which they vary.
-    parts : tuple of (LossPair, int)
-        Of a composition, its independent parts and how many there are of each; see `epsaudit.exact.convolution`.
-    lower : LossPair or None
-        Of a composition on a grid, a pair that is no easier to tell apart than the true one, while this one is no
-        harder; None where this one is exact.
-    """
+    """Two laws side by side."""
 
     atoms: Floats
+    """Log-probabilities under both laws of outcomes of equal loss, in decreasing order of loss, shape (2, atoms)."""
     losses: Floats
+    """Log-likelihood ratio of each, shape (atoms,); inf where only the first law allows it."""
     panels: Panels = field(default_factory=Panels.none)
+    """Log-densities of both laws, shape (2, panels, points); empty for finite laws."""
     densities: Integrands | None = None
+    """Both log-densities at points of shape (n,), shape (2, n); None for finite laws."""
     knots: tuple[float, ...] = ()
+    """Where the densities are not smooth, atoms included."""
     scale: float = 1.0
+    """A length over which the densities vary."""
     parts: tuple[tuple[LossPair, int], ...] = ()
+    """Of a composition, its independent parts and how many there are of each; see `epsaudit.exact.convolution`."""
     lower: LossPair | None = None
+    """Of a composition on a grid, a pair that is no easier to tell apart than the true one; this one is no harder."""
 
     @classmethod
     def nothing(cls) -> LossPair:
@@ -217,20 +206,11 @@ def merge_equal(aligned: Floats, losses: Floats) -> tuple[Floats, Floats]:
 
 
 def bracketed(losses: Floats, masses: Floats, cells: int) -> LossPair:
-    """Pair of laws given by very many losses and their probabilities under the first law, summed into cells.
+    """Pair of laws given by very many finite losses and their probabilities under the first law, summed into cells.
 
-    Parameters
-    ----------
-    losses, masses : ndarray of float, shape (outcomes,)
-        Finite losses and probabilities that sum to 1, or a little less.
-    cells : int
-        Number of cells between the least and the greatest loss.
-
-    Returns
-    -------
-    LossPair
-        Each cell's mass at its two ends, so that the pair is no harder to tell apart than in truth; its ``lower``
-        has each cell merged into one outcome.
+    Each of so many ``cells`` between the least and the greatest loss has its mass at its two ends, so that the pair is
+    no harder to tell apart than in truth; its ``lower`` has each cell merged into one outcome. ``losses`` and
+    ``masses`` have shape (outcomes,); the masses sum to 1, or a little less.
 
     Examples
     --------

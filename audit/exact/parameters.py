@@ -28,20 +28,15 @@ _RARE_ENOUGH = 1e12  # -log of the rarest density that is looked at; beyond it a
 def exact_parameter(claim: Claim, law: object, law_prime: object) -> float:
     """Least parameter of the claim's family that a pair of known laws allows, in both directions; inf if none does.
 
-    Parameters
-    ----------
-    claim : Claim
-        Says the family, and the delta or the order that goes with it; its own parameter does not matter.
-    law, law_prime : object
-        As for `PrivacyProfile`.
+    The claim says the family, and the delta or the order that goes with it; its own parameter does not matter. Laws are
+    as for `PrivacyProfile`.
 
     Raises
     ------
     AuditError
-        As for `PrivacyProfile`, or if nothing exact is known about the claim's family. A `NotKnownError` where no
-        parameter would do because of outcomes that only one law allows, and these have a probability below 1e-9, so
-        that the other may have lost them to rounding (but for approximate DP); and for Gaussian DP if events less
-        likely than 1e-300 may need a greater mu than all others. How that is decided:
+        As for `PrivacyProfile`, or if nothing exact is known about the claim's family. A `NotKnownError` where outcomes
+        of a probability below 1e-9 that only one law allows decide, for the other may have lost them to rounding (but
+        for approximate DP), and for Gaussian DP where events less likely than 1e-300 may: see
         docs/explanation/theory.md#exact-values.
 
     Examples

@@ -35,14 +35,9 @@ in the first round; no measurement is recorded."""
 
 @dataclass(frozen=True)
 class Panels:
-    """Intervals with log-integrands at the points of the rule and, with weight zero, just inside both ends.
+    """Intervals, ``left`` and ``right`` of shape (panels,), with log-integrands of shape (channels, panels, points).
 
-    Attributes
-    ----------
-    left, right : ndarray of float, shape (panels,)
-        The intervals.
-    values : ndarray of float, shape (channels, panels, points)
-        Log-integrands.
+    The points are those of the rule and, with weight zero, just inside both ends.
     """
 
     left: Floats
@@ -150,10 +145,7 @@ def initial_edges(knots: Sequence[float], scale: float, *, reach: int = DOUBLING
 def refine(panels: Panels, integrands: Integrands, accept: Acceptance, matters: Callable[[Panels], bool]) -> Panels:
     """Halve panels until every half is accepted.
 
-    Raises
-    ------
-    AuditError
-        If tens of thousands of panels do not suffice, or what is left after sixty halvings ``matters``.
+    It raises `AuditError` if tens of thousands of panels do not suffice, or what is left after sixty halvings matters.
     """
     accepted = []
     for level in range(_LEVELS):

@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from epsaudit.claims.curves import lower_hull
 from epsaudit.claims.definitions import Claim
 from epsaudit.exact import PrivacyProfile
 from epsaudit.reporting import style
@@ -75,7 +76,7 @@ def certified_polygon(result: AuditResult) -> Floats:
     """
     p, p_prime = (float(limit) for limit in result.certificate.corner(result.counts, result.confidence))
     corners = [(p_prime, 1.0 - p), (1.0 - p, p_prime)] if p > p_prime else []
-    return _lower_hull([(0.0, 1.0), (1.0, 0.0), *corners])
+    return lower_hull([(0.0, 1.0), (1.0, 0.0), *corners])
 
 
 def certified_profile(result: AuditResult, epsilons: Floats) -> Floats:
@@ -193,16 +194,4 @@ def _exact_trade_off(exact: PrivacyProfile) -> Floats:
     """Lower convex envelope of the Neyman-Pearson points of both directions."""
     p, p_prime = exact.events(np.concatenate([[-np.inf], np.linspace(-12.0, 12.0, 481), [np.inf]]))
     points = [(float(b), 1.0 - float(a)) for a, b in zip(p, p_prime, strict=True)]
-    return _lower_hull([*points, *((b, a) for a, b in points), (0.0, 1.0), (1.0, 0.0)])
-
-
-def _lower_hull(points: list[tuple[float, float]]) -> Floats:
-    """Lower convex hull of points, from left to right (Andrew's monotone chain)."""
-    hull: list[tuple[float, float]] = []
-    for x, y in sorted(set(points)):
-        while len(hull) > 1 and (hull[-1][1] - hull[-2][1]) * (x - hull[-2][0]) >= (y - hull[-2][1]) * (
-            hull[-1][0] - hull[-2][0]
-        ):
-            hull.pop()
-        hull.append((x, y))
-    return np.array(hull)
+    return lower_hull([*points, *((b, a) for a, b in points), (0.0, 1.0), (1.0, 0.0)])

@@ -42,12 +42,7 @@ OWN = r"""@software{epsaudit,
 def methods(results: Sequence[Result], family_confidence: float) -> str:
     """Return the paragraphs and, after an empty line, the BibTeX entries that they cite, in order of citation.
 
-    Audits of fixed size get two paragraphs, sequential and one-run audits one each.
-
-    Raises
-    ------
-    AuditError
-        If there are no results.
+    Audits of fixed size get two paragraphs, sequential and one-run audits one each. `AuditError` if there are none.
     """
     if not results:
         raise AuditError("There are no results to describe.")

@@ -36,16 +36,7 @@ ERRORS = np.concatenate([[0.0, 1e-4, 1e-3, 4e-3], np.linspace(0.01, 0.1, 10), np
 
 
 def render(results: Sequence[Result], family_confidence: float, file: str = "audit.json") -> str:
-    """Return the page.
-
-    Parameters
-    ----------
-    results : sequence of Result
-    family_confidence : float
-        Confidence of all bounds together.
-    file : str
-        Name of the result file, for the command that reproduces a result.
-    """
+    """Return the page; ``family_confidence`` is of all bounds together, ``file`` named in commands that repeat them."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("epsaudit.reporting"), autoescape=True, undefined=jinja2.StrictUndefined
     )

@@ -63,14 +63,9 @@ class Pace:
 
 
 class Lines:
-    """A progress callback for logs and notebooks: one line at most every so many seconds.
+    """A progress callback for logs and notebooks: one line at most ``every`` so many seconds, the first after as many.
 
-    Parameters
-    ----------
-    every : float
-        Seconds between lines; the first comes after as many.
-    stream : text file, optional
-        Where they go; by default standard error.
+    Lines go to the ``stream``, by default standard error.
 
     Examples
     --------
@@ -157,7 +152,6 @@ class Drawn(Progress):
         self._all = self.add_task("", total=float(len(names)), visible=len(names) > 1, pace="")
 
     def of(self, name: str) -> Row:
-        """See `Board`."""
         return Row(str(self._path), self._names.index(name))
 
     def ended(self, name: str) -> None:

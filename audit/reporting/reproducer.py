@@ -45,30 +45,20 @@ LARGEST_TANGENT = 8.0
 
 @dataclass(frozen=True)
 class Function:
-    """What a script calls: as ``epsaudit serve`` does, whose ``--describe`` says the last three.
-
-    Attributes
-    ----------
-    name : str
-        'module:function'.
-    parameters : mapping
-        Its keyword arguments.
-    data : str
-        'plain', 'array' or 'frame'.
-    takes : tuple of str
-        'seed', 'rng' or neither.
-    versions : mapping
-        Of the libraries that its module names.
-    source : str
-        Of its module, '' for one that is installed.
-    """
+    """What a script calls: as ``epsaudit serve`` does, whose ``--describe`` says the last three."""
 
     name: str
+    """'module:function'."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Its keyword arguments."""
     data: str = "plain"
+    """Or 'array' or 'frame'."""
     takes: tuple[str, ...] = ()
+    """'seed', 'rng' or neither."""
     versions: Mapping[str, str] = field(default_factory=dict)
+    """Of the libraries that its module names."""
     source: str = ""
+    """Of its module, '' for one that is installed."""
 
 
 @dataclass(frozen=True)

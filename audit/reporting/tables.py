@@ -28,39 +28,24 @@ LONGEST = 45
 """Most rows of a table that stays on one page; a longer one becomes a longtable."""
 
 _EXPONENT = re.compile(r"\b(\d+(?:\.\d+)?)e([-+]?\d+)\b")
-_NUMERIC = {
-    "lower": text.lower,
-    "upper": text.upper,
-    "number": plain,
-    "count": lambda value, digits: f"{value:,.0f}",
-}
+_NUMERIC = {"lower": text.lower, "upper": text.upper, "number": plain, "count": lambda value, digits: f"{value:,.0f}"}
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column.
-
-    Attributes
-    ----------
-    key : str
-        What of a row it shows; also its heading in CSV.
-    heading : str
-        Its heading on paper, plain text; Greek letters become mathematics.
-    kind : str
-        'text', 'code' (names, in typewriter), 'formula' (text that may hold numbers such as 1e-05), 'lower' (a
-        certified lower bound), 'upper' (an upper one), 'number' (neither, to nearest) or 'count'. None and NaN are
-        shown as a dash.
-    digits : int
-        Significant digits.
-    width : str
-        In LaTeX, a width such as '4cm' at which text is broken into lines.
-    """
+    """One column; None and NaN are shown in it as a dash."""
 
     key: str
+    """What of a row it shows; also its heading in CSV."""
     heading: str
+    """Its heading on paper, plain text; Greek letters become mathematics."""
     kind: Kind = "text"
+    """Code is names, in typewriter; a formula is text that may hold numbers such as 1e-05; certified bounds are 'lower'
+    or 'upper', a number is neither and rounded to nearest."""
     digits: int = 4
+    """Significant ones."""
     width: str = ""
+    """In LaTeX, a width such as '4cm' at which text is broken into lines."""
 
     def show(self, row: Row) -> str:
         """Write the row's value as plain text, rounded by kind."""
@@ -101,14 +86,7 @@ def _power(mantissa: str, exponent: str) -> str:
 def to_latex(rows: Sequence[Row], columns: Sequence[Column], caption: str, label: str = "") -> str:
     r"""Write a LaTeX table that compiles as it is: ``\usepackage{booktabs}``, and longtable beyond 45 rows.
 
-    Parameters
-    ----------
-    rows, columns
-        What is shown; everything is escaped.
-    caption : str
-        Plain text. It must say the confidence and the number of runs.
-    label : str
-        For ``\ref``.
+    Everything is escaped. The caption is plain text and must say the confidence and the number of runs.
     """
     alignment = "".join(
         "r" if column.numeric else f"p{{{column.width}}}" if column.width else "l" for column in columns
@@ -135,9 +113,9 @@ def to_markdown(rows: Sequence[Row], columns: Sequence[Column]) -> str:
     return "".join([heading, "|" + "|".join("---:" if column.numeric else "---" for column in columns) + "|\n", *body])
 
 
-def to_csv(rows: Sequence[Row], fields: Sequence[str] | None = None) -> str:
-    """Write CSV with numbers in full precision; by default every field that any row has, in order of appearance."""
-    names = list(fields) if fields is not None else list(dict.fromkeys(name for row in rows for name in row))
+def to_csv(rows: Sequence[Row]) -> str:
+    """Write CSV with numbers in full precision, of every field that any row has, in order of appearance."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(names)

@@ -121,19 +121,12 @@ class Drift:
 def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -> Drift:
     """Test for every mechanism whether what its certified bound is computed from changed beyond chance.
 
-    A membership game's bound is computed from correct and wrong guesses: given how many guesses there were in each
-    version and how many were correct in all, the number correct in the new one is hypergeometric if nothing has changed
-    (Fisher's exact test). How often there is a guess is tested likewise, and a Clopper-Pearson box by the event's
-    frequencies on x and on x'. The smaller of the two p-values is doubled.
+    Of a membership game Fisher's exact test compares how many guesses were correct, and how many runs had a guess; of a
+    Clopper-Pearson box the event's frequencies on x and on x'. The smaller of the two p-values is doubled. ``error`` is
+    the probability of saying that anything moved if nothing did, divided over the comparisons.
 
-    Parameters
-    ----------
-    old, new : sequence of Result
-        Results of audits of fixed size are compared, in their order, if mechanism, claim, pair, witness and certificate
-        are the same. Of others there is a sentence with both bounds: a sequential audit's events and length depend on
-        what was seen, and guesses about canaries of one run on each other, so that their counts have no exact test.
-    error : float
-        Probability of saying that anything moved if nothing did, divided over the comparisons.
+    Results of audits of fixed size are compared, in their order, if mechanism, claim, pair, witness and certificate are
+    the same. Of others there is a sentence with both bounds: see `UNTESTED`.
 
     Examples
     --------

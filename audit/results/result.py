@@ -23,7 +23,7 @@ from epsaudit.errors import AuditError
 from epsaudit.extras import needs
 from epsaudit.provenance import execution, write_whole
 from epsaudit.results import schema
-from epsaudit.text import lower, notebook, percent
+from epsaudit.text import for_json, lower, notebook, percent
 from epsaudit.witnesses import Witness, witness_from_dict
 
 if TYPE_CHECKING:
@@ -154,10 +154,7 @@ class Result(ABC):
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Rebuild a result from what `to_dict` returned; runs no code of the audited mechanism.
 
-        Raises
-        ------
-        AuditError
-            If a field is missing or malformed, or if the result is of another kind of audit.
+        It raises `AuditError` if a field is missing or malformed, or if the result is of another kind of audit.
         """
         schema.check(data, cls._kind)
         return cls(**cls._read(data))
@@ -257,23 +254,15 @@ class Result(ABC):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PairResult(Result):
-    """A lower bound from runs on a pair of datasets: what the audit of fixed size and the sequential one share.
-
-    Attributes
-    ----------
-    pair, x, x_prime : str
-        The pair's name, and its two datasets (shortened).
-    trials : int
-        All runs of the mechanism on both datasets, or the most that were allowed.
-    """
+    """A lower bound from runs on a pair of datasets: what the audit of fixed size and the sequential one share."""
 
     pair: str
     x: str
     x_prime: str
     trials: int
+    """All runs of the mechanism on both datasets, or the most that were allowed."""
 
     def to_dict(self) -> dict[str, Any]:
-        """See `Result.to_dict`."""
         return {**super().to_dict(), "pair": {"name": self.pair, "x": self.x, "x_prime": self.x_prime}}
 
     @classmethod
@@ -380,12 +369,9 @@ class AuditResult(PairResult):
     def describe_event(self) -> str:
         """Write the events; of one that held all runs or none, that no event was found."""
         seen = self.counts
-        every = (seen.runs_x, seen.runs_x_prime)
-        first, second = (
-            (seen.guess_x_on_x, seen.guess_x_on_x_prime),
-            (seen.guess_x_prime_on_x, seen.guess_x_prime_on_x_prime),
-        )
-        if {first, second} <= {every, (0, 0)}:
+        first = (seen.guess_x_on_x, seen.guess_x_on_x_prime)
+        second = (seen.guess_x_prime_on_x, seen.guess_x_prime_on_x_prime)
+        if {first, second} <= {(seen.runs_x, seen.runs_x_prime), (0, 0)}:
             return "no event told the pair apart"
         return str(self.witness)
 
@@ -420,21 +406,17 @@ def _fields_of(thing: Any, names: Iterable[str]) -> dict[str, Any]:
     """Return attributes as JSON can hold them; events, and rules of guessing, with their text."""
     values = {name: getattr(thing, name) for name in names}
     texts = {name: {"text": str(values[name])} for name in ("witness", "rule") if name in values}
-    return {
-        name: {**texts[name], **_plain(value)} if name in texts else _plain(value) for name, value in values.items()
-    }
+    return {name: texts[name] | _plain(value) if name in texts else _plain(value) for name, value in values.items()}
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return json_number(value)
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if is_dataclass(value):
         return _fields_of(value, [one.name for one in fields(value)])
-    return dict(value) if isinstance(value, dict) else value
+    return for_json(value)
 
 
 def save(results: Iterable[Result], path: Path) -> None:
@@ -452,13 +434,7 @@ def text(results: Iterable[Result]) -> str:
 
 
 def comparable(path: Path) -> str:
-    """Return the text of a result file without its ``execution`` blocks: what a seed determines.
-
-    Raises
-    ------
-    AuditError
-        If the file cannot be read or is no result file.
-    """
+    """Return the text of a result file without its ``execution`` blocks, what a seed determines; see `read`."""
     return _text([{key: value for key, value in item.items() if key != "execution"} for item in read(path)])
 
 
@@ -479,8 +455,3 @@ def _execution(result: Result) -> dict[str, Any]:
     known = math.isfinite(result.seconds)
     found = result.execution or execution(result.seconds if known else 0.0)
     return {**found, "seconds": round(result.seconds, 3)} if known else dict(found)
-
-
-def json_number(value: float) -> float | str:
-    """Write a number as JSON can hold it: an infinite one as text."""
-    return value if math.isfinite(value) else str(value)

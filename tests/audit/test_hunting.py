@@ -443,7 +443,7 @@ def test_the_command_hunts_by_a_schema_and_says_what_it_found(served, capsys):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ((), "A hunt needs a claim, one of: --epsilon"),
+        ((), "A hunt needs a claim to audit, one of: --epsilon"),
         (("--epsilon", "1"), "Give either --schema FILE, a description of the data, or --pair"),
         (("--epsilon", "1", "--pair", "[", "[1]"), "--pair is '[', which is not JSON"),
         (("--epsilon", "1", "--pair", "[1]", "[1]"), "datasets"),

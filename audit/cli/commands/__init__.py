@@ -178,12 +178,7 @@ def defaults(commands: Mapping[str, click.Command], folder: Path) -> dict[str, A
     """Return defaults for click from the nearest pyproject.toml, by command and parameter.
 
     They stand in a table for each command, such as ``[tool.epsaudit.audit]``, and are returned as a user would type
-    them, so that they are checked like what is typed.
-
-    Raises
-    ------
-    AuditError
-        If the file is no TOML, or a key or a value means nothing.
+    them, so that they are checked like what is typed. `AuditError` if the file is no TOML, or one means nothing.
     """
     path = next((path for above in (folder, *folder.parents) if (path := above / "pyproject.toml").is_file()), None)
     if path is None:

@@ -1,6 +1,6 @@
-"""``epsaudit audit``: audit what is registered, one's own object, or a program in any language.
+"""``epsaudit audit`` and ``freeze``: audit what is registered, one's own object, or a program, or freeze a test of it.
 
-It prints a table and writes files. Ctrl-C and SIGTERM keep what is finished.
+An audit prints a table and writes files. Ctrl-C and SIGTERM keep what is finished.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from epsaudit.arguments import jobs_of, trials_of
 from epsaudit.audits import suite
 from epsaudit.claims.curves import ApproxZCDP
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
-from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json
+from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, sayer
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.checkpoint import Checkpoint
 from epsaudit.engine.streams import entropy
@@ -117,9 +117,17 @@ def _kept(options: SimpleNamespace, done: Sequence[AuditResult]) -> str:
 
 
 def numbers_of_claim(options: SimpleNamespace) -> dict[str, float]:
-    """Return the numbers of a claim that were given, which `CLAIMS` makes one of."""
+    """Return the numbers of a claim that were given."""
     given = {name: getattr(options, name) for name in ("epsilon", "delta", "order", "rho", "mu")}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def claim_of(numbers: dict[str, float], who: str) -> Claim:
+    """Return the claim that these numbers make; where they make none, an `AuditError` says ``who`` needs one."""
+    if tuple(numbers) not in CLAIMS:
+        words = "; ".join(" ".join(f"--{name}" for name in names) for names in CLAIMS)
+        raise AuditError(f"{who} needs a claim to audit, one of: {words}.")
+    return CLAIMS[tuple(numbers)](**numbers)
 
 
 def entries_of(options: SimpleNamespace) -> list[Entry]:
@@ -137,10 +145,7 @@ def entries_of(options: SimpleNamespace) -> list[Entry]:
         )
     pairs = [DatasetPair(*(read_json(one, "--pair", with_tuples) for one in pair)) for pair in options.pair]
     mechanism: Any = command(options.program, pairs=pairs, timeout=options.timeout)
-    if tuple(numbers) not in CLAIMS:
-        words = "; ".join(" ".join(f"--{name}" for name in names) for names in CLAIMS)
-        raise AuditError(f"--command needs a claim to audit, one of: {words}.")
-    return [Entry(mechanism.name, mechanism, CLAIMS[tuple(numbers)](**numbers))]
+    return [Entry(mechanism.name, mechanism, claim_of(numbers, "--command"))]
 
 
 def _of_libraries(options: SimpleNamespace) -> tuple[list[Entry], list[str]]:
@@ -224,3 +229,29 @@ def _refuse_if_unwritable(out: Path) -> None:
     probe.unlink()
     if made:
         out.rmdir()
+
+
+def freeze_test(options: SimpleNamespace) -> int:
+    """``epsaudit freeze``: learn what to count and how to bet, and write a frozen test of one mechanism."""
+    from epsaudit.frozen import freeze  # which sequential audits come with
+
+    if options.names == () and options.program is None:
+        raise AuditError("freeze needs one mechanism: a name, package.module:object, or --command.")
+    entries = entries_of(options)
+    if len(entries) != 1:
+        raise AuditError(f"freeze takes one mechanism at a time; these are {len(entries)}.")
+    (entry,), seed = entries, entropy(options.seed)
+    test = freeze(
+        entry.mechanism,
+        claim=entry.claim,
+        trials=trials_of(options.trials, "--trials"),
+        runs=options.runs,
+        false_alarm=options.false_alarm,
+        seed=seed,
+    )
+    test.save(options.out)
+    correct, wrong, none = test.learnt
+    say = sayer(options)
+    say(f"{options.out}: {test.text}")
+    say(f"{correct:,} of {correct + wrong + none:,} runs guessed right, {wrong:,} wrong; seed {seed}")
+    return AS_EXPECTED

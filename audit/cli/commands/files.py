@@ -102,13 +102,11 @@ def _draw(kind: str, kept: Sequence[Result], family: float) -> Figure:
 def _exact(result: AuditResult) -> PrivacyProfile | None:
     """The exact profile of a registered mechanism's pair, where both laws are known."""
     entry = registered().get(result.mechanism)
-    if entry is None:
+    pair = None if entry is None else entry.pair_called(result.pair)
+    if entry is None or pair is None:
         return None
-    for pair in entry.pairs or entry.mechanism.worst_pairs():
-        if str(pair) == result.pair:
-            sides = [entry.mechanism(dataset) for dataset in (pair.x, pair.x_prime)]
-            return PrivacyProfile(*sides) if all(map(knows_law, sides)) else None
-    return None
+    sides = [entry.mechanism(dataset) for dataset in (pair.x, pair.x_prime)]
+    return PrivacyProfile(*sides) if all(map(knows_law, sides)) else None
 
 
 def verify_file(options: SimpleNamespace) -> int:
@@ -174,10 +172,8 @@ def recount(options: SimpleNamespace) -> int:
     entries = {result.mechanism: chosen([result.mechanism])[0] for result in old}
     counted = []
     for result in old:
-        entry = entries[result.mechanism]
-        pairs = entry.pairs or entry.mechanism.worst_pairs()
-        pair = next((pair for pair in pairs if str(pair) == result.pair), None)
-        own = suite.entry_seed(seed, result.mechanism)
+        entry, own = entries[result.mechanism], suite.entry_seed(seed, result.mechanism)
+        pair = entry.pair_called(result.pair)
         counted.append(compare.recount(result, entry.mechanism, pair, seed=own, n_jobs=options.jobs))
     with typed(options.typed(seed=seed)):
         results.save(counted, options.out)

@@ -16,7 +16,7 @@ from typing import Any
 
 from epsaudit.arguments import trials_of
 from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, say_json, sayer
-from epsaudit.cli.commands.auditing import CLAIMS, numbers_of_claim
+from epsaudit.cli.commands.auditing import claim_of, numbers_of_claim
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError, whole_at_least
@@ -59,10 +59,7 @@ def run(options: SimpleNamespace) -> int:
 def _run(options: SimpleNamespace) -> int:
     environment, function = _named(options.words)
     numbers = numbers_of_claim(options)
-    if tuple(numbers) not in CLAIMS:
-        names = "; ".join(" ".join(f"--{name}" for name in names) for names in CLAIMS)
-        raise AuditError(f"A hunt needs a claim, one of: {names}.")
-    claim = CLAIMS[tuple(numbers)](**numbers)
+    claim = claim_of(numbers, "A hunt")
     known, describe, adjacency, data = _candidates(options)
     seed = entropy(options.seed) if options.seed is not None or options.checkpoint is None else None
     with _progress(options) as say:
