@@ -59,6 +59,17 @@ to nothing (`epsaudit.witnesses.settings.ERRORS`), at 1 one in six would."""
 SIMPLE: tuple[FromTable, ...] = (Tails(), Middles(), LikelihoodRatio())
 
 
+def sequential_families(families: Sequence[Family]) -> Sequence[Family]:
+    """Return the families that 'auto' or 'all' stand for in a sequential audit: after tails their middles, too.
+
+    Examples
+    --------
+    >>> sequential_families([Tails(), LikelihoodRatio()])
+    [Tails(), Middles(), LikelihoodRatio()]
+    """
+    return [one for family in families for one in ([family, Middles()] if family == Tails() else [family])]
+
+
 @dataclass(frozen=True)
 class Plan(Bet):
     """What one strategy does in the next round, and the growth of log-wealth a run that it expects; 0 for none."""
@@ -117,7 +128,7 @@ class Learner:
     Parameters
     ----------
     families : sequence of Family
-        Of the conservative strategy.
+        Of the conservative strategy; the aggressive one has `SIMPLE` ones and sums, `Middles` if they are among these.
     claim : Claim
         Against which is bet.
     alpha : float
@@ -126,6 +137,7 @@ class Learner:
 
     def __init__(self, families: Sequence[Family], claim: Claim, alpha: float) -> None:
         self.families, self.claim, self.alpha = families, claim, alpha
+        self.simple = [one for one in SIMPLE if one in families or not isinstance(one, Middles)]
         self.made = 0
         self._plans: Plans | None = None
         self._table: Encoding | None = None
@@ -203,7 +215,7 @@ class Learner:
             return _again(last, self.claim, outputs, outputs_prime)
         features = self._table.features if self._table is not None and many else None
         table = self._table if shared else None
-        return aggressive_plan(outputs, outputs_prime, self.claim, table, self._sums, features)
+        return aggressive_plan(outputs, outputs_prime, self.claim, table, self._sums, features, self.simple)
 
 
 def aggressive_plan(
@@ -213,6 +225,7 @@ def aggressive_plan(
     data: Encoding | None = None,
     sums: Sequence[CandidateScore] = (),
     features: Features | None = None,
+    simple: Sequence[FromTable] = SIMPLE,
 ) -> Plan:
     """Plan from any number of past runs: simple scores, chosen by growth against the claim without a penalty.
 
@@ -227,7 +240,7 @@ def aggressive_plan(
     if data is None:
         data = table_of(outputs[:size], outputs_prime[:size], features)
         sums = list(Sums().candidates(data))
-    candidates = list(sums) or [one for family in SIMPLE for one in family.candidates(data)]
+    candidates = list(sums) or [one for family in simple for one in family.candidates(data)]
     for points in (betting.tangents(claim), [(0.0, 0.0)]):
         choice = best_of(candidates, Growth(points, more_wrong=1.0), errors=0.0)
         if choice.predicted > 0.0:
@@ -241,13 +254,11 @@ def candidates_of(
     """List the candidates of all families, with trees where they may tell."""
     candidates: list[CandidateScore] = []
     for family in families:
-        if isinstance(family, Tails):
-            candidates += [*family.candidates(data), *Middles().candidates(data)]
-        elif not isinstance(family, Classifiers):
+        if type(family) is not Classifiers:  # a subclass may find others
             candidates += candidate_scores([family], *data.sides, data)
-        else:
-            candidates += sums
-        if isinstance(family, Classifiers) and family.trees:
+            continue
+        candidates += sums
+        if family.trees:
             candidates += trees_of(data, sums, fastest(candidates, claim) is not None)
     return candidates
 

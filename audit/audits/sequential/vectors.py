@@ -17,6 +17,7 @@ from scipy.special import expit, log_expit
 from epsaudit.outputs.normal_form import Outputs, rows_of
 from epsaudit.witnesses import CandidateScore, Classifiers, Encoding, Features, encode
 from epsaudit.witnesses.classifiers import Basis, Singles, odd_of, planted
+from epsaudit.witnesses.combinations import Combined
 from epsaudit.witnesses.features import Feature
 from epsaudit.witnesses.models import Additive
 from epsaudit.witnesses.regression import regress
@@ -80,7 +81,9 @@ def _telling(outputs: Outputs, outputs_prime: Outputs, few: bool) -> Features:
     rows = np.nan_to_num(np.asarray(rows_of(outputs), float), posinf=0.0, neginf=0.0)
     ranks = np.sign(rows - np.median(rows, axis=0))
     running = np.mean(ranks[:, 1:] * ranks[:, :-1]) > CORRELATED
-    groups = tuple(group for place, group in enumerate(found.groups) if place != 1 or running)
+    groups = found.groups
+    if not running and any(isinstance(one, Combined) for one in groups[1]):
+        groups = (groups[0], (), *groups[2:])
     return replace(found, alone=alone, groups=groups, alike=found.alike if running else 1)
 
 
@@ -88,19 +91,20 @@ def _telling(outputs: Outputs, outputs_prime: Outputs, few: bool) -> Features:
 class Sums(FromTable):
     """Learnt sums: those of `epsaudit.witnesses.Classifiers`, of long vectors with few coefficients.
 
-    A long group is described by a line for each feature, or by one curve for all features of a part of the group; and
-    the features in it that tell most by a curve for each.
+    The longest group is described by a line for each feature, or by one curve for all features of a part of the group;
+    and the features of every group that tell most by a curve for each, but for coordinates that only lines are for.
     """
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
         """Yield the candidates."""
         if not data.features.groups or data.size < LEAST_TO_LEARN:
             return
-        wide = [group for group in data.features.groups if len(group) > NARROW]
+        longest = max(data.features.groups, key=len)
         x, x_prime = (side[: 4 * LEAST_TO_SCREEN] for side in data.sides)
-        groups = tuple(tuple(screen(group, x, x_prime, NARROW)) for group in data.features.groups)
+        groups = tuple(tuple(screen(group, x, x_prime, NARROW)) for group in _with_curves(data.features))
         narrow = replace(data, features=replace(data.features, groups=groups))
-        yield from _wide_sums(data, wide[:1])
+        if len(longest) > NARROW:
+            yield from _wide_sum(data, longest)
         yield from Classifiers(trees=False).candidates(narrow)
 
 
@@ -109,7 +113,7 @@ def trees_of(data: Encoding, sums: Sequence[CandidateScore], promising: bool) ->
 
     Boosting takes most of the time, and needs scikit-learn, a second to import; most audits find nothing.
     """
-    features = tuple(dict.fromkeys(one for group in data.features.groups for one in group))
+    features = tuple(dict.fromkeys(one for group in _with_curves(data.features) for one in group))
     if data.size < LEAST_TO_PLANT or not 1 < len(features) <= MOST_COORDINATES:
         return
     if promising or interacting(data, next(group for group in data.features.groups if group), sums):
@@ -162,21 +166,25 @@ def _length(outputs: Outputs) -> int:
     return 0 if rows is None else int(rows.shape[1])
 
 
-def _wide_sums(data: Encoding, groups: Sequence[Sequence[Feature]]) -> Iterator[CandidateScore]:
-    """Yield the best sum of each long group."""
-    for group in groups:
-        best = max(_fits(data, group), key=lambda one: one.gain, default=None)
-        if best is None:
-            continue
-        ends = np.cumsum([basis.width for basis in best.bases])[:-1]
-        parts = np.split(best.coefficients, ends)
-        terms = (basis.term(part) for basis, part in zip(best.bases, parts, strict=True))
-        score = Additive(tuple(terms))
-        final, learnt = data.numbers(score)[data.row], Monotone(score, 1, learnt=True)
-        judged = best.judged.astype(float)
-        candidate = CandidateScore.of(learnt, final, data.group, data.weight, judged, margin=HARD_TO_READ)
-        if candidate is not None:
-            yield candidate
+def _with_curves(features: Features) -> list[tuple[Feature, ...]]:
+    """Groups that more is learnt of than a sum of lines."""
+    return [group for group in features.groups if len(group) <= MOST_COORDINATES]
+
+
+def _wide_sum(data: Encoding, group: Sequence[Feature]) -> Iterator[CandidateScore]:
+    """Yield the best sum of a long group."""
+    best = max(_fits(data, group), key=lambda one: one.gain, default=None)
+    if best is None:
+        return
+    ends = np.cumsum([basis.width for basis in best.bases])[:-1]
+    terms = (basis.term(part) for basis, part in zip(best.bases, np.split(best.coefficients, ends), strict=True))
+    score = Additive(tuple(terms))
+    final, learnt = data.numbers(score)[data.row], Monotone(score, 1, learnt=True)
+    candidate = CandidateScore.of(
+        learnt, final, data.group, data.weight, best.judged.astype(float), margin=HARD_TO_READ
+    )
+    if candidate is not None:
+        yield candidate
 
 
 @dataclass(frozen=True)
@@ -207,6 +215,7 @@ def _fits(data: Encoding, group: Sequence[Feature]) -> Iterator[_Fit]:
     summed = np.zeros((PARTS[-1], len(numbers[0]), width), np.float32)
     for part, basis, one in zip(finest, curves, numbers, strict=True):
         summed[part] += basis.columns(one)
+    summed -= summed.mean(axis=1, keepdims=True)  # all hats together are constant: single precision ends there
     for parts in PARTS:
         design = np.concatenate([some.sum(axis=0) for some in np.split(summed, parts)], axis=1)
         shares: Floats = np.kron(np.eye(parts)[finest * parts // PARTS[-1]], np.eye(width)).astype(float)
