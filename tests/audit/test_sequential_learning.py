@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 
 from epsaudit import ApproxDP, DatasetPair, PureDP, audit_sequentially, vectorized
 from epsaudit.audits.sequential import learning, vectors
+from epsaudit.audits.sequential.learning import Learner, candidates_of, sequential_families
 from epsaudit.audits.sequential.numbers import Middles, Nearness, Within
 from epsaudit.audits.sequential.vectors import Sums, interacting, table_of, trees_of
-from epsaudit.witnesses import Witness, encode
-from epsaudit.witnesses.features import Value
+from epsaudit.witnesses import DEFAULT_FAMILIES, CandidateScore, Classifiers, Tails, Witness, encode
+from epsaudit.witnesses.features import Coordinate, Value
+from epsaudit.witnesses.scores import Monotone
 
 LENGTH = 20
 
@@ -67,8 +70,8 @@ def test_trees_are_planted_where_products_tell_more_than_a_sum():
     rng = np.random.default_rng(7)
     right = table_of(*rng.laplace(size=(2, 2_000, LENGTH)))
     wrong = table_of(product(0, 2_000, rng), product(1, 2_000, rng))
-    for data, tells in ((right, False), (wrong, True)):
-        assert interacting(data, data.features.groups[0], list(Sums().candidates(data))) is tells
+    for data, tells in ((right, []), (wrong, [Coordinate(3), Coordinate(11)])):
+        assert interacting(data, data.features.groups[0], list(Sums().candidates(data))) == tells
     assert list(trees_of(right, list(Sums().candidates(right)), promising=False)) == []
 
 
@@ -114,3 +117,38 @@ def test_tails_are_cut_only_where_they_are_heavy():
     )
     number = [len(list(Middles().candidates(encode(*sides)))) for sides in (light, heavy)]
     assert number[0] == 2 < number[1]
+
+
+@pytest.mark.parametrize(("length", "shift"), [(300, 0.1), (2_000, 0.08)])
+def test_small_shifts_of_all_coordinates_of_a_longer_vector_are_learnt(length, shift):
+    """A third of them down. Share of fresh outputs told right: 0.73 and 0.79, where only 64 coordinates are learnt
+    from 0.59 and 0.66."""
+    rng = np.random.default_rng(11)
+    shifts = shift * np.where(np.arange(length) % 3 == 0, -1, 1)
+    data = table_of(*(rng.laplace(size=(2_000, length)) + side * shifts for side in (0, 1)))
+    best = max(Sums().candidates(data), key=lambda one: np.max(one.upper[0] - one.upper[1]))
+    fresh, fresh_prime = (best.score(rng.laplace(size=(2_000, length)) + side * shifts) for side in (0, 1))
+    middle = float(np.median(np.concatenate([fresh, fresh_prime])))
+    assert (np.mean(fresh > middle) + np.mean(fresh_prime <= middle)) / 2 > 0.69
+
+
+@dataclass(frozen=True)
+class OwnClassifiers(Classifiers):
+    """A family of somebody's own that says what it finds."""
+
+    def candidates(self, data):
+        return iter([CandidateScore.of(Monotone(Value(), 1), data.outputs[data.row], data.group, data.weight)])
+
+
+def test_every_family_yields_its_own_candidates_and_no_others():
+    data, claim = encode(*np.random.default_rng(12).laplace(size=(2, 500))), PureDP(1.0)
+    own = candidates_of([OwnClassifiers()], data, claim, [])
+    assert [type(one.score) for one in own] == [Monotone]
+    assert {type(one.score) for one in candidates_of([Tails()], data, claim, [])} == {Monotone}
+    assert {type(one.score) for one in candidates_of([Tails(), Middles()], data, claim, [])} == {Monotone, Nearness}
+
+
+def test_distances_from_the_median_are_bet_on_only_where_they_are_asked_for():
+    claim = PureDP(1.0)
+    assert Middles() not in Learner([Tails()], claim, 0.05).simple
+    assert Middles() in Learner(sequential_families(DEFAULT_FAMILIES), claim, 0.05).simple

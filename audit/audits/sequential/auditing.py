@@ -25,7 +25,7 @@ from epsaudit.audits.question import Begun, Question, begun, recording
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.accounts import Accounts
 from epsaudit.audits.sequential.drawing import Drawn, Seen, counts_of, parts, play, tallies_of
-from epsaudit.audits.sequential.learning import Learner, Plans, no_bet
+from epsaudit.audits.sequential.learning import Learner, Plans, no_bet, sequential_families
 from epsaudit.audits.sequential.record import Round, SequentialResult, Stopped, StrategyRecord
 from epsaudit.audits.sequential.schedule import STRATEGIES, chunk_sizes, looked_at_each, remembered, round_sizes
 from epsaudit.claims.definitions import Claim
@@ -215,6 +215,8 @@ class _SequentialAudit:
     def __init__(self, run: Begun, near: float | None, record: Section) -> None:
         self.begun, self.near, self.record, self.question = run, near, record, run.question
         self.states = [_PairState(pair, sides) for pair, sides in zip(run.question.pairs, run.sides, strict=True)]
+        families = run.question.families
+        self.families = sequential_families(families) if isinstance(run.question.witnesses, str) else families
         self.accounts = Accounts(run.question.claim, run.question.confidence, STRATEGIES)
         self.runs = 0
         self.rounds: list[Round] = []
@@ -242,7 +244,7 @@ class _SequentialAudit:
             if self.rounds and started + pace * size > until:
                 return "seconds"
             for state in self.states:
-                state.learn(asked.families, asked.claim, 1.0 - asked.confidence)
+                state.learn(self.families, asked.claim, 1.0 - asked.confidence)
             stopped = self._round(number, size)
             if self.runs >= ENOUGH_FAILURES:
                 self._refuse_if_all_failed()

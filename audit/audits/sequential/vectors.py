@@ -17,6 +17,7 @@ from scipy.special import expit, log_expit
 from epsaudit.outputs.normal_form import Outputs, rows_of
 from epsaudit.witnesses import CandidateScore, Classifiers, Encoding, Features, encode
 from epsaudit.witnesses.classifiers import Basis, Singles, odd_of, planted
+from epsaudit.witnesses.combinations import Combined
 from epsaudit.witnesses.features import Feature
 from epsaudit.witnesses.models import Additive
 from epsaudit.witnesses.regression import regress
@@ -25,6 +26,7 @@ from epsaudit.witnesses.screening import screen
 from epsaudit.witnesses.settings import (
     FALSE_FINDS,
     HARD_TO_READ,
+    LEARNT_COMBINATIONS,
     LEAST_SEEN,
     LEAST_TO_LEARN,
     LEAST_TO_PLANT,
@@ -38,13 +40,13 @@ Floats = NDArray[np.float64]
 NARROW = 24
 """Features of a group up to which each has coefficients of its own at every knot; a fit takes the cube of this. A look
 at 10,000 runs of 200 coordinates took 9.8 s of a processor with coefficients of their own for all, and takes 1.4 s."""
-NUMBERS_TO_CHOOSE, LEAST_TO_SCREEN = 80_000, 1_000
+NUMBERS_TO_CHOOSE, LEAST_TO_SCREEN = 40_000, 1_000
 """Numbers of either side by which features of vectors longer than `MOST_PAIRED` are chosen, and outputs at least. With
 all, 17,500 outputs of 20 coordinates take 0.3 s of a processor."""
-FEW_TO_LOOK_AT, MANY_RUNS = 4, 5_000
-"""Features of such vectors that are looked at one by one until so many outputs of either side are known. A product of
-two coordinates of 20 is then refuted at 5 % after 191 runs in the median, a tail of one after 310 (seeds 100 to 104);
-281 and 362 where all were, and increments learnt from."""
+FEW_TO_LOOK_AT = 4
+"""Features of such vectors that are looked at one by one. A product of two coordinates of 20 is then refuted at 5 %
+after 191 runs in the median, a tail of one after 310 (seeds 100 to 104); 281 and 362 where all were, and increments
+learnt from."""
 CORRELATED = 0.3
 """Mean correlation of neighbours' signs from which their differences are learnt from: that of independent coordinates
 is 0, that of running sums of 20 equal steps above 0.7. Set by hand."""
@@ -68,70 +70,89 @@ def table_of(outputs: Outputs, outputs_prime: Outputs, features: Features | None
     100
     """
     if features is None and is_long(outputs):
-        part = max(NUMBERS_TO_CHOOSE // _length(outputs), LEAST_TO_SCREEN)
-        features = _telling(outputs[:part], outputs_prime[:part], len(outputs) < MANY_RUNS)
+        features = features_of_vectors(outputs, outputs_prime)
     return encode(outputs, outputs_prime, features)
 
 
-def _telling(outputs: Outputs, outputs_prime: Outputs, few: bool) -> Features:
+def features_of_vectors(outputs: Outputs, outputs_prime: Outputs) -> Features:
+    """Return the features of long vectors that a part of them shows to tell."""
+    part = max(NUMBERS_TO_CHOOSE // _length(outputs), LEAST_TO_SCREEN)
+    return _telling(outputs[:part], outputs_prime[:part])
+
+
+def _telling(outputs: Outputs, outputs_prime: Outputs) -> Features:
     """Features of long vectors: increments only of what looks like running sums, and few to look at one by one."""
     found = Features.of(outputs, outputs_prime)
-    alone = tuple(screen(found.alone, outputs, outputs_prime, FEW_TO_LOOK_AT)) if few else found.alone
+    alone = tuple(screen(found.alone, outputs, outputs_prime, FEW_TO_LOOK_AT))
     rows = np.nan_to_num(np.asarray(rows_of(outputs), float), posinf=0.0, neginf=0.0)
     ranks = np.sign(rows - np.median(rows, axis=0))
     running = np.mean(ranks[:, 1:] * ranks[:, :-1]) > CORRELATED
-    groups = tuple(group for place, group in enumerate(found.groups) if place != 1 or running)
+    groups = found.groups
+    if not running and any(isinstance(one, Combined) for one in groups[1]):
+        groups = (groups[0], (), *groups[2:])
     return replace(found, alone=alone, groups=groups, alike=found.alike if running else 1)
+
+
+def again_telling(features: Features, outputs: Outputs, outputs_prime: Outputs) -> Features:
+    """Return the same features, but of single coordinates and combinations those that tell most now as a group."""
+    *groups, extra = features.groups
+    few = screen(list(dict.fromkeys([*groups[0], *extra])), outputs, outputs_prime, LEARNT_COMBINATIONS)
+    return replace(features, groups=(*groups, tuple(few)))
 
 
 @dataclass(frozen=True)
 class Sums(FromTable):
     """Learnt sums: those of `epsaudit.witnesses.Classifiers`, of long vectors with few coefficients.
 
-    A long group is described by a line for each feature, or by one curve for all features of a part of the group; and
-    the features in it that tell most by a curve for each.
+    The longest group is described by a line for each feature, or by one curve for all features of a part of the group;
+    and the features of every group that tell most by a curve for each, but for coordinates that only lines are for.
     """
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
         """Yield the candidates."""
         if not data.features.groups or data.size < LEAST_TO_LEARN:
             return
-        wide = [group for group in data.features.groups if len(group) > NARROW]
+        longest = max(data.features.groups, key=len)
         x, x_prime = (side[: 4 * LEAST_TO_SCREEN] for side in data.sides)
-        groups = tuple(tuple(screen(group, x, x_prime, NARROW)) for group in data.features.groups)
+        groups = tuple(tuple(screen(group, x, x_prime, NARROW)) for group in _with_curves(data.features))
         narrow = replace(data, features=replace(data.features, groups=groups))
-        yield from _wide_sums(data, wide[:1])
+        if len(longest) > NARROW:
+            yield from _wide_sum(data, longest)
         yield from Classifiers(trees=False).candidates(narrow)
 
 
 def trees_of(data: Encoding, sums: Sequence[CandidateScore], promising: bool) -> Iterator[CandidateScore]:
     """Yield trees where something is ``promising``, or where products of two features tell more than the best sum.
 
-    Boosting takes most of the time, and needs scikit-learn, a second to import; most audits find nothing.
+    Of a long vector they are learnt from the features of such products alone. Boosting takes most of the time, and
+    needs scikit-learn, a second to import; most audits find nothing.
     """
-    features = tuple(dict.fromkeys(one for group in data.features.groups for one in group))
+    features = tuple(dict.fromkeys(one for group in _with_curves(data.features) for one in group))
     if data.size < LEAST_TO_PLANT or not 1 < len(features) <= MOST_COORDINATES:
         return
-    if promising or interacting(data, next(group for group in data.features.groups if group), sums):
+    if promising:
         yield from planted(data, features)
+    elif found := interacting(data, next(group for group in data.features.groups if group), sums):
+        yield from planted(data, tuple(found) if is_long(data.outputs) else features)
 
 
-def interacting(data: Encoding, features: Sequence[Feature], sums: Sequence[CandidateScore]) -> bool:
-    """Whether products of two features are correlated with what the first of the sums leaves unexplained.
+def interacting(data: Encoding, features: Sequence[Feature], sums: Sequence[CandidateScore]) -> list[Feature]:
+    """Return features whose products with another are correlated with what the first of the sums leaves unexplained.
 
     A score test (Rao 1948) for every product of two signs, about medians and about quartiles of distances from them,
-    by normal approximation; of chance alone one in a thousand tests of all products says so.
+    by normal approximation; of chance alone one in a thousand tests of all products says so. At most `NARROW` features
+    are returned, those of the greatest correlations.
 
     Examples
     --------
     >>> x, x_prime = np.random.default_rng(0).normal(size=(2, 500, 3))
     >>> data = encode(x, x_prime)
     >>> interacting(data, data.features.groups[0], [])
-    False
+    []
     >>> x[:, 0] = np.abs(x[:, 0]) * np.sign(x[:, 1] * x[:, 2] + x[:, 1])
     >>> data = encode(x, x_prime)
-    >>> interacting(data, data.features.groups[0], [])
-    True
+    >>> [feature.label for feature in interacting(data, data.features.groups[0], [])]
+    ['y[0]', 'y[1]']
     """
     half = len(data.row) if len(data.outputs) < len(data.row) else LOOK
     entries = np.concatenate([np.flatnonzero(data.group % 2 == side)[:half] for side in (0, 1)])
@@ -153,7 +174,10 @@ def interacting(data: Encoding, features: Sequence[Feature], sums: Sequence[Cand
     others = np.kron(np.triu(np.ones((len(features), len(features))), 1), np.ones((2, 2)))
     gaps = others * np.abs(products) / np.sqrt(np.maximum(spread, LEAST_SEEN))
     tested = 2 * len(features) * (len(features) - 1)
-    return bool(np.max(gaps) > math.sqrt(2.0 * math.log(max(tested, 1) / FALSE_FINDS)))
+    pairs = np.maximum(gaps, gaps.T).reshape(len(features), 2, -1).max(axis=(1, 2))
+    chosen = np.argsort(-pairs, kind="stable")[:NARROW]
+    limit = math.sqrt(2.0 * math.log(max(tested, 1) / FALSE_FINDS))
+    return [features[place] for place in sorted(chosen) if pairs[place] > limit]
 
 
 def _length(outputs: Outputs) -> int:
@@ -162,21 +186,25 @@ def _length(outputs: Outputs) -> int:
     return 0 if rows is None else int(rows.shape[1])
 
 
-def _wide_sums(data: Encoding, groups: Sequence[Sequence[Feature]]) -> Iterator[CandidateScore]:
-    """Yield the best sum of each long group."""
-    for group in groups:
-        best = max(_fits(data, group), key=lambda one: one.gain, default=None)
-        if best is None:
-            continue
-        ends = np.cumsum([basis.width for basis in best.bases])[:-1]
-        parts = np.split(best.coefficients, ends)
-        terms = (basis.term(part) for basis, part in zip(best.bases, parts, strict=True))
-        score = Additive(tuple(terms))
-        final, learnt = data.numbers(score)[data.row], Monotone(score, 1, learnt=True)
-        judged = best.judged.astype(float)
-        candidate = CandidateScore.of(learnt, final, data.group, data.weight, judged, margin=HARD_TO_READ)
-        if candidate is not None:
-            yield candidate
+def _with_curves(features: Features) -> list[tuple[Feature, ...]]:
+    """Groups that more is learnt of than a sum of lines."""
+    return [group for group in features.groups if len(group) <= MOST_COORDINATES]
+
+
+def _wide_sum(data: Encoding, group: Sequence[Feature]) -> Iterator[CandidateScore]:
+    """Yield the best sum of a long group."""
+    best = max(_fits(data, group), key=lambda one: one.gain, default=None)
+    if best is None:
+        return
+    ends = np.cumsum([basis.width for basis in best.bases])[:-1]
+    terms = (basis.term(part) for basis, part in zip(best.bases, np.split(best.coefficients, ends), strict=True))
+    score = Additive(tuple(terms))
+    final, learnt = data.numbers(score)[data.row], Monotone(score, 1, learnt=True)
+    candidate = CandidateScore.of(
+        learnt, final, data.group, data.weight, best.judged.astype(float), margin=HARD_TO_READ
+    )
+    if candidate is not None:
+        yield candidate
 
 
 @dataclass(frozen=True)
@@ -207,6 +235,7 @@ def _fits(data: Encoding, group: Sequence[Feature]) -> Iterator[_Fit]:
     summed = np.zeros((PARTS[-1], len(numbers[0]), width), np.float32)
     for part, basis, one in zip(finest, curves, numbers, strict=True):
         summed[part] += basis.columns(one)
+    summed -= summed.mean(axis=1, keepdims=True)  # all hats together are constant: single precision ends there
     for parts in PARTS:
         design = np.concatenate([some.sum(axis=0) for some in np.split(summed, parts)], axis=1)
         shares: Floats = np.kron(np.eye(parts)[finest * parts // PARTS[-1]], np.eye(width)).astype(float)
