@@ -117,7 +117,13 @@ def train(
             ]
             best = max(known, key=lambda one: one.choice(objective, ERRORS_BETWEEN_PAIRS).rank)
             choice = best.choice(objective)
-    return Training(best.pair, choice, spent, best.features.notes)
+    kept = len(best.outputs[0])
+    few = (
+        (f"outputs are so large that {kept:,} of {size:,} training runs a side were looked at",)
+        if 2 * kept < size
+        else ()
+    )
+    return Training(best.pair, choice, spent, (*best.features.notes, *few))
 
 
 @dataclass(frozen=True)

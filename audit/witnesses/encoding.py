@@ -91,14 +91,17 @@ class Features:
     @classmethod
     def _of_rows(cls, outputs: Outputs, outputs_prime: Outputs) -> Features:
         """List the features of arrays of numbers of one shape."""
-        sides, (size, chosen) = (outputs, outputs_prime), telling_coordinates(outputs, outputs_prime)
+        sides, (size, linear) = (outputs, outputs_prime), telling_coordinates(outputs, outputs_prime, MOST_LINEAR)
+        chosen = linear
+        if size > MOST_COORDINATES:
+            parts = (side.reshape(len(side), -1)[:LOOK, linear] for side in sides)
+            chosen = [linear[place] for place in telling_coordinates(*parts)[1]]
         basic: list[Feature] = [Coordinate(i) for i in chosen]
         releases = releases_of(*sides, size)
         sums: list[Feature] = [Reduced("sum", size)]
         groups = [basic, [] if releases or size > MOST_PARTS else increments(size)]
         if size > MOST_COORDINATES:
-            linear: list[Feature] = [Coordinate(i) for i in telling_coordinates(*sides, MOST_LINEAR)[1]]
-            groups = [screen(basic, *sides, MOST_PARTS), linear]
+            groups = [screen(basic, *sides, MOST_PARTS), [Coordinate(i) for i in linear]]
         extra = combinations_of(size) if size <= MOST_COORDINATES else [*sums, Reduced("norm", size)]
         orders = rankings_of(*sides)
         pairs = correlated(basic, *sides) if size > MOST_PAIRED else []
