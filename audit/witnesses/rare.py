@@ -137,7 +137,8 @@ def _best(first: _Field, second: _Field, size: int) -> tuple[float, Feature] | N
         a, n, e = sums[:, high:, wide:] - sums[:, :-high, wide:] - sums[:, high:, :-wide] + sums[:, :-high, :-wide]
         likely = np.flatnonzero((n > 0.5) & ((a - e) ** 2 * n > lowered**2 / 2.0 * e * (n - e)))
         if len(likely):
-            low = _worth(*(one.ravel()[likely] for one in (a, n, e)), lowered)
+            some, all_, usual = (one.ravel()[likely] for one in (a, n, e))
+            low = _worth(some, all_, usual, lowered)
             row, column = divmod(int(likely[np.argmax(low)]), a.shape[1])
             best = max(best, (float(low.max()), (row, row + high - 1, column, column + wide - 1)))
     if best[0] == -math.inf:
