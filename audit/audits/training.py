@@ -20,12 +20,12 @@ from epsaudit.engine.sampling import Sides, training_outputs
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs, alike, are_numbers, are_objects, join, like
 from epsaudit.witnesses import Bound, CandidateScore, Choice, Family, Features, best_of, candidate_scores, encode
+from epsaudit.witnesses.encoding import most_read
 from epsaudit.witnesses.features import Feature
 from epsaudit.witnesses.settings import (
     ERRORS_BETWEEN_PAIRS,
     FEW_PAIRS,
     LEAST_TO_VALIDATE,
-    LOOK,
     MOST_NUMBERS,
     MOST_TRAINING_RUNS,
     MOST_VALIDATION_RUNS,
@@ -117,7 +117,13 @@ def train(
             ]
             best = max(known, key=lambda one: one.choice(objective, ERRORS_BETWEEN_PAIRS).rank)
             choice = best.choice(objective)
-    return Training(best.pair, choice, spent, best.features.notes)
+    kept = len(best.outputs[0])
+    few = (
+        (f"outputs are so large that {kept:,} of {size:,} training runs a side were looked at",)
+        if 2 * kept < size
+        else ()
+    )
+    return Training(best.pair, choice, spent, (*best.features.notes, *few))
 
 
 @dataclass(frozen=True)
@@ -134,7 +140,7 @@ class _Trained:
         cls, pair: int, families: Sequence[Family], outputs: tuple[Outputs, Outputs], features: Features | None = None
     ) -> _Trained:
         """Learn from outputs, of which objects are slow to read and so not all are."""
-        x, x_prime = (side[:LOOK] if are_objects(side) else side for side in outputs)
+        x, x_prime = (side[: most_read(outputs[0])] if are_objects(side) else side for side in outputs)
         data = encode(x, x_prime, features)
         return cls(pair, outputs, data.features, tuple(candidate_scores(families, x, x_prime, data)))
 

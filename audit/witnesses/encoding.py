@@ -10,6 +10,7 @@ import itertools
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from epsaudit.witnesses.combinations import Combined, Reduced, combinations_of, 
 from epsaudit.witnesses.features import Coordinate, Feature, Value
 from epsaudit.witnesses.fields import Fields, atoms_within, derived, pairs_together
 from epsaudit.witnesses.rankings import rankings_of
+from epsaudit.witnesses.rare import rare_regions
 from epsaudit.witnesses.screening import screen, sure
 from epsaudit.witnesses.settings import (
     FOLDS,
@@ -53,6 +55,8 @@ class Features:
         Features to look at one by one, those that tell most.
     tried : int
         Of how many.
+    regions, scanned : tuple of Feature, int
+        Those that are rare regions, the best of so many.
     groups : tuple of tuples of Feature
         Features to learn a score from; those of a group are of one kind.
     alike : int
@@ -66,6 +70,8 @@ class Features:
     groups: tuple[tuple[Feature, ...], ...] = ()
     alike: int = 0
     notes: tuple[str, ...] = ()
+    regions: tuple[Feature, ...] = ()
+    scanned: int = 1
 
     @classmethod
     def of(cls, outputs: Outputs, outputs_prime: Outputs) -> Features:
@@ -85,24 +91,29 @@ class Features:
     @classmethod
     def _of_rows(cls, outputs: Outputs, outputs_prime: Outputs) -> Features:
         """List the features of arrays of numbers of one shape."""
-        sides, (size, chosen) = (outputs, outputs_prime), telling_coordinates(outputs, outputs_prime)
+        sides, (size, linear) = (outputs, outputs_prime), telling_coordinates(outputs, outputs_prime, MOST_LINEAR)
+        chosen = linear
+        if size > MOST_COORDINATES:
+            parts = (side.reshape(len(side), -1)[:LOOK, linear] for side in sides)
+            chosen = [linear[place] for place in telling_coordinates(*parts)[1]]
         basic: list[Feature] = [Coordinate(i) for i in chosen]
         releases = releases_of(*sides, size)
         sums: list[Feature] = [Reduced("sum", size)]
         groups = [basic, [] if releases or size > MOST_PARTS else increments(size)]
         if size > MOST_COORDINATES:
-            linear: list[Feature] = [Coordinate(i) for i in telling_coordinates(*sides, MOST_LINEAR)[1]]
-            groups = [screen(basic, *sides, MOST_PARTS), linear]
+            groups = [screen(basic, *sides, MOST_PARTS), [Coordinate(i) for i in linear]]
         extra = combinations_of(size) if size <= MOST_COORDINATES else [*sums, Reduced("norm", size)]
         orders = rankings_of(*sides)
         pairs = correlated(basic, *sides) if size > MOST_PAIRED else []
         extra += [Combined(sign, *pair) for pair in pairs for sign in "+-*"]
         likely = list(dict.fromkeys(itertools.chain.from_iterable(pairs))) if size > MOST_PAIRED else basic
+        regions, scanned = rare_regions(list(dict.fromkeys([*likely, *basic])), *sides)
         together = pairs_together(likely, *sides)
-        more = [*together, *orders, *atoms_within([(i,) for i in chosen[:MOST_PARTS]], *sides)]
+        more = [*together, *regions, *orders, *atoms_within([(i,) for i in chosen[:MOST_PARTS]], *sides)]
         found = cls._put_together(sides, basic, [], extra, releases, [*basic, *sums], groups, more)
         left_out = size - len(chosen)
-        return replace(found, alike=2, notes=_notes(left_out, f"{size:,} coordinates"))
+        notes = _notes(left_out, f"{size:,} coordinates")
+        return replace(found, alike=2, notes=notes, regions=tuple(regions), scanned=scanned)
 
     @classmethod
     def _of_objects(cls, outputs: Outputs, outputs_prime: Outputs) -> Features:
@@ -118,14 +129,17 @@ class Features:
         sources: list[Feature] = [*fields.symbols, *fields.numbers]
         pairs = correlated(sources, *sides) if len(sources) > MOST_PAIRED else []
         best = screen([one for one in sources if one in learnt or one in fields.symbols], *sides, MOST_PAIRED)
-        together = pairs_together(list(dict.fromkeys([*itertools.chain.from_iterable(pairs), *best])), *sides)
+        likely = list(dict.fromkeys([*itertools.chain.from_iterable(pairs), *best]))
+        regions, scanned = rare_regions(list(dict.fromkeys([*likely, *sources])), *sides)
+        together = [*pairs_together(likely, *sides), *regions]
         paths = [one.path for one in fields.numbers if isinstance(one, At)][:MOST_PARTS]
         atoms = atoms_within(paths, *sides)
         more = [*together, *rankings_of(*sides), *screen(fields.symbols, *sides, TELLING), *atoms]
-        likely = [one for one in basic if one in learnt]  # the rest tells less than `MOST_PARTS` others
-        found = cls._put_together(sides, likely, structure, extra, releases, basic, [learnt], more)
-        tried = found.tried + len(basic) - len(likely)
-        return replace(found, tried=tried, notes=_notes(fields.left_out, f"{MOST_FIELDS:,} places and more"))
+        telling = [one for one in basic if one in learnt]  # the rest tells less than `MOST_PARTS` others
+        found = cls._put_together(sides, telling, structure, extra, releases, basic, [learnt], more)
+        tried = found.tried + len(basic) - len(telling)
+        notes = _notes(fields.left_out, f"{MOST_FIELDS:,} places and more")
+        return replace(found, tried=tried, notes=notes, regions=tuple(regions), scanned=scanned)
 
     @classmethod
     def _put_together(
@@ -156,6 +170,10 @@ class Features:
         groups = [*groups, releases, screen(extra, *sides, LEARNT_COMBINATIONS)]
         tried = len(basic) + len(extra) + len(releases) + len(structure) + len(more)
         return cls(tuple(dict.fromkeys(alone)), tried, tuple(map(tuple, groups)))
+
+    def tried_like(self, feature: Feature) -> int:
+        """Of how many features this one is the best."""
+        return self.scanned if feature in self.regions else self.tried
 
     def used(self, learnt: bool, features: set[Feature]) -> Features:
         """Leave out what is not among ``features``, and all groups unless a ``learnt`` score was any good."""
@@ -240,6 +258,27 @@ def encode(
     row, kind = np.nonzero(counts)
     weight = counts[row, kind].astype(float)
     return Encoding(sides, pooled[first], row, kind.astype(np.int8), weight, atoms, features)
+
+
+def most_read(outputs: Outputs) -> int:
+    """How many objects of either side are read: `LOOK` of long ones, of short ones as many as take no longer.
+
+    Examples
+    --------
+    >>> most_read(np.array(["yes", None], dtype=object))
+    512000
+    """
+    sample = outputs[:MOST_PARTS].tolist()
+    return max(LOOK, LOOK * MOST_PARTS * len(sample) // max(sum(map(_places, sample)), 1))
+
+
+def _places(value: Any) -> int:
+    """How many numbers, symbols and characters are inside."""
+    if isinstance(value, Items):
+        return sum(_places(part) for _, part in value)
+    if isinstance(value, (tuple, frozenset)):
+        return sum(map(_places, value))
+    return len(value) if isinstance(value, (str, bytes)) else 1
 
 
 def features_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:

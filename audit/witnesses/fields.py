@@ -167,6 +167,8 @@ class Together:
 def _cell(feature: Feature, edges: Sequence[float], code: int) -> str:
     if getattr(feature, "coded", False):
         return str(feature.written([code]))  # type: ignore[attr-defined]  # what is coded has it
+    if 0 < code < len(edges) and np.nextafter(edges[code], -np.inf) == edges[code - 1]:
+        return f"{feature.label} = {edges[code]:.6g}"
     low = f"{edges[code - 1]:.6g} < " if 0 < code < len(edges) else ""
     if code == len(edges):
         return f"{feature.label} > {edges[-1]:.6g}" if edges else f"{feature.label} is a number"
@@ -219,10 +221,10 @@ class Fields:
             self.lengths.append(path)
         symbols = [value for value in values if not isinstance(value, (*NUMBERS, tuple, frozenset))]
         seen = Counter(symbols)
-        often = [value for value, times in seen.most_common(MOST_VALUES) if times >= LEAST_SEEN]
+        often = [value for value, times in seen.most_common(MOST_LEVELS) if times >= LEAST_SEEN]
         if path and len(often) > 1 and sum(seen[value] for value in often) > len(symbols) / 2:
             self.symbols.append(Code(path, tuple(sorted(often, key=order_key))))
-        many = [value for value in seen if value is not None] if len(seen) > MOST_VALUES else []
+        many = [value for value in seen if value is not None] if len(seen) > MOST_LEVELS else []
         for step in (*_places(values), *_readings(many, path)):
             self._walk(sides, (*path, step))
 

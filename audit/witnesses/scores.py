@@ -144,7 +144,8 @@ class Tails(FromTable):
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
         """Yield the candidates of the features that tell most."""
-        yield from self.of(data.features.alone, data, errors_of(data.features.tried))
+        features = [one for one in data.features.alone if one not in data.features.regions]
+        yield from self.of(features, data, errors_of(data.features.tried))
 
     def of(self, features: Sequence[Feature], data: Encoding, errors: float) -> Iterator[CandidateScore]:
         """Yield two candidates a feature, which need no fitting."""
@@ -170,7 +171,8 @@ class LikelihoodRatio(FromTable):
         for feature in data.features.alone:
             plain = isinstance(feature, Value)
             if not (plain and np.any(data.atoms >= 0)):
-                yield from self._table(data, feature, False, ERRORS if plain else errors_of(data.features.tried))
+                errors = ERRORS if plain else errors_of(data.features.tried_like(feature))
+                yield from self._table(data, feature, False, errors)
 
     def _table(self, data: Encoding, feature: Feature, atoms: bool, errors: float) -> Iterator[CandidateScore]:
         """Count atoms and cells, and judge every fold by the ratios of the others."""

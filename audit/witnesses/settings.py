@@ -32,7 +32,7 @@ MODULI = (2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 16, 60, 100)
 MOST_FIELDS = 512
 """Places inside outputs that are records, text or sequences that are looked at, which bounds the time."""
 MOST_VALUES = 64
-"""Symbols of a field that are told apart; a field with more is read, as text, time, or by a checksum."""
+"""Values of a field of numbers that hardly ever repeat, up to which those that do get a feature."""
 FROM_THE_END = 8
 """Places counted from the end, of text and sequences whose lengths differ."""
 MOST_LINEAR = 1024
@@ -42,9 +42,16 @@ DIGITS = 3
 FALSE_FINDS = 1e-3
 """Features that tell nothing and are looked at all the same, in one audit, of those that need to be sure."""
 LEVELS_TOGETHER, MOST_LEVELS, MOST_CODES = 8, 128, 16_384
-"""Quantile cells of a field in a table of two, different values up to which each has a cell, and cells of a table."""
+"""Quantile cells of a field in a table of two, different values up to which each has a cell, and cells of a table. What
+has more values than that and is no number is read, as text, time, or by a checksum."""
 MOST_TOGETHER, FEW_TABLES = 4, 3
 """Tables of two fields that are looked at; and how many there may be at most for all to be, telling or not."""
+LEVELS_OF_REGIONS, WIDTHS_OF_REGIONS = 64, (1, 2, 3, 4, 6, 8)
+"""Quantile cells of a field in which rare regions are sought, and how many of them a region spans."""
+MOST_HOPEFUL = 2
+"""Rare regions that chance may have made and are looked at all the same where nothing else tells anything."""
+OUTPUTS_PER_TABLE = 100
+"""Outputs of both sides for each table of two fields that is scanned for rare regions, which bounds the time."""
 HOLES = 0.1
 """Least share of vectors with a place that holds no number, for which places and values of releases are features."""
 

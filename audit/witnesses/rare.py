@@ -1,0 +1,192 @@
+"""Rare regions of two fields: where both fall together on one side, hardly ever on the other, and neither alone tells.
+
+All tables of two fields are scanned for the rectangle whose ratio of probabilities stays greatest when it is lowered by
+the errors that so many rectangles make by chance: single values of symbols and of few numbers, intervals of others.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from epsaudit.outputs.normal_form import Outputs
+from epsaudit.witnesses.features import Feature
+from epsaudit.witnesses.fields import Code, Together, codes_of
+from epsaudit.witnesses.screening import Codes, Floats, log_chance, pearson
+from epsaudit.witnesses.settings import (
+    FALSE_FINDS,
+    LEVELS_OF_REGIONS,
+    MOST_HOPEFUL,
+    MOST_LEVELS,
+    MOST_TOGETHER,
+    OUTPUTS_PER_TABLE,
+    WIDTHS_OF_REGIONS,
+)
+
+PURE = 0.99
+"""Share of one side in a rare region, for whose bounds a number of the other side so weighs as much as 5.7 of it."""
+
+
+@dataclass(frozen=True)
+class _Field:
+    """A field in cells: its numbers, the cell of each from 0 (the last is for NaN), and the log ratio in each cell."""
+
+    feature: Feature
+    numbers: Floats
+    codes: Codes
+    single: bool
+    told: Floats
+
+    @classmethod
+    def of(cls, feature: Feature, numbers: Floats, size: int) -> _Field | None:
+        """Cut into single values if there are few, else at quantiles; None where nothing varies."""
+        coded = getattr(feature, "coded", False)
+        codes, edges = codes_of(numbers, MOST_LEVELS)
+        single = coded or len(edges) < MOST_LEVELS - 1
+        if not single:
+            codes, edges = codes_of(numbers, LEVELS_OF_REGIONS)
+        if len(edges) == 0:
+            return None
+        codes = np.where(codes < 0, len(edges) + 1, codes)
+        seen = [np.bincount(side, minlength=len(edges) + 2) + 0.5 for side in (codes[:size], codes[size:])]
+        raw, error = np.log(seen[0] / seen[1]), np.sqrt(1.0 / seen[0] + 1.0 / seen[1])
+        return cls(feature, numbers, codes, single, np.sign(raw) * np.maximum(np.abs(raw) - error, 0.0))
+
+    @property
+    def levels(self) -> int:
+        """Number of cells, without that of NaN."""
+        return len(self.told) - 1
+
+    def within(self, first: int, last: int) -> NDArray[np.bool_]:
+        """Which numbers lie in these cells."""
+        return (self.codes >= first) & (self.codes <= last)
+
+    def ends(self, inside: NDArray[np.bool_]) -> tuple[Feature, tuple[float, ...]]:
+        """A feature, and edges of which the second cell holds what is inside."""
+        numbers = self.numbers[inside]
+        if isinstance(self.feature, Code):
+            return Code(self.feature.path, (self.feature.values[int(numbers[0])],)), ()
+        return self.feature, (float(np.nextafter(numbers.min(), -np.inf)), float(numbers.max()))
+
+
+def rare_regions(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> tuple[list[Feature], int]:
+    """Return tables of two fields with a cell that is rarer on one side than both fields alone say, and of how many.
+
+    Those that chance hardly makes; where nothing tells anything the likeliest ones, for there is nothing to lose by
+    looking at them again. Of many fields the tables of the first are scanned, in proportion to the number of outputs.
+
+    Examples
+    --------
+    >>> from epsaudit.witnesses.features import Coordinate
+    >>> x, x_prime = np.random.default_rng(0).random((2, 20_000, 2))
+    >>> x[(np.abs(x - 0.5) < 0.03).all(axis=1)] = 0.0
+    >>> found, tried = rare_regions([Coordinate(0), Coordinate(1)], x, x_prime)
+    >>> found[0].number
+    9
+    """
+    size = len(outputs)
+    most = 2 * size // OUTPUTS_PER_TABLE
+    if most < 1:
+        return [], 1
+    sides = outputs, outputs_prime
+    chosen = fields[: (1 + math.isqrt(1 + 8 * most)) // 2]
+    cells = [_Field.of(one, np.concatenate([np.asarray(one(side), float) for side in sides]), size) for one in chosen]
+    known = [one for one in cells if one is not None]
+    pairs = list(itertools.combinations(known, 2))
+    found = [region for pair in pairs if (region := _best(*pair, size)) is not None]
+    found.sort(key=lambda one: one[0])
+    limit = math.log(FALSE_FINDS / max(len(pairs), 1))
+    sure = [table for chance, table in found if chance < limit][:MOST_TOGETHER]
+    alone = min((log_chance(*pearson(one.codes, size)) for one in known), default=0.0)
+    if not sure and alone > math.log(FALSE_FINDS / max(len(known), 1)):
+        sure = [table for _, table in found[:MOST_HOPEFUL]]
+    return sure, max(sum(_tried(*pair) for pair in pairs), 1)
+
+
+def _sizes(first: _Field, second: _Field) -> list[tuple[int, int]]:
+    """How many rows and columns regions span."""
+    widths = [(1,) if one.single else WIDTHS_OF_REGIONS for one in (first, second)]
+    return [(a, b) for a, b in itertools.product(*widths) if a <= first.levels and b <= second.levels]
+
+
+def _tried(first: _Field, second: _Field) -> int:
+    """How many rectangles are looked at."""
+    return sum((first.levels - a + 1) * (second.levels - b + 1) for a, b in _sizes(first, second))
+
+
+def _best(first: _Field, second: _Field, size: int) -> tuple[float, Feature] | None:
+    """The best rectangle of two fields: log of how likely by chance, and its table; None if all are as usual."""
+    shape = first.levels + 1, second.levels + 1
+    place = first.codes * shape[1] + second.codes
+    on_x, both = (
+        np.bincount(part, minlength=shape[0] * shape[1]).reshape(shape).astype(float) for part in (place[:size], place)
+    )
+    expected = both / (1.0 + np.exp(-np.add.outer(first.told, second.told)))
+    sums = np.zeros((3, *shape))
+    np.cumsum(np.cumsum([on_x[:-1, :-1], both[:-1, :-1], expected[:-1, :-1]], axis=1), axis=2, out=sums[:, 1:, 1:])
+    tried = max(_tried(first, second), 2)
+    lowered = math.sqrt(2.0 * math.log(tried))
+    best: tuple[float, tuple[int, int, int, int]] = (-math.inf, (0, 0, 0, 0))
+    for high, wide in _sizes(first, second):
+        a, n, e = sums[:, high:, wide:] - sums[:, :-high, wide:] - sums[:, high:, :-wide] + sums[:, :-high, :-wide]
+        likely = np.flatnonzero((n > 0.5) & ((a - e) ** 2 * n > lowered**2 / 2.0 * e * (n - e)))
+        if len(likely):
+            some, all_, usual = (one.ravel()[likely] for one in (a, n, e))
+            low = _worth(some, all_, usual, lowered)
+            row, column = divmod(int(likely[np.argmax(low)]), a.shape[1])
+            best = max(best, (float(low.max()), (row, row + high - 1, column, column + wide - 1)))
+    if best[0] == -math.inf:
+        return None
+    deviance, table = _sharpened(first, second, size, best[1])
+    moved = sum(not one.single for one in (first, second)) * math.log(len(WIDTHS_OF_REGIONS))
+    return log_chance(deviance, 1) + math.log(tried) + moved, table
+
+
+def _sharpened(first: _Field, second: _Field, size: int, cells: tuple[int, int, int, int]) -> tuple[float, Feature]:
+    """Move the edges of a rectangle between numbers, each field's in turn, to where the most of one side are inside."""
+    fields = first, second
+    within = [one.within(*ends) for one, ends in zip(fields, (cells[:2], cells[2:]), strict=True)]
+    on_x = np.arange(len(first.numbers)) < size
+    inside = within[0] & within[1]
+    mostly = np.count_nonzero(inside & on_x) * 2 > np.count_nonzero(inside)
+    for turn in range(4):
+        moved = fields[turn % 2]
+        if not moved.single:
+            own = within[1 - turn % 2] & ~np.isnan(moved.numbers)
+            centre = float(np.median(moved.numbers[own & within[turn % 2]]))
+            high = _end(moved.numbers[own] - centre, on_x[own] == mostly)
+            low = -_end(centre - moved.numbers[own], on_x[own] == mostly)
+            within[turn % 2] = (moved.numbers >= centre + low) & (moved.numbers <= centre + high)
+    inside = within[0] & within[1]
+    odds = first.told[first.codes[inside]] + second.told[second.codes[inside]]
+    counts = np.count_nonzero(inside & on_x), np.count_nonzero(inside), np.sum(1.0 / (1.0 + np.exp(-odds)))
+    deviance = _deviance(*(np.array([float(one)]) for one in counts))
+    (one, edges), (other, edges_second) = (part.ends(inside) for part in fields)
+    return float(deviance[0]), Together(one, other, edges, edges_second)
+
+
+def _end(beyond: Floats, wanted: NDArray[np.bool_]) -> float:
+    """How far an interval from 0 reaches that holds most of one side, of which others take away as they do of odds."""
+    ahead = np.flatnonzero(beyond >= 0.0)
+    ahead = ahead[np.argsort(beyond[ahead], kind="stable")]
+    sums = np.cumsum(np.where(wanted[ahead], math.log(2.0 * PURE), math.log(2.0 * (1.0 - PURE))))
+    return float(beyond[ahead[int(np.argmax(sums))]])
+
+
+def _deviance(on_x: Floats, both: Floats, expected: Floats) -> Floats:
+    """Twice the log likelihood ratio of counts of one side among those of both."""
+    on_x_prime = both - on_x
+    return np.asarray(2.0 * (xlogy(on_x, on_x / expected) + xlogy(on_x_prime, on_x_prime / (both - expected))))
+
+
+def _worth(on_x: Floats, both: Floats, expected: Floats, lowered: float) -> Floats:
+    """By how much a log ratio differs from what is expected, lowered by so many errors, or how many are missing."""
+    ratio = np.log((on_x + 0.5) / (both - on_x + 0.5)) - np.log(expected / (both - expected))
+    sure = np.sqrt(np.maximum(_deviance(on_x, both, expected), 1e-9))
+    return np.where(sure > lowered, np.abs(ratio) * (1.0 - lowered / sure), sure - lowered)
