@@ -216,7 +216,7 @@ def _facts(found: Hunt | None) -> dict[str, Any]:
         **{name: getattr(found, name) for name in names},
         "audits": len(found.audits),
         "certified": best,
-        "pair": f"{first.result.x} against {first.result.x_prime}" if first else None,
+        "pair": first.pair if first else None,
         "event": first.result.describe_event() if first else None,
         **{name: getattr(first, name, None) for name in ("records", "parts", "steps")},
         "verdict": "refuted" if found.refuted else "not refuted" if found.audits else f"not audited: {failure}",

@@ -72,6 +72,13 @@ class Finding:
     runs: int = 0
 
     @property
+    def pair(self) -> str:
+        """Both datasets, and where they differ if long ones begin alike."""
+        if self.candidate is None:
+            return f"{self.result.x} against {self.result.x_prime}"
+        return str(dataclasses.replace(self.candidate.pair, name=""))
+
+    @property
     def records(self) -> int | None:
         """Records of the larger dataset, or numbers of a vector of answers; None where they are not known."""
         rows = None if self.candidate is None else rows_of(self.candidate)

@@ -574,6 +574,12 @@ def test_a_slow_candidate_leaves_time_for_the_others(monkeypatch):
     assert min(asked.count(size) for size in (2, 4, 6, 8, 10)) >= screening.RUNS[0]
 
 
+def test_a_row_says_where_long_datasets_differ():
+    pair = ([1.0] * 50, [1.0] * 49 + [2.0])
+    finding = Finding(SimpleNamespace(x="[1.0, ...", x_prime="[1.0, ..."), None, Candidate(DatasetPair(*pair), (), ""))
+    assert "49" in finding.pair.partition(";")[2]
+
+
 IN_ORDER = """
 import itertools
 calls = itertools.count()
