@@ -55,8 +55,8 @@ TRIES = 3
 """How many times a shrunk pair is certified, each on four times as many runs and with a share of its own, before the
 pair that was refuted is certified instead."""
 LONG = 1e-3
-"""Seconds of a run from which on those of a program take turns: a request for every two runs then costs no more than
-they do."""
+"""Seconds of a run from which on those of a program take turns. A request for every two runs costs 0.05 ms of processor
+time a run in place of 0.007 (16,384 runs of a Laplace sum), a twentieth of such a run."""
 Say = Callable[[str], None]
 
 
