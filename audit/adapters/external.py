@@ -38,6 +38,8 @@ LARGEST_BLOCK = 1 << 31
 """Bytes of one block or frame at most: a greater number is taken for garbage, not for memory to reserve."""
 HEADER = struct.Struct("<4sIQ")
 """What a frame begins with: what its outputs are, how many numbers each has, and the bytes that follow."""
+PROMISES = ("seeded", "binary", "single")
+"""What a program may say of itself when it says hello."""
 NUMBERS, VECTORS = b"\0num", b"\0vec"
 """Outputs of a frame; a vector of one number is not a number. No line of JSON begins with a byte of 0."""
 PLAIN = (int, float, str, bool, type(None))
@@ -150,6 +152,7 @@ class _Speaker(Child):
 
     seeded: bool
     binary: bool
+    single: bool
 
     def outputs(self, dataset: str, size: int, seed: int) -> Outputs:
         """Ask for ``size`` outputs, and read lines, a block or a frame; for none it is not asked."""
@@ -185,8 +188,8 @@ class _Speaker(Child):
         """Read the hello."""
         (line,) = self.lines(1, lambda line: False)
         match _loaded(line):
-            case {"epsaudit": 1, **more} if {type(more.get(name, False)) for name in ("seeded", "binary")} == {bool}:
-                self.seeded, self.binary = bool(more.get("seeded")), bool(more.get("binary"))
+            case {"epsaudit": 1, **more} if {type(more.get(name, False)) for name in PROMISES} == {bool}:
+                self.seeded, self.binary, self.single = (bool(more.get(name)) for name in PROMISES)
             case _:
                 hello = '{"epsaudit": 1, "seeded": true or false}'
                 self.fail(f"began with {_shown(line)}; it must say {hello} first")

@@ -159,7 +159,8 @@ class Server:
 
 def speak(server: Server, requests: IO[str], answers: IO[bytes]) -> None:
     """Say hello and answer requests; what is no output ends the audit with a sentence."""
-    answers.write(lines([{"epsaudit": 1, "seeded": server.seeded, "binary": True}]))
+    hello = {"epsaudit": 1, "seeded": server.seeded, "binary": True, "single": server.many is None}
+    answers.write(lines([hello]))
     answers.flush()
     for line in requests:
         try:

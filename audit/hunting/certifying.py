@@ -72,6 +72,13 @@ class Finding:
     runs: int = 0
 
     @property
+    def pair(self) -> str:
+        """Both datasets, and where they differ if long ones begin alike."""
+        if self.candidate is None:
+            return f"{self.result.x} against {self.result.x_prime}"
+        return str(dataclasses.replace(self.candidate.pair, name=""))
+
+    @property
     def records(self) -> int | None:
         """Records of the larger dataset, or numbers of a vector of answers; None where they are not known."""
         rows = None if self.candidate is None else rows_of(self.candidate)
@@ -125,6 +132,7 @@ def certified(
     *,
     least: int,
     most: int,
+    affordable: float = math.inf,
     n_jobs: int | None = None,
     witnesses: str | Sequence[Family] = "auto",
 ) -> Finding:
@@ -138,6 +146,8 @@ def certified(
         Of both bounds together.
     least, most : int
         Runs that are known to be about enough, and the most that may be counted.
+    affordable : float
+        Runs that there is time to learn from, if that is less than the usual number.
     """
     each = 1.0 - (1.0 - confidence) / 2.0
     with warnings.catch_warnings():
@@ -145,6 +155,7 @@ def certified(
         question = Question.of(mechanism, [candidate.pair], claim, None, 0.0, None, 100, each, witnesses)
         run = begun(question, seed, n_jobs, Section())
         size = min(max(4 * least, TO_LEARN[0] // 2), TO_LEARN[1] // 2)
+        size = int(min(size, max(affordable / 2.0, LEAST_RUNS)))
         outputs = training_outputs(run.sides[0], size, seed, 0, workers=run.workers)
         scores = list(candidate_scores(question.families, *outputs))
     readable, runs = _enough(scores, claim, each, most, simple=True)

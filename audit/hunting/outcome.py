@@ -137,7 +137,7 @@ def _row(number: int, one: Attempt) -> dict[str, Any]:
         "certified": None if best is None else best.lower_bound,
         "runs": None if result is None else result.runs,
         "verdict": one.failure or ("refuted" if one.refuted else "not refuted"),
-        "pair": None if finding is None else f"{finding.result.x} against {finding.result.x_prime}",
+        "pair": None if finding is None else finding.pair,
         "event": None if finding is None else finding.result.describe_event(),
         "alarms": "; ".join(one.alarms) or None,
     }

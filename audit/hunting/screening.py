@@ -11,7 +11,7 @@ import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from epsaudit.arguments import families_of
@@ -51,6 +51,8 @@ class Screened:
     rank: tuple[float, float, float] = (0.0, 0.0, 0.0)
     alarms: tuple[str, ...] = ()
     failure: str = ""
+    pace: float = 0.0
+    """Seconds of a run."""
 
     @property
     def promises(self) -> bool:
@@ -85,16 +87,16 @@ def screened(
                         drawn[place] = more if before is None else alike(*map(join, zip(before, more, strict=True)))
                         runs += 2 * len(more[0])
                     spent[place] = spent.get(place, 0.0) + time.perf_counter() - begun_at
-                    found[place] = _judged(hunting, one, drawn[place])
+                    pace = spent[place] / (2 * len(drawn[place][0]))
+                    found[place] = replace(_judged(hunting, one, drawn[place]), pace=pace)
             except AuditError as error:
                 found[place] = Screened(one, failure=str(error))
         promising = sorted((n for n in remaining if n in found), key=lambda n: found[n].rank, reverse=True)
         remaining = [n for n in promising if not found[n].failure][: max(2 * audits, len(remaining) // KEPT)]
 
     def worth(place: int) -> tuple[float, ...]:
-        one, slowness = found[place], 0
-        if one.promises and not math.isinf(until):
-            slowness = _slowness(spent[place] / (2 * len(drawn[place][0])))
+        one = found[place]
+        slowness = _slowness(one.pace) if one.promises and not math.isinf(until) else 0
         return (place in remaining, one.promises, -slowness, *one.rank)
 
     places = sorted(found, key=worth, reverse=True)
@@ -153,9 +155,9 @@ def _judged(hunting: _Hunting, one: Candidate, both: tuple[Outputs, Outputs]) ->
 def as_record(found: Sequence[Screened], candidates: Sequence[Candidate]) -> list[list[Any]]:
     """Return what a file remembers."""
     places = {id(one): place for place, one in enumerate(candidates)}
-    return [[places[id(one.candidate)], list(one.rank), list(one.alarms), one.failure] for one in found]
+    return [[places[id(one.candidate)], list(one.rank), list(one.alarms), one.failure, one.pace] for one in found]
 
 
 def from_record(rows: Sequence[Any], candidates: Sequence[Candidate]) -> list[Screened]:
     """Read it again."""
-    return [Screened(candidates[place], tuple(rank), tuple(heard), why) for place, rank, heard, why in rows]
+    return [Screened(candidates[place], tuple(rank), tuple(heard), *more) for place, rank, heard, *more in rows]

@@ -16,6 +16,7 @@ import pytest
 from epsaudit import AddRemove, AuditError, DatasetPair, MaxChange, PureDP, Substitution
 from epsaudit.audits.verify import load, recompute
 from epsaudit.cli.main import main
+from epsaudit.engine.sampling import draw_by_coins
 from epsaudit.hunting import hunt as hunting
 from epsaudit.hunting import screening
 from epsaudit.hunting.certifying import Finding, reads_well
@@ -24,6 +25,8 @@ from epsaudit.hunting.hunt import candidate_of, hunt
 from epsaudit.hunting.parameters import candidates
 from epsaudit.hunting.records import reserved
 from epsaudit.hunting.relations import AddRemovePerson
+from epsaudit.hunting.served import in_turns
+from epsaudit.hunting.served import served as mechanism_served
 from epsaudit.hunting.shrinking import Simpler, rows_of, shrink, simpler_values
 
 WITHIN, AGES, SYMBOLS = numbers(0, 4), numbers(0, 9, integer=True), symbols("a", "b")
@@ -569,6 +572,37 @@ def test_a_slow_candidate_leaves_time_for_the_others(monkeypatch):
     assert found.screened == 6
     assert asked.count(0) < screening.RUNS[1]
     assert min(asked.count(size) for size in (2, 4, 6, 8, 10)) >= screening.RUNS[0]
+
+
+def test_a_row_says_where_long_datasets_differ():
+    pair = ([1.0] * 50, [1.0] * 49 + [2.0])
+    finding = Finding(SimpleNamespace(x="[1.0, ...", x_prime="[1.0, ..."), None, Candidate(DatasetPair(*pair), (), ""))
+    assert "49" in finding.pair.partition(";")[2]
+
+
+IN_ORDER = """
+import itertools
+calls = itertools.count()
+
+def one(data):
+    return [float(data), float(next(calls))]
+
+def several(data):
+    return one(data)
+
+several.many = lambda data, size: [one(data) for _ in range(size)]
+"""
+
+
+def test_slow_runs_of_a_program_take_turns_if_each_is_a_call(tmp_path):
+    (tmp_path / "functions.py").write_text(IN_ORDER)
+    of_one, of_many = (mechanism_served(f"{tmp_path}/functions.py:{name}")({}) for name in ("one", "several"))
+    assert in_turns(of_many) is of_many
+    sides = tuple(map(in_turns(of_one), (3, 4)))
+    coins = np.array([0, 0, 1, 0, 1, 1, 1, 0], np.int8)
+    on_x, on_x_prime = draw_by_coins(sides, coins, np.random.default_rng(0))
+    assert on_x.tolist() == [[3.0, 0.0], [3.0, 1.0], [3.0, 3.0], [3.0, 7.0]]
+    assert on_x_prime.tolist() == [[4.0, 2.0], [4.0, 4.0], [4.0, 5.0], [4.0, 6.0]]
 
 
 def test_last_bits_are_looked_at_where_that_is_asked():
