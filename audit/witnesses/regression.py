@@ -104,5 +104,5 @@ def hats(numbers: Floats, knots: Floats) -> Singles:
     steps = np.diff(knots)[:, None]
     for start in range(0, len(numbers), BLOCK):  # so many that they stay in the processor's cache
         ramps = np.clip((numbers[start : start + BLOCK] - knots[:-1, None]) / steps, 0.0, 1.0)
-        found[:, start : start + BLOCK] = -np.diff(ramps, axis=0, prepend=1.0, append=0.0)
+        found[:, start : start + BLOCK] = 0.0 - np.diff(ramps, axis=0, prepend=1.0, append=0.0)
     return found.T
