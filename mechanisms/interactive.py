@@ -21,6 +21,7 @@ from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.budgets import Filter, Ledger, Request
 from epsaudit.mechanisms.laws import FiniteLaw, Floats
+from epsaudit.witnesses.atoms import distinct
 
 MOST_TRANSCRIPTS = 1 << 16
 Indices = NDArray[np.intp]
@@ -160,7 +161,18 @@ class TranscriptLaw:
             for choice in np.unique(choices):
                 if choice >= 0:
                     request = self.analyst.menu[choice]
-                    yield ledger, rows[choices == choice], request, self.filter.admits(ledger, request)
+                    yield ledger, rows[choices == choice], request, self._admits(ledger, request)
+
+    def _admits(self, ledger: Ledger, request: Request) -> bool:
+        """Ask the filter once: it may compute a total, and every block of runs asks again."""
+        known = self._admitted.get((ledger, request))
+        if known is None:
+            known = self._admitted[ledger, request] = self.filter.admits(ledger, request)
+        return known
+
+    @cached_property
+    def _admitted(self) -> dict[tuple[Ledger, Request], bool]:
+        return {}
 
     def _laws_of(
         self, answers: Floats, ledger: Ledger, rows: Indices, request: Request
@@ -172,11 +184,12 @@ class TranscriptLaw:
             yield rows, self._laws[self.analyst.menu.index(request)]
             return
         questions = [ledger.entries[place][0].question for place in earlier]
-        given, which = np.unique(answers[np.ix_(rows, earlier)], axis=0, return_inverse=True)
-        for place, known in enumerate(given.tolist()):
-            before = tuple(zip(questions, known, strict=True))
+        seen = answers[np.ix_(rows, earlier)]
+        first, which = distinct(seen)
+        for place in np.lexsort(seen[first].T[::-1]):
+            before = tuple(zip(questions, seen[first[place]].tolist(), strict=True))
             law = request.mechanism.answer(self.dataset, before, request.question)  # type: ignore[attr-defined]
-            yield rows[which.ravel() == place], law
+            yield rows[which == place], law
 
     @cached_property
     def _laws(self) -> list[Any]:

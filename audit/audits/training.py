@@ -8,8 +8,8 @@ get a fifth more, and everything is learnt again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -19,9 +19,21 @@ from epsaudit.engine.chunks import BLOCK
 from epsaudit.engine.sampling import Sides, training_outputs
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs, alike, are_numbers, are_objects, join, like
-from epsaudit.witnesses import Bound, CandidateScore, Choice, Family, Features, best_of, candidate_scores, encode
+from epsaudit.witnesses import (
+    Bound,
+    CandidateScore,
+    Choice,
+    Classifiers,
+    Family,
+    Features,
+    best_of,
+    candidate_scores,
+    encode,
+)
 from epsaudit.witnesses.encoding import most_read
 from epsaudit.witnesses.features import Feature
+from epsaudit.witnesses.models import Tree
+from epsaudit.witnesses.selection import Objective
 from epsaudit.witnesses.settings import (
     ERRORS_BETWEEN_PAIRS,
     FEW_PAIRS,
@@ -32,6 +44,7 @@ from epsaudit.witnesses.settings import (
     OPTIMISTIC,
     OPTIMISTIC_GAIN,
     SHORTLISTED,
+    TREE_FROM,
 )
 
 Draw = Callable[..., tuple[Outputs, Outputs]]
@@ -103,18 +116,18 @@ def train(
         raise AuditError(f"{trials} trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
     spent, fresh = 2 * size * len(sides), validation_runs(trials)
     with threadpool_limits(1):  # the matrices are small, and the machine may be busy with other audits
-        objective = Bound(claim, trials - spent, confidence)
+        objective = _Remembered(Bound(claim, trials - spent, confidence))
         best, *others = _compared(sides, families, objective, size, seed, draw)
         choice = best.choice(objective)
         if fresh and best.uncertain(objective, choice, others):
             rivals = [one for one in others if one.optimistic(objective) > OPTIMISTIC_GAIN * choice.predicted]
             each = fresh // (2 * (1 + len(rivals)))
             spent += 2 * each * (1 + len(rivals))
-            objective = Bound(claim, trials - spent, confidence)
             known = [
                 one.with_more(sides[one.pair], families, objective, each, seed, draw, rank)
                 for rank, one in enumerate((best, *rivals))
             ]
+            objective = _Remembered(Bound(claim, trials - spent, confidence))
             best = max(known, key=lambda one: one.choice(objective, ERRORS_BETWEEN_PAIRS).rank)
             choice = best.choice(objective)
     kept = len(best.outputs[0])
@@ -124,6 +137,26 @@ def train(
         else ()
     )
     return Training(best.pair, choice, spent, (*best.features.notes, *few))
+
+
+@dataclass(frozen=True)
+class _Remembered:
+    """An objective that computes the choices of a candidate once: most of the time is spent on limits."""
+
+    objective: Bound
+    known: dict[tuple[int, float | None], tuple[CandidateScore, list[Choice]]] = field(default_factory=dict)
+
+    @property
+    def nothing(self) -> Choice:
+        """See `Objective`."""
+        return self.objective.nothing
+
+    def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
+        """See `Objective`; the candidate is kept, so that no other one has its address."""
+        key = id(candidate), errors
+        if key not in self.known:
+            self.known[key] = candidate, list(self.objective.choices(candidate, errors))
+        yield from self.known[key][1]
 
 
 @dataclass(frozen=True)
@@ -144,15 +177,15 @@ class _Trained:
         data = encode(x, x_prime, features)
         return cls(pair, outputs, data.features, tuple(candidate_scores(families, x, x_prime, data)))
 
-    def choice(self, objective: Bound, errors: float | None = None) -> Choice:
+    def choice(self, objective: Objective, errors: float | None = None) -> Choice:
         """Choose the event and the certificate."""
         return best_of(self.candidates, objective, errors)
 
-    def optimistic(self, objective: Bound) -> float:
+    def optimistic(self, objective: Objective) -> float:
         """Return the bound that the pair may have if its outputs were unlucky."""
         return self.choice(objective, OPTIMISTIC).predicted
 
-    def uncertain(self, objective: Bound, choice: Choice, others: Sequence[_Trained]) -> bool:
+    def uncertain(self, objective: Objective, choice: Choice, others: Sequence[_Trained]) -> bool:
         """Whether more outputs may gain more than they cost: by a learnt score, another event, or another pair."""
         least = OPTIMISTIC_GAIN * choice.predicted
         return choice.learnt or any(one.optimistic(objective) > least for one in (self, *others))
@@ -161,7 +194,7 @@ class _Trained:
         self,
         sides: Sides,
         families: Sequence[Family],
-        objective: Bound,
+        objective: Objective,
         size: int,
         seed: int,
         draw: Draw,
@@ -191,19 +224,32 @@ class _Trained:
         return known._learning_again(kept, families, objective)
 
     def _learning_again(
-        self, kept: Sequence[tuple[Outputs, Outputs]], families: Sequence[Family], objective: Bound
+        self, kept: Sequence[tuple[Outputs, Outputs]], families: Sequence[Family], objective: Objective
     ) -> _Trained:
         """Learn from all that was kept, if that is more, looking only at what was any good."""
         if len(kept) < 2:
             return self
         both = [np.concatenate([like(block[side], self.outputs[side]) for block in kept]) for side in (0, 1)]
         size = min(map(len, both))
-        good = self._shortlisted(objective).candidates
-        learnt = any(getattr(one.score, "learnt", False) for one in good)
-        used = {part for one in good for part in _features(one.score)}
-        return _Trained.on(self.pair, families, (both[0][:size], both[1][:size]), self.features.used(learnt, used))
+        rivals = self._shortlisted(objective)
+        read = {feature for one in rivals.candidates for feature in _features(one.score)}
+        least = self.choice(objective).predicted
+        learnt = [
+            one
+            for one in rivals.candidates
+            if getattr(one.score, "learnt", False) and best_of([one], objective, OPTIMISTIC).predicted >= least
+        ]
+        trees: list[CandidateScore] = []
+        if 2 * len(self.outputs[0]) >= TREE_FROM:  # more would not change them
+            families = [replace(one, trees=False) if isinstance(one, Classifiers) else one for one in families]
+            trees = [one for one in learnt if isinstance(getattr(one.score, "feature", None), Tree)]
+            learnt = [one for one in learnt if not isinstance(getattr(one.score, "feature", None), Tree)]
+        features = self.features.used(read, [set(_features(one.score)[1:]) for one in learnt])
+        again = _Trained.on(self.pair, families, (both[0][:size], both[1][:size]), features)
+        counted = (one.counting(*(side[len(self.outputs[0]) : size] for side in both)) for one in trees)
+        return replace(again, candidates=(*again.candidates, *counted))
 
-    def _shortlisted(self, objective: Bound) -> _Trained:
+    def _shortlisted(self, objective: Objective) -> _Trained:
         """Keep the scores that may be best."""
         ranks = [best_of([one], objective, OPTIMISTIC).rank for one in self.candidates]
         order = sorted(range(len(ranks)), key=lambda at: ranks[at], reverse=True)[:SHORTLISTED]
@@ -219,7 +265,7 @@ def _features(score: object) -> list[Feature]:
 
 
 def _compared(
-    sides: Sequence[Sides], families: Sequence[Family], objective: Bound, size: int, seed: int, draw: Draw
+    sides: Sequence[Sides], families: Sequence[Family], objective: Objective, size: int, seed: int, draw: Draw
 ) -> list[_Trained]:
     """Compare pairs with ``size`` runs a side and pair on average; those of the last round, largest bound first.
 

@@ -63,7 +63,15 @@ def distinct(outputs: Outputs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         place = np.array([code.setdefault(value, len(code)) for value in outputs.tolist()], np.int64)
         return np.unique(place, return_index=True)[1], place
     rows = rows_of(outputs)
-    _, first, place = np.unique(outputs if rows is None else row_codes(rows), return_index=True, return_inverse=True)
+    codes = outputs if rows is None else row_codes(rows)
+    if are_numbers(outputs):  # `numpy.unique` sorts stably, four times as slowly
+        order = np.argsort(codes)
+        ordered = codes[order]
+        new = np.append(True, (ordered[1:] != ordered[:-1]) & (ordered[:-1] == ordered[:-1]))[: len(order)]
+        place = np.empty(len(order), np.int64)
+        place[order] = np.cumsum(new) - 1
+        return (np.minimum.reduceat(order, np.flatnonzero(new)) if len(order) else order), place
+    _, first, place = np.unique(codes, return_index=True, return_inverse=True)
     return first, place
 
 

@@ -225,7 +225,7 @@ class _Ordered:
 
     @classmethod
     def of(cls, values: Floats, group: NDArray[np.int8], weight: Floats) -> _Ordered:
-        order = np.argsort(values, kind="stable")
+        order = np.argsort(values)  # whose speed is four times that of a stable one; equal values count together
         order = order[: len(order) - np.count_nonzero(np.isnan(values))]  # NaN sorts last
         prime, seen = group[order] % 2 == 1, weight[order]
         counts = np.zeros((2, len(order) + 1))

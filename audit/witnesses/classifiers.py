@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit
 from threadpoolctl import threadpool_limits
 
 from epsaudit.outputs.normal_form import Outputs, are_numbers
@@ -118,6 +117,7 @@ class Classifiers(FromTable):
         sums = []
         for number, group in enumerate(data.features.groups):
             entries = first_of_each(data, LOOK if len(group) > MOST_COORDINATES else LEARN_FROM)
+            entries = entries[np.argsort(data.group[entries] // 2, kind="stable")]
             if found := _sums(data, entries, group, number < data.features.alike):
                 sums.append((*max(found, key=lambda one: one[0]), entries))
         for _, score, judged, entries in sorted(sums, key=lambda one: -one[0] / len(one[3]))[:2]:
@@ -171,7 +171,7 @@ def _sums(
     """Sums of terms, one for every penalty: what each gains over a fair coin on held-out folds, and judges there."""
     rows, kinds = data.row[entries], data.group[entries]
     weight, side = data.weight[entries].astype(np.float32), (kinds % 2 == 0).astype(np.float32)
-    some = np.repeat(rows[:LOOK], np.minimum(weight[:LOOK], LOOK).astype(int)) if len(rows) < LOOK else _spread(rows)
+    some = np.repeat(rows, np.minimum(weight, LOOK).astype(int)) if len(rows) < LOOK else _spread(rows)
     numbers = [data.numbers(feature)[some] for feature in group]
     odd = np.any([[np.count_nonzero(kind) >= LEAST_SEEN for kind in odd_of(one)] for one in numbers], axis=0)
     linear = len(group) > MOST_COORDINATES
@@ -184,7 +184,9 @@ def _sums(
     ends = np.cumsum([basis.width for basis in bases])[:-1]
     found = []
     for one, scores in zip(coefficients, judged, strict=True):
-        gain = float(np.sum(weight * (log_expit((2.0 * side - 1.0) * scores) + math.log(2.0)), dtype=float))
+        with np.errstate(over="ignore"):
+            lost = np.log1p(np.exp((1.0 - 2.0 * side) * scores))
+        gain = float(np.sum(weight * (math.log(2.0) - lost), dtype=float))
         terms = (basis.term(part) for basis, part in zip(bases, np.split(one, ends), strict=True))
         found.append((gain, Additive(tuple(terms)), scores))
     return found
@@ -212,25 +214,34 @@ def _penalties(bases: Sequence[Basis], alike: bool) -> list[Floats]:
 def _judged(
     data: Encoding, entries: NDArray[np.int64], score: Additive | Tree, judged: NDArray[np.floating]
 ) -> Iterator[CandidateScore]:
-    """Yield the candidate of a learnt score; entries that it was not learnt from it judges itself."""
+    """Yield the candidate of a score learnt from some entries; the others it judges itself, and none that are NaN."""
     final = data.numbers(score)[data.row]
     values, group = final.copy(), (2 * FOLDS + data.group % 2).astype(np.int8)
     values[entries], group[entries] = judged, data.group[entries]
+    unjudged = entries[np.isnan(judged)]
+    size = float(data.weight[group % 2 == 0].sum() - data.weight[unjudged[group[unjudged] % 2 == 0]].sum())
     learnt = Monotone(score, 1, learnt=True)
-    found = CandidateScore.of(learnt, final, group, data.weight, values, margin=HARD_TO_READ)
+    found = CandidateScore.of(learnt, final, group, data.weight, values, margin=HARD_TO_READ, size=size)
     if found is not None:
         yield found
 
 
 def planted(data: Encoding, features: tuple[Feature, ...]) -> Iterator[CandidateScore]:
-    """Yield the candidate of a tree that imitates boosted trees on the features."""
+    """Yield the candidate of a tree that imitates boosted trees on the features.
+
+    It is judged by the entries that it was not learnt from, or fold by fold where it was learnt from all.
+    """
     entries = first_of_each(data, TREE_FROM // 2)
     rows, folds, side = data.row[entries], data.group[entries] // 2, data.group[entries] % 2 == 0
     filled = tuple(Filled(feature) for feature in features)
     columns = np.column_stack([data.numbers(feature)[rows] for feature in filled]).astype(np.float32)
-    odds, judged = np.zeros(len(entries)), np.zeros(len(entries))
     weight = data.weight[entries]
     seen = np.rint(weight * min(1.0, TREE_FROM / weight.sum())).astype(int)
+    if len(entries) < len(data.row) / 2:
+        odds = boosted(columns, np.arange(len(entries)), side)
+        yield from _judged(data, entries, distilled(filled, columns, odds)[0], np.full(len(entries), np.nan))
+        return
+    odds, judged = np.zeros(len(entries)), np.zeros(len(entries))
     for fold in range(FOLDS):
         others, own = folds != fold, folds == fold
         if len(np.unique(side[others & (seen > 0)])) < 2 or not own.any():

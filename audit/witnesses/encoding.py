@@ -175,9 +175,12 @@ class Features:
         """Of how many features this one is the best."""
         return self.scanned if feature in self.regions else self.tried
 
-    def used(self, learnt: bool, features: set[Feature]) -> Features:
-        """Leave out what is not among ``features``, and all groups unless a ``learnt`` score was any good."""
-        groups = [group if learnt and features.intersection(group) else () for group in self.groups]
+    def used(self, features: set[Feature], learnt: Sequence[set[Feature]]) -> Features:
+        """Leave out what is not among ``features``, and groups that no ``learnt`` score has read, alone or with all."""
+        groups = [
+            group if any(one.issubset(group) or one.issuperset(group) for one in learnt) else ()
+            for group in self.groups
+        ]
         return replace(self, alone=tuple(one for one in self.alone if one in features), groups=tuple(groups))
 
 

@@ -17,6 +17,8 @@ from epsaudit.witnesses.settings import STEPS
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
+BLOCK = 4096
+"""Numbers whose hat functions are computed at once: in the processor's cache twice as fast as all."""
 
 
 def regress(
@@ -59,9 +61,10 @@ def regress(
     """
     folds = np.zeros(len(design), np.int8) if folds is None else folds
     number = int(folds.max(initial=0)) + 1
-    rows = [np.flatnonzero(folds == fold) for fold in range(number)]
+    rows = [_rows(folds, fold) for fold in range(number)]
     parts = [(design[one], side[one, None], weight[one, None]) for one in rows]
-    grams = np.array([(part * seen).T @ part for part, _, seen in parts], float) / 4.0
+    once = bool(np.all(weight == 1.0))
+    grams = np.array([(part if once else part * seen).T @ part for part, _, seen in parts], float) / 4.0
     total = grams.sum(axis=0) + 1e-3 * np.eye(design.shape[1])
     left_out = [*grams, 0.0] if number > 1 else [0.0]
     factors = [[cho_factor(total - out + penalty) for penalty in penalties] for out in left_out]
@@ -83,12 +86,23 @@ def regress(
     return weights[-1], judged
 
 
+def _rows(folds: NDArray[np.int8], fold: int) -> slice | NDArray[np.int64]:
+    """Rows of a fold: where they are neighbours a slice, which copies nothing."""
+    rows = np.flatnonzero(folds == fold)
+    return slice(rows[0], rows[-1] + 1) if len(rows) and rows[-1] - rows[0] < len(rows) else rows
+
+
 def hats(numbers: Floats, knots: Floats) -> Singles:
-    """Hat functions at increasing knots, shape (size, knots); constant beyond the ends."""
-    found = np.zeros((len(numbers), len(knots)), np.float32)
-    position = np.interp(numbers, knots, np.arange(len(knots)))
-    place = position.astype(np.int64)
-    rows, share = np.arange(len(numbers)), position - place
-    found[rows, np.minimum(place + 1, len(knots) - 1)] = share
-    found[rows, place] = 1.0 - share
-    return found
+    """Hat functions at increasing knots, shape (size, knots); constant beyond the ends.
+
+    Examples
+    --------
+    >>> hats(np.array([-9.0, 0.0, 0.25, 3.0]), np.array([0.0, 1.0])).tolist()
+    [[1.0, 0.0], [1.0, 0.0], [0.75, 0.25], [0.0, 1.0]]
+    """
+    found = np.empty((len(knots), len(numbers)), np.float32)
+    steps = np.diff(knots)[:, None]
+    for start in range(0, len(numbers), BLOCK):  # so many that they stay in the processor's cache
+        ramps = np.clip((numbers[start : start + BLOCK] - knots[:-1, None]) / steps, 0.0, 1.0)
+        found[:, start : start + BLOCK] = 0.0 - np.diff(ramps, axis=0, prepend=1.0, append=0.0)
+    return found.T
