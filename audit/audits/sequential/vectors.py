@@ -152,7 +152,7 @@ def interacting(data: Encoding, features: Sequence[Feature], sums: Sequence[Cand
     >>> x[:, 0] = np.abs(x[:, 0]) * np.sign(x[:, 1] * x[:, 2] + x[:, 1])
     >>> data = encode(x, x_prime)
     >>> [feature.label for feature in interacting(data, data.features.groups[0], [])]
-    ['y[0]', 'y[1]']
+    ['y[1]', 'y[2]']
     """
     half = len(data.row) if len(data.outputs) < len(data.row) else LOOK
     entries = np.concatenate([np.flatnonzero(data.group % 2 == side)[:half] for side in (0, 1)])
