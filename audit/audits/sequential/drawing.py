@@ -118,9 +118,6 @@ def _guessed(shared: tuple[Sides, Sequence[Witness], int], part: Part) -> Drawn:
             continue
         mine = np.flatnonzero(side == which)
         for row, witness in enumerate(witnesses):
-            if row and witness is witnesses[row - 1]:  # one strategy has copied the other
-                codes[row, mine] = codes[row - 1, mine]
-                continue
             for guess, mask in enumerate(witness.guesses(outputs)):
                 if mask is not None:
                     codes[row, mine[mask]] = 2 * guess + which

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.accounts import Bet
 from epsaudit.audits.sequential.numbers import Middles
-from epsaudit.audits.sequential.vectors import Sums, again_telling, features_of_vectors, is_long, table_of, trees_of
+from epsaudit.audits.sequential.vectors import Sums, is_long, table_of, trees_of
 from epsaudit.certificates import MembershipGame
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.outputs.normal_form import Outputs
@@ -49,13 +49,13 @@ LEARN_EVERY = 3
 leaks in vectors of 20 and in numbers, seeds 100 and 101, are refuted after 0.96 to 1.4 times the runs that a choice in
 every round takes, 1.00 in the median, for 0.38 to 0.7 of its processor time."""
 ENOUGH_NUMBERS = 20_000
-"""Numbers of x from which the aggressive strategy learns of long vectors in two of three rounds. Features are chosen
-anew in every third; where single coordinates and combinations were as old, a shift in one of twenty coordinates took
-1.23 +- 0.09 times as many runs at 5 % as with all chosen in every round, and takes 1.00 +- 0.05 times (geometric mean
-and its standard error, seeds 300 to 307)."""
+"""Numbers of x from which the aggressive strategy learns of long vectors in two of three rounds, of the features that
+the last choice of the conservative one was from. Features as old at any size cost power: a shift in one of twenty
+coordinates then took 423 runs at 5 % in the median (seeds 100 to 107), 329 if features are chosen anew, 303 before."""
 PROMISING, SHORTLISTED = 1.0, 6
-"""Standard errors by which log odds are lowered to rank scores of long vectors learnt from a part, and how many of them
-all outputs judge; all are learnt from only if one grows in those beyond the part, at its own 2 errors. Set by hand."""
+"""Standard errors by which log odds are lowered before a score counts as promising, and scores of long vectors learnt
+from a part that all outputs judge. Set by hand; at their own 2 errors, candidates without any difference promise next
+to nothing (`epsaudit.witnesses.settings.ERRORS`), at 1 one in six would."""
 SIMPLE: tuple[FromTable, ...] = (Tails(), Middles(), LikelihoodRatio())
 
 
@@ -71,27 +71,10 @@ def sequential_families(families: Sequence[Family]) -> Sequence[Family]:
 
 
 @dataclass(frozen=True)
-class Guesses:
-    """How many of the first outputs of a side lie in the two events of a witness."""
-
-    size: int = 0
-    first: int = 0
-    second: int = 0
-
-    def count(self, witness: Witness, outputs: Outputs) -> Guesses:
-        """Count the outputs beyond, too."""
-        if len(outputs) == self.size:
-            return self
-        first, second = witness.count(outputs[self.size :])
-        return Guesses(len(outputs), self.first + first, self.second + second)
-
-
-@dataclass(frozen=True)
 class Plan(Bet):
     """What one strategy does in the next round, and the growth of log-wealth a run that it expects; 0 for none."""
 
     growth: float
-    guesses: tuple[Guesses, Guesses] = (Guesses(), Guesses())
 
 
 Plans = tuple[Plan, Plan]
@@ -158,7 +141,6 @@ class Learner:
         self.made = 0
         self._plans: Plans | None = None
         self._table: Encoding | None = None
-        self._features: Features | None = None
         self._sums: list[CandidateScore] = []
         self._found: list[CandidateScore] | None = None
 
@@ -184,7 +166,6 @@ class Learner:
         part = min(size, MOST_FOR_AGGRESSIVE) if is_long(outputs) else size
         if self._table is None or self._table.size < part:
             self._table = table_of(outputs[:part], outputs_prime[:part])
-            self._features = self._table.features
             self._sums = list(Sums().candidates(self._table))
             self._found = None
         eager = self._eager(outputs, outputs_prime, shared=part <= MOST_FOR_AGGRESSIVE)
@@ -213,11 +194,7 @@ class Learner:
         growth = Growth(betting.tangents(self.claim))
         ranked = sorted(self._found, key=lambda one: best_of([one], growth, PROMISING).rank, reverse=True)
         judged = [one.counting(outputs[part:], outputs_prime[part:]) for one in ranked[:SHORTLISTED]]
-        fresh = [
-            replace(one, upper=one.upper - old.upper, lower=one.lower - old.lower, size=one.size - old.size)
-            for one, old in zip(judged, ranked, strict=False)
-        ]
-        if fastest(fresh, self.claim) is None:
+        if fastest(judged, self.claim, PROMISING) is None:
             return judged
         data = encode(outputs, outputs_prime, self._table.features)
         return candidates_of(self.families, data, self.claim, list(Sums().candidates(data)))
@@ -232,19 +209,13 @@ class Learner:
     def _eager(self, outputs: Outputs, outputs_prime: Outputs, shared: bool = False) -> Plan:
         """Choose the aggressive strategy's event while there are more runs to choose it from."""
         last = None if self._plans is None else self._plans[1]
-        long = is_long(outputs)
-        pause = long and outputs.size > ENOUGH_NUMBERS and self.made % LEARN_EVERY == 1
+        many = is_long(outputs) and outputs.size > ENOUGH_NUMBERS
+        pause = many and self.made % LEARN_EVERY == 1
         if last is not None and (last.past >= 2 * MOST_FOR_AGGRESSIVE or pause):
             return _again(last, self.claim, outputs, outputs_prime)
-        size = min(len(outputs), len(outputs_prime), MOST_FOR_AGGRESSIVE)
-        if long and size and not shared and self.made % LEARN_EVERY == 0:
-            self._features = features_of_vectors(outputs[:size], outputs_prime[:size])
-        elif long and size and not shared and self._features is not None and self._features.groups:
-            self._features = again_telling(self._features, outputs[:size], outputs_prime[:size])
+        features = self._table.features if self._table is not None and many else None
         table = self._table if shared else None
-        return aggressive_plan(
-            outputs, outputs_prime, self.claim, table, self._sums, self._features if long else None, self.simple
-        )
+        return aggressive_plan(outputs, outputs_prime, self.claim, table, self._sums, features, self.simple)
 
 
 def aggressive_plan(
@@ -288,8 +259,7 @@ def candidates_of(
             continue
         candidates += sums
         if family.trees:
-            promising = not is_long(data.outputs) and fastest(candidates, claim) is not None
-            candidates += trees_of(data, sums, promising)
+            candidates += trees_of(data, sums, fastest(candidates, claim) is not None)
     return candidates
 
 
@@ -307,27 +277,26 @@ def no_bet(claim: Claim) -> Plan:
     return Plan(ANYTHING, None if claim.claimed_point is not None else 0.0, 0.5, 1.0, 0, 0.0)
 
 
+def _rates(witness: Witness, outputs: Outputs, outputs_prime: Outputs) -> tuple[float, float]:
+    (right, wrong_prime), (wrong, right_prime) = witness.count(outputs), witness.count(outputs_prime)
+    runs, runs_prime = len(outputs) + 1.0, len(outputs_prime) + 1.0
+    return (right / runs + right_prime / runs_prime) / 2.0, (
+        (wrong + 0.5) / runs_prime + (wrong_prime + 0.5) / runs
+    ) / 2
+
+
 def _again(plan: Plan, claim: Claim, outputs: Outputs, outputs_prime: Outputs) -> Plan:
     """Return a plan at its event's rates in all the past."""
-    return _plan(plan.witness, claim, outputs, outputs_prime, plan.guesses) if plan.past else plan
+    return _plan(plan.witness, claim, outputs, outputs_prime) if plan.past else plan
 
 
-def _plan(
-    witness: Witness,
-    claim: Claim,
-    outputs: Outputs,
-    outputs_prime: Outputs,
-    before: tuple[Guesses, Guesses] = (Guesses(), Guesses()),
-) -> Plan:
+def _plan(witness: Witness, claim: Claim, outputs: Outputs, outputs_prime: Outputs) -> Plan:
     """Add the tangent of the greatest growth against the claim, or, if there is none, the one nearest to growth.
 
     The rates are those of the past with one more run, in which the guess was wrong: at an estimated rate of 0 wrong
     guesses the best bet would be everything, and lost with the first.
     """
-    on_x, on_x_prime = guesses = before[0].count(witness, outputs), before[1].count(witness, outputs_prime)
-    size, size_prime, runs = len(outputs) + 1.0, len(outputs_prime) + 1.0, 2 * min(len(outputs), len(outputs_prime))
-    correct = (on_x.first / size + on_x_prime.second / size_prime) / 2.0
-    wrong = ((on_x_prime.first + 0.5) / size_prime + (on_x.second + 0.5) / size) / 2.0
+    (correct, wrong), runs = _rates(witness, outputs, outputs_prime), 2 * min(len(outputs), len(outputs_prime))
     correct, wrong = correct * runs / (runs + 1.0), (wrong * runs + 1.0) / (runs + 1.0)
     points = betting.tangents(claim)
     grows = [float(betting.growth(correct, wrong, *point, witness.events)) for point in points]
@@ -335,4 +304,4 @@ def _plan(
     if grows[best] == 0.0:
         best = int(np.argmax([(correct - math.exp(e) * wrong) / max(delta, 1e-12) for e, delta in points]))
     tangent = None if claim.claimed_point is not None else points[best][0]
-    return Plan(witness, tangent, correct, wrong, runs, grows[best], guesses)
+    return Plan(witness, tangent, correct, wrong, runs, grows[best])

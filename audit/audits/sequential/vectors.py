@@ -26,7 +26,6 @@ from epsaudit.witnesses.screening import screen
 from epsaudit.witnesses.settings import (
     FALSE_FINDS,
     HARD_TO_READ,
-    LEARNT_COMBINATIONS,
     LEAST_SEEN,
     LEAST_TO_LEARN,
     LEAST_TO_PLANT,
@@ -40,13 +39,13 @@ Floats = NDArray[np.float64]
 NARROW = 24
 """Features of a group up to which each has coefficients of its own at every knot; a fit takes the cube of this. A look
 at 10,000 runs of 200 coordinates took 9.8 s of a processor with coefficients of their own for all, and takes 1.4 s."""
-NUMBERS_TO_CHOOSE, LEAST_TO_SCREEN = 40_000, 1_000
+NUMBERS_TO_CHOOSE, LEAST_TO_SCREEN = 80_000, 1_000
 """Numbers of either side by which features of vectors longer than `MOST_PAIRED` are chosen, and outputs at least. With
 all, 17,500 outputs of 20 coordinates take 0.3 s of a processor."""
-FEW_TO_LOOK_AT = 4
-"""Features of such vectors that are looked at one by one. A product of two coordinates of 20 is then refuted at 5 %
-after 191 runs in the median, a tail of one after 310 (seeds 100 to 104); 281 and 362 where all were, and increments
-learnt from."""
+FEW_TO_LOOK_AT, MANY_RUNS = 4, 5_000
+"""Features of such vectors that are looked at one by one until so many outputs of either side are known. A product of
+two coordinates of 20 is then refuted at 5 % after 191 runs in the median, a tail of one after 310 (seeds 100 to 104);
+281 and 362 where all were, and increments learnt from."""
 CORRELATED = 0.3
 """Mean correlation of neighbours' signs from which their differences are learnt from: that of independent coordinates
 is 0, that of running sums of 20 equal steps above 0.7. Set by hand."""
@@ -70,20 +69,15 @@ def table_of(outputs: Outputs, outputs_prime: Outputs, features: Features | None
     100
     """
     if features is None and is_long(outputs):
-        features = features_of_vectors(outputs, outputs_prime)
+        part = max(NUMBERS_TO_CHOOSE // _length(outputs), LEAST_TO_SCREEN)
+        features = _telling(outputs[:part], outputs_prime[:part], len(outputs) < MANY_RUNS)
     return encode(outputs, outputs_prime, features)
 
 
-def features_of_vectors(outputs: Outputs, outputs_prime: Outputs) -> Features:
-    """Return the features of long vectors that a part of them shows to tell."""
-    part = max(NUMBERS_TO_CHOOSE // _length(outputs), LEAST_TO_SCREEN)
-    return _telling(outputs[:part], outputs_prime[:part])
-
-
-def _telling(outputs: Outputs, outputs_prime: Outputs) -> Features:
+def _telling(outputs: Outputs, outputs_prime: Outputs, few: bool) -> Features:
     """Features of long vectors: increments only of what looks like running sums, and few to look at one by one."""
     found = Features.of(outputs, outputs_prime)
-    alone = tuple(screen(found.alone, outputs, outputs_prime, FEW_TO_LOOK_AT))
+    alone = tuple(screen(found.alone, outputs, outputs_prime, FEW_TO_LOOK_AT)) if few else found.alone
     rows = np.nan_to_num(np.asarray(rows_of(outputs), float), posinf=0.0, neginf=0.0)
     ranks = np.sign(rows - np.median(rows, axis=0))
     running = np.mean(ranks[:, 1:] * ranks[:, :-1]) > CORRELATED
@@ -91,13 +85,6 @@ def _telling(outputs: Outputs, outputs_prime: Outputs) -> Features:
     if not running and any(isinstance(one, Combined) for one in groups[1]):
         groups = (groups[0], (), *groups[2:])
     return replace(found, alone=alone, groups=groups, alike=found.alike if running else 1)
-
-
-def again_telling(features: Features, outputs: Outputs, outputs_prime: Outputs) -> Features:
-    """Return the same features, but of single coordinates and combinations those that tell most now as a group."""
-    *groups, extra = features.groups
-    few = screen(list(dict.fromkeys([*groups[0], *extra])), outputs, outputs_prime, LEARNT_COMBINATIONS)
-    return replace(features, groups=(*groups, tuple(few)))
 
 
 @dataclass(frozen=True)
@@ -124,35 +111,31 @@ class Sums(FromTable):
 def trees_of(data: Encoding, sums: Sequence[CandidateScore], promising: bool) -> Iterator[CandidateScore]:
     """Yield trees where something is ``promising``, or where products of two features tell more than the best sum.
 
-    Of a long vector they are learnt from the features of such products alone. Boosting takes most of the time, and
-    needs scikit-learn, a second to import; most audits find nothing.
+    Boosting takes most of the time, and needs scikit-learn, a second to import; most audits find nothing.
     """
     features = tuple(dict.fromkeys(one for group in _with_curves(data.features) for one in group))
     if data.size < LEAST_TO_PLANT or not 1 < len(features) <= MOST_COORDINATES:
         return
-    if promising:
+    if promising or interacting(data, next(group for group in data.features.groups if group), sums):
         yield from planted(data, features)
-    elif found := interacting(data, next(group for group in data.features.groups if group), sums):
-        yield from planted(data, tuple(found) if is_long(data.outputs) else features)
 
 
-def interacting(data: Encoding, features: Sequence[Feature], sums: Sequence[CandidateScore]) -> list[Feature]:
-    """Return features whose products with another are correlated with what the first of the sums leaves unexplained.
+def interacting(data: Encoding, features: Sequence[Feature], sums: Sequence[CandidateScore]) -> bool:
+    """Whether products of two features are correlated with what the first of the sums leaves unexplained.
 
     A score test (Rao 1948) for every product of two signs, about medians and about quartiles of distances from them,
-    by normal approximation; of chance alone one in a thousand tests of all products says so. At most `NARROW` features
-    are returned, those of the greatest correlations.
+    by normal approximation; of chance alone one in a thousand tests of all products says so.
 
     Examples
     --------
     >>> x, x_prime = np.random.default_rng(0).normal(size=(2, 500, 3))
     >>> data = encode(x, x_prime)
     >>> interacting(data, data.features.groups[0], [])
-    []
+    False
     >>> x[:, 0] = np.abs(x[:, 0]) * np.sign(x[:, 1] * x[:, 2] + x[:, 1])
     >>> data = encode(x, x_prime)
-    >>> [feature.label for feature in interacting(data, data.features.groups[0], [])]
-    ['y[1]', 'y[2]']
+    >>> interacting(data, data.features.groups[0], [])
+    True
     """
     half = len(data.row) if len(data.outputs) < len(data.row) else LOOK
     entries = np.concatenate([np.flatnonzero(data.group % 2 == side)[:half] for side in (0, 1)])
@@ -174,10 +157,7 @@ def interacting(data: Encoding, features: Sequence[Feature], sums: Sequence[Cand
     others = np.kron(np.triu(np.ones((len(features), len(features))), 1), np.ones((2, 2)))
     gaps = others * np.abs(products) / np.sqrt(np.maximum(spread, LEAST_SEEN))
     tested = 2 * len(features) * (len(features) - 1)
-    pairs = np.maximum(gaps, gaps.T).reshape(len(features), 2, -1).max(axis=(1, 2))
-    chosen = np.argsort(-pairs, kind="stable")[:NARROW]
-    limit = math.sqrt(2.0 * math.log(max(tested, 1) / FALSE_FINDS))
-    return [features[place] for place in sorted(chosen) if pairs[place] > limit]
+    return bool(np.max(gaps) > math.sqrt(2.0 * math.log(max(tested, 1) / FALSE_FINDS)))
 
 
 def _length(outputs: Outputs) -> int:
