@@ -41,6 +41,7 @@ LONGEST = 300
 """Characters of a condition that a person reads; of anything longer the event's own text says more."""
 STATISTICS = {"sum": "sum({} or [math.nan])", "max": "max({}, default=math.nan)", "min": "min({}, default=math.nan)"}
 KINDS = {
+    "raised": "isinstance(y, BaseException)",
     "string": "isinstance(y, str)",
     "mapping": "(isinstance(y, dict) or hasattr(y, 'columns'))",
     "set": "isinstance(y, (set, frozenset))",

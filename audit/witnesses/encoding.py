@@ -94,8 +94,8 @@ class Features:
         sides, (size, linear) = (outputs, outputs_prime), telling_coordinates(outputs, outputs_prime, MOST_LINEAR)
         chosen = linear
         if size > MOST_COORDINATES:
-            parts = (side.reshape(len(side), -1)[:LOOK, linear] for side in sides)
-            chosen = [linear[place] for place in telling_coordinates(*parts)[1]]
+            x, x_prime = (side.reshape(len(side), -1)[:LOOK, linear] for side in sides)
+            chosen = [linear[place] for place in telling_coordinates(x, x_prime)[1]]
         basic: list[Feature] = [Coordinate(i) for i in chosen]
         releases = releases_of(*sides, size)
         sums: list[Feature] = [Reduced("sum", size)]

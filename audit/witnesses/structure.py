@@ -25,8 +25,8 @@ from epsaudit.witnesses.settings import LEAST_SEEN, LOOK, MOST_PARTS
 Floats = NDArray[np.float64]
 Path = tuple[Hashable, ...]
 readable(Reading)
-SYMBOLS = ("None", "raised", "timeout")
-"""Kinds whose few values are atoms, which say all that the kind would."""
+SYMBOLS = ("None", "timeout")
+"""Kinds of one value, an atom, which says all that the kind would."""
 
 
 @readable
@@ -45,12 +45,12 @@ class HasKind:
     @property
     def statement(self) -> str:
         """What holds where the feature is 1."""
-        return f"y is {self._noun}"
+        return "raises" if self.name == "raised" else f"y is {self._noun}"
 
     @property
     def denial(self) -> str:
         """What holds where the feature is 0."""
-        return f"y is not {self._noun}"
+        return "does not raise" if self.name == "raised" else f"y is not {self._noun}"
 
     @property
     def _noun(self) -> str:
@@ -161,8 +161,8 @@ class At:
 def structure_of(outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Path]) -> list[Feature]:
     """List types, lengths at these places, and elements that not all outputs share."""
     sample = [*outputs[:LOOK].tolist(), *outputs_prime[:LOOK].tolist()]
-    kinds = dict.fromkeys(kind for kind in map(kind_of, sample) if kind not in SYMBOLS)
-    features: list[Feature] = [HasKind(kind) for kind in kinds] if len(kinds) > 1 else []
+    kinds = sorted(set(map(kind_of, sample)), key=lambda kind: (kind != "raised", kind))
+    features: list[Feature] = [HasKind(kind) for kind in kinds if kind not in SYMBOLS] if len(kinds) > 1 else []
     features += [Length(path) for path in lengths]
     elements: Counter[Hashable] = Counter()
     for value in sample:

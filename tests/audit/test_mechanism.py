@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epsaudit import AddRemove, AuditError, DatasetPair, Mechanism, OutputDistribution, PureDP, black_box, vectorized
+from epsaudit import (
+    AddRemove,
+    AuditError,
+    DatasetPair,
+    Mechanism,
+    OutputDistribution,
+    PureDP,
+    audit,
+    black_box,
+    vectorized,
+)
 from epsaudit.engine.sampling import draw
 from epsaudit.outputs.normal_form import Raised, normal, pack, values_of
 
@@ -72,6 +82,17 @@ def test_functions_that_own_their_randomness_are_not_reproducible():
     for mechanism in (one, many):
         assert not mechanism.reproducible
         assert mechanism((1, 2)).sample(3, np.random.default_rng(SEED)).tolist() == [2, 2, 2]
+
+
+def test_an_exception_is_never_hidden_behind_a_score():
+    def raises_on_the_first(data, rng):
+        if data == 0:
+            raise ValueError("nobody")
+        return rng.laplace(size=6).tolist()
+
+    mechanism = black_box(raises_on_the_first, claim=PureDP(1.0))
+    result = audit(mechanism, [DatasetPair(0, 1)], trials=4_000, seed=1)
+    assert str(result.witness) == "{raises} for x, {does not raise} for x'"
 
 
 def test_an_exception_is_an_outcome():
