@@ -76,6 +76,7 @@ def values_of(column: Column, beyond: bool) -> list[Case]:
         ends = [Case(low, f"the least {name}"), Case(high, f"the greatest {name}")]
         middle = low + (high - low) * (math.sqrt(5.0) - 1.0) / 2.0  # of many digits
         inside = [Case(math.floor(middle) if whole else middle, f"a {name} between the bounds", 1)]
+        inside += [Case(0, f"{name} 0", 1)] if low < 0 < high else []
         far = FAR * (high - low)
         outside = [
             Case(high + far, f"a {name} beyond the upper bound", 1),
