@@ -11,7 +11,7 @@ import functools
 import json
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any
 
 from epsaudit.adapters.failures import refusing
 from epsaudit.adapters.functions import Mechanism
@@ -27,49 +27,6 @@ from epsaudit.errors import AuditError
 from epsaudit.results.result import AuditResult
 from epsaudit.witnesses import Choice, Family, witness_from_dict
 
-if TYPE_CHECKING:
-    from epsaudit.audits.sequential import SequentialResult
-
-
-@overload
-def audit(
-    mechanism: Mechanism | Callable[..., Any],
-    pairs: Pairs | None = None,
-    *,
-    claim: Claim | None = None,
-    epsilon: float | None = None,
-    delta: float = 0.0,
-    adjacency: Relation | None = None,
-    trials: int = 1_000_000,
-    confidence: float = 0.95,
-    seed: int | None = None,
-    n_jobs: int | None = None,
-    witnesses: str | Sequence[Family] = "auto",
-    progress: ProgressCallback | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    stop_early: Literal[False] = False,
-) -> AuditResult: ...
-
-
-@overload
-def audit(
-    mechanism: Mechanism | Callable[..., Any],
-    pairs: Pairs | None = None,
-    *,
-    claim: Claim | None = None,
-    epsilon: float | None = None,
-    delta: float = 0.0,
-    adjacency: Relation | None = None,
-    trials: int = 1_000_000,
-    confidence: float = 0.95,
-    seed: int | None = None,
-    n_jobs: int | None = None,
-    witnesses: str | Sequence[Family] = "auto",
-    progress: ProgressCallback | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    stop_early: Literal[True],
-) -> SequentialResult: ...
-
 
 def audit(
     mechanism: Mechanism | Callable[..., Any],
@@ -86,8 +43,7 @@ def audit(
     witnesses: str | Sequence[Family] = "auto",
     progress: ProgressCallback | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    stop_early: bool = False,
-) -> AuditResult | SequentialResult:
+) -> AuditResult:
     """Certify a lower bound on a mechanism's privacy loss.
 
     About a tenth of the runs choose the pair, the event and the certificate; the rest are fresh and certify the
@@ -125,12 +81,10 @@ def audit(
     checkpoint : path, optional
         A file in which finished chunks are recorded. If it is there already, the audit goes on from it to the result
         that it would have had: with the same arguments, or it is refused.
-    stop_early : bool
-        Whether to stop as soon as the claim is refuted, as `audit_sequentially` does, whose result it is then.
 
     Returns
     -------
-    AuditResult, or SequentialResult with ``stop_early``
+    AuditResult
 
     Raises
     ------
@@ -153,15 +107,7 @@ def audit(
     >>> result = audit(noisy_count, trials=100_000, seed=1)
     >>> result.violates_claim, result.lower_bound > 1.9
     (True, True)
-    >>> audit(noisy_count, trials=100_000, seed=1, stop_early=True).runs < 2_000
-    True
     """
-    if stop_early:
-        from epsaudit.audits.sequential import audit_sequentially
-
-        claimed: dict[str, Any] = {"claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
-        how: dict[str, Any] = {"n_jobs": n_jobs, "witnesses": witnesses, "progress": progress, "checkpoint": checkpoint}
-        return audit_sequentially(mechanism, pairs, trials=trials, confidence=confidence, seed=seed, **claimed, **how)
     question = Question.of(mechanism, pairs, claim, epsilon, delta, adjacency, trials, confidence, witnesses)
     n_jobs, progress, checkpoint = jobs_of(n_jobs), progress_of(progress), checkpoint_of(checkpoint)
     with recording(checkpoint, question, seed) as (record, root):

@@ -25,8 +25,8 @@ from epsaudit.witnesses.settings import LEAST_SEEN, LOOK, MOST_PARTS
 Floats = NDArray[np.float64]
 Path = tuple[Hashable, ...]
 readable(Reading)
-SYMBOLS = ("None", "timeout")
-"""Kinds of one value, an atom, which says all that the kind would."""
+SYMBOLS = ("None", "raised", "timeout")
+"""Kinds whose few values are atoms, which say all that the kind would."""
 
 
 @readable
@@ -161,8 +161,13 @@ class At:
 def structure_of(outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Path]) -> list[Feature]:
     """List types, lengths at these places, and elements that not all outputs share."""
     sample = [*outputs[:LOOK].tolist(), *outputs_prime[:LOOK].tolist()]
-    kinds = sorted(set(map(kind_of, sample)), key=lambda kind: (kind != "raised", kind))
-    features: list[Feature] = [HasKind(kind) for kind in kinds if kind not in SYMBOLS] if len(kinds) > 1 else []
+    kinds = dict.fromkeys(map(kind_of, sample))
+    told = [kind for kind in kinds if kind not in SYMBOLS]
+    features: list[Feature] = [HasKind(kind) for kind in told] if len(told) > 1 else []
+    if told in (["sequence"], ["array"], ["mapping"], ["set"]) and any(
+        set(kinds_of(side[:LOOK])) == {"raised"} for side in (outputs, outputs_prime)
+    ):
+        features = [HasKind("raised")]  # for what returned is neither an atom nor an interval
     features += [Length(path) for path in lengths]
     elements: Counter[Hashable] = Counter()
     for value in sample:
