@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,8 +20,12 @@ from epsaudit import audit
 from epsaudit.experiments.benchmark_public import CONFIDENCE, RUNS
 from epsaudit.experiments.benchmark_rows import Row, rows
 from epsaudit.experiments.oracle import oracle_bound, tails_of
+from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import add_options, print_table, run, write_data, write_table
+from epsaudit.studies import add_options, print_table, run, write_data, write_figure, write_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 QUESTION = "How steady is the share of an oracle's bound that an audit certifies?"
 SEEDS = 10
@@ -62,7 +66,7 @@ def main(
     seeds: int = SEEDS,
     only: Sequence[str] = (),
 ) -> str:
-    """Audit every row with every seed, print the table, and write data and table into ``out``.
+    """Audit every row with every seed, print the table, and write data, table and figure into ``out``.
 
     Parameters
     ----------
@@ -88,7 +92,25 @@ def main(
     write_data(folder, found, seed=seed, quick=quick, confidence=CONFIDENCE, runs=runs)
     caption = f"Shares of an oracle's bound at {CONFIDENCE:.0%} confidence with {runs:,} runs, over {seeds} seeds."
     write_table(folder, found, COLUMNS, caption)
+    write_figure(folder / "shares", draw(found))
     return answer(found, runs, seeds)
+
+
+@styled()
+def draw(found: Sequence[dict[str, Any]]) -> Figure:
+    """Draw the shares of every row, a point a seed, and their median."""
+    figure = blank(TWO_COLUMNS, 0.8 + 0.2 * len(found))
+    axes = figure.subplots()
+    for place, row in enumerate(found):
+        label = None if place else "a seed"
+        axes.plot(row["shares"], [place] * len(row["shares"]), "o", color=BLUE, alpha=0.5, label=label)
+        axes.plot(row["median"], place, "|", color=VERMILION, markersize=10, label=None if place else "median")
+    axes.set_yticks(range(len(found)), [row["name"] for row in found])
+    axes.invert_yaxis()
+    axes.set_xlim(left=0.0)
+    axes.set_xlabel("certified bound as a share of the oracle's")
+    legend_below(figure)
+    return figure
 
 
 def answer(found: Sequence[dict[str, Any]], runs: int, seeds: int) -> str:
