@@ -210,7 +210,8 @@ def test_what_is_asked_wrongly_is_one_sentence_below_the_users_line(suite):
     for words in (
         "It was called as unbound(x, rng): its 'epsilon' was the random generator. Bind what differs, as "
         "functools.partial(unbound, epsilon=...).",
-        "It was called as turned(x, rng): its 'rng' was the dataset and its 'people' was the random generator.",
+        "It was called as turned(x, rng): its 'rng' was the dataset and its 'people' was the random generator. The "
+        "dataset comes first, as in lambda x, rng: turned(...).",
         "It was called as many(x, size, rng): its 'epsilon' was the number of outputs.",
         "It was called as unpacked(x, size, rng): its 'bounds' was the number of outputs.",
         ">       low, high = bounds",
