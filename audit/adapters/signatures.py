@@ -65,7 +65,7 @@ def takes_of(function: Callable[..., Any], arguments: tuple[str, ...]) -> Takes:
     Examples
     --------
     >>> takes_of(lambda dataset, seed=None: 0, ("dataset", "rng"))
-    Takes(what='seed', name='seed', awaits=False)
+    Takes(what='seed', name='', awaits=False)
     """
     awaits = is_awaited(function)
     try:
@@ -76,7 +76,7 @@ def takes_of(function: Callable[..., Any], arguments: tuple[str, ...]) -> Takes:
     named = list(_named(function, signature, len(others)))
     _refuse_if_ambiguous(function, named)
     for what, one in named:
-        by_place = one.kind is one.POSITIONAL_ONLY
+        by_place = _binds(signature, *arguments) and list(signature.bind(*arguments).arguments)[-1] == one.name
         if _binds(signature, *others, *(arguments[-1:] if by_place else ()), **({} if by_place else {one.name: what})):
             return Takes(what, "" if by_place else one.name, awaits)
     for given in (arguments, others):
@@ -177,17 +177,18 @@ functools.partial(noisy, epsilon=...).
     try:
         takes, signature = takes_of(function, arguments), inspect.signature(function)
         by_name = {takes.name: takes.what} if takes.name else {}
-        bound = signature.bind(*(arguments[:-1] if by_name or not takes.what else arguments), **by_name).arguments
+        by_place = (takes.what,) if takes.what and not by_name else ()
+        bound = signature.bind(*arguments[:-1], *by_place, **by_name).arguments
     except (AuditError, TypeError, ValueError):
         return ""
     name = getattr(function, "__name__", type(function).__name__)
     given = {parameter: _GIVEN[value] for parameter, value in bound.items() if value in list(_GIVEN)}
     wrong = {parameter: kind for parameter, (kind, fits) in given.items() if not re.search(fits, parameter, re.I)}
-    seed = f" It was called as {name}({', '.join(arguments[:-1])}, {takes.name}=...), a whole number each time."
+    written = ", ".join([*arguments[:-1], *by_place, *(f"{key}={value}" for key, value in by_name.items())])
     if not wrong:
-        return seed if takes.what == "seed" and takes.name else ""
+        called = f" It was called as {name}({written}), with a new whole number as its seed each time."
+        return called if takes.what == "seed" else ""
     got = " and ".join(f"its {parameter!r} was {kind}" for parameter, kind in wrong.items())
-    written = ", ".join([*arguments[:-1], *([f"{takes.name}={takes.what}"] if by_name else arguments[-1:])])
     first = next(iter(bound))
     if first in wrong:
         advice = f"The dataset comes first, as in lambda {', '.join(arguments)}: {name}(...)."

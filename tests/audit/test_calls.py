@@ -193,3 +193,8 @@ def test_a_time_limit_stops_an_asynchronous_run_and_the_next_goes_on():
 
     outputs = black_box(sleeps, time_limit=0.05)([]).sample(6, np.random.default_rng(5)).tolist()
     assert 0 < outputs.count(1.0) < 6
+
+
+def test_a_seed_that_is_used_as_a_generator_is_told():
+    with pytest.raises(AuditError, match=r"It was called as <lambda>\(x, seed\), with a new whole number as its seed"):
+        audit_sequentially(lambda people, seed: seed.laplace(), PAIR, epsilon=1.0, trials=200, seed=1, n_jobs=1)

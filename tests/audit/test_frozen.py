@@ -221,3 +221,16 @@ def test_the_command_writes_a_test(tmp_path, capsys):
     assert frozen.read(out).coordinates == 1
     assert main(["freeze", "--out", str(out)]) == 2
     assert "freeze needs one mechanism" in capsys.readouterr().err
+
+
+def test_a_check_of_single_runs_draws_no_more_than_it_counts():
+    calls, right = [], count(1.0)
+
+    def halved(people, rng):
+        calls.append(1)
+        return len(people) + rng.laplace(scale=0.5)
+
+    test = frozen.freeze(right, trials=12_000, seed=1)
+    verdict = test.check(halved, seed=2)
+    assert verdict.refuted
+    assert verdict.runs == len(calls)
