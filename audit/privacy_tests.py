@@ -49,7 +49,7 @@ KNOWN = (
 TELLING = 2.0
 """A check that passes warns unless it would have caught so many times the claim: half of the noise that it needs."""
 LEAST_TELLING = 0.1
-"""Parameters up to this are all alike to a check of a claim near 0; the same as in `betting.detectable`."""
+"""Parameters up to this are all alike to a check of a claim near 0; as in `epsaudit.audits.sequential.reach`."""
 
 
 @dataclass(frozen=True)
