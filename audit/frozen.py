@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,8 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from epsaudit.adapters.external import dataset_to_json, with_tuples
-from epsaudit.adapters.functions import Mechanism
-from epsaudit.arguments import Pairs
+from epsaudit.adapters.failures import refuse_if_all_failed
+from epsaudit.adapters.functions import Mechanism, takes_turns
+from epsaudit.arguments import Pairs, seconds_of
 from epsaudit.audits.question import Begun, Question, begun, recording
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.auditing import refuse_if_irrefutable
@@ -64,6 +66,8 @@ STALE = 5.0
 """Standard errors between the rates of guesses now and when the test was frozen, beyond which it is called stale."""
 LOOK = 64
 """Runs between two looks at the wealth."""
+ENOUGH = 1_000
+"""Failures after which nothing else is waited for, as in audits."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,12 @@ class Verdict:
         rate = (now + before) / (n + m)
         spread = np.sqrt(rate * (1.0 - rate) * (1.0 / n + 1.0 / m))
         return not self.refuted and bool(np.any(np.abs(now / n - before / m) > STALE * spread))
+
+    @property
+    def doubt(self) -> str:
+        """What a warning says of a test that passed, '' if nothing: that it is stale, or had no time for its runs."""
+        few = not self.refuted and self.runs < self.test.runs
+        return f"{self}{f'; no time for {self.test.runs:,} runs' if few else ''}" if few or self.stale else ""
 
     def __str__(self) -> str:
         how = "refuted after" if self.refuted else "not refuted by"
@@ -151,13 +161,19 @@ class FrozenTest:
             return np.asarray(np.log(np.exp(np.minimum(np.asarray(tally) @ logs, 600.0)) @ weights))
 
     def check(
-        self, mechanism: Mechanism | Callable[..., Any], pairs: Pairs | None = None, *, seed: int | None = None
+        self,
+        mechanism: Mechanism | Callable[..., Any],
+        pairs: Pairs | None = None,
+        *,
+        seed: int | None = None,
+        seconds: float | None = None,
     ) -> Verdict:
-        """Run the mechanism, count and bet, until the claim is refuted or the runs are spent.
+        """Run the mechanism, count and bet, until the claim is refuted or the runs, or the seconds if given, are spent.
 
         Nothing is learnt and nothing but the wealth is tested: runs that depend on one another are not found. The
         datasets are those of the file, arrays as tuples, or the first of ``pairs``, in the types that you need. A test
-        that passes and is stale gives a `PowerWarning`.
+        that passes and is stale, or had no time for its runs, gives a `PowerWarning`. Raises `AuditError` if every run,
+        or each of the first thousand, raised the same exception.
 
         Examples
         --------
@@ -170,33 +186,67 @@ class FrozenTest:
         >>> test.check(lambda data, rng: len(data) + rng.laplace(scale=0.5), seed=2).refuted
         True
         """
+        verdict = self.counted(mechanism, pairs, seed=seed, seconds=seconds)
+        if verdict.doubt:
+            warnings.warn(verdict.doubt, PowerWarning, stacklevel=2)
+        return verdict
+
+    def counted(
+        self,
+        mechanism: Mechanism | Callable[..., Any],
+        pairs: Pairs | None = None,
+        *,
+        seed: int | None = None,
+        seconds: float | None = None,
+    ) -> Verdict:
+        """Do what `check` does, without a warning."""
+        seconds = math.inf if seconds is None else seconds_of(seconds, "seconds")
         pairs = pairs if pairs is not None else [(with_tuples(self.x), with_tuples(self.x_prime))]
         run, root = _begun(mechanism, pairs, None, self.epsilon, self.delta, 100, seed)
-        tally, unread, needed = np.zeros(3, int), 0, -math.log(self.false_alarm)
-        for place, start in enumerate(range(0, self.runs, 4096)):
+        tally, unread, needed, first = np.zeros(3, int), 0, -math.log(self.false_alarm), _First(run)
+        began, place = time.monotonic(), 0
+        while (done := int(tally.sum())) < self.runs and (not place or time.monotonic() - began < seconds):
             rng = stream(root, "certification", 0, place)
-            coins = rng.integers(2, size=min(4096, self.runs - start)).astype(np.int8)
+            size = LOOK if takes_turns(run.sides[0][0]) else min(max(done, LOOK), 4096)
+            coins = rng.integers(2, size=min(size, self.runs - done)).astype(np.int8)
             guesses = np.zeros(len(coins), np.int8)
             for side, outputs in enumerate(draw_by_coins(run.sides[0], coins, rng)):
                 if outputs is not None:
+                    first.look(outputs)
                     guessed, odd = self._guessed(outputs)
                     guesses[coins == side], unread = guessed * (1 - 2 * side), unread + odd
             seen = np.stack([guesses > 0, guesses < 0, guesses == 0], axis=1).cumsum(axis=0)
             looks = tally + seen[np.minimum(np.arange(LOOK, len(seen) + LOOK, LOOK), len(seen)) - 1]
             crossed = np.flatnonzero(self.log_wealth(looks) >= needed)
-            tally = looks[crossed[0]] if len(crossed) else looks[-1]
+            tally, place = looks[crossed[0]] if len(crossed) else looks[-1], place + 1
             if len(crossed):
                 return Verdict(self, True, tuple(tally.tolist()), unread)
-        verdict = Verdict(self, False, tuple(tally.tolist()), unread)
-        if verdict.stale:
-            warnings.warn(str(verdict), PowerWarning, stacklevel=2)
-        return verdict
+        first.refuse_if_all_failed()
+        return Verdict(self, False, tuple(tally.tolist()), unread)
 
     def save(self, path: str | Path) -> None:
         """Write the test as JSON, in ASCII."""
         data = {"epsaudit": "frozen test", "version": VERSION, **dataclasses.asdict(self)}
         lines = [f"{json.dumps(name)}: {json.dumps(dataset_to_json(value))}" for name, value in data.items()]
         write_whole(Path(path), "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+class _First:
+    """The first outputs of a check: where each of them raised the same exception, nothing is tested."""
+
+    def __init__(self, run: Begun) -> None:
+        self._run, self._outputs, self._runs = run, list[Outputs](), 0
+
+    def look(self, outputs: Outputs) -> None:
+        if self._runs < ENOUGH:
+            self._outputs.append(outputs)
+            self._runs += len(outputs)
+            if self._runs >= ENOUGH:
+                self.refuse_if_all_failed()
+
+    def refuse_if_all_failed(self) -> None:
+        pair = self._run.question.pairs[0]
+        refuse_if_all_failed(self._run.mechanism.name, self._outputs, self._run.mechanism, pair.x)
 
 
 def read(path: str | Path) -> FrozenTest:

@@ -34,11 +34,18 @@ class Terms:
     seed: int
     share: float = field(default=1.0, repr=False)
     """Of the check's false-alarm probability: less than all where the event of an earlier failure is tried first."""
+    number: int = field(default=1, repr=False)
+    """Of the check among those of its test."""
 
     @property
     def level(self) -> float:
         """The probability with which what is certified may be wrong."""
         return self.share * self.false_alarm
+
+    @property
+    def which(self) -> str:
+        """What a check is called beside its test's name: nothing if it is the first."""
+        return f", check {self.number}" if self.number > 1 else ""
 
     @property
     def confidence(self) -> float:
@@ -73,6 +80,7 @@ def terms_of(config: pytest.Config, asker: Asker, number: int, given: Mapping[st
         test_alarm,
         alarm,
         seed_of(asker.name, number, salt_of(config)),
+        number=number,
     )
 
 

@@ -49,7 +49,7 @@ KNOWN = (
 TELLING = 2.0
 """A check that passes warns unless it would have caught so many times the claim: half of the noise that it needs."""
 LEAST_TELLING = 0.1
-"""Parameters up to this are all alike to a check of a claim near 0; the same as in `betting.detectable`."""
+"""Parameters up to this are all alike to a check of a claim near 0; as in `epsaudit.audits.sequential.reach`."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,7 @@ class PrivacyAudit:
         pairs: Pairs | None = None,
         *,
         runs: int | None = None,
+        seconds: float | None = None,
         false_alarm: float | None = None,
         witness: str | Path,
     ) -> frozen.Verdict: ...
@@ -127,7 +128,7 @@ class PrivacyAudit:
             In place of the marker's and the command line's.
         witness : path, optional
             A frozen test (`epsaudit freeze`), which holds a claim and most often the datasets, and is counted in place
-            of an audit: nothing is learnt. It takes the runs of the file unless the terms say others, and no seconds.
+            of an audit: nothing is learnt. It takes the runs of the file unless the terms say others.
 
         Returns
         -------
@@ -162,6 +163,7 @@ class PrivacyAudit:
             warnings.warn(weakness(result, terms.seconds, telling), PowerWarning, stacklevel=2)
         return result
 
+    @overload
     def must_fail(
         self,
         mechanism: Mechanism | Callable[..., Any],
@@ -174,7 +176,34 @@ class PrivacyAudit:
         runs: int | None = None,
         seconds: float | None = None,
         false_alarm: float | None = None,
-    ) -> SequentialResult:
+    ) -> SequentialResult: ...
+
+    @overload
+    def must_fail(
+        self,
+        mechanism: Mechanism | Callable[..., Any],
+        pairs: Pairs | None = None,
+        *,
+        runs: int | None = None,
+        seconds: float | None = None,
+        false_alarm: float | None = None,
+        witness: str | Path,
+    ) -> frozen.Verdict: ...
+
+    def must_fail(
+        self,
+        mechanism: Mechanism | Callable[..., Any],
+        pairs: Pairs | None = None,
+        *,
+        claim: Claim | None = None,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        adjacency: Relation | None = None,
+        runs: int | None = None,
+        seconds: float | None = None,
+        false_alarm: float | None = None,
+        witness: str | Path | None = None,
+    ) -> SequentialResult | frozen.Verdict:
         """Fail the test unless `check` would fail: a positive control for a mechanism that is known to be bad.
 
         Parameters are those of `check`.
@@ -182,6 +211,8 @@ class PrivacyAudit:
         __tracebackhide__ = True
         asked = {"claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
         given = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
+        if witness is not None:
+            return self._count(mechanism, pairs, Path(witness), asked, given, control=True)
         result, tried, _ = self._audit(mechanism, pairs, asked, given, lambda terms, *_: _Tried(terms))
         terms = tried.terms
         self._tell(result, terms, "caught, as it must be" if result.violates_claim else "not caught", control=True)
@@ -226,7 +257,7 @@ class PrivacyAudit:
                 )
         except AuditError as error:
             raise without_internals(error) from error.__cause__
-        name = plain(asker.name) + (f", check {number}" if number > 1 else "")
+        name = plain(asker.name) + terms.which
         ran = {**result.execution, "command": command_of(self._config, asker, tried.terms)}
         certified(self._config, dataclasses.replace(result, mechanism=name, execution=ran))
         return result, tried, check
@@ -295,6 +326,7 @@ class PrivacyAudit:
         terms = tried.terms
         seed = f"{terms.seed}, from the test's name" + (" and the event" if tried.result is not None else "")
         lines = [
+            *([("check", f"number {terms.number} of this test")] if terms.which else []),
             *lines_of(result, pair, terms.level, terms.seconds),
             *([("before", KNOWN)] if tried.result is not None else []),
             ("seed", seed + ("" if result.reproducible else "; not reproducible")),
@@ -309,12 +341,13 @@ class PrivacyAudit:
         witness: Path,
         asked: Mapping[str, Any],
         given: Mapping[str, Any],
+        control: bool = False,
     ) -> frozen.Verdict:
-        """Run a frozen test on the terms ``given`` by the call, and fail the test if it refutes its claim."""
+        """Run a frozen test on the terms ``given``, and fail the test if it refutes its claim, a control if not."""
         __tracebackhide__ = True
         asker = asking(self._config)
         try:
-            beside = [name for name, value in {**asked, "seconds": given["seconds"]}.items() if value]
+            beside = [name for name, value in asked.items() if value]
             if beside:
                 raise AuditError(
                     f"{witness} holds what it tests, and how; {' and '.join(beside)} cannot be given with it."
@@ -322,28 +355,33 @@ class PrivacyAudit:
             test = frozen.read(witness)
             terms = terms_of(self._config, asker, number_of(asker, mechanism, pairs, witness), given, test.runs)
             test = dataclasses.replace(test, runs=terms.runs, false_alarm=terms.false_alarm)
-            verdict = test.check(mechanism, pairs, seed=terms.seed)
+            verdict = test.counted(mechanism, pairs, seed=terms.seed, seconds=terms.seconds)
         except AuditError as error:
             raise without_internals(error) from error.__cause__
         said = f"seed {terms.seed}, false alarms {terms.false_alarm:.2g}: {'caught' if verdict.refuted else 'passed'}"
-        self._report(f"{asker.name}: {witness.name}, {verdict.runs:,} runs, {said}", terms.false_alarm)
-        if verdict.refuted:
+        line = f"{asker.name}{terms.which}: {witness.name}, {verdict.runs:,} runs, {said}"
+        self._report(line, 0.0 if control else terms.false_alarm)
+        if verdict.refuted != control:
+            wrong = f"wrong with probability {terms.false_alarm:.2g}"
             lines = [
                 ("test", f"{witness}: {test.text}"),
                 ("pair", told_apart(DatasetPair(test.x, test.x_prime)) if pairs is None else "that of the call"),
                 ("counts", f"{verdict.runs:,} runs, {verdict.tally[0]:,} guessed right, {verdict.tally[1]:,} wrong"),
-                ("certified", f"the claim does not hold, wrong with probability {terms.false_alarm:.2g}"),
+                ("certified", "nothing" if control else f"the claim does not hold, {wrong}"),
                 ("seed", f"{terms.seed}, from the test's name"),
                 versions(provenance()),
             ]
             command = command_of(self._config, asker, terms)
-            pytest.fail(failure(f"The frozen test {witness.name} is failed.", lines, command), pytrace=False)
+            sentence = "must refute this positive control, and did not" if control else "is failed"
+            pytest.fail(failure(f"The frozen test {witness.name} {sentence}.", lines, command), pytrace=False)
+        if verdict.doubt:
+            warnings.warn(verdict.doubt, PowerWarning, stacklevel=3)
         return verdict
 
     def _tell(self, result: SequentialResult, terms: Terms, verdict: str, control: bool = False) -> None:
         self._report(
-            f"{asking(self._config).name}: {result.mechanism}, {result.claim}, {result.runs:,} runs, "
-            f"seed {terms.seed}, false alarms {terms.false_alarm:.2g}: {verdict}",
+            f"{asking(self._config).name}{terms.which}: {result.mechanism}, {result.claim}, {result.runs:,} runs, "
+            f"seed {terms.seed}, false alarms {terms.false_alarm:.2g}: {'; '.join([verdict, *result.notes])}",
             0.0 if control else terms.false_alarm,  # a control fails if a bad mechanism gets by
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import sys
 import textwrap
@@ -162,13 +163,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 def _write_checks(terminalreporter: Any, config: pytest.Config) -> None:
     """Say of every check what it would have caught: one line each with -v, -rP or -rA, otherwise a count."""
-    told = [
-        one
-        for outcome in ("passed", "failed", "xfailed", "xpassed")
-        for report in terminalreporter.stats.get(outcome, [])
-        if report.when == "call"
-        for one in report.user_properties
-    ]
+    of_tests: dict[str, list[tuple[str, object]]] = {}  # each report of a test has all that were told before it
+    for report in itertools.chain.from_iterable(terminalreporter.stats.values()):
+        if len(said := getattr(report, "user_properties", ())) > len(of_tests.get(report.nodeid, ())):
+            of_tests[report.nodeid] = said
+    told = list(itertools.chain.from_iterable(of_tests.values()))
     lines = [str(text) for name, text in told if name == PROPERTY]
     if not lines:
         return

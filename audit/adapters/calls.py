@@ -1,11 +1,17 @@
-"""Functions that are called in other ways than ``function(dataset, rng)``: with a seed, or to be awaited."""
+"""Functions that are called in other ways than ``function(dataset, rng)``: with a seed, or to be awaited.
+
+Audits see by a function's signature what it wants (`epsaudit.adapters.signatures`); these say so where they cannot.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import inspect
-from collections.abc import Callable, Coroutine
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -43,14 +49,21 @@ def seeded(function: Callable[..., Any], name: str = "seed") -> Callable[[Any, n
         raise AuditError(f"The function takes {', '.join(parameters) or 'nothing'}, and no {name!r}; give its name.")
 
     def call(dataset: Any, rng: np.random.Generator) -> Any:
-        return function(dataset, **{name: int(rng.integers(2**32))})
+        return function(dataset, **{name: seed_from(rng)})
 
     call.__name__ = getattr(function, "__name__", "seeded")
     return call
 
 
+def seed_from(rng: np.random.Generator) -> int:
+    """Draw a run's seed, from 0 to 2^32 - 1."""
+    return int(rng.integers(2**32))
+
+
 def awaited(function: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
-    """Return a function that runs an asynchronous one to its end, each call in an event loop of its own.
+    """Return a function that runs an asynchronous one to its end; runs of one block share an event loop.
+
+    Nothing else is shared: each run has a context of its own, and tasks that it leaves behind are cancelled.
 
     Examples
     --------
@@ -63,6 +76,55 @@ def awaited(function: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., 
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return asyncio.run(function(*args, **kwargs))
+        with one_event_loop():
+            return _run(function(*args, **kwargs))
 
     return call
+
+
+def is_awaited(function: Any) -> bool:
+    """Say whether a function, or an object that is called, is asynchronous."""
+    return callable(function) and any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
+
+
+@contextmanager
+def one_event_loop() -> Iterator[None]:
+    """Let all that `awaited` runs inside, in this thread, share an event loop, made when first needed."""
+    if hasattr(_LOOP, "runner"):
+        yield
+        return
+    _LOOP.runner = None
+    try:
+        yield
+    finally:
+        runner = _LOOP.__dict__.pop("runner")
+        if runner is not None:
+            runner.close()
+
+
+def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        coroutine.close()
+        raise RuntimeError(
+            "an event loop is running already, as in a notebook or an asynchronous test: audit asynchronous functions "
+            "in a thread, by await asyncio.to_thread(audit, ...)"
+        )
+    if _LOOP.runner is None:
+        _LOOP.runner = asyncio.Runner()
+    loop = _LOOP.runner.get_loop()
+    try:
+        return loop.run_until_complete(loop.create_task(coroutine, context=contextvars.copy_context()))
+    finally:
+        left = asyncio.all_tasks(loop)
+        if left:
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+
+
+_LOOP = threading.local()
+"""Of this thread: ``runner``, None before it is needed, absent outside of `one_event_loop`."""

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.adapters.functions import FunctionMechanism, Mechanism, wrong_call
+from epsaudit.adapters.functions import FunctionMechanism, Mechanism
+from epsaudit.adapters.signatures import wrong_call
 from epsaudit.data.fresh import Dataset
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import OwnCodeError
@@ -59,7 +60,7 @@ def _exception_of(mechanism: Any, dataset: Any) -> BaseException | None:
     try:
         if isinstance(mechanism, FunctionMechanism) and mechanism.one_by_one:
             arguments = (np.random.default_rng(0),) if mechanism.uses_rng else ()
-            mechanism.function(Dataset(dataset).copy(), *arguments)
+            mechanism.takes.of(mechanism.function)(Dataset(dataset).copy(), *arguments)
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -7,8 +7,6 @@ million.
 from __future__ import annotations
 
 import functools
-import inspect
-import re
 import signal
 import textwrap
 import threading
@@ -20,8 +18,10 @@ from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.adapters.calls import one_event_loop
 from epsaudit.adapters.global_generators import DatasetChangedError, Habits
 from epsaudit.adapters.randomness import carries_a_generator
+from epsaudit.adapters.signatures import Takes, takes_of, takes_size, wrong_call
 from epsaudit.arguments import Pairs, is_claim, listed, seconds_of
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.fresh import Dataset
@@ -86,13 +86,18 @@ class FunctionMechanism:
     adjacency: Adjacency | None
     pairs: tuple[DatasetPair, ...]
     distribution: type[_FunctionDistribution] = field(repr=False)
-    uses_rng: bool = True
+    takes: Takes = field(default=Takes(), repr=False)
     time_limit: float | None = None
     fresh_randomness: bool = False
     draws_globally: bool = False
     draws_elsewhere: bool = False
     fills_a_buffer: bool = False
     wants_many_calls = True
+
+    @property
+    def uses_rng(self) -> bool:
+        """Whether it is given a generator, or seeds drawn from one."""
+        return bool(self.takes.what)
 
     @property
     def owns_randomness(self) -> bool:
@@ -123,7 +128,7 @@ class FunctionMechanism:
     def __call__(self, dataset: Any) -> OutputDistribution:
         """Bind the function to a dataset, of which every run sees what is given here; see `epsaudit.data.fresh`."""
         habits = Habits(repeatable=self.reproducible)
-        return self.distribution(self.function, Dataset(dataset), self.uses_rng, self.time_limit, habits)
+        return self.distribution(self.function, Dataset(dataset), self.takes, self.time_limit, habits)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """Return the pairs given when the function was wrapped."""
@@ -148,7 +153,11 @@ def black_box(
         ``function(dataset, rng) -> output``, with rng a `numpy.random.Generator`; or ``function(dataset)`` if it
         owns its randomness, in which case results say that they are not reproducible from the seed. The page on
         outputs lists what an output may be, and which count as one. An exception is an outcome, ``sys.exit`` included.
-        A second argument with a default, unless that is None or a generator, is left at it: it is no rng.
+        A parameter called ``seed`` or ``random_state`` (without a default, or None or a number) gets a new whole
+        number each run instead, from 0 to 2^32 - 1, drawn from that generator; one called ``rng``, ``generator`` or
+        ``random`` gets the generator; both by keyword, too. Any other second argument with a default, unless that is
+        None or a generator, is left at it. What `functools.partial` has bound stays bound. An asynchronous function is
+        run to its end.
     claim, adjacency, pairs, name : optional
         As on `Mechanism`. ``adjacency=None`` means that the caller vouches for the pairs.
     time_limit : float, optional
@@ -163,7 +172,7 @@ def black_box(
     Raises
     ------
     AuditError
-        If ``function`` is not callable with one or two positional arguments, or the time limit is not above 0.
+        If ``function`` is not callable so, takes its randomness by two parameters, or the time limit is not above 0.
 
     Examples
     --------
@@ -195,7 +204,8 @@ def vectorized(
     ----------
     function : callable
         ``function(dataset, size, rng) -> outputs`` of shape (size, *output_shape), independent draws; or
-        ``function(dataset, size)`` if it owns its randomness. `AuditError` is raised if it takes neither.
+        ``function(dataset, size)`` if it owns its randomness. `AuditError` is raised if it takes neither. A parameter
+        ``seed`` or ``random_state`` gets a new whole number each call.
     claim, adjacency, pairs, name, fresh_randomness : optional
         As for `black_box`.
 
@@ -213,7 +223,7 @@ def vectorized(
 class _FunctionDistribution:
     function: Callable[..., Any]
     dataset: Dataset
-    uses_rng: bool
+    takes: Takes
     time_limit: float | None = None
     habits: Habits = field(default_factory=Habits, compare=False, repr=False)
     arguments: ClassVar[tuple[str, ...]] = ("dataset", "rng")
@@ -238,7 +248,7 @@ class _OneByOne(_FunctionDistribution):
         values: tuple[list[Any], list[Any]] = ([], [])
         coins, start = side.tolist(), 0
         new = self.habits.draws_globally is None and not (self.dataset.constant and other.dataset.constant)
-        with _alarm(self.time_limit):
+        with _alarm(self.time_limit), one_event_loop():
             while start < len(coins):
                 part = coins[start : 2 * start or 1] if new else coins
                 self._take_part(other, part, rng, values)
@@ -275,8 +285,10 @@ class _OneByOne(_FunctionDistribution):
 
     def _run_on(self, data: Any, rng: np.random.Generator) -> Callable[[], Any]:
         """One run on ``data``, or on a copy of its own where runs change their dataset."""
-        more = (rng,) if self.uses_rng else ()
-        call = self.function if self.time_limit is None else functools.partial(_timed, self.function, self.time_limit)
+        more = (rng,) if self.takes.what else ()
+        call = self.takes.of(self.function)
+        if self.time_limit is not None:
+            call = functools.partial(_timed, call, self.time_limit)
         if self.dataset.changes:
             return lambda: call(self.dataset.copy(), *more)
         return functools.partial(call, data, *more)
@@ -336,7 +348,7 @@ class _Vectorized(_FunctionDistribution):
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Call the function once; a list or an array of objects is packed like single outputs."""
         data = self.dataset.copy()
-        outputs = self.function(data, size, rng) if self.uses_rng else self.function(data, size)
+        outputs = self.takes.of(self.function)(data, size, *((rng,) if self.takes.what else ()))
         if self.habits.draws_globally is None:
             self.dataset.intact(data)
         if isinstance(outputs, np.ndarray):
@@ -373,7 +385,7 @@ def _wrap(
         adjacency=adjacency_of(adjacency),
         pairs=tuple(listed(pairs, adjacency_of(adjacency))),
         distribution=distribution,
-        uses_rng=_takes_rng(function, distribution.arguments, form),
+        takes=takes_of(function, distribution.arguments),
         **more,
     )
 
@@ -390,75 +402,4 @@ def mechanism_of(mechanism: Mechanism | Callable[..., Any], adjacency: Relation 
         raise AuditError(
             f"{mechanism!r} is not a mechanism; give one, or function(dataset, rng), or function(dataset, size, rng)."
         )
-    return (vectorized if _takes_size(mechanism) else black_box)(mechanism, adjacency=adjacency)
-
-
-def _takes_size(function: Callable[..., Any]) -> bool:
-    """Whether this is function(dataset, size, rng), not function(dataset, rng) with parameters of its own."""
-    try:
-        signature = inspect.signature(function)
-        bound = signature.bind(None, None, None)
-    except (TypeError, ValueError):
-        return False
-    parameters = [signature.parameters[name] for name in bound.arguments][1:]  # fewer than two where there is *args
-    if parameters and parameters[0].name in ("size", "rng"):
-        return parameters[0].name == "size"
-    return all(
-        one.default is one.empty
-        or (place == 1 and (one.default is None or isinstance(one.default, np.random.Generator)))
-        for place, one in enumerate(parameters)
-    )
-
-
-def _takes_rng(function: Callable[..., Any], arguments: tuple[str, ...], form: str) -> bool:
-    """Whether a function takes the last of these arguments, an rng; raise `AuditError` unless it takes the rest."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some compiled functions hide theirs: believe the documented form
-        return True
-    for count, with_rng in ((len(arguments), True), (len(arguments) - 1, False)):
-        try:
-            bound = signature.bind(*arguments[:count]).arguments
-        except TypeError:
-            continue
-        default = signature.parameters[list(bound)[-1]].default
-        if not with_rng or default in (inspect.Parameter.empty, None) or isinstance(default, np.random.Generator):
-            return with_rng  # what has another default, as epsilon=1.0, is no rng
-    raise AuditError(f"The mechanism's signature is {signature}; it must accept {form}, or the same without rng.")
-
-
-def wrong_call(function: Any, many: bool = False) -> str:
-    """Return a sentence, led by a space, on a call whose arguments may have met the wrong parameters; else nothing.
-
-    Examples
-    --------
-    >>> def noisy(dataset, epsilon):
-    ...     return 0
-    >>> print(wrong_call(noisy).strip())
-    It was called as noisy(x, rng): its 'epsilon' was the random generator. Bind what differs, as \
-functools.partial(noisy, epsilon=...).
-    """
-    arguments = ("x", "size", "rng") if many else ("x", "rng")
-    try:
-        bound = inspect.signature(function).bind(*arguments).arguments
-    except (TypeError, ValueError):
-        return ""
-    given = {name: _GIVEN[value] for name, value in bound.items() if value in arguments}
-    wrong = {name: kind for name, (kind, fits) in given.items() if not re.search(fits, name, re.IGNORECASE)}
-    if not wrong:
-        return ""
-    name = getattr(function, "__name__", type(function).__name__)
-    got = " and ".join(f"its {parameter!r} was {kind}" for parameter, kind in wrong.items())
-    example = ", ".join(f"{parameter}=..." for parameter in wrong)
-    return (
-        f" It was called as {name}({', '.join(arguments)}): {got}. Bind what differs, as functools.partial({name}, "
-        f"{example})."
-    )
-
-
-_GIVEN = {
-    "x": ("the dataset", "^_|^(?!.*(rng|generator))"),
-    "size": ("the number of outputs", "^_|size|num|count|shape"),
-    "rng": ("the random generator", "^_|rng|gen|rand|seed"),
-}
-"""What a function is given, and which names of parameters mean it; a dataset's may be any but a generator's."""
+    return (vectorized if takes_size(mechanism) else black_box)(mechanism, adjacency=adjacency)

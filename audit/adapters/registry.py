@@ -169,7 +169,7 @@ def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
     return list(entries.values())
 
 
-def _own(name: str, by_value: bool) -> Entry:
+def own_object(name: str, by_value: bool = False) -> Any:
     """Import ``package.module:object``, with the current folder importable as for ``python -m``."""
     module_name, _, path = name.partition(":")
     if not all(part.isidentifier() for part in [*module_name.split("."), *path.split(".")]):
@@ -189,6 +189,11 @@ def _own(name: str, by_value: bool) -> Entry:
             mechanisms = [known for known, value in there.items() if isinstance(value, (Entry, Mechanism))]
             raise AuditError(f"{module_name} has no {path!r}.{meant(part, mechanisms)} Give package.module:object.")
         found = getattr(found, part)
+    return found
+
+
+def _own(name: str, by_value: bool) -> Entry:
+    found = own_object(name, by_value)
     if isinstance(found, Entry):
         return found
     if not isinstance(found, Mechanism):

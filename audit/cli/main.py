@@ -190,7 +190,10 @@ FREEZE = Command(
         QUIET,
     ],
     PROGRAM,
-    """epsaudit freeze --command 'Rscript count.R' --pair '[1]' '[1, 2]' --epsilon 1 --out witness.json""",
+    """
+    epsaudit freeze mine:count --pair '[1]' '[1, 2]' --epsilon 1 --out witness.json
+    epsaudit freeze --command 'Rscript count.R' --pair '[1]' '[1, 2]' --epsilon 1 --out witness.json
+    """,
 )
 LIST = Command(
     "list",

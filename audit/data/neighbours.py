@@ -188,7 +188,11 @@ def replace_one(dataset: Iterable[Any], records: Iterable[Any]) -> Iterator[Data
 
 def shorten(dataset: Any, width: int = 48) -> str:
     """Represent a dataset in one line of at most ``width`` characters."""
-    return clipped(describe(dataset) if is_frame(dataset) else re.sub(r"\s*\n\s*", " ", repr(dataset)), width)
+    if is_frame(dataset):
+        return clipped(describe(dataset), width)
+    if all(hasattr(dataset, name) for name in ("to_frame", "to_list", "head")):  # a series of pandas or of polars
+        return clipped(f"{type(dataset).__name__}({dataset.head(width).to_list()})", width)
+    return clipped(re.sub(r"\s*\n\s*", " ", repr(dataset)), width)
 
 
 def is_frame(value: Any) -> bool:

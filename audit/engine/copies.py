@@ -34,6 +34,7 @@ from epsaudit.engine.dependence import (
     unevenness_of_copies,
 )
 from epsaudit.engine.determinism import stream, text_of
+from epsaudit.engine.patience import Patience
 from epsaudit.engine.sampling import Sides, draw, move_on
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs, Raised, are_numbers, are_objects, join, pack, written
@@ -52,6 +53,12 @@ RUNS_IN_DOUBT, IN_DOUBT = 128, 0.02
 """Runs of each copy where fewer show, at the second level, that copies see an event unevenly. Of 400 sets of 48
 copies that keep a chance of 0.4 or 0.6 each, 99 in 100 then have a p-value below 1e-10; with 32 runs each 70 in 100 are
 in doubt, with 16 of copies that keep 0.27 or 0.73 all but 1 in 200 are."""
+
+
+LEAST_OF_A_COPY = 4
+"""Runs of each copy where time runs out. Of 400 sets of 48 copies that keep an answer, or a chance of 0.1 or 0.9, all
+are in doubt then, and of those that keep 0.2 or 0.8, 79 in 100."""
+PATIENT = Patience()
 
 
 class Copies:
@@ -87,24 +94,37 @@ class Copies:
             else:
                 self._refuse_if_kept(sides[side], outputs[side], name, level)
 
-    def count_again(self, sides: Sides, witness: Witness, runs: int, refuted: bool) -> None:
+    def count_again(
+        self, sides: Sides, witness: Witness, runs: int, refuted: bool, patience: Patience = PATIENT
+    ) -> None:
         """Ask before a bound is certified: raises `AuditError` if copies see the witness's events otherwise.
 
         A copy that keeps a draw sees an event as often as that draw has it: more or less often than another copy, or
         than the function. Few runs of each say whether to ask for more, `RUNS_IN_DOUBT` of each copy or a tenth of the
         ``runs`` of the audit. Where the claim is not refuted, the few are at most a quarter of the audit's. Independent
         runs are refused with probability at most LEVEL / 8.
+
+        Where time runs out, the few are `LEAST_OF_A_COPY` at least, whatever time they take, and it is an error if
+        there is none for more where they are in doubt.
         """
         few = RUNS_OF_A_COPY if refuted else min(RUNS_OF_A_COPY, runs // (16 * COPIES))
         if few < 2 or not isinstance(self._mechanism, FunctionMechanism):
             return
+        many = max(RUNS_IN_DOUBT, runs // (10 * COPIES))
         for place, name in enumerate(("x", "x'")):
-            for each, level in ((few, IN_DOUBT), (max(RUNS_IN_DOUBT, runs // (10 * COPIES)), LEVEL / 16)):
-                found = self._otherwise(sides, place, witness, each // 2, level)
-                if found is None:
-                    break
-            else:
-                self._refuse(found, name)
+            ask = functools.partial(draw, sides[place], RUNS_OF_A_COPY // 4)
+            once = functools.partial(ask, stream(self._seed, place))
+            affords = functools.partial(patience.affords, once, RUNS_OF_A_COPY // 4)
+            some = affords(2 * COPIES * (2 - place), min(LEAST_OF_A_COPY, few), few)
+            if self._otherwise(sides, place, witness, some // 2, IN_DOUBT) is None:
+                continue
+            more = affords(2 * COPIES, RUNS_OF_A_COPY, many)
+            self._refuse(self._otherwise(sides, place, witness, more // 2, LEVEL / 16), name)
+            if more < many:
+                raise AuditError(
+                    f"Copies of the function may answer otherwise on {name} than it does, and there was no time to "
+                    f"tell: they were to make {2 * COPIES * many:,} runs. Give the audit more seconds."
+                )
 
     def _otherwise(self, sides: Sides, place: int, witness: Witness, runs: int, level: float) -> Finding | None:
         """What copies see otherwise than one another, or than the function, in twice so many ``runs`` of each."""

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.adapters.functions import Mechanism, OutputDistribution, takes_turns, wrong_call
+from epsaudit.adapters.functions import Mechanism, OutputDistribution, takes_turns
 from epsaudit.adapters.global_generators import Habits, draw_reproducibly
+from epsaudit.adapters.signatures import wrong_call
 from epsaudit.certificates import Counts
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.checkpoint import Section

@@ -26,7 +26,7 @@ def failure(sentence: str, lines: Lines, command: str) -> str:
 
 
 def lines_of(result: SequentialResult, pair: DatasetPair | None, level: float, seconds: float) -> list[tuple[str, str]]:
-    """Name the claim, what is certified at which ``level``, the pair, the event and its counts, and the runs."""
+    """Name the claim, what is certified at which ``level``, the pair, the event, its counts, the runs and the notes."""
     symbol = result.claim.symbol
     above = ">" if result.violates_claim else ">="  # what is refuted is not attained either
     time_is_up = f" ({seconds:g} seconds were over)" if result.stopped == "seconds" else ""
@@ -40,6 +40,7 @@ def lines_of(result: SequentialResult, pair: DatasetPair | None, level: float, s
         ("evidence", result.describe_evidence()),
         ("runs", f"{result.runs:,} of at most {result.trials:,}{time_is_up}"),
         *reach,
+        *(("note", note) for note in result.notes),
     ]
 
 

@@ -21,7 +21,7 @@ from epsaudit.audits.sequential import SequentialResult
 from epsaudit.audits.sequential.accounts import point
 from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import DatasetPair
+from epsaudit.data.neighbours import DatasetPair, is_frame
 from epsaudit.errors import AuditError
 from epsaudit.hunting.description import UNDER
 from epsaudit.reporting.predicates import NotShort, condition, helpers_of, literal
@@ -141,15 +141,16 @@ class Reproducer:
             (result.x, result.x_prime)
             if self.pair is None
             else [
-                repr(one) if len(repr(one)) < 300 else short
+                repr(one) if len(repr(one)) < 300 and "\n" not in repr(one) else short
                 for one, short in ((self.pair.x, result.x), (self.pair.x_prime, result.x_prime))
             ]
         )
+        told = result.pair if self.pair is None else str(DatasetPair(self.pair.x, self.pair.x_prime))
+        alike = x == x_prime or (self.pair is not None and is_frame(self.pair.x))
         lines = [
             f"# {self.function.name if self.function else result.mechanism}: {result.claim} does not hold\n",
             f"The claim {result.claim}{implied} is refuted on two neighbouring datasets{about}.\n",
-            f"- x: `{x}`",
-            f"- x': `{x_prime}`",
+            *([f"- x against x': `{told}`"] if alike else [f"- x: `{x}`", f"- x': `{x_prime}`"]),
             *(f"- {note[0].upper()}{note[1:]}" for note in result.notes),
             f"- Event on the output y: `{result.witness}`",
             f"- Counts: {result.describe_counts()}",

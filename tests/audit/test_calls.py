@@ -1,12 +1,14 @@
 """Functions with a seed, and asynchronous ones, are audited like others."""
 
 import asyncio
+import contextvars
+import functools
 import random
 
 import numpy as np
 import pytest
 
-from epsaudit import AuditError, PureDP, audit, black_box
+from epsaudit import AuditError, PureDP, audit, audit_sequentially, black_box, vectorized
 from epsaudit.adapters.calls import awaited, seeded
 
 PAIR = (["ann"], ["ann", "bob"])
@@ -45,3 +47,154 @@ def test_a_seed_of_another_name_is_named():
     assert 0.0 < seeded(count, "random_state")([], np.random.default_rng(1)) < 1.0
     with pytest.raises(AuditError, match="The function takes people, random_state, and no 'seed'; give its name"):
         seeded(count)
+
+
+def noise(seed):
+    rng = random.Random(seed)
+    return rng.expovariate(1.0) - rng.expovariate(1.0)
+
+
+def by_state(people, *, random_state):
+    return len(people) + np.random.RandomState(random_state).laplace()
+
+
+def by_generator(people, *, random_state=None):
+    return len(people) + np.random.default_rng(random_state).laplace()
+
+
+def annotated(people, seed: np.random.Generator):
+    return len(people) + seed.laplace()
+
+
+def named(people, epsilon=1.0, source: "np.random.Generator | None" = None):
+    return len(people) + source.laplace(scale=1.0 / epsilon)
+
+
+def only_by_place(people, seed, /):
+    return len(people) + noise(seed)
+
+
+def block(people, size, seed=0):
+    return len(people) + np.random.default_rng(seed).laplace(size=size)
+
+
+def block_by_name(people, size, *, rng):
+    return len(people) + rng.laplace(size=size)
+
+
+async def later(people, seed=0):
+    await asyncio.sleep(0.0)
+    return len(people) + noise(seed)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda people, seed: len(people) + noise(seed),
+        lambda people, seed=None: len(people) + noise(seed),
+        lambda people, seed=0: len(people) + noise(seed),
+        lambda people, bound=3, *, seed=7: len(people) + noise(seed),
+        lambda people, *, rng: len(people) + rng.laplace(),
+        lambda people, *, rng=None: len(people) + rng.laplace(),
+        by_state,
+        by_generator,
+        annotated,
+        named,
+        only_by_place,
+        block,
+        block_by_name,
+        later,
+    ],
+)
+def test_a_function_gets_its_seed_or_its_generator_as_its_signature_says(function):
+    """A right mechanism is refuted with probability 1e-6; without fresh seeds all of these raise, or are constant."""
+    once, again = (
+        audit_sequentially(function, PAIR, epsilon=1.0, trials=2_000, confidence=1 - 1e-6, seed=3, n_jobs=1)
+        for _ in range(2)
+    )
+    assert not once.violates_claim
+    assert once.detectable < 3.0  # so it was no constant
+    assert once.reproducible
+    assert once.notes == ()
+    assert once.counts == again.counts
+
+
+def test_seeds_are_fresh_each_run_whole_and_from_the_stream():
+    seeds = black_box(lambda people, seed: float(seed))([]).sample(100, np.random.default_rng(5))
+    assert len(set(seeds.tolist())) == 100
+    assert 0 <= seeds.min() < 2**30 < seeds.max() < 2**32
+    assert (seeds == np.random.default_rng(5).integers(2**32, size=100)).all()
+    assert vectorized(lambda people, size, seed: [seed] * size)([]).sample(2, np.random.default_rng(5))[0] == seeds[0]
+
+
+def test_what_is_bound_stays_bound():
+    bound = functools.partial(lambda people, seed=0: float(seed), seed=4)
+    assert black_box(bound)([]).sample(2, np.random.default_rng(5)).tolist() == [4.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda people, rng, seed=None: 0, "takes 'rng' and 'seed', and gets its randomness by one of them"),
+        (lambda people, *, seed, random_state: 0, "epsaudit.adapters.calls.seeded"),
+    ],
+)
+def test_two_sources_of_randomness_are_refused(function, words):
+    with pytest.raises(AuditError, match=words):
+        black_box(function)
+
+
+def test_a_generator_by_name_and_a_number_by_annotation_is_refused():
+    def count(people, rng: int):
+        return len(people) + noise(rng)
+
+    with pytest.raises(AuditError, match=r"give epsaudit\.adapters\.calls\.seeded\(count, 'rng'\)"):
+        black_box(count)
+    assert black_box(seeded(count, "rng"))([]).sample(1, np.random.default_rng(5)).shape == (1,)
+
+
+SEEN = contextvars.ContextVar("SEEN", default=0)
+
+
+def test_runs_of_a_block_share_their_event_loop_and_nothing_else():
+    loops, late = [], []
+
+    async def straggler():
+        await asyncio.sleep(0.0)
+        await asyncio.sleep(0.0)
+        late.append(1)
+
+    async def count(people, rng):
+        loops.append(asyncio.get_running_loop())
+        asyncio.get_running_loop().create_task(straggler())
+        SEEN.set(SEEN.get() + 1)
+        return float(SEEN.get())
+
+    mechanism = black_box(count)
+    assert mechanism([]).sample(50, np.random.default_rng(5)).tolist() == [1.0] * 50
+    assert len(set(map(id, loops))) == 1
+    assert loops[0].is_closed()
+    assert not late
+
+
+def test_an_asynchronous_function_in_a_running_loop_is_told_where_to_run():
+    async def inside():
+        return audit(black_box(later, claim=PureDP(1.0), pairs=[PAIR]), trials=200, seed=1, n_jobs=1)
+
+    with pytest.raises(AuditError, match="an event loop is running already"):
+        asyncio.run(inside())
+
+
+def test_a_time_limit_stops_an_asynchronous_run_and_the_next_goes_on():
+    async def sleeps(people, rng):
+        if rng.random() < 0.5:
+            await asyncio.sleep(60.0)
+        return 1.0
+
+    outputs = black_box(sleeps, time_limit=0.05)([]).sample(6, np.random.default_rng(5)).tolist()
+    assert 0 < outputs.count(1.0) < 6
+
+
+def test_a_seed_that_is_used_as_a_generator_is_told():
+    with pytest.raises(AuditError, match=r"It was called as <lambda>\(x, seed\), with a new whole number as its seed"):
+        audit_sequentially(lambda people, seed: seed.laplace(), PAIR, epsilon=1.0, trials=200, seed=1, n_jobs=1)

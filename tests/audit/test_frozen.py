@@ -221,3 +221,30 @@ def test_the_command_writes_a_test(tmp_path, capsys):
     assert frozen.read(out).coordinates == 1
     assert main(["freeze", "--out", str(out)]) == 2
     assert "freeze needs one mechanism" in capsys.readouterr().err
+
+
+def test_a_check_of_single_runs_draws_no_more_than_it_counts():
+    calls, right = [], count(1.0)
+
+    def halved(people, rng):
+        calls.append(1)
+        return len(people) + rng.laplace(scale=0.5)
+
+    test = frozen.freeze(right, trials=12_000, seed=1)
+    verdict = test.check(halved, seed=2)
+    assert verdict.refuted
+    assert verdict.runs == len(calls)
+
+
+def test_the_command_takes_a_function_with_its_pair_and_its_claim(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "frozen_mine.py").write_text("def count(people, rng):\n    return len(people) + rng.laplace()\n")
+    words = ["freeze", "frozen_mine:count", "--pair", "[1]", "[1, 2]", "--trials", "2000", "--seed", "1", "--out", "w"]
+    assert main([*words, "--epsilon", "1"]) == 0
+    test = frozen.read("w")
+    assert (test.x, test.x_prime, test.text.partition(",")[0]) == ([1], [1, 2], "count")
+    capsys.readouterr()
+    assert main(words) == 2
+    assert "frozen_mine:count needs a claim to audit, one of: --epsilon" in capsys.readouterr().err
+    assert main([*words[:2], "--epsilon", "1", "--out", "w"]) == 2
+    assert "frozen_mine:count needs two neighbouring datasets, for instance --pair" in capsys.readouterr().err

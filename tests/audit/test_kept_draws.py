@@ -16,7 +16,9 @@ import pandas as pd
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
+from epsaudit.engine.copies import COUNTED_AGAIN, IN_DOUBT, LEAST_OF_A_COPY, Copies
 from epsaudit.engine.dependence import unevenness_of_copies
+from epsaudit.engine.patience import Patience
 
 TRUE = math.e / (1.0 + math.e)
 """Probability of the true answer in randomised response at epsilon 1."""
@@ -281,3 +283,39 @@ def test_a_function_has_not_been_called_before_its_audit():
 
     audit(black_box(counted, claim=PureDP(1.0)), BITS, trials=500, seed=0, n_jobs=1)
     assert len(calls) == 500
+
+
+@pytest.mark.parametrize("kind", DEPENDENT)
+def test_an_audit_without_time_left_is_refused_too(kind, monkeypatch):
+    """However few runs its safeguards then make."""
+    monkeypatch.setattr("epsaudit.audits.sequential.auditing.Patience", lambda until: Patience(0.0))
+    make, pair = DEPENDENT[kind]
+    with pytest.raises(AuditError, match=r"copies|Copies|depend on one another|remembers|answer otherwise"):
+        audit_sequentially(make(), pair, trials=6_000, seed=0, n_jobs=1, confidence=0.9999)
+
+
+def test_a_slow_function_is_asked_less_again_where_no_time_is_left(monkeypatch):
+    """Each side in 64 streams of two runs, by 48 copies of four runs, and as many of its own; a few show its pace."""
+    asked = []
+    for spent in (False, True):
+        if spent:
+            monkeypatch.setattr("epsaudit.audits.sequential.auditing.Patience", lambda until: Patience(0.0))
+        calls = []
+        mechanism = black_box(lambda data, rng, calls=calls: (calls.append(0), data + rng.laplace(scale=0.3))[1])
+        result = audit_sequentially(mechanism, BITS, claim=PureDP(1.0), trials=6_000, seed=1, n_jobs=1)
+        assert result.violates_claim
+        asked.append(len(calls) - result.runs)
+    few = 2 * 64 * 2 + 2 * 48 * LEAST_OF_A_COPY + 4 + 2 * 4
+    assert asked[0] - asked[1] == 2 * 64 * 4 + COUNTED_AGAIN - few
+    assert asked[1] < few + 16  # drawn with the run that refuted
+
+
+def test_where_copies_may_differ_and_no_time_is_left_the_claim_is_not_refuted(monkeypatch):
+    monkeypatch.setattr("epsaudit.audits.sequential.auditing.Patience", lambda until: Patience(0.0))
+    monkeypatch.setattr(Copies, "_otherwise", lambda *asked: True if asked[-1] == IN_DOUBT else None)
+    with pytest.raises(AuditError, match=r"there was no time to tell: .* 12,288 runs\. Give the audit more seconds"):
+        audit_sequentially(black_box(half_noise), BITS, claim=PureDP(1.0), trials=6_000, seed=1, n_jobs=1)
+
+
+def half_noise(data, rng):
+    return data + rng.laplace(scale=0.3)

@@ -207,7 +207,7 @@ def test_a_mechanism_that_exits_does_not_end_the_audit():
         (black_box, 3, "3 is not callable"),
         (black_box, lambda: 0, r"signature is \(\); it must accept function\(dataset, rng\)"),
         (black_box, lambda a, b, c: 0, r"\(a, b, c\)"),
-        (black_box, lambda dataset, *, rng: 0, r"\(dataset, \*, rng\)"),
+        (black_box, lambda dataset, *, epsilon: 0, r"\(dataset, \*, epsilon\)"),
         (vectorized, lambda dataset: 0, r"function\(dataset, size, rng\)"),
     ],
 )

@@ -171,3 +171,8 @@ def test_long_datasets_say_where_they_differ(x, x_prime, words):
 def test_datasets_whose_texts_differ_say_no_more():
     assert str(DatasetPair([1], [1, 2])) == "[1] against [1, 2]"
     assert str(DatasetPair([0] * 60, [1] * 60)).count(";") == 0
+
+
+def test_a_series_is_shown_as_its_values():
+    pd = pytest.importorskip("pandas")
+    assert str(DatasetPair(pd.Series([1, 2]), pd.Series([1, 3]))) == "Series([1, 2]) against Series([1, 3])"

@@ -210,7 +210,8 @@ def test_what_is_asked_wrongly_is_one_sentence_below_the_users_line(suite):
     for words in (
         "It was called as unbound(x, rng): its 'epsilon' was the random generator. Bind what differs, as "
         "functools.partial(unbound, epsilon=...).",
-        "It was called as turned(x, rng): its 'rng' was the dataset and its 'people' was the random generator.",
+        "It was called as turned(x, rng): its 'rng' was the dataset and its 'people' was the random generator. The "
+        "dataset comes first, as in lambda x, rng: turned(...).",
         "It was called as many(x, size, rng): its 'epsilon' was the number of outputs.",
         "It was called as unpacked(x, size, rng): its 'bounds' was the number of outputs.",
         ">       low, high = bounds",
@@ -280,11 +281,40 @@ def test_a_frozen_test_is_counted_under_the_terms_of_the_test(suite):
     )
 
 
+def test_a_frozen_test_that_tests_nothing_or_has_no_time_or_is_a_control_says_so(suite):
+    body = """
+    import time
+
+    def test_raises(privacy_audit, witness):
+        privacy_audit.check(lambda people, rng: 1 / 0, witness=witness)  # mine
+
+    def test_slow(privacy_audit, witness):
+        def slow(people, rng):
+            time.sleep(0.001)
+            return len(people) + rng.laplace()
+
+        assert privacy_audit.check(slow, witness=witness, seconds=0.01).runs == 64  # mine
+
+    def test_control(privacy_audit, witness):
+        assert privacy_audit.must_fail(leak, witness=witness).refuted
+
+    def test_no_control(privacy_audit, witness):
+        privacy_audit.must_fail(count, witness=witness)
+    """
+    result = suite(FROZEN + body)
+    result.assert_outcomes(passed=2, failed=2, warnings=1)
+    said = result.stdout.str()
+    assert "on both datasets, raised ZeroDivisionError: division by zero." in said
+    assert "The frozen test witness.json must refute this positive control, and did not." in said
+    assert "test_mine.py:" in said[said.index("warnings summary") :].partition("PowerWarning")[0]
+    assert "no time for 4,000 runs" in said
+    assert "assert privacy_audit.check(slow, witness=witness, seconds=0.01).runs == 64  # mine" in said
+
+
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
         ("epsilon=1.0, witness=witness", "holds what it tests, and how; epsilon cannot be given with it"),
-        ("seconds=2.0, witness=witness", "holds what it tests, and how; seconds cannot be given with it"),
         ("witness='nowhere.json'", "nowhere.json is not a frozen test of version 1"),
     ],
 )
@@ -294,3 +324,55 @@ def test_what_a_frozen_test_does_not_take_is_refused(suite, asked, sentence):
     )
     result.assert_outcomes(failed=1)
     assert sentence in result.stdout.str()
+
+
+def test_every_check_that_ran_counts_towards_the_total_of_false_alarms(suite):
+    result = suite("""
+    @pytest.fixture
+    def checked(privacy_audit):
+        privacy_audit.check(leak, PAIR, epsilon=1.0)
+
+    def test_fixture(checked):
+        pass
+
+    def test_skipped(privacy_audit):
+        privacy_audit.check(count, PAIR, epsilon=1.0, runs=500)
+        pytest.skip("the rest")
+
+    @pytest.fixture
+    def checked_after(privacy_audit):
+        yield
+        privacy_audit.check(count, PAIR, epsilon=1.0, runs=500)
+
+    def test_after(checked_after):
+        pass
+
+    def test_passed(privacy_audit):
+        privacy_audit.check(count, PAIR, epsilon=1.0, runs=500)
+    """)
+    result.assert_outcomes(passed=2, skipped=1, errors=1)
+    result.stdout.fnmatch_lines(["4 privacy audits; *", "The suite's total false-alarm probability is at most 2e-06."])
+
+
+def test_notes_are_told_and_checks_of_one_test_are_told_apart(suite):
+    result = suite(
+        """
+    def test_constant(privacy_audit):
+        privacy_audit.check(lambda people: 3, PAIR, epsilon=1.0, runs=500)
+
+    def test_two(privacy_audit):
+        privacy_audit.check(count, PAIR, epsilon=1.0, runs=500)
+        privacy_audit.check(lambda people: len(people), PAIR, epsilon=1.0, runs=500)
+    """,
+        "-rA",
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "    check      number 2 of this test",
+            "    note       the function always gives the same output on each dataset: no",
+            "test_mine.py::test_constant: <lambda>, 1-DP, *; *no randomness was seen",
+            "test_mine.py::test_two, check 2: <lambda>, 1-DP, *: caught; *no randomness was seen",
+            "test_mine.py::test_two: count, 1-DP, *",
+        ]
+    )

@@ -379,3 +379,24 @@ def test_a_sequential_audit_is_reproduced_by_fresh_runs_alone(claim, tmp_path, c
     assert "The function is not known: give it as module:function." in capsys.readouterr().err
     assert main(["reproduce", str(tmp_path / "tests.json")]) == 2
     assert "count has no script. The function is not known" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda ages: pd.DataFrame({"age": ages}), "DataFrame of 50 rows: age against 50 rows; row 30 is "),
+        (np.array, "record 30 is 30 against 31 (50 against 50 records)"),
+        (pd.Series, "record 30 is 30 against 31 (50 against 50 records)"),
+    ],
+)
+def test_an_issue_says_where_datasets_differ_whose_beginnings_are_alike(refuted, make, told):
+    pair = DatasetPair(make(np.arange(50.0)), make(np.where(np.arange(50) == 30, 31.0, np.arange(50.0))))
+    short = dataclasses.replace(refuted, x="[0., 1., ...", x_prime="[0., 1., ...", pair=str(pair))
+    for known in (pair, None):
+        assert told in Reproducer(short, known).issue().replace(".0", "")
+
+
+def test_a_file_of_many_results_names_them(refuted, capsys, tmp_path):
+    save([dataclasses.replace(refuted, mechanism=name) for name in ("ann", "bob")], tmp_path / "two.json")
+    assert main(["reproduce", str(tmp_path / "two.json")]) == 2
+    assert "has 2 results; name one of 'ann', 'bob'." in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import itertools
 import json
 import math
 
@@ -23,8 +24,9 @@ from epsaudit import (
 from epsaudit.adapters.registry import Entry, registered
 from epsaudit.audits.one_run import Threshold, audit_scores
 from epsaudit.audits.sequential import betting
+from epsaudit.audits.sequential.learning import MOST_FOR_AGGRESSIVE
 from epsaudit.audits.suite import run
-from epsaudit.audits.verify import EXACT, rebuild, recompute, rerun
+from epsaudit.audits.verify import EXACT, load, rebuild, recompute, rerun
 from epsaudit.certificates import Box, MembershipGame
 from epsaudit.cli.main import main
 from epsaudit.mechanisms.additive import Gaussian, Laplace
@@ -703,9 +705,9 @@ class TestSequentialForgeries:
         assert self.differences(consistent, [*before, first], stopped="near") == ""
 
     def test_another_past(self, refuted):
-        for change in (1, 2, 1_000_000):
+        for place, change in itertools.product(range(2), (1, 2, 1_000_000)):
             rounds = copy.deepcopy(refuted["rounds"])
-            rounds[-1]["strategies"][0]["past"] += change
+            rounds[-1]["strategies"][place]["past"] += change
             assert "its rates are said to come from" in self.differences(refuted, rounds)
 
     def test_a_bet_before_anything_was_seen(self, consistent):
@@ -777,6 +779,30 @@ class TestSequentialForgeries:
             pairs = [DatasetPair(0, 1), DatasetPair(0, 0.5)][: 1 + seed % 2]
             result = audit_sequentially(noisy(1.2), pairs, trials=3_000, seed=seed, n_jobs=1, **options)
             assert recompute(json.loads(json.dumps(result.to_dict()))).differences == ()
+
+    @pytest.mark.parametrize(
+        ("length", "trials"),
+        [(0, 100_000), (20, 12_000), pytest.param(20, 100_000, marks=pytest.mark.nightly)],
+    )
+    def test_a_check_that_passes_is_read_by_every_command(self, length, trials, tmp_path, capsys):
+        """As saved by ``--privacy-report``: its rates rest on more runs than events are learnt from."""
+
+        def draw(data, size, rng):
+            return data * np.eye(20)[0] + rng.laplace(size=(size, 20)) if length else data + rng.laplace(size=size)
+
+        mechanism = vectorized(draw, claim=PureDP(1.1), pairs=PAIRS, name="passes")
+        result = audit_sequentially(mechanism, trials=trials, confidence=1 - 5e-7, seed=1, n_jobs=1)
+        assert result.rounds[-1].strategies[1].past > 2 * MOST_FOR_AGGRESSIVE
+        assert not result.violates_claim
+        file = str(tmp_path / "passes.json")
+        save([result], file)
+        assert main(["verify", file]) == 0
+        assert main(["compare", file, file]) == 0
+        assert main(["report", file, "--markdown"]) == 0
+        assert load(file)[0] == result  # as --privacy-compare does
+        capsys.readouterr()
+        assert main(["reproduce", file]) == 2
+        assert "The claim of passes is not refuted" in capsys.readouterr().err
 
     @pytest.mark.nightly
     def test_long_audits_whose_memory_is_full_are_believed(self):

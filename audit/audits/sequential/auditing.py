@@ -33,6 +33,7 @@ from epsaudit.data.neighbours import DatasetPair, Relation
 from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.copies import Copies
 from epsaudit.engine.dependence import LEVEL, dependence_of_outputs, refuse
+from epsaudit.engine.patience import Patience
 from epsaudit.engine.sampling import Progress, ProgressCallback, Sides, draw_by_coins
 from epsaudit.engine.streams import stream
 from epsaudit.errors import AuditError, finite_at_least
@@ -84,6 +85,7 @@ def audit_sequentially(
         The most runs, on both datasets together; at least 100.
     seconds : float, optional
         The most time: no round begins that would, at the pace so far, not end in time. After a restart it begins anew.
+        What refutes the claim is then checked in fresh runs for as long as there is time, and in 1,000 or so at least.
     near : float, optional
         Stop, too, when the running bound is within this distance of the claim: the claim is nearly attained, and
         more runs would show little.
@@ -155,7 +157,7 @@ class _PairState:
                 memory.append(some)
                 self.remembered += len(some)
 
-    def refuse_if_dependent(self, copies: Copies, seed: int, level: float, refuted: bool) -> None:
+    def refuse_if_dependent(self, copies: Copies, seed: int, level: float, refuted: bool, patience: Patience) -> None:
         """Raise `AuditError` if what is remembered shows that runs depend on one another.
 
         The audit may stop after any chunk, depending on what it saw: that after the k-th has a share 1 / (k (k + 1)).
@@ -170,8 +172,14 @@ class _PairState:
         tossed = any(getattr(side, "tossed", False) for side in self.sides)
         in_turns = all(map(takes_turns, self.sides))
         if tossed or (in_turns and refuted and self.remembered < ENOUGH_TO_TRUST):
-            more = self._more_calls(seed, level / 8, RUNS_A_CALL if tossed else RUNS_A_STREAM)
+            more = self._more_calls(seed, level / 8, RUNS_A_CALL if tossed else self._runs_a_stream(seed, patience))
         copies.look(self.sides, (join([*self.outputs[0], *more[0]]), join([*self.outputs[1], *more[1]])), share)
+
+    def _runs_a_stream(self, seed: int, patience: Patience) -> int:
+        """Runs for which there is time, and two at least: then the 64 streams of each side are 64 pairs."""
+        rng = stream(seed, "sequential", 0, 0, 0, 1, MORE_CALLS)
+        once = functools.partial(draw_by_coins, self.sides, np.array([0, 1] * 2, np.int8), rng)
+        return patience.affords(once, 4, 2 * MORE_CALLS, 2, RUNS_A_STREAM)
 
     def _more_calls(self, seed: int, level: float, size: int) -> tuple[list[Outputs], list[Outputs]]:
         """Ask again in many calls: the few of an audit that ended early show too little."""
@@ -227,13 +235,13 @@ class _SequentialAudit:
         run, states = self.begun, self.states
         stopped = self._stopped(until, progress)
         self._refuse_if_all_failed()
-        level = LEVEL / len(states)
+        level, patience = LEVEL / len(states), Patience(until)
         for state in states:
-            state.refuse_if_dependent(run.copies, run.seed, level, refuted=stopped == "refuted")
+            state.refuse_if_dependent(run.copies, run.seed, level, stopped == "refuted", patience)
         notes = run.copies.notes(states[self.last].sides)
         result = SequentialResult(**run.shared(self.last, notes), stopped=stopped, rounds=tuple(self.rounds))
         if result.lower_bound > 0.0:
-            run.copies.count_again(run.sides[self.last], result.witness, result.runs, result.violates_claim)
+            run.copies.count_again(run.sides[self.last], result.witness, result.runs, result.violates_claim, patience)
         return result
 
     def _stopped(self, until: float, progress: ProgressCallback | None) -> Stopped:

@@ -217,35 +217,3 @@ def _profile_along(claim: Claim, tangent: float) -> Floats:
     delta = np.where(enough, proposal, next_up)
     delta[grid == claim.parameter] = claim.profile(tangent)
     return np.minimum(np.where(grid == 0.0, 0.0, delta), 1.0)
-
-
-def detectable(
-    claim: Claim, tangent: float | None, events: int, guesses: float, runs: int, log_needed: float, share: float = 0.9
-) -> float | None:
-    """Least parameter that ``runs`` would have refuted with probability about ``share``, by an event this common.
-
-    Solved on the law of the game by a normal approximation to the number of correct guesses; the mechanism imagined
-    attains its parameter on the event, and is guessed as often, with probability ``guesses``. ``log_needed`` is the
-    log-wealth at which the claim is refuted. None if not even four times the claim would have been.
-    """
-    claimed, quantile = claim.parameter, {0.5: 0.0, 0.9: 1.2816}[share]
-    at_claim = claim.claimed_point or (float(tangent or 0.0), claim.profile(float(tangent or 0.0)))
-    factors = log_factors(*at_claim, events)
-
-    def caught(parameter: float) -> bool:
-        imagined = claim.with_parameter(parameter)
-        epsilon, delta = imagined.claimed_point or (at_claim[0], imagined.profile(at_claim[0]))
-        correct = min((math.exp(epsilon) * guesses + events * delta / 2) / (1.0 + math.exp(epsilon)), guesses)
-        odds = correct / guesses
-        number = runs * guesses
-        seen = max(number * odds - quantile * math.sqrt(number * odds * (1.0 - odds)), 0.0)
-        tally = np.array([seen, number - seen, runs - number])
-        return float(average(np.tensordot(tally, factors, 1))) >= log_needed
-
-    low, high = claimed, max(4.0 * claimed, 0.1)
-    if guesses <= 0.0 or runs == 0 or not caught(high):
-        return None
-    while high - low > 1e-3 * high:
-        middle = (low + high) / 2.0
-        low, high = (low, middle) if caught(middle) else (middle, high)
-    return high

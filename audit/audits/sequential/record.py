@@ -16,6 +16,7 @@ import numpy as np
 
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.accounts import Accounts, Bet, point, tally_of
+from epsaudit.audits.sequential.reach import Seen, detectable
 from epsaudit.certificates import Counts
 from epsaudit.extras import needs
 from epsaudit.results.result import PairResult
@@ -156,7 +157,7 @@ class SequentialResult(PairResult):
 
     @functools.cached_property
     def detectable(self) -> float | None:
-        """Least parameter that this many runs would have refuted 9 times in 10, by an event as common as this one.
+        """Least parameter that this many runs would have refuted 9 times in 10, by events as common as those seen.
 
         None if not even four times the claim would have been.
         """
@@ -164,17 +165,18 @@ class SequentialResult(PairResult):
 
     def least_caught(self, share: float) -> float | None:
         """Least parameter that would have been refuted with this probability, 0.5 or 0.9; see `detectable`."""
-        last = self.rounds[-1].strategies[0]
-        guesses = float(last.counts.correct + last.counts.wrong)
-        in_round = float(last.counts.runs)
-        strategies = len(self.rounds[-1].strategies)
-        return betting.detectable(
+        pooled: dict[tuple[Witness, float | None], Counts] = {}
+        for strategy in (strategy for round_ in self.rounds for strategy in round_.strategies if strategy.past):
+            event, counts = (strategy.witness, strategy.tangent), strategy.counts
+            pooled[event] = _add(pooled[event], counts) if event in pooled else counts
+        return detectable(
             self.claim,
-            last.tangent,
-            last.witness.events,
-            guesses / in_round if in_round else 0.0,
+            [
+                Seen(tangent, counts.events, int(counts.runs), int(counts.correct), int(counts.wrong))
+                for (_, tangent), counts in pooled.items()
+            ],
             round((1.0 - LEARNING) * self.runs),
-            -math.log1p(-self.confidence) + math.log(strategies / betting.STAKE),
+            -math.log1p(-self.confidence) + math.log(len(self.rounds[-1].strategies) / betting.STAKE),
             share,
         )
 

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from epsaudit.adapters.external import command, with_tuples
-from epsaudit.adapters.registry import Entry, chosen, library, matching
+from epsaudit.adapters.registry import Entry, chosen, library, matching, own_object
 from epsaudit.arguments import jobs_of, trials_of
 from epsaudit.audits import suite
 from epsaudit.claims.curves import ApproxZCDP
@@ -116,6 +116,9 @@ def _kept(options: SimpleNamespace, done: Sequence[AuditResult]) -> str:
     return ", and ".join(parts) or "nothing was written (--checkpoint FILE would have kept finished chunks)"
 
 
+NO_PAIR = """{} needs two neighbouring datasets, for instance --pair '["ann"]' '["ann", "bob"]'."""
+
+
 def numbers_of_claim(options: SimpleNamespace) -> dict[str, float]:
     """Return the numbers of a claim that were given."""
     given = {name: getattr(options, name) for name in ("epsilon", "delta", "order", "rho", "mu")}
@@ -140,12 +143,13 @@ def entries_of(options: SimpleNamespace) -> list[Entry]:
     if options.names:
         raise AuditError(f"Give either --command or names, not both ({options.names[0]!r}).")
     if not options.pair:
-        raise AuditError(
-            """--command needs two neighbouring datasets, for instance --pair '["ann"]' '["ann", "bob"]'."""
-        )
-    pairs = [DatasetPair(*(read_json(one, "--pair", with_tuples) for one in pair)) for pair in options.pair]
-    mechanism: Any = command(options.program, pairs=pairs, timeout=options.timeout)
+        raise AuditError(NO_PAIR.format("--command"))
+    mechanism: Any = command(options.program, pairs=_pairs(options), timeout=options.timeout)
     return [Entry(mechanism.name, mechanism, claim_of(numbers, "--command"))]
+
+
+def _pairs(options: SimpleNamespace) -> list[DatasetPair]:
+    return [DatasetPair(*(read_json(one, "--pair", with_tuples) for one in pair)) for pair in options.pair]
 
 
 def _of_libraries(options: SimpleNamespace) -> tuple[list[Entry], list[str]]:
@@ -237,13 +241,12 @@ def freeze_test(options: SimpleNamespace) -> int:
 
     if options.names == () and options.program is None:
         raise AuditError("freeze needs one mechanism: a name, package.module:object, or --command.")
-    entries = entries_of(options)
-    if len(entries) != 1:
-        raise AuditError(f"freeze takes one mechanism at a time; these are {len(entries)}.")
-    (entry,), seed = entries, entropy(options.seed)
+    mechanism, claim, pairs = _to_freeze(options)
+    seed = entropy(options.seed)
     test = freeze(
-        entry.mechanism,
-        claim=entry.claim,
+        mechanism,
+        pairs,
+        claim=claim,
         trials=trials_of(options.trials, "--trials"),
         runs=options.runs,
         false_alarm=options.false_alarm,
@@ -255,3 +258,18 @@ def freeze_test(options: SimpleNamespace) -> int:
     say(f"{options.out}: {test.text}")
     say(f"{correct:,} of {correct + wrong + none:,} runs guessed right, {wrong:,} wrong; seed {seed}")
     return AS_EXPECTED
+
+
+def _to_freeze(options: SimpleNamespace) -> tuple[Any, Claim | None, list[DatasetPair] | None]:
+    """Return what is frozen, its claim, and the pairs where they are given for an object of the user's own."""
+    numbers = numbers_of_claim(options)
+    if options.program is None and (options.pair or numbers) and len(options.names) == 1 and ":" in options.names[0]:
+        found = own_object(options.names[0])
+        if not options.pair and not hasattr(found, "worst_pairs"):
+            raise AuditError(NO_PAIR.format(options.names[0]))
+        known = numbers or getattr(found, "claim", None) is None  # else it has one
+        return found, claim_of(numbers, options.names[0]) if known else None, _pairs(options) or None
+    entries = entries_of(options)
+    if len(entries) != 1:
+        raise AuditError(f"freeze takes one mechanism at a time; these are {len(entries)}.")
+    return entries[0].mechanism, entries[0].claim, None

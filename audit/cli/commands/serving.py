@@ -68,7 +68,9 @@ def _chosen(found: Sequence[Result], name: str | None, file: Path) -> AuditResul
     if not kept:
         raise AuditError(f"{file} has no result named {name!r}.{meant(str(name), names)}")
     if len(kept) > 1:
-        raise AuditError(f"{file} has {len(kept)} results{f' named {name!r}' if name else '; name one'}.")
+        if name:
+            raise AuditError(f"{file} has {len(kept)} results named {name!r}.")
+        raise AuditError(f"{file} has {len(kept)} results; name one of {', '.join(map(repr, names))}.")
     return kept[0]  # type: ignore[return-value]  # of another kind: the reproducer says so
 
 
