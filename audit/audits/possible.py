@@ -51,9 +51,6 @@ FAIR = 1e-12
 MOST_PAIRS = 10_000
 """Most pairs that are tried to explain a first round, where the budget is too small for `FIRST_ROUND` runs of each."""
 
-CONSERVATIVE = 0
-"""Place of the strategy that learns from all that is remembered."""
-
 SLACK = 1e-9
 """Difference that rounding may make to a rate."""
 
@@ -208,8 +205,8 @@ def _rounds(result: SequentialResult) -> list[str]:
         return said
     for number, round_ in enumerate(result.rounds):
         known = _remembered(result.rounds[:number], pairs)
-        for place, strategy in enumerate(round_.strategies):
-            said += [f"Round {number + 1}: {sentence}" for sentence in _plan(strategy, place, result.claim, *known)]
+        for strategy in round_.strategies:
+            said += [f"Round {number + 1}: {sentence}" for sentence in _plan(strategy, result.claim, *known)]
     return said
 
 
@@ -290,17 +287,18 @@ def _remembered(rounds: Sequence[Round], pairs: int) -> tuple[int, int]:
     return min(on_x, on_x_prime), min(on_x + either, on_x_prime + either, kept // 2)
 
 
-def _plan(strategy: StrategyRecord, place: int, claim: Claim, least: int, greatest: int) -> Iterator[str]:
-    """Say what nobody can have planned who remembered ``least`` to ``greatest`` runs on either dataset."""
+def _plan(strategy: StrategyRecord, claim: Claim, least: int, greatest: int) -> Iterator[str]:
+    """Say what nobody can have planned who remembered ``least`` to ``greatest`` runs on either dataset.
+
+    Rates come from all of them; in files of older versions, those of some plans from as many as choose their event.
+    """
     if strategy.past == 0:
         learnt = operator.attrgetter("witness", "tangent", "correct", "wrong")
         if learnt(strategy) != learnt(no_bet(claim)):
             yield "a bet is said to have been planned from nothing."
         return
-    ranges = [(min(least, MOST_FOR_AGGRESSIVE), min(greatest, MOST_FOR_AGGRESSIVE))]
-    if place == CONSERVATIVE:
-        ranges.append((least, greatest))
-    if strategy.past % 2 or not any(low <= strategy.past // 2 <= high for low, high in ranges):
+    known, some = divmod(strategy.past, 2)
+    if some or not any(min(least, most) <= known <= min(greatest, most) for most in (greatest, MOST_FOR_AGGRESSIVE)):
         yield (
             f"its rates are said to come from {strategy.past:,} runs; of either dataset {least:,} to {greatest:,} were "
             "remembered."

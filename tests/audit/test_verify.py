@@ -23,6 +23,7 @@ from epsaudit import (
 from epsaudit.adapters.registry import Entry, registered
 from epsaudit.audits.one_run import Threshold, audit_scores
 from epsaudit.audits.sequential import betting
+from epsaudit.audits.sequential.learning import MOST_FOR_AGGRESSIVE
 from epsaudit.audits.suite import run
 from epsaudit.audits.verify import EXACT, rebuild, recompute, rerun
 from epsaudit.certificates import Box, MembershipGame
@@ -777,6 +778,12 @@ class TestSequentialForgeries:
             pairs = [DatasetPair(0, 1), DatasetPair(0, 0.5)][: 1 + seed % 2]
             result = audit_sequentially(noisy(1.2), pairs, trials=3_000, seed=seed, n_jobs=1, **options)
             assert recompute(json.loads(json.dumps(result.to_dict()))).differences == ()
+
+    @pytest.mark.parametrize("pairs", [PAIRS, [*PAIRS, DatasetPair(0, 0.5)]])
+    def test_rates_of_more_runs_than_choose_an_event_are_believed(self, pairs):
+        result = audit_sequentially(noisy(1.2), pairs, trials=20_000, seed=1, n_jobs=1)
+        assert min(one.past for one in result.rounds[-1].strategies) > 2 * MOST_FOR_AGGRESSIVE
+        assert recompute(json.loads(json.dumps(result.to_dict()))).differences == ()
 
     @pytest.mark.nightly
     def test_long_audits_whose_memory_is_full_are_believed(self):
