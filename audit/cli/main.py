@@ -147,6 +147,7 @@ AUDIT = Command(
         option("--confidence", "Of all bounds together.", type=Number(confidence_of), default=0.95),
         SEED,
         JOBS,
+        option("--stop-early", "End each audit when its claim is refuted; it takes --trials at most."),
         option("--cluster ADDRESS", "Run on the workers of this dask scheduler."),
         option(
             "--library NAME",

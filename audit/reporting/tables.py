@@ -191,14 +191,15 @@ def render(results: Sequence[Result], width: int = 80) -> Text:
 
     Lower bounds are rounded down. A verdict that theory does not expect is marked, at any width: a narrow terminal goes
     without the exact values, then without the proven ones, and breaks names. Confidence and runs get columns of their
-    own from 100 columns on; `caption` says them in any case.
+    own from 100 columns on, runs that differ wherever there is room; `caption` says them in any case.
     """
     from rich.text import Text  # slow to import
 
     rows = result_rows(results)
     sizes = {column: max(len(column.heading), *(len(column.show(row)) for row in rows)) for column in TERMINAL}
-    kept = [column for column in TERMINAL if width >= 100 or column.key not in ("confidence", "runs")]
-    for key in ("exact", "proven"):
+    alike = {"confidence", "runs"} if len({row["runs"] for row in rows}) == 1 else {"confidence"}
+    kept = [column for column in TERMINAL if width >= 100 or column.key not in alike]
+    for key in ("exact", "proven", "runs"):
         if width - sum(sizes[column] + 2 for column in kept) < len("mechanism"):
             kept = [column for column in kept if column.key != key]
     first = max(width - sum(sizes[column] + 2 for column in kept), 0)

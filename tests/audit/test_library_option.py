@@ -1,5 +1,7 @@
 """epsaudit audit --library: what is audited, what is said of one that cannot be installed, and with what status."""
 
+import json
+
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, vectorized
@@ -58,6 +60,12 @@ class TestAudit:
     def test_a_surprise_is_status_1(self, capsys):
         assert main(["audit", "--library", "toy", *QUICK]) == SURPRISED
         assert "Not as expected (!): toy-1.0/unexpected" in " ".join(capsys.readouterr().out.split())
+
+    def test_they_may_stop_early(self, capsys):
+        words = ["--library", "toy", "noisy", "half", "--stop-early", "--trials", "1000", "--seed", "1", "--json"]
+        assert main(["audit", *words]) == AS_EXPECTED
+        found = json.loads(capsys.readouterr().out)["results"]
+        assert [one["stopped"] for one in found] == ["runs", "refuted"]
 
     def test_a_library_that_cannot_be_installed_is_never_passed_over_in_silence(self, capsys):
         assert main(["audit", "--library", "gone", *QUICK]) == BAD_INPUT

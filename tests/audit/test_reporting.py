@@ -81,6 +81,14 @@ class TestTable:
             assert text.count(lower(result.lower_bound)) == 2
         assert ("exact" in text) == (width >= 60)
 
+    def test_runs_that_differ_are_shown_where_there_is_room(self, results):
+        other = [results[0], replace(results[1], trials=1_234_567)]
+        for width in (30, 40, 60, 80, 100):
+            text = tables.render(other, width).plain
+            assert all(len(line) <= width for line in text.splitlines())
+            assert ("1,234,567" in text) == (width > 40)
+            assert ("20k" in tables.render(results, width).plain) == (width >= 100)
+
     def test_surprises_are_marked_and_named(self, results):
         flipped = [replace(results[0], expected="violated"), results[1]]
         assert "(!)" in tables.render(flipped).plain

@@ -156,7 +156,7 @@ def _typed(context: click.Context, **known: Any) -> str:
             continue
         value = known.get(name, context.params[name])
         if isinstance(param, click.Option) and param.is_flag:
-            words.append(param.opts[0])
+            words += param.opts[:1] if context.params[name] else []
             continue
         for one in value if param.multiple else [value]:
             words += param.opts[:1] if isinstance(param, click.Option) else []

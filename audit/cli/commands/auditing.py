@@ -11,6 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +25,6 @@ from epsaudit.claims.curves import ApproxZCDP
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, sayer
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.engine.checkpoint import Checkpoint
 from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError
 from epsaudit.extras import MissingExtraError, left_out, needs
@@ -32,7 +32,7 @@ from epsaudit.provenance import execution, typed, write_whole
 from epsaudit.reporting import progress, tables
 from epsaudit.results import result as results
 from epsaudit.results import stored
-from epsaudit.results.result import AuditResult
+from epsaudit.results.result import Result
 from epsaudit.studies import write_figure
 
 CLAIMS: dict[tuple[str, ...], type[Claim]] = {
@@ -56,6 +56,7 @@ def audit(options: SimpleNamespace) -> int:
     if options.out is not None:
         _refuse_if_unwritable(options.out)
     entries, missing = _of_libraries(options) if options.library else (entries_of(options), [])
+    audits = import_module("epsaudit.cli.commands.early") if options.stop_early else suite
 
     with contextlib.ExitStack() as stack:
         if options.cluster is not None:
@@ -64,12 +65,12 @@ def audit(options: SimpleNamespace) -> int:
             stack.enter_context(cluster(options.cluster))
         checkpoint = None
         if options.checkpoint is not None:
-            opened = suite.checkpointed(options.checkpoint, entries, trials, options.confidence, options.seed)
+            opened = audits.checkpointed(options.checkpoint, entries, trials, options.confidence, options.seed)
             checkpoint = stack.enter_context(opened)
         seed = entropy(options.seed) if checkpoint is None else checkpoint.seed
         stack.enter_context(typed(options.typed(seed=seed)))
         started = time.perf_counter()
-        done, interrupted = _audited(options, entries, trials, seed, checkpoint)
+        done, interrupted = _audited(options, audits, entries, trials, seed, checkpoint)
         if options.out is not None and done:
             _write(done, options.confidence, options.out)
             if not (interrupted or options.names or options.program or options.library):
@@ -84,14 +85,14 @@ def audit(options: SimpleNamespace) -> int:
 
 
 def _audited(
-    options: SimpleNamespace, entries: Sequence[Entry], trials: int, seed: int, checkpoint: Checkpoint | None
-) -> tuple[list[AuditResult], bool]:
+    options: SimpleNamespace, audits: Any, entries: Sequence[Entry], trials: int, seed: int, checkpoint: Any
+) -> tuple[list[Result], bool]:
     """Return the results that were finished, and whether somebody interrupted."""
-    done: list[AuditResult] = []
+    done: list[Result] = []
     quiet = options.quiet or options.json
     with progress.board([entry.name for entry in entries], quiet=quiet) as board, _terminable():
         try:
-            for result in suite.run(
+            for result in audits.run(
                 entries,
                 trials=trials,
                 family_confidence=options.confidence,
@@ -107,13 +108,15 @@ def _audited(
     return done, False
 
 
-def _kept(options: SimpleNamespace, done: Sequence[AuditResult]) -> str:
+def _kept(options: SimpleNamespace, done: Sequence[Result]) -> str:
     parts = []
     if options.out is not None and done:
         parts.append(f"{len(done)} finished audits are in {options.out}")
     if options.checkpoint is not None:
         parts.append(f"the same command goes on from the chunks in {options.checkpoint}")
-    return ", and ".join(parts) or "nothing was written (--checkpoint FILE would have kept finished chunks)"
+    keeping = "--out FOLDER would have kept whole audits, --checkpoint FILE the chunks of one"
+    advice = keeping if options.stop_early else "--checkpoint FILE would have kept finished chunks"
+    return ", and ".join(parts) or f"nothing was written ({advice})"
 
 
 NO_PAIR = """{} needs two neighbouring datasets, for instance --pair '["ann"]' '["ann", "bob"]'."""
@@ -185,7 +188,7 @@ def _terminable() -> Iterator[None]:
         yield
 
 
-def _show(options: SimpleNamespace, done: Sequence[AuditResult], seed: int) -> None:
+def _show(options: SimpleNamespace, done: Sequence[Result], seed: int) -> None:
     if options.json:
         print(results.text(done), end="")
     elif len(done) == 1 and not options.quiet:
@@ -198,7 +201,7 @@ def _show(options: SimpleNamespace, done: Sequence[AuditResult], seed: int) -> N
         console.print(f"{tables.caption(done, options.confidence)} Seed {seed}.")
 
 
-def _write(done: Sequence[AuditResult], confidence: float, out: Path) -> None:
+def _write(done: Sequence[Result], confidence: float, out: Path) -> None:
     """Write what needs no extra first, so that it is there whatever else is missing."""
     results.save(done, out / "audit.json")
     write_whole(out / "audit.csv", tables.results_to_csv(done))
@@ -215,7 +218,7 @@ def _write(done: Sequence[AuditResult], confidence: float, out: Path) -> None:
     write_whole(out / "audit.html", page.render(done, confidence, str(out / "audit.json")))
 
 
-def _write_origin(options: SimpleNamespace, done: Sequence[AuditResult], seed: int, seconds: float) -> None:
+def _write_origin(options: SimpleNamespace, done: Sequence[Result], seed: int, seconds: float) -> None:
     """Say beside the table of everything that is registered which code it depends on, and what it shows."""
     modules = sorted({point.module for point in entry_points(group="epsaudit.registry")})
     ran = {**execution(seconds), "seconds": round(seconds, 1)}

@@ -1,0 +1,153 @@
+"""Audits that stop when their claim is refuted: ``epsaudit audit --stop-early``."""
+
+import json
+import os
+import shlex
+import sys
+
+import pytest
+
+from epsaudit import (
+    AddRemove,
+    AuditError,
+    DatasetPair,
+    GaussianDP,
+    PureDP,
+    audit,
+    audit_sequentially,
+    black_box,
+    vectorized,
+)
+from epsaudit.adapters.registry import chosen
+from epsaudit.audits import suite
+from epsaudit.audits.verify import load
+from epsaudit.cli.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED, early
+from epsaudit.cli.main import main
+from epsaudit.results.result import comparable
+from epsaudit.witnesses import Tails
+
+PAIR = DatasetPair((1,), (1, 2))
+EARLY = ["--stop-early", "--trials", "2000", "--seed", "1", "--jobs", "1"]
+MINE = """
+from epsaudit import DatasetPair, PureDP, vectorized
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    yield tmp_path
+    sys.modules.pop("mine", None)
+
+
+class TestCommand:
+    def test_one_result_is_printed_whole(self, mine, capsys):
+        assert main(["audit", "mine:leaky", *EARLY]) == SURPRISED
+        assert "of at most 2,000 runs: the claim was refuted" in capsys.readouterr().out
+        assert main(["audit", "mine:sound", *EARLY]) == AS_EXPECTED
+        printed = capsys.readouterr().out
+        assert "does not refute the claim" in printed
+        assert "after 2,000 of at most 2,000 runs: the runs were spent" in printed
+
+    def test_several_are_a_table_with_what_each_took(self, mine, capsys):
+        assert main(["audit", "laplace", "mine:leaky", "broken/laplace-half-noise", *EARLY]) == SURPRISED
+        printed = capsys.readouterr().out
+        heading, first = printed.splitlines()[:2]
+        assert heading.split() == ["mechanism", "proven", "exact", "certified", "runs", "verdict"]
+        assert first.split()[:3] + first.split()[5:] == ["laplace", "ε", "1", "2,000", "consistent"]
+        assert all(len(line) <= 80 for line in printed.splitlines())
+        assert "3 audits: 2 violated, 1 consistent" in printed
+        assert "Not as expected (!): mine:leaky." in " ".join(printed.split())
+
+    def test_confidence_and_seeds_are_shared_out_as_in_a_suite(self, mine, capsys):
+        names = ["laplace", "broken/laplace-half-noise"]
+        assert main(["audit", *names, *EARLY, "--confidence", "0.9", "--out", "out"]) == AS_EXPECTED
+        found = load(mine / "out" / "audit.json")
+        for result, entry in zip(found, chosen(names), strict=True):
+            alone = audit_sequentially(
+                entry.mechanism,
+                claim=entry.claim,
+                trials=2_000,
+                confidence=0.95,
+                seed=suite.entry_seed(1, entry.name),
+                n_jobs=1,
+            )
+            assert (result.mechanism, result.confidence) == (entry.name, 0.95)
+            assert result.rounds == alone.rounds
+            assert result.execution["command"].startswith("epsaudit audit laplace broken/laplace-half-noise --trials")
+
+    @pytest.mark.nightly
+    def test_files_do_not_depend_on_the_workers(self, mine, capsys):
+        for jobs in ("1", "2"):
+            names = ["laplace", "broken/laplace-half-noise", "gaussian-gdp"]
+            assert main(["audit", *names, *EARLY[:-1], jobs, "--out", jobs]) == AS_EXPECTED
+        assert comparable(mine / "1" / "audit.json") == comparable(mine / "2" / "audit.json")
+
+    def test_other_commands_take_the_file(self, mine, capsys):
+        assert main(["audit", "mine:sound", "mine:leaky", *EARLY, "--out", "out", "--quiet"]) == SURPRISED
+        assert capsys.readouterr().out == ""
+        file = "out/audit.json"
+        assert main(["verify", file]) == AS_EXPECTED
+        assert main(["compare", file, file]) == AS_EXPECTED
+        assert main(["report", file, "--markdown", "--methods"]) == AS_EXPECTED
+        assert main(["verify", file, "--rerun"]) == BAD_INPUT
+        assert "it can be recomputed, not run again" in capsys.readouterr().err
+
+    def test_a_program(self, mine, capsys):
+        (mine / "count.py").write_text(PROGRAM)
+        program = f"{shlex.quote(sys.executable)} count.py"
+        words = ["audit", *EARLY, "--command", program, "--pair", '["a"]', '["a", "b"]', "--epsilon", "1", "--json"]
+        assert main(words) == SURPRISED
+        (result,) = json.loads(capsys.readouterr().out)["results"]
+        assert (result["kind"], result["stopped"], result["mechanism"]) == ("sequential", "refuted", "count.py")
+
+    def test_a_checkpoint_keeps_one_audit_and_its_seed(self, mine, capsys, monkeypatch):
+        words = ["audit", "mine:sound", "--stop-early", "--trials", "2000", "--checkpoint", "run.jsonl", "--json"]
+        assert main(words) == AS_EXPECTED
+        first = json.loads(capsys.readouterr().out)["results"][0]
+        lines = (mine / "run.jsonl").read_text().splitlines(keepends=True)
+        (mine / "run.jsonl").write_text("".join(lines[:-3]))
+        assert main(words) == AS_EXPECTED
+        again = json.loads(capsys.readouterr().out)["results"][0]
+        assert {**first, "execution": 0} == {**again, "execution": 0}
+        assert f"--seed {first['seed']}" in again["execution"]["command"]
+
+    def test_interruption_keeps_what_is_finished(self, mine, capsys, monkeypatch):
+        def interrupted(task, entry):
+            if entry[0].name == "mine:leaky":
+                raise KeyboardInterrupt
+            return original(task, entry)
+
+        original = early._audit
+        monkeypatch.setattr(early, "_audit", interrupted)
+        words = ["audit", "mine:sound", "mine:leaky", *EARLY]
+        assert main([*words, "--out", "out"]) == INTERRUPTED
+        assert "1 finished audits are in out." in capsys.readouterr().err
+        assert [result.mechanism for result in load(mine / "out" / "audit.json")] == ["mine:sound"]
+        assert main(words) == INTERRUPTED
+        assert "--out FOLDER would have kept whole audits" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("words", "sentence"),
+        [
+            (["mine:sound", "mine:leaky", "--checkpoint", "run.jsonl"], "--checkpoint keeps one audit"),
+            (["mine:weak", "--checkpoint", "run.jsonl"], "No number of runs refutes a claim as weak as 200-DP"),
+            (["mine:sound", "mine:weak"], "No number of runs refutes a claim as weak as 200-DP"),
+        ],
+    )
+    def test_what_cannot_be_is_refused_before_any_run(self, words, sentence, mine, capsys, monkeypatch):
+        monkeypatch.setattr(early, "_audit", None)
+        before = sorted(os.listdir())
+        assert main(["audit", *words, *EARLY]) == BAD_INPUT
+        said = capsys.readouterr().err
+        assert sentence in said
+        assert said.count("\n") == 1
+        assert sorted(set(os.listdir()) - {"__pycache__"}) == before
+
+    @pytest.mark.parametrize("stops", [True, False])
+    def test_a_default_may_stand_in_pyproject(self, stops, mine, capsys):
+        (mine / "pyproject.toml").write_text(f"[tool.epsaudit.audit]\nstop-early = {str(stops).lower()}\n")
+        assert main(["audit", "mine:leaky", *EARLY[1:], "--json"]) == SURPRISED
+        (result,) = json.loads(capsys.readouterr().out)["results"]
+        assert ("stopped" in result) == stops
+        assert ("--stop-early" in result["execution"]["command"]) == stops
