@@ -110,7 +110,9 @@ def _odds(imagined: Claim, epsilons: Floats, events: Floats, guesses: Floats) ->
     mu = gaussian(imagined)
     if mu is None:
         epsilon, delta = np.transpose([point(imagined, float(tangent)) for tangent in epsilons])
-        return np.minimum((np.exp(epsilon) * guesses + events * delta / 2) / (1.0 + np.exp(epsilon)) / guesses, 1.0)
+        return np.asarray(
+            np.minimum((np.exp(epsilon) * guesses + events * delta / 2) / (1.0 + np.exp(epsilon)) / guesses, 1.0)
+        )
     either = 2.0 * guesses / events  # probability of the event on x plus that on x'
     low, high = np.full(len(guesses), -40.0), np.full(len(guesses), 40.0)
     for _ in range(40):

@@ -111,12 +111,14 @@ class Sums(FromTable):
 def trees_of(data: Encoding, sums: Sequence[CandidateScore], promising: bool) -> Iterator[CandidateScore]:
     """Yield trees where something is ``promising``, or where products of two features tell more than the best sum.
 
-    Boosting takes most of the time, and needs scikit-learn, a second to import; most audits find nothing.
+    Of long vectors only the latter: some of their many sums promise by luck. Boosting takes most of the time, and needs
+    scikit-learn, a second to import; most audits find nothing.
     """
     features = tuple(dict.fromkeys(one for group in _with_curves(data.features) for one in group))
     if data.size < LEAST_TO_PLANT or not 1 < len(features) <= MOST_COORDINATES:
         return
-    if promising or interacting(data, next(group for group in data.features.groups if group), sums):
+    hopeful = promising and not is_long(data.outputs)
+    if hopeful or interacting(data, next(group for group in data.features.groups if group), sums):
         yield from planted(data, features)
 
 
