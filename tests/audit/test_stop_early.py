@@ -8,15 +8,8 @@ import sys
 import pytest
 
 from epsaudit import (
-    AddRemove,
-    AuditError,
     DatasetPair,
-    GaussianDP,
-    PureDP,
-    audit,
     audit_sequentially,
-    black_box,
-    vectorized,
 )
 from epsaudit.adapters.registry import chosen
 from epsaudit.audits import suite
@@ -24,12 +17,29 @@ from epsaudit.audits.verify import load
 from epsaudit.cli.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED, early
 from epsaudit.cli.main import main
 from epsaudit.results.result import comparable
-from epsaudit.witnesses import Tails
 
 PAIR = DatasetPair((1,), (1, 2))
 EARLY = ["--stop-early", "--trials", "2000", "--seed", "1", "--jobs", "1"]
 MINE = """
 from epsaudit import DatasetPair, PureDP, vectorized
+
+def noisy(scale, epsilon=1.0):
+    return vectorized(lambda data, size, rng: data + rng.laplace(scale=scale, size=size), claim=PureDP(epsilon),
+                      pairs=[DatasetPair(0, 1)])
+
+sound, leaky, weak = noisy(1.0), noisy(0.5), noisy(1.0, 200.0)
+"""
+PROGRAM = """
+import json, random, sys
+print(json.dumps({"epsaudit": 1, "seeded": True}), flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    rng = random.Random(request["seed"])
+    for _ in range(request["size"]):
+        print(len(request["dataset"]) + (rng.expovariate(1) - rng.expovariate(1)) / 2)
+    sys.stdout.flush()
+"""
+
 
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
