@@ -21,6 +21,7 @@ from epsaudit import frozen
 from epsaudit.adapters.functions import Mechanism, mechanism_of
 from epsaudit.arguments import Pairs, claim_of, pairs_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
+from epsaudit.audits.sequential.reach import with_half_noise
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Relation
 from epsaudit.engine.sampling import Progress
@@ -46,8 +47,6 @@ QUIET_SECONDS = 3.0
 KNOWN = (
     "this event refuted the claim in an earlier run, so it was tried first; pytest -p no:cacheprovider learns afresh"
 )
-TELLING = 2.0
-"""A check that passes warns unless it would have caught so many times the claim: half of the noise that it needs."""
 LEAST_TELLING = 0.1
 """Parameters up to this are all alike to a check of a claim near 0; as in `epsaudit.audits.sequential.reach`."""
 
@@ -158,7 +157,7 @@ class PrivacyAudit:
             pytest.fail(self._failure(said, result, tried, pair), pytrace=False)
         if tried.over:
             self._failures.forget(check)
-        telling = max(TELLING * result.proven, LEAST_TELLING)
+        telling = max(with_half_noise(result.claim) * result.proven, LEAST_TELLING)
         if result.detectable is None or result.detectable > telling:  # by events as common as those seen
             warnings.warn(weakness(result, terms.seconds, telling), PowerWarning, stacklevel=2)
         return result

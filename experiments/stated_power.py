@@ -94,7 +94,7 @@ def audited(kind: Kind, parameter: float, seed: int) -> SequentialResult:
 def statements(kind: Kind, seeds: Sequence[int]) -> dict[float, float | None]:
     """What audits of the right mechanism say, the median over seeds.
 
-    None where all say that they would not have caught four times the claim, as after a last bet on a rare event.
+    None where all say that they would not have caught four times the claim.
     """
     results = [audited(kind, kind.claim.parameter, seed) for seed in seeds]
     said = {share: [result.least_caught(share) for result in results if not result.violates_claim] for share in SHARES}

@@ -5,6 +5,7 @@ Takes the rounds of an audit; returns a parameter, of a mechanism that is imagin
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ Floats = betting.Floats
 ERRORS = 3.0
 """Standard errors by which the guesses of an event are taken to be worse before events are compared: an audit saw some
 forty, and at 2 a rare one was the best by luck in 1 of 60 right Laplace audits (seeds 0 to 59)."""
+RARER = tuple(2.0 ** (-np.arange(13) / 2.0))
+"""Shares of the most common event seen that are tried where a Gaussian is imagined: its tails may be cut anywhere."""
 LEAST = 0.1
 """Least parameter up to which is searched: four times a claim of 0 is 0."""
 
@@ -72,22 +75,25 @@ def detectable(claim: Claim, seen: Sequence[Seen], runs: int, log_needed: float,
     """Least parameter that ``runs`` would have refuted with probability about ``share``, by events as common as those.
 
     Solved on the law of the game by a normal approximation to the number of correct guesses. Where a Gaussian attains
-    the claim, it is imagined, guessed by its likelihood ratio as often as by one of the events; else a mechanism that
-    attains its parameter on the event that tells most. ``log_needed`` is the log-wealth at which the claim is refuted.
-    None if not even four times the claim would have been.
+    the claim, it is imagined, guessed by its likelihood ratio at most as often as by one of the events, and tested at
+    the best tangent; else a mechanism that attains its parameter on the event that tells most. ``log_needed`` is the
+    log-wealth at which the claim is refuted. None if not even four times the claim would have been.
     """
     seen = [one for one in seen if one.share > 0.0]
     if not seen or runs == 0:
         return None
-    points = [point(claim, one.tangent) for one in seen]
     if gaussian(claim) is None:
+        points = [point(claim, one.tangent) for one in seen]
         told = [one.odds(delta) - epsilon for one, (epsilon, delta) in zip(seen, points, strict=True)]
         best = int(np.argmax(told))
-        seen, points = [seen[best]], [points[best]]
-    events = np.array([one.events for one in seen])
-    factors = np.stack([betting.log_factors(*at, one.events) for at, one in zip(points, seen, strict=True)])
-    guesses = runs * np.array([one.share for one in seen])
-    epsilons = np.array([epsilon for epsilon, _ in points])
+        bets = [(points[best], seen[best].events, seen[best].share)]
+    else:
+        most = {events: max(one.share for one in seen if one.events == events) for events in {o.events for o in seen}}
+        bets = [(at, *one) for at in betting.tangents(claim) for one in itertools.product(most, RARER)]
+        bets = [(at, events, most[events] * rarer) for at, events, rarer in bets]
+    factors = np.stack([betting.log_factors(*at, number) for at, number, _ in bets])
+    events, guesses = np.array([one[1] for one in bets]), runs * np.array([one[2] for one in bets])
+    epsilons = np.array([at[0] for at, _, _ in bets])
     quantile = float(ndtri(share))
 
     def caught(parameter: float) -> bool:
@@ -103,6 +109,17 @@ def detectable(claim: Claim, seen: Sequence[Seen], runs: int, log_needed: float,
         middle = (low + high) / 2.0
         low, high = (low, middle) if caught(middle) else (middle, high)
     return high
+
+
+def with_half_noise(claim: Claim) -> float:
+    """How many times the claim half of the noise spends: twice; four times where the parameter is squared in noise.
+
+    Examples
+    --------
+    >>> with_half_noise(GaussianDP(0.5)), with_half_noise(ZCDP(0.5))
+    (2.0, 4.0)
+    """
+    return 4.0 if isinstance(claim, ZCDP | ApproxZCDP | RenyiDP) else 2.0
 
 
 def _odds(imagined: Claim, epsilons: Floats, events: Floats, guesses: Floats) -> Floats:
