@@ -25,7 +25,6 @@ from epsaudit.engine.sampling import certification_counts, notes_on, training_ou
 from epsaudit.errors import AuditError, clipped
 from epsaudit.hunting.description import Candidate
 from epsaudit.hunting.shrinking import rows_of
-from epsaudit.reporting.predicates import NotShort, condition
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower
 from epsaudit.witnesses import (
@@ -38,6 +37,7 @@ from epsaudit.witnesses import (
     best_of,
     candidate_scores,
 )
+from epsaudit.witnesses.predicates import NotShort, condition
 
 TO_LEARN = 2_000, 20_000
 """The fewest and the most runs that the events are learnt from: else eight times those that refuted the claim."""
