@@ -17,6 +17,7 @@ from typing import Any
 from epsaudit.adapters.external import dataset_to_json
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.audits.question import Begun, Question, begun
+from epsaudit.audits.suite import entry_seed
 from epsaudit.audits.verify import checked
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
@@ -166,7 +167,7 @@ def certified(
     result = _counted(run, best, runs, seed, *candidate.notes, chosen)
     others = None
     if learnt.witness != best.witness:
-        others = _counted(run, learnt, runs, seed + 1, *candidate.notes, "the learnt event")
+        others = _counted(run, learnt, runs, entry_seed(seed, "the learnt event"), *candidate.notes, "the learnt event")
     spent = 2 * size + runs * (1 if others is None else 2)
     if others is not None:
         note = f"the learnt event {clipped(others.describe_event(), 100)} {_certifies(others)}, on other runs"
