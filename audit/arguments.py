@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
+from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.data.fresh import refuse_if_consumed, same
 from epsaudit.data.neighbours import PAIRS, Adjacency, DatasetPair, adjacency_of, is_strategy, pair_of, shorten
 from epsaudit.errors import AuditError, finite_at_least, whole_at_least
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from epsaudit.adapters.functions import Mechanism
     from epsaudit.witnesses import Family
+
+MethodName = TypeVar("MethodName", bound=str)
 
 LEAST_TRIALS = 100
 """Fewest runs that an audit accepts: with 75 certification runs it can show epsilon 3.18 at 95 % at best."""
@@ -163,3 +166,69 @@ def seconds_of(seconds: Any, what: str = "seconds") -> float:
     if number == 0.0:
         raise AuditError(f"{what} is {seconds!r}; it must be above 0.")
     return number
+
+
+def method_of(method: str, methods: Iterable[MethodName], claim: Claim | None) -> MethodName:
+    """Return which of the methods of a one-run audit is named; 'auto' takes the one for the claim."""
+    if method == "auto":
+        method = "trade-off" if isinstance(claim, GaussianDP) else "sharp"
+    for known in methods:
+        if known == method:
+            return known
+    raise AuditError(f"method is {method!r}; it must be 'auto', {', '.join(map(repr, methods))}.")
+
+
+def check_method(claim: Claim | None, method: str, *, decided_by_output: bool) -> Claim:
+    """Return the claim, or raise `AuditError` if the method has no theorem about it, or about so many guesses."""
+    if not isinstance(claim, PureDP | ApproxDP | GaussianDP):
+        raise AuditError(
+            f"The claim is {claim!r}; a one-run audit takes PureDP, ApproxDP or GaussianDP. Another definition implies "
+            "one of them: claim.approximate(1e-5), for instance."
+        )
+    if isinstance(claim, GaussianDP) and (method != "trade-off" or decided_by_output):
+        raise AuditError(
+            f"{claim} is about a whole curve, which only the trade-off method bounds, with a number of guesses that "
+            "the output does not decide; give guesses='planned', 'bonferroni' or a number, and method='auto'."
+        )
+    if method == "trade-off" and decided_by_output:
+        raise AuditError(
+            "The trade-off method cannot use a separate half, which is part of the output; give guesses='planned' or "
+            "method='binomial'."
+        )
+    return claim
+
+
+def canaries_of(canaries: Any, mechanism: Any) -> int:
+    """Return how many canaries there are: those that a mechanism has, else the number given with a function."""
+    if callable(getattr(mechanism, "scores", None)):
+        if canaries not in (None, mechanism.canaries):
+            raise AuditError(
+                f"{mechanism.name} has {mechanism.canaries} canaries; canaries={canaries!r} cannot change that."
+            )
+        canaries = mechanism.canaries
+    elif not callable(mechanism):
+        raise AuditError(f"{mechanism!r} is no mechanism with canaries; give a function (included, rng) -> scores.")
+    elif canaries is None:
+        raise AuditError("How many canaries are there? Give canaries=1000, for instance.")
+    return whole_at_least(canaries, 1, "number of canaries")
+
+
+def coins_of(included: Any) -> NDArray[np.bool_]:
+    """Return which canaries were in, as an array of shape (m,), m at least 1."""
+    coins = np.asarray(included)
+    if coins.ndim != 1 or len(coins) == 0 or not np.all((coins == 0) | (coins == 1)):
+        raise AuditError("included must be one True or False for each canary, at least one.")
+    return coins.astype(bool)
+
+
+def scores_of(scores: Any, canaries: int) -> NDArray[Any]:
+    """Return the scores of so many canaries, numbers of which none is NaN."""
+    values = np.asarray(scores)
+    if values.shape != (canaries,) or values.dtype.kind not in "fiub":
+        raise AuditError(
+            f"The scores have shape {values.shape} and dtype {values.dtype}; they must be {canaries} numbers, one "
+            "for each canary."
+        )
+    if np.any(np.isnan(values)):
+        raise AuditError(f"{int(np.isnan(values).sum())} scores are NaN; a score must say how much a canary seems in.")
+    return values

@@ -24,6 +24,7 @@ from rich.progress import track
 
 from epsaudit import GaussianDP, PureDP, audit, audit_one_run
 from epsaudit.audits.one_run import Threshold
+from epsaudit.audits.one_run.counts import GuessBound
 from epsaudit.audits.one_run.guesses import planned_guesses
 from epsaudit.experiments.one_run_training import (
     CURVE,
@@ -143,7 +144,7 @@ def gaussian(mu: float, canaries: int, seeds: Sequence[int]) -> Iterator[dict[st
     vectors, scalar = NoisyVectorSum(mu, canaries), Gaussian(claim.epsilon, DELTA)
     whole = GaussianDP(1.0 / scalar.sigma)
     found: dict[str, list[float]] = {POINT: [], SHARP: [], CURVE: [], MANY_POINT: [], MANY_CURVE: []}
-    guesses = planned_guesses(canaries, claim, "sharp", CONFIDENCE)  # the same for both bounds
+    guesses = planned_guesses(canaries, GuessBound(claim, "sharp", CONFIDENCE))  # the same for both bounds
     for seed in seeds:
         one = audit_one_run(vectors, claim=claim, method="binomial", guesses=guesses, seed=seed)
         found[POINT].append(one.lower_bound)

@@ -19,6 +19,7 @@ from rich.progress import Progress
 
 from epsaudit import ApproxDP, Claim, GaussianDP, audit, audit_one_run
 from epsaudit.audits.one_run import CanaryMechanism
+from epsaudit.audits.one_run.counts import GuessBound
 from epsaudit.audits.one_run.guesses import planned_guesses
 from epsaudit.experiments.learning import affairs, leanings
 from epsaudit.mechanisms.broken.dp_sgd import (
@@ -94,7 +95,7 @@ def by_noise(canaries: int, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
         learner = DPSGD("logistic", steps, rate=1.0, noise_multiplier=math.sqrt(steps) / mu, learning_rate=4.0)
         white, single = GradientCanaries(learner, data, canaries), SingleStratum(learner, replaces=False)
         point, whole = ApproxDP(epsilon, DELTA), GaussianDP(mu)
-        guesses = planned_guesses(canaries, point, "sharp", 0.95)
+        guesses = planned_guesses(canaries, GuessBound(point, "sharp", 0.95))
         found: dict[str, list[float]] = {name: [] for name in (POINT, SHARP, CURVE, MANY_POINT, MANY_CURVE)}
         for run in range(seed, seed + (1 if quick else 5)):
             one = audit_one_run(white, claim=point, method="binomial", guesses=guesses, seed=run)

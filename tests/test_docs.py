@@ -122,6 +122,12 @@ def test_every_constant_has_a_reason():
     assert not without
 
 
+def test_every_constant_of_the_search_says_of_which_kind_it_is():
+    reasons = [one.reason for one in constants.constants() if one.module == "epsaudit.witnesses.settings"]
+    assert len(reasons) > 40
+    assert [why for why in reasons if not re.match(r"\[(formula|measured|time|memory|chosen)\] ", why)] == []
+
+
 def test_a_constant_without_a_reason_is_found():
     source = 'A = 1\n\nB = 2\n"""why"""\nC, D = 1.5, -2  # why, too\n# and why\nE = (1, 2)\nf = 3\nG = "text"\n'
     found = {one.names: one.reason for one in constants.constants_of(source, "m")}

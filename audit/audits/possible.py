@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.arguments import LEAST_TRIALS
+from epsaudit.arguments import LEAST_TRIALS, check_method
 from epsaudit.audits.one_run import OneRunResult
-from epsaudit.audits.one_run.counts import check_method
+from epsaudit.audits.one_run.counts import GuessBound
 from epsaudit.audits.sequential import SequentialResult, betting
 from epsaudit.audits.sequential.auditing import refuse_if_irrefutable
 from epsaudit.audits.sequential.learning import no_bet
@@ -142,9 +142,8 @@ def _one_run(result: OneRunResult) -> list[str]:
         check_method(result.claim, result.method, decided_by_output=result.rule.decided_by_output)
     except AuditError as error:
         said.append(str(error))
-    if not said and not result.rule.allows(
-        result.counts, result.canaries, result.claim, result.method, result.confidence
-    ):
+    bound = GuessBound(result.claim, result.method, result.confidence)
+    if not said and not result.rule.allows(result.counts, result.canaries, bound):
         sets = ", ".join(f"{c.guessed_in:,} in and {c.guessed_out:,} out of {c.canaries:,}" for c in result.counts)
         said.append(f"The guesses were {sets}; of {result.canaries:,} canaries, the rule does not give that.")
     return said

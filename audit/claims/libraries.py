@@ -10,8 +10,7 @@ from typing import Any
 
 from epsaudit.claims.curves import ApproxZCDP
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, PureDP
-from epsaudit.data.neighbours import shorten
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, clipped
 from epsaudit.extras import needs
 
 
@@ -53,7 +52,8 @@ def from_pipelinedp(accountant: Any) -> Claim:
         return _of(accountant._total_epsilon, accountant._total_delta)
     except AttributeError:
         raise AuditError(
-            f"{shorten(accountant)} keeps no _total_epsilon and _total_delta; give what it was made with as a claim."
+            f"{clipped(repr(accountant), 48)} keeps no _total_epsilon and _total_delta; give what it was "
+            "made with as a claim."
         ) from None
 
 

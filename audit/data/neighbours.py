@@ -24,7 +24,8 @@ from epsaudit.errors import AuditError, clipped, finite_at_least
 
 NAMES = 60
 """Most characters of the names of a frame's columns, or of one of its rows, that are written out."""
-
+UNDER = "neighbours under "
+"""How the note of a result begins that names its neighbouring relations."""
 
 _MISSING = object()
 

@@ -33,9 +33,10 @@ from epsaudit.engine.dependence import (
     difference_of_counts,
     unevenness_of_copies,
 )
-from epsaudit.engine.determinism import stream, text_of
+from epsaudit.engine.determinism import text_of
 from epsaudit.engine.patience import Patience
 from epsaudit.engine.sampling import Sides, draw, move_on
+from epsaudit.engine.streams import stream
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs, Raised, are_numbers, are_objects, join, pack, written
 from epsaudit.witnesses import Witness
@@ -72,6 +73,7 @@ class Copies:
         self._pickled = before_first_call(mechanism)
         self._caches = list(_caches(mechanism.function)) if isinstance(mechanism, FunctionMechanism) else []
         self._seen: dict[int, tuple[bool, bool]] = {}
+        self._witnesses = 0
 
     def look(self, sides: Sides, outputs: tuple[Outputs, Outputs], level: float = LEVEL / 16) -> None:
         """Remember which sides are constant; raises `AuditError` if a function repeats or keeps a draw.
@@ -89,10 +91,11 @@ class Copies:
         if self._pickled is not None:
             remember(self._mechanism, self._pickled)
         for side, name in enumerate(("x", "x'")):
+            key = len(self._seen), side
             if constant[side]:
-                self._refuse_if_remembered(sides[side], text_of(outputs[side][:1]), len(outputs[side]), name)
+                self._refuse_if_remembered(sides[side], text_of(outputs[side][:1]), len(outputs[side]), name, key)
             else:
-                self._refuse_if_kept(sides[side], outputs[side], name, level)
+                self._refuse_if_kept(sides[side], outputs[side], name, level, key)
 
     def count_again(
         self, sides: Sides, witness: Witness, runs: int, refuted: bool, patience: Patience = PATIENT
@@ -111,9 +114,10 @@ class Copies:
         if few < 2 or not isinstance(self._mechanism, FunctionMechanism):
             return
         many = max(RUNS_IN_DOUBT, runs // (10 * COPIES))
+        self._witnesses += 1
         for place, name in enumerate(("x", "x'")):
             ask = functools.partial(draw, sides[place], RUNS_OF_A_COPY // 4)
-            once = functools.partial(ask, stream(self._seed, place))
+            once = functools.partial(ask, stream(self._seed, "speed", self._witnesses, place))
             affords = functools.partial(patience.affords, once, RUNS_OF_A_COPY // 4)
             some = affords(2 * COPIES * (2 - place), min(LEAST_OF_A_COPY, few), few)
             if self._otherwise(sides, place, witness, some // 2, IN_DOUBT) is None:
@@ -128,9 +132,10 @@ class Copies:
 
     def _otherwise(self, sides: Sides, place: int, witness: Witness, runs: int, level: float) -> Finding | None:
         """What copies see otherwise than one another, or than the function, in twice so many ``runs`` of each."""
-        own = _counted(sides[place], witness, 2 * runs * COPIES, stream(self._seed, 2 * runs + place))
+        key = self._witnesses, place, runs
+        own = _counted(sides[place], witness, 2 * runs * COPIES, stream(self._seed, "own events", *key))
         seen = [
-            _seen(copied, witness, runs, stream(self._seed, 2 * ((2 + runs) * COPIES + number) + place))
+            _seen(copied, witness, runs, stream(self._seed, "events of copies", *key, number))
             for number, copied in enumerate(self._copies(sides[place]))
         ]
         alike = all(np.array_equal(one, seen[0]) for one in seen)
@@ -183,18 +188,18 @@ class Copies:
             "every run."
         )
 
-    def _refuse_if_kept(self, side: Any, outputs: Outputs, name: str, level: float) -> None:
+    def _refuse_if_kept(self, side: Any, outputs: Outputs, name: str, level: float, key: tuple[int, int]) -> None:
         """Refuse a function whose runs are alike because of a draw that it keeps, as copies of it show."""
         runs = min(max(len(outputs) // (13 * COPIES), 1), RUNS_OF_A_COPY)
         copies = enumerate(self._copies(side))
-        blocks = [draw(copied, runs, stream(self._seed, COPIES + 1 + number)) for number, copied in copies]
+        blocks = [draw(copied, runs, stream(self._seed, "kept", *key, number)) for number, copied in copies]
         first = text_of(blocks[0]) if blocks else ""
         if all(text_of(block) == first for block in blocks):  # no copy can be made, or all repeat their own generator
             return
         self._refuse(dependence_of_outputs(join(blocks), ([runs] * COPIES,), level / 2), name)
         self._refuse(difference_of_copies(outputs, join([block[:1] for block in blocks]), level / 2), name)
 
-    def _refuse_if_remembered(self, side: Any, value: str, runs: int, name: str) -> None:
+    def _refuse_if_remembered(self, side: Any, value: str, runs: int, name: str, key: tuple[int, int]) -> None:
         if self._pickled is None and not self._caches:
             raise AuditError(
                 f"Every run on {name} gave the same output, and the function cannot be copied to see whether it has "
@@ -203,7 +208,8 @@ class Copies:
             )
         for forgotten in ("", value):
             make = functools.partial(self._fresh, side, forgotten)
-            if _draws_once(make(), stream(self._seed, COPIES)) or _others_differ(make, value, runs, self._seed):
+            rngs = functools.partial(stream, self._seed, "remembered", *key, bool(forgotten))
+            if _draws_once(make(), rngs(COPIES)) or _others_differ(make, value, runs, rngs):
                 blame(self._mechanism, self._pickled)
                 raise AuditError(
                     f"Every run on {name} gave the same output, but copies of the function that were never called "
@@ -239,7 +245,7 @@ def _draws_once(distribution: Any, rng: np.random.Generator) -> bool:
     return moved == [True, False, False]
 
 
-def _others_differ(make: Callable[[], Any], value: str, runs: int, seed: int) -> bool:
+def _others_differ(make: Callable[[], Any], value: str, runs: int, rngs: Callable[[int], np.random.Generator]) -> bool:
     """Whether so many fresh copies give another output than the only one of ``runs`` runs that chance does not do it.
 
     If an output has probability p, then so many runs give it and d of m copies do not with probability
@@ -247,7 +253,7 @@ def _others_differ(make: Callable[[], Any], value: str, runs: int, seed: int) ->
     """
     others = 0
     for number in range(COPIES):
-        output = draw(make(), 1, stream(seed, number))
+        output = draw(make(), 1, rngs(number))
         others += text_of(output) != value and not isinstance(output[0], Raised)  # who misses a table raises
         same, copies = runs + number + 1 - others, number + 1
         share = same / (runs + copies)

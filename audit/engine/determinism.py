@@ -16,8 +16,8 @@ from epsaudit.adapters.first_state import before_first_call, copy_of
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism
 from epsaudit.adapters.global_generators import seeded, used
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.engine import streams
 from epsaudit.engine.sampling import Sides, draw
+from epsaudit.engine.streams import stream
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs, values_of, written
 
@@ -59,11 +59,11 @@ def _remarks(mechanism: Any, pair: DatasetPair, seed: int) -> tuple[bool, bool]:
     own = shared = False
     for number, dataset in enumerate((pair.x, pair.x_prime)):
         distributions = [mechanism(dataset) for _ in range(2)]
-        blocks = [draw(one, REPEATS, stream(seed, number)) for one in distributions]
+        blocks = [draw(one, REPEATS, stream(seed, "same seeds", number)) for one in distributions]
         own |= text_of(blocks[0]) != text_of(blocks[1])
         if not mechanism.one_by_one:
-            with seeded(stream(seed, number)):
-                raw: list[Any] = [one.sample(REPEATS, stream(seed, number)) for one in distributions]
+            with seeded(stream(seed, "same seeds", number)):
+                raw: list[Any] = [one.sample(REPEATS, stream(seed, "same seeds", number)) for one in distributions]
             shared |= all(isinstance(some, np.ndarray) for some in raw) and np.may_share_memory(*raw)
     return own and mechanism.time_limit is None, shared
 
@@ -77,7 +77,7 @@ def refuse_if_drawn_before(mechanism: Mechanism, pair: DatasetPair, sides: Sides
         return
     for number, (side, dataset) in enumerate(zip(sides, (pair.x, pair.x_prime), strict=True)):
         if not exact.knows_law(side) and not getattr(side, "tossed", False):
-            blocks = [draw(one, REPEATS, stream(seed, number)) for one in (side, mechanism(dataset))]
+            blocks = [draw(one, REPEATS, stream(seed, "same seeds", number)) for one in (side, mechanism(dataset))]
             if text_of(blocks[0]) != text_of(blocks[1]):
                 raise AuditError(
                     f"{mechanism.name} gives other outputs for the same rng: it draws noise of its own, perhaps once "
@@ -88,7 +88,7 @@ def refuse_if_drawn_before(mechanism: Mechanism, pair: DatasetPair, sides: Sides
 
 def _once(distribution: Any, seed: int, number: int) -> tuple[str, bool]:
     """One output, as text, with seeded global generators, and whether these were used."""
-    rng = stream(seed, number)
+    rng = stream(seed, "same seeds", number)
     with seeded(rng) as begun:
         return text_of(distribution.sample(1, rng)), used(begun)
 
@@ -96,8 +96,3 @@ def _once(distribution: Any, seed: int, number: int) -> tuple[str, bool]:
 def text_of(outputs: Outputs) -> str:
     """Write what every output is, whatever it was packed with."""
     return written(tuple(values_of(outputs)))
-
-
-def stream(seed: int, number: int) -> np.random.Generator:
-    """Return one of the streams from which functions are asked beside an audit's runs."""
-    return streams.stream(seed, "safeguards", number)

@@ -63,6 +63,7 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], None]
+"""What is told of progress, after every chunk."""
 
 
 def move_on(rng: np.random.Generator) -> None:

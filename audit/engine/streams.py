@@ -13,15 +13,22 @@ import numpy as np
 
 from epsaudit.errors import whole_at_least
 
-Stage = Literal["training", "certification", "sequential", "validation", "one run", "safeguards"]
+Stage = Literal["training", "certification", "sequential", "validation", "one run", "same seeds", "kept", "remembered",
+                "speed", "own events", "events of copies"]  # fmt: skip
 
 STAGES: dict[Stage, int] = {
     "training": 0,  # (pair + pairs * round of halving), then the chunk where there are more
-    "certification": 1,  # (chunk)
+    "certification": 1,  # (chunk); (0, block) of a frozen test
     "sequential": 2,  # (pair, round, chunk); (0, 0, 0, 1, call) after the last round
     "validation": 3,  # (block), then the chunk where there are more
     "one run": 4,  # (0) coins, (1) the run, (2) the order of the canaries
-    "safeguards": 5,  # (number): what functions and copies of them are asked beside the runs that count
+    # what functions and copies of them are asked beside the runs that count
+    "same seeds": 5,  # (side), or (number of the seed) of a function without an rng
+    "kept": 6,  # (pair, side, copy)
+    "remembered": 7,  # (pair, side, 1 for copies that are emptied, copy)
+    "speed": 8,  # (witness, side)
+    "own events": 9,  # (witness, side, runs of a copy)
+    "events of copies": 10,  # (witness, side, runs of a copy, copy)
 }
 """First number of each stream's spawn key, and what follows it.
 

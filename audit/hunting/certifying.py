@@ -17,6 +17,7 @@ from typing import Any
 from epsaudit.adapters.external import dataset_to_json
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.audits.question import Begun, Question, begun
+from epsaudit.audits.suite import entry_seed
 from epsaudit.audits.verify import checked
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
@@ -25,7 +26,6 @@ from epsaudit.engine.sampling import certification_counts, notes_on, training_ou
 from epsaudit.errors import AuditError, clipped
 from epsaudit.hunting.description import Candidate
 from epsaudit.hunting.shrinking import rows_of
-from epsaudit.reporting.predicates import NotShort, condition
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower
 from epsaudit.witnesses import (
@@ -38,6 +38,7 @@ from epsaudit.witnesses import (
     best_of,
     candidate_scores,
 )
+from epsaudit.witnesses.predicates import NotShort, condition
 
 TO_LEARN = 2_000, 20_000
 """The fewest and the most runs that the events are learnt from: else eight times those that refuted the claim."""
@@ -166,7 +167,7 @@ def certified(
     result = _counted(run, best, runs, seed, *candidate.notes, chosen)
     others = None
     if learnt.witness != best.witness:
-        others = _counted(run, learnt, runs, seed + 1, *candidate.notes, "the learnt event")
+        others = _counted(run, learnt, runs, entry_seed(seed, "the learnt event"), *candidate.notes, "the learnt event")
     spent = 2 * size + runs * (1 if others is None else 2)
     if others is not None:
         note = f"the learnt event {clipped(others.describe_event(), 100)} {_certifies(others)}, on other runs"

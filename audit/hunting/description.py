@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 import numpy as np
 
 from epsaudit.data.candidates import patterns
-from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Relation, Substitution, adjacency_of
+from epsaudit.data.neighbours import UNDER, AddRemove, Adjacency, DatasetPair, Relation, Substitution, adjacency_of
 from epsaudit.errors import AuditError, clipped, finite_at_least, whole_at_least
 from epsaudit.extras import needs
 from epsaudit.hunting.relations import ORDERS, AddRemovePerson, Norm, SubstitutePerson, within
@@ -32,8 +32,6 @@ Type = Literal["float", "integer", "boolean", "category"]
 Role = Literal["value", "weight", "owner"]
 Rows: TypeAlias = tuple[tuple[Any, ...], ...]
 """The records of a dataset as tuples, one value a column."""
-UNDER = "neighbours under "
-"""How the note of a result begins that names its neighbouring relations."""
 CROWD = 20
 """Records of a large dataset: more than usual thresholds on counts, few enough to be read in every run."""
 LONGEST_NOTE = 300

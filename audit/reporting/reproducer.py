@@ -21,12 +21,11 @@ from epsaudit.audits.sequential import SequentialResult
 from epsaudit.audits.sequential.accounts import point
 from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import DatasetPair, is_frame
+from epsaudit.data.neighbours import UNDER, DatasetPair, is_frame
 from epsaudit.errors import AuditError
-from epsaudit.hunting.description import UNDER
-from epsaudit.reporting.predicates import NotShort, condition, helpers_of, literal
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower, percent
+from epsaudit.witnesses.predicates import NotShort, condition, helpers_of, literal
 
 MOST_LINES = 40
 """Lines of a script, so that whoever gets it reads it before running it."""

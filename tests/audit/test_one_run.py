@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
 from epsaudit.audits.one_run import Bonferroni, CanaryMechanism, Fixed, SeparateHalf, Threshold, binomial
-from epsaudit.audits.one_run.counts import LEAK_SHARE, GuessCounts
+from epsaudit.audits.one_run.counts import LEAK_SHARE, GuessBound, GuessCounts
 from epsaudit.audits.one_run.guesses import expected_accuracy, planned_guesses, predicted, rule_from_dict
 from epsaudit.audits.one_run.play import places
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
@@ -329,19 +329,19 @@ class TestRules:
         sizes = {
             audit_scores(rng.random(2000) < 0.5, rng.random(2000), claim=claim).counts[0].guesses for _ in range(5)
         }
-        assert sizes == {planned_guesses(2000, claim, "sharp", 0.95)}
+        assert sizes == {planned_guesses(2000, GuessBound(claim, "sharp", 0.95))}
 
     def test_the_plan_is_the_best_of_its_candidates(self):
-        candidates, bounds = predicted(10_000, GaussianDP(1.0), "trade-off", 0.95)
-        chosen = planned_guesses(10_000, GaussianDP(1.0), "trade-off", 0.95)
+        candidates, bounds = predicted(10_000, GuessBound(GaussianDP(1.0), "trade-off", 0.95))
+        chosen = planned_guesses(10_000, GuessBound(GaussianDP(1.0), "trade-off", 0.95))
         assert bounds[candidates.index(chosen)] == max(bounds)
 
     def test_the_plan_could_refute_the_claim(self):
         claim = ApproxDP(4.0, 1e-5)
-        candidates, bounds = predicted(10_000, claim, "sharp", 0.95)
+        candidates, bounds = predicted(10_000, GuessBound(claim, "sharp", 0.95))
         best = candidates[int(np.argmax(bounds))]
         assert binomial.epsilon_bound(10_000, best, best, 1e-5, 0.95) < 1.25 * 4.0  # most certified, but no reach
-        chosen = planned_guesses(10_000, claim, "sharp", 0.95)
+        chosen = planned_guesses(10_000, GuessBound(claim, "sharp", 0.95))
         assert binomial.epsilon_bound(10_000, chosen, chosen, 1e-5, 0.95) > 1.25 * 4.0
 
     def test_expected_accuracy_is_that_of_drawn_scores(self):

@@ -17,7 +17,6 @@ from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.cli.commands.serving import _recorded
 from epsaudit.cli.main import main
 from epsaudit.outputs.normal_form import Items, Raised, normal
-from epsaudit.reporting.predicates import NotShort, condition, helpers_of, literal
 from epsaudit.reporting.reproducer import MOST_LINES, Function, Reproducer, p_value
 from epsaudit.results.result import save
 from epsaudit.witnesses import Witness
@@ -25,6 +24,7 @@ from epsaudit.witnesses.bits import LowestBit
 from epsaudit.witnesses.combinations import Combined, Reduced
 from epsaudit.witnesses.events import Interval, Region
 from epsaudit.witnesses.features import Coordinate, Deviation, Value
+from epsaudit.witnesses.predicates import NotShort, condition, helpers_of, literal
 from epsaudit.witnesses.structure import At, Contains, HasKind, Length
 
 OWN = """

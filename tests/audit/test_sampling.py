@@ -2,13 +2,14 @@
 
 import gc
 import tracemalloc
+from collections import Counter
 
 import numpy as np
 import pytest
 from joblib import parallel_config
 from scipy.stats import binom
 
-from epsaudit import AuditError, vectorized
+from epsaudit import AuditError, PureDP, audit, black_box, vectorized
 from epsaudit.engine.sampling import Progress, certification_counts, draw, training_outputs
 from epsaudit.engine.streams import STAGES, entropy, stream
 from epsaudit.engine.workers import Workers
@@ -45,6 +46,26 @@ class TestDeterminism:
         assert len(set(STAGES.values())) == len(STAGES)
         first = {stream(1, stage, i).random() for stage in STAGES for i in range(50)}
         assert len(first) == 50 * len(STAGES)
+
+    @pytest.mark.parametrize("constant", [False, True])
+    def test_no_two_streams_of_an_audit_meet_but_where_the_same_seed_is_tried_twice(self, constant, monkeypatch):
+        keys = Counter()
+
+        class Recorded(np.random.SeedSequence):
+            def __init__(self, *args, spawn_key=(), **kwargs):
+                keys[spawn_key] += 1
+                super().__init__(*args, spawn_key=spawn_key, **kwargs)
+
+        def noisy(data, rng):
+            return data if constant else data + rng.laplace(scale=0.1)
+
+        mechanism = black_box(noisy, claim=PureDP(0.1))
+        monkeypatch.setattr(np.random, "SeedSequence", Recorded)
+        audit(mechanism, pairs=[(0, 1), (2, 3)], trials=20_000, seed=1, n_jobs=1)
+        assert len(keys) > 100
+        assert {key: times for key, times in keys.items() if times > 1 and key} == {
+            (STAGES["same seeds"], side): 2 for side in (0, 1)
+        }
 
 
 class TestCounts:

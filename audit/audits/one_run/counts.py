@@ -12,8 +12,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.arguments import check_method
 from epsaudit.audits.one_run import binomial, tradeoff
-from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.errors import AuditError, whole_at_least
 
 Floats = NDArray[np.float64]
@@ -80,34 +81,22 @@ def tally(included: Bools, guessed_in: Bools, guessed_out: Bools) -> GuessCounts
     )
 
 
-def bound(claim: Claim, counts: GuessCounts, method: Method, confidence: float, *, decided_by_output: bool) -> float:
-    """Lower bound on the claim's parameter from one set of guesses; raises `AuditError` as `check_method` does."""
-    check_method(claim, method, decided_by_output=decided_by_output)
-    numbers = (counts.canaries, counts.guesses, counts.correct)
-    if method == "trade-off":
-        return tradeoff.parameter_bound(claim, *numbers, confidence)
-    share = LEAK_SHARE if decided_by_output else None
-    return binomial.epsilon_bound(*numbers, delta_of(claim), confidence, method, share)
+@dataclass(frozen=True)
+class GuessBound:
+    """What counts of guesses bound, by which method, and at which confidence."""
 
+    claim: Claim
+    method: Method
+    confidence: float
 
-def check_method(claim: Claim | None, method: Method, *, decided_by_output: bool) -> Claim:
-    """Return the claim, or raise `AuditError` if the method has no theorem about it, or about so many guesses."""
-    if not isinstance(claim, PureDP | ApproxDP | GaussianDP):
-        raise AuditError(
-            f"The claim is {claim!r}; a one-run audit takes PureDP, ApproxDP or GaussianDP. Another definition implies "
-            "one of them: claim.approximate(1e-5), for instance."
-        )
-    if isinstance(claim, GaussianDP) and (method != "trade-off" or decided_by_output):
-        raise AuditError(
-            f"{claim} is about a whole curve, which only the trade-off method bounds, with a number of guesses that "
-            "the output does not decide; give guesses='planned', 'bonferroni' or a number, and method='auto'."
-        )
-    if method == "trade-off" and decided_by_output:
-        raise AuditError(
-            "The trade-off method cannot use a separate half, which is part of the output; give guesses='planned' or "
-            "method='binomial'."
-        )
-    return claim
+    def of(self, counts: GuessCounts, *, decided_by_output: bool) -> float:
+        """Lower bound on the claim's parameter from one set of guesses; raises `AuditError` as `check_method` does."""
+        check_method(self.claim, self.method, decided_by_output=decided_by_output)
+        numbers = (counts.canaries, counts.guesses, counts.correct)
+        if self.method == "trade-off":
+            return tradeoff.parameter_bound(self.claim, *numbers, self.confidence)
+        share = LEAK_SHARE if decided_by_output else None
+        return binomial.epsilon_bound(*numbers, delta_of(self.claim), self.confidence, self.method, share)
 
 
 def delta_of(claim: Claim) -> float:

@@ -13,14 +13,24 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtr
 
-from epsaudit.audits.one_run.counts import METHODS, Bools, Floats, GuessCounts, Method, bound, delta_of, extremes, tally
-from epsaudit.claims.definitions import Claim, GaussianDP
+from epsaudit.audits.one_run.counts import (
+    METHODS,
+    Bools,
+    Floats,
+    GuessBound,
+    GuessCounts,
+    Method,
+    delta_of,
+    extremes,
+    tally,
+)
+from epsaudit.claims.definitions import GaussianDP
 from epsaudit.errors import AuditError, whole_at_least
 
 FRACTIONS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005)
@@ -54,14 +64,10 @@ class GuessRule(ABC):
     """Whether the number of guesses depends on the run's output."""
 
     @abstractmethod
-    def count(
-        self, included: Bools, scores: Floats, claim: Claim, method: Method, confidence: float
-    ) -> list[GuessCounts]:
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
         """Guess from the scores, compare with who was included, and return one count for each set of guesses."""
 
-    def allows(
-        self, counts: Sequence[GuessCounts], canaries: int, claim: Claim, method: Method, confidence: float
-    ) -> bool:
+    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
         """Say whether `count` can have returned so many guesses; True for rules of which that is not known."""
         return True
 
@@ -77,20 +83,16 @@ class Beforehand(GuessRule):
     """A rule whose numbers of guesses follow from the claim and the number of canaries."""
 
     @abstractmethod
-    def sizes(self, canaries: int, claim: Claim, method: Method, confidence: float) -> Sizes:
+    def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
         """Return how many highest scores are guessed in and how many lowest out."""
 
-    def count(
-        self, included: Bools, scores: Floats, claim: Claim, method: Method, confidence: float
-    ) -> list[GuessCounts]:
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
         """See `GuessRule.count`."""
-        return [extremes(included, scores, *size) for size in self.sizes(len(included), claim, method, confidence)]
+        return [extremes(included, scores, *size) for size in self.sizes(len(included), bound)]
 
-    def allows(
-        self, counts: Sequence[GuessCounts], canaries: int, claim: Claim, method: Method, confidence: float
-    ) -> bool:
+    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
         """See `GuessRule.allows`."""
-        return _are(counts, canaries, self.sizes(canaries, claim, method, confidence))
+        return _are(counts, canaries, self.sizes(canaries, bound))
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class Fixed(Beforehand):
     Examples
     --------
     >>> included, scores = np.array([True, True, False, False]), np.array([3.0, 1.0, 2.0, 0.0])
-    >>> Fixed(1, 1).count(included, scores, GaussianDP(1.0), "trade-off", 0.95)
+    >>> Fixed(1, 1).count(included, scores, GuessBound(GaussianDP(1.0), "trade-off", 0.95))
     [GuessCounts(canaries=4, guessed_in=1, guessed_out=1, correct_in=1, correct_out=1)]
     """
 
@@ -112,7 +114,7 @@ class Fixed(Beforehand):
         whole_at_least(self.highest, 0, "number of canaries to guess in")
         whole_at_least(self.lowest, 0, "number of canaries to guess out")
 
-    def sizes(self, canaries: int, claim: Claim, method: Method, confidence: float) -> Sizes:
+    def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
         """See `Beforehand.sizes`."""
         return [(self.highest, self.lowest)]
 
@@ -129,17 +131,15 @@ class Planned(Beforehand):
 
     name: ClassVar[str] = "planned"
 
-    def sizes(self, canaries: int, claim: Claim, method: Method, confidence: float) -> Sizes:
+    def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
         """See `Beforehand.sizes`."""
-        return [halved(planned_guesses(canaries, claim, method, confidence))]
+        return [halved(planned_guesses(canaries, bound))]
 
-    def allows(
-        self, counts: Sequence[GuessCounts], canaries: int, claim: Claim, method: Method, confidence: float
-    ) -> bool:
+    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
         """See `GuessRule.allows`; `OneRunResult.by` keeps what was planned for another method."""
-        methods: Sequence[Method] = ("trade-off",) if isinstance(claim, GaussianDP) else tuple(METHODS)
-        tried = sorted(methods, key=lambda known: known != method)
-        return any(super(Planned, self).allows(counts, canaries, claim, one, confidence) for one in tried)
+        methods: Sequence[Method] = ("trade-off",) if isinstance(bound.claim, GaussianDP) else tuple(METHODS)
+        tried = sorted(methods, key=lambda known: known != bound.method)
+        return any(super(Planned, self).allows(counts, canaries, replace(bound, method=one)) for one in tried)
 
     def __str__(self) -> str:
         return "planned beforehand from the claim and the number of canaries"
@@ -155,19 +155,15 @@ class SeparateHalf(GuessRule):
     name: ClassVar[str] = "half"
     decided_by_output: ClassVar[bool] = True
 
-    def count(
-        self, included: Bools, scores: Floats, claim: Claim, method: Method, confidence: float
-    ) -> list[GuessCounts]:
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
         """See `GuessRule.count`."""
         choosing, guessing = slice(0, None, 2), slice(1, None, 2)
         tried = [halved(number) for number in symmetric(len(included) // 2, FRACTIONS)]
         seen = [extremes(included[choosing], scores[choosing], *size) for size in tried]
-        merits = [bound(claim, counts, method, confidence, decided_by_output=True) for counts in seen]
+        merits = [bound.of(counts, decided_by_output=True) for counts in seen]
         return [extremes(included[guessing], scores[guessing], *tried[int(np.argmax(merits))])]
 
-    def allows(
-        self, counts: Sequence[GuessCounts], canaries: int, claim: Claim, method: Method, confidence: float
-    ) -> bool:
+    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
         """See `GuessRule.allows`."""
         half = canaries // 2
         return any(_are(counts, half, [halved(number)]) for number in symmetric(half, FRACTIONS))
@@ -187,7 +183,7 @@ class Bonferroni(Beforehand):
         if not self.shares or not all(0.0 < share <= 1.0 for share in self.shares):
             raise AuditError(f"The shares to guess are {self.shares!r}; they must be numbers in (0, 1], at least one.")
 
-    def sizes(self, canaries: int, claim: Claim, method: Method, confidence: float) -> Sizes:
+    def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
         """See `Beforehand.sizes`."""
         return [halved(number) for number in symmetric(canaries, self.shares)]
 
@@ -202,15 +198,11 @@ class Threshold(GuessRule):
     at: float = 0.0
     name: ClassVar[str] = "threshold"
 
-    def count(
-        self, included: Bools, scores: Floats, claim: Claim, method: Method, confidence: float
-    ) -> list[GuessCounts]:
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
         """See `GuessRule.count`."""
         return [tally(included, scores > self.at, scores <= self.at)]
 
-    def allows(
-        self, counts: Sequence[GuessCounts], canaries: int, claim: Claim, method: Method, confidence: float
-    ) -> bool:
+    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
         """See `GuessRule.allows`."""
         return [(seen.canaries, seen.guesses) for seen in counts] == [(canaries, canaries)]
 
@@ -274,53 +266,52 @@ def rule_from_dict(data: dict[str, Any]) -> GuessRule:
 
 
 @functools.lru_cache(maxsize=1024)
-def planned_guesses(canaries: int, claim: Claim, method: Method, confidence: float) -> int:
+def planned_guesses(canaries: int, bound: GuessBound) -> int:
     """Return the number of guesses whose expected count of right ones certifies most, were the claim exact.
 
     Preferred are numbers that would refute the claim, with something to spare, if all guesses were right.
 
     Examples
     --------
-    >>> planned_guesses(10_000, GaussianDP(0.5), "trade-off", 0.95)
+    >>> planned_guesses(10_000, GuessBound(GaussianDP(0.5), "trade-off", 0.95))
     500
     """
-    if not isinstance(claim, GaussianDP) and delta_of(claim) == 0.0:
+    if not isinstance(bound.claim, GaussianDP) and delta_of(bound.claim) == 0.0:
         return canaries  # as randomised response would have it
-    numbers, merits = predicted(canaries, claim, method, confidence)
+    numbers, merits = predicted(canaries, bound)
     able = [
         place
         for place, number in enumerate(numbers)
-        if _shown(canaries, number, number, claim, method, confidence) > SPARE * claim.parameter
+        if _shown(canaries, number, number, bound) > SPARE * bound.claim.parameter
     ]
     best = max(range(len(numbers)), key=merits.__getitem__)
     farther = max(able, key=merits.__getitem__, default=best)
     return numbers[farther if merits[farther] >= WORTH * merits[best] else best]
 
 
-def predicted(canaries: int, claim: Claim, method: Method, confidence: float) -> tuple[list[int], list[float]]:
+def predicted(canaries: int, bound: GuessBound) -> tuple[list[int], list[float]]:
     """Return numbers of guesses, and the bound that each would certify from its expected count of right ones.
 
     Examples
     --------
-    >>> numbers, bounds = predicted(1000, GaussianDP(1.0), "trade-off", 0.95)
+    >>> numbers, bounds = predicted(1000, GuessBound(GaussianDP(1.0), "trade-off", 0.95))
     >>> numbers, [round(value, 2) for value in bounds]
     ([1000, 500, 250, 100, 50, 20, 10], [0.34, 0.5, 0.58, 0.6, 0.54, 0.3, 0.13])
     """
-    if isinstance(claim, GaussianDP):
-        mu = claim.mu
-    else:
-        mu = float(GaussianDP(1.0).least_at(claim.parameter, delta_of(claim)))
+    claim = bound.claim
+    mu = claim.parameter
+    if not isinstance(claim, GaussianDP):
+        mu = float(GaussianDP(1.0).least_at(mu, delta_of(claim)))
     numbers = symmetric(canaries, FRACTIONS)
     accuracies = expected_accuracy(np.array(numbers) / canaries, mu)
     return numbers, [
-        _shown(canaries, number, math.floor(number * float(accuracy)), claim, method, confidence)
+        _shown(canaries, number, math.floor(number * float(accuracy)), bound)
         for number, accuracy in zip(numbers, accuracies, strict=True)
     ]
 
 
-def _shown(canaries: int, guesses: int, correct: int, claim: Claim, method: Method, confidence: float) -> float:
-    counts = GuessCounts(canaries, guesses, 0, correct, 0)
-    return bound(claim, counts, method, confidence, decided_by_output=False)
+def _shown(canaries: int, guesses: int, correct: int, bound: GuessBound) -> float:
+    return bound.of(GuessCounts(canaries, guesses, 0, correct, 0), decided_by_output=False)
 
 
 def symmetric(canaries: int, shares: Sequence[float]) -> list[int]:

@@ -13,13 +13,13 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsaudit.arguments import claim_given
-from epsaudit.audits.one_run.counts import METHODS, Bools, Floats, check_method
+from epsaudit.arguments import canaries_of, check_method, claim_given, coins_of, method_of, scores_of
+from epsaudit.audits.one_run.counts import METHODS, Bools, Floats, GuessBound
 from epsaudit.audits.one_run.guesses import GuessRule, rule_of
 from epsaudit.audits.one_run.result import OneRunResult
-from epsaudit.claims.definitions import Claim, GaussianDP
+from epsaudit.claims.definitions import Claim
 from epsaudit.engine.streams import entropy, stream
-from epsaudit.errors import AuditError, confidence_of, whole_at_least
+from epsaudit.errors import confidence_of
 from epsaudit.provenance import provenance
 
 Guesses = str | int | tuple[int, int] | GuessRule
@@ -123,17 +123,9 @@ def audit_one_run(
     """
     started = time.perf_counter()
     claim = claim_given(claim, epsilon, delta)
+    canaries = canaries_of(canaries, mechanism)
     if _has_canaries(mechanism):
-        if canaries not in (None, mechanism.canaries):
-            raise AuditError(
-                f"{mechanism.name} has {mechanism.canaries} canaries; canaries={canaries!r} cannot change that."
-            )
-        canaries, claim = mechanism.canaries, claim if claim is not None else mechanism.claim
-    elif not callable(mechanism):
-        raise AuditError(f"{mechanism!r} is no mechanism with canaries; give a function (included, rng) -> scores.")
-    elif canaries is None:
-        raise AuditError("How many canaries are there? Give canaries=1000, for instance.")
-    canaries = whole_at_least(canaries, 1, "number of canaries")
+        claim = claim if claim is not None else mechanism.claim
     terms = _checked(claim, guesses, method, confidence, canaries)
     seed = entropy(seed)
     flips, own = (stream(seed, "one run", which) for which in (COINS, RUN))
@@ -206,11 +198,9 @@ def audit_scores(
       method     the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.audits.one_run)
       seed       1, of the order of the canaries only: the coins and scores were given
     """
-    coins = np.asarray(included)
-    if coins.ndim != 1 or len(coins) == 0 or not np.all((coins == 0) | (coins == 1)):
-        raise AuditError("included must be one True or False for each canary, at least one.")
+    coins = coins_of(included)
     terms = _checked(claim_given(claim, epsilon, delta), guesses, method, confidence, len(coins))
-    return _result(name, coins.astype(bool), scores, entropy(seed), terms, given=True, reproducible=False)
+    return _result(name, coins, scores, entropy(seed), terms, given=True, reproducible=False)
 
 
 def places(canaries: int, seed: int) -> NDArray[np.intp]:
@@ -238,31 +228,20 @@ def _checked(claim: Claim | None, guesses: Guesses, method: str, confidence: flo
     """Check everything before the run, so that nothing is trained in vain; return fields of the result."""
     confidence = confidence_of(confidence)
     rule = rule_of(guesses, canaries)
-    if method == "auto":
-        method = "trade-off" if isinstance(claim, GaussianDP) else "sharp"
-    chosen = next((known for known in METHODS if known == method), None)
-    if chosen is None:
-        raise AuditError(f"method is {method!r}; it must be 'auto', {', '.join(map(repr, METHODS))}.")
+    chosen = method_of(method, METHODS, claim)
     claim = check_method(claim, chosen, decided_by_output=rule.decided_by_output)
     return {"claim": claim, "rule": rule, "method": chosen, "confidence": confidence}
 
 
 def _result(name: str, included: Bools, scores: Any, seed: int, terms: dict[str, Any], **more: Any) -> OneRunResult:
     """Check the scores, put the canaries in `places`, guess, and keep the counts."""
-    values = np.asarray(scores)
-    if values.shape != included.shape or values.dtype.kind not in "fiub":
-        raise AuditError(
-            f"The scores have shape {values.shape} and dtype {values.dtype}; they must be {len(included)} numbers, one "
-            "for each canary."
-        )
-    if np.any(np.isnan(values)):
-        raise AuditError(f"{int(np.isnan(values).sum())} scores are NaN; a score must say how much a canary seems in.")
+    values = scores_of(scores, len(included))
     order = places(len(included), seed)
-    game = terms["claim"], terms["method"], terms["confidence"]
+    bound = GuessBound(terms["claim"], terms["method"], terms["confidence"])
     return OneRunResult(
         mechanism=name,
         canaries=len(included),
-        counts=tuple(terms["rule"].count(included[order], values[order], *game)),
+        counts=tuple(terms["rule"].count(included[order], values[order], bound)),
         seed=seed,
         provenance=provenance(),
         **terms,

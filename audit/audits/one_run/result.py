@@ -10,14 +10,14 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from epsaudit.arguments import check_method
 from epsaudit.audits.one_run import binomial, tradeoff
 from epsaudit.audits.one_run.counts import (
     LEAK_SHARE,
     METHODS,
+    GuessBound,
     GuessCounts,
     Method,
-    bound,
-    check_method,
     delta_of,
     shown,
 )
@@ -222,7 +222,7 @@ class OneRunResult(Result):
 
     def _bound(self, claim: Claim, counts: GuessCounts) -> float:
         decided = self.rule.decided_by_output
-        return bound(claim, counts, self.method, self.shared_confidence, decided_by_output=decided)
+        return GuessBound(claim, self.method, self.shared_confidence).of(counts, decided_by_output=decided)
 
     @classmethod
     def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
