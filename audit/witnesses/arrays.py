@@ -39,12 +39,12 @@ def telling_coordinates(
     size = rows.shape[1]
     if size <= most:
         return size, list(range(size))
-    found = [_difference(rows[:, i : i + BLOCK], rows_prime[:, i : i + BLOCK]) for i in range(0, size, BLOCK)]
+    found = [difference(rows[:, i : i + BLOCK], rows_prime[:, i : i + BLOCK]) for i in range(0, size, BLOCK)]
     best = np.argsort(-np.concatenate(found), kind="stable")[:most]
     return size, sorted(best.tolist())
 
 
-def _difference(rows: Floats, rows_prime: Floats) -> Floats:
+def difference(rows: Floats, rows_prime: Floats) -> Floats:
     """How many standard errors the sides differ by, at most, in the means of a few functions of each coordinate."""
     centre = np.nanmean(np.where(np.isfinite(rows), rows, np.nan), axis=0)
     centre = np.where(np.isfinite(centre), centre, 0.0)

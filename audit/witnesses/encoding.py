@@ -10,11 +10,11 @@ import itertools
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.outputs.columns import size_inside
 from epsaudit.outputs.normal_form import Items, Outputs, are_numbers, are_objects, number, order_key, rows_of
 from epsaudit.witnesses.arrays import correlated, telling_coordinates
 from epsaudit.witnesses.atoms import distinct
@@ -33,7 +33,6 @@ from epsaudit.witnesses.settings import (
     LOOK,
     MOST_ATOMS,
     MOST_COORDINATES,
-    MOST_FIELDS,
     MOST_LINEAR,
     MOST_PAIRED,
     MOST_PARTS,
@@ -109,7 +108,7 @@ class Features:
         likely = list(dict.fromkeys(itertools.chain.from_iterable(pairs))) if size > MOST_PAIRED else basic
         regions, scanned = rare_regions(list(dict.fromkeys([*likely, *basic])), *sides)
         together = pairs_together(likely, *sides)
-        more = [*together, *regions, *orders, *atoms_within([(i,) for i in chosen[:MOST_PARTS]], *sides)]
+        more = [*together, *regions, *orders, *atoms_within([(i,) for i in chosen], *sides)]
         found = cls._put_together(sides, basic, [], extra, releases, [*basic, *sums], groups, more)
         left_out = size - len(chosen)
         notes = _notes(left_out, f"{size:,} coordinates")
@@ -132,13 +131,16 @@ class Features:
         likely = list(dict.fromkeys([*itertools.chain.from_iterable(pairs), *best]))
         regions, scanned = rare_regions(list(dict.fromkeys([*likely, *sources])), *sides)
         together = [*pairs_together(likely, *sides), *regions]
-        paths = [one.path for one in fields.numbers if isinstance(one, At)][:MOST_PARTS]
+        paths = [one.path if isinstance(one, At) else (one.index,) for one in fields.numbers]
         atoms = atoms_within(paths, *sides)
-        more = [*together, *rankings_of(*sides), *screen(fields.symbols, *sides, TELLING), *atoms]
+        orders = [one for path in fields.rankings for one in rankings_of(*sides, path)]
+        more = [*together, *orders, *screen(fields.symbols, *sides, TELLING), *atoms]
         telling = [one for one in basic if one in learnt]  # the rest tells less than `MOST_PARTS` others
         found = cls._put_together(sides, telling, structure, extra, releases, basic, [learnt], more)
         tried = found.tried + len(basic) - len(telling)
-        notes = _notes(fields.left_out, f"{MOST_FIELDS:,} places and more")
+        notes = _notes(fields.left_out, f"{fields.places:,} places")
+        if fields.unseen:
+            notes += (f"{fields.unseen:,} places inside outputs, and what they hold, were not looked at",)
         return replace(found, tried=tried, notes=notes, regions=tuple(regions), scanned=scanned)
 
     @classmethod
@@ -272,16 +274,7 @@ def most_read(outputs: Outputs) -> int:
     512000
     """
     sample = outputs[:MOST_PARTS].tolist()
-    return max(LOOK, LOOK * MOST_PARTS * len(sample) // max(sum(map(_places, sample)), 1))
-
-
-def _places(value: Any) -> int:
-    """How many numbers, symbols and characters are inside."""
-    if isinstance(value, Items):
-        return sum(_places(part) for _, part in value)
-    if isinstance(value, (tuple, frozenset)):
-        return sum(map(_places, value))
-    return len(value) if isinstance(value, (str, bytes)) else 1
+    return max(LOOK, LOOK * MOST_PARTS * len(sample) // max(sum(map(size_inside, sample)), 1))
 
 
 def features_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:

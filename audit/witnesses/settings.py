@@ -30,7 +30,9 @@ its neighbours: there are hundreds."""
 MODULI = (2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 16, 60, 100)
 """Small moduli, and those of binary and decimal grids, on which rounded outputs fall."""
 MOST_FIELDS = 512
-"""Places inside outputs that are records, text or sequences that are looked at, which bounds the time."""
+"""Places inside outputs that are records, text or sequences that are looked at closely, which bounds the time."""
+MOST_PLACES = 100_000
+"""Places of such outputs that are screened, which bounds the time."""
 MOST_VALUES = 64
 """Values of a field of numbers that hardly ever repeat, up to which those that do get a feature."""
 FROM_THE_END = 8
