@@ -37,6 +37,8 @@ MOST_VALUES = 64
 """Values of a field of numbers that hardly ever repeat, up to which those that do get a feature."""
 FROM_THE_END = 8
 """Places counted from the end, of text and sequences whose lengths differ."""
+MOST_CORRELATED = 4096
+"""Coordinates of a long array of which all pairs are screened, which bounds the memory: 128 MB."""
 MOST_LINEAR = 1024
 """Coordinates of a long array that a linear score is learnt from, those whose means differ most."""
 DIGITS = 3

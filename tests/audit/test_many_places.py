@@ -112,3 +112,18 @@ def test_a_ranking_inside_a_record_is_read_by_the_order_of_two_items():
 def test_short_tuples_keep_all_their_places_in_order():
     sides = [pack([("a", 1.0 + run, 2.0) for run in range(20)])] * 2
     assert Fields.of(*sides).numbers == [Coordinate(1), Coordinate(2)]
+
+
+@pytest.mark.parametrize("size", [784, 1000])
+def test_two_coordinates_that_only_tell_together_are_found_among_all_pairs(size):
+    x, x_prime = np.random.default_rng(0).normal(size=(2, 1000, size))
+    x_prime[:, 7] = np.abs(x_prime[:, 7]) * np.sign(x_prime[:, 650])
+    found = Features.of(x, x_prime)
+    assert "y[7] * y[650]" in [one.label for one in found.alone]
+    assert any(f"rare regions of two fields were sought among 6 of {size:,} fields" in note for note in found.notes)
+
+
+def test_an_atom_of_a_long_array_is_found_wherever_it_is():
+    x, x_prime = np.random.default_rng(0).laplace(size=(2, 2000, 784))
+    x_prime[:60, 700] = 0.125
+    assert Code((700,), (0.125,)) in Features.of(x, x_prime).alone
