@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.outputs.normal_form import Items, Outputs, are_objects, pack_normal, rows_of, values_of
+from epsaudit.outputs.normal_form import Array, Items, Outputs, are_objects, pack_normal, rows_of, values_of
 from epsaudit.outputs.readings import Reading
 
 
@@ -37,6 +37,23 @@ class Columns:
         if self.kind == "sequence" and isinstance(place, int) and -len(self.places) <= place < 0:
             place += len(self.places)
         return self.read(self.places.index(place)) if place in self.places else None
+
+
+def size_inside(value: Any) -> int:
+    """How many numbers, symbols and characters are inside a normal form.
+
+    Examples
+    --------
+    >>> size_inside(("yes", 1.5, None))
+    5
+    """
+    if isinstance(value, Items):
+        return sum(size_inside(part) for _, part in value)
+    if isinstance(value, Array):
+        return len(value)
+    if isinstance(value, (tuple, frozenset)):
+        return sum(map(size_inside, value))
+    return len(value) if isinstance(value, (str, bytes)) else 1
 
 
 _KNOWN: dict[int, dict[Hashable, Any]] = {}
@@ -118,7 +135,7 @@ def _part(outputs: Outputs, step: Hashable) -> Outputs:
     if not are_objects(outputs):
         return nothing
     values = outputs.tolist()
-    part = _alike(values, step)
+    part = _alike(outputs, values, step)
     if part is None:
         place = step if isinstance(step, int) else None
         part = [
@@ -129,20 +146,33 @@ def _part(outputs: Outputs, step: Hashable) -> Outputs:
             else None
             for value in _once(outputs, "entries", _entries)
         ]
-    return pack_normal(part)
+    return _packed(part)
 
 
-def _alike(values: list[Any], step: Hashable) -> list[Any] | None:
+def _packed(values: list[Any]) -> Outputs:
+    """Put normal forms into one array, those that are arrays of numbers of one shape as such."""
+    if set(map(type, values)) == {Array} and len({value.shape for value in values}) == 1:
+        flat = list(itertools.chain.from_iterable(values))
+        if set(map(type, flat)) == {float}:
+            return np.array(flat, np.float64).reshape(len(values), *values[0].shape)
+    return pack_normal(values)
+
+
+def _alike(outputs: Outputs, values: list[Any], step: Hashable) -> list[Any] | None:
     """What lies at a step inside values that all have it, mappings at one place; None for others."""
     kinds = set(map(type, values))
     if kinds == {tuple} and isinstance(step, int):
         least = min(map(len, values))
         return [value[step] for value in values] if -least <= step < least else None
-    if kinds == {Items} and step in (keys := [key for key, _ in values[0]]):
-        place = keys.index(step)
+    if kinds == {Items} and step in (keys := _once(outputs, "keys", _keys_of_first)):
+        place = keys[step]
         pairs = [value[place] for value in values if len(value) > place]
         return [part for _, part in pairs] if [key for key, _ in pairs] == [step] * len(values) else None
     return None
+
+
+def _keys_of_first(outputs: Outputs) -> dict[Hashable, int]:
+    return {key: place for place, (key, _) in reversed(list(enumerate(outputs[0])))}
 
 
 def _entries(outputs: Outputs) -> list[Any]:
@@ -160,9 +190,9 @@ def _split(outputs: Outputs) -> Columns | None:
         return None
     flat = list(itertools.chain.from_iterable(values))
     if kinds == {tuple}:
-        return Columns("sequence", tuple(range(size)), functools.cache(lambda place: pack_normal(flat[place::size])))
+        return Columns("sequence", tuple(range(size)), functools.cache(lambda place: _packed(flat[place::size])))
     keys = [key for key, _ in values[0]]
     flat = list(itertools.chain.from_iterable(flat))
     if any(key != key for key in keys) or flat[::2] != keys * len(values):
         return None
-    return Columns("mapping", tuple(keys), functools.cache(lambda place: pack_normal(flat[2 * place + 1 :: 2 * size])))
+    return Columns("mapping", tuple(keys), functools.cache(lambda place: _packed(flat[2 * place + 1 :: 2 * size])))

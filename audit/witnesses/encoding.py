@@ -10,11 +10,11 @@ import itertools
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.outputs.columns import size_inside
 from epsaudit.outputs.normal_form import Items, Outputs, are_numbers, are_objects, number, order_key, rows_of
 from epsaudit.witnesses.arrays import correlated, telling_coordinates
 from epsaudit.witnesses.atoms import distinct
@@ -22,7 +22,7 @@ from epsaudit.witnesses.combinations import Combined, Reduced, combinations_of, 
 from epsaudit.witnesses.features import Coordinate, Feature, Value
 from epsaudit.witnesses.fields import Fields, atoms_within, derived, pairs_together
 from epsaudit.witnesses.rankings import rankings_of
-from epsaudit.witnesses.rare import rare_regions
+from epsaudit.witnesses.rare import fields_scanned, rare_regions
 from epsaudit.witnesses.screening import screen, sure
 from epsaudit.witnesses.settings import (
     FOLDS,
@@ -33,7 +33,7 @@ from epsaudit.witnesses.settings import (
     LOOK,
     MOST_ATOMS,
     MOST_COORDINATES,
-    MOST_FIELDS,
+    MOST_CORRELATED,
     MOST_LINEAR,
     MOST_PAIRED,
     MOST_PARTS,
@@ -104,15 +104,15 @@ class Features:
             groups = [screen(basic, *sides, MOST_PARTS), [Coordinate(i) for i in linear]]
         extra = combinations_of(size) if size <= MOST_COORDINATES else [*sums, Reduced("norm", size)]
         orders = rankings_of(*sides)
-        pairs = correlated(basic, *sides) if size > MOST_PAIRED else []
+        many = basic if size <= MOST_COORDINATES else _first(outputs, outputs_prime, MOST_CORRELATED)
+        pairs = correlated(many, *sides) if size > MOST_PAIRED else []
         extra += [Combined(sign, *pair) for pair in pairs for sign in "+-*"]
         likely = list(dict.fromkeys(itertools.chain.from_iterable(pairs))) if size > MOST_PAIRED else basic
         regions, scanned = rare_regions(list(dict.fromkeys([*likely, *basic])), *sides)
         together = pairs_together(likely, *sides)
-        more = [*together, *regions, *orders, *atoms_within([(i,) for i in chosen[:MOST_PARTS]], *sides)]
+        more = [*together, *regions, *orders, *atoms_within([(i,) for i in chosen], *sides)]
         found = cls._put_together(sides, basic, [], extra, releases, [*basic, *sums], groups, more)
-        left_out = size - len(chosen)
-        notes = _notes(left_out, f"{size:,} coordinates")
+        notes = _notes(size - len(chosen), f"{size:,} coordinates") + _unscanned(size, len(outputs))
         return replace(found, alike=2, notes=notes, regions=tuple(regions), scanned=scanned)
 
     @classmethod
@@ -132,13 +132,16 @@ class Features:
         likely = list(dict.fromkeys([*itertools.chain.from_iterable(pairs), *best]))
         regions, scanned = rare_regions(list(dict.fromkeys([*likely, *sources])), *sides)
         together = [*pairs_together(likely, *sides), *regions]
-        paths = [one.path for one in fields.numbers if isinstance(one, At)][:MOST_PARTS]
+        paths = [one.path if isinstance(one, At) else (one.index,) for one in fields.numbers]
         atoms = atoms_within(paths, *sides)
-        more = [*together, *rankings_of(*sides), *screen(fields.symbols, *sides, TELLING), *atoms]
+        orders = [one for path in fields.rankings for one in rankings_of(*sides, path)]
+        more = [*together, *orders, *screen(fields.symbols, *sides, TELLING), *atoms]
         telling = [one for one in basic if one in learnt]  # the rest tells less than `MOST_PARTS` others
         found = cls._put_together(sides, telling, structure, extra, releases, basic, [learnt], more)
         tried = found.tried + len(basic) - len(telling)
-        notes = _notes(fields.left_out, f"{MOST_FIELDS:,} places and more")
+        notes = _notes(fields.left_out, f"{fields.places:,} places") + _unscanned(fields.places, len(outputs))
+        if fields.unseen:
+            notes += (f"{fields.unseen:,} places inside outputs, and what they hold, were not looked at",)
         return replace(found, tried=tried, notes=notes, regions=tuple(regions), scanned=scanned)
 
     @classmethod
@@ -272,16 +275,7 @@ def most_read(outputs: Outputs) -> int:
     512000
     """
     sample = outputs[:MOST_PARTS].tolist()
-    return max(LOOK, LOOK * MOST_PARTS * len(sample) // max(sum(map(_places, sample)), 1))
-
-
-def _places(value: Any) -> int:
-    """How many numbers, symbols and characters are inside."""
-    if isinstance(value, Items):
-        return sum(_places(part) for _, part in value)
-    if isinstance(value, (tuple, frozenset)):
-        return sum(map(_places, value))
-    return len(value) if isinstance(value, (str, bytes)) else 1
+    return max(LOOK, LOOK * MOST_PARTS * len(sample) // max(sum(map(size_inside, sample)), 1))
 
 
 def features_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
@@ -291,8 +285,20 @@ def features_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     return plain + [Contains(key) for key in _telling_keys(outputs, outputs_prime)[: MOST_PARTS // 2]]
 
 
+def _first(outputs: Outputs, outputs_prime: Outputs, most: int) -> list[Feature]:
+    """The coordinates of long arrays whose means differ most."""
+    return [Coordinate(i) for i in telling_coordinates(outputs, outputs_prime, most)[1]]
+
+
 def _notes(left_out: int, what: str) -> tuple[str, ...]:
     return (f"outputs have {what}, of which {left_out:,} were only looked at in passing",) if left_out > 0 else ()
+
+
+def _unscanned(fields: int, size: int) -> tuple[str, ...]:
+    scanned = fields_scanned(size)
+    if fields <= max(scanned, 1):
+        return ()
+    return (f"rare regions of two fields were sought among {scanned:,} of {fields:,} fields",)
 
 
 def _telling_keys(outputs: Outputs, outputs_prime: Outputs) -> list[Hashable]:

@@ -17,13 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.outputs.columns import inside
+from epsaudit.outputs.columns import inside, size_inside
 from epsaudit.outputs.normal_form import WHOLE_IN_FLOATS, Items, Outputs, are_numbers, order_key, values_of, written
 from epsaudit.outputs.readings import READINGS, Reading
+from epsaudit.witnesses.arrays import BLOCK, difference
 from epsaudit.witnesses.atoms import find_atoms
 from epsaudit.witnesses.bits import Residue
 from epsaudit.witnesses.features import Coordinate, Feature, readable
-from epsaudit.witnesses.screening import Codes, Floats, log_chance, pearson, sure
+from epsaudit.witnesses.rankings import is_ranking
+from epsaudit.witnesses.screening import Codes, Floats, log_chance, pearson, screen, sure
 from epsaudit.witnesses.settings import (
     CELLS_TO_TEST,
     DIGITS,
@@ -31,16 +33,20 @@ from epsaudit.witnesses.settings import (
     FEW_VALUES,
     FROM_THE_END,
     LEAST_SEEN,
+    LEAST_TO_LEARN,
     LEVELS_TOGETHER,
     LOOK,
     MODULI,
     MOST_CODES,
     MOST_FIELDS,
     MOST_LEVELS,
+    MOST_NUMBERS,
+    MOST_PARTS,
+    MOST_PLACES,
     MOST_TOGETHER,
     MOST_VALUES,
 )
-from epsaudit.witnesses.structure import At, Path, path_label
+from epsaudit.witnesses.structure import At, Length, Path, path_label
 
 NUMBERS = (float, int, Decimal, Fraction)
 SIZED = (str, bytes, tuple, frozenset)
@@ -184,57 +190,121 @@ def _among(label: str, names: Sequence[str], most: int = 8) -> str:
 
 @dataclass
 class Fields:
-    """Places inside outputs: where numbers lie, where symbols, what has a length, and how many were left out."""
+    """Places inside outputs: where numbers lie, where symbols, what has a length, what may be a ranking.
+
+    ``places`` of numbers and symbols were screened, of which ``left_out`` are none of those listed here; and
+    ``unseen`` places, or more that lie inside of these, were not even screened.
+    """
 
     numbers: list[Feature] = field(default_factory=list)
     symbols: list[Code] = field(default_factory=list)
     lengths: list[Path] = field(default_factory=list)
+    rankings: list[Path] = field(default_factory=list)
+    places: int = 0
     left_out: int = 0
+    unseen: int = 0
 
     @classmethod
     def of(cls, outputs: Outputs, outputs_prime: Outputs) -> Fields:
-        """Find the fields of outputs; of more than `MOST_FIELDS` the first."""
-        found = cls()
-        found._walk((outputs[:LOOK], outputs_prime[:LOOK]), ())
+        """Find the fields of outputs; of more than `MOST_FIELDS` those that tell most, and of each part some."""
+        look = _outputs_to_screen(outputs)
+        sides = outputs[:look], outputs_prime[:look]
+        if look < LOOK:  # what is read of all places is forgotten with the copies
+            sides = sides[0].copy(), sides[1].copy()
+        found, level, seen = cls(), [((), ())], 0
+        entries: list[tuple[tuple[int, ...], Feature]] = []
+        lengths: list[tuple[tuple[int, ...], Path]] = []
+        while level:  # breadth first, so that no part hides what lies beside it
+            deeper: list[tuple[tuple[int, ...], Path]] = []
+            for order, path in level[: max(MOST_PLACES - seen, 0)]:
+                here, long, steps = found._look(sides, path)
+                entries += [((*order, place - len(here)), one) for place, one in enumerate(here)]
+                lengths += [(order, path)] * long
+                deeper += [((*order, place), (*path, step)) for place, step in enumerate(steps)]
+            found.unseen += max(len(level) - max(MOST_PLACES - seen, 0), 0)
+            seen += len(level)
+            level = deeper
+        fields = [one for _, one in sorted(entries, key=lambda entry: entry[0])]
+        found.places, kept = len(fields), shared(fields, *sides)
+        found.left_out = len(fields) - len(kept)
+        found.numbers = [one for one in kept if not isinstance(one, Code)]
+        found.symbols = [one for one in kept if isinstance(one, Code)]
+        sized: list[Feature] = [Length(path) for _, path in sorted(lengths, key=lambda entry: entry[0])]
+        found.lengths = [one.path for one in shared(sized, *sides) if isinstance(one, Length)]
         return found
 
-    def _walk(self, sides: tuple[Outputs, Outputs], path: Path) -> None:
-        """Note what lies here, and go on inside it."""
-        if len(self.numbers) + len(self.symbols) >= MOST_FIELDS:
-            self.left_out += 1
-            return
+    def _look(self, sides: tuple[Outputs, Outputs], path: Path) -> tuple[list[Feature], bool, list[Hashable]]:
+        """Say which fields lie at a path, whether lengths differ there, and which steps lead further inside."""
         parts = [inside(side, path) for side in sides]
-        match path:
-            case (int(place),) if abs(place) < MOST_FIELDS:  # others are keys
-                here: Feature = Coordinate(place)
-            case _:
-                here = At(path)
         if all(are_numbers(part) and part.ndim == 1 for part in parts):
-            self.numbers.append(here)
-            return
+            return [_number_at(path)], False, []
+        if all(map(is_ranking, parts)):
+            self.rankings.append(path)
+        if all(are_numbers(part) for part in parts) and parts[0].shape[1:] == parts[1].shape[1:]:
+            return [_number_at((*path, place)) for place in range(parts[0][0].size)], False, []
         values = [value for part in parts for value in values_of(part)]
         kinds = Counter(map(type, values))
+        here: list[Feature] = []
         if path and sum(kinds[kind] for kind in NUMBERS) >= LEAST_SEEN:
-            self.numbers.append(here)
+            here.append(_number_at(path))
         characters = path[-1:] == (Reading("characters"),)  # as many as the text is long
-        if not characters and len({len(value) for value in values if isinstance(value, SIZED)}) > 1:
-            self.lengths.append(path)
+        long = not characters and len({len(value) for value in values if isinstance(value, SIZED)}) > 1
         symbols = [value for value in values if not isinstance(value, (*NUMBERS, tuple, frozenset))]
         seen = Counter(symbols)
         often = [value for value, times in seen.most_common(MOST_LEVELS) if times >= LEAST_SEEN]
         if path and len(often) > 1 and sum(seen[value] for value in often) > len(symbols) / 2:
-            self.symbols.append(Code(path, tuple(sorted(often, key=order_key))))
+            here.append(Code(path, tuple(sorted(often, key=order_key))))
         many = [value for value in seen if value is not None] if len(seen) > MOST_LEVELS else []
-        for step in (*_places(values), *_readings(many, path)):
-            self._walk(sides, (*path, step))
+        return here, long, [*_steps(values), *_readings(many, path)]
 
 
-def _places(values: list[Any]) -> Iterator[Hashable]:
+def _number_at(path: Path) -> Feature:
+    match path:
+        case (int(place),) if abs(place) < MOST_FIELDS:  # others are keys
+            return Coordinate(place)
+    return At(path)
+
+
+def _outputs_to_screen(outputs: Outputs) -> int:
+    """How many outputs of each side all places are read of: of large documents fewer, which bounds time and memory."""
+    sample = outputs[:MOST_PARTS].tolist()
+    return min(LOOK, max(MOST_NUMBERS * len(sample) // max(sum(map(size_inside, sample)), 1), LEAST_TO_LEARN))
+
+
+def shared(fields: list[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
+    """Return at most `MOST_FIELDS`: half those that tell most, half the best of each part of the outputs in turn."""
+    if len(fields) <= MOST_FIELDS:
+        return fields
+    told = np.zeros(len(fields))
+    numbers = [place for place, one in enumerate(fields) if not isinstance(one, Code)]
+    for start in range(0, len(numbers), BLOCK):
+        some = numbers[start : start + BLOCK]
+        rows, rows_prime = (
+            np.column_stack([np.asarray(fields[place](side), float) for place in some])
+            for side in (outputs, outputs_prime)
+        )
+        told[some] = [log_chance(gap**2, 1) for gap in difference(rows, rows_prime)]
+    for place, one in enumerate(fields):
+        if isinstance(one, Code):
+            codes = np.concatenate([one(side) for side in (outputs, outputs_prime)])
+            told[place] = log_chance(*pearson(np.nan_to_num(codes, nan=-1.0).astype(np.int64), len(outputs)))
+    best = np.argsort(told, kind="stable").tolist()
+    turns: Counter[Path] = Counter()
+    turn = {}
+    for place in best:
+        part = getattr(fields[place], "path", ())[:-1]
+        turn[place] = turns[part]
+        turns[part] += 1
+    kept = dict.fromkeys([*best[: MOST_FIELDS // 2], *sorted(best, key=turn.__getitem__)])
+    return [fields[place] for place in sorted(itertools.islice(kept, MOST_FIELDS))]
+
+
+def _steps(values: list[Any]) -> Iterator[Hashable]:
     """Positions, also from the end where lengths differ, and keys of what lies inside these values."""
     keys = Counter(key for value in values if isinstance(value, Items) for key, _ in value)
-    yield from (key for key, seen in keys.most_common(MOST_FIELDS) if seen >= LEAST_SEEN)
+    yield from (key for key, seen in keys.most_common() if seen >= LEAST_SEEN)
     sizes = {len(value) for value in values if isinstance(value, tuple) and not isinstance(value, Items)}
-    yield from range(min(max(sizes, default=0), MOST_FIELDS))
+    yield from range(max(sizes, default=0))
     if len(sizes) > 1:
         yield from range(-1, -FROM_THE_END - 1, -1)
 
@@ -341,11 +411,15 @@ def atoms_within(places: Sequence[Path], outputs: Outputs, outputs_prime: Output
         parts = [inside(side, path) for side in (outputs, outputs_prime)]
         if not all(are_numbers(part) and part.ndim == 1 for part in parts):
             continue
-        values, seen = np.unique(np.concatenate(parts), return_counts=True)
+        ordered = np.sort(np.concatenate(parts))
+        again = ordered[LEAST_SEEN - 1 :] == ordered[: 1 - LEAST_SEEN]
+        if not again.any():  # most numbers never repeat
+            continue
+        values, seen = np.unique(ordered, return_counts=True)
         often = values[(seen >= LEAST_SEEN) & np.isfinite(values)]
         if 0 < len(often) <= MOST_VALUES < len(values) / 2:
             found.append(Code(path, tuple(often.tolist())))
-    return found
+    return screen(found, outputs, outputs_prime, MOST_PARTS)
 
 
 def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs.normal_form import Array, Outputs, normal, order_key, rows_of, values_of, written
+from epsaudit.outputs.columns import inside
+from epsaudit.outputs.normal_form import Array, Outputs, alike, normal, order_key, rows_of, values_of, written
 from epsaudit.witnesses.combinations import Combined
 from epsaudit.witnesses.features import Feature, readable
 from epsaudit.witnesses.screening import Floats, log_chance, screen, sure
 from epsaudit.witnesses.settings import LOOK, MOST_LEVELS, TELLING
+from epsaudit.witnesses.structure import Path, path_label
 
 LEAST_GAP = 3.0
 """Standard errors of chance below which a pair of items is passed over, which saves time: there are thousands."""
@@ -32,17 +34,21 @@ class PlaceOf:
     --------
     >>> PlaceOf("ann")(np.array([("bob", "ann"), None], dtype=object)).tolist(), PlaceOf("ann").label
     ([1.0, nan], "place of 'ann'")
+    >>> PlaceOf("ann", ("order",)).label
+    "place of 'ann' in y['order']"
     """
 
     item: Hashable
+    path: Path = ()
 
     @property
     def label(self) -> str:
         """See `Feature`."""
-        return f"place of {written(self.item)}"
+        return f"place of {written(self.item)}" + (f" in {path_label(self.path)}" if self.path else "")
 
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
+        outputs = inside(outputs, self.path)
         rows = rows_of(outputs) if len(outputs) else None
         if rows is not None and rows.shape[1] and type(self.item) is float:
             found = np.isnan(rows) if self.item != self.item else rows == self.item
@@ -52,8 +58,8 @@ class PlaceOf:
         return np.fromiter((one.index(item) if item in one else np.nan for one in lists), float, len(outputs))
 
 
-def rankings_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
-    """List places of items, and differences of two places, that tell something, of outputs that are rankings.
+def rankings_of(outputs: Outputs, outputs_prime: Outputs, path: Path = ()) -> list[Feature]:
+    """List places of items, and differences of two places, that tell something, of rankings at a path.
 
     Examples
     --------
@@ -63,7 +69,8 @@ def rankings_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     (['place of 1', 'place of 2', 'place of 3'], 'place of 1 - place of 2')
     """
     size = min(len(outputs), LOOK)
-    found = _coded(np.concatenate([outputs[:size], outputs_prime[:size]]))
+    parts = alike(inside(outputs[:size], path), inside(outputs_prime[:size], path))
+    found = _coded(np.concatenate(parts))
     if found is None:
         return []
     items, codes = found
@@ -71,18 +78,29 @@ def rankings_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     places = np.full((len(codes), number), -1, np.int16)
     places[rows, codes] = np.arange(codes.shape[1])
     pairs = [
-        (log_chance(float(gap[i, j] ** 2), 1), Combined("-", PlaceOf(items[i]), PlaceOf(items[j])))
+        (log_chance(float(gap[i, j] ** 2), 1), Combined("-", PlaceOf(items[i], path), PlaceOf(items[j], path)))
         for gap in (_gaps(_before(places), size), _gaps(_next_to(codes, number), size))
         for i, j in zip(*np.nonzero(np.abs(gap) > LEAST_GAP), strict=True)
     ]
-    singles = screen([PlaceOf(item) for item in items], outputs, outputs_prime, TELLING // 2)
+    singles = screen([PlaceOf(item, path) for item in items], outputs, outputs_prime, TELLING // 2)
     others = [(0.0, singles[0])] * (2 * number**2)  # as many were looked at
     return [*singles, *dict.fromkeys(sure([*pairs, *others], TELLING))]
 
 
+def is_ranking(outputs: Outputs) -> bool:
+    """Say whether the first outputs are rankings of a few items.
+
+    Examples
+    --------
+    >>> is_ranking(np.array([[1.0, 2.0, 3.0], [3.0, 1.0, 2.0]])), is_ranking(np.array([1.0, 2.0]))
+    (True, False)
+    """
+    return _coded(outputs[:64]) is not None
+
+
 def _coded(outputs: Outputs) -> tuple[list[Any], NDArray[np.int64]] | None:
     """The items of rankings of one length, and each ranking as their numbers; None for what is no ranking."""
-    rows = rows_of(outputs)
+    rows = rows_of(outputs) if len(outputs) else None
     if rows is None:
         values = values_of(outputs)
         if set(map(type, values)) != {tuple} or len(set(map(len, values))) != 1:

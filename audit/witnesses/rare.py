@@ -91,11 +91,10 @@ def rare_regions(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Out
     9
     """
     size = len(outputs)
-    most = 2 * size // OUTPUTS_PER_TABLE
-    if most < 1:
+    if fields_scanned(size) == 0:
         return [], 1
     sides = outputs, outputs_prime
-    chosen = fields[: (1 + math.isqrt(1 + 8 * most)) // 2]
+    chosen = fields[: fields_scanned(size)]
     cells = [_Field.of(one, np.concatenate([np.asarray(one(side), float) for side in sides]), size) for one in chosen]
     known = [one for one in cells if one is not None]
     pairs = list(itertools.combinations(known, 2))
@@ -107,6 +106,18 @@ def rare_regions(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Out
     if not sure and alone > math.log(FALSE_FINDS / max(len(known), 1)):
         sure = [table for _, table in found[:MOST_HOPEFUL]]
     return sure, max(sum(_tried(*pair) for pair in pairs), 1)
+
+
+def fields_scanned(size: int) -> int:
+    """How many fields the tables of two of which are scanned have at most, by the number of outputs of a side.
+
+    Examples
+    --------
+    >>> fields_scanned(10), fields_scanned(10_000)
+    (0, 20)
+    """
+    most = 2 * size // OUTPUTS_PER_TABLE
+    return (1 + math.isqrt(1 + 8 * most)) // 2 if most else 0
 
 
 def _sizes(first: _Field, second: _Field) -> list[tuple[int, int]]:

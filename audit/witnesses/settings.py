@@ -36,11 +36,15 @@ be unlike its neighbours: there are hundreds, and a normal variable is beyond 6 
 MODULI = (2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 16, 60, 100)
 """[chosen] Small moduli, and those of binary and decimal grids, on which rounded outputs fall."""
 MOST_FIELDS = 512
-"""[time] Places inside outputs that are records, text or sequences that are looked at."""
+"""[time] Places inside outputs that are records, text or sequences that are looked at closely."""
+MOST_PLACES = 100_000
+"""[time] Places of such outputs that are screened."""
 MOST_VALUES = 64
 """[time] Values of a field of numbers that hardly ever repeat, up to which those that do get a feature."""
 FROM_THE_END = 8
 """[time] Places counted from the end, of text and sequences whose lengths differ."""
+MOST_CORRELATED = 4096
+"""[memory] Coordinates of a long array of which all pairs are screened: 128 MB."""
 MOST_LINEAR = 1024
 """[time] Coordinates of a long array that a linear score is learnt from, those whose means differ most."""
 DIGITS = 3

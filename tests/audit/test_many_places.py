@@ -1,0 +1,129 @@
+"""Outputs with many places: each is screened, no part hides another, and what was only screened is said with its count.
+
+Seeds are fixed; each leak is 12 standard errors of its screening test or more, so that chance misses none.
+"""
+
+import numpy as np
+import pytest
+
+from epsaudit import PureDP, audit, vectorized
+from epsaudit.outputs.columns import inside
+from epsaudit.outputs.normal_form import pack
+from epsaudit.witnesses.encoding import Features
+from epsaudit.witnesses.features import Coordinate, feature_from_dict, feature_to_dict
+from epsaudit.witnesses.fields import Code, Fields
+from epsaudit.witnesses.rankings import PlaceOf
+from epsaudit.witnesses.structure import At
+
+RATES = (0.25, 0.75)
+
+
+def leaky(side, size, rng, shape, at):
+    """Noise whose sign at one coordinate is a bit that is likelier under x'."""
+    x = rng.normal(size=(size, int(np.prod(shape))))
+    x[:, at] = np.where(rng.random(size) < RATES[side], 1, -1) * np.abs(x[:, at])
+    return x.reshape(size, *shape)
+
+
+def sides_of(make, size=1000):
+    return [pack(make(side, size, np.random.default_rng(side))) for side in (0, 1)]
+
+
+def mapping(side, size, rng):
+    return [{f"k{place:04}": value for place, value in enumerate(row)} for row in leaky(side, size, rng, (1500,), 900)]
+
+
+def sequence(side, size, rng):
+    return [("a", *row) for row in leaky(side, size, rng, (1500,), 900).tolist()]
+
+
+def records(side, size, rng):
+    return [[dict(zip("abc", row, strict=True)) for row in x] for x in leaky(side, size, rng, (300, 3), 667).tolist()]
+
+
+def image(side, size, rng):
+    return [{"image": x, "label": int(x[0, 0] > 0)} for x in leaky(side, size, rng, (28, 28), 703)]
+
+
+def beside(side, size, rng):
+    pictures, bits = rng.normal(size=(size, 28, 28)), leaky(side, size, rng, (1,), 0)[:, 0]
+    return [{"image": picture, "n": float(bit)} for picture, bit in zip(pictures, bits, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("make", "path", "places"),
+    [
+        (mapping, ("k0900",), 1500),
+        (sequence, (901,), 1500),
+        (records, (222, "b"), 900),
+        (image, ("image", 703), 785),
+        (beside, ("n",), 785),
+    ],
+)
+def test_a_leak_in_one_of_many_places_is_looked_at_and_the_rest_counted(make, path, places):
+    fields = Fields.of(*sides_of(make, 300))
+    assert At(path) in fields.numbers
+    assert (fields.places, fields.left_out, fields.unseen) == (places, places - 512, 0)
+
+
+def test_places_that_were_only_screened_are_counted_in_the_result():
+    result = audit(vectorized(beside, claim=PureDP(0.3)), (0, 1), trials=1000, seed=1, n_jobs=1)
+    assert any("785 places, of which 273 were only looked at in passing" in note for note in result.notes)
+
+
+def test_arrays_inside_records_are_read_as_arrays():
+    outputs = pack([{"image": np.arange(6.0).reshape(2, 3) + run} for run in range(3)])
+    assert inside(outputs, ("image",)).shape == (3, 2, 3)
+    assert inside(outputs, ("image", 4)).tolist() == [4.0, 5.0, 6.0]
+
+
+def test_an_atom_of_any_coordinate_that_is_looked_at_is_found():
+    x, x_prime = np.random.default_rng(0).laplace(size=(2, 2000, 200))
+    x_prime[:40, 150] = 0.125
+    assert Code((150,), (0.125,)) in Features.of(x, x_prime).alone
+
+
+def test_atoms_are_found_beside_text_and_in_records():
+    x, x_prime = np.random.default_rng(0).laplace(size=(2, 2000, 2))
+    x_prime[:40, 1] = 0.125
+    for make, path in ((lambda row: ("a", *row), (2,)), (lambda row: {"a": row[0], "b": {"c": row[1]}}, ("b", "c"))):
+        sides = [pack([make(row) for row in side.tolist()]) for side in (x, x_prime)]
+        assert Code(path, (0.125,)) in Features.of(*sides).alone
+
+
+def ranking(side, size, rng):
+    order = rng.permuted(np.tile(np.arange(100), (size, 1)), axis=1)
+    first, second = np.argsort(order, axis=1)[:, [17, 62]].T
+    wrong = np.flatnonzero((first < second) != (rng.random(size) < RATES[side]))
+    order[wrong, first[wrong]], order[wrong, second[wrong]] = 62, 17
+    return [{"r": [f"i{item}" for item in row], "n": rng.normal()} for row in order]
+
+
+def test_a_ranking_inside_a_record_is_read_by_the_order_of_two_items():
+    sides = sides_of(ranking)
+    found = [one for one in Features.of(*sides).alone if "place of 'i17' in y['r'] - place of 'i62'" in one.label]
+    again = feature_from_dict(feature_to_dict(found[0]))
+    assert again == found[0]
+    assert (again(sides[1]) < 0).mean() > 0.7
+    assert PlaceOf("i17", ("r",))(sides[0]).max() <= 99
+    assert np.isnan(PlaceOf("i17", ("n",))(sides[0])).all()
+
+
+def test_short_tuples_keep_all_their_places_in_order():
+    sides = [pack([("a", 1.0 + run, 2.0) for run in range(20)])] * 2
+    assert Fields.of(*sides).numbers == [Coordinate(1), Coordinate(2)]
+
+
+@pytest.mark.parametrize("size", [784, 1000])
+def test_two_coordinates_that_only_tell_together_are_found_among_all_pairs(size):
+    x, x_prime = np.random.default_rng(0).normal(size=(2, 1000, size))
+    x_prime[:, 7] = np.abs(x_prime[:, 7]) * np.sign(x_prime[:, 650])
+    found = Features.of(x, x_prime)
+    assert "y[7] * y[650]" in [one.label for one in found.alone]
+    assert any(f"rare regions of two fields were sought among 6 of {size:,} fields" in note for note in found.notes)
+
+
+def test_an_atom_of_a_long_array_is_found_wherever_it_is():
+    x, x_prime = np.random.default_rng(0).laplace(size=(2, 2000, 784))
+    x_prime[:60, 700] = 0.125
+    assert Code((700,), (0.125,)) in Features.of(x, x_prime).alone
