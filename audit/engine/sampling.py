@@ -7,10 +7,12 @@ order, or how often it was interrupted.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +28,13 @@ from epsaudit.engine.dependence import LEVEL, dependence_of_outputs, dependence_
 from epsaudit.engine.streams import Stage, stream
 from epsaudit.engine.workers import Workers
 from epsaudit.errors import AuditError, OwnCodeError, own_lines
-from epsaudit.outputs.normal_form import Outputs, alike, join, normal_array, pack_frozen
+from epsaudit.outputs.normal_form import Items, Outputs, alike, are_objects, join, normal_array, pack_frozen
 from epsaudit.witnesses import Witness
 
 COPIED = "the function changes its dataset: every run was given a copy"
 
 MOST_KEPT = 48_000_000
-"""Numbers of each side that a chunk of training keeps, 384 MB: of arrays of 100,000 numbers 480, of 700 all runs."""
+"""Numbers of each side that training keeps, 384 MB: of arrays of 100,000 numbers 480, of 240 all runs."""
 MOST_IN_TWO_CALLS = 120_000
 """Runs of certification after which both sides are asked again: half of them are above `BLOCK` once in 10^200."""
 
@@ -187,7 +189,8 @@ def training_outputs(
     }
     before = done = 2 * sum(chunk.size for chunk in found)
     missing = [chunk for chunk in chunks if chunk not in found]
-    for chunk, (drawn, seconds, seen) in workers.each(_train_chunk, (sides, seed), missing, 2 * size):
+    share = MOST_KEPT // max(len(chunks), 1)
+    for chunk, (drawn, seconds, seen) in workers.each(_train_chunk, (sides, seed, share), missing, 2 * size):
         learn(sides, seen)
         record.record(chunk, drawn, seconds)
         found[chunk] = drawn
@@ -263,16 +266,33 @@ def replay(mechanism: Mechanism, pair: DatasetPair, seed: int, key: tuple[int, .
         yield block
 
 
-def _train_chunk(shared: tuple[Sides, int], chunk: Chunk) -> tuple[tuple[Outputs, Outputs], float, tuple[bool, ...]]:
+def _train_chunk(
+    shared: tuple[Sides, int, int], chunk: Chunk
+) -> tuple[tuple[Outputs, Outputs], float, tuple[bool, ...]]:
     """Outputs of one chunk on x and on x', the seconds that they took, and whose dataset was changed."""
-    sides, seed = shared
+    sides, seed, share = shared
     started = time.perf_counter()
     found: tuple[list[Outputs], list[Outputs]] = ([], [])
     for side, block in _blocks(sides, chunk, seed):
-        room = MOST_KEPT // max(block[:1].size, 1) - sum(map(len, found[side]))
+        room = share // _numbers_in(block) - sum(map(len, found[side]))
         if room > 0 or not found[side]:
             found[side].append(block[: max(room, 1)].copy())  # a mechanism may use its memory again
     return (join(found[0]), join(found[1])), time.perf_counter() - started, changed(sides)
+
+
+def _numbers_in(block: Outputs) -> int:
+    """As much memory as how many numbers an output takes, of objects the largest of the first ones."""
+    if are_objects(block):
+        return -(-max(map(_bytes_of, block[:8].tolist()), default=8) // 8)
+    return max(block[:1].size, 1)
+
+
+def _bytes_of(value: Any) -> int:
+    """How much memory a normal form takes; keys are taken to be shared."""
+    parts = value if isinstance(value, (tuple, frozenset)) else ()
+    if isinstance(value, Items):
+        parts = [part for _, part in value]
+    return sys.getsizeof(value) + sum(map(_bytes_of, parts)) + (56 * len(parts) if isinstance(value, Items) else 0)
 
 
 def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> tuple[Tally, tuple[bool, ...]]:

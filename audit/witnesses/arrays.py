@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from epsaudit.outputs.normal_form import Outputs
 from epsaudit.witnesses.features import Feature
 from epsaudit.witnesses.screening import log_chance
-from epsaudit.witnesses.settings import FALSE_FINDS, LOOK, MOST_COORDINATES, MOST_CORRELATED, MOST_PAIRED
+from epsaudit.witnesses.settings import FALSE_FINDS, LOOK, MOST_CORRELATED, MOST_PAIRED
 
 Floats = NDArray[np.float64]
 PRODUCTS = 15_000_000_000
@@ -25,26 +25,31 @@ BLOCK = 512
 """Coordinates that are looked at at once, which bounds the memory."""
 
 
-def telling_coordinates(
-    outputs: Outputs, outputs_prime: Outputs, most: int = MOST_COORDINATES
-) -> tuple[int, list[int]]:
-    """Number of coordinates of arrays, and which to look at: all of them, or those whose means differ most.
+def differences(outputs: Outputs, outputs_prime: Outputs) -> Floats:
+    """How many standard errors of chance the sides differ by at each coordinate, shape (coordinates,).
 
     Examples
     --------
     >>> x, x_prime = np.random.default_rng(0).normal(size=(2, 500, 1000))
     >>> x_prime[:, 777] += 1.0
-    >>> size, chosen = telling_coordinates(x, x_prime)
-    >>> size, len(chosen), 777 in chosen
-    (1000, 256, True)
+    >>> found = differences(x, x_prime)
+    >>> len(found), telling_coordinates(found, 1), sure_coordinates(found)
+    (1000, [777], [777])
     """
     rows, rows_prime = (side.reshape(len(side), -1)[:LOOK] for side in (outputs, outputs_prime))
-    size = rows.shape[1]
-    if size <= most:
-        return size, list(range(size))
-    found = [difference(rows[:, i : i + BLOCK], rows_prime[:, i : i + BLOCK]) for i in range(0, size, BLOCK)]
-    best = np.argsort(-np.concatenate(found), kind="stable")[:most]
-    return size, sorted(best.tolist())
+    starts = range(0, rows.shape[1], BLOCK)
+    return np.concatenate([difference(rows[:, i : i + BLOCK], rows_prime[:, i : i + BLOCK]) for i in starts])
+
+
+def telling_coordinates(found: Floats, most: int) -> list[int]:
+    """Return the coordinates that differ most, in their order; all if there are few."""
+    return sorted(np.argsort(-found, kind="stable")[:most].tolist())
+
+
+def sure_coordinates(found: Floats) -> list[int]:
+    """Return those that differ by more than chance explains, the best of so many."""
+    limit = math.log(FALSE_FINDS / max(len(found), 1))
+    return [place for place, gap in enumerate(found.tolist()) if log_chance(gap**2, 1) < limit]
 
 
 def difference(rows: Floats, rows_prime: Floats) -> Floats:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from epsaudit.outputs.columns import size_inside
 from epsaudit.outputs.normal_form import Items, Outputs, are_numbers, are_objects, number, order_key, rows_of
-from epsaudit.witnesses.arrays import correlated, telling_coordinates
+from epsaudit.witnesses.arrays import correlated, differences, sure_coordinates, telling_coordinates
 from epsaudit.witnesses.atoms import distinct
 from epsaudit.witnesses.combinations import Combined, Reduced, combinations_of, increments, releases_of
 from epsaudit.witnesses.features import Coordinate, Feature, Value
@@ -91,20 +91,19 @@ class Features:
     @classmethod
     def _of_rows(cls, outputs: Outputs, outputs_prime: Outputs) -> Features:
         """List the features of arrays of numbers of one shape."""
-        sides, (size, linear) = (outputs, outputs_prime), telling_coordinates(outputs, outputs_prime, MOST_LINEAR)
-        chosen = linear
-        if size > MOST_COORDINATES:
-            x, x_prime = (side.reshape(len(side), -1)[:LOOK, linear] for side in sides)
-            chosen = [linear[place] for place in telling_coordinates(x, x_prime)[1]]
+        sides, size = (outputs, outputs_prime), outputs[0].size
+        gaps = differences(*sides) if size > MOST_COORDINATES else np.zeros(size)
+        chosen = telling_coordinates(gaps, MOST_COORDINATES)
         basic: list[Feature] = [Coordinate(i) for i in chosen]
         releases = releases_of(*sides, size)
         sums: list[Feature] = [Reduced("sum", size)]
         groups = [basic, [] if releases or size > MOST_PARTS else increments(size)]
         if size > MOST_COORDINATES:
-            groups = [screen(basic, *sides, MOST_PARTS), [Coordinate(i) for i in linear]]
+            linear: list[Feature] = [Coordinate(i) for i in _learnt_from(gaps)]
+            groups = [screen([one for one in basic if one in set(linear)], *sides, MOST_PARTS), linear]
         extra = combinations_of(size) if size <= MOST_COORDINATES else [*sums, Reduced("norm", size)]
         orders = rankings_of(*sides)
-        many = basic if size <= MOST_COORDINATES else _first(outputs, outputs_prime, MOST_CORRELATED)
+        many = [Coordinate(i) for i in telling_coordinates(gaps, MOST_CORRELATED)]
         pairs = correlated(many, *sides) if size > MOST_PAIRED else []
         extra += [Combined(sign, *pair) for pair in pairs for sign in "+-*"]
         likely = list(dict.fromkeys(itertools.chain.from_iterable(pairs))) if size > MOST_PAIRED else basic
@@ -113,7 +112,8 @@ class Features:
         more = [*together, *regions, *orders, *atoms_within([(i,) for i in chosen], *sides)]
         found = cls._put_together(sides, basic, [], extra, releases, [*basic, *sums], groups, more)
         notes = _notes(size - len(chosen), f"{size:,} coordinates") + _unscanned(size, len(outputs))
-        return replace(found, alike=2, notes=notes, regions=tuple(regions), scanned=scanned)
+        tried = found.tried + size - len(chosen)
+        return replace(found, tried=tried, alike=2, notes=notes, regions=tuple(regions), scanned=scanned)
 
     @classmethod
     def _of_objects(cls, outputs: Outputs, outputs_prime: Outputs) -> Features:
@@ -125,7 +125,8 @@ class Features:
         longest = max((len(value) for value in sample if type(value) is tuple), default=0)
         extra = combinations_of(longest) if fields.numbers and 1 < longest <= 16 else []
         releases = releases_of(*sides, longest) if extra else []
-        learnt = screen(list(dict.fromkeys([*basic, *structure])), *sides, MOST_PARTS)
+        likeliest = [one for one in basic if one in fields.sure] if fields.sure else basic
+        learnt = screen(list(dict.fromkeys([*likeliest, *structure])), *sides, MOST_PARTS)
         sources: list[Feature] = [*fields.symbols, *fields.numbers]
         pairs = correlated(sources, *sides) if len(sources) > MOST_PAIRED else []
         best = screen([one for one in sources if one in learnt or one in fields.symbols], *sides, MOST_PAIRED)
@@ -138,7 +139,7 @@ class Features:
         more = [*together, *orders, *screen(fields.symbols, *sides, TELLING), *atoms]
         telling = [one for one in basic if one in learnt]  # the rest tells less than `MOST_PARTS` others
         found = cls._put_together(sides, telling, structure, extra, releases, basic, [learnt], more)
-        tried = found.tried + len(basic) - len(telling)
+        tried = found.tried + len(basic) - len(telling) + fields.left_out
         notes = _notes(fields.left_out, f"{fields.places:,} places") + _unscanned(fields.places, len(outputs))
         if fields.unseen:
             notes += (f"{fields.unseen:,} places inside outputs, and what they hold, were not looked at",)
@@ -285,9 +286,14 @@ def features_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     return plain + [Contains(key) for key in _telling_keys(outputs, outputs_prime)[: MOST_PARTS // 2]]
 
 
-def _first(outputs: Outputs, outputs_prime: Outputs, most: int) -> list[Feature]:
-    """The coordinates of long arrays whose means differ most."""
-    return [Coordinate(i) for i in telling_coordinates(outputs, outputs_prime, most)[1]]
+def _learnt_from(gaps: Floats) -> list[int]:
+    """Coordinates that a score is learnt from: all, or of very many those that surely differ, if there are any.
+
+    The best of 100,000 that tell nothing would look telling in all folds, for all folds chose them.
+    """
+    sure = sure_coordinates(gaps) if len(gaps) > MOST_LINEAR else []
+    linear = telling_coordinates(gaps, MOST_LINEAR)
+    return [place for place in linear if place in set(sure)] if sure else linear
 
 
 def _notes(left_out: int, what: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ fall together.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from epsaudit.witnesses.screening import Codes, Floats, log_chance, pearson, scr
 from epsaudit.witnesses.settings import (
     CELLS_TO_TEST,
     DIGITS,
+    FALSE_FINDS,
     FEW_TABLES,
     FEW_VALUES,
     FROM_THE_END,
@@ -193,13 +195,15 @@ class Fields:
     """Places inside outputs: where numbers lie, where symbols, what has a length, what may be a ranking.
 
     ``places`` of numbers and symbols were screened, of which ``left_out`` are none of those listed here; and
-    ``unseen`` places, or more that lie inside of these, were not even screened.
+    ``unseen`` places, or more that lie inside of these, were not even screened. Where places are left out, ``sure``
+    are those that tell more than chance explains.
     """
 
     numbers: list[Feature] = field(default_factory=list)
     symbols: list[Code] = field(default_factory=list)
     lengths: list[Path] = field(default_factory=list)
     rankings: list[Path] = field(default_factory=list)
+    sure: set[Feature] = field(default_factory=set)
     places: int = 0
     left_out: int = 0
     unseen: int = 0
@@ -225,12 +229,13 @@ class Fields:
             seen += len(level)
             level = deeper
         fields = [one for _, one in sorted(entries, key=lambda entry: entry[0])]
-        found.places, kept = len(fields), shared(fields, *sides)
+        kept, found.sure = shared(fields, *sides)
+        found.places = len(fields)
         found.left_out = len(fields) - len(kept)
         found.numbers = [one for one in kept if not isinstance(one, Code)]
         found.symbols = [one for one in kept if isinstance(one, Code)]
         sized: list[Feature] = [Length(path) for _, path in sorted(lengths, key=lambda entry: entry[0])]
-        found.lengths = [one.path for one in shared(sized, *sides) if isinstance(one, Length)]
+        found.lengths = [one.path for one in shared(sized, *sides)[0] if isinstance(one, Length)]
         return found
 
     def _look(self, sides: tuple[Outputs, Outputs], path: Path) -> tuple[list[Feature], bool, list[Hashable]]:
@@ -271,10 +276,13 @@ def _outputs_to_screen(outputs: Outputs) -> int:
     return min(LOOK, max(MOST_NUMBERS * len(sample) // max(sum(map(size_inside, sample)), 1), LEAST_TO_LEARN))
 
 
-def shared(fields: list[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
-    """Return at most `MOST_FIELDS`: half those that tell most, half the best of each part of the outputs in turn."""
+def shared(fields: list[Feature], outputs: Outputs, outputs_prime: Outputs) -> tuple[list[Feature], set[Feature]]:
+    """Return at most `MOST_FIELDS`: half those that tell most, half the best of each part of the outputs in turn.
+
+    And of more, those that tell more than chance explains.
+    """
     if len(fields) <= MOST_FIELDS:
-        return fields
+        return fields, set()
     told = np.zeros(len(fields))
     numbers = [place for place, one in enumerate(fields) if not isinstance(one, Code)]
     for start in range(0, len(numbers), BLOCK):
@@ -296,7 +304,9 @@ def shared(fields: list[Feature], outputs: Outputs, outputs_prime: Outputs) -> l
         turn[place] = turns[part]
         turns[part] += 1
     kept = dict.fromkeys([*best[: MOST_FIELDS // 2], *sorted(best, key=turn.__getitem__)])
-    return [fields[place] for place in sorted(itertools.islice(kept, MOST_FIELDS))]
+    limit = math.log(FALSE_FINDS / len(fields))
+    sure = {one for one, chance in zip(fields, told, strict=True) if chance < limit}
+    return [fields[place] for place in sorted(itertools.islice(kept, MOST_FIELDS))], sure
 
 
 def _steps(values: list[Any]) -> Iterator[Hashable]:

@@ -127,3 +127,11 @@ def test_an_atom_of_a_long_array_is_found_wherever_it_is():
     x, x_prime = np.random.default_rng(0).laplace(size=(2, 2000, 784))
     x_prime[:60, 700] = 0.125
     assert Code((700,), (0.125,)) in Features.of(x, x_prime).alone
+
+
+def test_what_chance_chose_of_very_many_coordinates_is_not_learnt_from_where_one_surely_tells():
+    """An expert certifies 0.8; a score of a thousand that tell nothing, chosen by the same outputs, next to nothing."""
+    wide = vectorized(lambda data, size, rng: leaky(data, size, rng, (5000,), 3333), claim=PureDP(0.3))
+    result = audit(wide, (0, 1), trials=2000, seed=1, n_jobs=1)
+    assert result.lower_bound > 0.6
+    assert "y[3333]" in str(result.witness)

@@ -156,3 +156,16 @@ class TestMisbehaviour:
     def test_seeds_are_whole_numbers(self, seed):
         with pytest.raises(AuditError, match="seed is"):
             entropy(seed)
+
+
+@pytest.mark.parametrize("kind", ["array", "record"])
+def test_training_keeps_no_more_than_fits_into_memory_however_many_chunks_there_are(kind, monkeypatch):
+    monkeypatch.setattr("epsaudit.engine.sampling.MOST_KEPT", 100_000)
+
+    def wide(data, size, rng):
+        numbers = rng.normal(size=(size, 100))
+        return numbers if kind == "array" else [{"numbers": list(row), "name": "a"} for row in numbers]
+
+    sides = (vectorized(wide)(0), vectorized(wide)(1))
+    kept = training_outputs(sides, 6_400, 0, 0, workers=Workers(n_jobs=1, least=64))
+    assert [len(side) for side in kept] == ([960, 960] if kind == "array" else [192, 192])
