@@ -8,7 +8,7 @@ fall together.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -19,7 +19,7 @@ import numpy as np
 
 from epsaudit.outputs.columns import inside
 from epsaudit.outputs.normal_form import WHOLE_IN_FLOATS, Items, Outputs, are_numbers, order_key, values_of, written
-from epsaudit.outputs.readings import READINGS, Reading
+from epsaudit.outputs.readings import READINGS, Reading, readings_of
 from epsaudit.witnesses.atoms import find_atoms
 from epsaudit.witnesses.bits import Residue
 from epsaudit.witnesses.features import Coordinate, Feature, readable
@@ -37,6 +37,7 @@ from epsaudit.witnesses.settings import (
     MOST_CODES,
     MOST_FIELDS,
     MOST_LEVELS,
+    MOST_PARTS,
     MOST_TOGETHER,
     MOST_VALUES,
 )
@@ -184,22 +185,25 @@ def _among(label: str, names: Sequence[str], most: int = 8) -> str:
 
 @dataclass
 class Fields:
-    """Places inside outputs: where numbers lie, where symbols, what has a length, and how many were left out."""
+    """Places inside outputs: where numbers lie, symbols, text, and what has a length; and how many were left out."""
 
     numbers: list[Feature] = field(default_factory=list)
     symbols: list[Code] = field(default_factory=list)
     lengths: list[Path] = field(default_factory=list)
+    texts: list[Path] = field(default_factory=list)
     left_out: int = 0
 
     @classmethod
     def of(cls, outputs: Outputs, outputs_prime: Outputs) -> Fields:
         """Find the fields of outputs; of more than `MOST_FIELDS` the first."""
-        found = cls()
-        found._walk((outputs[:LOOK], outputs_prime[:LOOK]), ())
+        found, paths = cls(), deque[Path]([()])
+        while paths:  # what lies deeper comes later, that none of many fields uses up the places of all others
+            path = paths.popleft()
+            paths.extend((*path, step) for step in found._look((outputs[:LOOK], outputs_prime[:LOOK]), path))
         return found
 
-    def _walk(self, sides: tuple[Outputs, Outputs], path: Path) -> None:
-        """Note what lies here, and go on inside it."""
+    def _look(self, sides: tuple[Outputs, Outputs], path: Path) -> Iterator[Hashable]:
+        """Note what lies here, and return the steps inside it."""
         if len(self.numbers) + len(self.symbols) >= MOST_FIELDS:
             self.left_out += 1
             return
@@ -225,8 +229,10 @@ class Fields:
         if path and len(often) > 1 and sum(seen[value] for value in often) > len(symbols) / 2:
             self.symbols.append(Code(path, tuple(sorted(often, key=order_key))))
         many = [value for value in seen if value is not None] if len(seen) > MOST_LEVELS else []
-        for step in (*_places(values), *_readings(many, path)):
-            self._walk(sides, (*path, step))
+        inner = [*_readings(many, path)]
+        if {Reading("checksum"), Reading("text")} <= {*inner}:  # no part of another text
+            self.texts.append(path)
+        yield from (*_places(values), *inner)
 
 
 def _places(values: list[Any]) -> Iterator[Hashable]:
@@ -240,18 +246,14 @@ def _places(values: list[Any]) -> Iterator[Hashable]:
 
 
 def _readings(symbols: list[Any], path: Path) -> Iterator[Reading]:
-    """How symbols of which many differ are read: text as JSON, or as words and characters; none twice."""
+    """How symbols of which many differ are read; none twice, and characters only of the first few words."""
     before = [step.name for step in path if isinstance(step, Reading)]
-    if symbols and before in ([], ["json"]):
+    if symbols and before in ([], ["json"], ["xml"]):
         yield Reading("checksum")
-    texts = [value for value in symbols if isinstance(value, str)]
-    if "words" not in before:
-        if sum(Reading("json")(text) is not None for text in texts[:64]) > min(len(texts), 64) / 2:
-            yield Reading("json")
-            return
-        if texts:
-            yield from (Reading("words"), Reading("text"))
-    if texts and ("words" not in before or path[-1] in range(FROM_THE_END)):  # of words only of the first few
+    texts = [value for value in symbols if isinstance(value, str)][:MOST_PARTS]
+    if texts and "words" not in before:
+        yield from map(Reading, readings_of(texts, before, FROM_THE_END))
+    elif texts and path[-1] in range(FROM_THE_END):
         yield Reading("characters")
     for name in ("bytes", "time", "duration"):
         if sum(isinstance(value, READINGS[name][0]) for value in symbols) >= LEAST_SEEN:
