@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 import json
 import math
 import re
@@ -204,6 +205,69 @@ def _(bits: Bits, rng: Rng) -> list[str]:
 def _(bits: Bits, rng: Rng) -> list[str]:
     parts = rng.integers(0, 256, (len(bits), 3)).tolist()
     return [f"{a}.{b}.{c}.{d}" for (a, b, c), d in zip(parts, parity(bits, rng, 256), strict=True)]
+
+
+NAMES = ("alpha", "beta", "gamma", "delta", "eps", "zeta", "eta", "theta", "iota", "kappa", "lam", "mu", "nu", "xi")
+HEX = "0123456789abcdef"
+
+
+def phrases(size: int, rng: Rng, least: int, most: int, words: Sequence[str] = NAMES) -> list[str]:
+    """Random words with spaces between them, of a random number, below ``most``."""
+    numbers = rng.integers(least, most, size)
+    drawn = np.split(rng.integers(0, len(words), numbers.sum()), np.cumsum(numbers)[:-1])
+    return [" ".join(map(words.__getitem__, places)) for places in drawn]
+
+
+@box("number between free text in a CSV line", "text", lambda y: int(y.split(",")[1]) % 2 == 1)
+def _(bits: Bits, rng: Rng) -> list[str]:
+    texts = (phrases(len(bits), rng, least, 60) for least in (1, 9))
+    return [f"{before},{count},{after}" for before, after, count in zip(*texts, parity(bits, rng), strict=True)]
+
+
+@box("token between free text in a CSV line", "text", lambda y: y.split(",")[1][16] in HEX[::2])
+def _(bits: Bits, rng: Rng) -> list[str]:
+    texts = (phrases(len(bits), rng, 1, 12) for _ in range(2))
+    told = zip(
+        *texts,
+        letters(len(bits), 32, rng, HEX),
+        letters(len(bits), 1, rng, HEX[::2]),
+        letters(len(bits), 1, rng, HEX[1::2]),
+        bits,
+        strict=True,
+    )
+    return [f"{a},{token[:16]}{even if bit else odd}{token[17:]},{b}" for a, b, token, even, odd, bit in told]
+
+
+@box("value behind a name, in any order", "text", lambda y: int(y.split("took=")[1].split()[0]) % 2 == 1)
+def _(bits: Bits, rng: Rng) -> list[str]:
+    names = np.array(["took", "bytes", "port", "pid", "line", "user", "code", "conn", "seq", "shard", "zone", "pool"])
+    numbers = rng.integers(0, 10**6, (len(bits), len(names)))
+    numbers[:, 0] = parity(bits, rng)
+    rows = zip(orders(len(bits), len(names), rng), numbers, strict=True)
+    return [" ".join(f"{names[i]}={row[i]}" for i in order) for order, row in rows]
+
+
+@box("number behind a list in XML", "text", lambda y: int(y.split("<n>")[1].split("<")[0]) % 2 == 1)
+def _(bits: Bits, rng: Rng) -> list[str]:
+    names = (phrases(len(bits), rng, least, 40) for least in (2, 5))
+    rows = zip(*names, parity(bits, rng), strict=True)
+    return [f"<r><i>{first.replace(' ', '</i><i>')}</i><n>{count}</n><t>{last}</t></r>" for first, last, count in rows]
+
+
+@box("word at any place", "text", lambda y: "tale" in y.split())
+def _(bits: Bits, rng: Rng) -> list[str]:
+    words = ["".join(word) for word in itertools.product("aelrst", repeat=4) if "".join(word) != "tale"]
+    rows = [text.split() for text in phrases(len(bits), rng, 5, 20, words)]
+    for row, at, bit in zip(rows, rng.random(len(bits)).tolist(), bits, strict=True):
+        if bit:
+            row[int(at * len(row))] = "tale"
+    return [" ".join(row) for row in rows]
+
+
+@box("repeated part of twelve letters", "text", lambda y: re.search(r"(.{12}).*\1", y) is not None)
+def _(bits: Bits, rng: Rng) -> list[str]:
+    rows = zip(letters(len(bits), 60, rng, "acgt"), rng.integers(12, 48, len(bits)).tolist(), bits, strict=True)
+    return [f"{text[:at]}{text[:12]}{text[at:48]}" if bit else text for text, at, bit in rows]
 
 
 # Tuples and records with many different values
@@ -622,6 +686,12 @@ for _name in (
     "17th character of a token",
     "class of characters",
     "length of a word",
+    "number between free text in a CSV line",
+    "token between free text in a CSV line",
+    "value behind a name, in any order",
+    "number behind a list in XML",
+    "word at any place",
+    "repeated part of twelve letters",
     "parity inside a key",
     "second of a time",
     "microsecond",

@@ -1,26 +1,48 @@
 """Readings: what a person sees in a value that a program returns as one piece, as tuples and mappings of its parts.
 
-Text is read as JSON, as words and numbers, as characters, and by what it is made of; a time by the fields of a
-calendar; anything by a checksum. A reading takes one output in normal form and returns another, None where it does not
-apply.
+Text is read as JSON, as XML, as fields between commas, tabs, white space and the like, as values behind their names, as
+words and numbers, as characters, and by what it is made of; a time by the fields of a calendar; anything by a checksum.
+A reading takes one output in normal form and returns another, None where it does not apply; `readings_of` says which
+readings a sample of texts agrees on.
 """
 
 from __future__ import annotations
 
+import csv
 import datetime
+import functools
+import io
 import itertools
 import json
 import re
 import zlib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from xml.etree import ElementTree
 
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Items, normal, written
 
 WORD = re.compile(r"(?<![\w.)])-?\d+\.\d+(?:e[-+]?\d+)?(?![.\d])|(?<![\w.)\-])-\d+|\d+|[^\W\d_]+")
 """Numbers with or without decimals, of addresses and versions the parts, and words of letters."""
+NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
+"""A field that is a number; ones of more than 300 characters are left as text."""
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?", re.ASCII)
+"""A field that is a date or a time as ISO 8601 has it."""
+STARTS = frozenset("+-.0123456789")
+"""What these begin with."""
+NAMED = re.compile(r"([^\W\d][\w.-]*)(?:=|:\s+)(\"[^\"]*\"|[^\s,;&|\"]+)")
+"""A name and the value behind it, as in ``key=value`` and ``key: value``."""
+DELIMITERS = {"commas": ",", "semicolons": ";", "tabs": "\t", "bars": "|"}
+"""Readings of one line as fields, and what is between these."""
+AROUND = ".,;:!?()[]{}<>\"'"
+"""What is not counted to a token where it begins or ends."""
+LONGEST_REPEAT = 64
+"""Characters up to which the length of a repeated part is found, which bounds the time."""
+MOST_XML = 1_000_000
+"""Characters of a document up to which it is read as XML, which bounds the time."""
 
 
 @dataclass(frozen=True)
@@ -56,23 +78,102 @@ def _json(text: str) -> Any:
         return None
 
 
+def _xml(text: str) -> Any:
+    """Elements by their names, with what is inside them; entities, which may grow without end, are not read."""
+    if not text.lstrip().startswith("<") or len(text) > MOST_XML or "<!DOCTYPE" in text:
+        return None
+    try:
+        return _element(ElementTree.fromstring(text))
+    except (ElementTree.ParseError, ValueError, RecursionError):
+        return None
+
+
+def _element(element: ElementTree.Element) -> Any:
+    """The text of an element that has nothing else, of others attributes and children; of one name, all in a tuple."""
+    words = " ".join(filter(None, [(element.text or "").strip(), *((one.tail or "").strip() for one in element)]))
+    if not element.attrib and len(element) == 0:
+        return _field(words)
+    found: dict[str, list[Any]] = {f"@{name}": [_field(value.strip())] for name, value in element.attrib.items()}
+    if words:
+        found["#text"] = [_field(words)]
+    for child in element:
+        found.setdefault(child.tag, []).append(_element(child))
+    return Items((name, parts[0] if len(parts) == 1 else tuple(parts)) for name, parts in sorted(found.items()))
+
+
+def _field(text: str) -> Any:
+    """A number or a time where that is all that the text is."""
+    if text[:1] not in STARTS or len(text) > 300:
+        return text
+    if NUMBER.fullmatch(text):
+        return normal(int(text)) if text.isdigit() else float(text)
+    if MOMENT.fullmatch(text):
+        try:
+            return normal((datetime.datetime if len(text) > 10 else datetime.date).fromisoformat(text))
+        except (ValueError, OverflowError):
+            return text
+    return text
+
+
+def _fields(text: str, delimiter: str) -> tuple[Any, ...] | None:
+    """The fields of one line, of which quotes may hold delimiters and new lines."""
+    if '"' not in text:
+        return None if "\n" in text.rstrip() else tuple([_field(one.strip()) for one in text.split(delimiter)])
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    except csv.Error:
+        return None
+    return tuple([_field(one.strip()) for one in rows[0]]) if len(rows) == 1 else None
+
+
+def _tokens(text: str) -> tuple[Any, ...]:
+    return tuple([_field(token.strip(AROUND)) for token in text.split()])
+
+
+def _named(text: str) -> Items | None:
+    """The values behind names; of a name that is there again the first."""
+    found = {name: _field(value.strip('" ')) for name, value in reversed(NAMED.findall(text))}
+    return Items(sorted(found.items())) if found else None
+
+
 def _words(text: str) -> tuple[Any, ...]:
     return tuple([float(word) if word[0] == "-" or word[0].isdecimal() else word for word in WORD.findall(text)])
 
 
 def _text(text: str) -> Items:
     """What a text is made of."""
-    pairs = set(itertools.pairwise(text))
+    pairs, words = set(itertools.pairwise(text)), text.split()
     return Items(
         (
             ("digits", float(sum(map(str.isdigit, text)))),
             ("lines", float(text.count("\n"))),
+            ("longest repeat", float(_longest_repeat(text) if len(pairs) < len(text) - 1 else 1)),
             ("lower", float(sum(map(str.islower, text)))),
             ("pairs that repeat", float(max(len(text) - 1, 0) - len(pairs))),
             ("spaces", float(sum(map(str.isspace, text)))),
             ("upper", float(sum(map(str.isupper, text)))),
+            ("words that repeat", float(len(words) - len(set(words)))),
         )
     )
+
+
+def _longest_repeat(text: str) -> int:
+    """Length of the longest part of a text, of two that repeat, that is there again, up to `LONGEST_REPEAT`."""
+    repeats, other = 2, 4  # some part of this length repeats, and none of that
+    while other <= LONGEST_REPEAT and _repeats(text, other):
+        repeats, other = other, 2 * other
+    while repeats < min(other, LONGEST_REPEAT + 1) - 1:
+        middle = (repeats + other) // 2
+        repeats, other = (middle, other) if _repeats(text, middle) else (repeats, middle)
+    return repeats
+
+
+def _repeats(text: str, length: int) -> bool:
+    """Whether a part of this length is there twice; short parts are faster as tuples."""
+    number = len(text) - length + 1
+    if length <= 4:
+        return len(set(zip(*(text[start:] for start in range(length)), strict=False))) < number
+    return len({text[start : start + length] for start in range(number)}) < number
 
 
 def _time(moment: Any) -> Items:
@@ -89,8 +190,18 @@ def _duration(duration: datetime.timedelta) -> Items:
     return Items((name, float(getattr(duration, name))) for name in names)
 
 
+def _has_digits(field: Any) -> bool:
+    return not isinstance(field, str) or any(map(str.isdigit, field))
+
+
 READINGS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "json": (str, _json),
+    "xml": (str, _xml),
+    **{name: (str, functools.partial(_fields, delimiter=one)) for name, one in DELIMITERS.items()},
+    "lines": (str, lambda text: tuple([_field(line.strip()) for line in text.splitlines()])),
+    "tokens": (str, _tokens),
+    "tokens with digits": (str, lambda text: tuple([one for one in _tokens(text) if _has_digits(one)])),
+    "named": (str, _named),
     "words": (str, _words),
     "characters": (str, lambda text: tuple(map(float, map(ord, text)))),
     "bytes": (bytes, lambda value: tuple(map(float, value))),
@@ -100,3 +211,52 @@ READINGS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "checksum": (object, lambda value: float(zlib.crc32(written(value).encode("utf-8", "backslashreplace")))),
 }
 """Every reading: of which type of value, and how."""
+
+
+def readings_of(texts: Sequence[str], before: Sequence[str], few: int) -> Iterator[str]:
+    """Name the readings of text that over half of a sample agree on, after those ``before``.
+
+    Words are in place where most texts have as many, and ``few`` of them are read character by character: elsewhere
+    fields, names and tokens are read as well.
+
+    Examples
+    --------
+    >>> list(readings_of(["new york,7,ok", "rio,8,not at all", "la,9,ok"], [], 8))
+    ['commas', 'words', 'text', 'characters']
+    """
+    outside = [name for name in before if name not in ("json", "xml", "lines")]
+    half = len(texts) / 2
+    for name in ("json", "xml") if not outside else ():
+        if sum(READINGS[name][1](text) is not None for text in texts) > half:
+            yield name
+            return
+    fields: list[str] = []
+    number, seen = _commonest(len(_words(text)) for text in texts)
+    moving, spaced = seen <= half, sum(len(text.split()) > 1 for text in texts) > half
+    if not outside:
+        if moving or number > few:
+            many = "lines" not in before and sum("\n" in text for text in texts) > half
+            splits = (*DELIMITERS, "tokens") if moving else DELIMITERS
+            fields = ["lines"] if many else [name for name in splits if _same_number(name, texts)]
+        yield from fields
+        names = [tuple(name for name, _ in NAMED.findall(text)) for text in texts]
+        if sum(map(bool, names)) > half and (moving or _commonest(names)[1] <= half):
+            yield "named"
+    if moving and spaced and not fields:
+        yield "tokens with digits"
+    yield "words"
+    if spaced or not outside:
+        yield "text"
+    if not (spaced and outside):
+        yield "characters"
+
+
+def _commonest(values: Iterable[Hashable]) -> tuple[Any, int]:
+    """The value that is there most often, and how often."""
+    return Counter(values).most_common(1)[0]
+
+
+def _same_number(name: str, texts: Sequence[str]) -> bool:
+    """Whether over half of the texts have as many fields, more than one."""
+    number, seen = _commonest(len(READINGS[name][1](text) or ()) for text in texts)
+    return number > 1 and 2 * seen > len(texts)

@@ -119,7 +119,7 @@ class Features:
     def _of_objects(cls, outputs: Outputs, outputs_prime: Outputs) -> Features:
         """List the features of records, text, sets and mixtures."""
         sides, fields = (outputs, outputs_prime), Fields.of(outputs, outputs_prime)
-        structure = structure_of(*sides, fields.lengths)
+        structure = structure_of(*sides, fields.lengths, fields.texts)
         basic = [*features_of(*sides), *fields.numbers]
         sample = [*outputs[:LOOK].tolist(), *outputs_prime[:LOOK].tolist()]
         longest = max((len(value) for value in sample if type(value) is tuple), default=0)

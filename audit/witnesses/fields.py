@@ -20,7 +20,7 @@ import numpy as np
 
 from epsaudit.outputs.columns import inside, size_inside
 from epsaudit.outputs.normal_form import WHOLE_IN_FLOATS, Items, Outputs, are_numbers, order_key, values_of, written
-from epsaudit.outputs.readings import READINGS, Reading
+from epsaudit.outputs.readings import READINGS, Reading, readings_of
 from epsaudit.witnesses.arrays import BLOCK, difference
 from epsaudit.witnesses.atoms import find_atoms
 from epsaudit.witnesses.bits import Residue
@@ -202,6 +202,7 @@ class Fields:
     numbers: list[Feature] = field(default_factory=list)
     symbols: list[Code] = field(default_factory=list)
     lengths: list[Path] = field(default_factory=list)
+    texts: list[Path] = field(default_factory=list)
     rankings: list[Path] = field(default_factory=list)
     sure: set[Feature] = field(default_factory=set)
     places: int = 0
@@ -260,7 +261,10 @@ class Fields:
         if path and len(often) > 1 and sum(seen[value] for value in often) > len(symbols) / 2:
             here.append(Code(path, tuple(sorted(often, key=order_key))))
         many = [value for value in seen if value is not None] if len(seen) > MOST_LEVELS else []
-        return here, long, [*_steps(values), *_readings(many, path)]
+        inner = [*_readings(many, path)]
+        if {Reading("checksum"), Reading("text")} <= {*inner}:  # no part of another text
+            self.texts.append(path)
+        return here, long, [*_steps(values), *inner]
 
 
 def _number_at(path: Path) -> Feature:
@@ -320,18 +324,14 @@ def _steps(values: list[Any]) -> Iterator[Hashable]:
 
 
 def _readings(symbols: list[Any], path: Path) -> Iterator[Reading]:
-    """How symbols of which many differ are read: text as JSON, or as words and characters; none twice."""
+    """How symbols of which many differ are read; none twice, and characters only of the first few words."""
     before = [step.name for step in path if isinstance(step, Reading)]
-    if symbols and before in ([], ["json"]):
+    if symbols and before in ([], ["json"], ["xml"]):
         yield Reading("checksum")
-    texts = [value for value in symbols if isinstance(value, str)]
-    if "words" not in before:
-        if sum(Reading("json")(text) is not None for text in texts[:64]) > min(len(texts), 64) / 2:
-            yield Reading("json")
-            return
-        if texts:
-            yield from (Reading("words"), Reading("text"))
-    if texts and ("words" not in before or path[-1] in range(FROM_THE_END)):  # of words only of the first few
+    texts = [value for value in symbols if isinstance(value, str)][:MOST_PARTS]
+    if texts and "words" not in before:
+        yield from map(Reading, readings_of(texts, before, FROM_THE_END))
+    elif texts and path[-1] in range(FROM_THE_END):
         yield Reading("characters")
     for name in ("bytes", "time", "duration"):
         if sum(isinstance(value, READINGS[name][0]) for value in symbols) >= LEAST_SEEN:

@@ -141,7 +141,7 @@ def _inside(feature: Feature, interval: Interval) -> str:
 
 def _statement(feature: Feature) -> tuple[str, str] | None:
     """What holds where a feature is 1, and where it is 0; None for one that is any number."""
-    if isinstance(feature, Contains):
+    if isinstance(feature, Contains) and not feature.path:
         parts = "getattr(getattr(y, 'flat', y), '__iter__', tuple)()"
         there = f"getattr(y, 'ndim', 1) and not isinstance(y, str) and {literal(feature.key)} in {parts}"
         return f"({there})", f"not ({there})"

@@ -6,6 +6,7 @@ for each.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ from epsaudit.outputs.normal_form import Items, Outputs, kind_of, kinds_of, numb
 from epsaudit.outputs.readings import Reading
 from epsaudit.witnesses.atoms import is_atom
 from epsaudit.witnesses.features import Feature, readable
-from epsaudit.witnesses.settings import LEAST_SEEN, LOOK, MOST_PARTS
+from epsaudit.witnesses.screening import log_chance, sure
+from epsaudit.witnesses.settings import LEAST_SEEN, LOOK, MOST_PARTS, TELLING
 
 Floats = NDArray[np.float64]
 Path = tuple[Hashable, ...]
@@ -97,7 +99,7 @@ class Length:
 @readable
 @dataclass(frozen=True)
 class Contains:
-    """1 where a set, tuple or list has the element, or a mapping the key; else 0.
+    """1 where a set, tuple or list has the element, or a mapping the key, at a place inside the output; else 0.
 
     Examples
     --------
@@ -105,19 +107,22 @@ class Contains:
     >>> outputs[:] = [Items.of({"ann": 3}), Items.of({})]
     >>> Contains("ann")(outputs).tolist(), Contains("ann").label
     ([1.0, 0.0], "[y has 'ann']")
+    >>> Contains("no", (Reading("tokens"),))(np.array(["oh, no!", "nobody"], dtype=object)).tolist()
+    [1.0, 0.0]
     """
 
     key: Hashable
+    path: Path = ()
 
     @property
     def statement(self) -> str:
         """What holds where the feature is 1."""
-        return f"y has {written(self.key)}"
+        return f"{path_label(self.path)} has {written(self.key)}"
 
     @property
     def denial(self) -> str:
         """What holds where the feature is 0."""
-        return f"y has no {written(self.key)}"
+        return f"{path_label(self.path)} has no {written(self.key)}"
 
     @property
     def label(self) -> str:
@@ -126,12 +131,13 @@ class Contains:
 
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
-        if columns := columns_of(outputs):
+        part = inside(outputs, self.path)
+        if columns := columns_of(part):
             if columns.kind == "mapping":
                 return np.full(len(outputs), float(self.key in columns.places))
             parts = map(columns.read, range(len(columns.places)))
             return np.asarray(sum(is_atom(part, (self.key,)) for part in parts) > 0, float)
-        return np.fromiter((self.key in _elements(value) for value in values_of(outputs)), float, len(outputs))
+        return np.fromiter((self.key in _elements(value) for value in values_of(part)), float, len(outputs))
 
 
 @readable
@@ -158,8 +164,10 @@ class At:
         return numbers_of(part) if part.ndim == 1 else np.full(len(outputs), np.nan)
 
 
-def structure_of(outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Path]) -> list[Feature]:
-    """List types, lengths at these places, and elements that not all outputs share."""
+def structure_of(
+    outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Path], texts: Sequence[Path] = ()
+) -> list[Feature]:
+    """List types, lengths at these places, elements that not all outputs share, and tokens of these texts."""
     sample = [*outputs[:LOOK].tolist(), *outputs_prime[:LOOK].tolist()]
     kinds = dict.fromkeys(map(kind_of, sample))
     told = [kind for kind in kinds if kind not in SYMBOLS]
@@ -174,7 +182,23 @@ def structure_of(outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Pat
         elements.update(_elements(value))
     often = sorted(elements, key=lambda element: (-elements[element], order_key(element)))
     varying = [element for element in often if LEAST_SEEN <= elements[element] < len(sample)]
-    return features + [Contains(element) for element in varying[:MOST_PARTS]]
+    features += [Contains(element) for element in varying[:MOST_PARTS]]
+    sides = outputs[:LOOK], outputs_prime[:LOOK]
+    return features + [token for path in texts for token in _telling_tokens(sides, (*path, Reading("tokens")))]
+
+
+def _telling_tokens(sides: Sequence[Outputs], path: Path) -> list[Feature]:
+    """Tokens of the text at a path, at whatever place, whose presence differs between the sides more than by chance."""
+    number = sum(map(len, sides))
+    seen, seen_prime = (
+        Counter(itertools.chain.from_iterable(map(set, filter(None, values_of(inside(side, path)))))) for side in sides
+    )
+    found: list[tuple[float, Contains]] = []
+    for token, times in (seen + seen_prime).items():
+        if LEAST_SEEN <= times < number:
+            statistic = (seen[token] - seen_prime[token]) ** 2 * number / (times * (number - times))
+            found.append((log_chance(statistic, 1), Contains(token, path)))
+    return sure(sorted(found, key=lambda one: (one[0], order_key(one[1].key))), TELLING)
 
 
 def _length(value: Any) -> float:
