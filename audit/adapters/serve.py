@@ -311,6 +311,10 @@ def plain(value: Any) -> Any:
         return {"items": [[plain(column), listed(value[column])] for column in value.columns]}
     if name in ("pandas.NAType", "pandas.NaTType"):
         return None if name == "pandas.NAType" else {"float": "nan"}
+    if name == "pandas.Period":
+        return listed([value.start_time, value.freqstr])
+    if name == "pandas.Interval":
+        return listed([value.left, value.right, value.closed])
     if hasattr(value, "detach"):
         return plain(value.detach().cpu().numpy())
     if hasattr(value, "dtype") and hasattr(value, "to_list"):  # a series of pandas or polars
@@ -342,6 +346,12 @@ def whole(value: Any) -> Any:
     return int(value) if int(value).bit_length() <= LONGEST_DECIMAL else {"hex": hex(value)}
 
 
+def counted(form: Any, moment: Any) -> Any:
+    """Return a time or a duration with the nanoseconds that those of pandas count besides."""
+    nanoseconds = getattr(moment, "nanosecond", 0) or getattr(moment, "nanoseconds", 0)
+    return [form, nanoseconds] if nanoseconds else form
+
+
 KINDS: list[tuple[Any, Any]] = [
     (float, number),
     (int, whole),
@@ -353,10 +363,13 @@ KINDS: list[tuple[Any, Any]] = [
     (Set, lambda it: {"set": listed(it)}),
     (Decimal, lambda it: {"float": "nan"} if it.is_nan() else {"decimal": str(it)}),
     (Fraction, lambda it: {"fraction": [whole(it.numerator), whole(it.denominator)]}),
-    (datetime.datetime, lambda it: {"datetime": it.isoformat()} if it == it else {"float": "nan"}),
+    (
+        datetime.datetime,
+        lambda it: counted({"datetime": datetime.datetime.isoformat(it)}, it) if it == it else {"float": "nan"},
+    ),
     (datetime.date, lambda it: {"date": it.isoformat()}),
     (datetime.time, lambda it: {"time": it.isoformat()}),
-    (datetime.timedelta, lambda it: {"timedelta": [it.days, it.seconds, it.microseconds]}),
+    (datetime.timedelta, lambda it: counted({"timedelta": [it.days, it.seconds, it.microseconds]}, it)),
 ]
 """Types of outputs and how each is written; the first that fits counts."""
 

@@ -409,6 +409,15 @@ def _moment(value: Any) -> Any:
     return (moment, float(nanosecond)) if nanosecond else moment
 
 
+def _duration(value: datetime.timedelta) -> Any:
+    """A duration of the plain type; pandas' counts nanoseconds besides."""
+    plain, nanoseconds = (
+        datetime.timedelta(value.days, value.seconds, value.microseconds),
+        getattr(value, "nanoseconds", 0),
+    )
+    return (plain, float(nanoseconds)) if nanoseconds else plain
+
+
 def _array(value: NDArray[Any]) -> Any:
     """One output that is an array, of numbers or not."""
     if value.ndim == 0:
@@ -429,6 +438,8 @@ def _of_another_type(value: Any) -> Any:
     for kind, make in _DERIVED.items():
         if isinstance(value, kind):
             return make(value)
+    if type(value).__name__ == "NAType":  # what pandas puts into gaps
+        return None
     if is_frame(value) and len(set(value.columns)) == len(value.columns):
         rows = list(rows_of_frame(value))
         return Items.of((name, [row[place] for row in rows]) for place, name in enumerate(value.columns))
@@ -527,6 +538,7 @@ _DERIVED: dict[type, Callable[[Any], Any]] = {
     Fraction: _equal_float,
     datetime.datetime: _moment,
     datetime.date: lambda value: datetime.date(value.year, value.month, value.day),
+    datetime.timedelta: _duration,
 }
 """Classes that others are derived from, the first that fits; their objects compare as they like, what is made not."""
 
@@ -549,6 +561,8 @@ _EXACT: dict[type, Callable[[Any], Any]] = {
 _HOLDERS: dict[str, Callable[[Any], Any]] = {
     "toarray nnz": lambda value: value.toarray(),
     "__dataclass_fields__": lambda value: {name: getattr(value, name) for name in _names(value)},
+    "left right closed overlaps": lambda value: (value.left, value.right, value.closed),
+    "start_time freqstr": lambda value: (value.start_time, value.freqstr),
     "__attrs_attrs__": lambda value: {one.name: getattr(value, one.name) for one in value.__attrs_attrs__},
     "model_dump": lambda value: value.model_dump(),
     "to_pydict": lambda value: value.to_pydict(),
@@ -558,8 +572,9 @@ _HOLDERS: dict[str, Callable[[Any], Any]] = {
     "__next__ __iter__": lambda value: _stream(value),
     "__reversed__ __getitem__ __len__": tuple,
 }
-"""What objects hold that are known by their members alone: sparse matrices, dataclasses, classes of attrs, models of
-pydantic, tables and columns of Arrow, tensors of torch, what else is an array to numpy, streams, and sequences."""
+"""What objects hold that are known by their members alone: sparse matrices, dataclasses, intervals and periods of
+pandas, classes of attrs, models of pydantic, tables and columns of Arrow, tensors of torch, what else is an array to
+numpy, streams, and sequences."""
 
 _FLOATS = {float, bool, np.float64, np.float32, np.bool_}
 _NUMBERS = {*_FLOATS, int, np.int64, np.int32, np.uint64}

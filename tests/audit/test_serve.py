@@ -219,6 +219,13 @@ def test_a_file_is_served_by_its_path_and_numpy_and_pandas_are_spoken(tmp_path):
         *(datetime.timedelta(1, 2, 3), datetime.time(1, 2), np.float32(0.1), np.int64(3), np.bool_(True)),
         *(np.array([1.0, np.nan]), np.eye(2), np.zeros((0, 2)), np.array(["a", "b"]), pd.Series([1, 2])),
         *(np.array(2.0), pd.DataFrame({"a": [1, 2], "b": ["x", None]}), pd.Timestamp(2020, 1, 2), pd.NaT),
+        *(pd.NA, pd.Series([1, None], dtype="Int64"), pd.DataFrame({"a": pd.array([True, None], dtype="boolean")})),
+        *(pd.Timedelta(3, "ns"), pd.Timedelta("-2 days 3 ms"), pd.Timestamp(1, unit="ns"), pd.Period("2026-03", "M")),
+        *(
+            pd.Interval(0, 1.5),
+            pd.DataFrame({"a": pd.cut([1.0, 2.0, 7.0], [0, 1, 3])}),
+            pd.DataFrame({"t": [pd.Timedelta(1)]}),
+        ),
         *(np.longdouble(1.5), pl.Series([1.0, 2.0]), pl.DataFrame({"a": [1]}), np.ma.array([1.0, 2.0], mask=[0, 1])),
     ],
     ids=repr,
