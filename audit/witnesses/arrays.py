@@ -131,7 +131,7 @@ def telling_waves(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
 def _repeating(rows: Floats) -> Floats:
     """How many numbers of each coordinate one before has been: of continuous ones those at atoms."""
     ordered = np.sort(np.ascontiguousarray(rows.T), axis=1)
-    return np.count_nonzero(ordered[:, 1:] == ordered[:, :-1], axis=1).astype(float)
+    return np.asarray(np.count_nonzero(ordered[:, 1:] == ordered[:, :-1], axis=1), np.float64)
 
 
 def _as_is(numbers: Floats) -> Floats:
