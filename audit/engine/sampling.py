@@ -289,10 +289,9 @@ def _numbers_in(block: Outputs) -> int:
 
 def _bytes_of(value: Any) -> int:
     """How much memory a normal form takes; keys are taken to be shared."""
-    parts = value if isinstance(value, (tuple, frozenset)) else ()
     if isinstance(value, Items):
-        parts = [part for _, part in value]
-    return sys.getsizeof(value) + sum(map(_bytes_of, parts)) + (56 * len(parts) if isinstance(value, Items) else 0)
+        return sys.getsizeof(value) + sum(sys.getsizeof(pair) + _bytes_of(pair[1]) for pair in value)
+    return sys.getsizeof(value) + (sum(map(_bytes_of, value)) if isinstance(value, (tuple, frozenset)) else 0)
 
 
 def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> tuple[Tally, tuple[bool, ...]]:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs.normal_form import Outputs
-from epsaudit.witnesses.features import Feature
-from epsaudit.witnesses.screening import log_chance
-from epsaudit.witnesses.settings import FALSE_FINDS, LOOK, MOST_CORRELATED, MOST_PAIRED
+from epsaudit.outputs.normal_form import Outputs, rows_of
+from epsaudit.witnesses.features import Feature, readable
+from epsaudit.witnesses.screening import log_chance, sure
+from epsaudit.witnesses.settings import FALSE_FINDS, LOOK, MOST_CORRELATED, MOST_PAIRED, TELLING
 
 Floats = NDArray[np.float64]
 PRODUCTS = 15_000_000_000
@@ -72,10 +73,65 @@ def difference(rows: Floats, rows_prime: Floats) -> Floats:
     return worst
 
 
+@readable
+@dataclass(frozen=True)
+class Wave:
+    """How much of a wave of so many cycles is in an array: its 'cos' part, its 'sin' part, or its 'power'.
+
+    Examples
+    --------
+    >>> rows = np.cos(2 * np.pi * 3 * np.arange(100) / 100)[None]
+    >>> Wave(3, "cos")(rows).round(6).tolist(), Wave(3, "power").label
+    ([5.0], 'power of 3 cycles in y')
+    """
+
+    cycles: int
+    part: str
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        return f"{self.part} of {self.cycles} cycles in y"
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """See `Feature`; NaN for what is no array of numbers of one shape, and where a number is infinite."""
+        rows = rows_of(outputs) if len(outputs) else None
+        if rows is None:
+            return np.full(len(outputs), np.nan)
+        angles = 2.0 * np.pi * self.cycles / rows.shape[1] * np.arange(rows.shape[1])
+        with np.errstate(invalid="ignore", over="ignore"):
+            parts = [rows @ wave / math.sqrt(rows.shape[1]) for wave in (np.cos(angles), -np.sin(angles))]
+            found = parts[0] ** 2 + parts[1] ** 2 if self.part == "power" else parts[self.part == "sin"]
+        return np.where(np.isfinite(found), found, np.nan)
+
+
+def telling_waves(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
+    """List the waves in arrays that tell the two sides apart beyond chance.
+
+    Examples
+    --------
+    >>> x, x_prime = np.random.default_rng(0).normal(size=(2, 500, 300))
+    >>> x += np.random.default_rng(1).normal(size=(500, 1)) * np.sin(2 * np.pi * 7 * np.arange(300) / 300)
+    >>> [wave.label for wave in telling_waves(x, x_prime)][:1]
+    ['power of 7 cycles in y']
+    """
+    found: list[tuple[float, Feature]] = []
+    sides = [side.reshape(len(side), -1)[:LOOK] for side in (outputs, outputs_prime)]
+    if not all(np.isfinite(side).all() for side in sides):
+        return []
+    waves = [np.fft.rfft(side, axis=1) / math.sqrt(side.shape[1]) for side in sides]
+    parts = {"power": [np.abs(one) ** 2 for one in waves], "cos": [one.real for one in waves]}
+    parts["sin"] = [one.imag for one in waves]
+    for name, (rows, rows_prime) in parts.items():
+        gaps = difference(rows, rows_prime)
+        found += [(log_chance(gap**2, 1), Wave(cycles, name)) for cycles, gap in enumerate(gaps.tolist())]
+    return sure(found, TELLING)
+
+
 def _repeating(rows: Floats) -> Floats:
     """How many numbers of each coordinate one before has been: of continuous ones those at atoms."""
     ordered = np.sort(np.ascontiguousarray(rows.T), axis=1)
-    return np.count_nonzero(ordered[:, 1:] == ordered[:, :-1], axis=1).astype(float)
+    return np.asarray(np.count_nonzero(ordered[:, 1:] == ordered[:, :-1], axis=1), np.float64)
 
 
 def _as_is(numbers: Floats) -> Floats:

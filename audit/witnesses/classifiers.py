@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from epsaudit.outputs.normal_form import Outputs, are_numbers
-from epsaudit.witnesses.arrays import telling_coordinates
+from epsaudit.witnesses.arrays import differences, telling_coordinates
 from epsaudit.witnesses.bits import Exponent, LowestBit, NegativeZero, TrailingZeros
 from epsaudit.witnesses.calibration import CandidateScore
 from epsaudit.witnesses.encoding import Encoding, encode
@@ -140,7 +140,7 @@ class FloatBits(FromTable):
         """Yield candidates of zeros and bits that tell something."""
         data = encode(*data.sides, data.features, once=False)
         rows = are_numbers(data.sides[0]) and data.sides[0].ndim > 1
-        chosen = telling_coordinates(*data.sides)[1] if rows else []
+        chosen = telling_coordinates(differences(*data.sides), MOST_COORDINATES) if rows else []
         sources: list[Feature] = [Coordinate(i) for i in chosen] or [Value()]
         features: list[Feature] = screen([NegativeZero(one) for one in sources], *data.sides, TELLING, SURE)
         for feature in screen(sources, *data.sides, TELLING):

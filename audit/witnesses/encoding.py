@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from epsaudit.outputs.columns import size_inside
 from epsaudit.outputs.normal_form import Items, Outputs, are_numbers, are_objects, number, order_key, rows_of
-from epsaudit.witnesses.arrays import correlated, differences, sure_coordinates, telling_coordinates
+from epsaudit.witnesses.arrays import correlated, differences, sure_coordinates, telling_coordinates, telling_waves
 from epsaudit.witnesses.atoms import distinct
 from epsaudit.witnesses.combinations import Combined, Reduced, combinations_of, increments, releases_of
 from epsaudit.witnesses.features import Coordinate, Feature, Value
@@ -40,7 +40,7 @@ from epsaudit.witnesses.settings import (
     TELLING,
     TELLING_REMAINDERS,
 )
-from epsaudit.witnesses.structure import At, Contains, structure_of
+from epsaudit.witnesses.structure import Contains, structure_of
 
 Floats = NDArray[np.float64]
 
@@ -109,7 +109,9 @@ class Features:
         likely = list(dict.fromkeys(itertools.chain.from_iterable(pairs))) if size > MOST_PAIRED else basic
         regions, scanned = rare_regions(list(dict.fromkeys([*likely, *basic])), *sides)
         together = pairs_together(likely, *sides)
-        more = [*together, *regions, *orders, *atoms_within([(i,) for i in chosen], *sides)]
+        waves = telling_waves(*sides) if size > MOST_COORDINATES else []
+        groups = [*groups, waves]
+        more = [*together, *regions, *orders, *atoms_within([(i,) for i in chosen], *sides), *waves]
         found = cls._put_together(sides, basic, [], extra, releases, [*basic, *sums], groups, more)
         notes = _notes(size - len(chosen), f"{size:,} coordinates") + _unscanned(size, len(outputs))
         tried = found.tried + size - len(chosen)
@@ -133,7 +135,7 @@ class Features:
         likely = list(dict.fromkeys([*itertools.chain.from_iterable(pairs), *best]))
         regions, scanned = rare_regions(list(dict.fromkeys([*likely, *sources])), *sides)
         together = [*pairs_together(likely, *sides), *regions]
-        paths = [one.path if isinstance(one, At) else (one.index,) for one in fields.numbers]
+        paths = [(one.index,) if isinstance(one, Coordinate) else one.path for one in fields.numbers]
         atoms = atoms_within(paths, *sides)
         orders = [one for path in fields.rankings for one in rankings_of(*sides, path)]
         more = [*together, *orders, *screen(fields.symbols, *sides, TELLING), *atoms]

@@ -199,7 +199,7 @@ class Fields:
     are those that tell more than chance explains.
     """
 
-    numbers: list[Feature] = field(default_factory=list)
+    numbers: list[Coordinate | At] = field(default_factory=list)
     symbols: list[Code] = field(default_factory=list)
     lengths: list[Path] = field(default_factory=list)
     texts: list[Path] = field(default_factory=list)
@@ -216,7 +216,8 @@ class Fields:
         sides = outputs[:look], outputs_prime[:look]
         if look < LOOK:  # what is read of all places is forgotten with the copies
             sides = sides[0].copy(), sides[1].copy()
-        found, level, seen = cls(), [((), ())], 0
+        found, seen = cls(), 0
+        level: list[tuple[tuple[int, ...], Path]] = [((), ())]
         entries: list[tuple[tuple[int, ...], Feature]] = []
         lengths: list[tuple[tuple[int, ...], Path]] = []
         while level:  # breadth first, so that no part hides what lies beside it
@@ -233,7 +234,7 @@ class Fields:
         kept, found.sure = shared(fields, *sides)
         found.places = len(fields)
         found.left_out = len(fields) - len(kept)
-        found.numbers = [one for one in kept if not isinstance(one, Code)]
+        found.numbers = [one for one in kept if isinstance(one, (Coordinate, At))]
         found.symbols = [one for one in kept if isinstance(one, Code)]
         sized: list[Feature] = [Length(path) for _, path in sorted(lengths, key=lambda entry: entry[0])]
         found.lengths = [one.path for one in shared(sized, *sides)[0] if isinstance(one, Length)]
@@ -267,7 +268,7 @@ class Fields:
         return here, long, [*_steps(values), *inner]
 
 
-def _number_at(path: Path) -> Feature:
+def _number_at(path: Path) -> Coordinate | At:
     match path:
         case (int(place),) if abs(place) < MOST_FIELDS:  # others are keys
             return Coordinate(place)

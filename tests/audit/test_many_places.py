@@ -9,7 +9,8 @@ import pytest
 from epsaudit import PureDP, audit, vectorized
 from epsaudit.outputs.columns import inside
 from epsaudit.outputs.normal_form import pack
-from epsaudit.witnesses.encoding import Features
+from epsaudit.witnesses.classifiers import FloatBits
+from epsaudit.witnesses.encoding import Features, encode
 from epsaudit.witnesses.features import Coordinate, feature_from_dict, feature_to_dict
 from epsaudit.witnesses.fields import Code, Fields
 from epsaudit.witnesses.rankings import PlaceOf
@@ -135,3 +136,16 @@ def test_what_chance_chose_of_very_many_coordinates_is_not_learnt_from_where_one
     result = audit(wide, (0, 1), trials=2000, seed=1, n_jobs=1)
     assert result.lower_bound > 0.6
     assert "y[3333]" in str(result.witness)
+
+
+def test_last_bits_of_long_arrays_are_looked_at():
+    x, x_prime = np.random.default_rng(0).normal(size=(2, 500, 300))
+    assert list(FloatBits().candidates(encode(x, x_prime.astype(np.float32).astype(float))))
+
+
+def test_a_wave_of_any_phase_in_a_long_array_is_found():
+    x, x_prime = np.random.default_rng(0).normal(size=(2, 1000, 784))
+    phase = np.random.default_rng(1).uniform(0, 2 * np.pi, size=(1000, 1))
+    found = Features.of(x + 0.3 * np.sin(2 * np.pi * 37 * np.arange(784) / 784 + phase), x_prime).alone
+    wave = next(one for one in found if one.label == "power of 37 cycles in y")
+    assert feature_from_dict(feature_to_dict(wave)) == wave
