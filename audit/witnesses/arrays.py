@@ -55,9 +55,10 @@ def sure_coordinates(found: Floats) -> list[int]:
 
 def difference(rows: Floats, rows_prime: Floats) -> Floats:
     """How many standard errors the sides differ by, at most, in the means of a few functions of each coordinate."""
-    centre = np.nanmean(np.where(np.isfinite(rows), rows, np.nan), axis=0)
+    known = np.isfinite(rows)
+    centre = np.where(known, rows, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     centre = np.where(np.isfinite(centre), centre, 0.0)
-    spread = np.abs(np.where(np.isfinite(rows), rows - centre, 0.0)).mean(axis=0) + 1e-300
+    spread = np.abs(np.where(known, rows - centre, 0.0)).mean(axis=0) + 1e-300
     again = [_repeating(side) for side in (rows, rows_prime)]
     worst = np.abs(again[0] - again[1]) / np.sqrt(again[0] + again[1] + 1.0)
     for function in (np.isfinite, _as_is, np.abs, np.sign, _parity):
