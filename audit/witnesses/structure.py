@@ -198,7 +198,8 @@ def _telling_tokens(sides: Sequence[Outputs], path: Path) -> list[Feature]:
         if LEAST_SEEN <= times < number:
             statistic = (seen[token] - seen_prime[token]) ** 2 * number / (times * (number - times))
             found.append((log_chance(statistic, 1), Contains(token, path)))
-    return sure(sorted(found, key=lambda one: (one[0], order_key(one[1].key))), TELLING)
+    found.sort(key=lambda one: (one[0], order_key(one[1].key)))
+    return sure(found, TELLING)
 
 
 def _length(value: Any) -> float:
