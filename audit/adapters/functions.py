@@ -11,7 +11,7 @@ import signal
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
 
@@ -25,7 +25,7 @@ from epsaudit.adapters.signatures import Takes, takes_of, takes_size, wrong_call
 from epsaudit.arguments import Pairs, is_claim, listed, seconds_of
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.fresh import Dataset
-from epsaudit.data.neighbours import Adjacency, DatasetPair, Relation, adjacency_of
+from epsaudit.data.neighbours import Adjacency, DatasetPair, Relation, adjacency_of, describe, is_frame
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, frozen, pack, pack_frozen
 
@@ -353,13 +353,14 @@ class _Vectorized(_FunctionDistribution):
             self.dataset.intact(data)
         if isinstance(outputs, np.ndarray):
             return outputs
-        try:
-            return pack(list(outputs))
-        except TypeError:
-            raise AuditError(
-                f"The mechanism returned {outputs!r} for {size} outputs; function(dataset, size, rng) must return an "
-                f"array of shape (size, ...) or a list of that length.{wrong_call(self.function, many=True)}"
-            ) from None
+        with suppress(TypeError):
+            if not is_frame(outputs):
+                return pack(list(outputs))
+        shown = describe(outputs) if is_frame(outputs) else repr(outputs)
+        raise AuditError(
+            f"The mechanism returned {shown} for {size} outputs; function(dataset, size, rng) must return an "
+            f"array of shape (size, ...) or a list of that length.{wrong_call(self.function, many=True)}"
+        )
 
 
 def _wrap(

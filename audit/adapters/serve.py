@@ -315,6 +315,14 @@ def plain(value: Any) -> Any:
         return listed([value.start_time, value.freqstr])
     if name == "pandas.Interval":
         return listed([value.left, value.right, value.closed])
+    for holds in (
+        "as_py",
+        "model_dump",
+        "to_pydict",
+        "to_pylist",
+    ):  # scalars of Arrow, models of pydantic, tables, columns
+        if hasattr(value, holds) and not isinstance(value, type):
+            return plain(getattr(value, holds)())
     if hasattr(value, "detach"):
         return plain(value.detach().cpu().numpy())
     if hasattr(value, "dtype") and hasattr(value, "to_list"):  # a series of pandas or polars

@@ -559,6 +559,7 @@ _EXACT: dict[type, Callable[[Any], Any]] = {
 }
 
 _HOLDERS: dict[str, Callable[[Any], Any]] = {
+    "as_py cast": lambda value: value.as_py(),
     "toarray nnz": lambda value: value.toarray(),
     "__dataclass_fields__": lambda value: {name: getattr(value, name) for name in _names(value)},
     "left right closed overlaps": lambda value: (value.left, value.right, value.closed),
@@ -572,9 +573,9 @@ _HOLDERS: dict[str, Callable[[Any], Any]] = {
     "__next__ __iter__": lambda value: _stream(value),
     "__reversed__ __getitem__ __len__": tuple,
 }
-"""What objects hold that are known by their members alone: sparse matrices, dataclasses, intervals and periods of
-pandas, classes of attrs, models of pydantic, tables and columns of Arrow, tensors of torch, what else is an array to
-numpy, streams, and sequences."""
+"""What objects hold that are known by their members alone: scalars of Arrow, sparse matrices, dataclasses, intervals
+and periods of pandas, classes of attrs, models of pydantic, tables and columns of Arrow, tensors of torch, what else is
+an array to numpy, streams, and sequences."""
 
 _FLOATS = {float, bool, np.float64, np.float32, np.bool_}
 _NUMBERS = {*_FLOATS, int, np.int64, np.int32, np.uint64}

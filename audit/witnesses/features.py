@@ -114,12 +114,18 @@ class Deviation:
             return np.abs(self.feature(outputs) - self.centre)
 
 
+LATER = {"later": True}
+"""Metadata of a field that files of before do not have: its default is not written."""
+
+
 def feature_to_dict(feature: Feature) -> dict[str, Any]:
     """Return a JSON object that `feature_from_dict` turns back into the feature; of one not `readable`, its text."""
     if type(feature).__name__ not in KINDS:
         return {"kind": type(feature).__name__, "text": feature.label}
     fields = dataclasses.fields(feature)  # type: ignore[arg-type]  # features are dataclasses
-    return {"kind": type(feature).__name__, **{field.name: _encode(getattr(feature, field.name)) for field in fields}}
+    known = {field.name: getattr(feature, field.name) for field in fields}
+    empty = {field.name for field in fields if field.metadata == LATER and known[field.name] == field.default}
+    return {"kind": type(feature).__name__, **{name: _encode(known[name]) for name in known if name not in empty}}
 
 
 def feature_from_dict(data: dict[str, Any]) -> Feature:

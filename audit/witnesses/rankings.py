@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from epsaudit.outputs.columns import inside
 from epsaudit.outputs.normal_form import Array, Outputs, alike, normal, order_key, rows_of, values_of, written
 from epsaudit.witnesses.combinations import Combined
-from epsaudit.witnesses.features import Feature, readable
+from epsaudit.witnesses.features import LATER, Feature, readable
 from epsaudit.witnesses.screening import Floats, log_chance, screen, sure
 from epsaudit.witnesses.settings import LOOK, MOST_LEVELS, TELLING
 from epsaudit.witnesses.structure import Path, path_label
@@ -39,7 +39,7 @@ class PlaceOf:
     """
 
     item: Hashable
-    path: Path = ()
+    path: Path = field(default=(), metadata=LATER)
 
     @property
     def label(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from epsaudit.outputs.columns import columns_of, inside
 from epsaudit.outputs.normal_form import Items, Outputs, kind_of, kinds_of, numbers_of, order_key, values_of, written
 from epsaudit.outputs.readings import Reading
 from epsaudit.witnesses.atoms import is_atom
-from epsaudit.witnesses.features import Feature, readable
+from epsaudit.witnesses.features import LATER, Feature, readable
 from epsaudit.witnesses.screening import log_chance, sure
 from epsaudit.witnesses.settings import LEAST_SEEN, LOOK, MOST_PARTS, TELLING
 
@@ -112,7 +112,7 @@ class Contains:
     """
 
     key: Hashable
-    path: Path = ()
+    path: Path = field(default=(), metadata=LATER)
 
     @property
     def statement(self) -> str:
@@ -199,7 +199,7 @@ def _telling_tokens(sides: Sequence[Outputs], path: Path) -> list[Feature]:
             statistic = (seen[token] - seen_prime[token]) ** 2 * number / (times * (number - times))
             found.append((log_chance(statistic, 1), Contains(token, path)))
     found.sort(key=lambda one: (one[0], order_key(one[1].key)))
-    return sure([(chance, token) for chance, token in found], TELLING)
+    return sure(found, TELLING)
 
 
 def _length(value: Any) -> float:

@@ -2,11 +2,12 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box
+from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box, vectorized
 from epsaudit.outputs.normal_form import normal
 from epsaudit.reporting import page
 
@@ -65,6 +66,11 @@ class TestOutputs:
         assert normal(library.DataFrame(DATA)) == normal(DATA)
         assert normal(library.Series([1.5, 2.0])) == (1.5, 2.0)
         assert normal([library.Series(["a"])]) == (("a",),)
+
+    def test_a_frame_of_many_outputs_is_refused_by_its_name(self, library):
+        frames = vectorized(lambda data, size, rng: library.DataFrame({"a": [1.0] * size, "b": [2.0] * size}))
+        with pytest.raises(AuditError, match="returned DataFrame of 9 rows: a, b for 9 outputs"):
+            frames(0).sample(9, np.random.default_rng(0))
 
     def test_a_leak_in_a_cell_is_found(self, library):
         def release(data, rng):
