@@ -164,17 +164,21 @@ def _sharpened(first: _Field, second: _Field, size: int, cells: tuple[int, int, 
     fields = first, second
     within = [one.within(*ends) for one, ends in zip(fields, (cells[:2], cells[2:]), strict=True)]
     on_x = np.arange(len(first.numbers)) < size
-    inside = within[0] & within[1]
-    mostly = np.count_nonzero(inside & on_x) * 2 > np.count_nonzero(inside)
+    cell = within[0] & within[1]
+    mostly = np.count_nonzero(cell & on_x) * 2 > np.count_nonzero(cell)
     for turn in range(4):
         moved = fields[turn % 2]
         if not moved.single:
-            own = within[1 - turn % 2] & ~np.isnan(moved.numbers)
+            own = within[1 - turn % 2] & np.isfinite(moved.numbers)
+            if not np.any(own & within[turn % 2]):  # all inside are infinite
+                continue
             centre = float(np.median(moved.numbers[own & within[turn % 2]]))
             high = _end(moved.numbers[own] - centre, on_x[own] == mostly)
             low = -_end(centre - moved.numbers[own], on_x[own] == mostly)
             within[turn % 2] = (moved.numbers >= centre + low) & (moved.numbers <= centre + high)
     inside = within[0] & within[1]
+    if not np.any(inside):  # edges that were rounded
+        inside = cell
     odds = first.told[first.codes[inside]] + second.told[second.codes[inside]]
     counts = np.count_nonzero(inside & on_x), np.count_nonzero(inside), np.sum(1.0 / (1.0 + np.exp(-odds)))
     deviance = _deviance(*(np.array([float(one)]) for one in counts))

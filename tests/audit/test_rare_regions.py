@@ -54,3 +54,15 @@ def test_short_objects_are_all_read_and_long_ones_in_part():
     short[:], long[:] = [("a", 1.0)] * 100, [("a" * 500, 1.0)] * 100
     assert most_read(short) > 100_000
     assert most_read(long) == LOOK
+
+
+def test_a_region_of_infinite_numbers_is_found_as_it_is():
+    """Where one field is infinite, the other falls into an interval on one side alone: no edge of the first moves."""
+    x, x_prime = np.random.default_rng(3).random((2, 20_000, 2))
+    for side in (x, x_prime):
+        side[side[:, 0] < 0.1, 0] = np.inf
+    x_prime[(x_prime[:, 0] == np.inf) & (np.abs(x_prime[:, 1] - 0.5) < 0.03), 1] = 0.9
+    (region,), _ = rare_regions([Coordinate(0), Coordinate(1)], x, x_prime)
+    assert region.edges[1] == np.inf
+    inside = [np.asarray(region(side)) == 4.0 for side in (x, x_prime)]
+    assert np.count_nonzero(inside[0]) > 10 * np.count_nonzero(inside[1])
