@@ -15,7 +15,7 @@ process of the library, as a machine with other work inflates the clock; the lim
 Libraries draw their own randomness: the same seed gives the same table up to chance. With ``quick`` nothing is
 installed, and three sound mechanisms alone are hunted.
 
-Run ``epsaudit experiment run hunts``: about an hour of one core, and environments in the cache.
+Run ``epsaudit experiment run hunts``: ten minutes a bug at most, and environments in the cache.
 """
 
 from __future__ import annotations
