@@ -56,7 +56,7 @@ def run(
     checkpoint : Checkpoint, optional
         What `checkpointed` opened, with these entries, trials and confidence; its seed takes the place of ``seed``.
     """
-    each = _each(entries, family_confidence)
+    each = confidence_of_each(entries, family_confidence)
     if len(entries) == 1 or checkpoint is not None:
         for entry in entries:
             section = None if checkpoint is None else checkpoint.section(entry.name)
@@ -74,7 +74,7 @@ def checkpointed(
     path: str | os.PathLike[str], entries: Sequence[Entry], trials: int, family_confidence: float, seed: int | None
 ) -> Checkpoint:
     """Open one checkpoint for a whole suite; arguments are as for `run`, errors as for `Checkpoint`."""
-    each = _each(entries, family_confidence)
+    each = confidence_of_each(entries, family_confidence)
     return Checkpoint(path, {entry.name: _question(entry, trials, each).identity for entry in entries}, seed)
 
 
@@ -83,8 +83,14 @@ def _question(entry: Entry, trials: int, confidence: float) -> Question:
     return Question.of(*asked, trials, confidence, entry.witnesses)
 
 
-def _each(entries: Sequence[Entry], family_confidence: float) -> float:
-    """Confidence of each audit."""
+def confidence_of_each(entries: Sequence[Entry], family_confidence: float) -> float:
+    """Confidence of each audit of a suite that holds with this confidence as a whole.
+
+    Examples
+    --------
+    >>> confidence_of_each([], 0.95)
+    0.95
+    """
     family_confidence = confidence_of(family_confidence)
     return family_confidence if len(entries) == 1 else 1.0 - (1.0 - family_confidence) / max(len(entries), 1)
 

@@ -100,7 +100,8 @@ class Features:
         groups = [basic, [] if releases or size > MOST_PARTS else increments(size)]
         if size > MOST_COORDINATES:
             linear: list[Feature] = [Coordinate(i) for i in _learnt_from(gaps)]
-            groups = [screen([one for one in basic if one in set(linear)], *sides, MOST_PARTS), linear]
+            learnt = set(linear)
+            groups = [screen([one for one in basic if one in learnt], *sides, MOST_PARTS), linear]
         extra = combinations_of(size) if size <= MOST_COORDINATES else [*sums, Reduced("norm", size)]
         orders = rankings_of(*sides)
         many = [Coordinate(i) for i in telling_coordinates(gaps, MOST_CORRELATED)]
@@ -293,9 +294,9 @@ def _learnt_from(gaps: Floats) -> list[int]:
 
     The best of 100,000 that tell nothing would look telling in all folds, for all folds chose them.
     """
-    sure = sure_coordinates(gaps) if len(gaps) > MOST_LINEAR else []
+    sure = set(sure_coordinates(gaps)) if len(gaps) > MOST_LINEAR else set()
     linear = telling_coordinates(gaps, MOST_LINEAR)
-    return [place for place in linear if place in set(sure)] if sure else linear
+    return [place for place in linear if place in sure] if sure else linear
 
 
 def _notes(left_out: int, what: str) -> tuple[str, ...]:

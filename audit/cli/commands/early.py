@@ -36,7 +36,7 @@ def run(
     """As `epsaudit.audits.suite.run`; ``checkpoint`` is what `checkpointed` yields, of one entry."""
     for entry in entries:
         refuse_if_irrefutable(entry.claim)
-    each, alone = suite._each(entries, family_confidence), len(entries) == 1
+    each, alone = suite.confidence_of_each(entries, family_confidence), len(entries) == 1
     tasks = (
         (
             entry,
