@@ -1,7 +1,8 @@
 """Claims read from what a library says of itself, by its documented interface, and claims of numbers by name.
 
 No library is imported: readers take its objects. Each returns a `Claim`, or raises `AuditError` for what it does not
-know. Tried with opendp 0.16.0, diffprivlib 0.6.6 and dp-accounting itself; the others with objects that stand for them.
+know. Tried with opendp 0.16.0, diffprivlib 0.6.6, tmlt.core 0.20.0 and dp-accounting themselves; the others with
+objects that stand for them.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import json
 import os
 import runpy
 import sys
+from collections.abc import Callable
 from typing import Any
 
 KINDS = (
@@ -114,7 +115,7 @@ def of_dp_accounting(event: Any, delta: float) -> dict[str, Any]:
     return {"epsilon": float(PLDAccountant().compose(event).get_epsilon(delta)), "delta": float(delta)}
 
 
-READERS = {
+READERS: dict[str, Callable[..., dict[str, Any]]] = {
     "privacy_function": of_tumult,
     "output_measure": of_opendp,
     "get_privacy_cost": of_smartnoise,

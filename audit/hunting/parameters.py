@@ -114,15 +114,14 @@ def read_schema(source: str | os.PathLike[str] | Mapping[str, Any]) -> Schema:
     [[1.0], [0.0]]
     """
     content = source if isinstance(source, Mapping) else _loaded(Path(source))
-    data = content.get("data") if isinstance(content, Mapping) else None
-    described = isinstance(data, (Table, Answers)) or callable(data)
-    if not described and not isinstance(data, Mapping):
+    data: Any = content.get("data") if isinstance(content, Mapping) else None
+    if not isinstance(data, (Mapping, Table, Answers)) and not callable(data):
         raise AuditError(f"The schema {shorten(source)} describes no data; write what its columns are under 'data'.")
     _known(content, PARTS, "a schema")
+    description = functools.partial(_described, data) if isinstance(data, Mapping) else data
     parameters = {name: _listed(name, values) for name, values in content.get("parameters", {}).items()}
     named = content.get("adjacency")
     adjacency = relation_named(named) if isinstance(named, str) else adjacency_of(named)
-    description = data if described else functools.partial(_described, data)
     for values, _ in combinations(parameters):
         description_at(description, values)  # which says now what is wrong with any
     return Schema(description, parameters, adjacency)
