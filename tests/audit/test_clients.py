@@ -9,6 +9,7 @@ import importlib.util
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,12 @@ OWN = {
 BINARY = {"rust", "cpp"}
 """Clients that answer in frames of doubles, too."""
 EVERY_NIGHT = [pytest.param(name, marks=pytest.mark.nightly) for name in RUNS]
+REFUSED = [
+    {"version": 2}, {"epsaudit": "result"}, {"combine": "median"}, {"bets": [[1.5, 1.0]]}, {"bets": [[0.0, 1.0]]},
+    {"bets": [[0.5, 0.6], [0.25, 0.6]]}, {"bets": [[0.5, 2.0], [0.25, -1.5]]}, {"bets": []}, {"epsilon": None},
+    {"epsilon": -1.0}, {"delta": None}, {"delta": -0.1}, {"false_alarm": 1.0}, {"false_alarm": 0.0}, {"runs": 0},
+]  # fmt: skip
+"""Changes of a file that make it no valid test, or one without power."""
 
 
 def client_of_python():
@@ -188,6 +195,88 @@ def test_a_check_fails_for_half_the_noise_alone(example, language):
     ]
     assert status[0] == 0
     assert status[1] != 0
+
+
+@pytest.mark.parametrize("language", EVERY_NIGHT)
+def test_every_language_refuses_by_one_sentence_what_is_no_valid_test(example, language, tmp_path):
+    path = tmp_path / "witness.json"
+    data = json.loads((CLIENTS / "count.json").read_text(encoding="utf-8"))
+    path.write_text(json.dumps(data | {"bets": [[0.3, 0.5], [0.5, 0.5 + 5e-10]]}), encoding="utf-8")
+    words = [*example(language), "check", "right", str(path)]
+    allowed = subprocess.run(words, cwd=CLIENTS / language, capture_output=True, text=True, check=True)
+    assert "not refuted by 20000 runs" in allowed.stdout
+    ran = []
+    for change in REFUSED:
+        path.write_text(json.dumps(data | change), encoding="utf-8")
+        with pytest.raises(ValueError, match=r"\.$") as of_python:
+            CLIENT.read(path)
+        sentence = re.sub(r" \(.*\)\.$", ".", str(of_python.value))
+        done = subprocess.run(words, cwd=CLIENTS / language, capture_output=True, text=True)
+        said = done.stdout + done.stderr
+        if done.returncode == 0 or sentence not in said or "refuted" in said:
+            ran.append((change, sentence, said))
+    assert ran == []
+
+
+FIRST_NUMBER = {
+    "rust": """
+mod epsaudit;
+use epsaudit::{check, frozen, Json};
+fn main() {
+    println!("{}", check(&frozen("witness.json"), 1, |data, _| match data.list() {
+        [Json::Number(first), Json::Object(fields)] if fields[0].1 == Json::Number(*first) => Json::Number(*first),
+        _ => Json::Null,
+    }));
+}
+""",
+    "cpp": """
+#include "epsaudit.hpp"
+int main() {
+    std::cout << epsaudit::check(epsaudit::frozen("witness.json"), 1, [](const epsaudit::Json& data, epsaudit::Rng&) {
+        double first = data.parts[0].value;
+        return data.parts[1]["age"].value == first ? epsaudit::Json(first) : epsaudit::Json();
+    });
+}
+""",
+    "java": """
+import java.util.*;
+public final class Example {
+    public static void main(String[] words) throws Exception {
+        System.out.println(Epsaudit.check(Epsaudit.frozen("witness.json"), 1, (data, rng) -> {
+            List<?> parts = (List<?>) data;
+            return ((Map<?, ?>) parts.get(1)).get("age").equals((Double) parts.get(0)) ? parts.get(0) : null;
+        }));
+    }
+}
+""",
+    "r": """
+source("epsaudit.R")
+check(frozen("witness.json"), 1, function(data) if (identical(data[[2]]$age, data[[1]])) data[[1]] + 0)
+""",
+}
+"""Programs that run a frozen test on the first number of a dataset, if its second part is an object with the same."""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("language", sorted(FIRST_NUMBER))
+def test_numbers_that_json_lacks_are_numbers_in_datasets(language, tmp_path):
+    """All but Go, where `number` reads them; every guess is right, so that the first look refutes."""
+    tool, build = BUILDS.get(language, ("Rscript", None))
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed on this machine")
+    for file in (CLIENTS / language).glob("[Ee]psaudit.*"):
+        shutil.copy(file, tmp_path)
+    source = {"rust": "example.rs", "cpp": "example.cpp", "java": "Example.java", "r": "example.R"}[language]
+    (tmp_path / source).write_text(FIRST_NUMBER[language], encoding="utf-8")
+    sides = {"x": [-math.inf, {"age": -math.inf}], "x_prime": [math.inf, {"age": math.inf}]}
+    dataclasses.replace(frozen.read(CLIENTS / "count.json"), false_alarm=1e-3, **sides).save(tmp_path / "witness.json")
+    if build is not None:
+        words = [word.format(out=tmp_path) for word in build if word != "-Werror"]
+        subprocess.run(words, cwd=tmp_path, check=True)
+    words = [word.format(out=tmp_path) for word in RUNS[language]]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "refuted after 64 runs, 64 guessed right and 0 wrong" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("language", [*EVERY_NIGHT, "python"])
@@ -371,9 +460,7 @@ class TestPython:
     @pytest.mark.parametrize(
         "change",
         [
-            {"version": 2}, {"epsaudit": "result"}, {"bets": [[1.5, 1.0]]}, {"bets": [[0.5, 2.0]]}, {"bets": []},
-            {"bets": [[0.5, -1.0]]}, {"terms": None}, {"terms": []}, {"delta": -0.1}, {"epsilon": -1.0}, {"runs": 0},
-            {"false_alarm": 1.0}, {"false_alarm": 0.0}, {"terms": [{"coordinate": 1, "slope": 1.0}]}, {"more": 1},
+            *REFUSED, {"terms": None}, {"terms": []}, {"terms": [{"coordinate": 1, "slope": 1.0}]}, {"more": 1},
             {"terms": [{"coordinate": 0}]}, {"terms": [{"coordinate": 0, "knots": [0.0], "values": [1.0]}]},
             {"terms": [{"coordinate": 0, "knots": [0.0], "values": [1.0, 2.0], "below": 0, "above": 0, "missing": 0}]},
             {"guess_x_prime": [[0.0, 1.0]]}, {"learnt": [None, 1, 1]}, {"runs": 1.5},
@@ -393,7 +480,7 @@ class TestPython:
 
     @pytest.mark.parametrize(
         "change",
-        [{"combine": "median"}, {"terms": [{"coordinate": -1, "slope": 1.0}]}, {"epsilon": 1e4}, {"learnt": [1, 2]}],
+        [{"terms": [{"coordinate": -1, "slope": 1.0}]}, {"epsilon": 1e4}, {"learnt": [1, 2]}],
         ids=str,
     )
     def test_it_refuses_what_the_format_has_not(self, change, tmp_path):
