@@ -12,7 +12,6 @@ import copy
 import dataclasses
 import functools
 import math
-import pickle
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -24,6 +23,7 @@ from epsaudit.adapters.first_state import before_first_call, blame, remember
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism
 from epsaudit.adapters.global_generators import Habits, seeded, used
 from epsaudit.adapters.randomness import reached
+from epsaudit.data.unpickling import loads_apart
 from epsaudit.engine.chunks import BLOCK
 from epsaudit.engine.dependence import (
     LEVEL,
@@ -166,7 +166,7 @@ class Copies:
         """A copy of the function, if there is one; what holds this output is emptied: an earlier audit filled it."""
         for cache in self._caches:  # it is not copied, but shared
             cache.cache_clear()
-        function = side.function if self._pickled is None else pickle.loads(self._pickled)
+        function = side.function if self._pickled is None else loads_apart(self._pickled, side.dataset.written)
         emptied = forgotten and function is not side.function
         for thing in list(reached(function))[1:] if emptied else ():
             if isinstance(thing, dict) and any(_prints_as(part, forgotten) for part in thing.values()):
