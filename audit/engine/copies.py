@@ -42,6 +42,7 @@ from epsaudit.outputs.normal_form import Outputs, Raised, are_numbers, are_objec
 from epsaudit.witnesses import Witness
 
 CONSTANT = "the function always gives the same output on each dataset: no randomness was seen"
+UNCOPIED = "the function cannot be copied: a draw that it keeps from run to run would be taken for what it releases"
 
 COPIES = 48
 """Copies that are asked: that none of so many lies in the middle half of the runs has probability 4e-15. A cached
@@ -150,8 +151,10 @@ class Copies:
         return None
 
     def notes(self, sides: Sides) -> tuple[str, ...]:
-        """Say so if every output on each dataset of the pair was the same."""
-        return (CONSTANT,) if all(self._seen.get(id(sides), (False, False))) else ()
+        """Say so if every output on each dataset of the pair was the same, or if no copy shows what is kept."""
+        uncopied = isinstance(self._mechanism, FunctionMechanism) and self._pickled is None
+        said = (CONSTANT, all(self._seen.get(id(sides), (False, False)))), (UNCOPIED, uncopied)
+        return tuple(note for note, holds in said if holds)
 
     def _copies(self, side: Any) -> Iterator[Any]:
         """Copies, one at a time, with empty caches; none where there is nothing to copy or to empty."""

@@ -49,7 +49,7 @@ class Simpler:
 
     def than(self, candidate: Candidate, given: Candidate) -> Iterator[Candidate]:
         """Yield proposals, those that take most away first, for a candidate that came of the one that was given."""
-        ranges: dict[int | None, tuple[float, float]] = {}
+        ranges: dict[int | None, tuple[Any, Any]] = {}
         if self.describe(candidate.parameters) is None:  # how rows become a dataset is not known
             candidate = dataclasses.replace(candidate, rows=None)
             ranges = _ranges(rows_of(dataclasses.replace(given, rows=None)) or ((), ()))
@@ -195,7 +195,7 @@ def _alike(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
         )
 
 
-def _plainer(x: Rows, x_prime: Rows, ranges: Mapping[int | None, tuple[float, float]]) -> Iterator[tuple[Rows, Rows]]:
+def _plainer(x: Rows, x_prime: Rows, ranges: Mapping[int | None, tuple[Any, Any]]) -> Iterator[tuple[Rows, Rows]]:
     """With one value, wherever a column holds it, made simpler, within the column's range if that is known."""
     for column in _columns(x, x_prime):
         low, high = ranges.get(column, (-math.inf, math.inf))
@@ -216,7 +216,7 @@ def _columns(x: Rows, x_prime: Rows) -> Sequence[int | None]:
     return range(width) if width else (None,)
 
 
-def _ranges(rows: tuple[Rows, Rows]) -> dict[int | None, tuple[float, float]]:
+def _ranges(rows: tuple[Rows, Rows]) -> dict[int | None, tuple[Any, Any]]:
     """The least and the greatest number of each column."""
     found = {}
     for column in _columns(*rows):

@@ -7,6 +7,7 @@ import enum
 import functools
 import math
 import secrets
+import threading
 
 import numpy as np
 import pytest
@@ -130,6 +131,18 @@ def test_a_generator_on_a_class_goes_on_from_training_to_certification():
 
     audited(audit, noisy, trials=2_000)
     assert len(set(seen)) == len(seen)
+
+
+def test_it_is_said_of_a_function_that_cannot_be_copied():
+    lock = threading.Lock()
+
+    def locked(data, rng):
+        with lock:
+            return len(data) + rng.laplace()
+
+    for run in (audit, audit_sequentially):
+        assert any(note.startswith("the function cannot be copied") for note in audited(run, locked).notes)
+        assert not any(note.startswith("the function cannot be copied") for note in audited(run, Count()).notes)
 
 
 class Box:
