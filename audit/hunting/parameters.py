@@ -177,10 +177,11 @@ def _described(data: Mapping[str, Any], values: Values) -> Description:
     if "answers" in told:
         _known(told, ("answers",), "data of answers")
         return Answers(**_known(told["answers"], _fields(Answers), "answers"))
+    more = tuple(name for name in _fields(Table) if name != "columns")
     forms: dict[str, tuple[Callable[[Any, dict[str, Any]], Table], tuple[str, ...]]] = {
-        "numbers": (lambda bounds, more: numbers(*bounds, **more), ("integer", "missing", "form")),
-        "symbols": (lambda categories, more: symbols(*categories, **more), ("form",)),
-        "columns": (lambda columns, more: Table(list(map(_column, columns)), **more), _fields(Table)),
+        "numbers": (lambda bounds, given: numbers(*bounds, **given), ("integer", "missing", *more)),
+        "symbols": (lambda categories, given: symbols(*categories, **given), more),
+        "columns": (lambda columns, given: Table(list(map(_column, columns)), **given), more),
     }
     kind = next((name for name in forms if name in told), None)
     if kind is None:

@@ -253,7 +253,7 @@ def test_parameters_vary_claims_with_them_and_shrink():
         leaks_at, listed, claim=lambda values: PureDP(1.0 if values["bound"] > 1 else 9.0), n_jobs=1, seed=3, audits=2
     )
     assert dict(found.findings[0].candidate.parameters) == {"bound": 4.0, "power": 2}
-    assert found.findings[0].result.x_prime == "[0.0]"
+    assert found.findings[0].result.x_prime == "[4.0]"  # the only value that was given
     assert found.rows()[0]["parameters"].startswith("bound=4.0, power=")
 
 
@@ -344,6 +344,11 @@ class TestShrinking:
         pair = self.shrunk((2.5, 7.25), (2.5, -103.7), lambda x, y: min(y) < -3)
         assert (pair.x, pair.x_prime) == ((0.0,), (-4.0,))
 
+    def test_without_a_description_values_stay_within_those_given(self):
+        """Of data that are promised to be at least 1, 0 is none."""
+        pair = self.shrunk([(1.5, "a"), (3.0, "b")], [(10.0, "a"), (3.0, "b")], lambda x, y: x[0][0] != y[0][0])
+        assert (pair.x, pair.x_prime) == ([(1.5, "a")], [(2.0, "a")])
+
     def test_an_integer_beyond_all_floats_is_halved(self):
         assert simpler_values(10**400) == [0, 1, 10**400 // 2, 10**400 - 1]
 
@@ -377,7 +382,7 @@ class TestShrinking:
             return True
 
         pair = self.shrunk([3, 1, 4, 1, 5], [3, 1, 4, 1], still)
-        assert (pair.x, pair.x_prime) == ([0], [])
+        assert (pair.x, pair.x_prime) == ([1], [])
         assert len(asked) == len({repr(one) for one in asked})
 
 
