@@ -111,14 +111,13 @@ class CommandMechanism:
             return bool(child.seeded)
 
     @property
-    def fingerprint(self) -> dict[str, str]:
-        """The program's words, with a digest of each that is a file: what a checkpoint remembers of it."""
-        words = {*self.program.words, *(word.rpartition(":")[0] for word in self.program.words)} - {""}  # FILE:FUNCTION
-        paths = {word: Path(self.program.folder or ".") / word for word in words}
-        digests = {
-            word: hashlib.sha256(path.read_bytes()).hexdigest() for word, path in paths.items() if path.is_file()
-        }
-        return {"words": str(self.program), **digests}
+    def fingerprint(self) -> dict[str, Any]:
+        """The program's words, versions, and a digest of each of its files: what a checkpoint remembers of it."""
+        with CHILDREN.borrow(self.program) as child:
+            files = {os.path.relpath(path, child.folder): Path(path) for path in child.files}
+            versions = child.versions
+        digests = {path: hashlib.sha256(file.read_bytes()).hexdigest() for path, file in files.items()}
+        return {"words": list(self.program.words), "versions": versions, **digests}
 
     def __call__(self, dataset: Any) -> CommandDistribution:
         """Write the dataset as JSON, and start the program once to see that it says hello."""
@@ -153,6 +152,7 @@ class _Speaker(Child):
     seeded: bool
     binary: bool
     single: bool
+    versions: Any
 
     def outputs(self, dataset: str, size: int, seed: int) -> Outputs:
         """Ask for ``size`` outputs, and read lines, a block or a frame; for none it is not asked."""
@@ -190,6 +190,11 @@ class _Speaker(Child):
         match _loaded(line):
             case {"epsaudit": 1, **more} if {type(more.get(name, False)) for name in PROMISES} == {bool}:
                 self.seeded, self.binary, self.single = (bool(more.get(name)) for name in PROMISES)
+                self.versions = more.get("versions")
+                files = more.get("files", [])
+                if not isinstance(files, list) or not all(isinstance(path, str) and "\0" not in path for path in files):
+                    self.fail(f"says that it is made of {shorten(files)}; its files must be a list of paths")
+                self.made_of(files)
             case _:
                 hello = '{"epsaudit": 1, "seeded": true or false}'
                 self.fail(f"began with {_shown(line)}; it must say {hello} first")

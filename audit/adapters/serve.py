@@ -67,7 +67,8 @@ def main() -> None:
         answers.write(json.dumps(described(function, given.parameters)).encode() + b"\n")
         answers.close()
         return
-    speak(Server(function, given.parameters, FORMS[given.data]), requests, answers)
+    served = Server(function, given.parameters, FORMS[given.data])
+    speak(served, requests, answers, made_of(given.function, function))
 
 
 def imported(name: str) -> Any:
@@ -160,9 +161,33 @@ class Server:
         return (binary and frame(encoded)) or written(encoded, plainly=True)
 
 
-def speak(server: Server, requests: IO[str], answers: IO[bytes]) -> None:
+def made_of(name: str, function: Any) -> dict[str, Any]:
+    """Say what makes this another program if it changes: files of modules, and versions of libraries.
+
+    They are those of the function's own package and of all that is not installed; of other packages their first files.
+    """
+    own = {name.partition(":")[0].partition(".")[0], str(getattr(function, "__module__", "")).partition(".")[0]}
+    standard = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
+    files, versions = set(), {"Python": sys.version}
+    for module_name, module in list(sys.modules.items()):
+        known = vars(module) if hasattr(module, "__dict__") else {}
+        path, top = known.get("__file__"), module_name.partition(".")[0]
+        if module_name == "__main__" or not isinstance(path, str) or not os.path.isfile(path):
+            continue
+        path = os.path.abspath(path)
+        installed = "site-packages" in path or "dist-packages" in path
+        ours = not installed and not os.path.realpath(path).startswith(standard)
+        if ours or (installed and (top in own or module_name == top)):
+            files.add(path)
+        if module_name == top and isinstance(known.get("__version__"), str):
+            versions[top] = known["__version__"]
+    return {"files": sorted(files), "versions": versions}
+
+
+def speak(server: Server, requests: IO[str], answers: IO[bytes], more: dict[str, Any]) -> None:
     """Say hello and answer requests; what is no output ends the audit with a sentence."""
     hello = {"epsaudit": 1, "seeded": server.seeded, "binary": True, "single": server.many is None}
+    hello.update(more)
     answers.write(lines([hello]))
     answers.flush()
     for line in requests:
