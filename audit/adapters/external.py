@@ -10,6 +10,7 @@ started are ended, and also when the audit ends while it computes, or the auditi
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import io
 import json
@@ -17,8 +18,9 @@ import math
 import os
 import shlex
 import struct
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,7 @@ class CommandMechanism:
     pairs: tuple[DatasetPair, ...]
     releases_the_interpreter = True
     wants_many_calls = True
+    trusted = False
 
     @property
     def reproducible(self) -> bool:
@@ -136,11 +139,15 @@ class CommandDistribution:
 
     program: Program
     dataset: str
+    child: Any = field(default=None, compare=False, repr=False)
     tossed = True
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
-        """Ask a child of this process for ``size`` outputs with a seed drawn from ``rng``."""
+        """Ask its child, or an idle one of this process, for ``size`` outputs with a seed drawn from ``rng``."""
         seed = int(rng.integers(SEEDS))
+        if self.child is not None:
+            own: Outputs = self.child.outputs(self.dataset, size, seed)
+            return own
         with CHILDREN.borrow(self.program) as child:
             outputs: Outputs = child.outputs(self.dataset, size, seed)
             return outputs
@@ -244,6 +251,16 @@ def _start(program: Program) -> _Speaker:
 
 
 CHILDREN = Pool(_start)
+
+
+@contextmanager
+def in_a_new_process(*laws: CommandDistribution) -> Iterator[list[CommandDistribution]]:
+    """Yield output laws of one program that ask a child of their own, which is started for this and ended after it."""
+    child = _start(laws[0].program)
+    try:
+        yield [dataclasses.replace(law, child=child) for law in laws]
+    finally:
+        child.close()
 
 
 def dataset_to_json(dataset: Any) -> Any:

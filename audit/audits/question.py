@@ -23,6 +23,7 @@ from epsaudit.data.neighbours import DatasetPair, Relation, shorten
 from epsaudit.engine.checkpoint import Checkpoint, Identity, Section
 from epsaudit.engine.copies import Copies
 from epsaudit.engine.determinism import refuse_if_drawn_before, with_known_randomness
+from epsaudit.engine.processes import copies_of
 from epsaudit.engine.sampling import Sides, notes_on
 from epsaudit.engine.streams import entropy
 from epsaudit.engine.workers import Workers, check_restart
@@ -149,7 +150,7 @@ def begun(question: Question, seed: int, n_jobs: int | None, record: Section) ->
         check_restart(mechanism)
     sides = [prepared(mechanism, pair) for pair in question.pairs]
     refuse_if_drawn_before(mechanism, question.pairs[0], sides[0], seed)
-    return Begun(question, seed, mechanism, sides, workers, Copies(mechanism, seed), started)
+    return Begun(question, seed, mechanism, sides, workers, copies_of(mechanism, seed), started)
 
 
 def prepared(mechanism: Mechanism, pair: DatasetPair) -> Sides:
