@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box, command
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, command
 from epsaudit.adapters import serve
 from epsaudit.adapters.child import LOOK_SECONDS
 from epsaudit.adapters.external import CHILDREN, dataset_to_json
@@ -591,3 +591,13 @@ def test_words_are_told_apart_however_long_they_are():
 def test_files_of_a_hello_that_are_none_are_a_sentence():
     with pytest.raises(AuditError, match="its files must be a list of paths"):
         ask("""import json\nprint(json.dumps({"epsaudit": 1, "files": "child.py"}), flush=True); input()""")
+
+
+@pytest.mark.parametrize("other", [(1, 2), {1, 2}, np.array([1, 2])], ids=repr)
+@pytest.mark.parametrize("run", [audit, audit_sequentially])
+def test_datasets_that_json_cannot_tell_apart_are_refused_before_any_run(run, other, tmp_path):
+    log = tmp_path / "asked"
+    program = PYTHON.replace("SCALE", "1.0").replace("request = ", f"open({str(log)!r}, 'a').write(line); request = ")
+    with pytest.raises(AuditError, match=r"are '\[1, 2\]' once they are written as JSON"):
+        run(command([sys.executable, "-c", program], claim=PureDP(1.0)), [([1, 2], other)], trials=2_000, seed=1)
+    assert not log.exists()
