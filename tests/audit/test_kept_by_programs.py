@@ -24,7 +24,7 @@ NOISE = laplace()
 def draws_at_import(data): return len(data) + NOISE
 
 OFFSET = {}
-def keeps_most(data): return OFFSET.setdefault(len(data), len(data) + laplace()) + 0.1 * laplace()
+def keeps_most(data): return len(data) + OFFSET.setdefault(0, laplace()) + 0.1 * laplace()
 
 GENERATOR = random.Random(5)
 def begins_alike(data): return len(data) + 0.4 * laplace(GENERATOR)
@@ -73,17 +73,11 @@ def program(function):
 
 @pytest.mark.parametrize(("function", "run"), DAILY)
 def test_a_program_that_keeps_a_draw_is_not_refuted(function, run):
-    """What it holds is independent of the seeds: of two processes one is refused, at least, or neither refuted."""
-    said = []
-    for seed in (1, 2):
-        external.CHILDREN.close()  # it would hold the same
-        try:
-            result = RUNS[run](program(function), PAIRS, trials=8_000, seed=seed, n_jobs=1, confidence=0.9999)
-            said.append(str(result.verdict))
-        except AuditError as error:
-            said.append(str(error))
-    assert "violated" not in said
-    assert any("started anew answer otherwise" in one for one in said), said
+    """It is refuted for certain where it is not refused, which fails with probability below 1e-6: 16 processes must all
+    hold a draw by which the event tells 1 + N from 2 + N, and each does with probability 0.4 at most.
+    """
+    with pytest.raises(AuditError, match="started anew answer otherwise"):
+        RUNS[run](program(function), PAIRS, trials=8_000, seed=1, n_jobs=1, confidence=0.9999)
 
 
 def test_a_hunt_does_not_report_a_program_that_keeps_a_draw():
