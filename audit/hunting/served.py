@@ -120,6 +120,8 @@ def quickly(mechanism: Mechanism) -> Mechanism:
 class _Trusted(CommandMechanism):
     """A program that is taken to give independent outputs."""
 
+    trusted = True
+
     @property
     def reproducible(self) -> bool:
         return False

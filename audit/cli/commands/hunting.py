@@ -52,8 +52,8 @@ SHOWN = (
     *(column for column in COLUMNS if column.key in ("proven", "certified", "runs")),
     tables.Column("tried", "what was tried"),
 )
-"""Of a terminal, whose lines are short."""
 WIDTH = 80
+"""Characters of a line of a terminal."""
 
 
 def run(options: SimpleNamespace) -> int:
