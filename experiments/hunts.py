@@ -9,8 +9,9 @@ at most in the whole study; if anything is, the study ends with an error that na
 The bugs are in `epsaudit.experiments.hunts_bugs`, one for every affected row of the corpus; what is not hunted counts
 as not found. A refutation counts whatever its cause: a function may have a simpler fault than the row's, and the data
 say pair and event. A finding is short if its larger dataset has at most three records (a vector of answers: so many
-numbers) and its events at most two thresholds or single outputs. Seconds are processor time, of the hunt and of the
-process of the library, as a machine with other work inflates the clock; the limit is on the clock.
+numbers), or as many as the bug needs where these are more, and its events at most two thresholds or single outputs.
+Seconds are processor time, of the hunt and of the process of the library, as a machine with other work inflates the
+clock; the limit is on the clock.
 
 Libraries draw their own randomness: the same seed gives the same table up to chance. With ``quick`` nothing is
 installed, and three sound mechanisms alone are hunted.
@@ -118,7 +119,7 @@ def answer(rows: Sequence[Mapping[str, Any]]) -> str:
 
     Examples
     --------
-    >>> row = {"kind": "bug", "verdict": "refuted", "seconds": 9.0, "records": 2, "parts": 1}
+    >>> row = {"kind": "bug", "verdict": "refuted", "seconds": 9.0, "records": 2, "needs": 0, "parts": 1}
     >>> print(answer([row]).partition(";")[0])
     Of 1 affected rows 1 are found (100%), in 9 seconds of processor time at the median
     """
@@ -129,10 +130,10 @@ def answer(rows: Sequence[Mapping[str, Any]]) -> str:
         if found:
             seconds = statistics.median(row["seconds"] for row in found)
             known = [row for row in found if row["records"] is not None and row["parts"] is not None]
-            short = sum(row["records"] <= FEW and row["parts"] <= PARTS for row in known)
+            short = sum(row["records"] <= max(FEW, row["needs"]) and row["parts"] <= PARTS for row in known)
             said[-1] += (
                 f", in {seconds:.0f} seconds of processor time at the median; {short} of them are shrunk to at most "
-                f"{FEW} records and events of at most {PARTS} thresholds or outputs"
+                f"{FEW} records, or as many as the bug needs, and events of at most {PARTS} thresholds or outputs"
             )
         said[-1] += "."
     sound = [row for row in rows if row["kind"] == "sound"]
@@ -153,7 +154,8 @@ def _sound(quick: bool) -> Iterator[Any]:
 
 def _hunted(one: Any, seed: int, **settings: Any) -> tuple[dict[str, Any], tuple[SequentialResult, ...]]:
     """Hunt a function, an entry or a row of a library; the table's row, and the audits."""
-    row = {"name": one.name, "claim": "", "lines": one.lines if isinstance(one, Target) else None}
+    lines, needs = (one.lines, one.needs) if isinstance(one, Target) else (None, None)
+    row = {"name": one.name, "claim": "", "lines": lines, "needs": needs}
     settings |= {"seed": entry_seed(seed, one.name), "n_jobs": 1}
     before = _processor_seconds()
     try:

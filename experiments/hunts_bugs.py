@@ -128,6 +128,7 @@ def _of_diffprivlib() -> Iterator[Target]:
         ONE,
         categories(0, 1, least=4),
         "add-remove",
+        needs=5,  # one for each tree, and the one more that moves the shares
     )
 
 
@@ -180,7 +181,7 @@ def _of_smartnoise() -> Iterator[Target]:
 def _of_others() -> Iterator[Target]:
     """Of Opacus and of small libraries."""
     training = {**categories(0.0, 1.0, least=20), "size": 20}  # the records that the claim is for
-    yield Target("opacus-1.6.0", "step", OPACUS, "trained(data)", STEP, training, "add-remove")
+    yield Target("opacus-1.6.0", "step", OPACUS, "trained(data)", STEP, training, "add-remove", needs=21)
     yield Target(
         "dpsprt-1.2.0",
         "subsampled",

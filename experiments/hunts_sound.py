@@ -1,7 +1,7 @@
 """Mechanisms of released libraries of which no fault is known, hunted from a schema as bugs are.
 
-Those rows of the libraries' catalogue that are expected to hold are hunted besides, from their own pairs. Tumult Core
-is not among them: it needs pyspark, of which the registry has no wheel. python-dp 1.1.5 comes with PipelineDP.
+Those rows of the libraries' catalogue that are expected to hold are hunted besides, from their own pairs. python-dp
+1.1.5 comes with PipelineDP. Tumult Core takes single values and series of pandas here, and starts no Spark.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from epsaudit.experiments.hunts_targets import DIFFPRIVLIB, NUMBER, OPENDP, Targ
 from epsaudit.experiments.libraries.rows import ONE
 
 NEWEST, CURRENT, PIPELINE = "diffprivlib-0.6.6", "opendp-0.16.0", "pipeline-dp-0.3.1"
+TUMULT = "tmlt-core-0.20.0"
 UNIT = {"numbers": [0, 1]}
 GOOGLE = "from pydp.algorithms import laplacian, numerical_mechanisms"
 ENGINE = """import pipeline_dp as dp
@@ -31,7 +32,7 @@ def sound() -> list[Target]:
     >>> sound()[0].name
     'pipeline-dp-0.3.1/python-dp-laplace'
     """
-    return [*_of_google(), *_of_pipelines(), *_of_opendp(), *_of_diffprivlib()]
+    return [*_of_google(), *_of_pipelines(), *_of_opendp(), *_of_diffprivlib(), *_of_tumult()]
 
 
 def _of_google() -> Iterator[Target]:
@@ -105,3 +106,30 @@ def _of_diffprivlib() -> Iterator[Target]:
     yield Target(NEWEST, "geometric", DIFFPRIVLIB, line, ONE, {"answers": {"integer": True}}, witnesses="all")
     line = 'mechanisms.Binary(epsilon=1.0, value0="no", value1="yes").randomise(data)'
     yield Target(NEWEST, "binary", DIFFPRIVLIB, line, ONE, {"symbols": ["no", "yes"], "form": "one"}, "substitution")
+
+
+def _of_tumult() -> Iterator[Target]:
+    imports = """import numpy as np
+import pandas as pd
+from tmlt.core.domains.numpy_domains import NumpyFloatDomain
+from tmlt.core.domains.pandas_domains import PandasSeriesDomain
+from tmlt.core.measurements import noise_mechanisms as noise
+from tmlt.core.measurements.pandas_measurements.series import NoisyQuantile
+from tmlt.core.measures import PureDP"""
+    for name, given, claim in (
+        ("Laplace", "NumpyFloatDomain(), scale=1", ONE),
+        ("Gaussian", "NumpyFloatDomain(), sigma_squared=1", ZCDP(0.5)),
+    ):
+        line = f"noise.Add{name}Noise({given})(np.float64(data))"
+        yield Target(TUMULT, f"{name.lower()}", imports, line, claim, NUMBER, witnesses="all")
+    for name, given, claim in (
+        ("Geometric", "alpha=1", ONE),
+        ("DiscreteGaussian", "sigma_squared=1", ZCDP(0.5)),
+    ):
+        line = f"noise.Add{name}Noise({given})(np.int64(data))"
+        label = "discrete-gaussian" if "Gaussian" in name else "geometric"
+        yield Target(TUMULT, label, imports, line, claim, {"answers": {"integer": True, "bounds": [0, 1000]}})
+    given = "PandasSeriesDomain(NumpyFloatDomain()), PureDP(), quantile=0.5, lower=0, upper=1, epsilon=1"
+    line = f"NoisyQuantile({given})(pd.Series(data, dtype=float))"
+    within = {**table(("value", 0, 1), least=0), "beyond": False}  # infinities are outside its domain
+    yield Target(TUMULT, "quantile", imports, line, ONE, within, "add-remove")

@@ -34,6 +34,8 @@ class Target:
         The relation that the claim is for; None for a number that moves by 1.
     witnesses : 'auto' or 'all'
         'all' where the library says that its floating-point numbers are safe.
+    needs : int
+        Records of the larger dataset without which the bug cannot show; 0 where none is known to be needed.
     """
 
     version: str
@@ -44,6 +46,7 @@ class Target:
     data: Mapping[str, Any]
     adjacency: str | None = None
     witnesses: Literal["auto", "all"] = "auto"
+    needs: int = 0
 
     @property
     def name(self) -> str:

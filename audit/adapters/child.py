@@ -20,7 +20,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any, NoReturn, cast
@@ -63,6 +63,12 @@ class Program:
     folder: str | None = None
     timeout: float = 300.0
 
+    def files(self) -> Iterator[str]:
+        """Yield the paths of the words that are files, or FILE:FUNCTION; the first is found as a shell would."""
+        yield shutil.which(self.words[0]) or self.words[0]
+        yield from self.words
+        yield from (word.rpartition(":")[0] for word in self.words if ":" in word)
+
     def __str__(self) -> str:
         return shlex.join(word if len(word) <= LONGEST_WORD else f"{word[:LONGEST_WORD]}..." for word in self.words)
 
@@ -78,6 +84,9 @@ class Child:
         self.program = program
         self.received = bytearray()
         self.idle_since = 0.0
+        self.folder = os.path.abspath(program.folder or "")
+        self.files: dict[str, Any] = {}
+        self.made_of(program.files())
         self._unsent = memoryview(b"")
         self._lifeline: int | None = None
         self._words = bytearray()
@@ -202,6 +211,19 @@ class Child:
         """Of the process, and of the group that it leads."""
         return self._process.pid
 
+    def made_of(self, paths: Iterable[str]) -> None:
+        """Remember what is a file of these paths, from the program's folder, and that it is as it is now."""
+        for path in paths:
+            place = os.path.join(self.folder, path)
+            if os.path.isfile(place):
+                self.files[place] = _state(place)
+
+    @property
+    def changed(self) -> bool:
+        """Whether a file that it was made of is another one now, or the folder where it would be started."""
+        elsewhere = self.folder != os.path.abspath(self.program.folder or "")
+        return elsewhere or any(_state(path) != state for path, state in self.files.items())
+
     @property
     def alive(self) -> bool:
         """Whether the process still runs."""
@@ -257,8 +279,20 @@ class Child:
         self.fail(f"{how} after it {so_far()}")
 
 
+def _state(path: str) -> tuple[int, ...] | None:
+    """Which file it is, its size, and when it was last written or moved; None for none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 class Pool:
-    """Idle children of this process by program; those idle for long, and all at exit, are closed."""
+    """Idle children of this process by program; those idle for long, and all at exit, are closed.
+
+    One whose files changed since it was started is closed, too, and another lent: it is another program.
+    """
 
     def __init__(self, start: Callable[[Program], Any]) -> None:
         self._start = start
@@ -272,11 +306,12 @@ class Pool:
     @contextmanager
     def borrow(self, program: Program) -> Iterator[Any]:
         """Lend an idle child, or a new one; it comes back unless an exception passes."""
-        with self._lock:
-            child = idle.pop() if (idle := self._idle.get(program)) else None
-        if child is not None and not child.alive:
+        while True:
+            with self._lock:
+                child = idle.pop() if (idle := self._idle.get(program)) else None
+            if child is None or (child.alive and not child.changed):
+                break
             child.close()
-            child = None
         child = child or self._start(program)
         try:
             yield child

@@ -10,6 +10,7 @@ started are ended, and also when the audit ends while it computes, or the auditi
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import io
 import json
@@ -17,8 +18,9 @@ import math
 import os
 import shlex
 import struct
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,7 @@ class CommandMechanism:
     pairs: tuple[DatasetPair, ...]
     releases_the_interpreter = True
     wants_many_calls = True
+    trusted = False
 
     @property
     def reproducible(self) -> bool:
@@ -111,14 +114,13 @@ class CommandMechanism:
             return bool(child.seeded)
 
     @property
-    def fingerprint(self) -> dict[str, str]:
-        """The program's words, with a digest of each that is a file: what a checkpoint remembers of it."""
-        words = {*self.program.words, *(word.rpartition(":")[0] for word in self.program.words)} - {""}  # FILE:FUNCTION
-        paths = {word: Path(self.program.folder or ".") / word for word in words}
-        digests = {
-            word: hashlib.sha256(path.read_bytes()).hexdigest() for word, path in paths.items() if path.is_file()
-        }
-        return {"words": str(self.program), **digests}
+    def fingerprint(self) -> dict[str, Any]:
+        """The program's words, versions, and a digest of each of its files: what a checkpoint remembers of it."""
+        with CHILDREN.borrow(self.program) as child:
+            files = {os.path.relpath(path, child.folder): Path(path) for path in child.files}
+            versions = child.versions
+        digests = {path: hashlib.sha256(file.read_bytes()).hexdigest() for path, file in files.items()}
+        return {"words": list(self.program.words), "versions": versions, **digests}
 
     def __call__(self, dataset: Any) -> CommandDistribution:
         """Write the dataset as JSON, and start the program once to see that it says hello."""
@@ -137,11 +139,15 @@ class CommandDistribution:
 
     program: Program
     dataset: str
+    child: Any = field(default=None, compare=False, repr=False)
     tossed = True
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
-        """Ask a child of this process for ``size`` outputs with a seed drawn from ``rng``."""
+        """Ask its child, or an idle one of this process, for ``size`` outputs with a seed drawn from ``rng``."""
         seed = int(rng.integers(SEEDS))
+        if self.child is not None:
+            own: Outputs = self.child.outputs(self.dataset, size, seed)
+            return own
         with CHILDREN.borrow(self.program) as child:
             outputs: Outputs = child.outputs(self.dataset, size, seed)
             return outputs
@@ -153,6 +159,7 @@ class _Speaker(Child):
     seeded: bool
     binary: bool
     single: bool
+    versions: Any
 
     def outputs(self, dataset: str, size: int, seed: int) -> Outputs:
         """Ask for ``size`` outputs, and read lines, a block or a frame; for none it is not asked."""
@@ -190,6 +197,11 @@ class _Speaker(Child):
         match _loaded(line):
             case {"epsaudit": 1, **more} if {type(more.get(name, False)) for name in PROMISES} == {bool}:
                 self.seeded, self.binary, self.single = (bool(more.get(name)) for name in PROMISES)
+                self.versions = more.get("versions")
+                files = more.get("files", [])
+                if not isinstance(files, list) or not all(isinstance(path, str) and "\0" not in path for path in files):
+                    self.fail(f"says that it is made of {shorten(files)}; its files must be a list of paths")
+                self.made_of(files)
             case _:
                 hello = '{"epsaudit": 1, "seeded": true or false}'
                 self.fail(f"began with {_shown(line)}; it must say {hello} first")
@@ -239,6 +251,16 @@ def _start(program: Program) -> _Speaker:
 
 
 CHILDREN = Pool(_start)
+
+
+@contextmanager
+def in_a_new_process(*laws: CommandDistribution) -> Iterator[list[CommandDistribution]]:
+    """Yield output laws of one program that ask a child of their own, which is started for this and ended after it."""
+    child = _start(laws[0].program)
+    try:
+        yield [dataclasses.replace(law, child=child) for law in laws]
+    finally:
+        child.close()
 
 
 def dataset_to_json(dataset: Any) -> Any:

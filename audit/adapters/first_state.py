@@ -13,7 +13,6 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-import pickle
 import sys
 import types
 import weakref
@@ -26,6 +25,7 @@ import cloudpickle
 
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism
 from epsaudit.adapters.randomness import reached
+from epsaudit.data.unpickling import loads, loads_apart
 from epsaudit.errors import AuditError, is_own_file
 
 LARGEST_FUNCTION = 1 << 26
@@ -60,9 +60,9 @@ def before_first_call(mechanism: Mechanism) -> bytes | None:
     return now
 
 
-def copy_of(mechanism: FunctionMechanism, first: bytes | None) -> FunctionMechanism:
-    """Return the mechanism with a copy of its function; itself where there is none."""
-    return mechanism if first is None else dataclasses.replace(mechanism, function=pickle.loads(first))
+def copy_of(mechanism: FunctionMechanism, first: bytes | None, beside: bytes) -> FunctionMechanism:
+    """Return the mechanism with a copy of its function, for datasets of these bytes; itself where there is none."""
+    return mechanism if first is None else dataclasses.replace(mechanism, function=loads_apart(first, beside))
 
 
 def remember(mechanism: FunctionMechanism, first: bytes) -> None:
@@ -73,7 +73,7 @@ def remember(mechanism: FunctionMechanism, first: bytes) -> None:
 def blame(mechanism: Any, first: bytes | None) -> None:
     """Note the parts of a function that its runs changed: one of them kept a draw."""
     if first is not None:
-        pairs = zip(_changeable(mechanism.function), _changeable(pickle.loads(first)), strict=False)
+        pairs = zip(_changeable(mechanism.function), _changeable(loads(first)), strict=False)
         changed = (part for part, before in pairs if _written(part) != _written(before))
         _BLAMED.update((id(part), part) for part in changed)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import inspect
 import random
+import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,7 @@ def _parts_of(thing: Any, arguments: int) -> Iterator[Any]:
     if inspect.ismethod(thing):
         yield thing.__self__
         yield thing.__func__
+        yield from _named_by(thing, thing.__self__)
     elif inspect.isfunction(thing):
         yield from (thing.__defaults__ or ())[max(arguments - _without_default(thing), 0) :]
         yield from (thing.__kwdefaults__ or {}).values()
@@ -63,6 +66,8 @@ def _parts_of(thing: Any, arguments: int) -> Iterator[Any]:
             path = getattr(module, "__file__", None)
             if path is not None and is_own_file(Path(path)):  # others' modules hold functions
                 yield from (vars(module)[name] for name in thing.__code__.co_names if name in vars(module))
+        for one in filter(inspect.isclass, named):
+            yield from _named_by(thing, one)
         for cell in thing.__closure__ or ():
             try:
                 yield cell.cell_contents
@@ -74,7 +79,29 @@ def _parts_of(thing: Any, arguments: int) -> Iterator[Any]:
         yield from vars(thing).values() if hasattr(thing, "__dict__") else ()
         called = type(thing).__call__ if callable(thing) else None
         if inspect.isfunction(called):
-            yield called
+            yield types.MethodType(called, thing)
+
+
+def _named_by(function: Any, owner: Any) -> Iterator[Any]:
+    """Yield what a function names of a class that a user wrote, or of an object of one, and that is not the object's.
+
+    Functions are yielded as methods, which name more of it.
+    """
+    kind = owner if inspect.isclass(owner) else type(owner)
+    code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
+    if code is None or not _is_own(kind):
+        return
+    for name in code.co_names:
+        found = inspect.getattr_static(kind, name, None)
+        found = getattr(found, "__func__", getattr(found, "fget", found))  # of a static, a class method, a property
+        if found is None or (name in getattr(owner, "__dict__", {}) and owner is not kind):
+            continue
+        yield types.MethodType(found, owner) if inspect.isfunction(found) else found
+
+
+def _is_own(kind: type) -> bool:
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return kind.__module__ == "__main__" or (file is not None and is_own_file(Path(file)))
 
 
 def _without_default(function: Any) -> int:

@@ -19,19 +19,26 @@ import math
 import os
 import pickle
 import random
+import re
 import struct
 import sys
 import traceback
 from collections.abc import Mapping, Set
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
+from numbers import Integral
 from typing import IO, Any
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")  # audits use all cores as it is; before the library is imported
 
-HANDLED = ("seed", "rng")
-"""Parameters of a function that are given a fresh seed, or numpy's generator, unless PARAMETERS set them."""
+SEEDS = ("seed", "random_state")
+"""Parameters of a function that are given a fresh whole number each run, unless PARAMETERS set them."""
+GENERATORS = ("rng", "generator", "random")
+"""Those that are given numpy's generator; all as in `epsaudit.adapters.signatures`, which a test compares."""
+GENERATOR = re.compile(r"(np|numpy)\.random\.(_generator\.)?Generator\b|^Generator\b(?!\[)")
+"""Annotations that say that it takes one."""
 LONGEST_DECIMAL = 4096
 """Bits of a whole number beyond which neither side may write decimals: Python stops at 4,300 digits."""
 LARGEST_FRAME = 1 << 31
@@ -60,7 +67,8 @@ def main() -> None:
         answers.write(json.dumps(described(function, given.parameters)).encode() + b"\n")
         answers.close()
         return
-    speak(Server(function, given.parameters, FORMS[given.data]), requests, answers)
+    served = Server(function, given.parameters, FORMS[given.data])
+    speak(served, requests, answers, made_of(given.function, function))
 
 
 def imported(name: str) -> Any:
@@ -101,14 +109,15 @@ class Server:
     """A function, or any other object that is called with a dataset and returns one output.
 
     With an attribute ``many`` it is asked for many outputs at once, by ``function.many(dataset, size)``. What either
-    takes of `HANDLED` it is given; where both take any, outputs depend on seeds alone.
+    takes of randomness it is given; where both take any, outputs depend on seeds alone.
     """
 
     def __init__(self, function: Any, parameters: dict[str, Any], form: Any = lambda data: data) -> None:
         self.function, self.parameters, self.form = function, parameters, form
         self.many = getattr(function, "many", None)
-        asked = [wanted(one, parameters) for one in (function, self.many) if one is not None]
-        self.seeded = all(asked)
+        both = ((function, 1), (self.many, 2))
+        self.asked = [wanted(one, parameters, others) for one, others in both if one is not None]
+        self.seeded = all(self.asked)
 
     def answer(self, request: dict[str, Any]) -> bytes:
         """Draw as many outputs as are asked for, and write them as lines, as a block, or, if asked, as a frame."""
@@ -116,12 +125,11 @@ class Server:
         size, seeds = request["size"], random.Random(request["seed"])
         # every run gets copies of its own
         arguments = pickle.dumps((self.form(decoded(request["dataset"])), self.parameters), -1)
-        rng = generator(request["seed"]) if "rng" in self._names() else None
+        rng = generator(request["seed"]) if any("rng" in one.values() for one in self.asked) else None
 
         def call(function: Any, *size: int) -> Any:
-            handled = {
-                name: rng if name == "rng" else seeds.getrandbits(32) for name in wanted(function, self.parameters)
-            }
+            takes = self.asked[len(size)]
+            handled = {name: rng if kind == "rng" else seeds.getrandbits(32) for name, kind in takes.items()}
             dataset, parameters = pickle.loads(arguments)
             return function(dataset, *size, **parameters, **handled)
 
@@ -152,14 +160,34 @@ class Server:
             )
         return (binary and frame(encoded)) or written(encoded, plainly=True)
 
-    def _names(self) -> list[str]:
-        both = [self.function] + ([] if self.many is None else [self.many])
-        return [name for one in both for name in wanted(one, self.parameters)]
+
+def made_of(name: str, function: Any) -> dict[str, Any]:
+    """Say what makes this another program if it changes: files of modules, and versions of libraries.
+
+    They are those of the function's own package and of all that is not installed; of other packages their first files.
+    """
+    own = {name.partition(":")[0].partition(".")[0], str(getattr(function, "__module__", "")).partition(".")[0]}
+    standard = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
+    files, versions = set(), {"Python": sys.version}
+    for module_name, module in list(sys.modules.items()):
+        known = vars(module) if hasattr(module, "__dict__") else {}
+        path, top = known.get("__file__"), module_name.partition(".")[0]
+        if module_name == "__main__" or not isinstance(path, str) or not os.path.isfile(path):
+            continue
+        path = os.path.abspath(path)
+        installed = "site-packages" in path or "dist-packages" in path
+        ours = not installed and not os.path.realpath(path).startswith(standard)
+        if ours or (installed and (top in own or module_name == top)):
+            files.add(path)
+        if module_name == top and isinstance(known.get("__version__"), str):
+            versions[top] = known["__version__"]
+    return {"files": sorted(files), "versions": versions}
 
 
-def speak(server: Server, requests: IO[str], answers: IO[bytes]) -> None:
+def speak(server: Server, requests: IO[str], answers: IO[bytes], more: dict[str, Any]) -> None:
     """Say hello and answer requests; what is no output ends the audit with a sentence."""
     hello = {"epsaudit": 1, "seeded": server.seeded, "binary": True, "single": server.many is None}
+    hello.update(more)
     answers.write(lines([hello]))
     answers.flush()
     for line in requests:
@@ -172,13 +200,35 @@ def speak(server: Server, requests: IO[str], answers: IO[bytes]) -> None:
         answers.flush()
 
 
-def wanted(function: Any, parameters: dict[str, Any]) -> list[str]:
-    """List the parameters of `HANDLED` that a function takes and that are not set."""
+def wanted(function: Any, parameters: dict[str, Any], others: int = 1) -> dict[str, str]:
+    """Say which parameters behind the first ``others`` a function is given, and what, "seed" or "rng".
+
+    What they set is left alone, and what has a default that is neither a whole number where a seed is, nor None, nor a
+    generator: epsilon=1.0 is no rng, random_state=0 no seed that is to be kept.
+    """
     try:
-        names = inspect.signature(function).parameters
+        names = list(inspect.signature(function).parameters.values())[others:]
     except (TypeError, ValueError):  # of C
-        return []
-    return [name for name in HANDLED if name in names and name not in parameters]
+        return {}
+    found = {}
+    bound = {*parameters, *function.keywords} if isinstance(function, partial) else parameters
+    for one in names:
+        if one.name in bound or one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            continue
+        said = "" if one.annotation is one.empty else one.annotation
+        said = said if isinstance(said, str) else inspect.formatannotation(said)
+        numpy = sys.modules.get("numpy.random")
+        made = numpy is not None and isinstance(one.default, numpy.Generator)
+        free = made or one.default is one.empty or one.default is None
+        whole_number = isinstance(one.default, Integral) and not isinstance(one.default, bool)
+        if one.name in SEEDS and not made:
+            if GENERATOR.search(said) and "int" not in said:
+                found[one.name] = "rng"
+            elif free or whole_number:
+                found[one.name] = "seed"
+        elif free and (one.name in SEEDS + GENERATORS or GENERATOR.search(said)):
+            found[one.name] = "rng"
+    return found
 
 
 def generator(seed: int) -> Any:
@@ -383,7 +433,7 @@ KINDS: list[tuple[Any, Any]] = [
 
 
 def described(function: Any, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Say what a reproducer needs: what of `HANDLED` is taken, versions of libraries, and a short module's source."""
+    """Say what a reproducer needs: what randomness is taken, versions of libraries, and a short module's source."""
     try:
         from importlib import metadata
 

@@ -92,6 +92,10 @@ def audit(
         Before any run if an argument is out of range or a pair is not adjacent; later if the mechanism's outputs
         cannot be compared, if all training runs raised the same exception, or if runs depend on one another.
 
+    See Also
+    --------
+    epsaudit.audit_sequentially : The same arguments, and stops as soon as the claim is refuted.
+
     References
     ----------
     docs/explanation/theory.md proves every bound; Clopper and Pearson (1934); the membership game is that of Wasserman

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from epsaudit import exact
+from epsaudit.adapters.external import CommandDistribution
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
 from epsaudit.arguments import Pairs, claim_of, families_of, pairs_of, trials_of
 from epsaudit.claims.definitions import Claim
@@ -23,6 +24,7 @@ from epsaudit.data.neighbours import DatasetPair, Relation, shorten
 from epsaudit.engine.checkpoint import Checkpoint, Identity, Section
 from epsaudit.engine.copies import Copies
 from epsaudit.engine.determinism import refuse_if_drawn_before, with_known_randomness
+from epsaudit.engine.processes import copies_of
 from epsaudit.engine.sampling import Sides, notes_on
 from epsaudit.engine.streams import entropy
 from epsaudit.engine.workers import Workers, check_restart
@@ -149,21 +151,28 @@ def begun(question: Question, seed: int, n_jobs: int | None, record: Section) ->
         check_restart(mechanism)
     sides = [prepared(mechanism, pair) for pair in question.pairs]
     refuse_if_drawn_before(mechanism, question.pairs[0], sides[0], seed)
-    return Begun(question, seed, mechanism, sides, workers, Copies(mechanism, seed), started)
+    return Begun(question, seed, mechanism, sides, workers, copies_of(mechanism, seed), started)
 
 
 def prepared(mechanism: Mechanism, pair: DatasetPair) -> Sides:
-    """Prepare both output distributions; a mechanism that cannot is a sentence."""
+    """Prepare both output distributions; a mechanism that cannot, or a program that is sent the same, is a sentence."""
     if not isinstance(mechanism, FunctionMechanism):  # a function's distribution copies what it is given
         pair = given(pair)
     try:
-        return mechanism(pair.x), mechanism(pair.x_prime)
+        sides = mechanism(pair.x), mechanism(pair.x_prime)
     except AuditError:
         raise
     except Exception as error:
         raise AuditError(
             f"{mechanism.name} raised {type(error).__name__} ({error}) while it prepared the pair {pair}."
         ) from error
+    sent = [side.dataset for side in sides if isinstance(side, CommandDistribution)]
+    if len(sent) == 2 and sent[0] == sent[1]:
+        raise AuditError(
+            f"Both datasets of the pair {pair} are {shorten(sent[0])} once they are written as JSON, as a program gets "
+            "them (tuples, sets and arrays are lists), so that nothing could tell them apart."
+        )
+    return sides
 
 
 def exact_parameter(claim: Claim, sides: Sides) -> float | None:

@@ -335,7 +335,7 @@ HUNT = Command(
             nargs=-1,
             metavar="[ENV] MODULE:FUNCTION",
         ),
-        option("--schema FILE", "The description of data and parameters, JSON or TOML.", type=PATH),
+        option("--schema FILE", "The description of data and parameters: JSON, TOML or Python.", type=PATH),
         option("--pair X X_PRIME", "Two datasets as JSON to try instead; may be given again.", nargs=2, multiple=True),
         option("--parameters JSON", "The function's other arguments, as a JSON object."),
         option("--adjacency NAME", "The relation that the claim is for, as in a schema.  [default: all are tried]"),
@@ -361,7 +361,14 @@ HUNT = Command(
             JSON,
             QUIET,
         ],
-        "A claim": PROGRAM["A claim, for a program"],
+        "A claim": [
+            *PROGRAM["A claim, for a program"],
+            option(
+                "--claim MODULE:FUNCTION",
+                "Read what the library states: a function in ENV, of the parameters, that returns its measurement or "
+                "accountant, or numbers.",
+            ),
+        ],
     },
     """
     epsaudit hunt mine.py:count --schema schema.json --epsilon 1

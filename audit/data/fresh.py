@@ -23,6 +23,7 @@ import cloudpickle
 import numpy as np
 
 from epsaudit.data.neighbours import DatasetPair
+from epsaudit.data.unpickling import loads
 from epsaudit.errors import AuditError, with_article
 
 CONSTANTS = (int, float, complex, str, bytes, bool, type(None), Decimal, Fraction, range, uuid.UUID)
@@ -57,15 +58,20 @@ class Dataset:
         self._shared, self._bytes = (given, b"") if self.constant else _settled(given)
         self._mark = b"" if self.constant else _mark(self._shared)
 
+    @property
+    def written(self) -> bytes:
+        """The dataset as bytes."""
+        return self._bytes or _mark(self._shared)
+
     def shared(self) -> Any:
         """Return the object that runs share, a new one where a run has changed the last."""
         if not self.constant and self.changes:
-            self._shared = pickle.loads(self._bytes)
+            self._shared = loads(self._bytes)
         return self._shared
 
     def copy(self) -> Any:
         """Return the dataset as it was given, to be used by one run."""
-        return self._shared if self.constant else pickle.loads(self._bytes)
+        return self._shared if self.constant else loads(self._bytes)
 
     def intact(self, used: Any) -> bool:
         """Say whether an object that `shared` gave still is what was given; note it if not."""
@@ -83,7 +89,7 @@ class Dataset:
     def __setstate__(self, state: tuple[bool, bool, Any, bytes]) -> None:
         self.constant, self.changes, self._shared, self._bytes = state
         if not self.constant:
-            self._shared = pickle.loads(self._bytes)
+            self._shared = loads(self._bytes)
         self._mark = b"" if self.constant else _mark(self._shared)
 
     def __repr__(self) -> str:
@@ -178,9 +184,9 @@ def _mark(value: Any) -> bytes:
 def _settled(dataset: Any) -> tuple[Any, bytes]:
     """A copy, and the bytes that it is copied from: those that writing a copy of the copy gives again."""
     try:
-        copy = pickle.loads(cloudpickle.dumps(dataset))
+        copy = loads(cloudpickle.dumps(dataset))
         written = cloudpickle.dumps(copy)
-        return pickle.loads(written), written
+        return loads(written), written
     except Exception as error:
         raise AuditError(
             f"The dataset holds what cannot be copied ({type(error).__name__}: {error}), so that not every run could "

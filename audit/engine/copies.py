@@ -12,7 +12,6 @@ import copy
 import dataclasses
 import functools
 import math
-import pickle
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -24,6 +23,7 @@ from epsaudit.adapters.first_state import before_first_call, blame, remember
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism
 from epsaudit.adapters.global_generators import Habits, seeded, used
 from epsaudit.adapters.randomness import reached
+from epsaudit.data.unpickling import loads_apart
 from epsaudit.engine.chunks import BLOCK
 from epsaudit.engine.dependence import (
     LEVEL,
@@ -42,6 +42,7 @@ from epsaudit.outputs.normal_form import Outputs, Raised, are_numbers, are_objec
 from epsaudit.witnesses import Witness
 
 CONSTANT = "the function always gives the same output on each dataset: no randomness was seen"
+UNCOPIED = "the function cannot be copied: a draw that it keeps from run to run would be taken for what it releases"
 
 COPIES = 48
 """Copies that are asked: that none of so many lies in the middle half of the runs has probability 4e-15. A cached
@@ -150,8 +151,10 @@ class Copies:
         return None
 
     def notes(self, sides: Sides) -> tuple[str, ...]:
-        """Say so if every output on each dataset of the pair was the same."""
-        return (CONSTANT,) if all(self._seen.get(id(sides), (False, False))) else ()
+        """Say so if every output on each dataset of the pair was the same, or if no copy shows what is kept."""
+        uncopied = isinstance(self._mechanism, FunctionMechanism) and self._pickled is None
+        said = (CONSTANT, all(self._seen.get(id(sides), (False, False)))), (UNCOPIED, uncopied)
+        return tuple(note for note, holds in said if holds)
 
     def _copies(self, side: Any) -> Iterator[Any]:
         """Copies, one at a time, with empty caches; none where there is nothing to copy or to empty."""
@@ -166,7 +169,7 @@ class Copies:
         """A copy of the function, if there is one; what holds this output is emptied: an earlier audit filled it."""
         for cache in self._caches:  # it is not copied, but shared
             cache.cache_clear()
-        function = side.function if self._pickled is None else pickle.loads(self._pickled)
+        function = side.function if self._pickled is None else loads_apart(self._pickled, side.dataset.written)
         emptied = forgotten and function is not side.function
         for thing in list(reached(function))[1:] if emptied else ():
             if isinstance(thing, dict) and any(_prints_as(part, forgotten) for part in thing.values()):

@@ -15,6 +15,7 @@ from epsaudit import exact
 from epsaudit.adapters.first_state import before_first_call, copy_of
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism
 from epsaudit.adapters.global_generators import seeded, used
+from epsaudit.data.fresh import Dataset
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.sampling import Sides, draw
 from epsaudit.engine.streams import stream
@@ -37,7 +38,9 @@ def with_known_randomness(mechanism: Mechanism, pair: DatasetPair, seed: int) ->
     if not isinstance(mechanism, FunctionMechanism):
         return mechanism
     try:
-        fresh = copy_of(mechanism, before_first_call(mechanism))
+        fresh = copy_of(
+            mechanism, before_first_call(mechanism), b"".join(Dataset(one).written for one in (pair.x, pair.x_prime))
+        )
         if mechanism.uses_rng:
             own, shared = _remarks(fresh, pair, seed)
             return dataclasses.replace(mechanism, draws_elsewhere=own, fills_a_buffer=shared)

@@ -14,7 +14,7 @@ import numpy as np
 from epsaudit.errors import whole_at_least
 
 Stage = Literal["training", "certification", "sequential", "validation", "one run", "same seeds", "kept", "remembered",
-                "speed", "own events", "events of copies"]  # fmt: skip
+                "speed", "own events", "events of copies", "processes"]  # fmt: skip
 
 STAGES: dict[Stage, int] = {
     "training": 0,  # (pair + pairs * round of halving), then the chunk where there are more
@@ -29,6 +29,7 @@ STAGES: dict[Stage, int] = {
     "speed": 8,  # (witness, side)
     "own events": 9,  # (witness, side, runs of a copy)
     "events of copies": 10,  # (witness, side, runs of a copy, copy)
+    "processes": 11,  # (witness, runs of a process, process, side)
 }
 """First number of each stream's spawn key, and what follows it.
 

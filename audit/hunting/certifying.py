@@ -22,7 +22,7 @@ from epsaudit.audits.verify import checked
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.checkpoint import Section
-from epsaudit.engine.sampling import certification_counts, notes_on, training_outputs
+from epsaudit.engine.sampling import certification_counts, training_outputs
 from epsaudit.errors import AuditError, clipped
 from epsaudit.hunting.description import Candidate
 from epsaudit.hunting.shrinking import rows_of
@@ -158,6 +158,7 @@ def certified(
         size = min(max(4 * least, TO_LEARN[0] // 2), TO_LEARN[1] // 2)
         size = int(min(size, max(affordable / 2.0, LEAST_RUNS)))
         outputs = training_outputs(run.sides[0], size, seed, 0, workers=run.workers)
+        run.copies.look(run.sides[0], outputs)
         scores = list(candidate_scores(question.families, *outputs))
     readable, runs = _enough(scores, claim, each, most, simple=True)
     learnt, more = _enough(scores, claim, each, most, simple=False)
@@ -242,7 +243,7 @@ def _counted(run: Begun, choice: Choice, runs: int, seed: int, *notes: str) -> A
     sides = run.sides[0]
     counts = certification_counts(sides, choice.witness, runs, seed, workers=run.workers)
     result = AuditResult(
-        **{**run.shared(0, [*notes_on(sides), *notes]), "trials": runs, "seed": seed},
+        **{**run.shared(0, [*run.copies.notes(sides), *notes]), "trials": runs, "seed": seed},
         training_runs=0,
         certificate=choice.certificate,
         witness=choice.witness,

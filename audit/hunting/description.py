@@ -375,26 +375,28 @@ class Answers:
         return [(0.0, ""), *((sign * base, f", from {sign * base:.0f}") for base in far for sign in (1, -1))]
 
 
-def numbers(low: float, high: float, *, integer: bool = False, missing: bool = False, form: Form = "list") -> Table:
-    """Describe a plain list (or array) of numbers between bounds, in one line.
+def numbers(
+    low: float, high: float, *, integer: bool = False, missing: bool = False, form: Form = "list", **more: Any
+) -> Table:
+    """Describe a plain list (or array) of numbers between bounds, in one line; more, as ``beyond``, is as of `Table`.
 
     Examples
     --------
     >>> numbers(0, 1).pairs(Substitution())[0].tries
     'the greatest value in place of the least value alone'
     """
-    return Table([Column(type="integer" if integer else "float", bounds=(low, high), missing=missing)], form)
+    return Table([Column(type="integer" if integer else "float", bounds=(low, high), missing=missing)], form, **more)
 
 
-def symbols(*categories: Any, form: Form = "list") -> Table:
-    """Describe a plain list of symbols, in one line.
+def symbols(*categories: Any, form: Form = "list", **more: Any) -> Table:
+    """Describe a plain list of symbols, in one line; more, as ``least``, is as of `Table`.
 
     Examples
     --------
     >>> symbols("yes", "no", form="one").pairs()[0].pair
     DatasetPair(x='yes', x_prime='no', name="value 'no' in place of the least value alone")
     """
-    return Table([Column(type="category", categories=categories)], form)
+    return Table([Column(type="category", categories=categories)], form, **more)
 
 
 def without_common_ends(x: Rows, x_prime: Rows) -> tuple[Rows, Rows]:

@@ -240,7 +240,7 @@ def hunt(
         The relation that the claim is for; pairs of others are left out. None tries all, and the verdict names them.
     describe : Table, Answers, or function of the parameters, optional
         The description that candidates were made of, by which records are taken away and simplified. Without it the
-        items of lists, tuples and arrays are, to any value of their type.
+        items of lists, tuples and arrays are, their numbers within those of the pair.
     make : callable, optional
         Makes the mechanism at values of the parameters, as `epsaudit.hunting.served.served` does of another
         environment.

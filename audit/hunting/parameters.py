@@ -11,17 +11,20 @@ import functools
 import itertools
 import json
 import os
+import runpy
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from epsaudit.data.candidates import drawn
-from epsaudit.data.neighbours import Adjacency, Relation, is_strategy, shorten
+from epsaudit.data.neighbours import Adjacency, Relation, adjacency_of, is_strategy, shorten
 from epsaudit.errors import AuditError, meant
 from epsaudit.hunting.description import Answers, Candidate, Column, Description, Table, numbers, symbols
 from epsaudit.hunting.relations import relation_named
 
+PARTS = ("data", "parameters", "adjacency")
+"""Of a schema."""
 DRAWN = 8
 """Values that are drawn from a strategy of hypothesis: as many parameters again multiply a hunt by as much."""
 
@@ -89,12 +92,15 @@ def ranges(width: float = 1.0) -> list[tuple[float, float]]:
 
 
 def read_schema(source: str | os.PathLike[str] | Mapping[str, Any]) -> Schema:
-    """Read what data and parameters are from a JSON or TOML file, or from the object that such a file holds.
+    """Read what data and parameters are from a JSON, TOML or Python file, or from the object that such a file holds.
 
     Its ``data`` is ``{"numbers": [low, high]}``, ``{"symbols": [...]}``, ``{"columns": [...]}`` with objects of the
     attributes of `Column`, or ``{"answers": {...}}`` with those of `Answers`; other attributes of `Table` stand beside.
     ``parameters`` holds a list of values for each; ``{"parameter": "bounds"}`` in the data stands for a value of that
     parameter. ``adjacency`` is 'add-remove', 'substitution', 'add-remove-person' or 'substitute-person'.
+
+    A Python file defines the same names, and may say more: ``data`` as a description or a function of the parameters'
+    values, ``parameters`` as strategies of hypothesis, ``adjacency`` as an `Adjacency`.
 
     Raises
     ------
@@ -108,29 +114,22 @@ def read_schema(source: str | os.PathLike[str] | Mapping[str, Any]) -> Schema:
     [[1.0], [0.0]]
     """
     content = source if isinstance(source, Mapping) else _loaded(Path(source))
-    if not isinstance(content, Mapping) or not isinstance(content.get("data"), Mapping):
+    data: Any = content.get("data") if isinstance(content, Mapping) else None
+    if not isinstance(data, (Mapping, Table, Answers)) and not callable(data):
         raise AuditError(f"The schema {shorten(source)} describes no data; write what its columns are under 'data'.")
-    _known(content, ("data", "parameters", "adjacency"), "a schema")
-    data, parameters = content["data"], content.get("parameters", {})
+    _known(content, PARTS, "a schema")
+    description = functools.partial(_described, data) if isinstance(data, Mapping) else data
+    parameters = {name: _listed(name, values) for name, values in content.get("parameters", {}).items()}
     named = content.get("adjacency")
-    adjacency = None if named is None else relation_named(named)
+    adjacency = relation_named(named) if isinstance(named, str) else adjacency_of(named)
     for values, _ in combinations(parameters):
-        _described(data, values)  # which says now what is wrong with any
-    return Schema(functools.partial(_described, data), parameters, adjacency)
+        description_at(description, values)  # which says now what is wrong with any
+    return Schema(description, parameters, adjacency)
 
 
 def combinations(parameters: Mapping[str, Any]) -> list[tuple[Values, int]]:
     """List all combinations of values, and in how many parameters each has not the first, the fewest first."""
-    choices = []
-    for name, values in parameters.items():
-        if is_strategy(values):
-            values = [pair.x for pair in drawn(values.map(lambda value: (value, None)), count=DRAWN)]
-        if not isinstance(values, Sequence) or isinstance(values, (str, bytes)) or not values:
-            raise AuditError(
-                f"The values of parameter {name!r} are {shorten(values)}; write a list, as [{shorten(values)}], or a "
-                "strategy of hypothesis."
-            )
-        choices.append(list(enumerate(values)))
+    choices = [list(enumerate(_listed(name, values))) for name, values in parameters.items()]
     combined = [
         ({name: value for name, (_, value) in zip(parameters, chosen, strict=True)}, sum(n > 0 for n, _ in chosen))
         for chosen in itertools.product(*choices)
@@ -138,7 +137,21 @@ def combinations(parameters: Mapping[str, Any]) -> list[tuple[Values, int]]:
     return sorted(combined, key=lambda one: one[1])
 
 
+def _listed(name: str, values: Any) -> Sequence[Any]:
+    """Return the values of a parameter, of a strategy those that are drawn."""
+    if is_strategy(values):
+        return [pair.x for pair in drawn(values.map(lambda value: (value, None)), count=DRAWN)]
+    if not isinstance(values, Sequence) or isinstance(values, (str, bytes)) or not values:
+        raise AuditError(
+            f"The values of parameter {name!r} are {shorten(values)}; write a list, as [{shorten(values)}], or a "
+            "strategy of hypothesis."
+        )
+    return values
+
+
 def _loaded(path: Path) -> Any:
+    if path.suffix == ".py":
+        return _defined(path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -149,16 +162,26 @@ def _loaded(path: Path) -> Any:
         raise AuditError(f"The schema {str(path)!r} is no {path.suffix or '.json'} file: {error}.") from error
 
 
+def _defined(path: Path) -> dict[str, Any]:
+    """Return what a Python file defines of a schema."""
+    try:
+        defined = runpy.run_path(str(path))
+    except Exception as error:
+        raise AuditError(f"The schema {str(path)!r} cannot be read: {type(error).__name__}: {error}.") from error
+    return {name: defined[name] for name in PARTS if name in defined}
+
+
 def _described(data: Mapping[str, Any], values: Values) -> Description:
     """Make a description of what a schema says of data, with the values of parameters put in."""
     told: dict[str, Any] = _put_in(data, values)
     if "answers" in told:
         _known(told, ("answers",), "data of answers")
         return Answers(**_known(told["answers"], _fields(Answers), "answers"))
+    more = tuple(name for name in _fields(Table) if name != "columns")
     forms: dict[str, tuple[Callable[[Any, dict[str, Any]], Table], tuple[str, ...]]] = {
-        "numbers": (lambda bounds, more: numbers(*bounds, **more), ("integer", "missing", "form")),
-        "symbols": (lambda categories, more: symbols(*categories, **more), ("form",)),
-        "columns": (lambda columns, more: Table(list(map(_column, columns)), **more), _fields(Table)),
+        "numbers": (lambda bounds, given: numbers(*bounds, **given), ("integer", "missing", *more)),
+        "symbols": (lambda categories, given: symbols(*categories, **given), more),
+        "columns": (lambda columns, given: Table(list(map(_column, columns)), **given), more),
     }
     kind = next((name for name in forms if name in told), None)
     if kind is None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ from numpy.typing import NDArray
 
 from epsaudit.adapters.external import CHILDREN, CommandDistribution, CommandMechanism, command
 from epsaudit.adapters.functions import Mechanism
+from epsaudit.claims import stated
+from epsaudit.claims.definitions import Claim
+from epsaudit.claims.libraries import CLAIMS, claim_from_numbers
+from epsaudit.data.fingerprint import digest
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import values_of
 
@@ -55,6 +60,51 @@ def served(
     return make
 
 
+def stated_claims(
+    function: str, environment: str | None, parameters: Sequence[Mapping[str, Any]], *, timeout: float = 300.0
+) -> Callable[[Mapping[str, Any]], Claim]:
+    """Ask a library for its claim at each of the parameters, where it is installed.
+
+    Parameters
+    ----------
+    function : str
+        'module:function', or 'FILE.py:function': of the parameters by name. It returns what
+        `epsaudit.claims.stated.numbers_of` reads: a measurement, an accountant, or numbers.
+    environment : str, optional
+        As for `served`.
+    parameters : sequence of mapping
+        Values that the hunt will try.
+    timeout : float
+        Seconds until it must have answered.
+
+    Raises
+    ------
+    AuditError
+        If anything that it states is no claim.
+    """
+    asked = json.dumps([dict(one) for one in parameters])
+    words = [python_of(environment), stated.__file__, str(FILE), function, asked]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise AuditError(f"{function} states no claim: {error}.") from None
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    if len(answers) < len(parameters):
+        reason = (done.stderr.strip().splitlines() or ["it ended without an answer"])[-1]
+        raise AuditError(f"{function} states no claim: {reason}")
+    found = {}
+    for one, numbers in zip(parameters, answers, strict=True):
+        at = f" with {dict(one)}" if one else ""
+        if "error" in numbers:
+            raise AuditError(f"{function} states no claim{at}: {numbers['error']}.")
+        claim = claim_from_numbers(numbers)
+        if claim is None:
+            known = "; ".join(", ".join(names) for names in CLAIMS)
+            raise AuditError(f"{function} states {numbers}{at}, which is no claim; one is made of: {known}.")
+        found[digest(dict(one))] = claim
+    return lambda values: found[digest(dict(values))]
+
+
 def quickly(mechanism: Mechanism) -> Mechanism:
     """Return a mechanism for tests that certify nothing: a program's without the thousands of runs of safeguards.
 
@@ -69,6 +119,8 @@ def quickly(mechanism: Mechanism) -> Mechanism:
 @dataclass(frozen=True)
 class _Trusted(CommandMechanism):
     """A program that is taken to give independent outputs."""
+
+    trusted = True
 
     @property
     def reproducible(self) -> bool:

@@ -38,7 +38,8 @@ class Simpler:
     ----------
     describe : callable
         The description of the data at values of the parameters; it returns None where there is none, and records are
-        then the items of lists, tuples and arrays.
+        then the items of lists, tuples and arrays, whose numbers stay between the least and the greatest that were
+        given: what else is in the claim's domain is not known.
     values : mapping of str to list
         Values of each parameter, the simplest first.
     """
@@ -46,13 +47,15 @@ class Simpler:
     describe: Callable[[Values], Description | None] = lambda parameters: None
     values: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
-    def than(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield proposals, those that take most away first."""
+    def than(self, candidate: Candidate, given: Candidate) -> Iterator[Candidate]:
+        """Yield proposals, those that take most away first, for a candidate that came of the one that was given."""
+        ranges: dict[int | None, tuple[Any, Any]] = {}
         if self.describe(candidate.parameters) is None:  # how rows become a dataset is not known
             candidate = dataclasses.replace(candidate, rows=None)
+            ranges = _ranges(rows_of(dataclasses.replace(given, rows=None)) or ((), ()))
         rows = rows_of(candidate)
         if rows is not None:
-            for x, x_prime in (*_fewer(*rows), *_alike(*rows), *_plainer(*rows)):
+            for x, x_prime in (*_fewer(*rows), *_alike(*rows), *_plainer(*rows, ranges)):
                 made = self._made(candidate, x, x_prime, candidate.parameters)
                 if made is not None:
                     yield made
@@ -111,13 +114,13 @@ def shrink(
     >>> pair = DatasetPair([3, 9, 4, 7], [3, 9, 4, 7, 120])
     >>> found, steps = shrink(Candidate(pair, (AddRemove(),), ""), Simpler(), lambda one: max(one.pair.x_prime) > 10)
     >>> found.pair.x, found.pair.x_prime, steps
-    ([], [11], 14)
+    ([], [11], 12)
     """
     tested: set[str] = set()
-    improved = True
+    given, improved = candidate, True
     while improved:
         improved = False
-        for one in simpler.than(candidate):
+        for one in simpler.than(candidate, given):
             key = repr((one.pair.x, one.pair.x_prime, dict(one.parameters)))
             if key in tested:
                 continue
@@ -192,17 +195,36 @@ def _alike(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
         )
 
 
-def _plainer(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
-    """With one value, wherever a column holds it, made simpler."""
-    width = max((len(row) for row in (*x, *x_prime) if isinstance(row, (list, tuple))), default=0)
-    for column in range(width) if width else (None,):
+def _plainer(x: Rows, x_prime: Rows, ranges: Mapping[int | None, tuple[Any, Any]]) -> Iterator[tuple[Rows, Rows]]:
+    """With one value, wherever a column holds it, made simpler, within the column's range if that is known."""
+    for column in _columns(x, x_prime):
+        low, high = ranges.get(column, (-math.inf, math.inf))
         values = {repr(value): value for row in (*x, *x_prime) for value in _cell(row, column)}
         for text, value in values.items():
             for other in simpler_values(value):
+                if not low <= other <= high:
+                    continue
                 yield (
                     tuple(_replaced(row, column, text, other) for row in x),
                     tuple(_replaced(row, column, text, other) for row in x_prime),
                 )
+
+
+def _columns(x: Rows, x_prime: Rows) -> Sequence[int | None]:
+    """Places within records; None where records are no lists."""
+    width = max((len(row) for row in (*x, *x_prime) if isinstance(row, (list, tuple))), default=0)
+    return range(width) if width else (None,)
+
+
+def _ranges(rows: tuple[Rows, Rows]) -> dict[int | None, tuple[Any, Any]]:
+    """The least and the greatest number of each column."""
+    found = {}
+    for column in _columns(*rows):
+        cells = [value for row in (*rows[0], *rows[1]) for value in _cell(row, column)]
+        numbers = [value for value in cells if isinstance(value, (int, float, np.number)) and value == value]
+        if numbers:
+            found[column] = min(numbers), max(numbers)
+    return found
 
 
 def _cell(row: Any, column: int | None) -> list[Any]:

@@ -52,8 +52,8 @@ class Function:
     """Its keyword arguments."""
     data: str = "plain"
     """Or 'array' or 'frame'."""
-    takes: tuple[str, ...] = ()
-    """'seed', 'rng' or neither."""
+    takes: Mapping[str, str] = field(default_factory=dict)
+    """Which of its parameters are given randomness, and what: 'seed' or 'rng'."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of the libraries that its module names."""
     source: str = ""
@@ -221,7 +221,7 @@ class Reproducer:
         needed = ["import copy, math, random", "from collections import Counter"]
         assert self.function is not None
         libraries = {"array": ["import numpy as np"], "frame": ["import pandas as pd"], "plain": []}
-        numpy = ["import numpy as np"] if "rng" in self.function.takes else []
+        numpy = ["import numpy as np"] if "rng" in self.function.takes.values() else []
         module, _, name = self.function.name.rpartition(":")
         own = _needed(self.function.source, name.partition(".")[0]) if inline else []
         head = name.partition(".")[0]
@@ -258,7 +258,7 @@ class Reproducer:
         form = {"array": "np.array(data)", "frame": "pd.DataFrame(data)"}.get(function.data, "copy.deepcopy(data)")
         fresh = {"seed": "random.getrandbits(32)", "rng": "np.random.default_rng()"}
         given = [f"{name}={literal(value)}" for name, value in function.parameters.items()]
-        given += [f"{name}={fresh[name]}" for name in function.takes]
+        given += [f"{name}={fresh[kind]}" for name, kind in function.takes.items()]
         head, dot, path = function.name.rpartition(":")[2].partition(".")
         call = f"{_called(head)}{dot}{path}({', '.join([form, *given])})"
         return [

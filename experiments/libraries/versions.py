@@ -27,6 +27,7 @@ ENVIRONMENTS: dict[str, Environment] = {
         Environment("smartnoise-synth-1.0.5", ("3.11", "3.12")),
         Environment("smartnoise-synth-1.0.6", ("3.11", "3.12")),
         Environment("smartnoise-synth-1.0.8", ("3.11", "3.12")),
+        Environment("tmlt-core-0.20.0", ("3.11",), from_source=("pyspark",)),
         Environment("trasgodp-2.1.0", ("3.11", "3.12")),
     )
 }

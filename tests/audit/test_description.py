@@ -262,3 +262,11 @@ def test_a_schema_file_says_the_same(tmp_path):
 def test_what_is_wrong_is_said(make, words):
     with pytest.raises(AuditError, match=words):
         make()
+
+
+def test_one_line_descriptions_take_what_tables_do():
+    within = read_schema({"data": {"numbers": [0, 1], "beyond": False, "least": 1}})
+    datasets = [side for one in candidates(*within) for side in (one.pair.x, one.pair.x_prime)]
+    assert all(datasets)
+    assert {0.0 <= value <= 1.0 for data in datasets for value in data} == {True}
+    assert all(one.pair.x for one in candidates(symbols("a", "b", least=1)))

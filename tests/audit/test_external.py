@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, black_box, command
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, command
+from epsaudit.adapters import serve
 from epsaudit.adapters.child import LOOK_SECONDS
 from epsaudit.adapters.external import CHILDREN, dataset_to_json
 from epsaudit.engine.workers import Workers
@@ -538,3 +539,65 @@ def test_a_checkpoint_remembers_the_file_of_a_served_function(tmp_path):
         found.append(command([sys.executable, "-m", "epsaudit", "serve", f"{file}:count"]).fingerprint)
     assert found[0] != found[1]
     assert str(file) in str(found[0])
+
+
+LIBRARY = "import random, helping\ndef count(data): return len(data) + {} * helping.noise()\n"
+HELPING = "import random\ndef noise(): return {} * (random.expovariate(1) - random.expovariate(1))\n"
+SERVE = [sys.executable, serve.__file__]
+
+
+@pytest.mark.parametrize("function", ["mending:count", "mending.py:count"])
+@pytest.mark.parametrize("file", ["mending.py", "helping.py"])
+def test_a_mended_program_is_audited_as_it_is_now(function, file, tmp_path, monkeypatch):
+    """Half the noise is refuted; the whole is, by chance, with probability 1e-5, and not by a child of before."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    mechanism = command([*SERVE, function], claim=PureDP(1.0), pairs=[PAIR], timeout=60.0)
+    verdicts, fingerprints = [], []
+    for scale in ("0.5", "1.0"):
+        (tmp_path / "mending.py").write_text(LIBRARY.format(scale if file == "mending.py" else "1.0"))
+        (tmp_path / "helping.py").write_text(HELPING.format(scale if file == "helping.py" else "1.0"))
+        for _ in range(2):
+            result = audit(mechanism, trials=6_000, seed=1, n_jobs=1, confidence=1 - 1e-5)
+            verdicts.append(result.verdict)
+            fingerprints.append(mechanism.fingerprint)
+    assert verdicts == ["violated", "violated", "consistent", "consistent"]
+    assert fingerprints[0] == fingerprints[1] != fingerprints[2] == fingerprints[3]
+
+
+def test_a_child_is_asked_again_while_its_files_are_the_same(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "child.py").write_text(PYTHON.replace("SCALE", "1.0"))
+    mechanism, seen = command([sys.executable, "child.py"]), []
+    for what in (lambda: None, lambda: None, (tmp_path / "child.py").touch, (tmp_path / "child.py").unlink):
+        what()
+        try:
+            mechanism((1,))
+        except AuditError:
+            seen.append(None)
+            break
+        with CHILDREN.borrow(mechanism.program) as child:
+            seen.append(child.process_id)
+    assert seen[0] == seen[1] != seen[2]
+    assert seen[3] is None
+
+
+def test_words_are_told_apart_however_long_they_are():
+    programs = [PYTHON.replace("SCALE", scale) for scale in ("1.0", "0.5")]
+    first, second = (command([sys.executable, "-c", program]).fingerprint for program in programs)
+    assert first != second
+
+
+def test_files_of_a_hello_that_are_none_are_a_sentence():
+    with pytest.raises(AuditError, match="its files must be a list of paths"):
+        ask("""import json\nprint(json.dumps({"epsaudit": 1, "files": "child.py"}), flush=True); input()""")
+
+
+@pytest.mark.parametrize("other", [(1, 2), {1, 2}, np.array([1, 2])], ids=repr)
+@pytest.mark.parametrize("run", [audit, audit_sequentially])
+def test_datasets_that_json_cannot_tell_apart_are_refused_before_any_run(run, other, tmp_path):
+    log = tmp_path / "asked"
+    program = PYTHON.replace("SCALE", "1.0").replace("request = ", f"open({str(log)!r}, 'a').write(line); request = ")
+    with pytest.raises(AuditError, match=r"are '\[1, 2\]' once they are written as JSON"):
+        run(command([sys.executable, "-c", program], claim=PureDP(1.0)), [([1, 2], other)], trials=2_000, seed=1)
+    assert not log.exists()

@@ -205,6 +205,7 @@ def test_what_nothing_tells_apart_is_refused_in_a_sentence():
     [
         {"version": 2}, {"bets": [[1.5, 1.0]]}, {"bets": [[0.5, 2.0]]}, {"bets": []}, {"terms": None}, {"delta": -0.1},
         {"epsilon": -1.0}, {"false_alarm": 1.0}, {"runs": 0}, {"terms": [{"coordinate": 1, "slope": 1.0}]},
+        {"terms": [{"coordinate": -1, "slope": 1.0}]}, {"combine": "mean"},
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_valid_test_is_refused(change, tmp_path):
@@ -212,6 +213,18 @@ def test_a_file_that_is_no_valid_test_is_refused(change, tmp_path):
     (tmp_path / "witness.json").write_text(json.dumps(data | change), encoding="utf-8")
     with pytest.raises(AuditError, match=r"is not a frozen test of version 1|bets what no claim allows"):
         frozen.read(tmp_path / "witness.json")
+
+
+def test_datasets_of_numbers_that_json_lacks_are_those_that_were_frozen(tmp_path):
+    def noisy(data, rng):
+        assert data in ((math.inf,), (math.inf, 1.0))
+        return len(data) + rng.laplace()
+
+    frozen.freeze(black_box(noisy, claim=PureDP(1.0)), ((math.inf,), (math.inf, 1.0)), trials=4_000, seed=1).save(
+        tmp_path / "witness.json"
+    )
+    test = frozen.read(tmp_path / "witness.json")
+    assert not test.check(noisy, seed=1).refuted
 
 
 def test_the_command_writes_a_test(tmp_path, capsys):

@@ -253,7 +253,7 @@ def test_parameters_vary_claims_with_them_and_shrink():
         leaks_at, listed, claim=lambda values: PureDP(1.0 if values["bound"] > 1 else 9.0), n_jobs=1, seed=3, audits=2
     )
     assert dict(found.findings[0].candidate.parameters) == {"bound": 4.0, "power": 2}
-    assert found.findings[0].result.x_prime == "[0.0]"
+    assert found.findings[0].result.x_prime == "[4.0]"  # the only value that was given
     assert found.rows()[0]["parameters"].startswith("bound=4.0, power=")
 
 
@@ -344,6 +344,11 @@ class TestShrinking:
         pair = self.shrunk((2.5, 7.25), (2.5, -103.7), lambda x, y: min(y) < -3)
         assert (pair.x, pair.x_prime) == ((0.0,), (-4.0,))
 
+    def test_without_a_description_values_stay_within_those_given(self):
+        """Of data that are promised to be at least 1, 0 is none."""
+        pair = self.shrunk([(1.5, "a"), (3.0, "b")], [(10.0, "a"), (3.0, "b")], lambda x, y: x[0][0] != y[0][0])
+        assert (pair.x, pair.x_prime) == ([(1.5, "a")], [(2.0, "a")])
+
     def test_an_integer_beyond_all_floats_is_halved(self):
         assert simpler_values(10**400) == [0, 1, 10**400 // 2, 10**400 - 1]
 
@@ -377,7 +382,7 @@ class TestShrinking:
             return True
 
         pair = self.shrunk([3, 1, 4, 1, 5], [3, 1, 4, 1], still)
-        assert (pair.x, pair.x_prime) == ([0], [])
+        assert (pair.x, pair.x_prime) == ([1], [])
         assert len(asked) == len({repr(one) for one in asked})
 
 
@@ -391,6 +396,24 @@ def clipped_sum(values, clip=3, seed=None):
 
 def sound(values, clip=3, seed=None):
     return clipped_sum(values, clip, seed) * 0
+
+class Measurement:
+    """As one of OpenDP."""
+
+    output_measure = "MaxDivergence"
+
+    def map(self, distance):
+        print("maps")
+        return 3.0 * distance
+
+def stated(clip=3):
+    return Measurement() if clip == 3 else {"epsilon": clip}
+
+def unknown(clip=3):
+    return {"rho": 1.0, "mu": 1.0}
+
+def wrong(clip=3):
+    raise ValueError("no such clip")
 '''
 
 
@@ -433,7 +456,8 @@ def test_the_command_hunts_by_a_schema_and_says_what_it_found(served, capsys):
     quick = ["--schema", "schema.json", "--audits", "1", "--trials", "1000"]
     assert main([*served, *quick, "--checkpoint", "kept"]) == 1
     said = capsys.readouterr().out
-    assert "; add or remove one record; clip=3 " in " ".join(said.split())  # which is wrapped
+    assert max(map(len, said[said.index("┏") : said.index("┘")].splitlines())) == 80
+    assert "add or remove one record; clip=3." in " ".join(re.sub("[│\n ]+", " ", said).split())  # which is wrapped
     assert "mine.py:clipped_sum: refuted under 'add or remove one record'" in said
     assert main([*served, *quick, "--checkpoint", "kept", "--json"]) == 1
     facts = json.loads(capsys.readouterr().out)
@@ -441,6 +465,40 @@ def test_the_command_hunts_by_a_schema_and_says_what_it_found(served, capsys):
     assert facts["verdicts"] == {"add or remove one record": True}
     served[2] = "mine.py:sound"
     assert main([*served, *quick]) == 0
+
+
+STRATEGIES = """
+from hypothesis import strategies
+from epsaudit import AddRemove
+from epsaudit.hunting.description import Column, Table
+
+data = lambda values: Table([Column("value", "integer", bounds=(0, values["clip"]))], beyond=False)
+parameters = {"clip": strategies.sampled_from([3, 4])}
+adjacency = AddRemove
+"""
+
+
+def test_a_claim_is_read_where_the_library_is_and_parameters_may_be_drawn(served, capsys):
+    """A claim of three for noise that loses three; of clip for noise that loses clip."""
+    Path("schema.py").write_text(STRATEGIES)
+    words = ["hunt", sys.executable, "mine.py:clipped_sum", "--seed", "1", "--jobs", "1", "--confidence", "0.9999"]
+    quick = ["--schema", "schema.py", "--audits", "2", "--trials", "1000", "--claim"]
+    assert main([*words, *quick, "mine.py:stated", "--json"]) == 0
+    audited = json.loads(capsys.readouterr().out)["audits"]
+    assert {(one["parameters"], one["proven"]) for one in audited} <= {("clip=3", 3.0), ("clip=4", 4.0)}
+    assert main([*words, *quick, "mine.py:stated", "--epsilon", "1"]) == 2
+    assert "Give either --claim" in capsys.readouterr().err
+    assert main([*words, *quick, "mine.py:unknown"]) == 2
+    assert (
+        "states {'rho': 1.0, 'mu': 1.0} with {'clip': 3}, which is no claim; one is made of" in capsys.readouterr().err
+    )
+    assert main([*words, *quick, "mine.py:wrong"]) == 2
+    assert "mine.py:wrong states no claim with {'clip': 3}: ValueError: no such clip." in capsys.readouterr().err
+    assert main([*words, *quick, "mine.py:nothing"]) == 2
+    assert "mine.py:nothing states no claim: mine.py has no 'nothing'." in capsys.readouterr().err
+    Path("schema.py").write_text("data = undefined")
+    assert main([*words, *quick, "mine.py:stated"]) == 3  # with where in the file
+    assert "'schema.py' cannot be read: NameError" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

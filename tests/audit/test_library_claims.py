@@ -7,6 +7,7 @@ from types import SimpleNamespace as Thing
 import pytest
 
 from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, PureDP
+from epsaudit.claims import stated
 from epsaudit.claims.libraries import (
     from_diffprivlib,
     from_dp_accounting,
@@ -88,3 +89,36 @@ def test_dp_accounting_itself():
     claim = from_dp_accounting(dp_accounting.LaplaceDpEvent(1.0), 1e-9)
     assert claim.epsilon == pytest.approx(1.0, abs=1e-3)
     assert claim.delta == 1e-9
+
+
+@pytest.mark.parametrize(
+    ("said", "numbers"),
+    [
+        (1, {"epsilon": 1.0}),
+        ((1.0, 0.0), {"epsilon": 1.0}),
+        ((1.0, 1e-6), {"epsilon": 1.0, "delta": 1e-6}),
+        ({"rho": 1}, {"rho": 1.0}),
+        (measurement("MaxDivergence", lambda d: 0.5 * d), {"epsilon": 0.5}),
+        ((measurement("ZeroConcentratedDivergence", lambda d: d / 8), 4), {"rho": 0.5}),
+        (
+            (measurement("SmoothedMaxDivergence", lambda d: Thing(epsilon=lambda delta: d * delta)), 1, 0.5),
+            {"epsilon": 0.5, "delta": 0.5},
+        ),
+        (Thing(total=lambda: (1.5, 0)), {"epsilon": 1.5}),
+        (Thing(_total_epsilon=1, _total_delta=1e-6), {"epsilon": 1.0, "delta": 1e-6}),
+        ((Thing(get_privacy_cost=lambda query: (len(query), 0)), "four"), {"epsilon": 4.0}),
+        (
+            Thing(output_measure=type("PureDP", (), {})(), privacy_function=lambda d: Exact(Fraction(d))),
+            {"epsilon": 1.0},
+        ),
+    ],
+)
+def test_what_a_library_states_is_read_by_what_it_is(said, numbers):
+    assert stated.numbers_of(said) == numbers
+
+
+def test_what_states_nothing_is_said():
+    with pytest.raises(TypeError, match="it returned 'much'; return a number, "):
+        stated.numbers_of("much")
+    dp_accounting = pytest.importorskip("dp_accounting")
+    assert stated.numbers_of((dp_accounting.LaplaceDpEvent(1.0), 1e-9))["epsilon"] == pytest.approx(1.0, abs=1e-3)

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from epsaudit import AuditError, PureDP, audit, command
-from epsaudit.adapters import serve
+from epsaudit.adapters import serve, signatures
 from epsaudit.cli.main import main
 from epsaudit.outputs.as_json import from_json
 from epsaudit.outputs.normal_form import Raised, normal, values_of
@@ -135,6 +135,51 @@ class TestEveryPython:
         assert once == again != another
         assert len(set(once)) == 4
         assert command([python, str(FILE), "registry:seeded"]).reproducible
+
+
+TAKING = """
+import functools
+import numpy as np
+from numpy.random import Generator
+def default(data, random_state=0): return len(data) + np.random.RandomState(random_state).laplace()
+def required(data, random_state): return len(data) + np.random.RandomState(random_state).laplace()
+def keyword(data, *, seed=42): return len(data) + np.random.default_rng(seed).laplace()
+def carried(data, generator=np.random.default_rng(0)): return len(data) + generator.laplace()
+def called_so(data, random=None): return len(data) + np.random.default_rng(random).laplace()
+def annotated(data, scale=1.0, source: Generator = None): return len(data) + source.laplace(scale=scale)
+def either(data, random_state: "Generator" = None): return len(data) + random_state.laplace()
+def of_its_own(data, seed=True): return len(data) + np.random.laplace()
+def an_old_one(data, random=np.random.RandomState(0)): return len(data) + random.laplace()
+def no_rng(data, epsilon=1.0): return len(data) + np.random.laplace(scale=epsilon)
+bound = functools.partial(keyword, seed=7)
+"""
+
+
+def taking():
+    found = {}
+    exec(TAKING, found)
+    return {name: one for name, one in found.items() if callable(one) and name != "Generator" and name[0] != "_"}
+
+
+def test_randomness_is_known_by_the_names_and_defaults_by_which_it_is_in_this_process():
+    assert (serve.SEEDS, serve.GENERATORS) == (signatures.SEEDS, signatures.GENERATORS)
+    assert serve.GENERATOR == signatures._GENERATOR
+    for name, function in taking().items():
+        takes = signatures.takes_of(function, ("dataset", "rng"))
+        said = list(serve.wanted(function, {}).values())
+        known = any(signatures._named(function, signatures.inspect.signature(function), 1))
+        assert said == ([takes.what] if known else []), name
+    assert serve.wanted(taking()["default"], {"random_state": 3}) == {}, "what PARAMETERS set is left alone"
+
+
+@pytest.mark.parametrize("name", ["default", "required", "keyword", "carried", "called_so", "annotated", "either"])
+def test_a_served_function_whose_seed_has_a_default_is_audited_as_in_this_process(name, tmp_path):
+    """Noise of scale 1 is sound at epsilon 1 and refuted at 0.5: at 99.999 %, by chance with probability 1e-5."""
+    (tmp_path / "taking.py").write_text(TAKING)
+    mechanism = command([sys.executable, str(FILE), "taking.py:" + name], pairs=[((1,), (1, 1))], timeout=60.0)
+    for epsilon, verdict in ((1.0, "consistent"), (0.5, "violated")):
+        result = audit(mechanism, claim=PureDP(epsilon), trials=6_000, seed=1, n_jobs=1, confidence=0.99999)
+        assert (result.verdict, result.reproducible) == (verdict, True)
 
 
 def test_many_outputs_at_once_and_their_seeds():

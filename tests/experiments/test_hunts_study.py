@@ -82,16 +82,18 @@ def test_what_cannot_be_hunted_is_said_and_counted_for_nothing(monkeypatch):
     monkeypatch.setattr(hunts, "hunted_from_schema", failing)
     row, results = hunts._hunted(bugs()[0], 1, confidence=0.99)
     assert (row["verdict"], results) == ("not hunted: no such thing", ())
-    found = {"kind": "bug", "verdict": "refuted", "seconds": 30.0, "records": 3, "parts": 2}
+    found = {"kind": "bug", "verdict": "refuted", "seconds": 30.0, "records": 3, "needs": 0, "parts": 2}
     rows = [
         {"kind": "bug", **row},
         found,
         {**found, "records": 4},
+        {**found, "records": 5, "needs": 5},
         {**found, "parts": None},
         {"kind": "sound", "verdict": "not refuted"},
         {"kind": "sound", "verdict": "not hunted: no such thing"},
     ]
     assert answer(rows) == (
-        "Of 4 affected rows 3 are found (75%), in 30 seconds of processor time at the median; 1 of them are shrunk to "
-        "at most 3 records and events of at most 2 thresholds or outputs. Of 1 sound mechanisms 0 are refuted."
+        "Of 5 affected rows 4 are found (80%), in 30 seconds of processor time at the median; 2 of them are shrunk to "
+        "at most 3 records, or as many as the bug needs, and events of at most 2 thresholds or outputs. "
+        "Of 1 sound mechanisms 0 are refuted."
     )

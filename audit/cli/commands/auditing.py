@@ -21,8 +21,8 @@ from epsaudit.adapters.external import command, with_tuples
 from epsaudit.adapters.registry import Entry, chosen, library, matching, own_object
 from epsaudit.arguments import jobs_of, trials_of
 from epsaudit.audits import suite
-from epsaudit.claims.curves import ApproxZCDP
-from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
+from epsaudit.claims.definitions import Claim
+from epsaudit.claims.libraries import CLAIMS, claim_from_numbers
 from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, sayer
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.streams import entropy
@@ -34,16 +34,6 @@ from epsaudit.results import result as results
 from epsaudit.results import stored
 from epsaudit.results.result import Result
 from epsaudit.studies import write_figure
-
-CLAIMS: dict[tuple[str, ...], type[Claim]] = {
-    ("epsilon",): PureDP,
-    ("epsilon", "delta"): ApproxDP,
-    ("epsilon", "order"): RenyiDP,
-    ("rho",): ZCDP,
-    ("mu",): GaussianDP,
-    ("delta", "rho"): ApproxZCDP,
-}
-"""What the numbers of a claim that were given together make of it."""
 
 
 def audit(options: SimpleNamespace) -> int:
@@ -130,10 +120,11 @@ def numbers_of_claim(options: SimpleNamespace) -> dict[str, float]:
 
 def claim_of(numbers: dict[str, float], who: str) -> Claim:
     """Return the claim that these numbers make; where they make none, an `AuditError` says ``who`` needs one."""
-    if tuple(numbers) not in CLAIMS:
+    claim = claim_from_numbers(numbers)
+    if claim is None:
         words = "; ".join(" ".join(f"--{name}" for name in names) for names in CLAIMS)
         raise AuditError(f"{who} needs a claim to audit, one of: {words}.")
-    return CLAIMS[tuple(numbers)](**numbers)
+    return claim
 
 
 def entries_of(options: SimpleNamespace) -> list[Entry]:

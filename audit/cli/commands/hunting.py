@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import json
 import shlex
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 from epsaudit.arguments import trials_of
 from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, say_json, sayer
 from epsaudit.cli.commands.auditing import claim_of, numbers_of_claim
+from epsaudit.data.fingerprint import digest
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError, whole_at_least
@@ -27,11 +28,12 @@ from epsaudit.hunting.outcome import Hunt
 from epsaudit.hunting.parameters import candidates, description_at, read_schema
 from epsaudit.hunting.records import reserved
 from epsaudit.hunting.relations import relation_named
-from epsaudit.hunting.served import served
+from epsaudit.hunting.served import served, stated_claims
 from epsaudit.provenance import write_whole
 from epsaudit.reporting import tables
 from epsaudit.reporting.progress import LOG_SECONDS
 from epsaudit.results import result as results
+from epsaudit.studies import print_table
 from epsaudit.text import for_json
 
 COLUMNS = (
@@ -44,6 +46,14 @@ COLUMNS = (
     tables.Column("runs", "runs", "count"),
     tables.Column("verdict", "verdict"),
 )
+SHOWN = (
+    tables.Column("number", "audit", "count"),
+    tables.Column("verdict", "verdict"),
+    *(column for column in COLUMNS if column.key in ("proven", "certified", "runs")),
+    tables.Column("tried", "what was tried"),
+)
+WIDTH = 80
+"""Characters of a line of a terminal."""
 
 
 def run(options: SimpleNamespace) -> int:
@@ -59,8 +69,13 @@ def run(options: SimpleNamespace) -> int:
 def _run(options: SimpleNamespace) -> int:
     environment, function = _named(options.words)
     numbers = numbers_of_claim(options)
-    claim = claim_of(numbers, "A hunt")
+    if options.claim is not None and numbers:
+        raise AuditError("Give either --claim, which reads what the library states, or the numbers of a claim.")
+    claim: Any = None if options.claim is not None else claim_of(numbers, "A hunt")
     known, describe, adjacency, data = _candidates(options)
+    if options.claim is not None:
+        values = list({digest(dict(one.parameters)): one.parameters for one in known}.values())
+        claim = stated_claims(options.claim, environment, values, timeout=options.timeout)
     seed = entropy(options.seed) if options.seed is not None or options.checkpoint is None else None
     with _progress(options) as say:
         found = hunt(
@@ -82,16 +97,17 @@ def _run(options: SimpleNamespace) -> int:
             checkpoint=options.checkpoint,
         )
     words = ["epsaudit", "hunt", *options.words, "--data", data]
-    words += [word for name, number in numbers.items() for word in (f"--{name}", repr(number))]
+    given = {**{name: repr(number) for name, number in numbers.items()}, "claim": options.claim}
+    words += [word for name, one in given.items() if one is not None for word in (f"--{name}", one)]
     findings = [_with_command(one, words, found.seed) for one in found.findings]
     if options.out is not None:
         _write(found, findings, options.out)
     say_json(options, {**_facts(found), "findings": [one.to_dict() for one in findings]})
     tell = sayer(options)
-    for row in found.rows():
-        tell(_told(row))
     for one in findings:
         tell(f"{one}\n")
+    if found.attempts:
+        tell(_table(found.rows()))
     tell(f"{found.sentence()} Seed {found.seed}.")
     if found.interrupted:
         return INTERRUPTED
@@ -100,15 +116,16 @@ def _run(options: SimpleNamespace) -> int:
     return SURPRISED if found.refuted else AS_EXPECTED
 
 
-def _told(row: dict[str, Any], width: int = 80) -> str:
-    """An audit in a few lines of a terminal: the verdict with its numbers, then what was tried, then alarms."""
-    shown = {column.key: column.show(row) for column in COLUMNS}
-    numbers = f"certified {shown['certified']}, claimed {shown['proven']}, {shown['runs']} runs"
-    alarm = [f"alarm, not certified: {row['alarms']}"] if row["alarms"] else []
-    tried = "; ".join(row[key] for key in ("tries", "relation", "parameters") if row[key])
-    first = f"{shown['number']}. {shown['verdict']}" + (f": {numbers}" if row["runs"] is not None else "")
-    lines = [first, *(f"   {line}" for line in (tried, *alarm))]
-    return "\n".join(textwrap.fill(line, width, subsequent_indent="   ") for line in lines)
+def _table(rows: list[dict[str, Any]]) -> str:
+    """One line or more an audit: the verdict with its numbers, and what was tried; below it what alarms said."""
+    shown = []
+    for row in rows:
+        alarm = f"Alarm, not certified: {row['alarms']}" if row["alarms"] else None
+        tried = "; ".join(row[key] for key in ("tries", "relation", "parameters") if row[key])
+        shown.append({**row, "tried": "\n".join(filter(None, (f"{tried[:1].upper()}{tried[1:]}.", alarm)))})
+    drawn = io.StringIO()
+    print_table(shown, SHOWN, file=drawn, width=WIDTH)
+    return drawn.getvalue()
 
 
 def _named(words: tuple[str, ...]) -> tuple[str | None, str]:

@@ -123,7 +123,7 @@ def _function(words: Sequence[str]) -> Function:
         raise OwnCodeError(f"{given.function} cannot be served: {last.rstrip('.')}.")
     said = json.loads(done.stdout)
     parameters = json.loads(given.parameters)
-    return Function(given.function, parameters, given.data, tuple(said["takes"]), said["versions"], said["source"])
+    return Function(given.function, parameters, given.data, said["takes"], said["versions"], said["source"])
 
 
 def _pair(result: AuditResult, pairs: Sequence[Sequence[str]]) -> DatasetPair | None:

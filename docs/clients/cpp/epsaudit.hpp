@@ -1,6 +1,5 @@
 // epsaudit's client for C++17, one header without dependencies: `serve` speaks the protocol of external programs,
 // `check` runs a frozen test. Their specifications: docs/how-to/other-languages.md, docs/reference/frozen-tests.md.
-
 #pragma once
 #include <array>
 #include <cmath>
@@ -20,14 +19,13 @@ namespace epsaudit {
 // A dataset or an output. A list holds its parts; an object its names and values in turn.
 struct Json {
     enum Kind { Null, Bool, Number, Text, List, Object } kind = Null;
-    double value = std::nan("");
+    double value = std::nan("");  // 1 or 0 for true and false, NaN for what is no number
     std::string text{};
     std::vector<Json> parts{};
     Json() = default;
     Json(double number) : kind(Number), value(number) {}
     Json(std::string word) : kind(Text), text(std::move(word)) {}
     Json(std::vector<Json> list, Kind what = List) : kind(what), parts(std::move(list)) {}
-
     // A field of an object; null if there is none.
     const Json& operator[](const std::string& name) const {
         static const Json null;
@@ -35,9 +33,6 @@ struct Json {
             if (parts[i].text == name) return parts[i + 1];
         return null;
     }
-    // 1 or 0 if this is true or false, NaN if it is no number; those that JSON has no word for are objects.
-    double number() const { auto& w = (*this)["float"].text; return w.empty() ? value : std::strtod(w.c_str(), 0); }
-
     std::string write() const {
         char digits[32];
         std::snprintf(digits, sizeof digits, "%.17g", value);
@@ -61,7 +56,8 @@ struct Json {
             std::vector<Json> found;
             while ((at = text.find_first_not_of(" \t\r\n,:", at)) < text.size() && text[at] != ']' && text[at] != '}')
                 found.push_back(parse(text, at));
-            return ++at, Json(std::move(found), kind);
+            bool lacked = kind == Object && found.size() == 2 && found[0].text == "float" && found[1].kind == Text;
+            return ++at, lacked ? parse(found[1].text) : Json(std::move(found), kind);  // a number that JSON lacks
         }
         std::string word = text.substr(at, text.find_first_of(",:]} \t\r\n", at) - at);
         at += word.size();
@@ -73,8 +69,7 @@ struct Json {
         return found;
     }
     static std::string string(const std::string& text, std::size_t& at) {
-        static const std::string from = "btnfr", to = "\b\t\n\f\r";
-        std::string found;
+        std::string found, from = "btnfr", to = "\b\t\n\f\r";
         for (unsigned high = (++at, 0); text.at(at) != '"'; ++at) {
             bool escaped = text[at] == '\\';
             unsigned char c = static_cast<unsigned char>(text.at(escaped ? ++at : at));
@@ -83,8 +78,7 @@ struct Json {
             unsigned code = static_cast<unsigned>(std::stoul(text.substr(at + 1, 4), nullptr, 16));
             at += 4;
             if (code >> 10 == 0x37) code = 0x10000 + ((high & 0x3ff) << 10) + (code & 0x3ff);  // second half of a pair
-            high = code;
-            if (code >> 10 == 0x36) continue;
+            if ((high = code) >> 10 == 0x36) continue;  // first half
             int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
             for (found += static_cast<char>("\0\xc0\xe0\xf0"[more] | (code >> 6 * more)); more > 0; --more)
                 found += static_cast<char>(0x80 | (code >> 6 * (more - 1) & 0x3f));
@@ -101,8 +95,7 @@ inline void serve(const Mechanism& mechanism) {
     std::cout << "{\"epsaudit\": 1, \"seeded\": true, \"binary\": true}" << std::endl;
     bool binary = true;
     for (std::string line, said; std::getline(std::cin, line); std::cout << said << std::flush, said.clear()) {
-        Json request = Json::parse(line);
-        const Json& data = request["dataset"];
+        const Json request = Json::parse(line), &data = request["dataset"];
         Rng rng(static_cast<std::uint64_t>(request["seed"].value)), again = rng;
         std::uint64_t size = static_cast<std::uint64_t>(request["size"].value), width = 0, vectors = 0, bits, i = 0;
         bool asked = request["binary"].value == 1;
@@ -120,11 +113,22 @@ inline void serve(const Mechanism& mechanism) {
     }
 }
 
-// The object of a witness.json.
+// The object of a witness.json; throws a sentence if it is no valid test.
 inline Json frozen(const std::string& path) {
     std::ifstream file(path);
     if (!file) throw std::runtime_error("there is no " + path);
-    return Json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
+    const Json test = Json::parse(std::string(std::istreambuf_iterator<char>(file), {})), &bets = test["bets"];
+    double delta = test["delta"].value, alarm = test["false_alarm"].value, weights = 0.0;
+    bool known = test["epsaudit"].text == "frozen test" && test["version"].value == 1 && !bets.parts.empty();
+    known = known && (test["combine"].text == "sum" || test["combine"].text == "max") && test["runs"].value >= 1;
+    if (!known || !(test["epsilon"].value >= 0 && delta >= 0 && delta < 1 && alarm > 0 && alarm < 1))
+        throw std::runtime_error(path + " is not a frozen test of version 1.");
+    for (const Json& bet : bets.parts) {
+        double fraction = bet.parts.at(0).value, weight = bet.parts.at(1).value;
+        weights += fraction > 0 && fraction < 1 && weight >= 0 ? weight : INFINITY;
+    }
+    if (weights <= 1 + 1e-9) return test;
+    throw std::runtime_error(path + " bets what no claim allows: bets lie in (0, 1), and their weights sum to 1.");
 }
 
 inline double value(const Json& term, double x) {
@@ -145,18 +149,16 @@ inline int guess(const Json& test, const Json& output) {
     bool max = test["combine"].text == "max";
     double y = max ? -INFINITY : 0.0;
     for (const Json& term : test["terms"].parts) {
-        double one = value(term, numbers.at(static_cast<std::size_t>(term["coordinate"].value)).number());
+        double one = value(term, numbers.at(static_cast<std::size_t>(term["coordinate"].value)).value);
         y = !max ? y + one : one > y || std::isnan(one) ? one : y;
     }
-    auto inside = [&](const char* name) {
-        for (const Json& part : test[name].parts) {
-            double low = part.parts[0].number(), high = part.parts[1].number();
+    for (int guessed : {1, -1})
+        for (const Json& part : test[guessed > 0 ? "guess_x" : "guess_x_prime"].parts) {
+            double low = part.parts[0].value, high = part.parts[1].value;
             bool above = y > low || (y == low && part.parts[2].value == 1);
-            if (above && (y < high || (y == high && part.parts[3].value == 1))) return true;
+            if (above && (y < high || (y == high && part.parts[3].value == 1))) return guessed;
         }
-        return false;
-    };
-    return inside("guess_x") ? 1 : inside("guess_x_prime") ? -1 : 0;
+    return 0;
 }
 
 // Logarithm of the wealth after so many correct guesses, wrong ones, and runs without a guess.
@@ -177,9 +179,8 @@ inline std::string check(const Json& test, std::uint64_t seed, const Mechanism& 
     std::array<double, 3> tally{}, before{};
     double runs = test["runs"].value, total = 0.0;
     auto said = [&](const std::string& verdict, double number) {
-        char text[99];
-        std::snprintf(text, sizeof text, "%.0f runs, %.0f guessed right and %.0f wrong", number, tally[0], tally[1]);
-        return test["text"].text + ": " + verdict + text;
+        std::string counts = Json(number).write() + " runs, " + Json(tally[0]).write() + " guessed right and ";
+        return test["text"].text + ": " + verdict + counts + Json(tally[1]).write() + " wrong";
     };
     for (double run = 1; run <= runs; ++run) {
         bool on_x = rng() >> 63;
@@ -189,12 +190,11 @@ inline std::string check(const Json& test, std::uint64_t seed, const Mechanism& 
             throw std::runtime_error(said("refuted after ", run));
     }
     for (int i = 0; i < 3; ++i) total += before[i] = test["learnt"].parts.at(i).value;
-    std::string stale;
     for (int i = 0; i < 2; ++i) {
         double rate = (tally[i] + before[i]) / (runs + total), spread = rate * (1 - rate) * (1 / runs + 1 / total);
         if (std::abs(tally[i] / runs - before[i] / total) > 5.0 * std::sqrt(spread))
-            stale = "; stale: the mechanism is not what it was when this was frozen";
+            return said("not refuted by ", runs) + "; stale: the mechanism is not what it was when this was frozen";
     }
-    return said("not refuted by ", runs) + stale;
+    return said("not refuted by ", runs);
 }
 }  // namespace epsaudit

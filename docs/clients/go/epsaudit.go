@@ -55,15 +55,14 @@ func Serve(mechanism Mechanism) error {
 	fmt.Fprintln(out, `{"epsaudit": 1, "seeded": true}`)
 	for out.Flush() == nil && in.More() {
 		var request struct {
-			Dataset any
-			Size    int
-			Seed    int64
+			Dataset    any
+			Size, Seed int64
 		}
 		if err := in.Decode(&request); err != nil {
 			return err
 		}
 		rng := rand.New(rand.NewSource(request.Seed)) // which takes it modulo 2^31 - 1
-		for i := 0; i < request.Size; i++ {
+		for i := int64(0); i < request.Size; i++ {
 			if err := json.NewEncoder(out).Encode(written(mechanism(request.Dataset, rng))); err != nil {
 				return err
 			}
@@ -74,32 +73,41 @@ func Serve(mechanism Mechanism) error {
 
 // Term is a function of a coordinate: a slope, or values at knots.
 type Term struct {
-	Coordinate            int
-	Slope                 float64
-	Knots, Values         []float64
-	Below, Above, Missing float64
+	Coordinate                   int
+	Knots, Values                []float64
+	Slope, Below, Above, Missing float64
 }
 
 // Frozen is what a witness.json holds.
 type Frozen struct {
-	Text, Combine     string
-	X                 any
-	XPrime            any `json:"x_prime"`
-	Coordinates, Runs int
-	Terms             []Term
-	GuessX            [][]any `json:"guess_x"`
-	GuessXPrime       [][]any `json:"guess_x_prime"`
-	Epsilon, Delta    float64
-	Bets              [][2]float64
-	FalseAlarm        float64 `json:"false_alarm"`
-	Learnt            [3]float64
+	Epsaudit, Text, Combine    string
+	Version, Coordinates, Runs int
+	X                          any
+	XPrime                     any `json:"x_prime"`
+	Terms                      []Term
+	GuessX                     [][]any `json:"guess_x"`
+	GuessXPrime                [][]any `json:"guess_x_prime"`
+	Epsilon, Delta             float64
+	Bets                       [][2]float64
+	FalseAlarm                 float64 `json:"false_alarm"`
+	Learnt                     [3]float64
 }
 
-// Read reads a witness.json.
+// Read reads a witness.json; an error is the sentence that it is no valid test.
 func Read(path string) (test Frozen, err error) {
+	test.Epsilon, test.Delta = math.NaN(), math.NaN() // where there are none
 	text, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(text, &test)
+	known := err == nil && json.Unmarshal(text, &test) == nil && test.Epsaudit == "frozen test" && test.Version == 1
+	known = known && (test.Combine == "sum" || test.Combine == "max") && test.Runs >= 1 && len(test.Bets) > 0
+	known = known && test.Epsilon >= 0 && test.Delta >= 0 && test.Delta < 1 && test.FalseAlarm > 0 && test.FalseAlarm < 1
+	weights, allowed := 0.0, true
+	for _, bet := range test.Bets {
+		allowed, weights = allowed && bet[0] > 0 && bet[0] < 1 && bet[1] >= 0, weights+bet[1]
+	}
+	if err == nil && !known {
+		err = fmt.Errorf("%s is not a frozen test of version 1.", path)
+	} else if err == nil && !(allowed && weights <= 1+1e-9) {
+		err = fmt.Errorf("%s bets what no claim allows: bets lie in (0, 1), and their weights sum to 1.", path)
 	}
 	return test, err
 }
@@ -111,26 +119,14 @@ func (t Term) value(x float64) float64 {
 		return t.Slope * x
 	case math.IsNaN(x):
 		return t.Missing
-	case math.IsInf(x, -1):
-		return t.Below
-	case math.IsInf(x, 1):
-		return t.Above
+	case math.IsInf(x, 0):
+		return map[bool]float64{false: t.Below, true: t.Above}[x > 0]
 	case i == 0:
 		return t.Values[0]
 	case i == len(t.Knots):
 		return t.Values[i-1]
 	}
 	return t.Values[i-1] + (t.Values[i]-t.Values[i-1])*(x-t.Knots[i-1])/(t.Knots[i]-t.Knots[i-1])
-}
-
-func inside(intervals [][]any, y float64) bool {
-	for _, part := range intervals {
-		low, high := number(part[0]), number(part[1])
-		if (y > low || y == low && part[2] == true) && (y < high || y == high && part[3] == true) {
-			return true
-		}
-	}
-	return false
 }
 
 // Guess returns 1 for the guess that the dataset was x, -1 for x', 0 for none.
@@ -155,10 +151,15 @@ func (test Frozen) Guess(output any) int {
 			y = one
 		}
 	}
-	if first := inside(test.GuessX, y); first || !inside(test.GuessXPrime, y) {
-		return map[bool]int{true: 1}[first]
+	for i, intervals := range [][][]any{test.GuessX, test.GuessXPrime} {
+		for _, part := range intervals {
+			low, high := number(part[0]), number(part[1])
+			if (y > low || y == low && part[2] == true) && (y < high || y == high && part[3] == true) {
+				return 1 - 2*i
+			}
+		}
 	}
-	return -1
+	return 0
 }
 
 // LogWealth is the logarithm of the wealth after so many correct guesses, wrong ones, and runs without a guess.
@@ -180,11 +181,9 @@ func (test Frozen) Check(seed int64, mechanism Mechanism) (string, error) {
 	rng, tally, runs := rand.New(rand.NewSource(seed)), [3]float64{}, float64(test.Runs)
 	said := "%s: %s %d runs, %v guessed right and %v wrong%s"
 	for run := 1; run <= test.Runs; run++ {
-		data, coin := test.X, 1
-		if rng.Intn(2) == 1 {
-			data, coin = test.XPrime, -1
-		}
-		tally[[3]int{1, 2, 0}[1+coin*test.Guess(mechanism(data, rng))]]++
+		coin := rng.Intn(2) // 0 for x
+		guess := test.Guess(mechanism([]any{test.X, test.XPrime}[coin], rng))
+		tally[[3]int{1, 2, 0}[1+(1-2*coin)*guess]]++
 		if (run%64 == 0 || run == test.Runs) && test.LogWealth(tally) >= -math.Log(test.FalseAlarm) {
 			return "", fmt.Errorf(said, test.Text, "refuted after", run, tally[0], tally[1], "")
 		}

@@ -12,14 +12,8 @@ import java.util.stream.Collectors;
 public final class Epsaudit {
     private final String text;
     private int at;
-
-    private Epsaudit(String text) {
-        this.text = text;
-    }
-
-    public static Object parse(String text) {
-        return new Epsaudit(text).value();
-    }
+    private Epsaudit(String text) { this.text = text; }
+    public static Object parse(String text) { return new Epsaudit(text).value(); }
 
     private char peek() {
         while (Character.isWhitespace(text.charAt(at))) at++;
@@ -34,6 +28,7 @@ public final class Epsaudit {
             List<Object> parts = parts('}');
             Map<String, Object> fields = new LinkedHashMap<>();
             for (int i = 0; i + 1 < parts.size(); i += 2) fields.put((String) parts.get(i), parts.get(i + 1));
+            if (fields.size() == 1 && fields.get("float") instanceof String word) return parse(word); // that JSON lacks
             return fields;
         }
         int start = at;
@@ -41,16 +36,15 @@ public final class Epsaudit {
         String word = text.substring(start, at);
         if (word.equals("null")) return null;
         if (word.equals("true") || word.equals("false")) return word.equals("true");
-        return Double.valueOf(word);
+        return Double.valueOf(word.replace("inf", "Infinity").replace("nan", "NaN"));
     }
 
     /** The parts of a list, or the names and values of an object in turn. */
     private List<Object> parts(char end) {
         List<Object> found = new ArrayList<>();
-        for (at++; peek() != end; ) {
+        for (at++; peek() != end; )
             if (",:".indexOf(peek()) >= 0) at++;
             else found.add(value());
-        }
         at++;
         return found;
     }
@@ -93,20 +87,16 @@ public final class Epsaudit {
         return String.valueOf(value);
     }
 
-    /** 1 for true, 0 for false, NaN for what is no number; those that JSON has no word for are objects. */
+    /** 1 for true, 0 for false, NaN for what is no number. */
     public static double number(Object value) {
         if (value instanceof Boolean yes) return yes ? 1.0 : 0.0;
-        if (value instanceof Number number) return number.doubleValue();
-        Object word = value instanceof Map<?, ?> fields ? fields.get("float") : null;
-        String said = String.valueOf(word).replace("inf", "Infinity");
-        return said.endsWith("Infinity") ? Double.parseDouble(said) : Double.NaN;
+        return value instanceof Number number ? number.doubleValue() : Double.NaN;
     }
 
     /** Answer requests until the input ends; outputs depend on the seeds alone. */
     public static void serve(BiFunction<Object, SplittableRandom, Object> mechanism) throws IOException {
-        PrintStream out = new PrintStream(System.out, false, StandardCharsets.US_ASCII);
-        out.print("{\"epsaudit\": 1, \"seeded\": true}\n");
-        out.flush();
+        PrintStream out = new PrintStream(System.out, true, StandardCharsets.US_ASCII);
+        out.print("{\"epsaudit\": 1, \"seeded\": true}\n"); // which flushes
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             Map<?, ?> request = (Map<?, ?>) parse(line);
@@ -115,22 +105,32 @@ public final class Epsaudit {
             for (int i = 0; i < number(request.get("size")); i++)
                 answer.append(write(mechanism.apply(request.get("dataset"), rng))).append('\n');
             out.print(answer);
-            out.flush();
         }
     }
 
-    /** The object of a witness.json. */
+    /** The object of a witness.json; throws a sentence if it is no valid test. */
     public static Map<?, ?> frozen(String path) throws IOException {
-        return (Map<?, ?>) parse(Files.readString(Path.of(path)));
+        Map<?, ?> test = (Map<?, ?>) parse(Files.readString(Path.of(path)));
+        double delta = number(test.get("delta")), alarm = number(test.get("false_alarm")), weights = 0.0;
+        boolean known = "frozen test".equals(test.get("epsaudit")) && number(test.get("version")) == 1.0
+                && Arrays.asList("sum", "max").contains(test.get("combine")) && number(test.get("runs")) >= 1.0;
+        if (!(known && number(test.get("epsilon")) >= 0.0 && delta >= 0.0 && delta < 1.0 && alarm > 0.0 && alarm < 1.0)
+                || list(test, "bets").isEmpty())
+            throw new IllegalArgumentException(path + " is not a frozen test of version 1.");
+        for (Object bet : list(test, "bets")) {
+            double fraction = at((List<?>) bet, 0), weight = at((List<?>) bet, 1);
+            weights += fraction > 0.0 && fraction < 1.0 && weight >= 0.0 ? weight : Double.NaN;
+        }
+        if (weights <= 1.0 + 1e-9) return test;
+        throw new IllegalArgumentException(
+                path + " bets what no claim allows: bets lie in (0, 1), and their weights sum to 1.");
     }
 
     private static List<?> list(Map<?, ?> object, String name) {
         return object.get(name) instanceof List<?> parts ? parts : List.of();
     }
 
-    private static double at(List<?> parts, int i) {
-        return number(parts.get(i));
-    }
+    private static double at(List<?> parts, int i) { return number(parts.get(i)); }
 
     private static double value(Map<?, ?> term, double x) {
         List<?> knots = list(term, "knots"), values = list(term, "values");

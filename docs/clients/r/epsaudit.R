@@ -1,7 +1,8 @@
 # epsaudit's client for R, one file without packages: `serve` speaks the protocol of external programs, `check` runs a
 # frozen test. Their specifications: docs/how-to/other-languages.md, docs/reference/frozen-tests.md.
 
-# The value of a text of JSON: lists with names for objects, without for arrays, NULL for null.
+# The value of a text of JSON: lists with names for objects, without for arrays, NULL for null. Objects such as
+# {"float": "inf"} are the numbers that JSON has no word for.
 from_json <- function(text) {
   pattern <- '"(\\\\.|[^"\\\\])*"|[][{}:,]|[^][{}:,"[:space:]]+'
   words <- regmatches(text, gregexpr(pattern, text, perl = TRUE, useBytes = TRUE))[[1]]
@@ -27,7 +28,7 @@ from_json <- function(text) {
     }
     at <<- at + 1L
     if (named) names(found) <- names
-    found
+    if (identical(names, "float") && is.character(found[[1]])) as.numeric(found[[1]]) else found
   }
   value()
 }
@@ -89,10 +90,19 @@ serve <- function(mechanism) {
   }
 }
 
-# A witness.json, with what is read of it a run as vectors.
+# A witness.json, with what is read of it a run as vectors; stops with a sentence if it is no valid test.
 frozen <- function(path) {
-  test <- from_json(paste(readLines(path), collapse = "\n"))
+  test <- from_json(paste(readLines(path, warn = FALSE), collapse = "\n"))
   numbers <- function(parts) vapply(parts, number, 0)
+  known <- identical(test$epsaudit, "frozen test") && identical(test$version, 1) && length(test$bets) > 0L
+  known <- known && isTRUE(test$combine %in% c("sum", "max")) && isTRUE(test$runs >= 1) && isTRUE(test$epsilon >= 0)
+  alarm <- number(test$false_alarm)
+  if (!known || !isTRUE(test$delta >= 0 && test$delta < 1) || !isTRUE(alarm > 0 && alarm < 1))
+    stop(path, " is not a frozen test of version 1.", call. = FALSE)
+  test$bets <- vapply(test$bets, numbers, c(0, 0))
+  allowed <- test$bets[1L, ] > 0 & test$bets[1L, ] < 1 & test$bets[2L, ] >= 0
+  if (!isTRUE(all(allowed) && sum(test$bets[2L, ]) <= 1 + 1e-9))
+    stop(path, " bets what no claim allows: bets lie in (0, 1), and their weights sum to 1.", call. = FALSE)
   ends <- function(parts) lapply(parts, function(part) list(low = number(part[[1]]), high = number(part[[2]]),
                                                             low_in = part[[3]], high_in = part[[4]]))
   test$guess_x <- ends(test$guess_x)
@@ -105,17 +115,12 @@ frozen <- function(path) {
     term$values <- numbers(term$values)
     term
   })
-  test$bets <- vapply(test$bets, numbers, c(0, 0))
   test$learnt <- numbers(test$learnt)
   test
 }
 
-# 1 for true, 0 for false, NaN for what is no number; those that JSON has no word for are objects.
-number <- function(x) {
-  if ((is.numeric(x) || is.logical(x)) && length(x) == 1L) return(as.numeric(x))
-  word <- if (is.list(x) && is.character(x$float)) x$float else "nan"
-  switch(word, inf = Inf, "-inf" = -Inf, NaN)
-}
+# 1 for true, 0 for false, NaN for what is no number.
+number <- function(x) if ((is.numeric(x) || is.logical(x)) && length(x) == 1L) as.numeric(x) else NaN
 
 term_value <- function(term, x) {
   if (length(term$knots) == 0L) return(term$slope * x)

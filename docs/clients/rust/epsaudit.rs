@@ -5,15 +5,7 @@ use std::{fmt, fs, io::BufRead, io::Write, iter, slice, str};
 
 /// A dataset or an output.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Json {
-    Null,
-    Bool(bool),
-    Number(f64),
-    Text(String),
-    List(Vec<Json>),
-    Object(Vec<(String, Json)>),
-}
-
+pub enum Json { Null, Bool(bool), Number(f64), Text(String), List(Vec<Json>), Object(Vec<(String, Json)>) }
 impl Json {
     /// Panics if this is not JSON.
     pub fn parse(text: &str) -> Json { parse(&mut text.chars().peekable()) }
@@ -22,10 +14,9 @@ impl Json {
         let Json::Object(fields) = self else { return &Json::Null };
         fields.iter().find(|(key, _)| key == name).map_or(&Json::Null, |(_, value)| value)
     }
-    /// 1 or 0 if this is true or false, NaN if it is no number; those that JSON has no word for are objects.
+    /// 1 or 0 if this is true or false, NaN if it is no number.
     pub fn number(&self) -> f64 {
-        if let Json::Bool(value) = self { return f64::from(*value) }
-        if let Json::Number(value) = self { *value } else { self.get("float").text().parse().unwrap_or(f64::NAN) }
+        match *self { Json::Bool(value) => f64::from(value), Json::Number(value) => value, _ => f64::NAN }
     }
     pub fn text(&self) -> &str { if let Json::Text(text) = self { text } else { "" } }
     pub fn list(&self) -> &[Json] { if let Json::List(parts) = self { parts } else { &[] } }
@@ -51,7 +42,10 @@ impl fmt::Display for Json {
 fn parse(text: &mut iter::Peekable<str::Chars>) -> Json {
     match text.find(|c| !c.is_whitespace()).expect("JSON ends early") {
         '[' => Json::List(parts(text, ']')),
-        '{' => Json::Object(parts(text, '}').chunks(2).map(|two| (two[0].text().into(), two[1].clone())).collect()),
+        '{' => match parts(text, '}').as_slice() {
+            [Json::Text(name), Json::Text(word)] if name == "float" => Json::parse(word), // what JSON has no word for
+            parts => Json::Object(parts.chunks(2).map(|two| (two[0].text().into(), two[1].clone())).collect()),
+        },
         '"' => {
             let mut units = Vec::new();
             loop {
@@ -69,8 +63,7 @@ fn parse(text: &mut iter::Peekable<str::Chars>) -> Json {
             let rest = iter::from_fn(|| text.next_if(|c| !",:]} \t\r\n".contains(*c)));
             match iter::once(first).chain(rest).collect::<String>().as_str() {
                 "null" => Json::Null,
-                "true" => Json::Bool(true),
-                "false" => Json::Bool(false),
+                word @ ("true" | "false") => Json::Bool(word == "true"),
                 other => Json::Number(other.parse().expect("no number of JSON")),
             }
         }
@@ -79,12 +72,11 @@ fn parse(text: &mut iter::Peekable<str::Chars>) -> Json {
 
 /// The parts of a list, or the names and values of an object in turn.
 fn parts(text: &mut iter::Peekable<str::Chars>, end: char) -> Vec<Json> {
-    let mut found = Vec::new();
-    loop {
+    let next = || {
         while text.next_if(|c| c.is_whitespace() || ",:".contains(*c)).is_some() {}
-        if text.next_if_eq(&end).is_some() { return found }
-        found.push(parse(text));
-    }
+        text.next_if_eq(&end).is_none().then(|| parse(text))
+    };
+    iter::from_fn(next).collect()
 }
 
 /// SplitMix64, as the standard library has no generator: for tests, not for releases.
@@ -129,9 +121,20 @@ fn frame(outputs: &[Json]) -> Option<Vec<u8>> {
     Some(found)
 }
 
-/// The object of a witness.json.
+/// The object of a witness.json; panics with a sentence if it is no valid test.
 pub fn frozen(path: &str) -> Json {
-    Json::parse(&fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}")))
+    let test = Json::parse(&fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}")));
+    let (get, open) = (|name| test.get(name).number(), |x: f64| x > 0.0 && x < 1.0);
+    let [kind, combine] = ["epsaudit", "combine"].map(|name| test.get(name).text());
+    let known = kind == "frozen test" && get("version") == 1.0 && ["sum", "max"].contains(&combine);
+    let sound = get("epsilon") >= 0.0 && (0.0..1.0).contains(&get("delta")) && open(get("false_alarm"));
+    let bets = test.get("bets").list();
+    assert!(known && sound && get("runs") >= 1.0 && !bets.is_empty(), "{path} is not a frozen test of version 1.");
+    let bets = bets.iter().map(|bet| (bet.list()[0].number(), bet.list()[1].number()));
+    let weights = bets.map(|(fraction, weight)| if open(fraction) && weight >= 0.0 { weight } else { f64::NAN });
+    let allowed = weights.sum::<f64>() <= 1.0 + 1e-9;
+    assert!(allowed, "{path} bets what no claim allows: bets lie in (0, 1), and their weights sum to 1.");
+    test
 }
 
 /// 1 for the guess that the dataset was x, -1 for x', 0 for none.
@@ -143,9 +146,8 @@ pub fn guess(test: &Json, output: &Json) -> i32 {
     let most = |a: f64, b: f64| if b > a || b.is_nan() { b } else { a };
     let y = if test.get("combine").text() == "max" { values.reduce(most).unwrap() } else { values.sum() };
     let holds = |part: &Json| {
-        let [low, high, closed_low, closed_high] = part.list() else { panic!("no interval: {part}") };
-        (y > low.number() || y == low.number() && *closed_low == Json::Bool(true))
-            && (y < high.number() || y == high.number() && *closed_high == Json::Bool(true))
+        let [low, high, with_low, with_high] = [0, 1, 2, 3].map(|i| part.list()[i].number());
+        (y > low || y == low && with_low == 1.0) && (y < high || y == high && with_high == 1.0)
     };
     let inside = |name| test.get(name).list().iter().any(holds);
     if inside("guess_x") { 1 } else { -i32::from(inside("guess_x_prime")) }
@@ -155,10 +157,8 @@ fn value(term: &Json, x: f64) -> f64 {
     let [knots, values] = ["knots", "values"].map(|name| term.get(name).list());
     match knots.iter().take_while(|knot| knot.number() <= x).count() {
         _ if knots.is_empty() => term.get("slope").number() * x,
-        _ if x.is_nan() => term.get("missing").number(),
-        _ if x.is_infinite() => term.get(if x > 0.0 { "above" } else { "below" }).number(),
-        0 => values[0].number(),
-        i if i == knots.len() => values[i - 1].number(),
+        _ if !x.is_finite() => term.get(if x > 0.0 { "above" } else if x < 0.0 { "below" } else { "missing" }).number(),
+        i if i == 0 || i == knots.len() => values[i.saturating_sub(1)].number(),
         i => {
             let [a, b, left, right] = [&values[i - 1], &values[i], &knots[i - 1], &knots[i]].map(Json::number);
             a + (b - a) * (x - left) / (right - left)

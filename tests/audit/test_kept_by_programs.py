@@ -1,0 +1,114 @@
+"""Programs whose single release is private and that keep a draw are refused, never refuted; true leaks still are."""
+
+import sys
+
+import pytest
+
+from epsaudit import AuditError, PureDP, audit, audit_sequentially, command
+from epsaudit.adapters import external, serve
+from epsaudit.engine.copies import CONSTANT
+from epsaudit.engine.processes import COPIES, PROCESSES
+from epsaudit.hunting.hunt import hunt
+from epsaudit.hunting.served import served
+
+PROGRAMS = """
+import functools, random
+system = random.SystemRandom()
+def laplace(source=system): return source.expovariate(1) - source.expovariate(1)
+
+@functools.lru_cache(None)
+def answer(n): return n + laplace()
+def caches(data): return answer(len(data))
+
+NOISE = laplace()
+def draws_at_import(data): return len(data) + NOISE
+
+OFFSET = {}
+def keeps_most(data): return len(data) + OFFSET.setdefault(0, laplace()) + 0.1 * laplace()
+
+GENERATOR = random.Random(5)
+def begins_alike(data): return len(data) + 0.4 * laplace(GENERATOR)
+
+@functools.lru_cache(None)
+def first(n, bit): return n + laplace(random.Random(bit))
+def caches_what_a_seed_gave(data, seed):
+    return first(len(data), OFFSET.setdefault(len(data), seed))
+
+def sound(data): return len(data) + laplace()
+def too_little(data): return len(data) + 0.4 * laplace()
+def too_little_of_a_seed(data, seed): return len(data) + 0.4 * laplace(random.Random(seed))
+def none(data): return len(data)
+"""
+PAIRS = [((1,), (1, 1))]
+NIGHTLY = pytest.mark.nightly
+KEEPING = ["caches", "draws_at_import", "keeps_most", "caches_what_a_seed_gave"]
+RUNS = {"audit": audit, "sequentially": audit_sequentially}
+DAILY = [
+    pytest.param(one, run, marks=() if (one, run) in (("caches", "audit"), ("keeps_most", "sequentially")) else NIGHTLY)
+    for one in KEEPING
+    for run in RUNS
+]
+
+
+@pytest.fixture(autouse=True)
+def programs(tmp_path, monkeypatch):
+    (tmp_path / "programs.py").write_text(PROGRAMS)
+    monkeypatch.chdir(tmp_path)
+    yield
+    external.CHILDREN.close()
+
+
+@pytest.fixture
+def starts(monkeypatch):
+    """Processes that were started beside that of the audit."""
+    found = []
+    start = external._start
+    monkeypatch.setattr(external, "_start", lambda program: found.append(program) or start(program))
+    return found
+
+
+def program(function):
+    return command([sys.executable, serve.__file__, f"programs.py:{function}"], claim=PureDP(1.0), timeout=60.0)
+
+
+@pytest.mark.parametrize(("function", "run"), DAILY)
+def test_a_program_that_keeps_a_draw_is_not_refuted(function, run):
+    """It is refuted for certain where it is not refused, which fails with probability below 1e-6: 16 processes must all
+    hold a draw by which the event tells 1 + N from 2 + N, and each does with probability 0.4 at most.
+    """
+    with pytest.raises(AuditError, match="started anew answer otherwise"):
+        RUNS[run](program(function), PAIRS, trials=8_000, seed=1, n_jobs=1, confidence=0.9999)
+
+
+def test_a_hunt_does_not_report_a_program_that_keeps_a_draw():
+    found = hunt(None, PAIRS, make=served("programs.py:keeps_most"), claim=PureDP(1.0), trials=8_000, seed=1, n_jobs=1)
+    assert not found.refuted
+    assert "started anew answer otherwise" in found.attempts[0].failure
+
+
+def test_a_program_that_begins_with_the_same_seed_is_refused():
+    with pytest.raises(AuditError, match="begin with the same outputs on x: its noise comes from a seed of its own"):
+        audit(program("begins_alike"), PAIRS, trials=8_000, seed=1, n_jobs=1)
+
+
+@pytest.mark.parametrize("run", [pytest.param("audit", marks=pytest.mark.nightly), "sequentially"])
+def test_leaks_are_refuted_and_only_they_start_processes(run, starts):
+    """Independent runs are refused with probability below 1e-9, sound ones refuted with one of 1e-6."""
+    for function, claim, verdict, more in (
+        ("sound", 1.0, "consistent", 0),
+        ("too_little", 1.0, "violated", PROCESSES),
+        ("too_little_of_a_seed", 1.0, "violated", PROCESSES),
+        ("none", 1.0, "violated", COPIES),
+    ):
+        starts.clear()
+        result = RUNS[run](
+            program(function), PAIRS, claim=PureDP(claim), trials=8_000, seed=3, n_jobs=1, confidence=1 - 1e-6
+        )
+        assert result.verdict == verdict
+        assert (len(starts) in (more, 2 * more)) if more else not starts
+        assert (CONSTANT in result.notes) == (function == "none")
+
+
+def test_a_finding_says_that_no_randomness_was_seen():
+    found = hunt(None, PAIRS, make=served("programs.py:none"), claim=PureDP(1.0), trials=8_000, seed=1, n_jobs=1)
+    assert CONSTANT in found.findings[0].result.notes
