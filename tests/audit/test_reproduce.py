@@ -103,10 +103,8 @@ def p_values(printed):
     return [float(found) for found in re.findall(r"(?:p-value|counts:) ([\d.e-]+)", printed)]
 
 
-@pytest.mark.parametrize(
-    ("function", "event"),
-    [("own.py:refuses", "raises OverflowError"), pytest.param("own:count", "y", marks=pytest.mark.nightly)],
-)
+@pytest.mark.nightly  # 16 or 48 processes are started, by the command
+@pytest.mark.parametrize(("function", "event"), [("own.py:refuses", "raises OverflowError"), ("own:count", "y")])
 def test_a_served_function_is_reproduced_by_a_script_that_stands_alone(function, event, capsys):
     """Fresh runs are as many as give 1e-6, twice; a p-value of 1e-2 has a probability below 1e-6 then."""
     file = audited(function)
@@ -333,6 +331,7 @@ def test_a_function_may_have_a_name_that_the_script_has(refuted, capsys):
         assert ran_here(text, capsys)[1] < 1e-2
 
 
+@pytest.mark.nightly  # as the one above
 def test_parameters_of_a_recorded_command_are_found_behind_options(capsys):
     file = audited("own:count --data array '{\"scale\": 0.4}'")
     assert main(["reproduce", file]) == 0
