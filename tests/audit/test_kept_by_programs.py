@@ -109,6 +109,7 @@ def test_leaks_are_refuted_and_only_they_start_processes(run, starts):
         assert (CONSTANT in result.notes) == (function == "none")
 
 
+@pytest.mark.nightly
 def test_a_finding_says_that_no_randomness_was_seen():
     found = hunt(None, PAIRS, make=served("programs.py:none"), claim=PureDP(1.0), trials=8_000, seed=1, n_jobs=1)
     assert CONSTANT in found.findings[0].result.notes
