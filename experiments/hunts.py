@@ -39,7 +39,6 @@ from epsaudit.experiments.hunts_targets import Target
 from epsaudit.experiments.libraries.environments import NotInstalledError
 from epsaudit.experiments.libraries.registry import libraries
 from epsaudit.experiments.libraries.versions import ENVIRONMENTS
-from epsaudit.hunting.certifying import PARTS
 from epsaudit.hunting.hunt import hunt
 from epsaudit.hunting.outcome import Hunt
 from epsaudit.hunting.parameters import candidates, read_schema
@@ -48,6 +47,7 @@ from epsaudit.reporting.figures import certified_against_proven
 from epsaudit.reporting.tables import Column
 from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.text import percent
+from epsaudit.witnesses.readable import PARTS
 
 QUESTION = "Does a hunt find the known bugs of released libraries with no pair given, and does it refute what is sound?"
 TOGETHER = 0.999

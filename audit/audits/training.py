@@ -33,6 +33,7 @@ from epsaudit.witnesses import (
 from epsaudit.witnesses.encoding import most_read
 from epsaudit.witnesses.features import Feature
 from epsaudit.witnesses.models import Tree
+from epsaudit.witnesses.readable import Readable, reads_well
 from epsaudit.witnesses.selection import Objective
 from epsaudit.witnesses.settings import (
     ERRORS_BETWEEN_PAIRS,
@@ -136,7 +137,16 @@ def train(
         if 2 * kept < size
         else ()
     )
-    return Training(best.pair, choice, spent, (*best.features.notes, *few))
+    notes = (*best.features.notes, *few, *_read_simply(best.choice(Readable(objective)), choice))
+    return Training(best.pair, choice, spent, notes)
+
+
+def _read_simply(readable: Choice, choice: Choice) -> tuple[str, ...]:
+    """Say beside an event that nobody can read which best one can be read, and what it is worth by training runs."""
+    if reads_well(choice.witness) or readable.predicted <= 0.0:
+        return ()
+    worth = f"{readable.predicted:.2g} where the chosen one promises {choice.predicted:.2g}"
+    return (f"a simpler event, not certified: {readable.witness}; training runs promise a bound of {worth}",)
 
 
 @dataclass(frozen=True)

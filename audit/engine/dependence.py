@@ -12,8 +12,10 @@ as is the combination of p-values ('Statistical methods for research workers', 1
 
 from __future__ import annotations
 
+import array
+import functools
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +25,7 @@ from scipy import fft
 from scipy.special import gammaincc, gammaln
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Outputs, join, written
+from epsaudit.outputs.normal_form import Items, Outputs, join, written
 
 LEVEL = 1e-9
 """Probability that independent runs are refused, over everything that is tested in an audit."""
@@ -314,9 +316,28 @@ def _log_choose(n: int, k: NDArray[Any]) -> NDArray[np.float64]:
 def _values(outputs: Outputs) -> NDArray[Any]:
     """One number an output: itself, a checksum of what it prints as, or a projection of an array."""
     if outputs.dtype.kind not in "biuf":
-        return np.fromiter((zlib.crc32(written(value).encode()) for value in outputs.tolist()), np.int64, len(outputs))
+        return np.fromiter(map(_checksum, outputs.tolist()), np.int64, len(outputs))
     if outputs.ndim > 1:
         rows = np.nan_to_num(outputs.reshape(len(outputs), -1).astype(float))
         with np.errstate(over="ignore", invalid="ignore"):
             outputs = rows @ np.random.default_rng(SHUFFLES).uniform(1.0, 2.0, rows.shape[1])
     return np.nan_to_num(outputs.astype(float), nan=-1.7e308) if outputs.dtype.kind == "f" else outputs
+
+
+def _checksum(value: Any, before: int = 0) -> int:
+    """A checksum that no process changes, equal for equal outputs; long ones are read as numbers, not as text."""
+    if isinstance(value, Items):
+        return _checksum(tuple(part for _, part in value), _of_keys(value.keys()) ^ before)
+    if type(value) is tuple and set(map(type, value)) == {float}:
+        return zlib.crc32(array.array("d", value).tobytes(), before)
+    if type(value) is tuple and not set(map(type, value)) <= {str}:
+        for part in value:
+            before = _checksum(part, before)
+        return zlib.crc32(b",", before)
+    return zlib.crc32(written(value).encode(), before)
+
+
+@functools.lru_cache(16)
+def _of_keys(keys: tuple[Hashable, ...]) -> int:
+    """The same of the keys of a mapping, which are those of the one before."""
+    return zlib.crc32(written(keys).encode())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,19 +33,15 @@ from epsaudit.witnesses import (
     CandidateScore,
     Choice,
     Family,
-    Region,
-    Witness,
     best_of,
     candidate_scores,
 )
-from epsaudit.witnesses.predicates import NotShort, condition
+from epsaudit.witnesses.readable import Readable, parts_of
 
 TO_LEARN = 2_000, 20_000
 """The fewest and the most runs that the events are learnt from: else eight times those that refuted the claim."""
 LEAST_RUNS = 128
 """Where the doubling of runs begins: as many correct guesses and no wrong one certify epsilon = 3.3 at 99 %."""
-PARTS = 2
-"""Thresholds and single outputs of an event that reads well, both events of a witness together."""
 
 
 @dataclass(frozen=True)
@@ -187,55 +183,10 @@ def _enough(
     runs = LEAST_RUNS
     while True:
         objective = Bound(claim, runs, confidence)
-        choice = best_of(scores, _Readable(objective) if simple else objective)
+        choice = best_of(scores, Readable(objective) if simple else objective)
         if choice.predicted > claim.parameter or runs >= most:
             return choice, min(2 * runs, most)
         runs = min(2 * runs, most)
-
-
-@dataclass(frozen=True)
-class _Readable:
-    """An objective, of events alone that read well."""
-
-    inner: Bound
-
-    @property
-    def nothing(self) -> Choice:
-        return self.inner.nothing
-
-    def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
-        return (choice for choice in self.inner.choices(candidate, errors) if reads_well(choice.witness))
-
-
-def reads_well(witness: Witness) -> bool:
-    """Whether events have at most two thresholds or outputs, and are short conditions.
-
-    Examples
-    --------
-    >>> from epsaudit.witnesses import Interval
-    >>> reads_well(Witness(Region(intervals=(Interval(low=1.0),), included=(None,)), None))
-    True
-    >>> reads_well(Witness(Region(intervals=(Interval(1.0, 2.0),), included=(None,)), None))
-    False
-    """
-    parts = parts_of(witness)
-    return parts is not None and parts <= PARTS
-
-
-def parts_of(witness: Witness) -> int | None:
-    """Count thresholds and single outputs of both events; None where one of them is no short condition."""
-    parts = 0
-    for event in (witness.guess_x, witness.guess_x_prime):
-        if event is None:
-            continue
-        try:
-            condition(event)
-        except NotShort:
-            return None
-        assert isinstance(event, Region)  # of others there is no short condition
-        ends = sum(math.isfinite(end) for one in event.intervals for end in (one.low, one.high))
-        parts += ends + len(event.included) + len(event.excluded)
-    return parts
 
 
 def _counted(run: Begun, choice: Choice, runs: int, seed: int, *notes: str) -> AuditResult:

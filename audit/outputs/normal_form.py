@@ -251,7 +251,9 @@ def values_of(outputs: Outputs) -> list[Any]:
     """List the normal form of every output, as Python objects."""
     if outputs.dtype != np.float64:
         return list(outputs.tolist())
-    flat = [value if value == value else NAN for value in outputs.ravel().tolist()]
+    flat = outputs.ravel().tolist()
+    if np.isnan(outputs).any():
+        flat = [value if value == value else NAN for value in flat]
     if outputs.ndim == 1:
         return flat
     size = int(np.prod(outputs.shape[1:]))
@@ -424,7 +426,11 @@ def _array(value: NDArray[Any]) -> Any:
         return normal(value[()])
     if isinstance(value, np.ma.MaskedArray) or value.dtype.kind not in "biuf":
         return normal(_items(value))
-    parts = tuple(map(normal, np.asarray(value).ravel().tolist()))
+    flat = np.asarray(value).ravel()
+    if flat.dtype.kind == "b" or flat.dtype == np.float64 or _are_floats(flat):
+        parts = tuple(values_of(flat.astype(np.float64)))
+    else:
+        parts = tuple(map(normal, flat.tolist()))
     return parts if value.ndim == 1 else Array.of(parts, value.shape)
 
 
@@ -486,6 +492,9 @@ def _dict(mapping: dict[Any, Any]) -> Items:
     keys = _sorted_names(tuple(mapping))
     if keys is None:
         return Items.of(mapping)
+    values = tuple(map(mapping.__getitem__, keys))
+    if set(map(type, values)) == {float} and not np.isnan(values).any():
+        return Items(zip(keys, values, strict=True))
     return Items(
         [
             (key, part if (type(part) is float and part == part) or type(part) is str else normal(part))

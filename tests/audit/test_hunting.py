@@ -19,7 +19,7 @@ from epsaudit.cli.main import main
 from epsaudit.engine.sampling import draw_by_coins
 from epsaudit.hunting import hunt as hunting
 from epsaudit.hunting import screening
-from epsaudit.hunting.certifying import Finding, reads_well
+from epsaudit.hunting.certifying import Finding
 from epsaudit.hunting.description import Candidate, Column, Table, numbers, symbols
 from epsaudit.hunting.hunt import candidate_of, hunt
 from epsaudit.hunting.parameters import candidates
@@ -28,6 +28,7 @@ from epsaudit.hunting.relations import AddRemovePerson
 from epsaudit.hunting.served import in_turns
 from epsaudit.hunting.served import served as mechanism_served
 from epsaudit.hunting.shrinking import Simpler, rows_of, shrink, simpler_values
+from epsaudit.witnesses.readable import reads_well
 
 WITHIN, AGES, SYMBOLS = numbers(0, 4), numbers(0, 9, integer=True), symbols("a", "b")
 
