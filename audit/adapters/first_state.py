@@ -16,7 +16,7 @@ import inspect
 import sys
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -60,7 +60,7 @@ def before_first_call(mechanism: Mechanism) -> bytes | None:
     return now
 
 
-def copy_of(mechanism: FunctionMechanism, first: bytes | None, beside: bytes) -> FunctionMechanism:
+def copy_of(mechanism: FunctionMechanism, first: bytes | None, beside: Callable[[], bytes]) -> FunctionMechanism:
     """Return the mechanism with a copy of its function, for datasets of these bytes; itself where there is none."""
     return mechanism if first is None else dataclasses.replace(mechanism, function=loads_apart(first, beside))
 

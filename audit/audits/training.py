@@ -30,6 +30,7 @@ from epsaudit.witnesses import (
     candidate_scores,
     encode,
 )
+from epsaudit.witnesses.classifiers import learnt_from
 from epsaudit.witnesses.encoding import most_read
 from epsaudit.witnesses.features import Feature
 from epsaudit.witnesses.models import Tree
@@ -249,14 +250,15 @@ class _Trained:
             for one in rivals.candidates
             if getattr(one.score, "learnt", False) and best_of([one], objective, OPTIMISTIC).predicted >= least
         ]
-        trees: list[CandidateScore] = []
-        if 2 * len(self.outputs[0]) >= TREE_FROM:  # more would not change them
-            families = [replace(one, trees=False) if isinstance(one, Classifiers) else one for one in families]
-            trees = [one for one in learnt if isinstance(getattr(one.score, "feature", None), Tree)]
-            learnt = [one for one in learnt if not isinstance(getattr(one.score, "feature", None), Tree)]
-        features = self.features.used(read, [set(_features(one.score)[1:]) for one in learnt])
+        known = len(self.outputs[0])
+        families = [
+            replace(one, trees=False) if isinstance(one, Classifiers) and 2 * known >= TREE_FROM else one
+            for one in families
+        ]
+        settled = [one for one in learnt if _learns_from(one) <= known]  # more would not change them
+        features = self.features.used(read, [set(_features(one.score)[1:]) for one in learnt if one not in settled])
         again = _Trained.on(self.pair, families, (both[0][:size], both[1][:size]), features)
-        counted = (one.counting(*(side[len(self.outputs[0]) : size] for side in both)) for one in trees)
+        counted = (one.counting(*(side[known:size] for side in both)) for one in settled)
         return replace(again, candidates=(*again.candidates, *counted))
 
     def _shortlisted(self, objective: Objective) -> _Trained:
@@ -265,6 +267,12 @@ class _Trained:
         order = sorted(range(len(ranks)), key=lambda at: ranks[at], reverse=True)[:SHORTLISTED]
         kept = tuple(self.candidates[at] for at in sorted(order))
         return _Trained(self.pair, self.outputs, self.features, kept)
+
+
+def _learns_from(candidate: CandidateScore) -> int:
+    """Of how many outputs of each side a learnt score makes use."""
+    feature = getattr(candidate.score, "feature", None)
+    return TREE_FROM // 2 if isinstance(feature, Tree) else learnt_from(len(getattr(feature, "terms", (feature,))))
 
 
 def _features(score: object) -> list[Feature]:

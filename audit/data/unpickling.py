@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cloudpickle import cloudpickle
@@ -32,11 +32,11 @@ def loads(written: bytes) -> Any:
     return _Unpickler(written).load() if WRITES_OVER.encode() in written else pickle.loads(written)
 
 
-def loads_apart(written: bytes, beside: bytes) -> Any:
+def loads_apart(written: bytes, beside: Callable[[], bytes]) -> Any:
     """Return the object, of classes of its own where it holds any by value.
 
-    It is of the classes that this process has where ``beside``, bytes of what it is called with, names one of them: an
-    instance of one class is none of another.
+    It is of the classes that this process has where ``beside()``, bytes of what it is called with, names one of them:
+    an instance of one class is none of another.
     """
     if WRITES_OVER.encode() not in written:
         return pickle.loads(written)
@@ -44,7 +44,10 @@ def loads_apart(written: bytes, beside: bytes) -> Any:
         found = pickle.loads(written)
         made = [known[key] for key in _CLASSES if key in known]
         named = [text.encode() for one in made for text in (one.__qualname__, _IDS[one])]
-    return loads(written) if any(text in beside for text in named) else found
+    if not named:
+        return found
+    bytes_beside = beside()
+    return loads(written) if any(text in bytes_beside for text in named) else found
 
 
 @contextlib.contextmanager

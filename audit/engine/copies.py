@@ -30,8 +30,7 @@ from epsaudit.engine.dependence import (
     Finding,
     dependence_of_outputs,
     difference_of_copies,
-    difference_of_counts,
-    unevenness_of_copies,
+    otherwise_seen,
 )
 from epsaudit.engine.determinism import text_of
 from epsaudit.engine.patience import Patience
@@ -140,13 +139,10 @@ class Copies:
             for number, copied in enumerate(self._copies(sides[place]))
         ]
         alike = all(np.array_equal(one, seen[0]) for one in seen)
-        if not seen or (alike and getattr(self._mechanism, "owns_randomness", False)):
+        if len(seen) < COPIES or (alike and getattr(self._mechanism, "owns_randomness", False)):
             return None  # no copy can be made, or all repeat a generator of their own
         for kept, (first, later) in zip(own, np.transpose(seen, (2, 1, 0)), strict=True):
-            found = unevenness_of_copies(runs, first, later, level / 4) or difference_of_counts(
-                2 * runs * COPIES, kept, int(first.sum() + later.sum()), level / 4
-            )
-            if found is not None:
+            if (found := otherwise_seen(runs, first, later, int(kept), level / 4)) is not None:
                 return found
         return None
 
@@ -169,7 +165,7 @@ class Copies:
         """A copy of the function, if there is one; what holds this output is emptied: an earlier audit filled it."""
         for cache in self._caches:  # it is not copied, but shared
             cache.cache_clear()
-        function = side.function if self._pickled is None else loads_apart(self._pickled, side.dataset.written)
+        function = side.function if self._pickled is None else loads_apart(self._pickled, lambda: side.dataset.written)
         emptied = forgotten and function is not side.function
         for thing in list(reached(function))[1:] if emptied else ():
             if isinstance(thing, dict) and any(_prints_as(part, forgotten) for part in thing.values()):

@@ -149,6 +149,18 @@ def unevenness_of_copies(runs: int, first: NDArray[Any], later: NDArray[Any], le
     return finding if finding.log_p < np.log(level / 2) else None
 
 
+def otherwise_seen(runs: int, first: NDArray[Any], later: NDArray[Any], own: int, level: float) -> Finding | None:
+    """Test whether copies see an event as often as one another, and all together as often as the function.
+
+    See `unevenness_of_copies`, and `difference_of_counts` of as many runs of the function, of which ``own`` are in the
+    event. Each of the two tests has the ``level``.
+    """
+    seen = int(first.sum() + later.sum())
+    return unevenness_of_copies(runs, first, later, level) or difference_of_counts(
+        2 * runs * len(first), own, seen, level
+    )
+
+
 def difference_of_counts(runs: int, own: int, others: int, level: float) -> Finding | None:
     """Test whether a function and copies of it see an event equally often, in so many ``runs`` each.
 

@@ -38,9 +38,8 @@ def with_known_randomness(mechanism: Mechanism, pair: DatasetPair, seed: int) ->
     if not isinstance(mechanism, FunctionMechanism):
         return mechanism
     try:
-        fresh = copy_of(
-            mechanism, before_first_call(mechanism), b"".join(Dataset(one).written for one in (pair.x, pair.x_prime))
-        )
+        datasets = [Dataset(one) for one in (pair.x, pair.x_prime)]
+        fresh = copy_of(mechanism, before_first_call(mechanism), lambda: b"".join(one.written for one in datasets))
         if mechanism.uses_rng:
             own, shared = _remarks(fresh, pair, seed)
             return dataclasses.replace(mechanism, draws_elsewhere=own, fills_a_buffer=shared)

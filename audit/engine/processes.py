@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from epsaudit.adapters.external import CommandMechanism, in_a_new_process
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.engine.copies import COPIES, IN_DOUBT, PATIENT, Copies
-from epsaudit.engine.dependence import LEVEL, Finding, difference_of_counts, unevenness_of_copies
+from epsaudit.engine.dependence import LEVEL, Finding, otherwise_seen
 from epsaudit.engine.determinism import text_of
 from epsaudit.engine.patience import Patience
 from epsaudit.engine.sampling import Sides, draw
@@ -103,10 +103,7 @@ class Processes(Copies):
             events = [np.stack([one[place].events for one in asked], axis=1) for asked in (own, others)]
             for mine, seen in zip(*events, strict=True):
                 first, later = seen[:, :runs].sum(axis=1), seen[:, runs:].sum(axis=1)
-                found = unevenness_of_copies(runs, first, later, level / 4) or difference_of_counts(
-                    2 * runs * number, int(mine.sum()), int(seen.sum()), level / 4
-                )
-                if found is not None:
+                if (found := otherwise_seen(runs, first, later, int(mine.sum()), level / 4)) is not None:
                     return found, name
         return None, ""
 

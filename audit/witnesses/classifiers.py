@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from epsaudit.outputs.normal_form import Outputs, are_numbers
@@ -26,6 +27,7 @@ from epsaudit.witnesses.regression import hats, regress
 from epsaudit.witnesses.scores import FromTable, LikelihoodRatio, Monotone, Tails, errors_of
 from epsaudit.witnesses.screening import cells, deviance, screen, standardised, whole
 from epsaudit.witnesses.settings import (
+    FALSE_FINDS,
     FEW_VALUES,
     FOLDS,
     HARD_TO_READ,
@@ -37,6 +39,8 @@ from epsaudit.witnesses.settings import (
     LEAVES,
     LOOK,
     MOST_COORDINATES,
+    MOST_PARTS,
+    MOST_REGRESSORS,
     PENALTIES,
     SHAPES,
     SHARED,
@@ -100,7 +104,8 @@ class Classifiers(FromTable):
 
     Logistic regression on piecewise linear functions of each feature, with coefficients of their own or shared among
     coordinates (`SHAPES`), whatever judges the held-out folds best. Boosted trees find interactions; they are distilled
-    to one tree, which is faster to apply and fits into JSON.
+    to one tree, which is faster to apply and fits into JSON. Of vectors of more than `MOST_PARTS` coordinates they are
+    learnt only where products of two tell more than a sum.
 
     Parameters
     ----------
@@ -116,15 +121,19 @@ class Classifiers(FromTable):
             return
         sums = []
         for number, group in enumerate(data.features.groups):
-            entries = first_of_each(data, LOOK if len(group) > MOST_COORDINATES else LEARN_FROM)
+            entries = first_of_each(data, learnt_from(len(group)))
             entries = entries[np.argsort(data.group[entries] // 2, kind="stable")]
-            if found := _sums(data, entries, group, number < data.features.alike):
-                sums.append((*max(found, key=lambda one: one[0]), entries))
-        for _, score, judged, entries in sorted(sums, key=lambda one: -one[0] / len(one[3]))[:2]:
-            yield from _judged(data, entries, score, judged)
+            if fitted := _sums(data, entries, group, number < data.features.alike):
+                sums.append((*max(fitted, key=lambda one: one[0]), entries))
+        best = sorted(sums, key=lambda one: -one[0] / len(one[3]))[:2]
+        found = [one for _, score, judged, entries in best for one in _judged(data, entries, score, judged)]
+        yield from found
         groups = [group for group in data.features.groups if len(group) <= MOST_COORDINATES]
         features = tuple(dict.fromkeys(feature for group in groups for feature in group))
-        if self.trees and data.size >= LEAST_TO_PLANT and len(features) > 1:
+        if not self.trees or data.size < LEAST_TO_PLANT or len(features) < 2:
+            return
+        longest = max(groups, key=len)
+        if len(longest) <= MOST_PARTS or interacting(data, longest, found):
             yield from planted(data, features)
 
 
@@ -151,6 +160,57 @@ class FloatBits(FromTable):
             yield from planted(data, (*bits, Exponent(feature), feature))
         yield from Tails().of(features, data, errors_of(3 * len(sources)))
         yield from LikelihoodRatio().candidates(data.among(features))
+
+
+def interacting(data: Encoding, features: Sequence[Feature], sums: Sequence[CandidateScore]) -> bool:
+    """Whether products of two features are correlated with what the first of the sums leaves unexplained.
+
+    A score test (Rao 1948) for every product of two signs, about medians and about quartiles of distances from them,
+    by normal approximation; of chance alone one in a thousand tests of all products says so.
+
+    Examples
+    --------
+    >>> x, x_prime = np.random.default_rng(0).normal(size=(2, 500, 3))
+    >>> data = encode(x, x_prime)
+    >>> interacting(data, data.features.groups[0], [])
+    False
+    >>> x[:, 0] = np.abs(x[:, 0]) * np.sign(x[:, 1] * x[:, 2] + x[:, 1])
+    >>> data = encode(x, x_prime)
+    >>> interacting(data, data.features.groups[0], [])
+    True
+    """
+    half = len(data.row) if len(data.outputs) < len(data.row) else LOOK
+    entries = np.concatenate([np.flatnonzero(data.group % 2 == side)[:half] for side in (0, 1)])
+    rows, weight = data.row[entries], np.sqrt(data.weight[entries])
+    fitted = next((one.score for one in sums if isinstance(one.score, Monotone)), None)
+    odds = data.numbers(fitted.feature)[rows] if fitted is not None else np.zeros(len(rows))
+    left = ((data.group[entries] % 2 == 0) - expit(odds)) * weight**2
+    signs = []
+    for feature in features:
+        numbers = data.numbers(feature)[rows]
+        known = np.isfinite(numbers)
+        far = np.where(known, numbers, 0.0) - (np.median(numbers[known]) if known.any() else 0.0)
+        away = np.abs(far)
+        signs += [np.where(known, np.sign(far), 0.0), np.where(known, np.sign(away - np.median(away)), -1.0)]
+    columns = np.array(signs, np.float32).T
+    columns -= columns.mean(axis=0)
+    products = (columns * left[:, None].astype(np.float32)).T @ columns
+    spread = (columns**2 * (left**2)[:, None].astype(np.float32)).T @ columns**2
+    others = np.kron(np.triu(np.ones((len(features), len(features))), 1), np.ones((2, 2)))
+    gaps = others * np.abs(products) / np.sqrt(np.maximum(spread, LEAST_SEEN))
+    tested = 2 * len(features) * (len(features) - 1)
+    return bool(np.max(gaps) > math.sqrt(2.0 * math.log(max(tested, 1) / FALSE_FINDS)))
+
+
+def learnt_from(terms: int) -> int:
+    """Outputs of each side that a sum of so many terms is learnt from, at most.
+
+    Examples
+    --------
+    >>> learnt_from(10), learnt_from(200)
+    (350000, 50000)
+    """
+    return LOOK if terms > MOST_COORDINATES else min(LEARN_FROM, MOST_REGRESSORS // (2 * max(terms, 1) * len(KNOTS)))
 
 
 def first_of_each(data: Encoding, most: int) -> NDArray[np.int64]:

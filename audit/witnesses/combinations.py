@@ -118,20 +118,22 @@ class Reduced:
 
     def _reduce(self, columns: Floats) -> Any:
         missing = np.isnan(columns)
+        holes = bool(missing.any())
         match self.statistic:
             case "sum":
-                return np.where(missing, 0.0, columns).sum(axis=1)
+                return (np.where(missing, 0.0, columns) if holes else columns).sum(axis=1)
             case "norm":
-                return np.sqrt(np.where(missing, 0.0, columns * columns).sum(axis=1))
+                squares = columns * columns
+                return np.sqrt((np.where(missing, 0.0, squares) if holes else squares).sum(axis=1))
             case "numbers":
                 return np.isfinite(columns).sum(axis=1)
             case "distinct":
                 ordered = np.sort(columns, axis=1)
                 return 1 + (np.diff(ordered, axis=1) > 0).sum(axis=1)
             case "min" | "argmin":
-                filled = np.where(missing, np.inf, columns)
+                filled = np.where(missing, np.inf, columns) if holes else columns
                 return filled.min(axis=1) if self.statistic == "min" else filled.argmin(axis=1)
-        filled = np.where(missing, -np.inf, columns)
+        filled = np.where(missing, -np.inf, columns) if holes else columns
         if self.statistic == "argmax":
             return np.where(filled.max(axis=1) == columns.min(axis=1), self.size, filled.argmax(axis=1))
         if self.statistic == "max" or self.size == 1:

@@ -24,11 +24,14 @@ from epsaudit.witnesses.settings import (
     LEVELS_OF_REGIONS,
     MOST_HOPEFUL,
     MOST_LEVELS,
+    MOST_SHARPENED,
     MOST_TOGETHER,
     OUTPUTS_PER_TABLE,
     WIDTHS_OF_REGIONS,
 )
 
+Cells = tuple[int, int, int, int]
+"""First and last cell of one field, and of another."""
 PURE = 0.99
 """Share of one side in a rare region, for whose bounds a number of the other side so weighs as much as 5.7 of it."""
 
@@ -98,7 +101,9 @@ def rare_regions(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Out
     cells = [_Field.of(one, np.concatenate([np.asarray(one(side), float) for side in sides]), size) for one in chosen]
     known = [one for one in cells if one is not None]
     pairs = list(itertools.combinations(known, 2))
-    found = [region for pair in pairs if (region := _best(*pair, size)) is not None]
+    best = [(*region, pair) for pair in pairs if (region := _best(*pair, size)) is not None]
+    best.sort(key=lambda one: one[0])
+    found = [_sharpened(*pair, size, cells) for _, cells, pair in best[:MOST_SHARPENED]]
     found.sort(key=lambda one: one[0])
     limit = math.log(FALSE_FINDS / max(len(pairs), 1))
     sure = [table for chance, table in found if chance < limit][:MOST_TOGETHER]
@@ -131,8 +136,8 @@ def _tried(first: _Field, second: _Field) -> int:
     return sum((first.levels - a + 1) * (second.levels - b + 1) for a, b in _sizes(first, second))
 
 
-def _best(first: _Field, second: _Field, size: int) -> tuple[float, Feature] | None:
-    """The best rectangle of two fields: log of how likely by chance, and its table; None if all are as usual."""
+def _best(first: _Field, second: _Field, size: int) -> tuple[float, Cells] | None:
+    """The best rectangle of two fields: log of how likely by chance, and its cells; None if all are as usual."""
     shape = first.levels + 1, second.levels + 1
     place = first.codes * shape[1] + second.codes
     on_x, both = (
@@ -143,24 +148,25 @@ def _best(first: _Field, second: _Field, size: int) -> tuple[float, Feature] | N
     np.cumsum(np.cumsum([on_x[:-1, :-1], both[:-1, :-1], expected[:-1, :-1]], axis=1), axis=2, out=sums[:, 1:, 1:])
     tried = max(_tried(first, second), 2)
     lowered = math.sqrt(2.0 * math.log(tried))
-    best: tuple[float, tuple[int, int, int, int]] = (-math.inf, (0, 0, 0, 0))
+    best: tuple[float, float, Cells] = (-math.inf, 0.0, (0, 0, 0, 0))
     for high, wide in _sizes(first, second):
         a, n, e = sums[:, high:, wide:] - sums[:, :-high, wide:] - sums[:, high:, :-wide] + sums[:, :-high, :-wide]
         likely = np.flatnonzero((n > 0.5) & ((a - e) ** 2 * n > lowered**2 / 2.0 * e * (n - e)))
         if len(likely):
             some, all_, usual = (one.ravel()[likely] for one in (a, n, e))
             low = _worth(some, all_, usual, lowered)
-            row, column = divmod(int(likely[np.argmax(low)]), a.shape[1])
-            best = max(best, (float(low.max()), (row, row + high - 1, column, column + wide - 1)))
-    if best[0] == -math.inf:
-        return None
-    deviance, table = _sharpened(first, second, size, best[1])
-    moved = sum(not one.single for one in (first, second)) * math.log(len(WIDTHS_OF_REGIONS))
-    return log_chance(deviance, 1) + math.log(tried) + moved, table
+            at = int(np.argmax(low))
+            row, column = divmod(int(likely[at]), a.shape[1])
+            deviance = float(_deviance(some[at], all_[at], usual[at]))
+            best = max(best, (float(low[at]), deviance, (row, row + high - 1, column, column + wide - 1)))
+    return None if best[0] == -math.inf else (log_chance(best[1], 1) + math.log(tried), best[2])
 
 
-def _sharpened(first: _Field, second: _Field, size: int, cells: tuple[int, int, int, int]) -> tuple[float, Feature]:
-    """Move the edges of a rectangle between numbers, each field's in turn, to where the most of one side are inside."""
+def _sharpened(first: _Field, second: _Field, size: int, cells: Cells) -> tuple[float, Feature]:
+    """Move the edges of a rectangle between numbers, each field's in turn, to where the most of one side are inside.
+
+    Return the log of how likely it is by chance, and its table.
+    """
     fields = first, second
     within = [one.within(*ends) for one, ends in zip(fields, (cells[:2], cells[2:]), strict=True)]
     on_x = np.arange(len(first.numbers)) < size
@@ -183,7 +189,9 @@ def _sharpened(first: _Field, second: _Field, size: int, cells: tuple[int, int, 
     counts = np.count_nonzero(inside & on_x), np.count_nonzero(inside), np.sum(1.0 / (1.0 + np.exp(-odds)))
     deviance = _deviance(*(np.array([float(one)]) for one in counts))
     (one, edges), (other, edges_second) = (part.ends(inside) for part in fields)
-    return float(deviance[0]), Together(one, other, edges, edges_second)
+    moves = sum(not part.single for part in fields) * math.log(len(WIDTHS_OF_REGIONS))
+    chance = log_chance(float(deviance[0]), 1) + math.log(max(_tried(*fields), 2)) + moves
+    return chance, Together(one, other, edges, edges_second)
 
 
 def _end(beyond: Floats, wanted: NDArray[np.bool_]) -> float:

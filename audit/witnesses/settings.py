@@ -59,6 +59,8 @@ MOST_TOGETHER, FEW_TABLES = 4, 3
 """[time] Tables of two fields that are looked at; and how many there may be at most for all to be, telling or not."""
 LEVELS_OF_REGIONS, WIDTHS_OF_REGIONS = 64, (1, 2, 3, 4, 6, 8)
 """[time] Quantile cells of a field in which rare regions are sought, and how many of them a region spans."""
+MOST_SHARPENED = 32
+"""[time] Tables whose best region is fitted closely, those that chance makes least: a fit takes as long as the scan."""
 MOST_HOPEFUL = 2
 """[time] Rare regions that chance may have made and are looked at all the same where nothing else tells anything."""
 OUTPUTS_PER_TABLE = 100
@@ -83,6 +85,8 @@ FOLDS = 3
 LEARN_FROM = 350_000
 """[measured] Outputs of each side that scores are learnt from. Sparse vector 3 (seed 101): a share of 0.81 with 150,000
 and of 0.96 with 300,000 for the best cut."""
+MOST_REGRESSORS = 160_000_000
+"""[memory] Numbers in the matrix that a sum is learnt from: 640 MB. If it would be more, fewer outputs are."""
 LEAST_TO_PLANT = 400
 """[chosen] Fewest outputs of each side that trees are learnt from."""
 LEAST_TO_LEARN = 16

@@ -184,8 +184,8 @@ def test_what_is_made_apart_has_classes_of_its_own_unless_data_are_of_them():
     Local.kept = 1
     assert type(loads(written)) is Local
     assert type(loads(written)).kept == 1
-    apart = loads_apart(written, b"")
+    apart = loads_apart(written, bytes)
     assert type(apart) is not Local
     assert type(apart).kept == 0
-    assert type(loads_apart(written, cloudpickle.dumps(Local()))) is Local
+    assert type(loads_apart(written, lambda: cloudpickle.dumps(Local()))) is Local
     assert Local.kept == 1

@@ -12,8 +12,9 @@ from epsaudit import ApproxDP, DatasetPair, PureDP, audit_sequentially, vectoriz
 from epsaudit.audits.sequential import learning, vectors
 from epsaudit.audits.sequential.learning import Learner, candidates_of, sequential_families
 from epsaudit.audits.sequential.numbers import Middles, Nearness, Within
-from epsaudit.audits.sequential.vectors import Sums, interacting, table_of, trees_of
+from epsaudit.audits.sequential.vectors import Sums, table_of, trees_of
 from epsaudit.witnesses import DEFAULT_FAMILIES, CandidateScore, Classifiers, Tails, Witness, encode
+from epsaudit.witnesses.classifiers import interacting
 from epsaudit.witnesses.features import Value
 from epsaudit.witnesses.scores import Monotone
 

@@ -6,17 +6,16 @@ outputs, the coefficients of long vectors are few, and trees are learnt only whe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit
+from scipy.special import log_expit
 
 from epsaudit.outputs.normal_form import Outputs, rows_of
 from epsaudit.witnesses import CandidateScore, Classifiers, Encoding, Features, encode
-from epsaudit.witnesses.classifiers import Basis, Singles, odd_of, planted
+from epsaudit.witnesses.classifiers import Basis, Singles, interacting, odd_of, planted
 from epsaudit.witnesses.combinations import Combined
 from epsaudit.witnesses.features import Feature
 from epsaudit.witnesses.models import Additive
@@ -24,12 +23,10 @@ from epsaudit.witnesses.regression import regress
 from epsaudit.witnesses.scores import FromTable, Monotone
 from epsaudit.witnesses.screening import screen
 from epsaudit.witnesses.settings import (
-    FALSE_FINDS,
     HARD_TO_READ,
     LEAST_SEEN,
     LEAST_TO_LEARN,
     LEAST_TO_PLANT,
-    LOOK,
     MOST_COORDINATES,
     MOST_PAIRED,
     PENALTIES,
@@ -120,46 +117,6 @@ def trees_of(data: Encoding, sums: Sequence[CandidateScore], promising: bool) ->
     hopeful = promising and not is_long(data.outputs)
     if hopeful or interacting(data, next(group for group in data.features.groups if group), sums):
         yield from planted(data, features)
-
-
-def interacting(data: Encoding, features: Sequence[Feature], sums: Sequence[CandidateScore]) -> bool:
-    """Whether products of two features are correlated with what the first of the sums leaves unexplained.
-
-    A score test (Rao 1948) for every product of two signs, about medians and about quartiles of distances from them,
-    by normal approximation; of chance alone one in a thousand tests of all products says so.
-
-    Examples
-    --------
-    >>> x, x_prime = np.random.default_rng(0).normal(size=(2, 500, 3))
-    >>> data = encode(x, x_prime)
-    >>> interacting(data, data.features.groups[0], [])
-    False
-    >>> x[:, 0] = np.abs(x[:, 0]) * np.sign(x[:, 1] * x[:, 2] + x[:, 1])
-    >>> data = encode(x, x_prime)
-    >>> interacting(data, data.features.groups[0], [])
-    True
-    """
-    half = len(data.row) if len(data.outputs) < len(data.row) else LOOK
-    entries = np.concatenate([np.flatnonzero(data.group % 2 == side)[:half] for side in (0, 1)])
-    rows, weight = data.row[entries], np.sqrt(data.weight[entries])
-    fitted = next((one.score for one in sums if isinstance(one.score, Monotone)), None)
-    odds = data.numbers(fitted.feature)[rows] if fitted is not None else np.zeros(len(rows))
-    left = ((data.group[entries] % 2 == 0) - expit(odds)) * weight**2
-    signs = []
-    for feature in features:
-        numbers = data.numbers(feature)[rows]
-        known = np.isfinite(numbers)
-        far = np.where(known, numbers, 0.0) - (np.median(numbers[known]) if known.any() else 0.0)
-        away = np.abs(far)
-        signs += [np.where(known, np.sign(far), 0.0), np.where(known, np.sign(away - np.median(away)), -1.0)]
-    columns = np.array(signs, np.float32).T
-    columns -= columns.mean(axis=0)
-    products = (columns * left[:, None].astype(np.float32)).T @ columns
-    spread = (columns**2 * (left**2)[:, None].astype(np.float32)).T @ columns**2
-    others = np.kron(np.triu(np.ones((len(features), len(features))), 1), np.ones((2, 2)))
-    gaps = others * np.abs(products) / np.sqrt(np.maximum(spread, LEAST_SEEN))
-    tested = 2 * len(features) * (len(features) - 1)
-    return bool(np.max(gaps) > math.sqrt(2.0 * math.log(max(tested, 1) / FALSE_FINDS)))
 
 
 def _length(outputs: Outputs) -> int:
