@@ -1,5 +1,6 @@
 """What a sequential audit learns, and how often: little where nothing is wrong, no less where something is."""
 
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -153,3 +154,25 @@ def test_distances_from_the_median_are_bet_on_only_where_they_are_asked_for():
     claim = PureDP(1.0)
     assert Middles() not in Learner([Tails()], claim, 0.05).simple
     assert Middles() in Learner(sequential_families(DEFAULT_FAMILIES), claim, 0.05).simple
+
+
+def test_a_refutation_by_a_learnt_score_names_an_event_that_reads_well():
+    def answers(data, size, rng):
+        return rng.laplace(scale=2.0, size=(size, LENGTH)) + np.eye(LENGTH)[:3].sum(axis=0) * data
+
+    mechanism = vectorized(answers, claim=PureDP(0.5), name="answers", pairs=[DatasetPair(0.0, 1.0)])
+    result = audit_sequentially(mechanism, trials=100_000, seed=102, n_jobs=1)
+    assert result.stopped == "refuted"
+    assert "score of" in str(result.witness)
+    said = re.match(
+        r"a simpler event, not certified: \{y\[.*\}, seen in ([\d,]+) of .* on x and ([\d,]+)", result.notes[-1]
+    )
+    assert said is not None
+    assert said[1] != said[2]
+
+
+def test_a_refutation_by_a_threshold_needs_no_simpler_event():
+    half = vectorized(lambda data, size, rng: data + rng.laplace(scale=0.5, size=size), claim=PureDP(1.0), name="half")
+    result = audit_sequentially(half, [DatasetPair(0.0, 1.0)], trials=100_000, seed=102, n_jobs=1)
+    assert result.stopped == "refuted"
+    assert not any("simpler" in note for note in result.notes)

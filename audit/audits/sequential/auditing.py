@@ -7,6 +7,7 @@ or how many were drawn beyond the stopping time.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import os
@@ -25,7 +26,7 @@ from epsaudit.audits.question import Begun, Question, begun, recording
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.accounts import Accounts
 from epsaudit.audits.sequential.drawing import Drawn, Seen, counts_of, parts, play, tallies_of
-from epsaudit.audits.sequential.learning import Learner, Plans, no_bet, sequential_families
+from epsaudit.audits.sequential.learning import Learner, Plans, no_bet, sequential_families, simpler_event
 from epsaudit.audits.sequential.record import Round, SequentialResult, Stopped, StrategyRecord
 from epsaudit.audits.sequential.schedule import STRATEGIES, chunk_sizes, looked_at_each, remembered, round_sizes
 from epsaudit.claims.definitions import Claim
@@ -39,6 +40,7 @@ from epsaudit.engine.streams import stream
 from epsaudit.errors import AuditError, finite_at_least
 from epsaudit.outputs.normal_form import Outputs, alike, join
 from epsaudit.witnesses import Family, Witness
+from epsaudit.witnesses.readable import reads_well
 
 ENOUGH_FAILURES = 1_000
 """Runs after which a mechanism that only ever raised the same exception is given up."""
@@ -193,6 +195,20 @@ class _PairState:
             refuse(dependence_of_outputs(join(found), ([size] * MORE_CALLS,), level), name)
         return calls
 
+    def simpler_event(self, claim: Claim) -> tuple[str, ...]:
+        """Say which event that reads well tells the outputs apart best, and how often it was seen."""
+        x, x_prime = blocks = alike(*(join(memory) for memory in self.outputs))
+        witness = simpler_event(*blocks, claim)
+        if witness is None:
+            return ()
+        seen = zip((witness.guess_x, witness.guess_x_prime), witness.count(x), witness.count(x_prime), strict=True)
+        events = (
+            f"{event}, seen in {on_x:,} of {len(x):,} runs on x and {on_x_prime:,} of {len(x_prime):,} on x'"
+            for event, on_x, on_x_prime in seen
+            if event is not None
+        )
+        return (f"a simpler event, not certified: {'; '.join(events)}",)
+
     def learn(self, families: Sequence[Family], claim: Claim, alpha: float) -> None:
         """Plan the next round from everything remembered, if there is anything new."""
         if self.planned_at == self.remembered or not all(self.outputs):
@@ -240,6 +256,9 @@ class _SequentialAudit:
             state.refuse_if_dependent(run.copies, run.seed, level, stopped == "refuted", patience)
         notes = run.copies.notes(states[self.last].sides)
         result = SequentialResult(**run.shared(self.last, notes), stopped=stopped, rounds=tuple(self.rounds))
+        if stopped == "refuted" and not reads_well(result.witness):
+            said = states[self.last].simpler_event(run.question.claim)
+            result = dataclasses.replace(result, notes=(*result.notes, *said))
         if result.lower_bound > 0.0:
             run.copies.count_again(run.sides[self.last], result.witness, result.runs, result.violates_claim, patience)
         return result

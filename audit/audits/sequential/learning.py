@@ -36,6 +36,7 @@ from epsaudit.witnesses import (
     candidate_scores,
     encode,
 )
+from epsaudit.witnesses.readable import Readable
 from epsaudit.witnesses.scores import FromTable
 
 Floats = NDArray[np.float64]
@@ -246,6 +247,18 @@ def aggressive_plan(
         if choice.predicted > 0.0:
             return _plan(choice.witness, claim, outputs, outputs_prime)
     return no_bet(claim)
+
+
+def simpler_event(outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Witness | None:
+    """Return the event that reads well of the greatest growth, or that tells most where none grows; None for none."""
+    size = min(len(outputs), len(outputs_prime))
+    data = table_of(outputs[:size], outputs_prime[:size])
+    candidates = [one for family in SIMPLE for one in family.candidates(data)]
+    for points in (betting.tangents(claim), [(0.0, 0.0)]):
+        choice = best_of(candidates, Readable(Growth(points, more_wrong=1.0)), errors=0.0)
+        if choice.predicted > 0.0:
+            return choice.witness
+    return None
 
 
 def candidates_of(
