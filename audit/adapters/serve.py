@@ -273,7 +273,7 @@ def written(outputs: Any, plainly: bool = False) -> bytes:
         array_of = outputs.to_numpy() if hasattr(outputs, "to_numpy") else outputs
         return block(array_of.dtype.str, array_of.shape, array_of.tobytes())
     if hasattr(outputs, "detach"):  # a tensor of torch
-        return written(outputs.detach().cpu().numpy())
+        return written(of_tensor(outputs))
     if isinstance(outputs, (list, tuple)) and outputs and all(type(output) is float for output in outputs):
         order = "<" if sys.byteorder == "little" else ">"
         return block(order + "f8", (len(outputs),), array.array("d", outputs).tobytes())
@@ -286,7 +286,7 @@ def frame(outputs: Any) -> bytes:
     Outputs are a list or an array of floats, or a list of lists, of tuples or of arrays of them.
     """
     if hasattr(outputs, "detach"):
-        outputs = outputs.detach().cpu().numpy()
+        outputs = of_tensor(outputs)
     if type(outputs) in (list, tuple):
         kinds = set(map(type, outputs))
         if kinds == {float}:
@@ -300,6 +300,16 @@ def frame(outputs: Any) -> bytes:
         kind, width = (b"\0num", 1) if outputs.ndim == 1 else (b"\0vec", outputs.shape[1])
         return packed(kind, width, outputs.astype("<f8", copy=False))
     return b""
+
+
+def of_tensor(tensor: Any) -> Any:
+    """Return a tensor of torch as an array of numpy, which knows no bfloat16, and no sparse ones or conjugates."""
+    found = tensor.detach().cpu()
+    try:
+        return found.numpy()
+    except (TypeError, RuntimeError):
+        found = found.to_dense().resolve_conj().resolve_neg()
+        return (found.double() if found.is_floating_point() else found).numpy()
 
 
 def packed(kind: bytes, width: int, numbers: Any) -> bytes:
@@ -374,13 +384,14 @@ def plain(value: Any) -> Any:
         if hasattr(value, holds) and not isinstance(value, type):
             return plain(getattr(value, holds)())
     if hasattr(value, "detach"):
-        return plain(value.detach().cpu().numpy())
+        return plain(of_tensor(value))
     if hasattr(value, "dtype") and hasattr(value, "to_list"):  # a series of pandas or polars
         return listed(value.to_list())
     if hasattr(value, "dtype") and hasattr(value, "tolist") and type(value).__name__ != "MaskedConstant":
         if getattr(value, "ndim", 1) == 0 and hasattr(value, "item"):
             return plain(value.item() if type(value.item()) is not type(value) else float(value))
-        if getattr(value, "ndim", 1) > 1 and value.dtype.kind in "biuf" and not hasattr(value, "mask"):
+        numbers = value.dtype.kind in "biuf" or getattr(value.dtype, "isbuiltin", 0) == 2  # as bfloat16
+        if getattr(value, "ndim", 1) > 1 and numbers and not hasattr(value, "mask"):
             return {"array": listed(value.ravel()), "shape": list(value.shape)}
         return listed(value)
     raise TypeError(

@@ -245,10 +245,15 @@ class _Trained:
         rivals = self._shortlisted(objective)
         read = {feature for one in rivals.candidates for feature in _features(one.score)}
         least = self.choice(objective).predicted
+        usual = [one for one in self.candidates if _features(one.score)[0] not in self.features.regions]
+        most = max(best_of(usual, objective).predicted, np.nextafter(0.0, 1.0))  # rare regions may be lucky
         learnt = [
             one
             for one in rivals.candidates
-            if getattr(one.score, "learnt", False) and best_of([one], objective, OPTIMISTIC).predicted >= least
+            if getattr(one.score, "learnt", False)
+            and (
+                best_of([one], objective, OPTIMISTIC).predicted >= least or best_of([one], objective).predicted >= most
+            )
         ]
         known = len(self.outputs[0])
         families = [

@@ -220,7 +220,7 @@ def normal_array(outputs: Any) -> Outputs:
         masked = np.ma.getmaskarray(outputs)
         outputs = outputs.data.astype(object)
         outputs[masked] = None
-    array: Outputs = np.asarray(outputs)  # a matrix is an array
+    array: Outputs = _of_numpy(np.asarray(of_tensor(outputs) if hasattr(outputs, "resolve_conj") else outputs))
     kind = array.dtype.kind
     if kind == "U" and array.ndim == 1:
         return array.copy()
@@ -422,6 +422,7 @@ def _duration(value: datetime.timedelta) -> Any:
 
 def _array(value: NDArray[Any]) -> Any:
     """One output that is an array, of numbers or not."""
+    value = _of_numpy(value)
     if value.ndim == 0:
         return normal(value[()])
     if isinstance(value, np.ma.MaskedArray) or value.dtype.kind not in "biuf":
@@ -432,6 +433,19 @@ def _array(value: NDArray[Any]) -> Any:
     else:
         parts = tuple(map(normal, flat.tolist()))
     return parts if value.ndim == 1 else Array.of(parts, value.shape)
+
+
+def _of_numpy(array: NDArray[Any]) -> NDArray[Any]:
+    """An array of a kind that other packages add to numpy, as bfloat16, as one of floats; any other as it is."""
+    added = array.dtype.kind == "V" and np.can_cast(array.dtype, np.float64)
+    return array.astype(np.float64) if added else array
+
+
+def of_tensor(tensor: Any) -> NDArray[Any]:
+    """A tensor of torch as an array, which knows no bfloat16, and neither sparse tensors nor views of conjugates."""
+    found = tensor.detach().to_dense().cpu().resolve_conj().resolve_neg()
+    numbers: NDArray[Any] = (found.double() if found.is_floating_point() else found).numpy()
+    return numbers
 
 
 def _items(array: NDArray[Any]) -> list[Any]:
@@ -455,7 +469,7 @@ def _of_another_type(value: Any) -> Any:
         if all(hasattr(value, name) for name in names.split()) and not isinstance(value, type):
             try:
                 held = parts(value)
-            except (AttributeError, TypeError, ValueError) as error:
+            except (AttributeError, TypeError, ValueError, RuntimeError) as error:
                 raise refused(value) from error
             return normal(held)
     raise refused(value)
@@ -577,7 +591,7 @@ _HOLDERS: dict[str, Callable[[Any], Any]] = {
     "model_dump": lambda value: value.model_dump(),
     "to_pydict": lambda value: value.to_pydict(),
     "to_pylist": lambda value: value.to_pylist(),
-    "detach cpu": lambda value: value.detach().cpu().numpy(),
+    "detach cpu resolve_conj": of_tensor,
     "__array__": lambda value: np.array(value),
     "__next__ __iter__": lambda value: _stream(value),
     "__reversed__ __getitem__ __len__": tuple,

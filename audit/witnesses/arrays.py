@@ -6,8 +6,9 @@ at closely like any other feature.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from epsaudit.outputs.normal_form import Outputs, rows_of
 from epsaudit.witnesses.features import Feature, readable
 from epsaudit.witnesses.screening import log_chance, sure
-from epsaudit.witnesses.settings import FALSE_FINDS, LOOK, MOST_CORRELATED, MOST_PAIRED, TELLING
+from epsaudit.witnesses.settings import FALSE_FINDS, LOOK, MOST_CORRELATED, MOST_PAIRED, PATCHES, TELLING
 
 Floats = NDArray[np.float64]
 PRODUCTS = 15_000_000_000
@@ -127,6 +128,89 @@ def telling_waves(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
         gaps = difference(rows, rows_prime)
         found += [(log_chance(gap**2, 1), Wave(cycles, name)) for cycles, gap in enumerate(gaps.tolist())]
     return sure(found, TELLING)
+
+
+@readable
+@dataclass(frozen=True)
+class Patch:
+    """The sum of a box of an array: of a patch, a row, a column.
+
+    Parameters
+    ----------
+    low, high : tuple of int
+        Where it begins and ends along each axis.
+
+    Examples
+    --------
+    >>> patch = Patch((0, 1), (2, 3))
+    >>> patch(np.arange(6.0).reshape(1, 2, 3)).tolist(), patch.label
+    ([12.0], 'sum of y[0:2, 1:3]')
+    """
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        return f"sum of y[{', '.join(f'{low}:{high}' for low, high in zip(self.low, self.high, strict=True))}]"
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """See `Feature`; NaN for what is no array of numbers of so many axes, and where a number is infinite."""
+        if rows_of(outputs) is None or outputs.ndim != len(self.low) + 1:
+            return np.full(len(outputs), np.nan)
+        box = outputs[(slice(None), *map(slice, self.low, self.high))]
+        with np.errstate(invalid="ignore", over="ignore"):
+            found = box.reshape(len(box), -1).sum(axis=1)
+        return np.where(np.isfinite(found), found, np.nan)
+
+
+def telling_patches(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
+    """List the boxes of arrays of two axes or more whose sums tell the two sides apart beyond chance.
+
+    Looked at are all squares of a few widths, all rows, columns and other slices along the axes.
+
+    Examples
+    --------
+    >>> x, x_prime = np.random.default_rng(0).normal(size=(2, 500, 20, 20))
+    >>> x[:, 7] += 0.2
+    >>> telling_patches(x, x_prime)[0].label
+    'sum of y[7:8, 0:20]'
+    """
+    sides = [side[:LOOK] for side in (outputs, outputs_prime)]
+    if outputs.ndim < 3 or not all(np.isfinite(side).all() for side in sides):
+        return []
+    shape, found = outputs.shape[1:], []
+    for widths in _widths(shape):
+        gap = _gap_of_patches(*sides, widths)
+        for low, told in np.ndenumerate(gap):
+            high = tuple(start + width for start, width in zip(low, widths, strict=True))
+            found.append((log_chance(told, 1), Patch(low, high)))
+    return sure(found, TELLING)
+
+
+def _widths(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Widths of boxes along each axis: squares, and one or all along each; neither one coordinate nor all."""
+    squares = (tuple(min(width, size) for size in shape) for width in PATCHES)
+    slices = itertools.product(*((1, size) for size in shape))
+    yield from dict.fromkeys(one for one in (*squares, *slices) if 1 < math.prod(one) < math.prod(shape))
+
+
+def _gap_of_patches(outputs: Outputs, outputs_prime: Outputs, widths: tuple[int, ...]) -> Floats:
+    """By how much sums of boxes of one size differ in mean or spread, in squared errors, by where the boxes begin."""
+    moments = []
+    for sums in (outputs, outputs_prime):
+        for axis, width in enumerate(widths, start=1):
+            if width == sums.shape[axis]:
+                sums = sums.sum(axis=axis, keepdims=True)
+            elif width > 1:
+                sums = np.lib.stride_tricks.sliding_window_view(sums, width, axis=axis).sum(axis=-1)
+        squares = (sums - sums.mean(axis=0)) ** 2
+        spread = squares.mean(axis=0)
+        moments.append((sums.mean(axis=0), spread / len(sums), spread, squares.var(axis=0) / len(sums)))
+    (mean, error, spread, own), (mean_prime, error_prime, spread_prime, own_prime) = moments
+    gaps = (mean - mean_prime) ** 2 / (error + error_prime + 1e-300)
+    return np.asarray(np.maximum(gaps, (spread - spread_prime) ** 2 / (own + own_prime + 1e-300)))
 
 
 def _repeating(rows: Floats) -> Floats:

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 
 from epsaudit.outputs.columns import size_inside
 from epsaudit.outputs.normal_form import Items, Outputs, are_numbers, are_objects, number, order_key, rows_of
-from epsaudit.witnesses.arrays import correlated, differences, sure_coordinates, telling_coordinates, telling_waves
+from epsaudit.witnesses.arrays import (
+    correlated,
+    differences,
+    sure_coordinates,
+    telling_coordinates,
+    telling_patches,
+    telling_waves,
+)
 from epsaudit.witnesses.atoms import distinct
 from epsaudit.witnesses.combinations import Combined, Reduced, combinations_of, increments, releases_of
 from epsaudit.witnesses.features import Coordinate, Feature, Value
@@ -110,7 +117,7 @@ class Features:
         likely = list(dict.fromkeys(itertools.chain.from_iterable(pairs))) if size > MOST_PAIRED else basic
         regions, scanned = rare_regions(list(dict.fromkeys([*likely, *basic])), *sides)
         together = pairs_together(likely, *sides)
-        waves = telling_waves(*sides) if size > MOST_COORDINATES else []
+        waves = telling_waves(*sides) + telling_patches(*sides) if size > MOST_COORDINATES else []
         groups = [*groups, waves]
         more = [*together, *regions, *orders, *atoms_within([(i,) for i in chosen], *sides), *waves]
         found = cls._put_together(sides, basic, [], extra, releases, [*basic, *sums], groups, more)

@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 
 from epsaudit import PureDP, audit, vectorized
+from epsaudit.audits.training import _Trained
 from epsaudit.outputs.columns import inside
 from epsaudit.outputs.normal_form import pack
+from epsaudit.witnesses import Bound, Classifiers, LikelihoodRatio
+from epsaudit.witnesses.arrays import Patch, telling_patches
 from epsaudit.witnesses.classifiers import FloatBits
 from epsaudit.witnesses.encoding import Features, encode
 from epsaudit.witnesses.features import Coordinate, feature_from_dict, feature_to_dict
-from epsaudit.witnesses.fields import Code, Fields
+from epsaudit.witnesses.fields import Code, Fields, Together
 from epsaudit.witnesses.rankings import PlaceOf
 from epsaudit.witnesses.structure import At
 
@@ -149,3 +152,50 @@ def test_a_wave_of_any_phase_in_a_long_array_is_found():
     found = Features.of(x + 0.3 * np.sin(2 * np.pi * 37 * np.arange(784) / 784 + phase), x_prime).alone
     wave = next(one for one in found if one.label == "power of 37 cycles in y")
     assert feature_from_dict(feature_to_dict(wave)) == wave
+
+
+def test_a_faint_patch_a_row_and_a_column_of_an_image_are_found_by_their_sums():
+    for low, high in (((7, 5), (10, 8)), ((11, 0), (12, 17)), ((0, 5), (17, 6))):
+        x, x_prime = np.random.default_rng(0).normal(size=(2, 1000, 17, 17))
+        box = tuple(map(slice, low, high))
+        x_prime[(slice(None), *box)] += 0.5 / np.sqrt(x[0][box].size)
+        assert Patch(low, high) in telling_patches(x, x_prime)
+    assert Patch(low, high) in Features.of(x, x_prime).alone
+    again = feature_from_dict(feature_to_dict(Patch(low, high)))
+    assert again == Patch(low, high)
+    assert np.isnan(again(x.reshape(1000, -1))).all()
+
+
+def test_a_patch_of_an_image_with_channels_is_found_by_its_mean_and_by_its_spread():
+    noise = np.random.default_rng(0).normal(size=(2, 2000, 3, 16, 16))
+    for factor, shift in ((1.0, 0.1), (1.2, 0.0)):
+        x, x_prime = noise.copy()
+        x_prime[:, :, 4:7, 9:12] = factor * x_prime[:, :, 4:7, 9:12] + shift
+        found = telling_patches(x, x_prime)
+        assert found
+        assert all(one.low[1:] < (7, 12) and one.high[1:] > (4, 9) for one in found)
+    assert telling_patches(*noise) == telling_patches(*np.random.default_rng(0).standard_cauchy(noise.shape)) == []
+
+
+def test_a_score_that_tells_is_learnt_again_beside_a_rare_region_that_chance_made():
+    x, x_prime = np.random.default_rng(0).normal(size=(2, 4000, 40))
+    x[:20, :2] = 4.0  # of which no more come
+    x_prime[:, 2:] += 0.05
+    region = Together(Coordinate(0), Coordinate(1), (3.9,), (3.9,))
+    coordinates = tuple(map(Coordinate, range(40)))
+    features = Features((region,), groups=(coordinates,), alike=1, regions=(region,))
+    objective = Bound(PureDP(0.3), 40_000, 0.95)
+    families = [LikelihoodRatio(), Classifiers(trees=False)]
+    before = _Trained.on(0, families, (x[:2000], x_prime[:2000]), features)
+    after = before._learning_again([(x[:2000], x_prime[:2000]), (x[2000:], x_prime[2000:])], families, objective)
+    assert any(getattr(one.score, "learnt", False) for one in after.candidates)
+    assert not before.choice(objective).learnt
+
+
+@pytest.mark.nightly
+def test_a_faint_direction_of_a_long_array_is_found():
+    """Arrays that move by 0.4 of a standard deviation in a direction, where an expert certifies 1.0; was 0.1."""
+    direction = np.random.default_rng(7).normal(size=400)
+    direction *= 0.4 / np.linalg.norm(direction)
+    wide = vectorized(lambda data, size, rng: rng.normal(size=(size, 400)) + data * direction, claim=PureDP(0.3))
+    assert audit(wide, (0, 1), trials=100_000, seed=1, n_jobs=1).lower_bound > 0.4
