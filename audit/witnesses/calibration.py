@@ -193,15 +193,20 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats]:
     if len(raw) <= FEW_LEVELS:  # where one side was never seen, the deviance from even odds tells the error better
         prior = (LEVEL + WALKS[-1]) * np.eye(len(raw))[None]
         noise = np.where((seen.min(axis=0) == 0.5) & (pooled > 1.0), raw**2 / (2.0 * math.log(2.0) * pooled), noise)
-    root = np.linalg.cholesky(prior + np.diag(noise))
-    white = np.linalg.solve(root, np.broadcast_to(raw[:, None], (*root.shape[:2], 1)))[..., 0]
+    # the last row of the root of a matrix with one row more is what the root of the matrix turns that row into
+    both = np.empty((len(prior), len(raw) + 1, len(raw) + 1))
+    both[:, :-1, :-1] = prior + np.diag(noise)
+    both[:, -1, :-1] = both[:, :-1, -1] = raw
+    both[:, -1, -1] = 1.0 + np.sum(raw**2 / noise)  # more than the square of that row: the matrix is positive definite
+    roots = np.linalg.cholesky(both)
+    root, white = roots[:, :-1, :-1], roots[:, -1, :-1]
     evidence = -np.sum(white**2, axis=1) / 2.0 - np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
     best = int(np.argmax(evidence))
     half = np.linalg.solve(root[best], prior[best])
     share = expit(half.T @ white[best])
     correct, total = np.cumsum(pooled * share), np.cumsum(pooled)
     weights = np.tri(len(raw)) * (pooled * share * (1.0 - share))
-    variance = np.einsum("ij,jk,ik->i", weights, prior[best] - half.T @ half, weights)
+    variance = np.sum(weights @ (prior[best] - half.T @ half) * weights, axis=1)
     error = np.sqrt(np.maximum(variance, 0.0)) * total / (correct * (total - correct))
     return logit(correct / total), error
 

@@ -98,6 +98,24 @@ class Basis:
         return Term(self.feature, tuple(self.knots.tolist()), tuple(values), below, above, missing)
 
 
+def bases_of(features: Sequence[Feature], numbers: Floats, odd: NDArray[np.bool_], linear: bool = False) -> list[Basis]:
+    """The basis of each feature, ``numbers`` having shape (features, size); quantiles of all at once where they may be.
+
+    Examples
+    --------
+    >>> numbers, odd = np.random.default_rng(0).normal(size=(2, 50)), np.zeros(3, bool)
+    >>> [len(basis.knots) for basis in bases_of([Coordinate(0), Coordinate(1)], numbers, odd)]
+    [8, 8]
+    """
+    ordered = np.sort(numbers, axis=1)
+    many = np.count_nonzero(ordered[:, 1:] > ordered[:, :-1], axis=1) >= FEW_VALUES
+    if many.all() and np.isfinite(ordered[:, [0, -1]]).all():
+        knots = np.quantile(ordered, [KNOTS[0], KNOTS[-1]] if linear else KNOTS, axis=1).T
+        if np.all(knots[:, 1:] > knots[:, :-1]):
+            return [Basis(feature, one, odd, linear) for feature, one in zip(features, knots, strict=True)]
+    return [Basis.of(feature, one, odd, linear) for feature, one in zip(features, numbers, strict=True)]
+
+
 @dataclass(frozen=True)
 class Classifiers(FromTable):
     """Scores learnt on groups of features: all coordinates, increments, releases, and combinations that tell most.
@@ -225,6 +243,13 @@ def odd_of(numbers: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArr
     return numbers == -np.inf, numbers == np.inf, np.isnan(numbers)
 
 
+def often_odd(numbers: Floats) -> NDArray[np.bool_]:
+    """Whether a row of numbers, shape (rows, size), often holds -inf, inf and NaN."""
+    if np.isfinite(numbers).all():
+        return np.zeros(3, bool)
+    return np.array([np.any(np.count_nonzero(kind, axis=1) >= LEAST_SEEN) for kind in odd_of(numbers)])
+
+
 def _sums(
     data: Encoding, entries: NDArray[np.int64], group: Sequence[Feature], alike: bool
 ) -> list[tuple[float, Additive, Singles]]:
@@ -232,11 +257,12 @@ def _sums(
     rows, kinds = data.row[entries], data.group[entries]
     weight, side = data.weight[entries].astype(np.float32), (kinds % 2 == 0).astype(np.float32)
     some = np.repeat(rows, np.minimum(weight, LOOK).astype(int)) if len(rows) < LOOK else _spread(rows)
-    numbers = [data.numbers(feature)[some] for feature in group]
-    odd = np.any([[np.count_nonzero(kind) >= LEAST_SEEN for kind in odd_of(one)] for one in numbers], axis=0)
+    if not len(group):
+        return []
+    numbers = np.array([data.numbers(feature)[some] for feature in group])
+    odd = often_odd(numbers)
     linear = len(group) > MOST_COORDINATES
-    bases = [Basis.of(feature, one, odd, linear) for feature, one in zip(group, numbers, strict=True)]
-    bases = [basis for basis in bases if basis.width > (not linear)]
+    bases = [basis for basis in bases_of(group, numbers, odd, linear) if basis.width > (not linear)]
     if not bases:
         return []
     design = np.concatenate([basis.columns(data.numbers(basis.feature)[rows]) for basis in bases], axis=1)

@@ -81,8 +81,8 @@ class Features:
     scanned: int = 1
 
     @classmethod
-    def of(cls, outputs: Outputs, outputs_prime: Outputs) -> Features:
-        """List the features of outputs in normal form."""
+    def of(cls, outputs: Outputs, outputs_prime: Outputs, *, learnt: bool = False) -> Features:
+        """List the features of outputs in normal form; of vectors, if ``learnt``, only groups to learn from."""
         sides = outputs, outputs_prime
         rows = rows_of(outputs) if len(outputs) else None
         if rows is not None and rows.shape[1] == 0:
@@ -93,10 +93,10 @@ class Features:
             return cls((only, *sure(derived([only], *sides), TELLING_REMAINDERS), *atoms_within([place], *sides)))
         if rows is None and not are_objects(outputs):
             outputs, outputs_prime = (side.astype(object) for side in sides)
-        return cls._of_rows(*sides) if rows is not None else cls._of_objects(outputs, outputs_prime)
+        return cls._of_rows(*sides, learnt) if rows is not None else cls._of_objects(outputs, outputs_prime)
 
     @classmethod
-    def _of_rows(cls, outputs: Outputs, outputs_prime: Outputs) -> Features:
+    def _of_rows(cls, outputs: Outputs, outputs_prime: Outputs, learnt: bool) -> Features:
         """List the features of arrays of numbers of one shape."""
         sides, size = (outputs, outputs_prime), outputs[0].size
         gaps = differences(*sides) if size > MOST_COORDINATES else np.zeros(size)
@@ -107,18 +107,20 @@ class Features:
         groups = [basic, [] if releases or size > MOST_PARTS else increments(size)]
         if size > MOST_COORDINATES:
             linear: list[Feature] = [Coordinate(i) for i in _learnt_from(gaps)]
-            learnt = set(linear)
-            groups = [screen([one for one in basic if one in learnt], *sides, MOST_PARTS), linear]
+            likeliest = set(linear)
+            groups = [screen([one for one in basic if one in likeliest], *sides, MOST_PARTS), linear]
         extra = combinations_of(size) if size <= MOST_COORDINATES else [*sums, Reduced("norm", size)]
-        orders = rankings_of(*sides)
         many = [Coordinate(i) for i in telling_coordinates(gaps, MOST_CORRELATED)]
         pairs = correlated(many, *sides) if size > MOST_PAIRED else []
         extra += [Combined(sign, *pair) for pair in pairs for sign in "+-*"]
+        waves = telling_waves(*sides) + telling_patches(*sides) if size > MOST_COORDINATES else []
+        groups = [*groups, waves, releases, screen(extra, *sides, LEARNT_COMBINATIONS)]
+        if learnt:
+            return cls(groups=tuple(map(tuple, groups)), alike=2)
+        orders = rankings_of(*sides)
         likely = list(dict.fromkeys(itertools.chain.from_iterable(pairs))) if size > MOST_PAIRED else basic
         regions, scanned = rare_regions(list(dict.fromkeys([*likely, *basic])), *sides)
         together = pairs_together(likely, *sides)
-        waves = telling_waves(*sides) + telling_patches(*sides) if size > MOST_COORDINATES else []
-        groups = [*groups, waves]
         more = [*together, *regions, *orders, *atoms_within([(i,) for i in chosen], *sides), *waves]
         found = cls._put_together(sides, basic, [], extra, releases, [*basic, *sums], groups, more)
         notes = _notes(size - len(chosen), f"{size:,} coordinates") + _unscanned(size, len(outputs))
@@ -148,7 +150,8 @@ class Features:
         orders = [one for path in fields.rankings for one in rankings_of(*sides, path)]
         more = [*together, *orders, *screen(fields.symbols, *sides, TELLING), *atoms]
         telling = [one for one in basic if one in learnt]  # the rest tells less than `MOST_PARTS` others
-        found = cls._put_together(sides, telling, structure, extra, releases, basic, [learnt], more)
+        groups = [learnt, releases, screen(extra, *sides, LEARNT_COMBINATIONS)]
+        found = cls._put_together(sides, telling, structure, extra, releases, basic, groups, more)
         tried = found.tried + len(basic) - len(telling) + fields.left_out
         notes = _notes(fields.left_out, f"{fields.places:,} places") + _unscanned(fields.places, len(outputs))
         if fields.unseen:
@@ -181,7 +184,6 @@ class Features:
             *sure(remainders, TELLING_REMAINDERS),
             *more,
         ]
-        groups = [*groups, releases, screen(extra, *sides, LEARNT_COMBINATIONS)]
         tried = len(basic) + len(extra) + len(releases) + len(structure) + len(more)
         return cls(tuple(dict.fromkeys(alone)), tried, tuple(map(tuple, groups)))
 

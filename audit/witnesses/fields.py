@@ -354,7 +354,7 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
             continue
         odd, odd_freedom = pearson(np.isfinite(numbers).astype(int), len(parts[0]))  # that one is a number is no news
         scale = _decimals(known)
-        own = 0.0 if scale == 0 else _own_chance(numbers, len(parts[0]))
+        own: float | None = 0.0 if scale == 0 else None
         width = np.ptp(known) if scale == 0 else float(np.subtract(*np.quantile(known, [0.95, 0.05])))
         for decimals in range(DIGITS + 1) if scale is None else (scale,):
             whole = feature if scale == 0 else Scaled(feature, decimals)
@@ -366,12 +366,17 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
                 residue = Residue(whole, modulus)
                 if most >= WHOLE_IN_FLOATS:  # outputs may be more exact than floats
                     digits = np.concatenate([residue(side[:LOOK]) for side in (outputs, outputs_prime)])
-                with np.errstate(invalid="ignore"):
-                    rest = np.mod(np.where(np.isfinite(digits), digits, -1.0), modulus)
-                codes = np.where(np.isfinite(digits), rest, -1.0).astype(np.int64)
+                if len(known) == len(numbers) and most < WHOLE_IN_FLOATS:
+                    codes = np.mod(np.floor(digits).astype(np.int64), modulus)  # four times as fast as of floats
+                else:
+                    with np.errstate(invalid="ignore"):
+                        rest = np.mod(digits, modulus)
+                    codes = np.where(np.isfinite(digits), rest, -1.0).astype(np.int64)
                 told, freedom = pearson(codes, len(parts[0]))
                 chance = log_chance(told - odd, freedom - odd_freedom)
-                found.append((chance if chance < own else 0.0, residue))
+                if own is None and chance < math.log(FALSE_FINDS):  # others are not sure, whatever the number tells
+                    own = _own_chance(numbers, len(parts[0]))
+                found.append((chance if own is not None and chance < own else 0.0, residue))
     return found
 
 

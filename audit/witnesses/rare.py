@@ -145,18 +145,23 @@ def _best(first: _Field, second: _Field, size: int) -> tuple[float, Cells] | Non
     )
     expected = both / (1.0 + np.exp(-np.add.outer(first.told, second.told)))
     sums = np.zeros((3, *shape))
-    np.cumsum(np.cumsum([on_x[:-1, :-1], both[:-1, :-1], expected[:-1, :-1]], axis=1), axis=2, out=sums[:, 1:, 1:])
+    counts = [(on_x - expected)[:-1, :-1], both[:-1, :-1], expected[:-1, :-1]]
+    np.cumsum(np.cumsum(counts, axis=1), axis=2, out=sums[:, 1:, 1:])
+    rows: tuple[int, Floats] = (0, sums)
     tried = max(_tried(first, second), 2)
     lowered = math.sqrt(2.0 * math.log(tried))
     best: tuple[float, float, Cells] = (-math.inf, 0.0, (0, 0, 0, 0))
     for high, wide in _sizes(first, second):
-        a, n, e = sums[:, high:, wide:] - sums[:, :-high, wide:] - sums[:, high:, :-wide] + sums[:, :-high, :-wide]
-        likely = np.flatnonzero((n > 0.5) & ((a - e) ** 2 * n > lowered**2 / 2.0 * e * (n - e)))
+        if rows[0] != high:
+            rows = high, sums[:, high:] - sums[:, :-high]
+        more, n, e = rows[1][:, :, wide:] - rows[1][:, :, :-wide]
+        likely = np.flatnonzero((n > 0.5) & (more * more * n > (lowered**2 / 2.0 * e) * (n - e)))
         if len(likely):
-            some, all_, usual = (one.ravel()[likely] for one in (a, n, e))
+            above, all_, usual = (one.ravel()[likely] for one in (more, n, e))
+            some = np.rint(above + usual)
             low = _worth(some, all_, usual, lowered)
             at = int(np.argmax(low))
-            row, column = divmod(int(likely[at]), a.shape[1])
+            row, column = divmod(int(likely[at]), n.shape[1])
             deviance = float(_deviance(some[at], all_[at], usual[at]))
             best = max(best, (float(low[at]), deviance, (row, row + high - 1, column, column + wide - 1)))
     return None if best[0] == -math.inf else (log_chance(best[1], 1) + math.log(tried), best[2])

@@ -19,6 +19,8 @@ from epsaudit.witnesses.settings import CELLS_TO_TEST, FALSE_FINDS, LOOK
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
+BLOCK = 32
+"""Features that are tested at once, which bounds the memory."""
 
 
 def screen(
@@ -37,9 +39,25 @@ def screen(
     if len(features) <= most and least == -np.inf:
         return list(features)
     part, part_prime = outputs[:LOOK], outputs_prime[:LOOK]
-    found = [standardised(*deviance(*cells(feature(part), feature(part_prime)))) for feature in features]
+    blocks = (features[start : start + BLOCK] for start in range(0, len(features), BLOCK))
+    found = [told for block in blocks for told in _evidence(block, part, part_prime)]
     best = sorted(np.argsort(found, kind="stable")[::-1][:most])
     return [features[i] for i in best if found[i] >= least]
+
+
+def _evidence(features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[float]:
+    """Standardised deviance of each feature; that of numbers many of which differ from counts at quantiles alone."""
+    read = [np.array([np.asarray(feature(side), float) for feature in features]) for side in (outputs, outputs_prime)]
+    sides = [np.sort(numbers, axis=1) for numbers in read]
+    pooled = np.sort(np.concatenate(sides, axis=1), axis=1)
+    many = np.count_nonzero(pooled[:, 1:] > pooled[:, :-1], axis=1) >= CELLS_TO_TEST
+    if not many.all() or np.isnan(pooled[:, -1]).any():
+        return [standardised(*deviance(*cells(one, other))) for one, other in zip(*read, strict=True)]
+    levels = pooled[:, np.linspace(0, pooled.shape[1] - 1, CELLS_TO_TEST).astype(int)]
+    sides_and_levels = zip(*sides, levels, strict=True)
+    below = [[np.searchsorted(side, cuts, "right") for side in pair] for *pair, cuts in sides_and_levels]
+    tables = np.diff(np.array(below, float), axis=2, prepend=0.0)  # (features, sides, cells)
+    return [standardised(*_deviance(table)) for table in tables]
 
 
 def cells(numbers: NDArray[np.generic], numbers_prime: NDArray[np.generic]) -> tuple[NDArray[np.int64], int]:
@@ -56,7 +74,12 @@ def deviance(place: NDArray[np.int64], size: int) -> tuple[float, int]:
     """Wilks's likelihood ratio statistic of the cells of two samples, and its degrees of freedom."""
     code = place - place.min(initial=0)
     number = int(code.max(initial=0)) + 1
-    table = np.stack([np.bincount(side, minlength=number) for side in (code[:size], code[size:])]).astype(float)
+    counts = [np.bincount(side, minlength=number) for side in (code[:size], code[size:])]
+    return _deviance(np.stack(counts).astype(float))
+
+
+def _deviance(table: Floats) -> tuple[float, int]:
+    """The same of counts, shape (sides, cells)."""
     table = table[:, table.any(axis=0)]
     expected = table.sum(axis=0) * (table.sum(axis=1, keepdims=True) / max(table.sum(), 1.0))
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -127,7 +127,8 @@ def audit_sequentially(
             return finished
         sequential = _SequentialAudit(begun(question, root, n_jobs, record), distance, record)
         result = sequential.run(until, progress)
-        record.record_once("result", result.to_dict())
+        if record.kept:
+            record.record_once("result", result.to_dict())
     return result
 
 

@@ -15,7 +15,7 @@ from scipy.special import log_expit
 
 from epsaudit.outputs.normal_form import Outputs, rows_of
 from epsaudit.witnesses import CandidateScore, Classifiers, Encoding, Features, encode
-from epsaudit.witnesses.classifiers import Basis, Singles, interacting, odd_of, planted
+from epsaudit.witnesses.classifiers import Basis, Singles, bases_of, interacting, often_odd, planted
 from epsaudit.witnesses.combinations import Combined
 from epsaudit.witnesses.features import Feature
 from epsaudit.witnesses.models import Additive
@@ -24,7 +24,6 @@ from epsaudit.witnesses.scores import FromTable, Monotone
 from epsaudit.witnesses.screening import screen
 from epsaudit.witnesses.settings import (
     HARD_TO_READ,
-    LEAST_SEEN,
     LEAST_TO_LEARN,
     LEAST_TO_PLANT,
     MOST_COORDINATES,
@@ -39,10 +38,11 @@ at 10,000 runs of 200 coordinates took 9.8 s of a processor with coefficients of
 NUMBERS_TO_CHOOSE, LEAST_TO_SCREEN = 80_000, 1_000
 """Numbers of either side by which features of vectors longer than `MOST_PAIRED` are chosen, and outputs at least. With
 all, 17,500 outputs of 20 coordinates take 0.3 s of a processor."""
-FEW_TO_LOOK_AT, MANY_RUNS = 4, 5_000
-"""Features of such vectors that are looked at one by one until so many outputs of either side are known. A product of
-two coordinates of 20 is then refuted at 5 % after 191 runs in the median, a tail of one after 310 (seeds 100 to 104);
-281 and 362 where all were, and increments learnt from."""
+FEW_TO_LOOK_AT = 4
+"""Features of such vectors that are looked at one by one. A product of two coordinates of 20 is then refuted at 5 %
+after 191 runs in the median, a tail of one after 310 (seeds 100 to 104); 281 and 362 where all were, and increments
+learnt from. A leak of 1 in 100 outputs in one of 20 took the same 4,965 to 15,341 runs with all from 5,000 outputs of
+either side on (seeds 100 to 105, 5 % and 1e-6)."""
 CORRELATED = 0.3
 """Mean correlation of neighbours' signs from which their differences are learnt from: that of independent coordinates
 is 0, that of running sums of 20 equal steps above 0.7. Set by hand."""
@@ -56,8 +56,17 @@ def is_long(outputs: Outputs) -> bool:
     return _length(outputs) > MOST_PAIRED
 
 
-def table_of(outputs: Outputs, outputs_prime: Outputs, features: Features | None = None) -> Encoding:
+def is_vector(outputs: Outputs) -> bool:
+    """Whether outputs are vectors of several numbers, of which sums are learnt."""
+    return _length(outputs) > 1
+
+
+def table_of(
+    outputs: Outputs, outputs_prime: Outputs, features: Features | None = None, *, learnt: bool = False
+) -> Encoding:
     """Encode outputs, as many of x' as of x, with these features, or with those that a part of them shows to tell.
+
+    If ``learnt``, the latter are only such that sums are learnt from, which are found in half the time.
 
     Examples
     --------
@@ -67,14 +76,14 @@ def table_of(outputs: Outputs, outputs_prime: Outputs, features: Features | None
     """
     if features is None and is_long(outputs):
         part = max(NUMBERS_TO_CHOOSE // _length(outputs), LEAST_TO_SCREEN)
-        features = _telling(outputs[:part], outputs_prime[:part], len(outputs) < MANY_RUNS)
-    return encode(outputs, outputs_prime, features)
+        features = _telling(outputs[:part], outputs_prime[:part], learnt)
+    return encode(outputs, outputs_prime, features or Features.of(outputs, outputs_prime, learnt=learnt))
 
 
-def _telling(outputs: Outputs, outputs_prime: Outputs, few: bool) -> Features:
+def _telling(outputs: Outputs, outputs_prime: Outputs, learnt: bool) -> Features:
     """Features of long vectors: increments only of what looks like running sums, and few to look at one by one."""
-    found = Features.of(outputs, outputs_prime)
-    alone = tuple(screen(found.alone, outputs, outputs_prime, FEW_TO_LOOK_AT)) if few else found.alone
+    found = Features.of(outputs, outputs_prime, learnt=learnt)
+    alone = tuple(screen(found.alone, outputs, outputs_prime, FEW_TO_LOOK_AT))
     rows = np.nan_to_num(np.asarray(rows_of(outputs), float), posinf=0.0, neginf=0.0)
     ranks = np.sign(rows - np.median(rows, axis=0))
     running = np.mean(ranks[:, 1:] * ranks[:, :-1]) > CORRELATED
@@ -158,15 +167,14 @@ class _Fit:
 
 def _fits(data: Encoding, group: Sequence[Feature]) -> Iterator[_Fit]:
     """Fit a line for each feature, and curves that features in the same part of the group share."""
-    numbers = [data.numbers(feature) for feature in group]
-    odd = np.any([[np.count_nonzero(kind) >= LEAST_SEEN for kind in odd_of(one)] for one in numbers], axis=0)
-    lines = [Basis.of(feature, one, odd, linear=True) for feature, one in zip(group, numbers, strict=True)]
-    lines = [basis for basis in lines if basis.width]
+    numbers = np.array([data.numbers(feature) for feature in group])
+    odd = often_odd(numbers)
+    lines = [basis for basis in bases_of(group, numbers, odd, linear=True) if basis.width]
     if lines:
         design = np.concatenate([basis.columns(data.numbers(basis.feature)) for basis in lines], axis=1)
         eye = np.eye(design.shape[1])
         yield from _fit(data, design, [penalty * eye for penalty in PENALTIES], lines, eye)
-    curves = [Basis.of(feature, one, odd) for feature, one in zip(group, numbers, strict=True)]
+    curves = bases_of(group, numbers, odd)
     width = curves[0].width
     if width == 0 or any(basis.width != width for basis in curves):
         return
