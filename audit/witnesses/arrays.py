@@ -182,7 +182,7 @@ def telling_patches(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
         return []
     shape, found = outputs.shape[1:], []
     for widths in _widths(shape):
-        gap = _gap_of_patches(*sides, widths)
+        gap = _gap_of_patches(sides[0], sides[1], widths)
         for low, told in np.ndenumerate(gap):
             high = tuple(start + width for start, width in zip(low, widths, strict=True))
             found.append((log_chance(told, 1), Patch(low, high)))
