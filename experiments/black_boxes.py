@@ -23,7 +23,7 @@ import numpy as np
 from epsaudit import AuditError, PureDP, audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES, Box
 from epsaudit.experiments.oracle import oracle_bound
-from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank
+from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.studies import add_options, print_table, run, write_data, write_figure, write_json, write_table
 
@@ -141,18 +141,29 @@ def main(out: str | Path, seed: int = 0, quick: bool = False, runs: int = 0, onl
     return answer(found)
 
 
+@styled()
 def shares_of(found: Sequence[dict[str, Any]]) -> Figure:
-    """Draw certified bounds against the expert's, a point a box, with the claim."""
-    figure = blank(ONE_COLUMN, ONE_COLUMN)
+    """Draw certified bounds as shares of the expert's, a point a box, by the kind of output."""
+    kinds = list(dict.fromkeys(row["kind"] for row in found))
+    figure = blank(ONE_COLUMN, 3.0)
     axes = figure.add_subplot()
-    for leaks, colour, marker, label in ((True, BLUE, "o", "leaky"), (False, VERMILION, "s", "sound")):
-        rows = [row for row in found if row["leaks"] is leaks]
-        bounds = [[row[what] for row in rows] for what in ("oracle", "bound")]
-        axes.plot(*bounds, color=colour, marker=marker, linestyle="none", label=label)
-    axes.axhline(CLAIM.parameter, color="black", linewidth=0.8, linestyle="--", label="claim")
-    axes.set_xlabel("bound of an expert's event on epsilon")
-    axes.set_ylabel("certified by the audit")
-    axes.legend()
+    for leaks, below, colour, marker in ((True, 0.0, BLUE, "o"), (False, 0.4, VERMILION, "s")):
+        for place, kind in enumerate(kinds):
+            rows = [row for row in found if row["leaks"] is leaks and row["kind"] == kind]
+            heights = place + below + np.linspace(-0.15, 0.15, len(rows))
+            style = {"color": colour, "marker": marker, "markersize": 3, "linestyle": "none"}
+            axes.plot([row["bound"] / row["oracle"] for row in rows], heights, **style)
+        axes.plot([], label="leaky" if leaks else "sound", **style)
+    axes.axvline(1.0, color="black", linewidth=0.8, zorder=0)
+    axes.axvline(SHARE, color="black", linewidth=0.8, linestyle=":", zorder=0)
+    axes.set_xscale("log")
+    ticks = (SHARE, 1.0, 2.0, 4.0)
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xticks([], minor=True)
+    axes.set_yticks([place + 0.2 for place in range(len(kinds))], kinds)
+    axes.invert_yaxis()
+    axes.set_xlabel("certified, as a share of the expert's bound")
+    legend_below(figure)
     return figure
 
 
