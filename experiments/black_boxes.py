@@ -129,7 +129,8 @@ def main(out: str | Path, seed: int = 0, quick: bool = False, runs: int = 0, onl
     found = [measure(box, runs or (SLOW_RUNS if box.slow else RUNS), seed) for box in chosen]
     print_table(found, (*COLUMNS, SECONDS), "Black boxes")
     folder = Path(out)
-    write_json(folder / "timings.json", {row["name"]: row.pop("seconds") for row in found})
+    times = {row["name"]: row.pop("seconds") for row in found}
+    write_json(folder / "timings.json", {"seconds": sum(times.values()), "rows": times})
     write_data(folder, found, seed=seed, quick=quick, confidence=CONFIDENCE, sound_confidence=SOUND_CONFIDENCE)
     write_figure(folder / "shares", shares_of(found))
     caption = (

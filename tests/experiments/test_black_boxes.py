@@ -3,14 +3,17 @@
 Every detector is here with a leak that nothing else sees: without it, the feature is not among those looked at.
 """
 
+import json
+
 import numpy as np
 import pytest
 
 from epsaudit import audit, vectorized
 from epsaudit.audits.verify import load
 from epsaudit.experiments.black_box_functions import BOXES, CERTAIN
-from epsaudit.experiments.black_boxes import CLAIM, RUNS, expert_bound, measure, wrong
+from epsaudit.experiments.black_boxes import CLAIM, RUNS, expert_bound, main, measure, wrong
 from epsaudit.outputs.normal_form import normal_array, pack
+from epsaudit.results import schema
 from epsaudit.witnesses.encoding import Features
 from epsaudit.witnesses.features import feature_from_dict, feature_to_dict
 
@@ -119,3 +122,9 @@ def test_every_box_is_judged_rightly(box):
     if 0.8 * expert_bound(box, runs) <= CLAIM.parameter and box.leaks:
         pytest.skip("needs more runs")
     assert not wrong(measure(box, runs, seed=1))
+
+
+def test_the_files_that_the_study_writes_are_as_their_schemas_say(tmp_path):
+    main(tmp_path, seed=1, runs=2_000, only=("sound: microsecond",))
+    for name in ("data", "timings"):
+        schema.check(json.loads((tmp_path / f"{name}.json").read_text()), name)
