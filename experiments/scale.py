@@ -5,7 +5,7 @@ Run ``python -m epsaudit.experiments.scale [PART ...]``; about twenty minutes in
 function costs at most a microsecond a run beside its own time; a second job is worth at least 0.85 of the first; memory
 does not depend on the number of runs; a checkpoint takes under 2 % of the time; a kill loses at most the chunk in hand
 of each worker; fifty passing checks of numbers take about twenty seconds on two cores; reading a document of 80 fields
-costs fifty to seventy microseconds a run, learning included. Every figure but that of the checks comes from a fresh
+costs forty to seventy microseconds a run, learning included. Every figure but that of the checks comes from a fresh
 process, which is warm (imports and one small audit are done) when its clock starts; times are the best of several,
 those of reading of one. They are times of a machine: nothing is written.
 """
