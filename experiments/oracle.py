@@ -48,6 +48,41 @@ def oracle_bound(tails: Floats, claim: Claim, runs: int, confidence: float) -> f
     >>> round(oracle_bound(tails, ApproxDP(1.0, 0.1), 2_000_000, 0.95), 3)
     0.848
     """
+    return _best(tails, claim, runs, confidence)[0]
+
+
+def repeated(
+    tails: Floats, claim: Claim, runs: int, confidence: float, audits: int = 1000, seed: int = 0
+) -> NDArray[np.float64]:
+    """Bounds of an oracle that audits anew each time, with the same event: how much those of its best event vary.
+
+    Counts of the event are drawn from Poisson laws with the expected counts that `oracle_bound` certifies.
+
+    Examples
+    --------
+    Randomised response at epsilon 1 with few runs: half of the audits certify less than the expected counts do.
+
+    >>> from epsaudit import PureDP
+    >>> tails = np.array([[0.731, 0.0], [0.269, 0.0], [0.269, 1.0], [0.731, 1.0]])
+    >>> bounds = repeated(tails, PureDP(1.0), 2_000, 0.95)
+    >>> round(float(np.mean(bounds < oracle_bound(tails, PureDP(1.0), 2_000, 0.95))), 1)
+    0.5
+    """
+    _, counts, game = _best(tails, claim, runs, confidence)
+    expected = (
+        counts.guess_x_on_x,
+        counts.guess_x_on_x_prime,
+        counts.guess_x_prime_on_x,
+        counts.guess_x_prime_on_x_prime,
+    )
+    rng = np.random.default_rng(seed)
+    drawn = (rng.poisson(np.asarray(one).item(), audits).astype(float) for one in expected)
+    seen = Counts(counts.runs_x, counts.runs_x_prime, *drawn, events=counts.events)
+    return np.asarray(game.parameter(claim, seen, confidence))
+
+
+def _best(tails: Floats, claim: Claim, runs: int, confidence: float) -> tuple[float, Counts, MembershipGame]:
+    """Return the largest bound, the expected counts that give it, and the certificate with its tangent."""
     half, levels = runs / 2.0, tails.shape[1]
     up, up_prime, low, low_prime = half * tails
     i, j = np.triu_indices(levels, 1)  # the upper event starts beyond the lower one's end
@@ -57,20 +92,24 @@ def oracle_bound(tails: Floats, claim: Claim, runs: int, confidence: float) -> f
         (zero, zero, low, low_prime, 1),
         (up[j], up_prime[j], low[i], low_prime[i], 2),
     )
-    game, best = MembershipGame(), 0.0
+    game = MembershipGame()
+    best = 0.0, Counts(half, half, 0.0, 0.0, 0.0, 0.0), game
     for *counts, events in forms:
         if len(counts[0]) == 0:
             continue
         if claim.claimed_point is not None:
-            seen = Counts(half, half, *counts, events=events)
-            best = max(best, float(np.max(game.parameter(claim, seen, confidence))))
+            bounds = game.parameter(claim, Counts(half, half, *counts, events=events), confidence)
+            if (bound := float(np.max(bounds))) > best[0]:
+                at = int(np.argmax(bounds))
+                best = bound, Counts(half, half, *(one[at] for one in counts), events=events), game
             continue
         for tangent in np.linspace(0.0, MOST_TANGENT, TANGENTS):
             # the most that is correct over e^tangent times what is wrong: the event that this tangent wants
             wanted = int(np.argmax(counts[0] + counts[3] - np.exp(tangent) * (counts[1] + counts[2])))
             seen = Counts(half, half, *(count[wanted : wanted + 1] for count in counts), events=events)
             delta = game.delta(seen, np.array([tangent]), confidence)
-            best = max(best, float(claim.least_at(np.array([tangent]), delta)[0]))
+            if (bound := float(claim.least_at(np.array([tangent]), delta)[0])) > best[0]:
+                best = bound, seen, MembershipGame(float(tangent))
     return best
 
 
