@@ -29,7 +29,7 @@ from matplotlib.figure import Figure
 from epsaudit import ZCDP, GaussianDP, PureDP, RenyiDP, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.mechanisms.analysts import Doubler, Gambler, Interleaver, Repeater
-from epsaudit.mechanisms.broken.budgets import ForgetfulSubSessions, LateFilter
+from epsaudit.mechanisms.broken.accounting import ForgetfulSubSessions, LateFilter
 from epsaudit.mechanisms.budgets import (
     Filter,
     Ledger,

@@ -19,8 +19,7 @@ from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.laws import Floats
-from epsaudit.mechanisms.refusable_normal import RefusableNormal
-from epsaudit.mechanisms.score_test import ScoreTest
+from epsaudit.mechanisms.refusable_normal import RefusableNormal, ScoreTest
 from epsaudit.mechanisms.stable_mean import Stability, StableMean
 
 COVARIANCE_SHARE = 0.1

@@ -21,8 +21,7 @@ from epsaudit.exact.losses import LossPair
 from epsaudit.mechanisms.base import positive
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean, poles, refusal, release_scale
 from epsaudit.mechanisms.laws import Floats
-from epsaudit.mechanisms.refusable_normal import RefusableNormal
-from epsaudit.mechanisms.score_test import ScoreTest
+from epsaudit.mechanisms.refusable_normal import RefusableNormal, ScoreTest
 from epsaudit.mechanisms.stable_mean import Stability, StableMean, leverages
 
 Kept = NDArray[np.bool_]

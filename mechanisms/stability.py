@@ -23,8 +23,8 @@ from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitu
 from epsaudit.errors import AuditError, finite_at_least
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw, NormalLaw
-from epsaudit.mechanisms.noisy_max import name_or_refusal
 from epsaudit.mechanisms.queries import Dataset
+from epsaudit.mechanisms.selection import name_or_refusal
 
 
 class StableQuery(ABC):

@@ -22,8 +22,8 @@ from epsaudit.exact.quadrature import Panels
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.covariance_mean import as_records
 from epsaudit.mechanisms.laws import Floats
+from epsaudit.mechanisms.refusable_normal import ScoreTest
 from epsaudit.mechanisms.regions import Region, depth_regions
-from epsaudit.mechanisms.score_test import ScoreTest
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from epsaudit.claims.definitions import Claim, PureDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair, MaxChange
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw
-from epsaudit.mechanisms.noisy_max import NoisyMaxLaw
+from epsaudit.mechanisms.selection import NoisyMaxLaw
 
 ONE_MORE = DatasetPair((0, 1, 1, 1, 1), (1, 1, 1, 1, 1), "one more record in the first of 5 groups")
 ONE_AHEAD = DatasetPair((1,) * 5, (0, 2, 2, 2, 2), "5 answers 1, against 0 and four answers 2")

@@ -1,14 +1,10 @@
-"""Monotone queries answered with too little noise for the claim, or with a loss that is not the one of the proof.
-
-`SearchOfStrictLoss` and `ShiftedInverseWithoutRepair` keep their privacy and lose their accuracy: a privacy audit
-cannot refute them, `epsaudit.experiments.down_sensitivity` does.
-"""
+"""Monotone queries answered with too little noise for the claim, or with a loss that is not the one of the proof."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -19,13 +15,17 @@ from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import fraction
 from epsaudit.mechanisms.base import positive
 from epsaudit.mechanisms.bounded_noise import BoundedBinarySearch, CosineLaw, least_noise
-from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
-from epsaudit.mechanisms.interior_point import InteriorPoint
+from epsaudit.mechanisms.down_sensitivity import (
+    GaussianBinarySearch,
+    LaplaceBinarySearch,
+    ShiftedInverseSensitivity,
+    TolerantSearch,
+)
+from epsaudit.mechanisms.interior_point import InteriorPoint, Plan, PrefixInteriorPoint
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, NormalLaw
-from epsaudit.mechanisms.quasi_concave import Stage
+from epsaudit.mechanisms.quasi_concave import Levels, Stage
 from epsaudit.mechanisms.queries import Indices, LossCurve, MonotoneQuery
 from epsaudit.mechanisms.search import SearchLaw, comparisons
-from epsaudit.mechanisms.tolerant_search import TolerantSearch
 
 NO_REMOVAL = 2**62
 
@@ -230,3 +230,35 @@ class InteriorPointUntested(InteriorPoint):
         """The sound plan, without its test."""
         sound = super().stage
         return UntestedStage(**{part.name: getattr(sound, part.name) for part in fields(Stage)})
+
+
+class QualityOnlyPlan(Plan):
+    """A `Plan` whose labels compete by the quality of their points alone."""
+
+    def qualities(self, levels: Levels, lengths: Sequence[int]) -> Floats:
+        return levels.at(np.array(self.named(levels, lengths), np.uint64)).astype(float)
+
+
+class PrefixByQualityAlone(PrefixInteriorPoint):
+    """An exponential mechanism over points read off the data, scored as if they were the same for a neighbour.
+
+    The longest prefix names the best point itself, of which a neighbour may never have heard.
+    """
+
+    name: ClassVar[str] = "interior point, prefixes not scored"
+
+    @cached_property
+    def plan(self) -> Plan:
+        sound = super().plan
+        return QualityOnlyPlan(**{part.name: getattr(sound, part.name) for part in fields(Plan)})
+
+
+class PrefixWithoutMargin(PrefixInteriorPoint):
+    """Depth 1 whose labels without a fixed meaning are as rare as errors, beta, and not as rare as delta."""
+
+    name: ClassVar[str] = "interior point, prefixes without margin"
+
+    @cached_property
+    def plan(self) -> Plan:
+        sound = super().plan
+        return replace(sound, margin=0, promise=2 * sound.near)

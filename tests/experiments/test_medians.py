@@ -10,8 +10,7 @@ from epsaudit.experiments.inverse_accuracy import AGES, EPSILON, cases
 from epsaudit.experiments.medians import BETA, CAUCHY, DELTA, INVERSE, LAPLACE, SMOOTH, error_quantiles
 from epsaudit.experiments.published_statements import statements
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
-from epsaudit.mechanisms.noisy_max import NoisyMaxLaplace
-from epsaudit.mechanisms.selection import ExponentialMechanism
+from epsaudit.mechanisms.selection import ExponentialMechanism, NoisyMaxLaplace
 from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy, SmoothMedianLaplace
 from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian
 
