@@ -121,7 +121,6 @@ class Gaussian(_Additive):
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of the noise, in the unit of the query."""
         return self.query.sensitivity / self._calibrated_mu
 
     def __call__(self, dataset: Any) -> NormalLaw:

@@ -51,7 +51,6 @@ class SparseVectorSession(Reference):
     wholes = {"above": (1, "number of answers above the threshold")}
 
     def __call__(self, dataset: tuple[int, ...]) -> FiniteLaw:
-        """Prepare the law of the first answer, to the question 1."""
         return self.answer(dataset, (), 1.0)
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019  # sessions are few, and what is kept is small
@@ -178,7 +177,6 @@ class Interleaver(_Menu):
 
     @cached_property
     def menu(self) -> tuple[Request, ...]:
-        """One request a session."""
         return tuple(Request(RandomisedResponse(epsilon), session) for session, epsilon in enumerate(self.epsilons))
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
@@ -202,7 +200,6 @@ class Juggler:
 
     @cached_property
     def menu(self) -> tuple[Request, ...]:
-        """The same question to each session."""
         return tuple(Request(SparseVectorSession(self.epsilon), place, 1.0) for place in range(self.sessions))
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
@@ -363,7 +360,6 @@ class NoisyGambler(Gambler):
     cells: int = 3
 
     def response(self, epsilon: float) -> Mechanism:
-        """What is asked for at a price of mu = epsilon."""
         return RoundedGaussian(epsilon, self.cells)
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:

@@ -144,7 +144,6 @@ class BoundedBinarySearch(Reference):
 
     @property
     def noise(self) -> CosineLaw:
-        """Law of the noise on each loss."""
         return least_noise(self.epsilon, self.delta, max(self.steps, 1))
 
     @property
@@ -153,7 +152,6 @@ class BoundedBinarySearch(Reference):
         return self.noise.reach
 
     def __call__(self, dataset: Sequence[Any]) -> SearchLaw:
-        """Prepare the output distribution on one dataset; it lists its law where Y is small enough."""
         law = TabulatedSearchLaw if fits_a_table(self.query.size) else SearchLaw
         # noisy losses are whole numbers: half a record more lets none lie on the threshold
         return law(self.query, self.query.loss(dataset), self.query.size, self.tau + 0.5, self.noise)

@@ -46,7 +46,6 @@ class Request:
 
     @property
     def asked(self) -> tuple[Mechanism, int]:
-        """What has a state of its own: the mechanism in this session."""
         return self.mechanism, self.session
 
 
@@ -66,11 +65,9 @@ class Ledger:
 
     @property
     def granted(self) -> tuple[Request, ...]:
-        """Requests that were granted."""
         return tuple(request for request, granted in self.entries if granted)
 
     def after(self, request: Request, granted: bool) -> Ledger:
-        """Return the ledger with one more entry."""
         return Ledger((*self.entries, (request, granted)))
 
     def spent(self, unit: Budget) -> Budget:
@@ -168,7 +165,6 @@ class AdvancedFilter(TotalFilter):
 
     @property
     def inner(self) -> ApproxZCDP:
-        """The budget in approximate zCDP."""
         point = (self.budget.epsilon, self.budget.delta)
         return ApproxZCDP(float(ApproxZCDP(0.0, self.spent).least_at(*point)), self.spent)
 
@@ -281,7 +277,6 @@ class SubSessions(TotalFilter):
 
     @property
     def rest(self) -> float:
-        """What session 0 keeps."""
         return self.budget.parameter - math.fsum(self.shares)
 
     def admits(self, ledger: Ledger, request: Request) -> bool:

@@ -51,7 +51,6 @@ class ProductLaw:
         return outputs
 
     def log_density(self, outputs: Outputs) -> Floats:
-        """Log of the density at each output, shape (size,), for parts that know theirs."""
         rows = np.asarray(outputs)
         total = np.zeros(len(rows))
         for i, part in enumerate(self.parts):
@@ -103,7 +102,6 @@ class Sequential(Reference):
 
     @property
     def name(self) -> str:  # type: ignore[override]  # depends on the parts
-        """The parts' names."""
         names = [one.name for one in self.mechanisms]
         return f"{len(names)} x {names[0]}" if len(set(names)) == 1 else " + ".join(names)
 
@@ -151,7 +149,6 @@ class Sequential(Reference):
         return ProductLaw(tuple(one(dataset) for one in self.mechanisms))
 
     def worst_pairs(self) -> Sequence[DatasetPair]:
-        """The first part's."""
         return self.mechanisms[0].worst_pairs()
 
     def _of(self, *kinds: type[Claim]) -> list[Claim] | None:

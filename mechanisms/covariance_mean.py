@@ -135,15 +135,12 @@ class CovarianceAwareMean(Reference):
 
     @cached_property
     def test(self) -> ScoreTest:
-        """The test of the score."""
         return self.test_kind(self.test_share * self.epsilon, self.delta / 2.0)
 
     def log_chances(self, score: int) -> tuple[float, float]:
-        """Log-probabilities of an answer and of a refusal at a score."""
         return self.test.log_chances(score)
 
     def bounds(self, records: int) -> Stability:
-        """Constants of the stable mean of so many records."""
         return Stability(records, self.test.levels, self.outlier)
 
     def noise(self, records: int) -> float:
@@ -172,7 +169,6 @@ class CovarianceAwareMean(Reference):
         return data
 
     def fit(self, dataset: ArrayLike) -> StableMean:
-        """Compute mean, covariance and score of a dataset, shape (n, d)."""
         data = self.enough_records(dataset)
         return StableMean(data, self.bounds(len(data)))
 
@@ -180,7 +176,6 @@ class CovarianceAwareMean(Reference):
         return self.released(self.fit(dataset))
 
     def released(self, fit: StableMean) -> RefusableNormal:
-        """The law of test and release, given what they see of a dataset."""
         passes, refuses = self.log_chances(fit.score)
         if passes == -math.inf:
             return refusal(self.dimension)

@@ -62,7 +62,6 @@ class ShiftedInverseSensitivity(BoundedRange):
 
     @property
     def tau(self) -> int:
-        """How many removals to aim at."""
         return math.ceil(2.0 / self.epsilon * math.log(self.query.size / self.beta))
 
     @property
@@ -115,7 +114,6 @@ class _NoisySearch(Reference):
         return comparisons(self.candidates)
 
     def __call__(self, dataset: Sequence[Any]) -> SearchLaw:
-        """Prepare the output distribution on one dataset; it lists its law where Y is small enough."""
         law = TabulatedSearchLaw if fits_a_table(self.candidates) else SearchLaw
         return law(self.query, self.query.loss(dataset), self.candidates, self.tau, self.noise)
 

@@ -49,7 +49,6 @@ class Records:
         return len(self.targets)
 
     def take(self, present: Bools) -> Records:
-        """Return the records that are present."""
         return Records(*(getattr(self, field.name)[present] for field in dataclasses.fields(self)))
 
     @classmethod
@@ -65,7 +64,6 @@ class Records:
         return cls(features, targets, np.full(n, -1), np.zeros(n), np.zeros(n, dtype=bool))
 
     def join(self, others: Records) -> Records:
-        """Return these records followed by others."""
         return Records(
             *(np.concatenate([getattr(self, f.name), getattr(others, f.name)]) for f in dataclasses.fields(self))
         )
@@ -79,12 +77,10 @@ class Weights:
     own: Floats
 
     def predictions(self, records: Records) -> Floats:
-        """Return the linear predictor of each record, shape (n,)."""
         own = np.append(self.own, 0.0)[records.own] * records.weight
         return np.asarray(records.features @ self.shared + own)
 
     def losses(self, records: Records, loss: Loss) -> Floats:
-        """Return the loss of each record, shape (n,)."""
         predicted = self.predictions(records)
         if loss == "logistic":
             return np.logaddexp(0.0, -records.targets * predicted)
@@ -127,7 +123,6 @@ class DPSGD:
 
     @property
     def claim(self) -> Claim:
-        """(epsilon, delta)-DP for adding or removing a record."""
         return self.account()
 
     def account(self) -> ApproxDP:
@@ -270,12 +265,10 @@ class _Canaries:
 
     @property
     def name(self) -> str:
-        """What is audited."""
         return f"{self.learner.name}, {self.kind}"
 
     @property
     def claim(self) -> Claim:
-        """The learner's."""
         return self.learner.claim
 
 
@@ -349,7 +342,6 @@ class ExampleCanaries(_Canaries):
 
     @property
     def canaries(self) -> int:
-        """How many examples there are."""
         return len(self.examples)
 
     def scores(self, included: Bools, rng: np.random.Generator, progress: StepCallback | None = None) -> Floats:

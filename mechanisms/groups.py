@@ -55,7 +55,6 @@ class NoisyTwiceLaw:
 
     @property
     def scale(self) -> float:
-        """About the standard deviation."""
         return math.hypot(self.sigma, self.relative * max(self.count, self.sigma))
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
@@ -210,11 +209,9 @@ class GroupCounts(Reference):
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of the first noise."""
         return math.sqrt(1.0 / (2.0 * self.rho))
 
     def __call__(self, dataset: Sequence[int]) -> NoisyTwiceLaw | ProductLaw:
-        """Prepare the law of the noisy counts: a number for one group, else a vector."""
         if len(dataset) == 0 or min(dataset) < 0:
             raise AuditError(f"The dataset is {dataset!r}; it must be the sizes of one or more groups, none negative.")
         laws = tuple(NoisyTwiceLaw(float(count), self.sigma, self.relative) for count in dataset)
@@ -365,7 +362,6 @@ class AsinhCounts(Reference):
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of the noise on the scale of T."""
         return math.sqrt(1.0 / (2.0 * self.rho))
 
     @property
@@ -374,7 +370,6 @@ class AsinhCounts(Reference):
         return self.sigma / self.relative
 
     def transformed(self, count: float) -> float:
-        """T(count)."""
         return self.width * math.asinh(count / self.width)
 
     def loss(self, size: int) -> float:
@@ -390,7 +385,6 @@ class AsinhCounts(Reference):
 
     @property
     def groupwise(self) -> GroupwiseZCDP:
-        """The claim that goes with the group's size."""
         return GroupwiseZCDP(self.loss)
 
     @property
@@ -399,7 +393,6 @@ class AsinhCounts(Reference):
         return (ZCDP(self.loss(0)), GaussianDP(math.sqrt(2.0 * self.loss(0))))
 
     def __call__(self, dataset: Sequence[int]) -> NormalLaw | ProductLaw:
-        """Prepare the law of the noisy transformed counts: a number for one group, else a vector."""
         if len(dataset) == 0 or min(dataset) < 0:
             raise AuditError(f"The dataset is {dataset!r}; it must be the sizes of one or more groups, none negative.")
         laws = tuple(NormalLaw(self.transformed(float(count)), self.sigma) for count in dataset)
@@ -422,5 +415,4 @@ class AsinhCounts(Reference):
         return float(2.0 * (above - count * ndtr(-t)))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """An empty group, or one of a single record."""
         return (DatasetPair((0,), (1,), "a group of 0 against a group of 1"),)

@@ -43,17 +43,14 @@ class ThresholdedLaw:
 
     @property
     def support(self) -> tuple[None]:
-        """The one atom: the key is not there."""
         return (None,)
 
     @property
     def log_probabilities(self) -> Floats:
-        """Log-probability that the key is not there."""
         return np.array([self.noisy.log_cdf(self.threshold)], float)
 
     @property
     def knots(self) -> tuple[float, ...]:
-        """The centre of the noisy count and the threshold."""
         return (*self.noisy.knots, self.threshold) if math.isfinite(self.threshold) else self.noisy.knots
 
     @property
@@ -61,7 +58,6 @@ class ThresholdedLaw:
         return self.noisy.scale
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw ``size`` entries, shape (size,), dtype object."""
         numbers = self.noisy.sample(size, rng)
         outputs = numbers.astype(object)
         outputs[numbers < self.threshold] = None
@@ -124,7 +120,6 @@ class StableHistogramLaw:
         return np.where(unknown, -np.inf, total)
 
     def loss_against(self, other: object) -> LossPair | None:
-        """The privacy loss against another of its kind."""
         if not isinstance(other, StableHistogramLaw):
             return None
         keys = dict.fromkeys(key for key, _ in (*self.counts, *other.counts))
@@ -179,7 +174,6 @@ class StableHistogram(Reference):
 
     @property
     def threshold(self) -> float:
-        """Least noisy count that is released."""
         return math.log(1.0 / self.delta) / self.epsilon + 1.0
 
     def __call__(self, dataset: Dataset) -> StableHistogramLaw:

@@ -116,7 +116,6 @@ class TranscriptLaw:
 
     @property
     def log_probabilities(self) -> Floats:
-        """Log-probability of each transcript of ``support``."""
         return self._enumerated[1]
 
     def ledgers(self, answers: Floats) -> list[tuple[Indices, list[Ledger]]]:
@@ -193,7 +192,6 @@ class TranscriptLaw:
 
     @cached_property
     def _laws(self) -> list[Any]:
-        """Law of the first answer to each request."""
         return [
             one.mechanism(self.dataset)
             if one.question is None
@@ -275,7 +273,6 @@ class Interaction(Reference):
         return TranscriptLaw(self.analyst, self.filter, dataset)
 
     def worst_pairs(self) -> Sequence[DatasetPair]:
-        """Those of the menu's first mechanism."""
         return self.analyst.menu[0].mechanism.worst_pairs()
 
 

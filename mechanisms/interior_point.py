@@ -77,7 +77,6 @@ class InteriorPoint(LevelSearch):
 
     @cached_property
     def stage(self) -> Stage:
-        """How the budget is spent."""
         depths = range(1, 6) if self.depth is None else (self.depth,)
         return best_plan(self.query.size, self.epsilon, self.delta, self.beta, depths)
 
@@ -86,7 +85,6 @@ class InteriorPoint(LevelSearch):
         return self.stage.promise
 
     def __call__(self, dataset: Sequence[Any]) -> InteriorPointLaw:
-        """Prepare the output distribution on one dataset; it lists its law where Y is small enough."""
         law = ListedInteriorPointLaw if self.query.size <= LISTED else InteriorPointLaw
         return law(self.query, self.stage, self.levels(dataset))
 
@@ -112,7 +110,6 @@ class InteriorPointLaw:
     levels: Levels  # the quality
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw ``size`` outputs, shape (size,), None where the mechanism refuses."""
         return self._named(run(self.stage, self.levels, size, rng))
 
     def _named(self, chosen: Chosen) -> NDArray[Any]:
@@ -138,7 +135,6 @@ class ListedInteriorPointLaw(InteriorPointLaw):
 
     @property
     def support(self) -> tuple[Any, ...]:
-        """The outputs in increasing order, and None."""
         return (*self.query.outputs.tolist(), None)
 
     @cached_property
@@ -289,7 +285,6 @@ class PrefixInteriorPoint(LevelSearch):
 
     @cached_property
     def plan(self) -> Plan:
-        """How the budget is spent."""
         return plan_for((self.query.size - 1).bit_length(), self.epsilon, self.delta, self.beta, self.depth)
 
     @property

@@ -57,7 +57,6 @@ class Losses:
         """See `epsaudit.mechanisms.queries.Utilities.lead`."""
 
     def __call__(self, dataset: Any) -> Floats:
-        """Return the utilities, shape (candidates,)."""
         return -self.losses(dataset).astype(float)
 
 
@@ -100,12 +99,10 @@ class MedianLosses(Losses):
         )
 
     def value(self, dataset: Dataset) -> Any:
-        """Return the median."""
         ranks = np.sort(self._ranks(dataset))
         return self.candidates[int(ranks[(len(ranks) - 1) // 2])]
 
     def losses(self, dataset: Dataset) -> NDArray[np.int64]:
-        """See `Losses.losses`; O(n log n + |Y|)."""
         counts = np.bincount(self._ranks(dataset), minlength=len(self.candidates))
         upto = np.cumsum(counts)
         below = (len(dataset) - 1) // 2
@@ -186,7 +183,6 @@ class EnumeratedLosses(Losses):
 
     @cached_property
     def values(self) -> tuple[Any, ...]:
-        """The answer on every dataset."""
         return tuple(self.function(dataset) for dataset in self.datasets)
 
     @cached_property
@@ -262,7 +258,6 @@ class EnumeratedLosses(Losses):
 
     @cached_property
     def _table(self) -> NDArray[np.int64]:
-        """How often each record occurs in each dataset, shape (datasets, universe)."""
         return np.array([[d.count(record) for record in self.universe] for d in self.datasets], dtype=np.int64)
 
     def _counts(self, dataset: Dataset) -> NDArray[np.int64]:
@@ -300,7 +295,6 @@ class InverseSensitivity(Reference):
 
     @cached_property
     def selection(self) -> Reference:
-        """The selection mechanism on the losses."""
         return self.selector(self.epsilon, self.query)
 
     @property

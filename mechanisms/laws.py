@@ -156,22 +156,18 @@ class DiscreteLaplaceLaw:
 
     @cached_property
     def support(self) -> tuple[int, ...]:
-        """Integers in increasing order, symmetric about the centre."""
         reach = math.ceil(self.scale * math.log(2e18))
         return tuple(range(self.centre - reach, self.centre + reach + 1))
 
     @cached_property
     def log_probabilities(self) -> Floats:
-        """Log-probabilities over the support, not renormalised."""
         return self.log_density(self.support)
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draw ``size`` outputs, shape (size,): the centre plus the difference of two geometric variates."""
         success = -math.expm1(-1.0 / self.scale)
         return self.centre + rng.geometric(success, size) - rng.geometric(success, size)
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log-probability of each output; -inf for numbers that are not integers."""
         values = np.asarray(outputs)
         log_p = math.log(math.tanh(0.5 / self.scale)) - np.abs(values - self.centre) / self.scale
         return np.where(values == np.floor(values), log_p, -np.inf)

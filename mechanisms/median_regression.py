@@ -66,16 +66,13 @@ class SlopeLosses(Losses):
         return tuple(map(self._steep, self._medians.pairs))
 
     def lead(self, gap: int) -> DatasetPair:
-        """See `epsaudit.mechanisms.queries.Utilities.lead`."""
         return self._steep(self._medians.lead(gap))
 
     def value(self, dataset: Points) -> int:
-        """Return the slope."""
         rises = self._rises(dataset).sum(axis=0)
         return self.candidates[int(np.argmax(np.append(rises, 0) >= 0))]
 
     def losses(self, dataset: Points) -> Whole:
-        """See `Losses.losses`; O(n |Y| log n)."""
         rises = np.sort(self._rises(dataset), axis=0)
         greatest = self.most * np.diff(np.array(self.candidates, dtype=np.int64))
         total = rises.sum(axis=0)

@@ -62,7 +62,6 @@ class PureOdometer:
     failure: ClassVar[float] = 0.0
 
     def reading(self, ledger: Ledger) -> float:
-        """See `Odometer.reading`; holds always."""
         return ledger.spent(PureDP(0.0)).parameter
 
 
@@ -91,7 +90,6 @@ class RenyiOdometer:
         return self.delta
 
     def reading(self, ledger: Ledger) -> float:
-        """See `Odometer.reading`."""
         return ledger.spent(RenyiDP(self.order, 0.0)).parameter + math.log(1.0 / self.delta) / (self.order - 1.0)
 
 
@@ -126,11 +124,9 @@ class ConcentratedOdometer:
 
     @property
     def slope(self) -> float:
-        """The s of the bound."""
         return math.sqrt(math.log(1.0 / self.delta) / self.target)
 
     def reading(self, ledger: Ledger) -> float:
-        """See `Odometer.reading`."""
         spent = ledger.spent(ApproxZCDP(0.0, 0.0))
         if spent.delta > self.lost * ROUNDING:
             return math.inf

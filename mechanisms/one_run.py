@@ -40,7 +40,6 @@ class _PerRecord:
         return ApproxDP(self.epsilon, self.delta)
 
     def truthful(self, rng: np.random.Generator) -> Bools:
-        """Whether each record's answer is true."""
         return rng.random(self.canaries) < expit(self.epsilon)
 
     def scores(self, included: Bools, rng: np.random.Generator, progress: StepCallback | None = None) -> Floats:
@@ -105,7 +104,6 @@ class SpillingResponse(_PerRecord):
 
     @property
     def chance(self) -> float:
-        """Probability that anything is spilled."""
         return self.delta * self.canaries / self.spilled
 
     def truthful(self, rng: np.random.Generator) -> Bools:
@@ -196,10 +194,8 @@ class NoisyVectorSum(_PerRecord):
 
     @cached_property
     def claim(self) -> Claim:
-        """Dong, Roth and Su (2022), Theorem 2.7, and its conversion."""
         gaussian = GaussianDP(self.mu)
         return gaussian if self.delta is None else gaussian.approximate(self.delta)
 
     def scores(self, included: Bools, rng: np.random.Generator, progress: StepCallback | None = None) -> Floats:
-        """Return the released coordinates."""
         return included + rng.standard_normal(self.canaries) / self.mu

@@ -219,7 +219,6 @@ class PrivatelyBounded(Reference):
         return margin(self.rate, self.delta)
 
     def scales(self, noisy_levels: Floats) -> Floats:
-        """Scales of the release, shape (n,)."""
         return self.query.bound(noisy_levels + self.margin) / (self.epsilon * (1.0 - self.share))
 
     def __call__(self, dataset: Any) -> ListedScaleLaw:
@@ -258,7 +257,6 @@ class SubstitutedRatio(Reference):
         return LaplaceLaw(ones / records, 1.0 / (records * self.epsilon))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Any pair."""
         return (DatasetPair(answers(1, 2), answers(2, 1), "1 of 3 against 2 of 3"),)
 
 
@@ -322,19 +320,16 @@ class LaplaceAtBound(Reference):
         return (ApproxDP(self.bound.claim.parameter + self.epsilon, self.delta),)  # type: ignore[union-attr]  # pure
 
     def __call__(self, dataset: Any) -> DrawnScaleLaw:
-        """Prepare the law: with a density where the bound has finitely many values, else for draws only."""
         law = self.bound(dataset)
         kind = ListedScaleLaw if isinstance(law, FiniteLaw) else DrawnScaleLaw
         return kind(float(self.query(dataset)), law, self.scales)
 
     def scales(self, bounds: Floats) -> Floats:
-        """Scale of the noise at each bound."""
         if not np.all(bounds > 0.0):
             raise AuditError(f"A bound is {float(bounds[~(bounds > 0.0)][0])!r}; bounds must be above 0.")
         return bounds / self.epsilon
 
     def worst_pairs(self) -> Sequence[DatasetPair]:
-        """Those that were given, or the bound's."""
         return tuple(self.pairs) or self.bound.worst_pairs()  # type: ignore[attr-defined]  # a Reference, without pairs
 
 
@@ -385,11 +380,9 @@ class JoinBound(Reference):
 
     @property
     def margin(self) -> int:
-        """Least whole number that is enough."""
         return margin(self.epsilon, self.delta)
 
     def counts(self, dataset: Sequence[tuple[str, int]]) -> list[int]:
-        """How many records each key of each table has."""
         known = [(side, key) for side in ("left", "right") for key in range(self.keys)]
         found = Counter(dataset)
         if strange := set(found) - set(known):

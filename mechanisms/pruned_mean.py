@@ -109,7 +109,6 @@ class PrunedStableMean(StableMean):
 
     @cached_property
     def covariance(self) -> Floats:
-        """Second moments of what survived, shape (d, d)."""
         points = self.differences[self.kept]
         return np.asarray(points.T @ points / self.bounds.differences)
 
@@ -131,7 +130,6 @@ class PrunedLaw:
         return found
 
     def given(self, kept: Kept) -> RefusableNormal:
-        """The law given the set that survived."""
         if 2 * np.sum(~kept) >= self._bounds.levels:
             return refusal(self._mechanism.dimension)
         key = np.packbits(kept).tobytes()
@@ -232,16 +230,13 @@ class PrunedMean(CovarianceAwareMean):
 
     @property
     def _delta(self) -> float:
-        """A quarter of delta."""
         return self.delta / 4.0
 
     @cached_property
     def test(self) -> ScoreTest:
-        """The test of the score."""
         return ScoreTest(self.test_share * self.epsilon, self._delta)
 
     def bounds(self, records: int) -> Pruning:
-        """Constants of pruning and of the stable mean of so many records."""
         return Pruning(records, self.test.levels, self.outlier, self.spread, self._delta)
 
     def noise(self, records: int) -> float:

@@ -110,7 +110,6 @@ class Stage:
         return np.maximum(0, (gap + 1) // 2 - 1)
 
     def log_pass(self, gap: NDArray[np.int64]) -> Floats:
-        """Log-probability of passing the test."""
         threshold = math.log(0.5 / self.delta_test) / self.epsilon_test
         return LaplaceLaw(0.0, 1.0 / self.epsilon_test).log_cdf(self.distance(gap) - threshold)
 

@@ -68,7 +68,6 @@ class NaiveRatio(Reference):
 
     @property
     def noise(self) -> float:
-        """Scale of the noise on each count, in records."""
         return self.moved / self.epsilon
 
     def __call__(self, dataset: Dataset) -> RatioLaw:
@@ -150,12 +149,10 @@ class BoundedRatio(Reference):
 
     @property
     def rate(self) -> float:
-        """Privacy loss of each noisy count."""
         return self.share * self.epsilon / 2.0
 
     @property
     def epsilon_release(self) -> float:
-        """Privacy loss of the release, epsilon_2."""
         return self.epsilon * (1.0 - self.share)
 
     @property
@@ -193,17 +190,14 @@ class BoundedRatioLaw:
 
     @property
     def centre(self) -> float:
-        """The true share."""
         return self.ones / self.records if self.records else 0.0
 
     @cached_property
     def naive(self) -> RatioLaw:
-        """Law of the way out."""
         return RatioLaw(float(self.ones), float(self.records), 2.0 / self.mechanism.epsilon_release)
 
     @cached_property
     def refusal_and_answer(self) -> tuple[float, ScaleMixture]:
-        """Log-probability of the way out, and the law of everything else."""
         scale = 1.0 / self.mechanism.rate
         reach = math.ceil(scale * math.log(2e15))
         noise = np.arange(-reach, reach + 1)
@@ -220,16 +214,13 @@ class BoundedRatioLaw:
 
     @property
     def knots(self) -> tuple[float, ...]:
-        """The true share and the knots of the way out."""
         return (self.centre, *self.naive.knots)
 
     @property
     def scale(self) -> float:
-        """The least scale of the noise."""
         return float(self.refusal_and_answer[1].scales.min())
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` outputs, shape (size,), by running the algorithm."""
         counts = (DiscreteLaplaceLaw(n, 1.0 / self.mechanism.rate).sample(size, rng) for n in (self.ones, self.records))
         noisy_ones, noisy_records = (count.astype(float) for count in counts)
         scales = self._scales(noisy_ones, noisy_records)
@@ -302,7 +293,6 @@ class FailedBound(Reference):
         return max(1, math.ceil(math.log(2.0 / (self.delta * (1.0 + math.exp(-self.rate)))) / self.rate))
 
     def __call__(self, dataset: Dataset) -> FiniteLaw:
-        """Prepare the law of what gets out: the number of ones, or None."""
         ones, _ = ones_and_records(dataset)
         noise = DiscreteLaplaceLaw(0, 1.0 / self.rate)
         inside = np.exp(noise.log_density(np.arange(1 - self.misses, self.misses))).sum()

@@ -47,7 +47,6 @@ class RatioLaw:
 
     @property
     def scale(self) -> float:
-        """Half-width of the peak, roughly."""
         return self.noise / max(abs(self.first) + abs(self.second), self.noise)
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
@@ -196,7 +195,6 @@ class ListedScaleLaw(DrawnScaleLaw):
 
     @cached_property
     def mixture(self) -> ScaleMixture:
-        """A Laplace law for each level, close ones together."""
         scales = self.scales(np.asarray(self.level.support, float))
         return ScaleMixture.merged(self.centre, np.exp(self.level.log_probabilities), scales)
 
@@ -206,7 +204,6 @@ class ListedScaleLaw(DrawnScaleLaw):
 
     @property
     def scale(self) -> float:
-        """The least scale of the noise."""
         return float(self.mixture.scales.min())
 
     def log_density(self, outputs: ArrayLike) -> Floats:

@@ -47,12 +47,10 @@ class ScoreTest:
         return math.ceil(2.0 * self.reach)
 
     def log_chances(self, score: int) -> tuple[float, float]:
-        """Log-probabilities that a score passes and that it does not."""
         z = self.levels - self.reach - score
         return self._log_below(z), self._log_below(-z)
 
     def _log_below(self, z: float) -> float:
-        """Log-probability of noise below z."""
         rate, t = self.epsilon / self.sensitivity, self.reach
         rest = -math.expm1(-t * rate)
         tail = math.exp(-min(abs(z), t) * rate) * -math.expm1((abs(z) - t) * rate) / (2.0 * rest) if abs(z) < t else 0.0

@@ -31,15 +31,12 @@ class Interval:
 
     @property
     def volume(self) -> float:
-        """Its length."""
         return max(self.high - self.low, 0.0)
 
     def meet(self, other: Interval) -> Interval:
-        """What both have in common."""
         return Interval(max(self.low, other.low), min(self.high, other.high))
 
     def contains(self, points: Floats) -> NDArray[np.bool_]:
-        """Whether it contains each row of ``points``, shape (size, 1)."""
         return np.asarray((self.low <= points[:, 0]) & (points[:, 0] <= self.high))
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
@@ -62,7 +59,6 @@ class Polygon:
 
     @cached_property
     def volume(self) -> float:
-        """Its area."""
         return float(self._triangles.sum())
 
     @cached_property
@@ -74,7 +70,6 @@ class Polygon:
         return np.asarray(np.maximum(sides[:-1, 0] * sides[1:, 1] - sides[:-1, 1] * sides[1:, 0], 0.0) / 2.0)
 
     def cut(self, normal: Floats, offset: float) -> Polygon:
-        """The part in which normal . y <= offset."""
         if len(self.corners) == 0:
             return self
         above = self.corners @ normal - offset
@@ -88,7 +83,6 @@ class Polygon:
         return Polygon(both[np.stack([above <= 0.0, crosses], axis=1).ravel()])
 
     def meet(self, other: Polygon) -> Polygon:
-        """What both have in common."""
         common = self if len(other.corners) >= 3 else Polygon(np.zeros((0, 2)))
         for start, end in zip(other.corners, np.roll(other.corners, -1, axis=0), strict=True):
             normal = np.array([end[1] - start[1], start[0] - end[0]])
@@ -96,7 +90,6 @@ class Polygon:
         return common
 
     def contains(self, points: Floats) -> NDArray[np.bool_]:
-        """Whether it contains each row of ``points``, shape (size, 2)."""
         inside = np.full(len(points), len(self.corners) >= 3)
         for start, end in zip(self.corners, np.roll(self.corners, -1, axis=0), strict=True):
             side = (end[0] - start[0]) * (points[:, 1] - start[1]) - (end[1] - start[1]) * (points[:, 0] - start[0])

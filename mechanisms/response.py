@@ -51,7 +51,6 @@ class ResponseLaw:
         return np.where(rng.random(size) < self.truth, self.answer, (self.answer + shift) % self.answers)
 
     def log_density(self, outputs: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Log-probability of each output, -inf for what is no answer."""
         values = np.asarray(outputs)
         lie = (1.0 - self.truth) / (self.answers - 1)
         probabilities = np.where(values == self.answer, self.truth, lie)
@@ -84,7 +83,6 @@ class RandomisedResponse(Reference):
 
     @property
     def truth(self) -> float:
-        """Probability of a truthful answer."""
         return 1.0 / (1.0 + (self.answers - 1) * math.exp(-self.epsilon))
 
     def __call__(self, dataset: tuple[int, ...]) -> ResponseLaw:
@@ -127,12 +125,10 @@ class HadamardResponse(Reference):
 
     @property
     def blocks(self) -> int:
-        """Blocks that some answer has a row in."""
         return -(-self.answers // (self.block - 1))
 
     @property
     def symbols(self) -> int:
-        """K: how many symbols there are."""
         return self.block * self.blocks
 
     @property
@@ -222,7 +218,6 @@ class BitsLaw:
 
     @property
     def parts(self) -> tuple[FiniteLaw, ...]:
-        """Law of each bit; bits of one chance have the same law."""
         with np.errstate(divide="ignore"):
             laws = {one: FiniteLaw((0, 1), np.log([1.0 - one, one])) for one in self.chances}
         return tuple(laws[one] for one in self.chances)

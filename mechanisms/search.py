@@ -72,7 +72,6 @@ class SearchLaw:
     noise: Noise  # added to each loss, independently, symmetric about 0, no atom at tau less a loss
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw ``size`` outputs, shape (size,), by running the search in every lane."""
         state = _Lanes.start(size, self.query.size, self.candidates)
         for _ in range(comparisons(self.candidates)):
             middle = state.middle()
@@ -112,7 +111,6 @@ class TabulatedSearchLaw(SearchLaw):
 
     @cached_property
     def support(self) -> tuple[Any, ...]:
-        """The outputs that can be returned, in increasing order."""
         return tuple(self.query.outputs[self.query.size - self.candidates :].tolist())
 
     @cached_property
@@ -136,7 +134,6 @@ class _Lanes:
 
     @property
     def open(self) -> NDArray[np.bool_]:
-        """Lanes with more than one candidate left."""
         return self.others > 0
 
     def middle(self) -> Indices:
@@ -145,7 +142,6 @@ class _Lanes:
         return np.where(self.open, self.last - right, self.last)
 
     def step(self, middle: Indices, left: NDArray[np.bool_]) -> None:
-        """Keep the left or the right half in every open lane."""
         right_others = self.others // np.uint64(2)
         left_others = self.others - right_others - ONE
         left = left & self.open
@@ -302,7 +298,6 @@ class _Beliefs:
 
     @classmethod
     def listed(cls, lanes: int, size: int) -> _Beliefs:
-        """A piece for each output."""
         ends = np.broadcast_to(np.arange(size, dtype=np.uint64), (lanes, size))
         return cls(ends, np.broadcast_to(1.0, (lanes, size)), np.full((lanes, size), 1.0 / size), splits=False)
 

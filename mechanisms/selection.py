@@ -94,7 +94,6 @@ class _Selection(Reference):
         return tuple(map(self.utilities.lead, self.leads))
 
     def scores(self, dataset: Any) -> Floats:
-        """Utilities in units of their sensitivity, shape (number of candidates,)."""
         scores = np.asarray(self.utilities(dataset), float) / self.utilities.sensitivity
         if scores.shape != (len(self.utilities.candidates),) or not np.all(np.isfinite(scores)):
             raise AuditError(
@@ -217,7 +216,6 @@ class NoisyMaxLaw(FiniteLaw):
         object.__setattr__(self, "_scores_and_noise", (scores, noise))
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Run the algorithm one candidate at a time."""
         scores, noise = self._scores_and_noise
         draw = getattr(rng, noise)
         best = np.full(size, -np.inf)
@@ -308,7 +306,6 @@ class GapMax(_Selection):
 
     @property
     def threshold(self) -> float:
-        """What the noisy distance must exceed."""
         return math.log(0.5 / self.delta) / self.epsilon
 
     def distance(self, gap: float) -> float:

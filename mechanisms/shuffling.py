@@ -147,7 +147,6 @@ class HistogramLaw:
 
     @property
     def chances(self) -> Floats:
-        """Probability of each answer (columns) from a holder of each (rows), shape (k, k)."""
         answers = len(self.held)
         lie = (1.0 - self.truth) / (answers - 1)
         return np.full((answers, answers), lie) + (self.truth - lie) * np.eye(answers)
@@ -289,7 +288,6 @@ class ShuffledResponse(Reference):
 
     @property
     def truth(self) -> float:
-        """Probability of a truthful answer."""
         return 1.0 / (1.0 + (self.answers - 1) * math.exp(-self.epsilon))
 
     def __call__(self, dataset: Sequence[int]) -> TwoBinomials | HistogramLaw:
@@ -349,7 +347,6 @@ class ShuffledWithMalicious(ShuffledResponse):
 
     @cached_property
     def honest(self) -> ShuffledResponse:
-        """The same without malicious users."""
         return ShuffledResponse(self.epsilon, self.users - self.malicious, self.delta)
 
     @cached_property
@@ -357,12 +354,10 @@ class ShuffledWithMalicious(ShuffledResponse):
         return self.honest.claims
 
     def __call__(self, dataset: Sequence[int]) -> FiniteLaw:
-        """Prepare the law of the count of ones."""
         law = self.honest(dataset)
         return FiniteLaw([self.malicious + ones for ones in law.support], law.log_probabilities)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """One honest user's answer among honest users who all hold another one."""
         return self.honest.worst_pairs()
 
 

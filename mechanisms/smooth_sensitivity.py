@@ -127,14 +127,12 @@ class SmoothMedianCauchy(_SmoothMedian):
 
     @property
     def shift(self) -> float:
-        """alpha of the class."""
         still = math.cosh(self.epsilon) - 1.0
         moving = math.exp(self.smoothness) * (math.cosh(self.epsilon) - math.cosh(self.smoothness))
         return math.sqrt(2.0 * min(still, moving))
 
     @property
     def smoothness(self) -> float:
-        """Half of epsilon."""
         return self.epsilon / 2.0
 
     def __call__(self, dataset: Any) -> CauchyLaw:
@@ -171,7 +169,6 @@ class SmoothMedianLaplace(_SmoothMedian):
 
     @property
     def shift(self) -> float:
-        """Half of epsilon."""
         return self.epsilon / 2.0
 
     @cached_property

@@ -66,7 +66,6 @@ class SparseVectorLaw:
 
     @cached_property
     def support(self) -> tuple[tuple[int, ...], ...]:
-        """All outputs that the number of queries and ``count`` allow."""
         return outcomes(len(self.answers), self.count)
 
     @cached_property
@@ -149,7 +148,6 @@ class NumericalSparseVectorLaw:
         return outputs
 
     def log_density(self, outputs: Floats) -> Floats:
-        """Log of the density at each output, shape (size,): of the released numbers, times the symbols' chance."""
         rows = symbols_of(outputs)
         noise = LaplaceLaw(0.0, self.release_scale)
         densities = np.where(
@@ -208,7 +206,6 @@ class _SparseVector(Reference):
     wholes = {"count": (1, "count")}
 
     def _above(self, dataset: Any) -> tuple[float, ...]:
-        """Query answers less the threshold."""
         return tuple(float(answer) - self.threshold for answer in dataset)
 
 

@@ -108,7 +108,6 @@ class StableMedian(StableQuery):
         )
 
     def ordered(self, dataset: Dataset) -> Floats:
-        """Records in the interval, in increasing order."""
         records = np.sort(np.clip(np.asarray(dataset, float), self.lower, self.upper))
         if len(records) == 0 or np.isnan(records[-1]):
             raise AuditError(f"The dataset has {len(records)} records; it must have at least one, none of them NaN.")
@@ -141,7 +140,6 @@ class StableMode(StableQuery):
         return first - second
 
     def distance(self, dataset: Dataset, bound: float) -> float:
-        """See `StableQuery.distance`; the bound does not matter."""
         return max(0.0, self.gap(dataset) - 1.0)
 
     def pair_at(self, distance: int, bound: float) -> DatasetPair:
@@ -182,7 +180,6 @@ class RefusalLaw:
         return self.answer.scale
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw ``size`` outputs, shape (size,), dtype object."""
         outputs = self.answer.sample(size, rng).astype(object)
         outputs[rng.random(size) < math.exp(self.log_refuses)] = None
         return outputs
@@ -235,11 +232,9 @@ class ProposeTestRelease(Reference):
 
     @cached_property
     def threshold(self) -> float:
-        """What the noisy distance must exceed."""
         return math.log(1.0 / self.delta) / self.epsilon
 
     def distance(self, dataset: Any) -> float:
-        """Distance that is tested."""
         return self.query.distance(dataset, self.bound)
 
     def __call__(self, dataset: Any) -> OutputDistribution:

@@ -38,7 +38,6 @@ class Stability:
 
     @property
     def differences(self) -> int:
-        """Number of pairs of records, m."""
         return self.records // 2
 
     @property
@@ -119,7 +118,6 @@ class StableMean:
 
     @cached_property
     def covariance_score(self) -> int:
-        """The least m - |S_l| + l over l <= k, at most k."""
         return score(self.difference_levels, self.bounds.levels)
 
     @cached_property

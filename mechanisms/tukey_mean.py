@@ -46,7 +46,6 @@ class NestedLaw:
 
     @cached_property
     def volumes(self) -> Floats:
-        """Volumes of the regions."""
         return np.array([region.volume for region in self.regions])
 
     @cached_property
@@ -67,7 +66,6 @@ class NestedLaw:
         return outputs
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log of the density at each row of numbers, log-probability of a refusal at NaN."""
         rows = np.asarray(outputs, float)
         refused = np.isnan(rows).any(axis=1)
         depth = np.zeros(len(rows), int)
@@ -78,7 +76,6 @@ class NestedLaw:
         return np.where(refused, self.log_refuses, np.where(depth > 0, self.log_passes + height, -np.inf))
 
     def loss_against(self, other: object) -> LossPair | None:
-        """The privacy loss against another of its kind: both densities are constant where the regions meet."""
         if not isinstance(other, NestedLaw):
             return None
         ours, theirs = len(self.regions), len(other.regions)
@@ -153,7 +150,6 @@ class TukeyMean(Reference):
 
     @cached_property
     def test(self) -> ScoreTest:
-        """The test of max(k - stability, 0), which one record changes by at most 1."""
         return ScoreTest(self.epsilon / 2.0, self.delta / 2.0, sensitivity=1.0)
 
     def depth(self, records: int) -> int:
@@ -182,7 +178,6 @@ class TukeyMean(Reference):
         return h
 
     def log_chances(self, stability: int) -> tuple[float, float]:
-        """Log-probabilities of an answer and of a refusal."""
         return self.test.log_chances(min(max(self.test.levels - stability, 0), self.test.levels))
 
     def __call__(self, dataset: ArrayLike) -> NestedLaw:

@@ -71,7 +71,6 @@ class GreatestLaw:
 
     @property
     def knots(self) -> tuple[float, ...]:
-        """Where the density is not smooth: at the answers."""
         return tuple(sorted(set(self.centres)))
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
@@ -82,7 +81,6 @@ class GreatestLaw:
         return greatest
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log of the density at each output: one answer is there, the others are below."""
         z = (np.asarray(outputs, float)[..., None] - np.array(self.centres)) / self.scale
         if self.noise == "laplace":
             law = LaplaceLaw(0.0, 1.0)
@@ -162,14 +160,12 @@ class RunningSums(_Vector):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """Basic composition over the values."""
         return (PureDP(self.epsilon * self.values),)
 
     def __call__(self, dataset: Any) -> LaplaceVectorLaw:
         return LaplaceVectorLaw(tuple(map(float, dataset)), 1.0 / self.epsilon, running=True)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """All values change."""
         return (DatasetPair((1,) * self.values, (0,) * self.values, f"{self.values} values 1 against 0"),)
 
 

@@ -18,14 +18,8 @@ from epsaudit.mechanisms.refusable_normal import RefusableNormal, ScoreTest
 class PublishedScoreTest(ScoreTest):
     """Passes with probability 1 - delta e^(epsilon (score - 2) / 2), or never where that is below 0.
 
-    As in the code that was published with Brown, Hopkins and Smith (2023). The probability falls from far above delta
-    to 0 at once: delta is 0.27 in truth for scores one apart at (1, 1e-6), and 0.56 for scores two apart.
-
-    Examples
-    --------
-    >>> test = PublishedScoreTest(1.0, 1e-6)
-    >>> [round(math.exp(test.log_chances(score)[0]), 2) for score in (0, 28, 29, 30)], test.levels
-    ([1.0, 0.56, 0.27, 0.0], 32)
+    As in the code published with Brown, Hopkins and Smith (2023): the probability falls from far above delta to 0 at
+    once, delta is 0.27 in truth for scores one apart at (1, 1e-6).
     """
 
     @property
@@ -34,7 +28,6 @@ class PublishedScoreTest(ScoreTest):
         return math.ceil(2.0 * math.log((1.0 - self.delta) / self.delta) / self.epsilon + 4.0)
 
     def log_chances(self, score: int) -> tuple[float, float]:
-        """Log-probabilities that a score passes and that it does not."""
         if score == 0:
             return 0.0, -math.inf
         refuses = self.delta * math.exp(0.5 * self.epsilon * (score - 2.0))
@@ -54,17 +47,9 @@ class PublishedCovarianceAwareMean(CovarianceAwareMean):
 
 
 class EmpiricalMean(CovarianceAwareMean):
-    """Empirical mean and covariance with no test: a subspace that all records but one share gives that one away.
+    """No test: a subspace that all records but one share gives that one away.
 
-    The mistake that Brown, Gaboardi, Smith, Ullman and Zakynthinou (2021) warn of: not yet private, although close to
-    what any normal data would be given.
-
-    Examples
-    --------
-    >>> mechanism = EmpiricalMean(4.0, 0.01, outlier=6.0, dimension=2)
-    >>> pair = mechanism.worst_pairs()[0]
-    >>> [np.linalg.matrix_rank(mechanism(x).covariance).item() for x in (pair.x, pair.x_prime)]
-    [1, 2]
+    Brown, Gaboardi, Smith, Ullman and Zakynthinou (2021) warn of it.
     """
 
     name: ClassVar[str] = "empirical mean and covariance"
@@ -75,7 +60,6 @@ class EmpiricalMean(CovarianceAwareMean):
         return RefusableNormal(data.mean(axis=0), self.noise(len(data)) ** 2 * covariance)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """All records in a subspace, or one off it."""
         x = np.zeros((2 * self.least_records, self.dimension))
         axes = max(self.dimension - 1, 1)
         x[np.arange(len(x)), np.arange(len(x)) // 2 % axes] = np.where(np.arange(len(x)) % 2, 1.0, -1.0)
@@ -90,7 +74,6 @@ class HalfOfTheNoise(CovarianceAwareMean):
     name: ClassVar[str] = "covariance-aware mean, half of the noise"
 
     def noise(self, records: int) -> float:
-        """Half of c."""
         return 0.5 * super().noise(records)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -99,15 +82,7 @@ class HalfOfTheNoise(CovarianceAwareMean):
 
 
 class UntrimmedMean(CovarianceAwareMean):
-    """The score is tested, but mean and covariance are the empirical ones: one outlier moves them at will.
-
-    Examples
-    --------
-    >>> mechanism = UntrimmedMean(4.0, 0.01, outlier=6.0, dimension=1)
-    >>> pair = mechanism.worst_pairs()[0]
-    >>> [mechanism.fit(x).score for x in (pair.x, pair.x_prime)]
-    [0, 1]
-    """
+    """The score is tested, but mean and covariance are the empirical ones: one outlier moves them at will."""
 
     name: ClassVar[str] = "covariance-aware mean, untrimmed"
 
@@ -118,7 +93,6 @@ class UntrimmedMean(CovarianceAwareMean):
         return RefusableNormal(fit.data.mean(axis=0), self.noise(len(fit.data)) ** 2 * covariance, passes, refuses)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Records at 1 or -1 along an axis, or one of them far out."""
         x = np.zeros((2 * self.least_records, self.dimension))
         places = np.arange(len(x))
         x[places, places % self.dimension] = np.where(places // self.bounds(len(x)).differences, 1.0, -1.0)
@@ -128,22 +102,13 @@ class UntrimmedMean(CovarianceAwareMean):
 
 
 class HalfOfTheLevels(ScoreTest):
-    """The test's noise and threshold with k = ceil(t) in place of ceil(2 t): the greatest score may pass.
-
-    Examples
-    --------
-    >>> test = HalfOfTheLevels(1.0, 1e-6)
-    >>> test.levels, round(math.exp(test.log_chances(test.levels)[0]), 3)
-    (28, 0.425)
-    """
+    """Noise and threshold with k = ceil(t) in place of ceil(2 t): the greatest score may pass."""
 
     @property
     def levels(self) -> int:
-        """Half of what the proof needs."""
         return math.ceil(self.reach)
 
     def log_chances(self, score: int) -> tuple[float, float]:
-        """Those of the test with all levels."""
         return ScoreTest(self.epsilon, self.delta, self.sensitivity).log_chances(score)
 
 
@@ -162,20 +127,11 @@ class FixedLaw(PrunedLaw):
     """The law where every threshold is at its median."""
 
     def hazards(self, kept: Kept) -> Floats:
-        """Infinite where a norm is above the median threshold, else 0."""
         return np.where(super().hazards(kept) > math.log(2.0), np.inf, 0.0)
 
 
 class FixedThresholds(PrunedMean):
-    """Differences are dropped at one threshold, without noise: the set that survives gives a record away.
-
-    Examples
-    --------
-    >>> mechanism = FixedThresholds(4.0, 0.01, outlier=12.0, dimension=2)
-    >>> pair = mechanism.worst_pairs()[0]
-    >>> [int(np.sum(~mechanism(x).surest[0])) for x in (pair.x, pair.x_prime)]
-    [0, 10]
-    """
+    """Differences are dropped at one threshold, without noise: the set that survives gives a record away."""
 
     name: ClassVar[str] = "pruned mean, fixed thresholds"
 

@@ -30,16 +30,9 @@ from epsaudit.mechanisms.stability import ProposeTestRelease, StableMode
 
 
 class SumOfResiduals(SlopeLosses):
-    """The residuals of median regression themselves for losses, as if one record moved their sum by 1 at most.
-
-    Examples
-    --------
-    >>> SumOfResiduals((0, 1, 2), most=10).losses([(10, 10), (5, 11)]).tolist()
-    [21, 6, 11]
-    """
+    """The residuals of median regression themselves for losses, as if one record moved their sum by 1 at most."""
 
     def losses(self, dataset: Any) -> NDArray[np.int64]:
-        """Sum of |b - t a| for every slope t."""
         a, b = np.array(dataset, dtype=np.int64).T
         return np.asarray(np.abs(b[:, None] - a[:, None] * np.array(self.candidates, dtype=np.int64)).sum(axis=0))
 
@@ -65,10 +58,7 @@ class ExponentialWithoutFactorTwo(ExponentialMechanism):
 
 @dataclass(frozen=True)
 class MonotoneExponentialOnMovingVotes(MonotoneExponentialMechanism):
-    """The exponential mechanism for monotone utilities where one vote moves: one utility falls and another rises.
-
-    2 epsilon in truth, as a lead grows; the proof needs all utilities to move in the same direction.
-    """
+    """Weights for monotone utilities, where one falls and another rises: 2 epsilon in truth, as a lead grows."""
 
     utilities: Utilities = VOTES
     name: ClassVar[str] = "exponential mechanism, monotone, on moving votes"
@@ -82,34 +72,19 @@ class PermuteAndFlipWithoutFactorTwo(PermuteAndFlip):
 
 
 class PermuteAndFlipAsBoundedRange(AsBoundedRange, PermuteAndFlip):
-    """Permute-and-flip, with the epsilon^2/8-zCDP claim of the exponential mechanism in whose place it is used.
-
-    It is epsilon-DP, but not bounded-range: at epsilon = 1, where one vote decides an even race, rho is 0.327 in truth
-    against a claim of 0.125.
-    """
+    """With the exponential mechanism's zCDP: rho is 0.327 in truth at epsilon = 1, not 0.125."""
 
     name: ClassVar[str] = "permute-and-flip, as if bounded-range"
 
 
 class Approvals(VoteCounts):
-    """How many voters approve of each candidate; a record is the tuple of candidates that a voter approves of.
-
-    A voter who changes their mind moves every count, up or down: utilities in full generality.
-
-    Examples
-    --------
-    >>> Approvals(("red", "blue"))((("red",), ("red", "blue"))).tolist()
-    [2.0, 1.0]
-    """
+    """Approvals of each candidate; a record is a tuple of candidates, and one voter may move every count."""
 
     def __call__(self, dataset: Dataset) -> Floats:
-        """Return each candidate's approvals, shape (number of candidates,)."""
         votes = Counter(name for record in dataset for name in record)  # type: ignore[attr-defined]  # tuples of names
         return np.array([votes[candidate] for candidate in self.candidates], float)
 
     def lead(self, gap: int) -> DatasetPair:
-        """See `epsaudit.mechanisms.queries.Utilities.lead`: the first leads all others, and one voter turns from it to
-        them."""
         gap = whole_at_least(gap, 1, "gap between the candidates")
         first, *rest = self.candidates
         x = ((first,),) * gap
@@ -120,10 +95,7 @@ FIVE = Approvals(("red", "blue", "green", "white", "black"))
 
 
 class NoisyMaxWithoutFactorTwo(NoisyMaxLaplace):
-    """Report noisy max with Laplace noise of scale sensitivity / epsilon where utilities are not monotone.
-
-    Up to 2 epsilon in truth, as a lead grows.
-    """
+    """Scale sensitivity / epsilon where utilities are not monotone: up to 2 epsilon in truth, as a lead grows."""
 
     name: ClassVar[str] = "report noisy max, factor 2 forgotten"
     share: ClassVar[float] = 1.0
@@ -132,11 +104,7 @@ class NoisyMaxWithoutFactorTwo(NoisyMaxLaplace):
 
 @dataclass(frozen=True)
 class NoisyMaxAsBoundedRange(AsBoundedRange, NoisyMaxLaplace):
-    """Report noisy max with Laplace noise, and the epsilon^2/8-zCDP claim of the exponential mechanism.
-
-    It is epsilon-DP but not bounded-range. With five candidates who all gain as one loses, rho is 0.149 in truth at
-    epsilon = 1, against a claim of 0.125; with two candidates the claim would happen to hold.
-    """
+    """With the exponential mechanism's zCDP: rho is 0.149 in truth at epsilon = 1 for five candidates, not 0.125."""
 
     utilities: Utilities = FIVE
     name: ClassVar[str] = "report noisy max, as if bounded-range"
@@ -144,29 +112,18 @@ class NoisyMaxAsBoundedRange(AsBoundedRange, NoisyMaxLaplace):
 
 
 class NoisyMaxExponentialAsBoundedRange(AsBoundedRange, NoisyMaxExponential):
-    """Report noisy max with exponential noise, which is permute-and-flip, with the exponential mechanism's zCDP claim.
-
-    At epsilon = 1, where one vote decides an even race, rho is 0.327 in truth against a claim of 0.125.
-    """
+    """As `PermuteAndFlipAsBoundedRange`, whose law it has."""
 
     name: ClassVar[str] = "report noisy max, exponential noise, as if bounded-range"
 
 
 class PublishedMode(StableMode):
-    """The mode with the lead itself as its distance from instability, as published.
+    """The lead for the distance, as published (lecture notes, 'Ex: Mode'): at 1 one record may change the mode.
 
-    Source: lecture notes on propose-test-release, 'Ex: Mode'. With a lead of 1 one record that joins makes another
-    record as common, and the mode may change: the distance there is 0, not 1. So the first answer comes out with
-    probability delta e^epsilon / 2, and that is delta in truth: more than claimed as soon as epsilon is above log 2.
-
-    Examples
-    --------
-    >>> PublishedMode().distance(("a", "a", "a", "b"), 0.0), StableMode().distance(("a", "a", "a", "b"), 0.0)
-    (2.0, 1.0)
+    So the first answer comes out with probability delta e^epsilon / 2, which is delta in truth.
     """
 
     def distance(self, dataset: Any, bound: float) -> float:
-        """The lead of the mode, uncorrected."""
         return float(self.gap(dataset))
 
     def pair_at(self, distance: int, bound: float) -> DatasetPair:
@@ -175,15 +132,7 @@ class PublishedMode(StableMode):
 
 
 class UntestedRelease(ProposeTestRelease):
-    """Propose-test-release that compares the exact distance with its threshold: a refusal is certain, or impossible.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.stability import StableMedian
-    >>> mechanism = UntestedRelease(StableMedian(0.0, 10.0), 1.0, 0.001, bound=1.0)
-    >>> mechanism((5.0,) * 5).support, mechanism((5.0,) * 25)
-    ((None,), LaplaceLaw(centre=5.0, scale=1.0))
-    """
+    """Compares the exact distance with its threshold: a refusal is certain, or impossible."""
 
     name: ClassVar[str] = "propose-test-release, no noise in the test"
 
@@ -193,20 +142,15 @@ class UntestedRelease(ProposeTestRelease):
         return LaplaceLaw(float(self.query(dataset)), self.bound / self.epsilon)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Distances on both sides of the threshold."""
         return (self.query.pair_at(math.floor(self.threshold) + 1, self.bound),)
 
 
 class GapMaxAtTheGap(GapMax):
-    """Gap-max with the lead itself as the distance: one record can end a lead of 1, so the distance is one too long.
-
-    Both winners come out with probability delta e^epsilon: e^epsilon times the claimed delta in truth.
-    """
+    """The lead for the distance, one too long: both winners come out with e^epsilon times the claimed delta."""
 
     name: ClassVar[str] = "gap-max, distance one too long"
 
     def distance(self, gap: float) -> float:
-        """The lead, uncorrected."""
         return gap / self.gap_sensitivity
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -216,35 +160,20 @@ class GapMaxAtTheGap(GapMax):
 
 
 class HistogramOneTooLow(StableHistogram):
-    """A stable histogram whose threshold is log(1 / delta) / epsilon, one record too low.
-
-    A new key shows with probability delta e^epsilon / 2, and that is delta in truth for a key that nobody else has:
-    more than claimed as soon as epsilon is above log 2.
-
-    Examples
-    --------
-    >>> law = HistogramOneTooLow(1.0, 0.1)(("a",)).marginal("a")
-    >>> round(1.0 - math.exp(law.log_probabilities[0]), 4)
-    0.1359
-    """
+    """The threshold is one record too low: a new key shows with delta e^epsilon / 2, which is delta in truth."""
 
     name: ClassVar[str] = "stable histogram, threshold one too low"
 
     @property
     def threshold(self) -> float:
-        """One record less than it must be."""
         return super().threshold - 1.0
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A key that appears."""
         return super().worst_pairs()[1:]
 
 
 class HistogramWithoutThreshold(StableHistogram):
-    """Noisy counts of all records that are there, however few: a new key gives its owner away.
-
-    Source: lecture notes on stable histograms, which name it as what 'would violate privacy'.
-    """
+    """A new key, however rare, gives its owner away: lecture notes on stable histograms name it as what to avoid."""
 
     name: ClassVar[str] = "histogram without a threshold"
 
@@ -253,5 +182,4 @@ class HistogramWithoutThreshold(StableHistogram):
 
     @property
     def threshold(self) -> float:
-        """None at all."""
         return -math.inf

@@ -71,10 +71,9 @@ class ReusedNoiseLaw:
 
 
 class SparseVector3(_SparseVector):
-    """Algorithm 3, from Roth's lecture notes (2011): releases the noisy answer that was compared.
+    """Algorithm 3, from Roth's lecture notes (2011): releases the noisy answer that was compared; no finite epsilon.
 
-    A released answer v says that the threshold lies below v. No finite epsilon: with c = 1 the loss of m refusals and
-    then the value 0, all answers 0 against all 1, is m epsilon / 2.
+    With c = 1 the loss of m refusals and then the value 0, all answers 0 against all 1, is m epsilon / 2.
     """
 
     name: ClassVar[str] = "sparse vector 3"
@@ -87,14 +86,7 @@ class SparseVector3(_SparseVector):
 
 
 class SparseVector4(_SparseVector):
-    """Algorithm 4, from Lee and Clifton (2014): noise that ignores c; (1 + 6 c) / 4 epsilon in truth.
-
-    Examples
-    --------
-    >>> SparseVector4(1.0)((0, 1)).threshold_scale, print(SparseVector4(0.1).truth)
-    0.175-DP
-    (4.0, None)
-    """
+    """Algorithm 4, from Lee and Clifton (2014): noise that ignores c; (1 + 6 c) / 4 epsilon in truth."""
 
     name: ClassVar[str] = "sparse vector 4"
     pair = UP_AND_DOWN
@@ -109,15 +101,7 @@ class SparseVector4(_SparseVector):
 
 
 class SparseVector5(_SparseVector):
-    """Algorithm 5, from Stoddard, Chen and Machanavajjhala (2014): no noise on the queries, and no end.
-
-    No finite epsilon, whatever ``count`` is.
-
-    Examples
-    --------
-    >>> SparseVector5(1.0)((0, 1)).support  # below, above is impossible on (1, 0)
-    ((0, 0), (0, 1), (1, 0), (1, 1))
-    """
+    """Algorithm 5, from Stoddard et al. (2014): no noise on the queries, and no end; no finite epsilon."""
 
     name: ClassVar[str] = "sparse vector 5"
     pair = UP_AND_DOWN
@@ -143,7 +127,6 @@ class NoisyHistogramUpsideDown(NoisyHistogram):
 
     @property
     def scale(self) -> float:
-        """The slip."""
         return self.epsilon
 
 
@@ -151,13 +134,8 @@ class NoisyHistogramUpsideDown(NoisyHistogram):
 class ValueOfMax(_Vector):
     """The greatest noisy answer itself in place of its index, with noise of scale 2 / epsilon.
 
-    'Report noisy max 3' (Laplace noise: d epsilon / 2 in truth for d answers) and '4' (exponential noise: no finite
-    epsilon, as values below all answers are impossible) of Ding, Wang, Wang, Zhang and Kifer (2018).
-
-    Examples
-    --------
-    >>> ValueOfMax(1.0)((1, 0)).scale
-    2.0
+    'Report noisy max 3' (Laplace noise: d epsilon / 2 in truth) and '4' (exponential: no finite epsilon, as values
+    below all answers are impossible) of Ding, Wang, Wang, Zhang and Kifer (2018).
     """
 
     epsilon: float

@@ -92,7 +92,6 @@ class VoteCounts:
             raise AuditError(f"The candidates are {self.candidates!r}; there must be at least two, all different.")
 
     def __call__(self, dataset: Dataset) -> NDArray[np.float64]:
-        """Return each candidate's votes, shape (number of candidates,)."""
         votes = Counter(dataset)
         return np.array([votes[candidate] for candidate in self.candidates], float)
 
@@ -165,7 +164,6 @@ class ClippedSum:
 
     @property
     def sensitivity(self) -> float:
-        """Greatest change in the Euclidean norm."""
         return self.radius
 
     @property

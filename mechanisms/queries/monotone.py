@@ -78,12 +78,10 @@ class MonotoneQuery(ABC):
 
     @property
     def size(self) -> int:
-        """Number of outputs, |Y|."""
         return grids.size(self.grid)
 
     @property
     def outputs(self) -> NDArray[Any]:
-        """All of Y, in increasing order, shape (size,)."""
         return self.outputs_at(self._all_indices())
 
     def outputs_at(self, indices: Indices) -> NDArray[Any]:
@@ -95,7 +93,6 @@ class MonotoneQuery(ABC):
         return grids.indices_of(self.grid, outputs)
 
     def value(self, dataset: Dataset) -> Any:
-        """Return f(dataset), an element of Y."""
         return self.grid[int(self.least_answers(dataset)[-1])]
 
     def loss(self, dataset: Dataset) -> LossCurve:

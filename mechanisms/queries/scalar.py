@@ -225,7 +225,6 @@ class Total(Sum):
     amount: Callable[[Any], float] = len
 
     def crowd(self, loss: int) -> Dataset:
-        """See `MonotoneQuery.crowd`: ``loss`` records that hold the greatest output, as unnamed items."""
         if self.amount is sum:
             return ((min(self.grid[-1], self.most),),) * loss
         return ((None,) * math.floor(min(self.grid[-1], self.most)),) * loss
