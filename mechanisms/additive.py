@@ -40,8 +40,6 @@ class _Additive(Reference):
 class Laplace(_Additive):
     """Laplace noise of scale sensitivity / epsilon: epsilon-DP (Dwork, McSherry, Nissim and Smith 2006, Proposition 1).
 
-    Examples
-    --------
     >>> import numpy as np
     >>> mechanism = Laplace(0.5)
     >>> mechanism(("ann", "bob")), str(mechanism.claim)
@@ -66,10 +64,6 @@ class Laplace(_Additive):
 class DiscreteLaplace(_Additive):
     """Two-sided geometric noise on an integer query: epsilon-DP (Ghosh, Roughgarden and Sundararajan 2012).
 
-    Raises `AuditError` if epsilon is not a finite number above 0, or if the sensitivity or an answer is not an integer.
-
-    Examples
-    --------
     >>> DiscreteLaplace(0.5)(("ann", "bob"))
     DiscreteLaplaceLaw(centre=2, scale=2.0)
     """
@@ -97,8 +91,6 @@ class Gaussian(_Additive):
     Balle and Wang (2018), Theorem 8 and Algorithm 1; mu-GDP with mu = sensitivity / sigma by Dong, Roth and Su (2022),
     Theorem 2.7; rho-zCDP with rho = mu^2 / 2 by Bun and Steinke (2016), Proposition 1.6.
 
-    Examples
-    --------
     >>> mechanism = Gaussian(1.0, 1e-5)
     >>> round(mechanism.sigma, 6), [str(claim) for claim in mechanism.claims]
     (3.730632, ['(1, 1e-05)-DP', '0.268051-GDP', '0.0359257-zCDP'])
@@ -131,8 +123,6 @@ class Gaussian(_Additive):
 class SphericalLaw:
     """Independent normal noise of one standard deviation around each coordinate of a vector.
 
-    Examples
-    --------
     >>> SphericalLaw((0.0, 1.0), 1.0).log_density(np.array([[0.0, 1.0]])).round(4).tolist()
     [-1.8379]
     """
@@ -164,8 +154,6 @@ class SphericalGaussian(Gaussian):
     moves by the length of the change: the same calibration and claims, whatever the dimension
     (differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity', note 1; Balle and Wang 2018).
 
-    Examples
-    --------
     >>> mechanism = SphericalGaussian(1.0, 1e-5, ClippedSum(3))
     >>> round(mechanism.sigma, 6), mechanism([(0.0, 3.0, 4.0)]).sample(2, np.random.default_rng(0)).shape
     (3.730632, (2, 3))
@@ -192,10 +180,6 @@ class TruncatedGeometric(Reference):
     2^-k is at most epsilon / 2 for logarithms to base 2; with natural logarithms, as here and in the benchmark, it
     may exceed epsilon. Balcer and Vadhan (2018), Section 4.
 
-    Raises `AuditError` if a parameter or a count is out of range.
-
-    Examples
-    --------
     >>> mechanism = TruncatedGeometric(0.1)
     >>> round(mechanism.claim.parameter, 4), np.exp(mechanism(2).log_probabilities).round(4).tolist()
     (0.1178, [0.4183, 0.0523, 0.0588, 0.0523, 0.0465, 0.3718])
@@ -234,8 +218,6 @@ class TruncatedGeometric(Reference):
 class SnappedLaw:
     """Laplace noise rounded to the nearest multiple of a power of two and clamped.
 
-    Examples
-    --------
     >>> SnappedLaw(0.0, 1.0, 1.0, 2.0).support
     (-2.0, -1.0, 0.0, 1.0, 2.0)
     """
@@ -284,10 +266,6 @@ class SnappedLaplace(Laplace):
     (epsilon + 2^-49 B epsilon)-DP in double precision: Mironov (2012), Theorem 1, for a query of sensitivity 1; outputs
     are clamped to [-B, B].
 
-    Raises `AuditError` if epsilon, the sensitivity or the bound is out of range.
-
-    Examples
-    --------
     >>> SnappedLaplace(0.7)(("ann", "bob")).grid
     2.0
     """

@@ -34,10 +34,6 @@ class SparseVectorSession(Reference):
     added to the threshold 0 once, and never seen; noise of scale 4 c / epsilon to every query. Answers are 1 (above) or
     0 (below), and after c answers above only `HALTED`. All answers together are epsilon-DP, whatever is asked.
 
-    Raises `AuditError` if a parameter is out of range, or a dataset or a question is none.
-
-    Examples
-    --------
     >>> session = SparseVectorSession(1.0)
     >>> [np.exp(session.answer((1,), before, 1.0).log_probabilities) for before in ((), ((1.0, 0.0),))]
     [array([0.45853114, 0.54146886]), array([0.54846385, 0.45153615])]
@@ -112,8 +108,6 @@ class _Menu:
 class Repeater(_Menu):
     """Ask for the first epsilon again and again, refused or not: composition that is not adaptive at all.
 
-    Examples
-    --------
     >>> Repeater((0.5,)).choose(np.zeros((2, 1)), Ledger()).tolist()
     [0, 0]
     """
@@ -129,8 +123,6 @@ class Gambler(_Menu):
     While the lead of one answer is below ``lead`` it asks for the cheapest request. From then on it asks for the
     dearest one, one place less dear for every refusal, and so exhausts the budget where it saw a leak.
 
-    Examples
-    --------
     >>> Gambler((0.1, 1.0)).choose(np.array([[1.0, 1.0], [1.0, 0.0]]), Ledger()).tolist()
     [1, 0]
     """
@@ -148,8 +140,6 @@ class Gambler(_Menu):
 class Doubler(_Menu):
     """Raise the stake while answers repeat, go back to the lowest when they change: budgets chosen by the answers.
 
-    Examples
-    --------
     >>> Doubler((0.1, 0.2, 0.4)).choose(np.array([[1.0, 1.0], [1.0, 0.0]]), Ledger()).tolist()
     [1, 0]
     """
@@ -169,8 +159,6 @@ class Interleaver(_Menu):
 
     Each session is asked for the epsilon of the same place, so that each is asked until it refuses and beyond.
 
-    Examples
-    --------
     >>> Interleaver((0.4, 0.3, 0.3)).choose(np.array([[1.0], [0.0]]), Ledger()).tolist()
     [1, 2]
     """
@@ -188,8 +176,6 @@ class Interleaver(_Menu):
 class Juggler:
     """Ask several sparse vectors in turns: after an answer below the threshold the next one, else the one after that.
 
-    Examples
-    --------
     >>> Juggler(1.0, 3).choose(np.array([[0.0, 0.0], [1.0, 0.0]]), Ledger()).tolist()
     [2, 0]
     """
@@ -213,8 +199,6 @@ class Partitioner:
     The diagram of Tumult Analytics: a session of 3 becomes sessions of 2, 1 and 1, or of 2.5, 0.5 and 0.5. What is
     left of session 0 is spent on the first part, which is in it, too.
 
-    Examples
-    --------
     >>> Partitioner().choose(np.array([[1.0], [0.0]]), Ledger()).tolist()
     [1, 2]
     """
@@ -244,8 +228,6 @@ class Follower:
     """Ask one mechanism first and let its answer choose between two others: adaptive composition.
     threshold : float
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.additive import Gaussian
     >>> strategy = Follower(*[Gaussian(epsilon, 1e-5) for epsilon in (0.5, 1.0, 0.2)], threshold=0.5)
     >>> strategy.choose(np.array([[0.7], [0.1]]), Ledger()).tolist()
@@ -276,10 +258,6 @@ class RoundedGaussian(Reference):
     Cells are as wide as the noise's standard deviation and symmetric about 1/2; the outer two have no end. Rounding
     looks at nothing but the noisy bit (Dong, Roth and Su 2022, Theorem 2.7; Bun and Steinke 2016, Proposition 1.6).
 
-    Raises `AuditError` if a parameter is out of range, or if a dataset is not one user's bit.
-
-    Examples
-    --------
     >>> mechanism = RoundedGaussian(1.0, cells=4)
     >>> np.exp(mechanism((1,)).log_probabilities).round(4).tolist(), str(mechanism.claims[1])
     ([0.0668, 0.2417, 0.3829, 0.3085], '0.5-zCDP')
@@ -313,10 +291,6 @@ class RepeatedResponse(Reference):
     the privacy profile is a line in e^epsilon. Kairouz, Oh and Viswanath (2015), Theorem 3.3, which proves that any k
     epsilon-DP mechanisms, chosen from earlier answers, are DP along it, too.
 
-    Raises `AuditError` if a parameter is out of range, or if a dataset is not one user's bit.
-
-    Examples
-    --------
     >>> mechanism = RepeatedResponse(0.5, 3)
     >>> print(mechanism.claim, [(epsilon, round(delta, 4)) for epsilon, delta in mechanism.claim.points])
     DP along a curve of 2 points [(1.5, 0.0), (0.5, 0.1525)]
@@ -351,8 +325,6 @@ class RepeatedResponse(Reference):
 class NoisyGambler(Gambler):
     """Asks for `RoundedGaussian`, with less noise where the cells so far lean to one side.
 
-    Examples
-    --------
     >>> NoisyGambler((0.5, 1.0), lead=2).choose(np.array([[2.0, 2.0], [2.0, 0.0]]), Ledger()).tolist()
     [1, 0]
     """

@@ -1,8 +1,6 @@
-"""Privacy filters, which refuse a request that the budget does not cover.
+"""Privacy filters, which refuse a request that the budget does not cover, fully adaptive and concurrent.
 
-They read a ledger of what was granted. Budgets may be chosen from earlier answers (fully adaptive composition), and
-several sessions may be open at once (concurrent composition), opened as answers say. Theorems, and what is open:
-docs/explanation/composition.md.
+Theorems, and what is open: docs/explanation/composition.md.
 """
 
 from __future__ import annotations
@@ -53,8 +51,6 @@ class Request:
 class Ledger:
     """Requests in their order, each with whether it was granted: all that a filter knows, and nothing private.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.response import RandomisedResponse
     >>> ledger = Ledger().after(Request(RandomisedResponse(0.5)), True).after(Request(RandomisedResponse(1.0)), False)
     >>> print(ledger.spent(PureDP(0.0)), [request.session for request in ledger.granted])
@@ -117,8 +113,6 @@ class TotalFilter(Filter):
     share it are composed concurrently: Vadhan and Wang (2021), Lyu (2022), Haney et al. (2023); what of this is open
     for approximate zCDP: docs/explanation/composition.md.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.response import RandomisedResponse
     >>> ask, guard = Request(RandomisedResponse(0.6)), TotalFilter(PureDP(1.0))
     >>> guard.admits(Ledger(), ask), guard.admits(Ledger().after(ask, True), ask)
@@ -148,8 +142,6 @@ class AdvancedFilter(TotalFilter):
     pure DP, approximate DP, zCDP and approximate zCDP may come in any order, and the total does not depend on it
     (Whitehouse, Ramdas, Rogers and Wu 2023, Theorem 1, with the tight conversion of `ApproxZCDP`).
 
-    Examples
-    --------
     >>> guard = AdvancedFilter(ApproxDP(1.0, 1e-6), spent=5e-7)
     >>> print(guard.claim, guard.inner)
     (1, 1e-06)-DP 5e-07-approximate 0.0229374-zCDP
@@ -196,8 +188,6 @@ class AdaptiveSessions(TotalFilter):
     that it opens get the next numbers. A mechanism asked in a session of a partition must be about its part: have
     ``part`` equal to its place. Adaptive shares: Haney, Shoemate, Tian, Vadhan, Vyrros, Xu and Zhang (2023).
 
-    Examples
-    --------
     >>> guard = AdaptiveSessions(PureDP(3.0))
     >>> ledger = Ledger().after(Request(Opening(1.0, parts=2)), True)
     >>> [session.left for session in guard.open(ledger)]  # the diagram of Tumult Analytics
@@ -257,8 +247,6 @@ class SubSessions(TotalFilter):
 
     Raises `AuditError` if the shares exceed the budget, or one is not above 0.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.response import RandomisedResponse
     >>> guard = SubSessions(PureDP(1.0), (0.3, 0.3))
     >>> [guard.admits(Ledger(), Request(RandomisedResponse(0.35), session)) for session in (0, 1, 2)]
@@ -291,8 +279,6 @@ class SubSessions(TotalFilter):
 class Unlimited(Filter):
     """Grants everything: for an odometer to watch. The claim is what the given number of requests can cost at most.
 
-    Examples
-    --------
     >>> Unlimited(PureDP(3.0)).claim
     PureDP(epsilon=3.0)
     """

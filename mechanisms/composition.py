@@ -1,7 +1,4 @@
-"""Sequential composition: several mechanisms, fixed in advance, run on the same data with noise of their own.
-
-The composed mechanism's output is the tuple of all outputs, and its privacy loss is the sum of the parts' losses.
-"""
+"""Sequential composition: several mechanisms, fixed in advance, run on the same data with noise of their own."""
 
 from __future__ import annotations
 
@@ -31,8 +28,6 @@ from epsaudit.outputs.normal_form import Outputs, pack
 class ProductLaw:
     """Independent outputs side by side: a matrix where all are numbers, else tuples.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.laws import LaplaceLaw
     >>> law = ProductLaw((LaplaceLaw(0.0, 1.0), LaplaceLaw(1.0, 1.0)))
     >>> law.sample(5, np.random.default_rng(0)).shape, law.log_density(np.array([[0.0, 1.0]])).round(6).tolist()
@@ -61,17 +56,10 @@ class ProductLaw:
 
 @dataclass(frozen=True)
 class Sequential(Reference):
-    """Run mechanisms one after the other on the same data and release all outputs.
-
-    Parameters
-    ----------
-    *mechanisms : Mechanism
-        The parts, for the same kind of neighbours and each with a claim.
+    """Run mechanisms, each with a claim and for the same neighbours, one after the other on the same data.
 
     Raises `AuditError` if there is no part, a part has no claim, or the parts' adjacencies differ.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.additive import Laplace
     >>> both = Sequential(Laplace(0.5), Laplace(1.0))
     >>> print(both.claim, both.claims[1], both.advanced(1e-6))

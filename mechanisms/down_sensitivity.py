@@ -43,10 +43,6 @@ class ShiftedInverseSensitivity(BoundedRange):
     1 - beta: Fang, Dong and Yi (2022), as in differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity',
     Theorem 4 and note 4. epsilon^2/8-zCDP as every exponential mechanism.
 
-    Raises `AuditError` if a parameter is out of range or Y is too large to list.
-
-    Examples
-    --------
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = ShiftedInverseSensitivity(Maximum((0, 1, 2)), epsilon=1.0, beta=0.5)
     >>> mechanism.tau, np.exp(mechanism((1,) * 8).log_probabilities).round(3).tolist()
@@ -128,8 +124,6 @@ class LaplaceBinarySearch(_NoisySearch):
     Sensitivity via Down Sensitivity', noisy_binary_search, with the greatest number of comparisons T in place of the
     published log2 |Y|, which falls short of it.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = LaplaceBinarySearch.calibrated(Maximum(range(1024)), epsilon=1.0, beta=0.05)
     >>> mechanism.steps, mechanism.sigma, str(mechanism.claim)
@@ -191,8 +185,6 @@ class GaussianBinarySearch(_NoisySearch):
     (Dong, Roth and Su 2022, Corollary 3.3). Source: differentialprivacy.org, 'Beyond Local Sensitivity via Down
     Sensitivity', Theorem 5 and note 6.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = GaussianBinarySearch.calibrated(Maximum(range(2**64)), rho=0.5, beta=0.05)
     >>> mechanism.steps, mechanism.sigma, round(mechanism.tau, 3), str(mechanism.claim)
@@ -232,8 +224,6 @@ class GaussianBinarySearch(_NoisySearch):
 def crowds(query: MonotoneQuery, loss: int) -> DatasetPair:
     """Return the query's crowds for ``loss`` and one more, which differ in every loss but that of the greatest output.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> crowds(Maximum((0, 1)), 1).x_prime
     (1, 1)
@@ -259,8 +249,6 @@ class TolerantSearch(Reference):
     1 - beta for T = 2 log(|Y| / beta) / log(1 / (A B)) rounds: Theorem 1 of docs/explanation/mechanisms.md, which also
     says what the constants cost: the plain search with Gaussian noise has a lower tau for every |Y| up to 2^16384.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = TolerantSearch.calibrated(Maximum(range(1024)), rho=0.5, beta=0.05)
     >>> mechanism.rounds, round(mechanism.sigma, 3), round(mechanism.tau, 3), str(mechanism.claim)
@@ -323,8 +311,6 @@ def best_assumed_error(error: float) -> float:
 
     It minimises A B of `TolerantSearch`: the zero of 2 (1 - 2 q) (p + q - 2 p q) = (1 - 2 p) q (1 - q) above p.
 
-    Examples
-    --------
     >>> round(best_assumed_error(1e-12), 6), round(best_assumed_error(0.1), 3)
     (0.333333, 0.384)
     """
@@ -338,8 +324,6 @@ def best_assumed_error(error: float) -> float:
 def needed_rounds(log_size: float, beta: float, error: float = 0.1) -> int:
     """Return T of `TolerantSearch` for log |Y| = ``log_size``, which may be beyond any real Y.
 
-    Examples
-    --------
     >>> needed_rounds(math.log(1024), 0.05), needed_rounds(math.log(2**64), 0.05)
     (210, 1001)
     """

@@ -55,8 +55,6 @@ class Records:
     def plain(cls, features: Floats, targets: Floats) -> Records:
         """Records without parameters of their own.
 
-        Examples
-        --------
         >>> len(Records.plain(np.ones((3, 2)), np.array([1.0, -1.0, 1.0])))
         3
         """
@@ -91,8 +89,6 @@ class Weights:
 class DPSGD:
     """Training with Poisson batches, per-example clipping and Gaussian noise, claimed as dp-accounting accounts it.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> x = np.c_[np.ones(2000), rng.uniform(-1, 1, 2000)]
     >>> learner = DPSGD("logistic", steps=200, rate=0.1, noise_multiplier=1.0, learning_rate=2.0)
@@ -139,18 +135,9 @@ class DPSGD:
     ) -> Weights:
         """Train from weights of zero.
 
-        Parameters
-        ----------
-        records : Records
-            The dataset.
-        nominal : int
-            Public number of records that the mean gradient is for; the true number is private.
-        parameters : int
-            m, the number of parameters that records may have of their own.
-        rng : numpy.random.Generator
-            The only source of randomness.
-        observe, progress : callable, optional
-            Told the noisy sums, and how many steps are done.
+        ``nominal`` is the public number of records that the mean gradient is for, the true number being private;
+        ``parameters`` how many records may have of their own. ``observe`` and ``progress`` are told the noisy sums, and
+        how many steps are done.
         """
         shared, own = np.zeros(records.features.shape[1]), np.zeros(parameters)
         norms = np.sqrt((records.features**2).sum(axis=1) + records.weight**2)
@@ -211,13 +198,8 @@ class DPSGD:
 def composed(rate: float, noise_multiplier: float, steps: int) -> Any:
     """Loss distribution of ``steps`` sums of sampled vectors of norm 1 with noise of that standard deviation.
 
-    Each record is in a batch with probability ``rate``, independently (Poisson sampling). Pessimistic, as dp-accounting
-    rounds losses up; the larger of adding and removing.
-
-    Raises
-    ------
-    AuditError
-        If dp-accounting is not installed.
+    Each record is in a batch with probability ``rate``, independently (Poisson sampling). Pessimistic, as dp-
+    accounting, without which it raises `AuditError`, rounds losses up; the larger of adding and removing.
     """
     single = library().from_gaussian_mechanism(
         noise_multiplier, sampling_prob=rate, value_discretization_interval=INTERVAL, use_connect_dots=True
@@ -229,8 +211,6 @@ def composed(rate: float, noise_multiplier: float, steps: int) -> Any:
 def poisson_claim(rate: float, noise_multiplier: float, steps: int, delta: float) -> ApproxDP:
     """Return the (epsilon, delta)-DP of DP-SGD with Poisson sampling.
 
-    Examples
-    --------
     Without sampling it is Gaussian DP of mu = sqrt(steps) / noise:
 
     >>> from epsaudit.claims.definitions import GaussianDP
@@ -245,8 +225,6 @@ def poisson_claim(rate: float, noise_multiplier: float, steps: int, delta: float
 def full_batch_mu(noise_multiplier: float, steps: int) -> float:
     """Mu of the Gaussian DP of DP-SGD whose batches hold everybody (Dong, Roth and Su 2022, Corollary 3.3).
 
-    Examples
-    --------
     >>> full_batch_mu(4.0, 16)
     1.0
     """
@@ -355,8 +333,6 @@ class ExampleCanaries(_Canaries):
 def mislabelled(data: Records, canaries: int, own: float, rng: np.random.Generator) -> Records:
     """Copy random records with the opposite target, each with a parameter of its own if ``own``, its feature, is not 0.
 
-    Examples
-    --------
     >>> data = Records.plain(np.ones((5, 1)), np.ones(5))
     >>> mislabelled(data, 2, 3.0, np.random.default_rng(0)).targets.tolist()
     [-1.0, -1.0]

@@ -37,8 +37,6 @@ _KEPT = 1 << 16  # outputs at most whose densities are kept
 class NoisyTwiceLaw:
     """Law of X + r X N, X normal around the count: X is the noisy count and N fresh standard noise.
 
-    Examples
-    --------
     >>> law = NoisyTwiceLaw(10_000, 10.0, 0.3)
     >>> law.log_density(np.array([10_000.0])).round(4).tolist()
     [-8.9253]
@@ -159,8 +157,6 @@ class NoisyTwiceLaw:
 class GroupChange(Adjacency):
     """Datasets are the sizes of disjoint groups; one record joins or leaves one of them.
 
-    Examples
-    --------
     >>> GroupChange().holds((5, 7), (5, 8)), GroupChange().holds((5, 7), (6, 6))
     (True, False)
     """
@@ -183,10 +179,6 @@ class GroupCounts(Reference):
     Better privacy guarantees for larger groups', 2023), and sqrt(2 rho)-GDP. Whether larger groups lose less is the
     source's open question; see `renyi_per_group` and experiments/groups.py.
 
-    Raises `AuditError` if a parameter is out of range or a count is negative.
-
-    Examples
-    --------
     >>> mechanism = GroupCounts(0.005, 0.3)
     >>> mechanism.sigma, str(mechanism.claim), mechanism((10_000,)).sample(2, np.random.default_rng(0)).shape
     (10.0, '0.005-zCDP', (2,))
@@ -222,8 +214,6 @@ class GroupCounts(Reference):
 class PresenceResponse(Reference):
     """Randomised response on whether a group has a record, or any group: epsilon-DP where one joins or leaves.
 
-    Examples
-    --------
     >>> [PresenceResponse(1.0, part)((0, 1)).answer for part in (0, 1, None)]
     [0, 1, 1]
     """
@@ -240,19 +230,11 @@ class PresenceResponse(Reference):
 
 
 def renyi_per_group(law: NoisyTwiceLaw, orders: ArrayLike, *, both: bool = True) -> Floats:
-    """Renyi divergences between the outputs for ``count`` and ``count + 1`` records, shape (orders,).
+    """Renyi divergences of orders at least 1 between outputs for ``count`` and ``count + 1`` records, shape (orders,).
 
-    Parameters
-    ----------
-    law : NoisyTwiceLaw
-        The law for ``count`` records.
-    orders : array_like of float, shape (orders,)
-        At least 1; 1 is the relative entropy.
-    both : bool
-        Take the greater of the two directions; else the one from ``count + 1`` to ``count`` only.
+    Of order 1 the relative entropy. With ``both`` the greater of the two directions, else from ``count + 1`` to
+    ``count`` only.
 
-    Examples
-    --------
     >>> law = NoisyTwiceLaw(1000.0, 10.0, 0.3)
     >>> f"{renyi_per_group(law, [2.0])[0]:.4g}"
     '1.31e-05'
@@ -288,19 +270,12 @@ class GroupwiseZCDP:
     The definition (differentialprivacy.org, 'Open problem - Better privacy guarantees for larger groups') bounds both
     directions by the order times v(D)_i for D and for its neighbour alike, so a pair of sizes has the smaller of both.
 
-    Parameters
-    ----------
-    loss : callable
-        ``loss(size) -> rho``: v, which must not increase.
-
-    Examples
-    --------
     >>> claim = GroupwiseZCDP(lambda size: 1.0 / (1.0 + size))
     >>> str(claim.at(DatasetPair((3, 9), (3, 10))))
     '0.0909091-zCDP'
     """
 
-    loss: Callable[[int], float]
+    loss: Callable[[int], float]  # v, of a size, which must not increase
 
     def at(self, pair: DatasetPair) -> ZCDP:
         """Return what it claims of one pair; raises `AuditError` unless one record in one group differs."""
@@ -318,20 +293,6 @@ class AsinhCounts(Reference):
     c), which loses nothing: unbiased for every count, with a relative standard deviation of sqrt(e^(s^2) - 1) for large
     ones.
 
-    Parameters
-    ----------
-    rho : float
-        1 / (2 sigma^2), above 0; no group loses more.
-    relative : float
-        s, above 0: about the relative error of large counts.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range or a count is negative.
-
-    Examples
-    --------
     >>> mechanism = AsinhCounts(0.005, 0.3)
     >>> str(mechanism.claim), f"{mechanism.loss(10_000):.3g}"
     ('0.0049985-zCDP', '5.56e-08')
@@ -339,8 +300,8 @@ class AsinhCounts(Reference):
     '0.00280395-zCDP'
     """
 
-    rho: float
-    relative: float
+    rho: float  # 1 / (2 sigma^2): no group loses more
+    relative: float  # s, above 0: about the relative error of large counts
     name: ClassVar[str] = "group counts on an asinh scale"
     adjacency = GroupChange()
 
@@ -352,8 +313,6 @@ class AsinhCounts(Reference):
     def calibrated(cls, rho: float, error: float) -> AsinhCounts:
         """Choose s so that E|x' - x| / x tends to ``error``, in (0, 1), for large x: s = 2 sqrt(2) erfinv(error / 2).
 
-        Examples
-        --------
         >>> mechanism = AsinhCounts.calibrated(0.005, 0.3)
         >>> round(mechanism.relative, 4), round(mechanism.expected_error(10**6) / 10**6, 6)
         (0.3782, 0.3)

@@ -1,7 +1,6 @@
 """Stable histograms: noisy counts of the records that occur, released only where they exceed a threshold.
 
-The dataset has records of any hashable kind; the output is a mapping from keys to noisy counts, written as a tuple of
-(key, count) pairs in the order of ``repr``. That a key is present at all is what can leak.
+The output is a mapping from keys to noisy counts, written as a tuple of (key, count) pairs in the order of ``repr``.
 """
 
 from __future__ import annotations
@@ -31,8 +30,6 @@ from epsaudit.outputs.normal_form import Items, normal, order_key
 class ThresholdedLaw:
     """A number where it reaches a threshold, else None: the law of one key's entry in a stable histogram.
 
-    Examples
-    --------
     >>> law = ThresholdedLaw(LaplaceLaw(1.0, 1.0), 1.0)
     >>> np.exp(law.log_probabilities).tolist(), np.exp(law.log_density(np.array([0.5, 1.0]))).tolist()
     ([0.5], [0.0, 0.5])
@@ -77,8 +74,6 @@ class StableHistogramLaw:
     The privacy loss between two of them is that of the keys whose counts differ: of ``marginal(key)`` for neighbours,
     which differ in one. ``log_density`` gives the joint law.
 
-    Examples
-    --------
     >>> law = StableHistogramLaw((("a", 9), ("b", 1)), scale=1.0, threshold=5.0)
     >>> [[key for key, _ in mapping] for mapping in law.sample(3, np.random.default_rng(0)).tolist()]
     [['a'], ['a'], ['a']]
@@ -158,8 +153,6 @@ class StableHistogram(Reference):
     Ntoulas 2009; Bun, Nissim and Stemmer 2016; the lecture notes on stable histograms). A count that moves between two
     positive numbers costs epsilon; a key that only one record has shows with probability delta / 2.
 
-    Examples
-    --------
     >>> mechanism = StableHistogram(1.0, 0.01)
     >>> round(mechanism.threshold, 3), str(mechanism.claim)
     (5.605, '(1, 0.01)-DP')

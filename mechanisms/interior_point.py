@@ -64,8 +64,6 @@ class InteriorPoint(LevelSearch):
     docs/explanation/mechanisms.md, after differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity',
     Theorem 6, and Beimel, Nissim and Stemmer (2013). At every practical |Y| it loses to the other searches.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = InteriorPoint(Maximum(range(2**64)), epsilon=1.0, delta=1e-6)
     >>> law = mechanism((2**63,) * 1000)
@@ -97,8 +95,6 @@ class InteriorPoint(LevelSearch):
 class InteriorPointLaw:
     """Output of `InteriorPoint` on one dataset: the optimiser run on its quality, indices turned into outputs.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> law = InteriorPoint(Maximum(range(2**20)), epsilon=1.0, delta=1e-6)(())
     >>> law.sample(2, np.random.default_rng(0)).tolist()
@@ -125,8 +121,6 @@ class InteriorPointLaw:
 class ListedInteriorPointLaw(InteriorPointLaw):
     """An `InteriorPointLaw` on a Y small enough to list, which therefore counts as a finite law; None comes last.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> law = InteriorPoint(Maximum((0, 1)), epsilon=4.0, delta=1e-3)((1,) * 200)
     >>> dict(zip(law.support, np.exp(law.log_probabilities).round(3).tolist()))
@@ -155,8 +149,6 @@ class Plan:
     lengths z compete; otherwise that plan has found one. Theorem 8 of docs/explanation/mechanisms.md proves
     (epsilon, delta)-DP, and that the point named has Q >= 1 but for probability beta.
 
-    Examples
-    --------
     >>> plan_for(64, epsilon=1.0, delta=1e-6, beta=0.05, depth=1)
     Plan(bits=64, epsilon=1.0, near=17, margin=22, promise=56, below=None)
     """
@@ -198,8 +190,6 @@ class Plan:
     def law(self, levels: Levels) -> dict[int, float]:
         """Points and their probabilities.
 
-        Examples
-        --------
         >>> plan = plan_for(4, epsilon=2.0, delta=0.01, beta=0.1, depth=1)
         >>> levels = Levels(np.full(plan.promise, 6, np.uint64), np.full(plan.promise, 7, np.uint64))
         >>> {point: round(chance, 3) for point, chance in plan.law(levels).items()}
@@ -223,8 +213,6 @@ class Plan:
 def merged(shares: Iterable[tuple[int, float]]) -> dict[int, float]:
     """Add up what each point has.
 
-    Examples
-    --------
     >>> merged([(1, 0.25), (2, 0.25), (1, 0.5)])
     {1: 0.75, 2: 0.25}
     """
@@ -240,8 +228,6 @@ def plan_for(bits: int, epsilon: float, delta: float, beta: float, depth: int) -
     Each gets epsilon in proportion to the square root of what it costs at epsilon = 1, which makes the sum of costs
     least; those that find a length may fail as seldom as delta has it, divided equally.
 
-    Examples
-    --------
     >>> [plan_for(2**power, 1.0, 1e-6, 0.05, depth).promise for power in (6, 150) for depth in (1, 2)]
     [56, 224, 455, 251]
     """
@@ -271,8 +257,6 @@ class PrefixInteriorPoint(LevelSearch):
     of docs/explanation/mechanisms.md, after differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity',
     Theorem 6. It never refuses. At (1, 1e-6) it needs fewer removals than all other searches here from |Y| = 2^34 on.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = PrefixInteriorPoint(Maximum(range(2**64)), epsilon=1.0, delta=1e-6)
     >>> law = mechanism((2**63 + 5,) * 1000)

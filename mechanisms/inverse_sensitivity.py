@@ -71,8 +71,6 @@ class MedianLosses(Losses):
     Raises `AuditError` if there are fewer than two candidates or they do not increase; if a dataset has no records or
     one that is no candidate.
 
-    Examples
-    --------
     >>> MedianLosses((0, 1, 2, 3)).losses((1, 2, 2)).tolist()
     [2, 1, 0, 2]
     """
@@ -147,8 +145,6 @@ class EnumeratedLosses(Losses):
     Raises `AuditError` if there are more than 20,000 datasets, the relation is another one, or a dataset is none of
     them.
 
-    Examples
-    --------
     >>> losses = EnumeratedLosses(max, (0, 1, 5), 3)
     >>> losses.candidates, losses.losses((0, 1, 1)).tolist()
     ((0, 1, 5), [2, 0, 1])
@@ -276,8 +272,6 @@ class InverseSensitivity(Reference):
     floor((2 / epsilon) log(|Y| / beta)) (Theorem 4). The other selectors are those of its note 7; permute-and-flip is
     never less accurate (McKenna and Sheldon 2020, Theorem 2).
 
-    Examples
-    --------
     >>> mechanism = InverseSensitivity(1.0, MedianLosses((1, 2, 3)))
     >>> np.exp(mechanism((1, 2, 2)).log_probabilities).round(3).tolist(), mechanism.reach(0.5)
     ([0.307, 0.506, 0.186], 3)

@@ -1,7 +1,4 @@
-"""Privacy odometers, which report what is spent so far, whatever it is, and filters that stop at a reading.
-
-They read the ledger of `epsaudit.mechanisms.budgets`: what was granted, and nothing private.
-"""
+"""Privacy odometers, which report what is spent so far, whatever it is, and filters that stop at a reading."""
 
 from __future__ import annotations
 
@@ -31,8 +28,6 @@ class Odometer(Protocol):
 class StopAt(Filter):
     """A filter made of an odometer: nothing is granted that takes its reading beyond ``most``.
 
-    Examples
-    --------
     >>> StopAt(PureOdometer(), 1.0).claim, StopAt(RenyiOdometer(4.0, 0.01), 2.0).claim
     (PureDP(epsilon=1.0), ApproxDP(epsilon=2.0, delta=0.01))
     """
@@ -53,8 +48,6 @@ class StopAt(Filter):
 class PureOdometer:
     """Epsilon spent so far: the privacy loss of what was seen never exceeds it (Rogers et al. 2016).
 
-    Examples
-    --------
     >>> PureOdometer().reading(Ledger())
     0.0
     """
@@ -72,8 +65,6 @@ class RenyiOdometer:
     L is the privacy loss so far and R the sum of the divergences: by Ville's inequality L <= R + log(1/delta) / (order
     - 1) at all times with probability 1 - delta (Feldman and Zrnic 2021).
 
-    Examples
-    --------
     >>> round(RenyiOdometer(4.0, 0.05).reading(Ledger()), 3)
     0.999
     """
@@ -103,8 +94,6 @@ class ConcentratedOdometer:
     is near ``target``. It reads Gaussian DP as mu^2 / 2-zCDP, and approximate DP and zCDP while their deltas add up to
     at most ``lost``, from when on it reads infinity.
 
-    Examples
-    --------
     >>> round(ConcentratedOdometer(1e-3, 0.5).slope, 3)
     3.717
     """

@@ -32,8 +32,6 @@ from epsaudit.mechanisms.stability import StableMedian
 class EitherChange(Adjacency):
     """One record joins, leaves or is substituted: what holds for these pairs holds under both usual relations.
 
-    Examples
-    --------
     >>> EitherChange().holds([0, 1], [0, 1, 1]), EitherChange().holds([0, 1], [1, 1]), EitherChange().holds([0], [1, 1])
     (True, True, False)
     """
@@ -80,19 +78,12 @@ class RatioByRecords(BoundedQuery):
     Adding or removing a record moves a / b by at most max(b - a, a) / (b^2 - b) <= 1 / (b - 1), substituting one by 1 /
     b; and nothing moves a share by more than 1, which is the bound for b <= 2. The share of nobody counts as 0.
 
-    Parameters
-    ----------
-    records : int
-        b of the pairs.
-
-    Examples
-    --------
     >>> query = RatioByRecords()
     >>> query((1, 0, 0, 0, 0)), query.level((1, 0, 0, 0, 0)), query.bound(np.array([-5.0, -1.0, 3.0])).tolist()
     (0.2, -5, [0.25, 1.0, 1.0])
     """
 
-    records: int = 2000
+    records: int = 2000  # b of the pairs
     adjacency = EitherChange()
 
     def __call__(self, dataset: Dataset) -> float:
@@ -121,22 +112,13 @@ class SmoothMedian(BoundedQuery):
     S is at least the local sensitivity, and at most e^beta times that of a neighbour (Nissim, Raskhodnikova and Smith
     2007), so the level moves by 1 at most, and e^(beta level) is at least S.
 
-    Parameters
-    ----------
-    median : StableMedian
-        Its interval must be finite.
-    smoothness : float
-        beta, above 0.
-
-    Examples
-    --------
     >>> query = SmoothMedian(StableMedian(0.0, 1.0), 1.0)
     >>> query.level((0.0, 0.5, 1.0)), query.bound(np.array([0.0, -1.0])).round(3).tolist()
     (0, [1.0, 0.368])
     """
 
     median: StableMedian
-    smoothness: float
+    smoothness: float  # beta, above 0
     adjacency = Substitution()
 
     def __post_init__(self) -> None:
@@ -172,21 +154,9 @@ class PrivatelyBounded(Reference):
 
     A share of epsilon = epsilon_1 + epsilon_2 buys the level with discrete Laplace noise; g is the bound at the noisy
     level plus a margin, and is below the local sensitivity with probability delta at most: one tail of the noise.
+    Proof: docs/explanation/mechanisms.md ('Privately bounding local sensitivity', Theorem 1, states its condition
+    reversed).
 
-    Proof ('Privately bounding local sensitivity', Theorem 1, which states its condition the other way round). Let B be
-    the noisy levels whose bound is below |f(x) - f(x')|, which is at most either local sensitivity: both datasets draw
-    one from B with probability delta at most. For a level outside B the release loses epsilon_2, and the level loses
-    epsilon_1, so P[M(x) in E] <= delta + e^epsilon P[M(x') in E].
-
-    Parameters
-    ----------
-    query : BoundedQuery
-        What is asked.
-    share : float
-        Share of epsilon spent on the bound, in (0, 1).
-
-    Examples
-    --------
     >>> mechanism = PrivatelyBounded(RatioByRecords(), 1.0, 1e-6)
     >>> mechanism.margin, str(mechanism.claim)
     (131, '(1, 1e-06)-DP')
@@ -197,7 +167,7 @@ class PrivatelyBounded(Reference):
     query: BoundedQuery
     epsilon: float
     delta: float
-    share: float = 0.1
+    share: float = 0.1  # of epsilon, spent on the bound, in (0, 1)
     name: ClassVar[str] = "noise at a private bound"
 
     def __post_init__(self) -> None:
@@ -240,8 +210,6 @@ class SubstitutedRatio(Reference):
     and no delta. 'Privately bounding local sensitivity' (2024) keeps its add/remove bound for substitution, which is
     about half of 1 / b where half of the records are 1.
 
-    Examples
-    --------
     >>> SubstitutedRatio(1.0)((1, 0, 0, 0))
     LaplaceLaw(centre=0.25, scale=0.25)
     """
@@ -265,45 +233,19 @@ class LaplaceAtBound(Reference):
     """f(x) + Laplace(g(x) / epsilon), g an epsilon_1-DP mechanism: (epsilon_1 + epsilon, delta)-DP.
 
     Let g be below the local sensitivity of f with probability at most delta, on every dataset. Nothing else is asked of
-    f and g, whatever the law of g.
+    f and g: docs/explanation/mechanisms.md has the proof.
 
-    Proof. Let x and x' be neighbours, E an event, and B the bounds below |f(x) - f(x')|, which is at most the local
-    sensitivity at x: g(x) is in B with probability delta at most. For a bound s outside B, P[f(x) + Laplace(s /
-    epsilon) in E] <= e^epsilon P[f(x') + Laplace(s / epsilon) in E]. Averaged over g(x) this is P[M(x) in E] <= delta +
-    e^epsilon E[h(g(x))], h >= 0 the probability on the right, and E[h(g(x))] <= e^epsilon_1 E[h(g(x'))]. Exchange x and
-    x' for the other direction.
-
-    Parameters
-    ----------
-    query : callable
-        f: dataset to number.
-    bound : Mechanism
-        g: its claim must be pure DP, its outputs above 0, and its neighbours are those of the whole.
-    epsilon : float
-        What the release costs beside the bound.
-    delta : float
-        What the bound is too low with, on every dataset.
-    pairs : sequence of DatasetPair
-        Pairs to be tried; by default those of the bound.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range, the bound's claim is another, or a bound is not above 0.
-
-    Examples
-    --------
     >>> bound = JoinBound(0.5, 1e-3, keys=2)
     >>> mechanism = LaplaceAtBound(join_size, bound, 0.5, 1e-3)
     >>> str(mechanism.claim), mechanism((("left", 0), ("right", 0))).sample(2, np.random.default_rng(0)).shape
     ('(1, 0.001)-DP', (2,))
     """
 
-    query: Callable[[Any], float]
-    bound: Mechanism
-    epsilon: float
-    delta: float
-    pairs: Sequence[DatasetPair] = ()
+    query: Callable[[Any], float]  # f: dataset to number
+    bound: Mechanism  # g: its claim must be pure DP, its outputs above 0, and its neighbours are those of the whole
+    epsilon: float  # what the release costs beside the bound
+    delta: float  # what the bound is too low with, on every dataset
+    pairs: Sequence[DatasetPair] = ()  # to be tried; by default those of the bound
     name: ClassVar[str] = "noise at any private bound"
 
     def __post_init__(self) -> None:
@@ -339,8 +281,6 @@ def join_size(dataset: Sequence[tuple[str, int]]) -> float:
     A record joins or leaves with as many rows as the other table has of its key: one key's count of rows is the product
     of both counts, and the local sensitivity the greatest count of a key in either table.
 
-    Examples
-    --------
     >>> join_size((("left", 0), ("left", 0), ("right", 0), ("right", 1)))
     2.0
     """
@@ -356,10 +296,6 @@ class JoinBound(Reference):
     2006), and what is made of noisy counts no more. It is below the greatest count where the noise of that one is below
     -margin, with probability e^(-epsilon (margin + 1)) / (1 + e^-epsilon) <= delta. At least 1.
 
-    Raises `AuditError` if a parameter is out of range, or a record's table or key is none.
-
-    Examples
-    --------
     >>> bound = JoinBound(0.5, 1e-3, keys=2)
     >>> law = bound((("left", 0),) * 40)
     >>> bound.margin, float(np.exp(law.log_probabilities) @ np.array(law.support)) > 52

@@ -1,8 +1,7 @@
 """The fast adaptive private mean: differences are dropped at noisy thresholds until none is above its own.
 
 What Brown, Hopkins and Smith average over levels, Kuditipudi, Duchi and Haque (2023) leave to chance: every difference
-has a random threshold, and the set that survives is private by itself. Records enter, and a mixture of normal laws
-leaves, one for each set.
+has a random threshold, and the set that survives is private by itself.
 """
 
 from __future__ import annotations
@@ -35,8 +34,6 @@ NEGLIGIBLE = 1e-10
 def hazard(norms: Floats, threshold: float, spread: float) -> Floats:
     """Return -log of the probability that threshold e^Z is not below a norm, Z Laplace noise of scale ``spread``.
 
-    Examples
-    --------
     >>> hazard(np.array([1.0, 2.0, 4.0, np.inf]), 2.0, 0.5).round(4).tolist()
     [0.1335, 0.6931, 2.0794, inf]
     """
@@ -49,8 +46,6 @@ def hazard(norms: Floats, threshold: float, spread: float) -> Floats:
 class Pruning(Stability):
     """The constants of Lemmas 6 to 8, for n records, k, lambda_0 and the scale of noise on the log of thresholds.
 
-    Examples
-    --------
     >>> bounds = Pruning(100_000, 20, 6.0, 0.03, 0.001)
     >>> bounds.possible, round(bounds.threshold(0), 3), round(bounds.highest, 3), bounds.dropped
     (True, 7.23, 8.711, 9)
@@ -209,10 +204,6 @@ class PrunedMean(CovarianceAwareMean):
 
     Of delta, the test, the release, the set that survives and a threshold out of range have a quarter each.
 
-    Raises `AuditError` as of `CovarianceAwareMean`.
-
-    Examples
-    --------
     >>> mechanism = PrunedMean(4.0, 0.01, outlier=24.0, dimension=2)
     >>> mechanism.least_records
     37778

@@ -1,8 +1,6 @@
 """Private ratios: the share a / b of records that are 1, three ways, each with its exact output law.
 
-A dataset of zeros and ones is released as a noisy share: two noisy counts divided, noise scaled to a private bound on
-the local sensitivity, or noisy counts of ones and zeros. The step of the proof where such a bound fails is isolated as
-a mechanism of its own. Source: 'Privately bounding local sensitivity' (2024).
+'Privately bounding local sensitivity' (2024); the step of its proof where a bound fails is a mechanism of its own.
 """
 
 from __future__ import annotations
@@ -27,8 +25,6 @@ from epsaudit.mechanisms.ratio_laws import RatioLaw, ScaleMixture
 def ones_and_records(dataset: Dataset) -> tuple[int, int]:
     """Return (a, b): how many say 1, and how many there are; raises `AuditError` for a record that is not 0 or 1.
 
-    Examples
-    --------
     >>> ones_and_records((1, 0, 0))
     (1, 3)
     """
@@ -41,8 +37,6 @@ def ones_and_records(dataset: Dataset) -> tuple[int, int]:
 def answers(ones: int, zeros: int) -> tuple[int, ...]:
     """Return a dataset with that many of each.
 
-    Examples
-    --------
     >>> answers(1, 2)
     (1, 0, 0)
     """
@@ -53,8 +47,6 @@ def answers(ones: int, zeros: int) -> tuple[int, ...]:
 class NaiveRatio(Reference):
     """Both counts with Laplace noise of scale 2 / epsilon, divided: epsilon-DP by basic composition.
 
-    Examples
-    --------
     >>> NaiveRatio(1.0)((1, 0, 0))
     RatioLaw(first=1.0, second=3.0, noise=2.0, share=False)
     """
@@ -81,8 +73,6 @@ class CountsRatio(NaiveRatio):
     One record moves one of the two counts by 1. The simple algorithm of Kulesza, Suresh and Wang (2024), Algorithm 3,
     as the source has it.
 
-    Examples
-    --------
     >>> CountsRatio(1.0)((1, 0, 0))
     RatioLaw(first=1.0, second=2.0, noise=1.0, share=True)
     """
@@ -100,8 +90,6 @@ class CountsRatio(NaiveRatio):
 class SubstitutedCountsRatio(CountsRatio):
     """The same under substitution, which moves both counts: noise of scale 2 / epsilon, epsilon-DP.
 
-    Examples
-    --------
     >>> SubstitutedCountsRatio(1.0)((1, 0, 0)).noise
     2.0
     """
@@ -124,10 +112,6 @@ class BoundedRatio(Reference):
     may be 1 or less the naive mechanism answers with epsilon_2. Source: 'Privately bounding local sensitivity', Theorem
     1 and the text before its code, which exchanges the two bounds on a; and with the margin for both tails.
 
-    Raises `AuditError` if a parameter is out of range, or a record is not 0 or 1.
-
-    Examples
-    --------
     >>> mechanism = BoundedRatio(1.0, 1e-6)
     >>> mechanism.margin, str(mechanism.claim)
     (290, '(1, 1e-06)-DP')
@@ -242,8 +226,6 @@ def greatest_gap(a: Floats, peak_of: Floats, b_low: Floats, b_high: Floats) -> F
 
     The peak p + sqrt(p^2 - p) is taken at p = ``peak_of``, which should be a itself.
 
-    Examples
-    --------
     >>> greatest_gap(*(np.array([x]) for x in (3.0, 3.0, 2.0, 9.0))).round(6).tolist()  # at b = 5 and 6: 2/20, 3/30
     [0.1]
     """
@@ -264,10 +246,6 @@ class FailedBound(Reference):
     paid in full ('Privately bounding local sensitivity', Theorem 1). Both tails of the noise together have
     probability 2 e^(-rate T) / (1 + e^-rate) at T, which must not exceed delta.
 
-    Raises `AuditError` if a parameter is out of range, or a record is not 0 or 1.
-
-    Examples
-    --------
     >>> mechanism = FailedBound(1.0, 0.05)
     >>> mechanism.misses, round(float(np.exp(mechanism((1,)).log_probabilities[0])), 4)
     (4, 0.0268)

@@ -25,8 +25,6 @@ class ScoreTest:
     Ding, Guo and Kumar 2020, Theorem 1). k = ceil(2 t) is the least for which score 0 passes surely, while score k
     never does: Lemma 5 of docs/explanation/covariance-aware-mean.md.
 
-    Examples
-    --------
     >>> test = ScoreTest(1.0, 1e-6)
     >>> test.levels, [round(math.exp(test.log_chances(score)[0]), 6) for score in (0, 27, 28, 55)]
     (55, [1.0, 0.6428, 0.424503, 0.0])
@@ -69,8 +67,6 @@ _FAR = 20.0
 class RefusableNormal:
     """N(mean, covariance) with probability e^log_passes, else a refusal: a row of NaN.
 
-    Examples
-    --------
     >>> law = RefusableNormal(np.zeros(2), np.eye(2), math.log(0.5), math.log(0.5))
     >>> law.sample(3, np.random.default_rng(1)).shape, law.log_density(np.array([[np.nan, np.nan]])).round(3).tolist()
     ((3, 2), [-0.693])

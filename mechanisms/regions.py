@@ -1,8 +1,7 @@
 """Tukey's depth regions of points on the line and in the plane: intervals and convex polygons, nested.
 
 The depth of y is the least number of points in a closed half-line or half-plane that contains y; the region of depth a
-is the intersection of all closed ones that hold more than n - a points. It enters as points, and leaves as regions that
-know their volume, how to meet another, and how to be drawn from.
+is the intersection of all closed ones that hold more than n - a points.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from epsaudit.mechanisms.laws import Floats
 class Interval:
     """The interval from ``low`` to ``high``, empty if they are in the wrong order.
 
-    Examples
-    --------
     >>> Interval(0.0, 2.0).meet(Interval(1.0, 5.0)).volume
     1.0
     """
@@ -48,8 +45,6 @@ class Interval:
 class Polygon:
     """A convex polygon given by its corners, anticlockwise, shape (corners, 2); empty with fewer than three.
 
-    Examples
-    --------
     >>> square = Polygon(np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0]]))
     >>> square.volume, square.meet(Polygon(square.corners + 1.0)).volume
     (4.0, 1.0)
@@ -112,8 +107,6 @@ def depth_regions(points: Floats) -> list[Region]:
 
     In the plane the edges lie on lines through two points, each of which is looked at once: O(n^3) time.
 
-    Examples
-    --------
     >>> depth_regions(np.array([[1.0], [2.0], [4.0], [8.0]]))
     [Interval(low=1.0, high=8.0), Interval(low=2.0, high=4.0)]
     >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.5, 0.4]])

@@ -10,8 +10,6 @@ from epsaudit.mechanisms.catalogue import Row, rows
 def entries() -> list[Entry]:
     """Every mechanism of this package, claim by claim, in the order of the catalogue.
 
-    Examples
-    --------
     >>> [entry.name for entry in entries()][:3]
     ['laplace', 'laplace-zcdp', 'discrete-laplace']
     """

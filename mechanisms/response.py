@@ -1,7 +1,4 @@
-"""Local privacy: randomised and Hadamard response, which attain their claims, and RAPPOR, which hashes values first.
-
-One user's answer is released as a noisy one, or a value as a row of noisy bits.
-"""
+"""Local privacy: randomised and Hadamard response, which attain their claims, and RAPPOR, which hashes values first."""
 
 from __future__ import annotations
 
@@ -28,8 +25,6 @@ from epsaudit.mechanisms.laws import FiniteLaw, Floats
 class ResponseLaw:
     """The answer with probability ``truth``, else one of the other answers 0, ..., answers - 1, each as likely.
 
-    Examples
-    --------
     >>> np.exp(ResponseLaw(1, 3, 0.5).log_probabilities).tolist()
     [0.25, 0.5, 0.25]
     """
@@ -65,10 +60,6 @@ class RandomisedResponse(Reference):
     Truthful with probability e^epsilon / (e^epsilon + k - 1). For k = 2 it attains the tight Renyi and zCDP bounds of
     pure DP (differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorems 4 and 5).
 
-    Raises `AuditError` if a parameter is out of range, or if a dataset is not one user's answer.
-
-    Examples
-    --------
     >>> mechanism = RandomisedResponse(1.0)
     >>> np.exp(mechanism((1,)).log_probabilities).round(6).tolist(), str(mechanism.claim)
     ([0.268941, 0.731059], '1-DP')
@@ -100,8 +91,6 @@ class HadamardResponse(Reference):
     probability of any other. b = 2^ceil(log2(k / B + 1)) with B = 2^floor(log2 min(e^epsilon, 2 k)), as in the authors'
     code; the more epsilon allows, the smaller are blocks. Blocks without an answer are left out.
 
-    Examples
-    --------
     >>> mechanism = HadamardResponse(1.0, 12)
     >>> mechanism.block, mechanism.symbols, str(mechanism.claim)
     (8, 16, '1-DP')
@@ -181,8 +170,6 @@ class LeakyResponse(Reference):
     Every (epsilon, delta)-DP mechanism is a randomisation of it (Kairouz, Oh and Viswanath 2015). Outputs are 0 and 1,
     which may be lies, and 2 and 3 for a 0 and a 1 that are told. delta-approximate epsilon tanh(epsilon / 2)-zCDP.
 
-    Examples
-    --------
     >>> mechanism = LeakyResponse(1.0, 0.01)
     >>> np.exp(mechanism((1,)).log_probabilities).round(4).tolist(), str(mechanism.claims[1])
     ([0.2663, 0.7237, 0.0, 0.01], '0.01-approximate 0.462117-zCDP')
@@ -208,8 +195,6 @@ class LeakyResponse(Reference):
 class BitsLaw:
     """Independent bits.
 
-    Examples
-    --------
     >>> BitsLaw((0.5, 0.25)).log_density(np.array([[1, 0]])).round(4).tolist()
     [-0.9808]
     """
@@ -236,8 +221,6 @@ class BitsLaw:
 class AnyValue(Adjacency):
     """One user's value against any other: local DP.
 
-    Examples
-    --------
     >>> AnyValue().holds("red", "blue")
     True
     """
@@ -260,10 +243,6 @@ class Rappor(Reference):
     sets of h bits differ in 2 h of them: epsilon = h log(q* (1 - p*) / (p* (1 - q*))), q* and p* being the chances of
     reporting a one for a 1 and for a 0. Erlingsson, Pihur and Korolova (2014), Theorems 1 and 2.
 
-    Raises `AuditError` if a probability is out of range.
-
-    Examples
-    --------
     >>> round(Rappor().claim.parameter, 4), round(Rappor(f=0.95, p=0.0, q=1.0).claim.parameter, 4)
     (0.4001, 0.8007)
     """

@@ -33,8 +33,6 @@ def comparisons(candidates: int) -> int:
 
     An interval of n candidates is cut into floor(n/2) and ceil(n/2), so T(n) = 1 + T(ceil(n/2)), T(1) = 0.
 
-    Examples
-    --------
     >>> comparisons(6), comparisons(2**64)
     (3, 64)
     """
@@ -55,8 +53,6 @@ class SearchLaw:
     The interval under consideration is (i_max - n, i_max] in the source's notation, n candidates: each comparison at
     index i_max - ceil(n/2) moves i_max there if the noisy loss is at most tau, and i_min there otherwise.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.laws import NormalLaw
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> query = Maximum(range(2**64))
@@ -99,8 +95,6 @@ class SearchLaw:
 class TabulatedSearchLaw(SearchLaw):
     """A `SearchLaw` on a Y small enough to list, which therefore counts as a finite law.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.laws import LaplaceLaw
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> query = Maximum((0, 1))
@@ -164,8 +158,6 @@ def fits_a_list(size: int, rounds: int) -> bool:
 class TolerantLaw:
     """Output of `epsaudit.mechanisms.down_sensitivity.TolerantSearch` on one dataset.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> query = Maximum(range(2**64))
     >>> law = TolerantLaw(query, query.loss((5,) * 100), 50.0, NormalLaw(0.0, 1.0), rounds=400, assumed_error=0.3)
@@ -210,8 +202,6 @@ class ListedTolerantLaw(TolerantLaw):
     Histories merge: beliefs depend on how often each comparison said 'left' more than 'right', and the output on how
     often the median was at most each output.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> query = Maximum((0, 1))
     >>> law = ListedTolerantLaw(query, query.loss((1,)), 1.0, NormalLaw(0.0, 1.0), rounds=1, assumed_error=0.3)

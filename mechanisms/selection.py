@@ -24,8 +24,6 @@ from epsaudit.mechanisms.queries import MONOTONE_VOTES, VOTES, Utilities
 class PermuteAndFlipLaw(FiniteLaw):
     """The candidate that permute-and-flip chooses, given the log-probability that each accepts; 0 for the best one.
 
-    Examples
-    --------
     >>> law = PermuteAndFlipLaw(("red", "blue"), np.log([1.0, 0.5]))
     >>> np.exp(law.log_probabilities).round(6).tolist()
     [0.75, 0.25]
@@ -53,8 +51,6 @@ def log_choice(log_acceptance: Floats) -> Floats:
     Poisson-binomial. E[1 / (1 + S)] is the integral over t in (0, 1) of E[t^S], a polynomial of degree k - 1: Gauss and
     Legendre's rule with k nodes integrates it exactly, all of its terms positive.
 
-    Examples
-    --------
     >>> np.exp(log_choice(np.log([1.0, 0.5]))).round(6).tolist()
     [0.75, 0.25]
     """
@@ -109,8 +105,6 @@ class ExponentialMechanism(BoundedRange, _Selection):
     epsilon-DP (McSherry and Talwar 2007, Theorem 6). epsilon-bounded-range, and therefore epsilon^2/8-zCDP
     (differentialprivacy.org, 'A Better Privacy Analysis of the Exponential Mechanism'; Cesar and Rogers 2021).
 
-    Examples
-    --------
     >>> mechanism = ExponentialMechanism(1.0)
     >>> np.exp(mechanism(("red", "red")).log_probabilities).round(6).tolist()
     [0.731059, 0.268941]
@@ -135,8 +129,6 @@ class MonotoneExponentialMechanism(ExponentialMechanism):
     epsilon-DP, and epsilon^2/8-zCDP, because the weights alone decide the range of the log ratio (same sources as the
     exponential mechanism).
 
-    Examples
-    --------
     >>> np.exp(MonotoneExponentialMechanism(1.0)(("red",)).log_probabilities).round(6).tolist()
     [0.731059, 0.268941]
     """
@@ -156,8 +148,6 @@ class PermuteAndFlip(_Selection):
     noisy max with exponential noise of scale 2 sensitivity / epsilon (Ding, Kifer, Saghaian, Steinke, Wang, Xiao and
     Zhang 2021).
 
-    Examples
-    --------
     >>> mechanism = PermuteAndFlip(1.0)
     >>> np.exp(mechanism(("red", "red")).log_probabilities).round(6).tolist()
     [0.81606, 0.18394]
@@ -178,8 +168,6 @@ def laplace_winner(scores: Floats) -> Floats:
     P[i] is the integral of f(t - s_i) prod over j != i of F(t - s_j). The integrand is analytic between scores, so
     sixteen Gauss-Legendre points a unit of length give twelve digits.
 
-    Examples
-    --------
     >>> p = np.exp(laplace_winner(np.array([1.0, 0.0])))  # 1 - exp(-gap) (2 + gap) / 4 with two candidates
     >>> bool(np.allclose(p, [1 - 3 * math.exp(-1) / 4, 3 * math.exp(-1) / 4], atol=1e-14))
     True
@@ -203,8 +191,6 @@ class NoisyMaxLaw(FiniteLaw):
     Scores are in units of the scale of the noise, which the method of `numpy.random.Generator` of that name draws. With
     exponential noise the best accepts surely and the others with e^-distance; with Gumbel noise weights are e^score.
 
-    Examples
-    --------
     >>> law = NoisyMaxLaw(("red", "blue"), np.array([1.0, 0.0]), "gumbel")
     >>> np.exp(law.log_probabilities).round(6).tolist(), sorted(set(law.sample(100, np.random.default_rng(0)).tolist()))
     ([0.731059, 0.268941], ['blue', 'red'])
@@ -234,8 +220,6 @@ class NoisyMaxLaplace(_Selection):
     Dwork and Roth (2014), Claim 3.9, whose scale is doubled here because utilities need not be monotone. Its zCDP
     claim is the one that every pure DP mechanism has.
 
-    Examples
-    --------
     >>> mechanism = NoisyMaxLaplace(1.0)
     >>> np.exp(mechanism(("red", "red")).log_probabilities).round(6).tolist(), str(mechanism.claim)
     ([0.72409, 0.27591], '1-DP')
@@ -255,8 +239,6 @@ class NoisyMaxExponential(NoisyMaxLaplace):
 
     The law of permute-and-flip (Ding, Kifer, Saghaian, Steinke, Wang, Xiao and Zhang 2021), and so its claims.
 
-    Examples
-    --------
     >>> np.exp(NoisyMaxExponential(1.0)(("red", "red")).log_probabilities).round(6).tolist()
     [0.81606, 0.18394]
     """
@@ -269,8 +251,6 @@ class NoisyMaxExponential(NoisyMaxLaplace):
 class NoisyMaxGumbel(BoundedRange, NoisyMaxLaplace):
     """Report noisy max with Gumbel noise of scale 2 sensitivity / epsilon: the exponential mechanism, by other means.
 
-    Examples
-    --------
     >>> np.exp(NoisyMaxGumbel(1.0)(("red", "red")).log_probabilities).round(6).tolist()
     [0.731059, 0.268941]
     """
@@ -286,8 +266,6 @@ class GapMax(_Selection):
     In the spirit of Chaudhuri, Hsu and Song (2014) and of gap-max in Bun, Dwork, Rothblum and Steinke (2018): Theorem 6
     of docs/explanation/mechanisms.md. No zCDP claim: a refusal that turns into a name has infinite loss.
 
-    Examples
-    --------
     >>> mechanism = GapMax(1.0, delta=0.001)
     >>> mechanism(("red",) * 20).support, str(mechanism.claim), round(mechanism.threshold, 3)
     (('red', None), '(1, 0.001)-DP', 6.215)
@@ -327,8 +305,6 @@ class GapMax(_Selection):
 def name_or_refusal(name: Hashable, distance: float, threshold: float, scale: float) -> FiniteLaw:
     """Law of an answer given where distance + Laplace(scale) exceeds the threshold, and None elsewhere.
 
-    Examples
-    --------
     >>> np.exp(name_or_refusal("red", 2.0, 2.0, 1.0).log_probabilities).tolist()
     [0.5, 0.5]
     """

@@ -1,7 +1,7 @@
 """The median with noise scaled to its smooth sensitivity: Cauchy noise for pure, Laplace noise for approximate DP.
 
-From records in an interval it releases a noisy median. Smooth sensitivity is the least bound on the local sensitivity
-whose logarithm moves by at most beta between neighbours, so that the scale of the noise reveals little.
+Smooth sensitivity is the least bound on the local sensitivity whose logarithm moves by at most beta between neighbours,
+so that the scale of the noise reveals little.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ _UNDERFLOW = 745.0  # e to minus this is 0 in double precision
 class CauchyLaw(LocationLaw):
     """Cauchy law with the given centre and scale, its half-width at half height; it has no mean.
 
-    Examples
-    --------
     >>> np.exp(CauchyLaw(0.0, 1.0).log_density(np.array([0.0, 1.0])) + math.log(math.pi)).round(6).tolist()
     [1.0, 0.5]
     """
@@ -48,21 +46,8 @@ def smooth_sensitivity(median: StableMedian, dataset: Dataset, beta: float) -> f
 
     Nissim, Raskhodnikova and Smith (2007), Proposition 3.4: the maximum over i <= m <= j of (x_j - x_i) e^(-beta (j - i
     - 1)), records beyond the data standing at the ends of the interval. Only windows short enough to beat the local
-    sensitivity are looked at.
+    sensitivity are looked at. At least one record, beta above 0; raises `AuditError` if the interval is infinite.
 
-    Parameters
-    ----------
-    median : StableMedian
-        The interval of the records; it must be finite.
-    dataset : sequence of float
-        At least one record.
-    beta : float
-        Smoothness, above 0.
-
-    Raises `AuditError` if the interval is infinite.
-
-    Examples
-    --------
     >>> smooth_sensitivity(StableMedian(0.0, 1.0), (0.0, 0.5, 1.0), beta=1.0)
     0.5
     >>> round(smooth_sensitivity(StableMedian(0.0, 1.0), (0.5,) * 3, beta=1.0), 6)  # two steps out: LS is then 1
@@ -113,8 +98,6 @@ class SmoothMedianCauchy(_SmoothMedian):
     A sixth of the noise of their Lemma 2.7, as the loss is computed instead of bounded: Theorem 4 of
     docs/explanation/mechanisms.md, with alpha = ``shift`` and beta = ``smoothness``.
 
-    Examples
-    --------
     >>> mechanism = SmoothMedianCauchy(StableMedian(0.0, 1.0), epsilon=1.0)
     >>> law = mechanism((0.0, 0.5, 1.0))
     >>> law.centre, round(law.scale, 4), str(mechanism.claim)
@@ -150,8 +133,6 @@ class SmoothMedianLaplace(_SmoothMedian):
     Scale 2 S / epsilon, S smooth at the beta that solves log(1 / delta) (e^beta - 1) - beta = epsilon / 2, more than
     that of their Lemma 2.9: Theorem 5 of docs/explanation/mechanisms.md.
 
-    Examples
-    --------
     >>> mechanism = SmoothMedianLaplace(StableMedian(0.0, 1.0), epsilon=2.0, delta=0.01)
     >>> mechanism((0.0, 0.0, 1.0)), round(mechanism.smoothness, 4)
     (LaplaceLaw(centre=0.0, scale=1.0), 0.2381)

@@ -1,8 +1,4 @@
-"""Propose-test-release: answer with little noise where the dataset is far from any that is sensitive, else refuse.
-
-For a query with a known distance to instability the output is an answer, or None. The median's distance takes O(n log
-n), the mode's O(n); with a proposed bound of 0 the answer needs no noise at all.
-"""
+"""Propose-test-release: answer with little noise where the dataset is far from any that is sensitive, else refuse."""
 
 from __future__ import annotations
 
@@ -59,8 +55,6 @@ class StableMedian(StableQuery):
 
     Raises `AuditError` if the interval is empty, or a dataset has no records or NaN among them.
 
-    Examples
-    --------
     >>> median = StableMedian(0.0, 100.0)
     >>> data = (20, 21, 22, 23, 24, 25, 26)
     >>> median(data), median.distance(data, 1.0), median.distance(data, 4.0), median.distance(data, 100.0)
@@ -121,8 +115,6 @@ class StableMode(StableQuery):
     One record joining or leaving can change it only where the lead over the second is at most 1. A dataset with lead
     g is therefore at least max(0, g - 1) changes from instability, and this is the distance that is reported.
 
-    Examples
-    --------
     >>> StableMode()(("b", "a", "a", "a")), StableMode().distance(("b", "a", "a", "a"), 0.0)
     ('a', 1.0)
     """
@@ -152,8 +144,6 @@ class StableMode(StableQuery):
 class RefusalLaw:
     """A continuous law with probability e^log_answers, else None: the law of a mechanism that may refuse.
 
-    Examples
-    --------
     >>> law = RefusalLaw(LaplaceLaw(0.0, 1.0), np.log(0.25), np.log(0.75))
     >>> np.exp(law.log_density(np.array([0.0, None], dtype=object))).round(6).tolist()
     [0.125, 0.75]
@@ -201,8 +191,6 @@ class ProposeTestRelease(Reference):
     sensitivity above the bound). With bound 0 the answer is exact, and the proof loses only the epsilon of the test:
     (epsilon, delta)-DP. In truth delta / 2 is enough, half of the Laplace tail being on the safe side.
 
-    Examples
-    --------
     >>> mechanism = ProposeTestRelease(StableMedian(0.0, 100.0), epsilon=0.5, delta=0.01, bound=1.0)
     >>> law = mechanism((50,) * 41)
     >>> str(mechanism.claim), round(float(np.exp(law.log_probabilities[0])), 4)

@@ -1,8 +1,4 @@
-"""The exponential-time private mean on the line and in the plane: a deep point, where few changes make none unstable.
-
-Records enter, regions of Tukey depth come out of `epsaudit.mechanisms.regions`, and a point of them is drawn by the
-exponential mechanism behind a noisy test; its law is constant on finitely many cells and so exact.
-"""
+"""The exponential-time private mean on the line and in the plane: a deep point where few changes make none unstable."""
 
 from __future__ import annotations
 
@@ -30,8 +26,6 @@ from epsaudit.mechanisms.regions import Region, depth_regions
 class NestedLaw:
     """Density proportional to e^(rate i) on the i-th of nested regions, i = 0, 1, ..., or a refusal: a row of NaN.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.regions import Interval
     >>> law = NestedLaw([Interval(0.0, 4.0), Interval(1.0, 2.0)], math.log(2.0), 1, 0.0, -math.inf)
     >>> np.exp(law.log_density(np.array([[0.5], [1.5], [9.0]]))).round(3).tolist()
@@ -111,11 +105,6 @@ class TukeyMean(Reference):
     derived anew: (epsilon, delta)-DP for any records by Theorem 2 of docs/explanation/covariance-aware-mean.md. Affine
     maps of the records move the output along. Of epsilon and delta, halves go to the test.
 
-    Raises `AuditError` if a parameter is out of range, or a dataset is not an array of finite records in R^d, or has
-    too few to pass.
-
-    Examples
-    --------
     >>> mechanism = TukeyMean(2.0, 0.02, dimension=1)
     >>> data = np.random.default_rng(0).normal(size=(400, 1))
     >>> mechanism.stability(data), round(math.exp(mechanism(data).log_passes), 3)

@@ -22,8 +22,6 @@ UP_AND_DOWN = DatasetPair((2,) * 5 + (0,) * 5, (1,) * 10, "5 answers 2 then 5 an
 class ReusedNoiseLaw:
     """Sparse vector that releases the very noisy answers that were compared; -inf for below, NaN not reached.
 
-    Examples
-    --------
     >>> law = ReusedNoiseLaw(SparseVectorLaw((0.0, 1.0), 2.0, 2.0), 1.0)
     >>> law.log_density(np.array([[-np.inf, -np.inf], [3.0, np.nan]])).round(4).tolist()
     [-1.3166, -2.5898]

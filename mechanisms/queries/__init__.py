@@ -1,8 +1,4 @@
-"""Queries, each with what its privacy proofs need to know about it.
-
-A query maps a dataset to a number or a vector of utilities or losses. Sensitivity, adjacency and the datasets that move
-the answer most belong to the query, so that a mechanism needs no assumptions about it.
-"""
+"""Queries: numbers, utilities or losses, with the sensitivity, adjacency and pairs that privacy proofs need to know."""
 
 from epsaudit.mechanisms.queries.bounded import (
     HEAD_COUNT,

@@ -22,8 +22,6 @@ from epsaudit.mechanisms.queries.monotone import Dataset
 class NumericQuery:
     """A number asked of a dataset; by default, the number of records.
 
-    Examples
-    --------
     >>> NumericQuery()(("ann", "bob"))
     2
     """
@@ -75,8 +73,6 @@ class VoteCounts:
 
     A record that is no candidate counts for none.
 
-    Examples
-    --------
     >>> VoteCounts(("red", "blue"))(("red", "red", "blue", "green")).tolist()
     [2.0, 1.0]
     >>> print(VoteCounts().lead(3))
@@ -108,8 +104,6 @@ class VoteCounts:
 class MonotoneVoteCounts(VoteCounts):
     """How many voters chose each candidate, where one voter may join or leave: counts move in one direction only.
 
-    Examples
-    --------
     >>> print(MonotoneVoteCounts().lead(3))
     red ahead by 3 votes against 2
     """
@@ -142,8 +136,6 @@ class ClippedSum:
 
     Raises `AuditError` if the radius is not above 0, or a record has another dimension.
 
-    Examples
-    --------
     >>> query = ClippedSum(2)
     >>> query([(3.0, 4.0), (0.0, 0.5)]).round(6).tolist()
     [0.6, 1.3]

@@ -39,10 +39,7 @@ class MonotoneQuery(ABC):
 
     Outputs are addressed by index, so that Y need not fit into memory: up to 2^64 outputs.
 
-    Raises
-    ------
-    AuditError
-        If the grid has fewer than two points or does not increase.
+    Raises `AuditError` if the grid has fewer than two points or does not increase.
     """
 
     # Y in increasing order; answers are rounded up to it, and what lies above it counts as its last point, which may be
@@ -141,8 +138,6 @@ class MonotoneQuery(ABC):
 def made_strict(losses: NDArray[np.int64]) -> NDArray[np.float64]:
     """Turn l at every y into lbar at every y: see `MonotoneQuery.strict_losses`.
 
-    Examples
-    --------
     >>> made_strict(np.array([3, 1, 0])).tolist()
     [inf, 3.0, 1.0]
     """
@@ -152,8 +147,6 @@ def made_strict(losses: NDArray[np.int64]) -> NDArray[np.float64]:
 def records(dataset: Any) -> Any:
     """Iterate over records as Python objects, whether the dataset is a sequence or an array.
 
-    Examples
-    --------
     >>> list(records(np.array([1, 2])))
     [1, 2]
     """
@@ -177,8 +170,6 @@ class MonotoneHull(MonotoneQuery):
     Raises `AuditError` if a record is not in the domain, g is NaN somewhere, g(nobody) is above the least output, or
     the dataset has too many sub-multisets.
 
-    Examples
-    --------
     The sum of x = (2, 3, -4) is 1, but records 2 and 3 alone have a sum of 5.
 
     >>> query = MonotoneHull(range(20), function=sum, domain=(-4, 2, 3))

@@ -27,8 +27,6 @@ class KthLargest(MonotoneQuery):
 
     Raises `AuditError` if the grid is wrong, k is no whole number of at least 1, or a record is NaN.
 
-    Examples
-    --------
     >>> query = KthLargest((0, 1, 2, 3), place=2)
     >>> query.value((1, 1, 2.5)), query.losses((1, 1, 2.5)).tolist(), query.local_sensitivity((1, 1, 2.5), k=1)
     (1, [2, 0, 0, 0], 2)
@@ -75,8 +73,6 @@ class Maximum(KthLargest):
 
     Raises `AuditError` if the grid has fewer than two points or does not increase, or if a record is NaN.
 
-    Examples
-    --------
     >>> query = Maximum((0, 1, 2, 3))
     >>> query.value((1, 1, 2.5)), query.losses((1, 1, 2.5)).tolist(), query.strict_losses((1, 1, 2.5)).tolist()
     (3, [3, 1, 1, 0], [inf, 3.0, 1.0, 1.0])
@@ -100,8 +96,6 @@ class DistinctValues(MonotoneQuery):
 
     Raises `AuditError` if the grid begins below 0, or a record is NaN, which differs from itself.
 
-    Examples
-    --------
     >>> query = DistinctValues(range(10))
     >>> data = ("red", "red", "red", "blue", "blue", "green")
     >>> query.value(data), query.losses(data)[:4].tolist(), query.down_sensitivity(data, k=3)
@@ -153,8 +147,6 @@ class Sum(MonotoneQuery):
     Raises `AuditError` if the grid begins below 0, or a number is negative (the sum would not be monotone), NaN, or
     above ``most``.
 
-    Examples
-    --------
     >>> query = Sum(range(0, 101), most=20)
     >>> data = (1, 5, 10)
     >>> query.value(data), query.losses(data)[[0, 1, 6, 15, 16]].tolist()
@@ -213,8 +205,6 @@ class Total(Sum):
 
     Raises `AuditError` if a record is not a tuple or another collection of items, or as for `Sum`.
 
-    Examples
-    --------
     >>> pages = Total(range(0, 1000))
     >>> histories = (("a.org",), ("a.org", "b.org", "c.org"), ())
     >>> pages.value(histories), pages.losses(histories)[:5].tolist(), pages.local_sensitivity(histories)
