@@ -50,8 +50,7 @@ from epsaudit.mechanisms.private_bound import PrivatelyBounded, RatioByRecords, 
 from epsaudit.mechanisms.queries import Maximum
 from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw, FailedBound
 from epsaudit.mechanisms.selection import NoisyMaxExponential, NoisyMaxLaplace, PermuteAndFlip
-from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy
-from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
+from epsaudit.mechanisms.stability import ProposeTestRelease, SmoothMedianCauchy, StableMedian, StableMode
 from epsaudit.provenance import write_whole
 from epsaudit.reporting.figures import certified_against_proven
 from epsaudit.reporting.tables import Column

@@ -41,7 +41,16 @@ from epsaudit.mechanisms.broken import (
     selection,
     sparse_vector,
 )
-from epsaudit.mechanisms.budgets import AdaptiveSessions, AdvancedFilter, SubSessions, TotalFilter
+from epsaudit.mechanisms.budgets import (
+    AdaptiveSessions,
+    AdvancedFilter,
+    ConcentratedOdometer,
+    PureOdometer,
+    RenyiOdometer,
+    StopAt,
+    SubSessions,
+    TotalFilter,
+)
 from epsaudit.mechanisms.composition import Sequential
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.down_sensitivity import (
@@ -56,7 +65,6 @@ from epsaudit.mechanisms.interactive import Interaction
 from epsaudit.mechanisms.interior_point import InteriorPoint, PrefixInteriorPoint
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
 from epsaudit.mechanisms.median_regression import SlopeLosses
-from epsaudit.mechanisms.odometers import ConcentratedOdometer, PureOdometer, RenyiOdometer, StopAt
 from epsaudit.mechanisms.private_bound import (
     JoinBound,
     LaplaceAtBound,
@@ -81,9 +89,14 @@ from epsaudit.mechanisms.selection import (
     PermuteAndFlip,
 )
 from epsaudit.mechanisms.shuffling import ShuffledResponse, ShuffledWithMalicious
-from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy, SmoothMedianLaplace
 from epsaudit.mechanisms.sparse_vector import NumericalSparseVector, SparseVector1, SparseVector2
-from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
+from epsaudit.mechanisms.stability import (
+    ProposeTestRelease,
+    SmoothMedianCauchy,
+    SmoothMedianLaplace,
+    StableMedian,
+    StableMode,
+)
 from epsaudit.mechanisms.tukey_mean import TukeyMean
 from epsaudit.mechanisms.vectors import IndexOfMax, NoisyHistogram, ParallelLaplace, RunningSums
 

@@ -64,8 +64,6 @@ class Sequential(Reference):
     >>> both = Sequential(Laplace(0.5), Laplace(1.0))
     >>> print(both.claim, both.claims[1], both.advanced(1e-6))
     1.5-DP 0.584576-zCDP (6.50197, 1e-06)-DP
-    >>> both(("ann",)).sample(3, np.random.default_rng(0)).shape
-    (3, 2)
     """
 
     mechanisms: tuple[Mechanism, ...]

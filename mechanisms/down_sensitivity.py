@@ -81,12 +81,13 @@ class ShiftedInverseSensitivity(BoundedRange):
         return (crowds(self.query, 0), crowds(self.query, min(max(even, 0), self.tau - 1)))
 
 
+@dataclass(frozen=True)
 class _NoisySearch(Reference):
-    """What both searches share: binary search for the least output whose noisy loss is at most tau."""
+    """Binary search for the least output whose noisy loss is at most tau."""
 
-    query: MonotoneQuery
-    sigma: float
-    tau: float
+    query: MonotoneQuery  # what is asked. Only its losses along one path of the search are ever evaluated
+    sigma: float  # scale or standard deviation of the noise, in records, above 0
+    tau: float  # threshold on the noisy loss, in records, at least 0
     adjacency = AddRemove()
 
     @property
@@ -114,7 +115,6 @@ class _NoisySearch(Reference):
         return law(self.query, self.query.loss(dataset), self.candidates, self.tau, self.noise)
 
 
-@dataclass(frozen=True)
 class LaplaceBinarySearch(_NoisySearch):
     """Binary search with Laplace noise of scale sigma on every loss: (T / sigma)-DP for at most T comparisons.
 
@@ -128,13 +128,8 @@ class LaplaceBinarySearch(_NoisySearch):
     >>> mechanism = LaplaceBinarySearch.calibrated(Maximum(range(1024)), epsilon=1.0, beta=0.05)
     >>> mechanism.steps, mechanism.sigma, str(mechanism.claim)
     (10, 10.0, '1-DP')
-    >>> mechanism(range(500)).sample(3, np.random.default_rng(0)).shape
-    (3,)
     """
 
-    query: MonotoneQuery  # what is asked. Only its losses along one path of the search are ever evaluated
-    sigma: float  # scale of the noise, in records, above 0
-    tau: float  # threshold on the noisy loss, in records, at least 0
     name: ClassVar[str] = "binary search, Laplace noise"
 
     @classmethod
@@ -177,13 +172,29 @@ class LaplaceBinarySearch(_NoisySearch):
         return (crowds(self.query, max(0, math.floor(self.tau) - 1)),)
 
 
-@dataclass(frozen=True)
-class GaussianBinarySearch(_NoisySearch):
+class _GaussianSearch(_NoisySearch):
+    """T comparisons with Gaussian noise: (T / (2 sigma^2))-zCDP (Bun and Steinke 2016, Proposition 1.6, Lemma 1.7).
+
+    And sqrt(T) / sigma-GDP (Dong, Roth and Su 2022, Corollary 3.3).
+    """
+
+    @property
+    def noise(self) -> NormalLaw:
+        return NormalLaw(0.0, self.sigma)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return (ZCDP(self.steps / (2.0 * self.sigma**2)), GaussianDP(math.sqrt(self.steps) / self.sigma))
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """Losses on both sides of tau, where a comparison tells most; not attained, since only its sign is released."""
+        return (crowds(self.query, math.floor(self.tau)),)
+
+
+class GaussianBinarySearch(_GaussianSearch):
     """Binary search with Gaussian noise of standard deviation sigma: (T / (2 sigma^2))-zCDP for at most T comparisons.
 
-    Composition of zCDP (Bun and Steinke 2016, Proposition 1.6 and Lemma 1.7), and of Gaussian DP: sqrt(T) / sigma
-    (Dong, Roth and Su 2022, Corollary 3.3). Source: differentialprivacy.org, 'Beyond Local Sensitivity via Down
-    Sensitivity', Theorem 5 and note 6.
+    Source: differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity', Theorem 5 and note 6.
 
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = GaussianBinarySearch.calibrated(Maximum(range(2**64)), rho=0.5, beta=0.05)
@@ -191,9 +202,6 @@ class GaussianBinarySearch(_NoisySearch):
     (64, 8.0, 25.303, '0.5-zCDP')
     """
 
-    query: MonotoneQuery  # what is asked. Only its losses along one path of the search are ever evaluated
-    sigma: float  # standard deviation of the noise, in records, above 0
-    tau: float  # threshold on the noisy loss, in records, at least 0
     name: ClassVar[str] = "binary search, Gaussian noise"
 
     @classmethod
@@ -207,18 +215,6 @@ class GaussianBinarySearch(_NoisySearch):
         sigma = math.sqrt(steps / (2.0 * positive(rho, "rho")))
         quantile = -float(ndtri(fraction(beta, "beta", open_below=True) / steps))
         return cls(query, sigma, sigma * max(0.0, quantile))
-
-    @property
-    def noise(self) -> NormalLaw:
-        return NormalLaw(0.0, self.sigma)
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        return (ZCDP(self.steps / (2.0 * self.sigma**2)), GaussianDP(math.sqrt(self.steps) / self.sigma))
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Losses on both sides of tau, where a comparison tells most; not attained, since only its sign is released."""
-        return (crowds(self.query, math.floor(self.tau)),)
 
 
 def crowds(query: MonotoneQuery, loss: int) -> DatasetPair:
@@ -234,7 +230,7 @@ def crowds(query: MonotoneQuery, loss: int) -> DatasetPair:
 
 
 @dataclass(frozen=True)
-class TolerantSearch(Reference):
+class TolerantSearch(_GaussianSearch):
     """Search by T noisy comparisons of which a constant share may be wrong; T depends on |Y| and beta only.
 
     Beliefs w about which output to return start uniform. In each round m is their median, W_< and W_<= the belief
@@ -253,19 +249,14 @@ class TolerantSearch(Reference):
     >>> mechanism = TolerantSearch.calibrated(Maximum(range(1024)), rho=0.5, beta=0.05)
     >>> mechanism.rounds, round(mechanism.sigma, 3), round(mechanism.tau, 3), str(mechanism.claim)
     (210, 14.491, 18.571, '0.5-zCDP')
-    >>> import numpy as np
     >>> mechanism((500,) * 100).sample(3, np.random.default_rng(0)).tolist()
     [500, 500, 500]
     """
 
-    query: MonotoneQuery  # what is asked; |Y| up to 2^64
-    sigma: float  # standard deviation of the noise, in records, above 0
-    tau: float  # threshold on the noisy loss, in records, at least 0
     rounds: int  # T, at least 1
     # q, in (0, 1/2): probability of a wrong comparison that beliefs are updated with, above the true one
     assumed_error: float
     name: ClassVar[str] = "tolerant search, Gaussian noise"
-    adjacency = AddRemove()
     wholes = {"rounds": (1, "rounds")}
 
     def __post_init__(self) -> None:
@@ -285,14 +276,10 @@ class TolerantSearch(Reference):
         return cls(query, sigma, -sigma * float(ndtri(error)), rounds, best_assumed_error(error))
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
-        return (ZCDP(self.rounds / (2.0 * self.sigma**2)), GaussianDP(math.sqrt(self.rounds) / self.sigma))
+    def steps(self) -> int:
+        return self.rounds
 
-    @property
-    def noise(self) -> NormalLaw:
-        return NormalLaw(0.0, self.sigma)
-
-    def __call__(self, dataset: Sequence[Any]) -> TolerantLaw:
+    def __call__(self, dataset: Sequence[Any]) -> TolerantLaw:  # type: ignore[override]  # beliefs, not intervals
         """Prepare the output distribution on one dataset; it lists its law where Y is tiny.
 
         Elsewhere the law is not known exactly: an output depends on all comparisons through the path of medians, and
@@ -300,10 +287,6 @@ class TolerantSearch(Reference):
         """
         law = ListedTolerantLaw if fits_a_list(self.query.size, self.rounds) else TolerantLaw
         return law(self.query, self.query.loss(dataset), self.tau, self.noise, self.rounds, self.assumed_error)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Losses on both sides of tau, where a comparison tells most; far from attained, as one output sums up T."""
-        return (crowds(self.query, math.floor(self.tau)),)
 
 
 def best_assumed_error(error: float) -> float:

@@ -155,11 +155,7 @@ class NoisyTwiceLaw:
 
 @dataclass(frozen=True)
 class GroupChange(Adjacency):
-    """Datasets are the sizes of disjoint groups; one record joins or leaves one of them.
-
-    >>> GroupChange().holds((5, 7), (5, 8)), GroupChange().holds((5, 7), (6, 6))
-    (True, False)
-    """
+    """Datasets are the sizes of disjoint groups; one record joins or leaves one of them."""
 
     description = "the size of exactly one group, by one"
 

@@ -52,14 +52,6 @@ class TranscriptLaw:
 
     Transcripts with the same ledger are drawn and weighed together. Where every mechanism of the menu has finitely many
     answers the law lists all transcripts.
-
-    >>> from epsaudit import PureDP
-    >>> from epsaudit.mechanisms.analysts import Gambler
-    >>> from epsaudit.mechanisms.budgets import TotalFilter
-    >>> law = Interaction(Gambler((0.2, 0.6), rounds=3), TotalFilter(PureDP(1.0)))((1,))
-    >>> law.sample(2, np.random.default_rng(0)), len(law.support)
-    (array([[0., 1., 0.],
-           [1., 1., 0.]]), 8)
     """
 
     analyst: Analyst

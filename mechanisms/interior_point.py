@@ -93,13 +93,7 @@ class InteriorPoint(LevelSearch):
 
 @dataclass(frozen=True, eq=False)
 class InteriorPointLaw:
-    """Output of `InteriorPoint` on one dataset: the optimiser run on its quality, indices turned into outputs.
-
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> law = InteriorPoint(Maximum(range(2**20)), epsilon=1.0, delta=1e-6)(())
-    >>> law.sample(2, np.random.default_rng(0)).tolist()
-    [0, 0]
-    """
+    """Output of `InteriorPoint` on one dataset: the optimiser run on its quality, indices turned into outputs."""
 
     query: MonotoneQuery  # names the outputs
     stage: Stage  # how the budget is spent
@@ -119,13 +113,7 @@ class InteriorPointLaw:
 
 @dataclass(frozen=True, eq=False)
 class ListedInteriorPointLaw(InteriorPointLaw):
-    """An `InteriorPointLaw` on a Y small enough to list, which therefore counts as a finite law; None comes last.
-
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> law = InteriorPoint(Maximum((0, 1)), epsilon=4.0, delta=1e-3)((1,) * 200)
-    >>> dict(zip(law.support, np.exp(law.log_probabilities).round(3).tolist()))
-    {0: 0.0, 1: 1.0, None: 0.0}
-    """
+    """An `InteriorPointLaw` on a Y small enough to list, which therefore counts as a finite law; None comes last."""
 
     @property
     def support(self) -> tuple[Any, ...]:

@@ -115,8 +115,6 @@ class BoundedRatio(Reference):
     >>> mechanism = BoundedRatio(1.0, 1e-6)
     >>> mechanism.margin, str(mechanism.claim)
     (290, '(1, 1e-06)-DP')
-    >>> mechanism(answers(200, 200)).sample(3, np.random.default_rng(0)).shape
-    (3,)
     """
 
     epsilon: float

@@ -53,8 +53,22 @@ class ResponseLaw:
         return np.where(possible, np.log(probabilities), -np.inf)
 
 
+class _OneAnswer(Reference):
+    """A dataset is one user's answer: (0,), ..., or (k - 1,); every pair attains the claim."""
+
+    answers: int
+    adjacency = Substitution()
+    pair = DatasetPair((0,), (1,))
+    wholes = {"answers": (2, "number of answers")}
+
+    def _answer(self, dataset: tuple[int, ...]) -> int:
+        if len(dataset) != 1 or dataset[0] not in range(self.answers):
+            raise AuditError(f"The dataset is {dataset!r}; it must be one answer from 0 to {self.answers - 1}.")
+        return int(dataset[0])
+
+
 @dataclass(frozen=True)
-class RandomisedResponse(Reference):
+class RandomisedResponse(_OneAnswer):
     """k-ary randomised response on one user's answer: epsilon-DP (Warner 1965; Kairouz, Bonawitz and Ramage 2016).
 
     Truthful with probability e^epsilon / (e^epsilon + k - 1). For k = 2 it attains the tight Renyi and zCDP bounds of
@@ -66,24 +80,19 @@ class RandomisedResponse(Reference):
     """
 
     epsilon: float
-    answers: int = 2  # number k of possible answers, at least 2. A dataset is one user's answer: (0,), ..., or (k - 1,)
+    answers: int = 2  # number k of possible answers, at least 2
     name: ClassVar[str] = "randomised response"
-    adjacency = Substitution()
-    pair = DatasetPair((0,), (1,))  # two different answers; every such pair attains the claim
-    wholes = {"answers": (2, "number of answers")}
 
     @property
     def truth(self) -> float:
         return 1.0 / (1.0 + (self.answers - 1) * math.exp(-self.epsilon))
 
     def __call__(self, dataset: tuple[int, ...]) -> ResponseLaw:
-        if len(dataset) != 1 or dataset[0] not in range(self.answers):
-            raise AuditError(f"The dataset is {dataset!r}; it must be one answer from 0 to {self.answers - 1}.")
-        return ResponseLaw(int(dataset[0]), self.answers, self.truth)
+        return ResponseLaw(self._answer(dataset), self.answers, self.truth)
 
 
 @dataclass(frozen=True)
-class HadamardResponse(Reference):
+class HadamardResponse(_OneAnswer):
     """Hadamard response on one user's answer: epsilon-DP (Acharya, Sun and Zhang 2019), of optimal order everywhere.
 
     Symbols are in blocks of b, each block with the b - 1 rows of a Hadamard matrix that are half ones; an answer x owns
@@ -100,11 +109,8 @@ class HadamardResponse(Reference):
     """
 
     epsilon: float
-    answers: int  # number k of possible answers, at least 2. A dataset is one user's answer: (0,), ..., or (k - 1,)
+    answers: int  # number k of possible answers, at least 2
     name: ClassVar[str] = "Hadamard response"
-    adjacency = Substitution()
-    pair = DatasetPair((0,), (1,))  # every pair attains the claim
-    wholes = {"answers": (2, "number of answers")}
 
     @cached_property
     def block(self) -> int:
@@ -149,9 +155,7 @@ class HadamardResponse(Reference):
         return np.where(self.owned, math.exp(self.epsilon), 1.0) / self.total
 
     def __call__(self, dataset: tuple[int, ...]) -> FiniteLaw:
-        if len(dataset) != 1 or dataset[0] not in range(self.answers):
-            raise AuditError(f"The dataset is {dataset!r}; it must be one answer from 0 to {self.answers - 1}.")
-        return FiniteLaw(range(self.symbols), np.log(self.chances[dataset[0]]))
+        return FiniteLaw(range(self.symbols), np.log(self.chances[self._answer(dataset)]))
 
     def estimate(self, counts: NDArray[Any]) -> Floats:
         """Unbiased estimate of the answers' shares from how often each symbol was sent, shapes (..., K), (..., k)."""
@@ -193,11 +197,7 @@ class LeakyResponse(Reference):
 
 @dataclass(frozen=True)
 class BitsLaw:
-    """Independent bits.
-
-    >>> BitsLaw((0.5, 0.25)).log_density(np.array([[1, 0]])).round(4).tolist()
-    [-0.9808]
-    """
+    """Independent bits."""
 
     chances: tuple[float, ...]  # probability of a one in each place
 
@@ -219,11 +219,7 @@ class BitsLaw:
 
 @dataclass(frozen=True)
 class AnyValue(Adjacency):
-    """One user's value against any other: local DP.
-
-    >>> AnyValue().holds("red", "blue")
-    True
-    """
+    """One user's value against any other: local DP."""
 
     description = "the value of one user"
 

@@ -93,15 +93,7 @@ class SearchLaw:
 
 @dataclass(frozen=True, eq=False)
 class TabulatedSearchLaw(SearchLaw):
-    """A `SearchLaw` on a Y small enough to list, which therefore counts as a finite law.
-
-    >>> from epsaudit.mechanisms.laws import LaplaceLaw
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> query = Maximum((0, 1))
-    >>> law = TabulatedSearchLaw(query, query.loss((1,)), candidates=2, tau=1.0, noise=LaplaceLaw(0.0, 1.0))
-    >>> law.support, np.exp(law.log_probabilities).tolist()
-    ((0, 1), [0.5, 0.5])
-    """
+    """A `SearchLaw` on a Y small enough to list, which therefore counts as a finite law."""
 
     @cached_property
     def support(self) -> tuple[Any, ...]:
@@ -201,12 +193,6 @@ class ListedTolerantLaw(TolerantLaw):
 
     Histories merge: beliefs depend on how often each comparison said 'left' more than 'right', and the output on how
     often the median was at most each output.
-
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> query = Maximum((0, 1))
-    >>> law = ListedTolerantLaw(query, query.loss((1,)), 1.0, NormalLaw(0.0, 1.0), rounds=1, assumed_error=0.3)
-    >>> law.support, np.exp(law.log_probabilities).tolist()
-    ((0, 1), [1.0, 0.0])
     """
 
     @property

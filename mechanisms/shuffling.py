@@ -344,11 +344,7 @@ class ShuffledWithMalicious(ShuffledResponse):
 
 @dataclass(frozen=True)
 class OneHolds(Substitution):
-    """Substitution among users of whom only the number that hold each answer is given.
-
-    >>> OneHolds().holds((3, 0), (2, 1)), OneHolds().holds((3, 0), (1, 2))
-    (True, False)
-    """
+    """Substitution among users of whom only the number that hold each answer is given."""
 
     def holds(self, x: Any, x_prime: Any) -> bool:
         if len(x) != len(x_prime):

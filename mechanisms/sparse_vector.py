@@ -123,12 +123,7 @@ class SparseVectorLaw:
 
 @dataclass(frozen=True)
 class NumericalSparseVectorLaw:
-    """Sparse vector that releases, with fresh noise, the answers of queries above; -inf for below, NaN not reached.
-
-    >>> law = NumericalSparseVectorLaw(SparseVectorLaw((0.0, 1.0), 2.0, 4.0), (1.0, 2.0), 3.0)
-    >>> law.log_density(np.array([[-np.inf, -np.inf], [1.0, np.nan]])).round(4).tolist()
-    [-1.3884, -2.4849]
-    """
+    """Sparse vector that releases, with fresh noise, the answers of queries above; -inf for below, NaN not reached."""
 
     symbols: SparseVectorLaw  # which queries lie above
     answers: tuple[float, ...]  # length m: the query answers themselves

@@ -96,11 +96,7 @@ class _Vector(Reference):
 
 @dataclass(frozen=True)
 class OneCount(Adjacency):
-    """Vectors of counts, one of which differs by one.
-
-    >>> OneCount().holds((0, 1), (1, 1)), OneCount().holds((0, 1), (1, 0))
-    (True, False)
-    """
+    """Vectors of counts, one of which differs by one."""
 
     description = "one count, by one"
 

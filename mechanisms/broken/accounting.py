@@ -11,10 +11,9 @@ from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.exact import PrivacyProfile
 from epsaudit.mechanisms.analysts import RepeatedResponse
-from epsaudit.mechanisms.budgets import Ledger, Request, SubSessions, TotalFilter, covers
+from epsaudit.mechanisms.budgets import Ledger, Request, StopAt, SubSessions, TotalFilter, covers
 from epsaudit.mechanisms.composition import ProductLaw
 from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts, GroupwiseZCDP, PresenceResponse
-from epsaudit.mechanisms.odometers import StopAt
 
 
 class LateFilter(TotalFilter):

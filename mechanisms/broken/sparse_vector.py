@@ -20,12 +20,7 @@ UP_AND_DOWN = DatasetPair((2,) * 5 + (0,) * 5, (1,) * 10, "5 answers 2 then 5 an
 
 @dataclass(frozen=True)
 class ReusedNoiseLaw:
-    """Sparse vector that releases the very noisy answers that were compared; -inf for below, NaN not reached.
-
-    >>> law = ReusedNoiseLaw(SparseVectorLaw((0.0, 1.0), 2.0, 2.0), 1.0)
-    >>> law.log_density(np.array([[-np.inf, -np.inf], [3.0, np.nan]])).round(4).tolist()
-    [-1.3166, -2.5898]
-    """
+    """Sparse vector that releases the very noisy answers that were compared; -inf for below, NaN not reached."""
 
     symbols: SparseVectorLaw  # which queries lie above
     threshold: float  # what the answers were compared with

@@ -32,9 +32,13 @@ from epsaudit.mechanisms.broken.accounting import (
 from epsaudit.mechanisms.budgets import (
     AdaptiveSessions,
     AdvancedFilter,
+    ConcentratedOdometer,
     Ledger,
     Opening,
+    PureOdometer,
+    RenyiOdometer,
     Request,
+    StopAt,
     SubSessions,
     TotalFilter,
     Unlimited,
@@ -42,7 +46,6 @@ from epsaudit.mechanisms.budgets import (
 from epsaudit.mechanisms.composition import ProductLaw
 from epsaudit.mechanisms.groups import PresenceResponse
 from epsaudit.mechanisms.interactive import Interaction
-from epsaudit.mechanisms.odometers import ConcentratedOdometer, PureOdometer, RenyiOdometer, StopAt
 from epsaudit.mechanisms.response import LeakyResponse, RandomisedResponse
 from epsaudit.outputs.normal_form import pack
 from epsaudit.witnesses import Oracle

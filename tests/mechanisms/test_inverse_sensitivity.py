@@ -21,8 +21,7 @@ from epsaudit.mechanisms.selection import (
     NoisyMaxLaplace,
     PermuteAndFlip,
 )
-from epsaudit.mechanisms.smooth_sensitivity import smooth_sensitivity
-from epsaudit.mechanisms.stability import StableMedian
+from epsaudit.mechanisms.stability import StableMedian, smooth_sensitivity
 
 SELECTORS = [ExponentialMechanism, PermuteAndFlip, NoisyMaxLaplace, NoisyMaxExponential, NoisyMaxGumbel, GapMax]
 GRID = (0, 1, 2, 5)
