@@ -12,8 +12,15 @@ from dataclasses import dataclass
 from epsaudit import Mechanism
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.additive import Laplace, TruncatedGeometric
-from epsaudit.mechanisms.broken.sparse_vector import SparseVector3, SparseVector4, SparseVector5, SparseVector6
-from epsaudit.mechanisms.broken.vectors import NoisyHistogramUpsideDown, SideBySide, ValueOfMax
+from epsaudit.mechanisms.broken.sparse_vector import (
+    NoisyHistogramUpsideDown,
+    SideBySide,
+    SparseVector3,
+    SparseVector4,
+    SparseVector5,
+    SparseVector6,
+    ValueOfMax,
+)
 from epsaudit.mechanisms.response import Rappor
 from epsaudit.mechanisms.sparse_vector import NumericalSparseVector, SparseVector1, SparseVector2
 from epsaudit.mechanisms.vectors import IndexOfMax, NoisyHistogram, ParallelLaplace, RunningSums

@@ -26,7 +26,7 @@ from epsaudit.audits.fixed import audit
 from epsaudit.claims.conversions import approximate_to_gaussian
 from epsaudit.experiments.data import fair
 from epsaudit.experiments.library_mean import LIBRARY, LibraryMean, library_mean
-from epsaudit.mechanisms.broken.covariance_mean import EmpiricalMean, PublishedCovarianceAwareMean
+from epsaudit.mechanisms.broken.means import EmpiricalMean, PublishedCovarianceAwareMean
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.pruned_mean import PrunedMean

@@ -33,18 +33,22 @@ from epsaudit import audit, exact
 from epsaudit.experiments.down_sensitivity_figures import draw_loss, draw_tau, draw_towers
 from epsaudit.experiments.down_sensitivity_tau import BETA, DELTA, EPSILON, crossovers, tau_rows, tower_rows
 from epsaudit.mechanisms.bounded_noise import BoundedBinarySearch
-from epsaudit.mechanisms.broken.common_prefix import PrefixByQualityAlone, PrefixWithoutMargin
 from epsaudit.mechanisms.broken.down_sensitivity import (
+    PrefixByQualityAlone,
+    PrefixWithoutMargin,
     PublishedBinarySearch,
     PublishedConcentratedSearch,
     SearchOfStrictLoss,
     ShiftedInverseWithoutRepair,
 )
-from epsaudit.mechanisms.common_prefix import PrefixInteriorPoint
-from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
-from epsaudit.mechanisms.interior_point import InteriorPoint
+from epsaudit.mechanisms.down_sensitivity import (
+    GaussianBinarySearch,
+    LaplaceBinarySearch,
+    ShiftedInverseSensitivity,
+    TolerantSearch,
+)
+from epsaudit.mechanisms.interior_point import InteriorPoint, PrefixInteriorPoint
 from epsaudit.mechanisms.queries import Maximum, MonotoneQuery, Total
-from epsaudit.mechanisms.tolerant_search import TolerantSearch
 from epsaudit.provenance import write_whole
 from epsaudit.reporting.tables import Column, to_latex
 from epsaudit.studies import run_as_script, write_json, write_table

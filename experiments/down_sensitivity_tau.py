@@ -16,9 +16,9 @@ from scipy.special import ndtri
 
 from epsaudit import GaussianDP
 from epsaudit.mechanisms.bounded_noise import least_noise
-from epsaudit.mechanisms.common_prefix import plan_for
+from epsaudit.mechanisms.down_sensitivity import needed_rounds
+from epsaudit.mechanisms.interior_point import plan_for
 from epsaudit.mechanisms.quasi_concave import best_plan, stage_over
-from epsaudit.mechanisms.tolerant_search import needed_rounds
 
 EPSILON, DELTA, BETA = 1.0, 1e-6, 0.05
 ERROR = 0.1

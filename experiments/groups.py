@@ -34,8 +34,7 @@ from epsaudit import ZCDP, Mechanism, RenyiDP, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.mechanisms.asinh_counts import AsinhCounts
-from epsaudit.mechanisms.groups import GroupCounts, renyi_per_group
+from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts, renyi_per_group
 from epsaudit.reporting.style import (
     BLUE,
     GREEN,

@@ -29,16 +29,18 @@ from matplotlib.figure import Figure
 from epsaudit import ZCDP, GaussianDP, PureDP, RenyiDP, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.mechanisms.analysts import Doubler, Gambler, Interleaver, Repeater
-from epsaudit.mechanisms.broken.budgets import ForgetfulSubSessions, LateFilter
+from epsaudit.mechanisms.broken.accounting import ForgetfulSubSessions, LateFilter
 from epsaudit.mechanisms.budgets import (
+    ConcentratedOdometer,
     Filter,
     Ledger,
+    PureOdometer,
+    RenyiOdometer,
     SubSessions,
     TotalFilter,
     Unlimited,
 )
 from epsaudit.mechanisms.interactive import Analyst, Interaction
-from epsaudit.mechanisms.odometers import ConcentratedOdometer, PureOdometer, RenyiOdometer
 from epsaudit.reporting.style import BLUE, GREEN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.studies import run_as_script, write_data, write_figure, write_table

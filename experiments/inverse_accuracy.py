@@ -28,8 +28,7 @@ from epsaudit.experiments import medians
 from epsaudit.experiments.data import anes96, answers, fair
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, Losses, MedianLosses
 from epsaudit.mechanisms.median_regression import SlopeLosses
-from epsaudit.mechanisms.noisy_max import GapMax
-from epsaudit.mechanisms.registry import SELECTORS
+from epsaudit.mechanisms.selection import SELECTORS, GapMax
 from epsaudit.reporting.style import MARKERS, ONE_COLUMN, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.studies import run_as_script, write_data, write_figure, write_table

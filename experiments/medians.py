@@ -18,8 +18,7 @@ from scipy.special import ndtri
 
 from epsaudit.experiments.data import anes96, answers, fair
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
-from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy, SmoothMedianLaplace
-from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian
+from epsaudit.mechanisms.stability import ProposeTestRelease, SmoothMedianCauchy, SmoothMedianLaplace, StableMedian
 from epsaudit.reporting.style import BLUE, GREEN, MARKERS, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 
 EPSILON, DELTA, BETA = 1.0, 1e-6, 0.1

@@ -17,8 +17,7 @@ from epsaudit import AuditError, GaussianDP, audit_one_run
 from epsaudit.audits.one_run import binomial, tradeoff
 from epsaudit.experiments.learning import affairs
 from epsaudit.experiments.one_run_worst_case import worst_case
-from epsaudit.mechanisms.canaries import GradientCanaries
-from epsaudit.mechanisms.dp_sgd import DPSGD
+from epsaudit.mechanisms.dp_sgd import DPSGD, GradientCanaries
 from epsaudit.mechanisms.one_run import NoisyVectorSum
 
 CONFIDENCE = 0.95

@@ -29,8 +29,7 @@ from epsaudit.mechanisms.broken.dp_sgd import (
     SingleStratum,
     WithoutReplacement,
 )
-from epsaudit.mechanisms.canaries import ExampleCanaries, GradientCanaries, mislabelled
-from epsaudit.mechanisms.dp_sgd import DPSGD, full_batch_mu
+from epsaudit.mechanisms.dp_sgd import DPSGD, ExampleCanaries, GradientCanaries, full_batch_mu, mislabelled
 
 FAIR = "fair, logistic"
 ANES96 = "anes96, linear"

@@ -24,8 +24,7 @@ from epsaudit.audits.one_run import CanaryMechanism, Threshold, binomial
 from epsaudit.audits.one_run.play import Guesses
 from epsaudit.experiments.drawing import wrong_bounds
 from epsaudit.experiments.learning import affairs
-from epsaudit.mechanisms.canaries import GradientCanaries
-from epsaudit.mechanisms.dp_sgd import DPSGD
+from epsaudit.mechanisms.dp_sgd import DPSGD, GradientCanaries
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
 from epsaudit.reporting.tables import Column
 from epsaudit.studies import run_as_script, write_data, write_figure, write_table

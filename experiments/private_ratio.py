@@ -28,7 +28,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from epsaudit import OutputDistribution
-from epsaudit.mechanisms.broken.ratio import PublishedBoundedRatio
+from epsaudit.mechanisms.broken.local_sensitivity import PublishedBoundedRatio
 from epsaudit.mechanisms.laws import LaplaceLaw
 from epsaudit.mechanisms.private_bound import PrivatelyBounded, RatioByRecords
 from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw

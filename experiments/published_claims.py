@@ -30,20 +30,27 @@ from epsaudit.experiments.published_page import page
 from epsaudit.experiments.published_statements import CLAIM, KINDS, MISTAKE, READING, checked, statements
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.broken.down_sensitivity import PublishedBinarySearch
-from epsaudit.mechanisms.broken.local_sensitivity import NOTES_PAIR, POST_PAIR, LaplaceAtLocalSensitivity
-from epsaudit.mechanisms.broken.noisy_max import NoisyMaxAsBoundedRange, NoisyMaxExponentialAsBoundedRange
-from epsaudit.mechanisms.broken.private_bound import BoundedFromBelow, BoundedRatioUnderSubstitution
-from epsaudit.mechanisms.broken.ratio import PublishedBoundedRatio, PublishedTail
-from epsaudit.mechanisms.broken.selection import PermuteAndFlipAsBoundedRange
-from epsaudit.mechanisms.broken.stability import PublishedMode
+from epsaudit.mechanisms.broken.local_sensitivity import (
+    NOTES_PAIR,
+    POST_PAIR,
+    BoundedFromBelow,
+    BoundedRatioUnderSubstitution,
+    LaplaceAtLocalSensitivity,
+    PublishedBoundedRatio,
+    PublishedTail,
+)
+from epsaudit.mechanisms.broken.selection import (
+    NoisyMaxAsBoundedRange,
+    NoisyMaxExponentialAsBoundedRange,
+    PermuteAndFlipAsBoundedRange,
+    PublishedMode,
+)
 from epsaudit.mechanisms.down_sensitivity import LaplaceBinarySearch
-from epsaudit.mechanisms.noisy_max import NoisyMaxExponential, NoisyMaxLaplace
 from epsaudit.mechanisms.private_bound import PrivatelyBounded, RatioByRecords, SubstitutedRatio
 from epsaudit.mechanisms.queries import Maximum
 from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw, FailedBound
-from epsaudit.mechanisms.selection import PermuteAndFlip
-from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy
-from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
+from epsaudit.mechanisms.selection import NoisyMaxExponential, NoisyMaxLaplace, PermuteAndFlip
+from epsaudit.mechanisms.stability import ProposeTestRelease, SmoothMedianCauchy, StableMedian, StableMode
 from epsaudit.provenance import write_whole
 from epsaudit.reporting.figures import certified_against_proven
 from epsaudit.reporting.tables import Column

@@ -19,7 +19,7 @@ from epsaudit.certificates import clopper_pearson_upper
 from epsaudit.experiments.histogram_utility import chance_of_the_lead
 from epsaudit.mechanisms.amplification import closed_form, local_epsilon
 from epsaudit.mechanisms.broken.down_sensitivity import PublishedBinarySearch
-from epsaudit.mechanisms.broken.stability import PublishedMode
+from epsaudit.mechanisms.broken.selection import PublishedMode
 from epsaudit.mechanisms.down_sensitivity import LaplaceBinarySearch
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, LaplaceLaw
 from epsaudit.mechanisms.queries import Maximum

@@ -34,8 +34,7 @@ from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLo
 from epsaudit.mechanisms.queries import Maximum, NumericQuery, VoteCounts
 from epsaudit.mechanisms.ratio import BoundedRatio, CountsRatio, NaiveRatio
 from epsaudit.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
-from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy
-from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
+from epsaudit.mechanisms.stability import ProposeTestRelease, SmoothMedianCauchy, StableMedian, StableMode
 
 ANES96 = "American National Election Study 1996 (statsmodels anes96)"
 FAIR = "Redbook survey 1974, Fair 1978 (statsmodels fair)"

@@ -1,8 +1,4 @@
-"""Privacy amplification by shuffling: the central claim of n users' locally private messages in random order.
-
-From a local epsilon, a number of users and a delta it computes a central epsilon: the closed forms, and the numeric
-bounds; and from a central epsilon the local one that may be spent.
-"""
+"""Privacy amplification by shuffling: the central claim of n users' locally private messages in random order."""
 
 from __future__ import annotations
 
@@ -31,8 +27,6 @@ def closed_form(epsilon: float, users: int, delta: float) -> float:
 
     Raises `AuditError` if a parameter is out of range or the condition fails.
 
-    Examples
-    --------
     >>> round(closed_form(1.0, 10_000, 1e-6), 4)
     0.3889
     """
@@ -46,8 +40,6 @@ def closed_form_2021(epsilon: float, users: int, delta: float) -> float:
 
     Raises `AuditError` as for `closed_form`.
 
-    Examples
-    --------
     >>> round(closed_form_2021(1.0, 10_000, 1e-6), 3)
     0.214
     """
@@ -63,8 +55,6 @@ def closed_form_2022(epsilon: float, users: int, delta: float) -> float:
 
     Raises `AuditError` if a parameter is out of range, or eps > log(n / (8 log(2/delta)) - 1).
 
-    Examples
-    --------
     >>> round(closed_form_2022(1.0, 10_000, 1e-6), 3)
     0.18
     """
@@ -76,22 +66,11 @@ def closed_form_2022(epsilon: float, users: int, delta: float) -> float:
 def numeric(epsilon: float, users: int, delta: float, answers: float = 2) -> float:
     """Numeric bound of Feldman, McMillan and Talwar (2022): the hockey stick of the clones' pair, inverted.
 
-    Of the other users about 2 / (e^eps + k - 1) send one of the two answers in question whatever they hold: clones. The
-    pair that is easiest to tell apart shows how many clones there are and how the two answers divide among them
-    and the user in question. With ``answers`` = 2 it holds for every eps-locally private randomiser, so that the
-    lower one of both is returned.
+    Of the other users, at least one, about 2 / (e^eps + k - 1) send one of the two answers in question whatever they
+    hold: clones. The pair that is easiest to tell apart shows how many clones there are and how the two answers divide
+    among them and the user in question. With ``answers`` = k = 2 it holds for every eps-locally private randomiser;
+    others than randomised response have a k like `HadamardResponse.clone_answers`.
 
-    Parameters
-    ----------
-    epsilon : float
-        Local epsilon, above 0.
-    users : int
-        At least 2.
-    answers : float
-        Number k of answers of a randomised response, or the like of another one: `HadamardResponse.clone_answers`.
-
-    Examples
-    --------
     >>> round(numeric(1.0, 10_000, 1e-6), 4)
     0.0432
     """
@@ -103,8 +82,6 @@ def numeric_2021(epsilon: float, users: int, delta: float) -> float:
 
     As their code has it (apple/ml-shuffling-amplification, `deltacomp`), without its rounding up.
 
-    Examples
-    --------
     >>> round(numeric_2021(1.0, 10_000, 1e-6), 4)
     0.053
     """
@@ -115,15 +92,9 @@ def numeric_2021(epsilon: float, users: int, delta: float) -> float:
 def local_epsilon(central: float, users: int, delta: float, answers: Callable[[float], float]) -> float:
     """Greatest local epsilon whose numeric bound is at most ``central``, up to a relative 1e-6.
 
-    Parameters
-    ----------
-    answers : callable
-        Number of answers, or `HadamardResponse.clone_answers`, for each local epsilon; it may jump.
-
+    ``answers`` gives the number of answers, or `HadamardResponse.clone_answers`, for each local epsilon; it may jump.
     Raises `AuditError` if a parameter is out of range.
 
-    Examples
-    --------
     >>> round(local_epsilon(0.0432062, 10_000, 1e-6, lambda epsilon: 2), 4)
     1.0
     """
@@ -140,8 +111,6 @@ def clones_delta(at: float, epsilon: float, users: int, answers: float = 2) -> f
 
     The less of the pair for k answers and the one for any randomiser: each is the lower one somewhere.
 
-    Examples
-    --------
     >>> f"{clones_delta(0.0432, 1.0, 10_000):.2g}"
     '1e-06'
     """
@@ -166,8 +135,6 @@ def variation_ratio_delta(at: float, epsilon: float, users: int, answers: int) -
     is built after Wang et al. (2023) as far as their parameters were at hand; their proof was not, and the pair is *no
     upper bound* for k >= 4, which may be a fault of this reading. See docs/explanation/shuffling.md.
 
-    Examples
-    --------
     >>> from epsaudit import exact
     >>> from epsaudit.mechanisms.shuffling import ShuffledResponse
     >>> mechanism = ShuffledResponse(1.0, 6, 1e-3, answers=4)
@@ -196,8 +163,6 @@ def variation_ratio_delta(at: float, epsilon: float, users: int, answers: int) -
 def variation_ratio(epsilon: float, users: int, delta: float, answers: int) -> float:
     """Epsilon of `variation_ratio_delta`, for comparison only.
 
-    Examples
-    --------
     >>> round(variation_ratio(1.0, 10_000, 1e-6, 2), 4)
     0.0432
     """

@@ -1,23 +1,91 @@
-"""Strategies of analysts who ask for randomised responses or in turns, some of whom try to cheat a filter.
-
-Each chooses the next request of many transcripts from their answers so far; see
-`epsaudit.mechanisms.interactive.Analyst`.
-"""
+"""Analysts who choose requests from answers, some of whom cheat, and what they ask: sessions, answers of few values."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln, ndtr
 
 from epsaudit.adapters.functions import Mechanism
+from epsaudit.claims.curves import TradeOff
+from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
+from epsaudit.data.neighbours import DatasetPair, Substitution
+from epsaudit.errors import AuditError
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.budgets import Ledger, Opening, Request
 from epsaudit.mechanisms.groups import PresenceResponse
-from epsaudit.mechanisms.hidden_state import SparseVectorSession
-from epsaudit.mechanisms.laws import Floats
+from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
 from epsaudit.mechanisms.response import LeakyResponse, RandomisedResponse
+
+Earlier = tuple[tuple[float, float], ...]
+HALTED = -1.0
+
+
+@dataclass(frozen=True)
+class SparseVectorSession(Reference):
+    """Algorithm 1 of Lyu, Su and Li (2017) as a session: is this about a user's bit above a secret threshold?
+
+    A question is a weight w in [-1, 1] for the query w (bit - 1/2), of sensitivity |w|. Noise of scale 2 / epsilon is
+    added to the threshold 0 once, and never seen; noise of scale 4 c / epsilon to every query. Answers are 1 (above) or
+    0 (below), and after c answers above only `HALTED`. All answers together are epsilon-DP, whatever is asked.
+
+    >>> session = SparseVectorSession(1.0)
+    >>> [np.exp(session.answer((1,), before, 1.0).log_probabilities) for before in ((), ((1.0, 0.0),))]
+    [array([0.45853114, 0.54146886]), array([0.54846385, 0.45153615])]
+    """
+
+    epsilon: float
+    above: int = 1  # how many answers above it gives
+    name: ClassVar[str] = "sparse vector session"
+    adjacency = Substitution()
+    pair = DatasetPair((0,), (1,))
+    wholes = {"above": (1, "number of answers above the threshold")}
+
+    def __call__(self, dataset: tuple[int, ...]) -> FiniteLaw:
+        return self.answer(dataset, (), 1.0)
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019  # sessions are few, and what is kept is small
+    def answer(self, dataset: tuple[int, ...], earlier: Earlier, question: float) -> FiniteLaw:
+        """Prepare the law of the answer to a question, given earlier questions of the session and their answers.
+
+        The threshold's noise is integrated over what the answers leave of it, by a rule whose nodes are those of all
+        answers, so that the chances of all transcripts sum to 1 but for rounding.
+        """
+        if len(dataset) != 1 or dataset[0] not in (0, 1) or not -1.0 <= question <= 1.0:
+            raise AuditError(
+                f"The dataset is {dataset!r} and the question {question!r}; needed are a bit and a weight."
+            )
+        if sum(given == 1.0 for _, given in earlier) >= self.above:
+            return FiniteLaw((HALTED,), [0.0])
+        places, chances = _nodes(2.0 / self.epsilon)
+        for asked, given in earlier:
+            chances = chances * np.exp(self._log_chance(dataset[0], asked, places, given))
+        likely = [
+            float(chances @ np.exp(self._log_chance(dataset[0], question, places, given))) for given in (0.0, 1.0)
+        ]
+        return FiniteLaw((0.0, 1.0), np.log(likely))
+
+    def _log_chance(self, bit: int, question: float, thresholds: Floats, given: float) -> Floats:
+        """Log-probability of an answer at each threshold."""
+        off = thresholds - question * (bit - 0.5)
+        return LaplaceLaw(0.0, 4.0 * self.above / self.epsilon).log_cdf(off if given == 0.0 else -off)
+
+
+@functools.lru_cache(maxsize=64)
+def _nodes(scale: float) -> tuple[Floats, Floats]:
+    """Places of the threshold's Laplace noise and their weights: Gauss-Legendre panels with edges at its kinks."""
+    far = scale * 40.0 * 2.0 ** -np.arange(0.0, 7.0)
+    edges = np.unique(np.concatenate([-far, far, np.linspace(-0.5, 0.5, 9)]))
+    rule, weights = np.polynomial.legendre.leggauss(16)
+    widths = np.diff(edges)[:, None]
+    places = (edges[:-1, None] + widths * (1.0 + rule) / 2.0).ravel()
+    chances = (widths * weights / 2.0).ravel() * np.exp(LaplaceLaw(0.0, scale).log_density(places))
+    return places, chances / chances.sum()
 
 
 @dataclass(frozen=True)
@@ -40,8 +108,6 @@ class _Menu:
 class Repeater(_Menu):
     """Ask for the first epsilon again and again, refused or not: composition that is not adaptive at all.
 
-    Examples
-    --------
     >>> Repeater((0.5,)).choose(np.zeros((2, 1)), Ledger()).tolist()
     [0, 0]
     """
@@ -57,8 +123,6 @@ class Gambler(_Menu):
     While the lead of one answer is below ``lead`` it asks for the cheapest request. From then on it asks for the
     dearest one, one place less dear for every refusal, and so exhausts the budget where it saw a leak.
 
-    Examples
-    --------
     >>> Gambler((0.1, 1.0)).choose(np.array([[1.0, 1.0], [1.0, 0.0]]), Ledger()).tolist()
     [1, 0]
     """
@@ -76,8 +140,6 @@ class Gambler(_Menu):
 class Doubler(_Menu):
     """Raise the stake while answers repeat, go back to the lowest when they change: budgets chosen by the answers.
 
-    Examples
-    --------
     >>> Doubler((0.1, 0.2, 0.4)).choose(np.array([[1.0, 1.0], [1.0, 0.0]]), Ledger()).tolist()
     [1, 0]
     """
@@ -97,15 +159,12 @@ class Interleaver(_Menu):
 
     Each session is asked for the epsilon of the same place, so that each is asked until it refuses and beyond.
 
-    Examples
-    --------
     >>> Interleaver((0.4, 0.3, 0.3)).choose(np.array([[1.0], [0.0]]), Ledger()).tolist()
     [1, 2]
     """
 
     @cached_property
     def menu(self) -> tuple[Request, ...]:
-        """One request a session."""
         return tuple(Request(RandomisedResponse(epsilon), session) for session, epsilon in enumerate(self.epsilons))
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
@@ -117,8 +176,6 @@ class Interleaver(_Menu):
 class Juggler:
     """Ask several sparse vectors in turns: after an answer below the threshold the next one, else the one after that.
 
-    Examples
-    --------
     >>> Juggler(1.0, 3).choose(np.array([[0.0, 0.0], [1.0, 0.0]]), Ledger()).tolist()
     [2, 0]
     """
@@ -129,7 +186,6 @@ class Juggler:
 
     @cached_property
     def menu(self) -> tuple[Request, ...]:
-        """The same question to each session."""
         return tuple(Request(SparseVectorSession(self.epsilon), place, 1.0) for place in range(self.sessions))
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
@@ -143,8 +199,6 @@ class Partitioner:
     The diagram of Tumult Analytics: a session of 3 becomes sessions of 2, 1 and 1, or of 2.5, 0.5 and 0.5. What is
     left of session 0 is spent on the first part, which is in it, too.
 
-    Examples
-    --------
     >>> Partitioner().choose(np.array([[1.0], [0.0]]), Ledger()).tolist()
     [1, 2]
     """
@@ -174,8 +228,6 @@ class Follower:
     """Ask one mechanism first and let its answer choose between two others: adaptive composition.
     threshold : float
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.additive import Gaussian
     >>> strategy = Follower(*[Gaussian(epsilon, 1e-5) for epsilon in (0.5, 1.0, 0.2)], threshold=0.5)
     >>> strategy.choose(np.array([[0.7], [0.1]]), Ledger()).tolist()
@@ -197,3 +249,100 @@ class Follower:
         if answers.shape[1] == 0:
             return np.zeros(len(answers), np.int64)
         return np.where(answers[:, 0] > self.threshold, 1, 2).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class RoundedGaussian(Reference):
+    """A user's bit plus Gaussian noise of standard deviation 1 / mu, of which only the cell is told: mu-GDP.
+
+    Cells are as wide as the noise's standard deviation and symmetric about 1/2; the outer two have no end. Rounding
+    looks at nothing but the noisy bit (Dong, Roth and Su 2022, Theorem 2.7; Bun and Steinke 2016, Proposition 1.6).
+
+    >>> mechanism = RoundedGaussian(1.0, cells=4)
+    >>> np.exp(mechanism((1,)).log_probabilities).round(4).tolist(), str(mechanism.claims[1])
+    ([0.0668, 0.2417, 0.3829, 0.3085], '0.5-zCDP')
+    """
+
+    mu: float
+    cells: int = 3  # how many there are, at least 2. Outputs are their numbers, 0 for the lowest
+    name: ClassVar[str] = "rounded Gaussian noise on a bit"
+    adjacency = Substitution()
+    pair = DatasetPair((0,), (1,))
+    wholes = {"cells": (2, "number of cells")}
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return (GaussianDP(self.mu), ZCDP(self.mu**2 / 2.0))
+
+    def __call__(self, dataset: tuple[int, ...]) -> FiniteLaw:
+        ends = np.arange(1, self.cells) - self.cells / 2.0 + (0.5 - _bit(dataset)) * self.mu  # of the noise, in sigmas
+        low, high = np.concatenate([[-np.inf], ends]), np.concatenate([ends, [np.inf]])
+        flip = low > 0.0  # so that cells far above keep their digits
+        chances = np.where(flip, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
+        return FiniteLaw(range(self.cells), np.log(chances))
+
+
+@dataclass(frozen=True)
+class RepeatedResponse(Reference):
+    """How many of k randomised responses on a user's bit are yes: DP along a curve that no composition goes beyond.
+
+    Outcomes in which i of k answers lie have the loss (k - 2 i) epsilon. At these the curve has its kinks, delta_i =
+    sum over l < i of C(k, l) (e^((k - l) epsilon) - e^((k - 2 i + l) epsilon)) / (1 + e^epsilon)^k, and between them
+    the privacy profile is a line in e^epsilon. Kairouz, Oh and Viswanath (2015), Theorem 3.3, which proves that any k
+    epsilon-DP mechanisms, chosen from earlier answers, are DP along it, too.
+
+    >>> mechanism = RepeatedResponse(0.5, 3)
+    >>> print(mechanism.claim, [(epsilon, round(delta, 4)) for epsilon, delta in mechanism.claim.points])
+    DP along a curve of 2 points [(1.5, 0.0), (0.5, 0.1525)]
+    """
+
+    epsilon: float  # of an answer
+    copies: int  # k, at least 1
+    name: ClassVar[str] = "repeated randomised response"
+    adjacency = Substitution()
+    pair = DatasetPair((0,), (1,))
+    wholes = {"copies": (1, "number of copies")}
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        kinks = range(self.copies, -1, -2)
+        chances = np.exp(self((1,)).log_probabilities)
+        losses = (2 * np.arange(self.copies + 1) - self.copies) * self.epsilon
+        above = (chances @ -np.expm1(np.minimum(kink * self.epsilon - losses, 0.0)) for kink in kinks)
+        points = [(kink * self.epsilon, float(delta)) for kink, delta in zip(kinks, above, strict=True)]
+        # nearer 0 digits are lost, and the claim would say too much; rounded to 1 it says nothing
+        told = (points[0], *(point for point in points if np.finfo(float).tiny < point[1] < 1.0))
+        return (TradeOff(told), PureDP(self.copies * self.epsilon))
+
+    def __call__(self, dataset: tuple[int, ...]) -> FiniteLaw:
+        count = np.arange(self.copies + 1)
+        lies = self.copies - count if _bit(dataset) else count
+        ways = -gammaln(count + 1.0) - gammaln(self.copies - count + 1.0)  # up to a constant
+        return FiniteLaw(count.tolist(), ways - lies * self.epsilon)
+
+
+@dataclass(frozen=True)
+class NoisyGambler(Gambler):
+    """Asks for `RoundedGaussian`, with less noise where the cells so far lean to one side.
+
+    >>> NoisyGambler((0.5, 1.0), lead=2).choose(np.array([[2.0, 2.0], [2.0, 0.0]]), Ledger()).tolist()
+    [1, 0]
+    """
+
+    cells: int = 3
+
+    def response(self, epsilon: float) -> Mechanism:
+        return RoundedGaussian(epsilon, self.cells)
+
+    def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
+        """As the parent does; a cell counts by how many cells it is from the middle."""
+        lean = np.nansum(answers - (self.cells - 1) / 2.0, axis=1)
+        refused = sum(not granted for _, granted in ledger.entries)
+        dear = max(len(self.epsilons) - 1 - refused, 0)
+        return np.where(np.abs(lean) >= self.lead, dear, 0).astype(np.int64)
+
+
+def _bit(dataset: Any) -> int:
+    if len(dataset) != 1 or dataset[0] not in (0, 1):
+        raise AuditError(f"The dataset is {dataset!r}; it must be one user's bit, (0,) or (1,).")
+    return int(dataset[0])

@@ -19,40 +19,19 @@ from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_leas
 class Reference(ABC):
     """A mechanism whose proofs are known: subclasses are frozen dataclasses, and say what is not said here.
 
-    Their fields are described beside them, and so are those of laws and queries.
+    ``epsilon``, ``rho`` and ``mu``, above 0, are the parameter of the claim, proven or, for an incorrect variant, made;
+    ``delta`` is in (0, 1), and so is ``beta``, the probability with which the answer may be too far off. ``sigma``,
+    above 0, is the scale of noise, ``tau``, at least 0, what noisy losses are compared with. Other fields are described
+    beside them, and so are those of laws and queries.
 
-    Parameters
-    ----------
-    epsilon, rho, mu : float
-        Where there is one: the parameter of the claim, proven or, for an incorrect variant, made; above 0.
-    delta : float
-        Where there is one: in (0, 1).
-    beta : float
-        Where there is one: probability, in (0, 1), with which the answer may be too far off.
-    sigma, tau : float
-        Where there are: scale of the noise, above 0, and what noisy losses are compared with, at least 0.
-
-    Attributes
-    ----------
-    name : str
-        A short name for tables.
-    adjacency : Adjacency
-        The neighbouring relation that the proofs are for.
-    pair : DatasetPair
-        Where one pair serves all claims: the one that `worst_pairs` returns.
-    wholes : mapping
-        Fields that are whole numbers: the least that each may be, and what it is called in errors.
-
-    Raises
-    ------
-    AuditError
-        If a parameter is out of range, or, when a law is prepared, if the dataset is none that the mechanism takes.
+    Raises `AuditError` if a parameter is out of range, or, when a law is prepared, if the dataset is none that the
+    mechanism takes.
     """
 
-    name: ClassVar[str]
-    adjacency: Adjacency
-    pair: DatasetPair
-    wholes: ClassVar[Mapping[str, tuple[int, str]]] = {}
+    name: ClassVar[str]  # a short name for tables
+    adjacency: Adjacency  # the neighbouring relation that the proofs are for
+    pair: DatasetPair  # where one pair serves all claims: the one that `worst_pairs` returns
+    wholes: ClassVar[Mapping[str, tuple[int, str]]] = {}  # whole-number fields: the least, and what errors call them
 
     def __post_init__(self) -> None:
         given = vars(self)

@@ -1,9 +1,4 @@
-"""Binary search on losses with bounded noise: accurate in every run, at the price of a delta.
-
-For a monotone query and (epsilon, delta) the output is an underestimate of the answer, as from the other searches. The
-noise is on whole numbers, as losses are; its reach follows from a bound on the composition that is computed, not
-quoted.
-"""
+"""Binary search on losses with bounded noise: accurate in every run, at the price of a delta."""
 
 from __future__ import annotations
 
@@ -36,8 +31,6 @@ class CosineLaw:
     Log-concave and symmetric. Among densities on an interval the squared cosine has the least Fisher information, and
     so loses least about a shift; higher powers pay a little of that for tails in which hardly anything is certain.
 
-    Examples
-    --------
     >>> CosineLaw(1, 2).log_cdf([-0.5, 0.5, 1.0]).round(4).tolist()
     [-1.3863, -0.2877, 0.0]
     """
@@ -70,8 +63,6 @@ class CosineLaw:
         Theorem 7 of docs/explanation/mechanisms.md: outcomes nearest the edge, where the loss is greatest, are given up
         and the rest is bounded by its Renyi divergences; the least of all such bounds.
 
-        Examples
-        --------
         >>> f"{CosineLaw(63, 6).delta(1.0, 3):.2g}"
         '9e-07'
         """
@@ -89,8 +80,6 @@ class CosineLaw:
 def least_noise(epsilon: float, delta: float, steps: int) -> CosineLaw:
     """Return the law of least reach, among a few powers, whose ``steps`` additions are (epsilon, delta)-DP.
 
-    Examples
-    --------
     >>> least_noise(1.0, 1e-6, 64).reach
     162
     """
@@ -121,8 +110,6 @@ class BoundedBinarySearch(Reference):
     Down Sensitivity': of the works it names, Dagan and Kur (2022) have noise that is bounded, by
     what others say of it; the shape of the noise and its calibration are ours.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = BoundedBinarySearch(Maximum(range(1024)), epsilon=1.0, delta=1e-6)
     >>> mechanism.steps, mechanism.tau, str(mechanism.claim)
@@ -144,7 +131,6 @@ class BoundedBinarySearch(Reference):
 
     @property
     def noise(self) -> CosineLaw:
-        """Law of the noise on each loss."""
         return least_noise(self.epsilon, self.delta, max(self.steps, 1))
 
     @property
@@ -153,7 +139,6 @@ class BoundedBinarySearch(Reference):
         return self.noise.reach
 
     def __call__(self, dataset: Sequence[Any]) -> SearchLaw:
-        """Prepare the output distribution on one dataset; it lists its law where Y is small enough."""
         law = TabulatedSearchLaw if fits_a_table(self.query.size) else SearchLaw
         # noisy losses are whole numbers: half a record more lets none lie on the threshold
         return law(self.query, self.query.loss(dataset), self.query.size, self.tau + 0.5, self.noise)

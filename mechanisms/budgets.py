@@ -1,9 +1,4 @@
-"""Privacy filters, which refuse a request that the budget does not cover.
-
-They read a ledger of what was granted. Budgets may be chosen from earlier answers (fully adaptive composition), and
-several sessions may be open at once (concurrent composition), opened as answers say. Theorems, and what is open:
-docs/explanation/composition.md.
-"""
+"""Privacy filters, which refuse what the budget does not cover, and odometers, which report what is spent so far."""
 
 from __future__ import annotations
 
@@ -12,13 +7,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims import accounting
 from epsaudit.claims.curves import ApproxZCDP
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms.base import positive
 from epsaudit.mechanisms.laws import FiniteLaw
 
@@ -46,7 +41,6 @@ class Request:
 
     @property
     def asked(self) -> tuple[Mechanism, int]:
-        """What has a state of its own: the mechanism in this session."""
         return self.mechanism, self.session
 
 
@@ -54,8 +48,6 @@ class Request:
 class Ledger:
     """Requests in their order, each with whether it was granted: all that a filter knows, and nothing private.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.response import RandomisedResponse
     >>> ledger = Ledger().after(Request(RandomisedResponse(0.5)), True).after(Request(RandomisedResponse(1.0)), False)
     >>> print(ledger.spent(PureDP(0.0)), [request.session for request in ledger.granted])
@@ -66,11 +58,9 @@ class Ledger:
 
     @property
     def granted(self) -> tuple[Request, ...]:
-        """Requests that were granted."""
         return tuple(request for request, granted in self.entries if granted)
 
     def after(self, request: Request, granted: bool) -> Ledger:
-        """Return the ledger with one more entry."""
         return Ledger((*self.entries, (request, granted)))
 
     def spent(self, unit: Budget) -> Budget:
@@ -120,8 +110,6 @@ class TotalFilter(Filter):
     share it are composed concurrently: Vadhan and Wang (2021), Lyu (2022), Haney et al. (2023); what of this is open
     for approximate zCDP: docs/explanation/composition.md.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.response import RandomisedResponse
     >>> ask, guard = Request(RandomisedResponse(0.6)), TotalFilter(PureDP(1.0))
     >>> guard.admits(Ledger(), ask), guard.admits(Ledger().after(ask, True), ask)
@@ -151,8 +139,6 @@ class AdvancedFilter(TotalFilter):
     pure DP, approximate DP, zCDP and approximate zCDP may come in any order, and the total does not depend on it
     (Whitehouse, Ramdas, Rogers and Wu 2023, Theorem 1, with the tight conversion of `ApproxZCDP`).
 
-    Examples
-    --------
     >>> guard = AdvancedFilter(ApproxDP(1.0, 1e-6), spent=5e-7)
     >>> print(guard.claim, guard.inner)
     (1, 1e-06)-DP 5e-07-approximate 0.0229374-zCDP
@@ -168,7 +154,6 @@ class AdvancedFilter(TotalFilter):
 
     @property
     def inner(self) -> ApproxZCDP:
-        """The budget in approximate zCDP."""
         point = (self.budget.epsilon, self.budget.delta)
         return ApproxZCDP(float(ApproxZCDP(0.0, self.spent).least_at(*point)), self.spent)
 
@@ -200,8 +185,6 @@ class AdaptiveSessions(TotalFilter):
     that it opens get the next numbers. A mechanism asked in a session of a partition must be about its part: have
     ``part`` equal to its place. Adaptive shares: Haney, Shoemate, Tian, Vadhan, Vyrros, Xu and Zhang (2023).
 
-    Examples
-    --------
     >>> guard = AdaptiveSessions(PureDP(3.0))
     >>> ledger = Ledger().after(Request(Opening(1.0, parts=2)), True)
     >>> [session.left for session in guard.open(ledger)]  # the diagram of Tumult Analytics
@@ -261,8 +244,6 @@ class SubSessions(TotalFilter):
 
     Raises `AuditError` if the shares exceed the budget, or one is not above 0.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.response import RandomisedResponse
     >>> guard = SubSessions(PureDP(1.0), (0.3, 0.3))
     >>> [guard.admits(Ledger(), Request(RandomisedResponse(0.35), session)) for session in (0, 1, 2)]
@@ -281,7 +262,6 @@ class SubSessions(TotalFilter):
 
     @property
     def rest(self) -> float:
-        """What session 0 keeps."""
         return self.budget.parameter - math.fsum(self.shares)
 
     def admits(self, ledger: Ledger, request: Request) -> bool:
@@ -296,8 +276,6 @@ class SubSessions(TotalFilter):
 class Unlimited(Filter):
     """Grants everything: for an odometer to watch. The claim is what the given number of requests can cost at most.
 
-    Examples
-    --------
     >>> Unlimited(PureDP(3.0)).claim
     PureDP(epsilon=3.0)
     """
@@ -322,3 +300,112 @@ def covers(budget: float, unit: Budget, requests: Sequence[Request]) -> bool:
     whole = total(unit, requests)
     fits = whole.parameter <= budget * ROUNDING
     return fits and getattr(whole, "delta", 0.0) <= getattr(unit, "delta", 0.0) * ROUNDING
+
+
+class Odometer(Protocol):
+    """Reports what is spent: a bound on the privacy loss that holds at all times but with probability ``failure``."""
+
+    @property
+    def failure(self) -> float:
+        """Probability that the loss ever exceeds the reading."""
+
+    def reading(self, ledger: Ledger) -> float:
+        """Bound on the privacy loss of the transcript so far, in nats."""
+
+
+@dataclass(frozen=True)
+class StopAt(Filter):
+    """A filter made of an odometer: nothing is granted that takes its reading beyond ``most``.
+
+    >>> StopAt(PureOdometer(), 1.0).claim, StopAt(RenyiOdometer(4.0, 0.01), 2.0).claim
+    (PureDP(epsilon=1.0), ApproxDP(epsilon=2.0, delta=0.01))
+    """
+
+    odometer: Odometer
+    most: float
+
+    @property
+    def claim(self) -> Budget:
+        failure = self.odometer.failure
+        return ApproxDP(self.most, failure) if failure else PureDP(self.most)
+
+    def admits(self, ledger: Ledger, request: Request) -> bool:
+        return self.odometer.reading(ledger.after(request, True)) <= self.most * ROUNDING
+
+
+@dataclass(frozen=True)
+class PureOdometer:
+    """Epsilon spent so far: the privacy loss of what was seen never exceeds it (Rogers et al. 2016).
+
+    >>> PureOdometer().reading(Ledger())
+    0.0
+    """
+
+    failure: ClassVar[float] = 0.0
+
+    def reading(self, ledger: Ledger) -> float:
+        return ledger.spent(PureDP(0.0)).parameter
+
+
+@dataclass(frozen=True)
+class RenyiOdometer:
+    """Bound on the loss from the divergences of one order: exp((order - 1) (L - R)) is a supermartingale.
+
+    L is the privacy loss so far and R the sum of the divergences: by Ville's inequality L <= R + log(1/delta) / (order
+    - 1) at all times with probability 1 - delta (Feldman and Zrnic 2021).
+
+    >>> round(RenyiOdometer(4.0, 0.05).reading(Ledger()), 3)
+    0.999
+    """
+
+    order: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        fraction(self.delta, "delta of the odometer", open_below=True)
+        RenyiDP(self.order, 0.0)
+
+    @property
+    def failure(self) -> float:
+        return self.delta
+
+    def reading(self, ledger: Ledger) -> float:
+        return ledger.spent(RenyiDP(self.order, 0.0)).parameter + math.log(1.0 / self.delta) / (self.order - 1.0)
+
+
+@dataclass(frozen=True)
+class ConcentratedOdometer:
+    """Bound on the privacy loss that holds at all times at once, except with probability delta + lost.
+
+    Under rho-zCDP steps of any adaptive choice, exp(s L - s (s + 1) R), with L the privacy loss and R the sum of rhos
+    so far, is a supermartingale for each s > 0, so by Ville's inequality L <= (s + 1) R + log(1/delta) / s at all times
+    with probability 1 - delta; Whitehouse, Ramdas, Rogers and Wu (2023) mix it over s. The bound is tightest where R
+    is near ``target``. It reads Gaussian DP as mu^2 / 2-zCDP, and approximate DP and zCDP while their deltas add up to
+    at most ``lost``, from when on it reads infinity.
+
+    >>> round(ConcentratedOdometer(1e-3, 0.5).slope, 3)
+    3.717
+    """
+
+    delta: float
+    target: float  # the rho at which it is as tight as rho + 2 sqrt(rho log(1/delta))
+    lost: float = 0.0  # what the deltas of requests may add up to
+
+    def __post_init__(self) -> None:
+        fraction(self.delta, "delta of the odometer", open_below=True)
+        positive(self.target, "target rho of the odometer")
+        fraction(self.lost + self.delta, "delta of the odometer and what may be lost")
+
+    @property
+    def failure(self) -> float:
+        return self.delta + self.lost
+
+    @property
+    def slope(self) -> float:
+        return math.sqrt(math.log(1.0 / self.delta) / self.target)
+
+    def reading(self, ledger: Ledger) -> float:
+        spent = ledger.spent(ApproxZCDP(0.0, 0.0))
+        if spent.delta > self.lost * ROUNDING:
+            return math.inf
+        return (self.slope + 1.0) * spent.rho + math.log(1.0 / self.delta) / self.slope

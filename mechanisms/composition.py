@@ -1,7 +1,4 @@
-"""Sequential composition: several mechanisms, fixed in advance, run on the same data with noise of their own.
-
-The composed mechanism's output is the tuple of all outputs, and its privacy loss is the sum of the parts' losses.
-"""
+"""Sequential composition: several mechanisms, fixed in advance, run on the same data with noise of their own."""
 
 from __future__ import annotations
 
@@ -31,8 +28,6 @@ from epsaudit.outputs.normal_form import Outputs, pack
 class ProductLaw:
     """Independent outputs side by side: a matrix where all are numbers, else tuples.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.laws import LaplaceLaw
     >>> law = ProductLaw((LaplaceLaw(0.0, 1.0), LaplaceLaw(1.0, 1.0)))
     >>> law.sample(5, np.random.default_rng(0)).shape, law.log_density(np.array([[0.0, 1.0]])).round(6).tolist()
@@ -51,7 +46,6 @@ class ProductLaw:
         return outputs
 
     def log_density(self, outputs: Outputs) -> Floats:
-        """Log of the density at each output, shape (size,), for parts that know theirs."""
         rows = np.asarray(outputs)
         total = np.zeros(len(rows))
         for i, part in enumerate(self.parts):
@@ -62,23 +56,14 @@ class ProductLaw:
 
 @dataclass(frozen=True)
 class Sequential(Reference):
-    """Run mechanisms one after the other on the same data and release all outputs.
-
-    Parameters
-    ----------
-    *mechanisms : Mechanism
-        The parts, for the same kind of neighbours and each with a claim.
+    """Run mechanisms, each with a claim and for the same neighbours, one after the other on the same data.
 
     Raises `AuditError` if there is no part, a part has no claim, or the parts' adjacencies differ.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.additive import Laplace
     >>> both = Sequential(Laplace(0.5), Laplace(1.0))
     >>> print(both.claim, both.claims[1], both.advanced(1e-6))
     1.5-DP 0.584576-zCDP (6.50197, 1e-06)-DP
-    >>> both(("ann",)).sample(3, np.random.default_rng(0)).shape
-    (3, 2)
     """
 
     mechanisms: tuple[Mechanism, ...]
@@ -103,7 +88,6 @@ class Sequential(Reference):
 
     @property
     def name(self) -> str:  # type: ignore[override]  # depends on the parts
-        """The parts' names."""
         names = [one.name for one in self.mechanisms]
         return f"{len(names)} x {names[0]}" if len(set(names)) == 1 else " + ".join(names)
 
@@ -151,7 +135,6 @@ class Sequential(Reference):
         return ProductLaw(tuple(one(dataset) for one in self.mechanisms))
 
     def worst_pairs(self) -> Sequence[DatasetPair]:
-        """The first part's."""
         return self.mechanisms[0].worst_pairs()
 
     def _of(self, *kinds: type[Claim]) -> list[Claim] | None:

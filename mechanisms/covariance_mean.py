@@ -1,8 +1,4 @@
-"""Private means whose noise has the shape of the data, with no private covariance: propose, test, release.
-
-A dataset of n records in R^d is summarised by a stable mean, a stable covariance and a score
-(`epsaudit.mechanisms.stable_mean`); a noisy test of the score decides whether N(mean, c^2 covariance) is released.
-"""
+"""Private means whose noise has the shape of the data, with no private covariance: propose, test, release."""
 
 from __future__ import annotations
 
@@ -19,8 +15,7 @@ from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.laws import Floats
-from epsaudit.mechanisms.refusable_normal import RefusableNormal
-from epsaudit.mechanisms.score_test import ScoreTest
+from epsaudit.mechanisms.refusable_normal import RefusableNormal, ScoreTest
 from epsaudit.mechanisms.stable_mean import Stability, StableMean
 
 COVARIANCE_SHARE = 0.1
@@ -30,13 +25,7 @@ at (1, 1e-6), n = 10^5, lambda_0 = 50."""
 
 @dataclass(frozen=True)
 class SubstituteInPlace(Adjacency):
-    """The datasets are arrays of as many records, of which the one at a single position differs.
-
-    Examples
-    --------
-    >>> SubstituteInPlace().holds([[1], [2]], [[1], [3]]), SubstituteInPlace().holds([[1], [2]], [[2], [1]])
-    (True, False)
-    """
+    """The datasets are arrays of as many records, of which the one at a single position differs."""
 
     description = "the value of the record at one position"
 
@@ -53,8 +42,6 @@ def covariance_divergence(order: float, gamma: float) -> float:
 
     a h / (1 - a gamma) with h = (gamma / (1 - gamma))^2 / 2, for 1 < a < 1 / gamma.
 
-    Examples
-    --------
     >>> round(covariance_divergence(10.0, 0.01), 6)
     0.000567
     """
@@ -66,8 +53,6 @@ def covariance_loss(gamma: float, delta: float) -> float:
 
     The divergence is converted at the best of a grid of orders between 1 and 1 / gamma; any order is sound.
 
-    Examples
-    --------
     >>> round(covariance_loss(0.01, 1e-6), 4), round(covariance_loss(0.001, 1e-6), 5)
     (0.1271, 0.00969)
     """
@@ -80,8 +65,6 @@ def release_scale(bounds: Stability, epsilon: float, delta: float) -> float:
 
     Theorem 1 (ii): what Lemma 3 leaves of epsilon and delta pays for the shift of the mean, by Lemma 4.
 
-    Examples
-    --------
     >>> few, many = Stability(400, 10, 6.0), Stability(4000, 10, 6.0)
     >>> release_scale(few, 2.0, 0.005), round(release_scale(many, 2.0, 0.005), 5)
     (inf, 0.00442)
@@ -100,15 +83,10 @@ class CovarianceAwareMean(Reference):
     """A stable mean plus normal noise of c^2 times a stable covariance, where a noisy test of their score passes.
 
     Brown, Hopkins and Smith (2023), Algorithms 1 to 3, with constants that are derived anew. (epsilon, delta)-DP for
-    records of any kind in R^d under substitution in place: Theorem 1 of docs/explanation/covariance-aware-mean.md,
-    with its proof. The error in Mahalanobis distance does not depend on the covariance. Records whose order may depend
-    on them, such as sorted ones, must be shuffled first; this makes the claim hold for multisets, too.
+    arrays of n finite records in R^d, enough for the proof, under substitution in place: Theorem 1 of
+    docs/explanation/covariance-aware-mean.md. The error in Mahalanobis distance does not depend on the covariance.
+    Records whose order may depend on them must be shuffled first; this makes the claim hold for multisets, too.
 
-    Raises `AuditError` if a parameter is out of range, or, for a dataset, if it is not an array of n finite records in
-    R^d, or if n is too small for the proof.
-
-    Examples
-    --------
     >>> mechanism = CovarianceAwareMean(3.0, 1e-3, outlier=20.0, dimension=2)
     >>> mechanism.test.levels, mechanism.least_records
     (30, 4192)
@@ -136,15 +114,12 @@ class CovarianceAwareMean(Reference):
 
     @cached_property
     def test(self) -> ScoreTest:
-        """The test of the score."""
         return self.test_kind(self.test_share * self.epsilon, self.delta / 2.0)
 
     def log_chances(self, score: int) -> tuple[float, float]:
-        """Log-probabilities of an answer and of a refusal at a score."""
         return self.test.log_chances(score)
 
     def bounds(self, records: int) -> Stability:
-        """Constants of the stable mean of so many records."""
         return Stability(records, self.test.levels, self.outlier)
 
     def noise(self, records: int) -> float:
@@ -173,7 +148,6 @@ class CovarianceAwareMean(Reference):
         return data
 
     def fit(self, dataset: ArrayLike) -> StableMean:
-        """Compute mean, covariance and score of a dataset, shape (n, d)."""
         data = self.enough_records(dataset)
         return StableMean(data, self.bounds(len(data)))
 
@@ -181,7 +155,6 @@ class CovarianceAwareMean(Reference):
         return self.released(self.fit(dataset))
 
     def released(self, fit: StableMean) -> RefusableNormal:
-        """The law of test and release, given what they see of a dataset."""
         passes, refuses = self.log_chances(fit.score)
         if passes == -math.inf:
             return refusal(self.dimension)
@@ -201,8 +174,6 @@ class CovarianceAwareMean(Reference):
 def refusal(dimension: int) -> RefusableNormal:
     """Return the law that always refuses.
 
-    Examples
-    --------
     >>> refusal(2).sample(1, np.random.default_rng(0)).tolist()
     [[nan, nan]]
     """
@@ -217,8 +188,6 @@ SLACK = 1e-3
 def as_records(dataset: Any, dimension: int) -> Floats:
     """Return the dataset as an array of shape (n, d), or raise `AuditError`.
 
-    Examples
-    --------
     >>> as_records([(1, 2), (3, 4)], 2).shape
     (2, 2)
     """
@@ -241,8 +210,6 @@ def poles(bounds: Stability, dimension: int, outliers: int) -> DatasetPair:
     The outliers miss k + 1 references, or one more once the last reference has left them, and so each loses a share
     1 / k of its weight in the mean. Scores are ``outliers`` + 2 and ``outliers``; covariances are equal.
 
-    Examples
-    --------
     >>> pair = poles(Stability(4000, 10, 6.0), 2, 3)
     >>> pair.x.shape, int((pair.x != pair.x_prime).any(axis=1).sum())
     ((4000, 2), 1)

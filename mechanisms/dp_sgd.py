@@ -1,10 +1,7 @@
-"""Differentially private stochastic gradient descent (Abadi et al. 2016) for linear and logistic models, in numpy.
+"""DP-SGD (Abadi et al. 2016) for linear and logistic models, in numpy, and canaries for it.
 
-It trains on records with features and targets and releases the noisy sums of clipped gradients, and the weights that
-they lead to. Every record may have a parameter of its own beside the shared ones, as a row of an embedding table would
-be: that is where canaries are placed (`epsaudit.mechanisms.canaries`). A record's gradient is its residual times its
-features, so norms, clipping and sums need no matrix of gradients, and a step costs a few passes over the batch and the
-parameters.
+It releases the noisy sums of clipped gradients, and the weights that they lead to. Every record may have a parameter of
+its own beside the shared ones, as a row of an embedding table would be: there canaries do not interfere, however many.
 """
 
 from __future__ import annotations
@@ -20,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from epsaudit.audits.one_run.play import StepCallback
 from epsaudit.claims.accounting import INTERVAL, library
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.errors import AuditError, fraction, whole_at_least
@@ -51,15 +49,12 @@ class Records:
         return len(self.targets)
 
     def take(self, present: Bools) -> Records:
-        """Return the records that are present."""
         return Records(*(getattr(self, field.name)[present] for field in dataclasses.fields(self)))
 
     @classmethod
     def plain(cls, features: Floats, targets: Floats) -> Records:
         """Records without parameters of their own.
 
-        Examples
-        --------
         >>> len(Records.plain(np.ones((3, 2)), np.array([1.0, -1.0, 1.0])))
         3
         """
@@ -67,7 +62,6 @@ class Records:
         return cls(features, targets, np.full(n, -1), np.zeros(n), np.zeros(n, dtype=bool))
 
     def join(self, others: Records) -> Records:
-        """Return these records followed by others."""
         return Records(
             *(np.concatenate([getattr(self, f.name), getattr(others, f.name)]) for f in dataclasses.fields(self))
         )
@@ -81,12 +75,10 @@ class Weights:
     own: Floats
 
     def predictions(self, records: Records) -> Floats:
-        """Return the linear predictor of each record, shape (n,)."""
         own = np.append(self.own, 0.0)[records.own] * records.weight
         return np.asarray(records.features @ self.shared + own)
 
     def losses(self, records: Records, loss: Loss) -> Floats:
-        """Return the loss of each record, shape (n,)."""
         predicted = self.predictions(records)
         if loss == "logistic":
             return np.logaddexp(0.0, -records.targets * predicted)
@@ -97,8 +89,6 @@ class Weights:
 class DPSGD:
     """Training with Poisson batches, per-example clipping and Gaussian noise, claimed as dp-accounting accounts it.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> x = np.c_[np.ones(2000), rng.uniform(-1, 1, 2000)]
     >>> learner = DPSGD("logistic", steps=200, rate=0.1, noise_multiplier=1.0, learning_rate=2.0)
@@ -129,7 +119,6 @@ class DPSGD:
 
     @property
     def claim(self) -> Claim:
-        """(epsilon, delta)-DP for adding or removing a record."""
         return self.account()
 
     def account(self) -> ApproxDP:
@@ -146,18 +135,9 @@ class DPSGD:
     ) -> Weights:
         """Train from weights of zero.
 
-        Parameters
-        ----------
-        records : Records
-            The dataset.
-        nominal : int
-            Public number of records that the mean gradient is for; the true number is private.
-        parameters : int
-            m, the number of parameters that records may have of their own.
-        rng : numpy.random.Generator
-            The only source of randomness.
-        observe, progress : callable, optional
-            Told the noisy sums, and how many steps are done.
+        ``nominal`` is the public number of records that the mean gradient is for, the true number being private;
+        ``parameters`` how many records may have of their own. ``observe`` and ``progress`` are told the noisy sums, and
+        how many steps are done.
         """
         shared, own = np.zeros(records.features.shape[1]), np.zeros(parameters)
         norms = np.sqrt((records.features**2).sum(axis=1) + records.weight**2)
@@ -218,13 +198,8 @@ class DPSGD:
 def composed(rate: float, noise_multiplier: float, steps: int) -> Any:
     """Loss distribution of ``steps`` sums of sampled vectors of norm 1 with noise of that standard deviation.
 
-    Each record is in a batch with probability ``rate``, independently (Poisson sampling). Pessimistic, as dp-accounting
-    rounds losses up; the larger of adding and removing.
-
-    Raises
-    ------
-    AuditError
-        If dp-accounting is not installed.
+    Each record is in a batch with probability ``rate``, independently (Poisson sampling). Pessimistic, as dp-
+    accounting, without which it raises `AuditError`, rounds losses up; the larger of adding and removing.
     """
     single = library().from_gaussian_mechanism(
         noise_multiplier, sampling_prob=rate, value_discretization_interval=INTERVAL, use_connect_dots=True
@@ -236,8 +211,6 @@ def composed(rate: float, noise_multiplier: float, steps: int) -> Any:
 def poisson_claim(rate: float, noise_multiplier: float, steps: int, delta: float) -> ApproxDP:
     """Return the (epsilon, delta)-DP of DP-SGD with Poisson sampling.
 
-    Examples
-    --------
     Without sampling it is Gaussian DP of mu = sqrt(steps) / noise:
 
     >>> from epsaudit.claims.definitions import GaussianDP
@@ -252,9 +225,123 @@ def poisson_claim(rate: float, noise_multiplier: float, steps: int, delta: float
 def full_batch_mu(noise_multiplier: float, steps: int) -> float:
     """Mu of the Gaussian DP of DP-SGD whose batches hold everybody (Dong, Roth and Su 2022, Corollary 3.3).
 
-    Examples
-    --------
     >>> full_batch_mu(4.0, 16)
     1.0
     """
     return math.sqrt(steps) / noise_multiplier
+
+
+LEAST_NOISE = 1e-3
+"""Least measured noise, in units of the clipping norm: a step without noise tells everything all the same."""
+
+
+class _Canaries:
+    """What both audits share: the learner's claim, and parameters that raise `AuditError` if they are out of range."""
+
+    learner: DPSGD
+    kind: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        return f"{self.learner.name}, {self.kind}"
+
+    @property
+    def claim(self) -> Claim:
+        return self.learner.claim
+
+
+@dataclass(frozen=True, eq=False)
+class GradientCanaries(_Canaries):
+    """White-box audit of DP-SGD: each canary's gradient is a Dirac vector, each step's noisy sum is seen.
+
+    The score is the log-likelihood ratio of a canary's coordinates over all steps: Poisson sampling of a gradient of
+    the clipping norm in noise of the measured scale, against noise alone. The scale is the smaller of what is claimed
+    and what each step's coordinates show, so that a step with too little noise counts for what it gives away.
+
+    Where batches are drawn without replacement, a canary takes the place of one of its ``companions``, and shifts the
+    sum twice as far.
+    """
+
+    learner: DPSGD  # the training procedure
+    data: Records  # what it learns from, always in
+    canaries: int  # m, how many
+    norm: float = 1.0  # of a canary's gradient before clipping, in clipping norms; above 1 it shows missing clipping
+    companions: int = 0  # records per canary that are always in and pull the other way, each with the clipping norm
+    kind: ClassVar[str] = "gradient canaries"
+
+    def __post_init__(self) -> None:
+        whole_at_least(self.canaries, 1, "number of canaries")
+        whole_at_least(self.companions, 0, "number of companions")
+        positive(self.norm, "norm of a canary's gradient")
+
+    def scores(self, included: Bools, rng: np.random.Generator, progress: StepCallback | None = None) -> Floats:
+        """Train once with the included canaries, and score all of them from the noisy sums."""
+        learner = self.learner
+        mine = np.flatnonzero(included)
+        records = self.data.join(self._gradients(mine, self.norm * learner.clip))
+        others = np.tile(np.arange(self.canaries), self.companions)
+        records = records.join(self._gradients(others, -learner.clip))
+        # how far from the value without its canary a coordinate moves: twice as far if a companion makes room
+        away, shift = (-1.0, 2.0) if self.companions else (0.0, 1.0)
+        total = np.zeros(self.canaries)
+
+        def observe(step: int, sums: Floats) -> None:
+            seen = sums / learner.clip - away
+            spread = float(np.median(np.abs(seen - np.median(seen)))) / 0.6745  # of a normal, robustly
+            scale = max(min(spread, learner.noise_multiplier), LEAST_NOISE)
+            np.add(total, learner.log_ratio(seen, shift, scale), out=total)
+
+        learner.train(records, len(self.data), self.canaries, rng, observe, progress)
+        return total
+
+    def _gradients(self, own: np.ndarray, weight: float) -> Records:
+        """Records of constant gradient ``weight`` on the parameters ``own``."""
+        n = len(own)
+        zeros = np.zeros((n, self.data.features.shape[1]))
+        return Records(zeros, np.ones(n), own, np.full(n, weight), np.ones(n, dtype=bool))
+
+
+@dataclass(frozen=True, eq=False)
+class ExampleCanaries(_Canaries):
+    """Black-box audit of DP-SGD: mislabelled examples, scored by minus their loss under the final weights.
+
+    The examples may have parameters of their own, numbered from 0 to m - 1, as the rare category or word that occurs in
+    only one record has. Without, canaries drown in each other's gradients.
+    """
+
+    learner: DPSGD  # the training procedure
+    data: Records  # what it learns from, always in
+    examples: Records  # with wrong targets; at least one
+    kind: ClassVar[str] = "mislabelled examples"
+
+    def __post_init__(self) -> None:
+        if len(self.examples) == 0:
+            raise AuditError("There are no canaries; give at least one mislabelled example.")
+
+    @property
+    def canaries(self) -> int:
+        return len(self.examples)
+
+    def scores(self, included: Bools, rng: np.random.Generator, progress: StepCallback | None = None) -> Floats:
+        """Train once with the included examples; score all of them by minus their loss."""
+        records = self.data.join(self.examples.take(included))
+        parameters = int(self.examples.own.max()) + 1
+        weights = self.learner.train(records, len(self.data), parameters, rng, progress=progress)
+        return -weights.losses(self.examples, self.learner.loss)
+
+
+def mislabelled(data: Records, canaries: int, own: float, rng: np.random.Generator) -> Records:
+    """Copy random records with the opposite target, each with a parameter of its own if ``own``, its feature, is not 0.
+
+    >>> data = Records.plain(np.ones((5, 1)), np.ones(5))
+    >>> mislabelled(data, 2, 3.0, np.random.default_rng(0)).targets.tolist()
+    [-1.0, -1.0]
+    """
+    chosen = rng.integers(0, len(data), canaries)
+    return Records(
+        data.features[chosen],
+        -data.targets[chosen],
+        np.arange(canaries) if own else np.full(canaries, -1),
+        np.full(canaries, own),
+        np.zeros(canaries, dtype=bool),
+    )

@@ -1,7 +1,6 @@
-"""Counts of groups with noise in proportion to their size: Algorithm 1 of an open problem about larger groups.
+"""Counts of groups whose noise grows with the group: Algorithm 1 of an open problem, and an asinh scale.
 
-Counts are released with Gaussian noise first, then Gaussian noise scaled by the noisy count. The output law is an
-integral over the first noise, and so is its privacy loss, which is computed here without loss of digits.
+Proofs and comparison: docs/explanation/group-wise-privacy.md.
 """
 
 from __future__ import annotations
@@ -14,15 +13,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
+from scipy.special import erfinv, logsumexp, ndtr
 
 from epsaudit.claims.conversions import log_excess
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair
-from epsaudit.errors import AuditError
-from epsaudit.exact.quadrature import Floats, log_integral
+from epsaudit.errors import AuditError, fraction
+from epsaudit.exact.quadrature import log_integral
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.composition import ProductLaw
+from epsaudit.mechanisms.laws import Floats, NormalLaw
 from epsaudit.mechanisms.response import RandomisedResponse, ResponseLaw
 
 NEAR = 12.0
@@ -37,8 +37,6 @@ _KEPT = 1 << 16  # outputs at most whose densities are kept
 class NoisyTwiceLaw:
     """Law of X + r X N, X normal around the count: X is the noisy count and N fresh standard noise.
 
-    Examples
-    --------
     >>> law = NoisyTwiceLaw(10_000, 10.0, 0.3)
     >>> law.log_density(np.array([10_000.0])).round(4).tolist()
     [-8.9253]
@@ -55,7 +53,6 @@ class NoisyTwiceLaw:
 
     @property
     def scale(self) -> float:
-        """About the standard deviation."""
         return math.hypot(self.sigma, self.relative * max(self.count, self.sigma))
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
@@ -158,13 +155,7 @@ class NoisyTwiceLaw:
 
 @dataclass(frozen=True)
 class GroupChange(Adjacency):
-    """Datasets are the sizes of disjoint groups; one record joins or leaves one of them.
-
-    Examples
-    --------
-    >>> GroupChange().holds((5, 7), (5, 8)), GroupChange().holds((5, 7), (6, 6))
-    (True, False)
-    """
+    """Datasets are the sizes of disjoint groups; one record joins or leaves one of them."""
 
     description = "the size of exactly one group, by one"
 
@@ -184,10 +175,6 @@ class GroupCounts(Reference):
     Better privacy guarantees for larger groups', 2023), and sqrt(2 rho)-GDP. Whether larger groups lose less is the
     source's open question; see `renyi_per_group` and experiments/groups.py.
 
-    Raises `AuditError` if a parameter is out of range or a count is negative.
-
-    Examples
-    --------
     >>> mechanism = GroupCounts(0.005, 0.3)
     >>> mechanism.sigma, str(mechanism.claim), mechanism((10_000,)).sample(2, np.random.default_rng(0)).shape
     (10.0, '0.005-zCDP', (2,))
@@ -210,11 +197,9 @@ class GroupCounts(Reference):
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of the first noise."""
         return math.sqrt(1.0 / (2.0 * self.rho))
 
     def __call__(self, dataset: Sequence[int]) -> NoisyTwiceLaw | ProductLaw:
-        """Prepare the law of the noisy counts: a number for one group, else a vector."""
         if len(dataset) == 0 or min(dataset) < 0:
             raise AuditError(f"The dataset is {dataset!r}; it must be the sizes of one or more groups, none negative.")
         laws = tuple(NoisyTwiceLaw(float(count), self.sigma, self.relative) for count in dataset)
@@ -225,8 +210,6 @@ class GroupCounts(Reference):
 class PresenceResponse(Reference):
     """Randomised response on whether a group has a record, or any group: epsilon-DP where one joins or leaves.
 
-    Examples
-    --------
     >>> [PresenceResponse(1.0, part)((0, 1)).answer for part in (0, 1, None)]
     [0, 1, 1]
     """
@@ -243,19 +226,11 @@ class PresenceResponse(Reference):
 
 
 def renyi_per_group(law: NoisyTwiceLaw, orders: ArrayLike, *, both: bool = True) -> Floats:
-    """Renyi divergences between the outputs for ``count`` and ``count + 1`` records, shape (orders,).
+    """Renyi divergences of orders at least 1 between outputs for ``count`` and ``count + 1`` records, shape (orders,).
 
-    Parameters
-    ----------
-    law : NoisyTwiceLaw
-        The law for ``count`` records.
-    orders : array_like of float, shape (orders,)
-        At least 1; 1 is the relative entropy.
-    both : bool
-        Take the greater of the two directions; else the one from ``count + 1`` to ``count`` only.
+    Of order 1 the relative entropy. With ``both`` the greater of the two directions, else from ``count + 1`` to
+    ``count`` only.
 
-    Examples
-    --------
     >>> law = NoisyTwiceLaw(1000.0, 10.0, 0.3)
     >>> f"{renyi_per_group(law, [2.0])[0]:.4g}"
     '1.31e-05'
@@ -282,3 +257,117 @@ def renyi_per_group(law: NoisyTwiceLaw, orders: ArrayLike, *, both: bool = True)
             np.where(log_scaled < 30.0, np.log1p(np.exp(np.minimum(log_scaled, 30.0))), log_scaled) / below,
         )
     return np.asarray(divergences.max(axis=0))
+
+
+@dataclass(frozen=True)
+class GroupwiseZCDP:
+    """v-group-wise zCDP: where one record joins or leaves a group, the loss is at most v of the group's size.
+
+    The definition (differentialprivacy.org, 'Open problem - Better privacy guarantees for larger groups') bounds both
+    directions by the order times v(D)_i for D and for its neighbour alike, so a pair of sizes has the smaller of both.
+
+    >>> claim = GroupwiseZCDP(lambda size: 1.0 / (1.0 + size))
+    >>> str(claim.at(DatasetPair((3, 9), (3, 10))))
+    '0.0909091-zCDP'
+    """
+
+    loss: Callable[[int], float]  # v, of a size, which must not increase
+
+    def at(self, pair: DatasetPair) -> ZCDP:
+        """Return what it claims of one pair; raises `AuditError` unless one record in one group differs."""
+        GroupChange().check(pair)
+        sizes = next((int(a), int(b)) for a, b in zip(pair.x, pair.x_prime, strict=True) if a != b)
+        return ZCDP(min(self.loss(size) for size in sizes))
+
+
+@dataclass(frozen=True)
+class AsinhCounts(Reference):
+    """T(x) plus Gaussian noise, T(x) = c asinh(x / c): v-group-wise zCDP, v(x) = (T(x) - T(x - 1))^2 / (2 sigma^2).
+
+    Renyi divergences are those of Gaussians of one variance, so the loss is attained at every order; v(0) = v(1), and
+    v(x) tends to 1 / (2 s^2 x^2) with s = sigma / c. `counts` takes outputs y back to counts, e^(-s^2 / 2) c sinh(y /
+    c), which loses nothing: unbiased for every count, with a relative standard deviation of sqrt(e^(s^2) - 1) for large
+    ones.
+
+    >>> mechanism = AsinhCounts(0.005, 0.3)
+    >>> str(mechanism.claim), f"{mechanism.loss(10_000):.3g}"
+    ('0.0049985-zCDP', '5.56e-08')
+    >>> str(mechanism.groupwise.at(DatasetPair((29,), (30,))))
+    '0.00280395-zCDP'
+    """
+
+    rho: float  # 1 / (2 sigma^2): no group loses more
+    relative: float  # s, above 0: about the relative error of large counts
+    name: ClassVar[str] = "group counts on an asinh scale"
+    adjacency = GroupChange()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self.relative, "relative error")
+
+    @classmethod
+    def calibrated(cls, rho: float, error: float) -> AsinhCounts:
+        """Choose s so that E|x' - x| / x tends to ``error``, in (0, 1), for large x: s = 2 sqrt(2) erfinv(error / 2).
+
+        >>> mechanism = AsinhCounts.calibrated(0.005, 0.3)
+        >>> round(mechanism.relative, 4), round(mechanism.expected_error(10**6) / 10**6, 6)
+        (0.3782, 0.3)
+        """
+        return cls(rho, 2.0 * math.sqrt(2.0) * float(erfinv(fraction(error, "error", open_below=True) / 2.0)))
+
+    @property
+    def sigma(self) -> float:
+        return math.sqrt(1.0 / (2.0 * self.rho))
+
+    @property
+    def width(self) -> float:
+        """c: counts below it are hardly compressed."""
+        return self.sigma / self.relative
+
+    def transformed(self, count: float) -> float:
+        return self.width * math.asinh(count / self.width)
+
+    def loss(self, size: int) -> float:
+        """v(size): the greatest Renyi divergence over its order, for a record that joins or leaves the group."""
+        if size < 0:
+            raise AuditError(f"The group has {size!r} records; there must be none or more.")
+        # asinh a - asinh b without cancellation, so that a group of 10^9 keeps its digits
+        high = max(size, 1) / self.width
+        low = (max(size, 1) - 1) / self.width
+        ratio = (high + low) / (high * math.hypot(1.0, low) + low * math.hypot(1.0, high))
+        step = self.width * math.asinh(ratio / self.width)
+        return step**2 / (2.0 * self.sigma**2)
+
+    @property
+    def groupwise(self) -> GroupwiseZCDP:
+        return GroupwiseZCDP(self.loss)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What every group has, attained by the smallest: v(0)-zCDP, and sqrt(2 v(0))-GDP."""
+        return (ZCDP(self.loss(0)), GaussianDP(math.sqrt(2.0 * self.loss(0))))
+
+    def __call__(self, dataset: Sequence[int]) -> NormalLaw | ProductLaw:
+        if len(dataset) == 0 or min(dataset) < 0:
+            raise AuditError(f"The dataset is {dataset!r}; it must be the sizes of one or more groups, none negative.")
+        laws = tuple(NormalLaw(self.transformed(float(count)), self.sigma) for count in dataset)
+        return laws[0] if len(laws) == 1 else ProductLaw(laws)
+
+    def counts(self, outputs: ArrayLike) -> Floats:
+        """Return unbiased counts from outputs, of the same shape."""
+        factor = self.width * math.exp(-(self.relative**2) / 2.0)
+        return np.asarray(factor * np.sinh(np.asarray(outputs, float) / self.width))
+
+    def expected_error(self, count: float) -> float:
+        """E|x' - x| for a group of x and its count x': twice the mean of the positive part, since x' is unbiased.
+
+        x' is above x where N > t, t s = asinh(e^(s^2 / 2) x / c) - u, u = asinh(x / c); E[e^(sN); N > t] = e^(s^2 / 2)
+        Phi(s - t).
+        """
+        s, u = self.relative, math.asinh(count / self.width)
+        t = (math.asinh(math.exp(s * s / 2.0) * count / self.width) - u) / s
+        above = 0.5 * self.width * (math.exp(u) * ndtr(s - t) - math.exp(-u) * ndtr(-s - t))
+        return float(2.0 * (above - count * ndtr(-t)))
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        return (DatasetPair((0,), (1,), "a group of 0 against a group of 1"),)

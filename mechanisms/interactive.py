@@ -1,7 +1,7 @@
 """Interactive mechanisms: each request is chosen from the answers before it, and may be refused by a filter.
 
-From an analyst's strategy, a filter and a dataset it makes the law of the transcript. Adaptive, fully adaptive and
-concurrent composition are one mechanism here: they differ in what the analyst may choose and in the filter.
+Adaptive, fully adaptive and concurrent composition are one mechanism here: they differ in what the analyst may choose
+and in the filter.
 """
 
 from __future__ import annotations
@@ -39,19 +39,10 @@ class Analyst(Protocol):
         """Most requests in all."""
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
-        """Choose the next request of many transcripts at once.
+        """Choose the next request of many transcripts at once: places in the menu, -1 to stop, shape (transcripts,).
 
-        Parameters
-        ----------
-        answers : ndarray of float, shape (transcripts, rounds so far)
-            The answers of each; NaN where a request was refused.
-        ledger : Ledger
-            What all these transcripts have requested, and what was granted.
-
-        Returns
-        -------
-        ndarray of int, shape (transcripts,)
-            Places in the menu; -1 to stop.
+        ``answers``, shape (transcripts, rounds so far), are NaN where a request was refused; ``ledger`` is what all
+        these transcripts have requested, and what was granted.
         """
 
 
@@ -61,16 +52,6 @@ class TranscriptLaw:
 
     Transcripts with the same ledger are drawn and weighed together. Where every mechanism of the menu has finitely many
     answers the law lists all transcripts.
-
-    Examples
-    --------
-    >>> from epsaudit import PureDP
-    >>> from epsaudit.mechanisms.analysts import Gambler
-    >>> from epsaudit.mechanisms.budgets import TotalFilter
-    >>> law = Interaction(Gambler((0.2, 0.6), rounds=3), TotalFilter(PureDP(1.0)))((1,))
-    >>> law.sample(2, np.random.default_rng(0)), len(law.support)
-    (array([[0., 1., 0.],
-           [1., 1., 0.]]), 8)
     """
 
     analyst: Analyst
@@ -107,16 +88,12 @@ class TranscriptLaw:
     def support(self) -> tuple[tuple[float | None, ...], ...]:
         """All transcripts, None where refused or not asked; empty where an answer has infinitely many values.
 
-        Raises
-        ------
-        AuditError
-            If there are more than 65,536.
+        Raises `AuditError` if there are more than 65,536.
         """
         return self._enumerated[0]
 
     @property
     def log_probabilities(self) -> Floats:
-        """Log-probability of each transcript of ``support``."""
         return self._enumerated[1]
 
     def ledgers(self, answers: Floats) -> list[tuple[Indices, list[Ledger]]]:
@@ -193,7 +170,6 @@ class TranscriptLaw:
 
     @cached_property
     def _laws(self) -> list[Any]:
-        """Law of the first answer to each request."""
         return [
             one.mechanism(self.dataset)
             if one.question is None
@@ -235,14 +211,10 @@ class TranscriptLaw:
 
 @dataclass(frozen=True)
 class Interaction(Reference):
-    """Let an analyst ask through a filter; the whole transcript is released.
-
-    The claim is the filter's, whatever the analyst does.
+    """Let an analyst ask through a filter; the whole transcript is released, and the claim is the filter's.
 
     Raises `AuditError` if the menu is empty, or its mechanisms are for different neighbours.
 
-    Examples
-    --------
     >>> from epsaudit import PureDP
     >>> from epsaudit.mechanisms.analysts import Gambler
     >>> from epsaudit.mechanisms.budgets import TotalFilter
@@ -275,7 +247,6 @@ class Interaction(Reference):
         return TranscriptLaw(self.analyst, self.filter, dataset)
 
     def worst_pairs(self) -> Sequence[DatasetPair]:
-        """Those of the menu's first mechanism."""
         return self.analyst.menu[0].mechanism.worst_pairs()
 
 

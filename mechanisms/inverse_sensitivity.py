@@ -57,7 +57,6 @@ class Losses:
         """See `epsaudit.mechanisms.queries.Utilities.lead`."""
 
     def __call__(self, dataset: Any) -> Floats:
-        """Return the utilities, shape (candidates,)."""
         return -self.losses(dataset).astype(float)
 
 
@@ -72,8 +71,6 @@ class MedianLosses(Losses):
     Raises `AuditError` if there are fewer than two candidates or they do not increase; if a dataset has no records or
     one that is no candidate.
 
-    Examples
-    --------
     >>> MedianLosses((0, 1, 2, 3)).losses((1, 2, 2)).tolist()
     [2, 1, 0, 2]
     """
@@ -100,12 +97,10 @@ class MedianLosses(Losses):
         )
 
     def value(self, dataset: Dataset) -> Any:
-        """Return the median."""
         ranks = np.sort(self._ranks(dataset))
         return self.candidates[int(ranks[(len(ranks) - 1) // 2])]
 
     def losses(self, dataset: Dataset) -> NDArray[np.int64]:
-        """See `Losses.losses`; O(n log n + |Y|)."""
         counts = np.bincount(self._ranks(dataset), minlength=len(self.candidates))
         upto = np.cumsum(counts)
         below = (len(dataset) - 1) // 2
@@ -150,8 +145,6 @@ class EnumeratedLosses(Losses):
     Raises `AuditError` if there are more than 20,000 datasets, the relation is another one, or a dataset is none of
     them.
 
-    Examples
-    --------
     >>> losses = EnumeratedLosses(max, (0, 1, 5), 3)
     >>> losses.candidates, losses.losses((0, 1, 1)).tolist()
     ((0, 1, 5), [2, 0, 1])
@@ -186,7 +179,6 @@ class EnumeratedLosses(Losses):
 
     @cached_property
     def values(self) -> tuple[Any, ...]:
-        """The answer on every dataset."""
         return tuple(self.function(dataset) for dataset in self.datasets)
 
     @cached_property
@@ -262,7 +254,6 @@ class EnumeratedLosses(Losses):
 
     @cached_property
     def _table(self) -> NDArray[np.int64]:
-        """How often each record occurs in each dataset, shape (datasets, universe)."""
         return np.array([[d.count(record) for record in self.universe] for d in self.datasets], dtype=np.int64)
 
     def _counts(self, dataset: Dataset) -> NDArray[np.int64]:
@@ -281,8 +272,6 @@ class InverseSensitivity(Reference):
     floor((2 / epsilon) log(|Y| / beta)) (Theorem 4). The other selectors are those of its note 7; permute-and-flip is
     never less accurate (McKenna and Sheldon 2020, Theorem 2).
 
-    Examples
-    --------
     >>> mechanism = InverseSensitivity(1.0, MedianLosses((1, 2, 3)))
     >>> np.exp(mechanism((1, 2, 2)).log_probabilities).round(3).tolist(), mechanism.reach(0.5)
     ([0.307, 0.506, 0.186], 3)
@@ -300,7 +289,6 @@ class InverseSensitivity(Reference):
 
     @cached_property
     def selection(self) -> Reference:
-        """The selection mechanism on the losses."""
         return self.selector(self.epsilon, self.query)
 
     @property

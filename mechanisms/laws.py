@@ -31,8 +31,6 @@ class FiniteLaw:
 
     Raises `AuditError` if an output is listed twice, the lengths differ, or the weights do not make a probability law.
 
-    Examples
-    --------
     >>> law = FiniteLaw(["yes", "no"], np.log([3.0, 1.0]))
     >>> np.exp(law.log_probabilities).round(6).tolist()
     [0.75, 0.25]
@@ -101,8 +99,6 @@ class LocationLaw:
 class LaplaceLaw(LocationLaw):
     """Laplace law with the given centre and scale; its standard deviation is sqrt(2) times the scale.
 
-    Examples
-    --------
     >>> LaplaceLaw(0.0, 1.0).log_density(np.array([0.0, 1.0])).round(6).tolist()
     [-0.693147, -1.693147]
     """
@@ -121,8 +117,6 @@ class LaplaceLaw(LocationLaw):
 class NormalLaw(LocationLaw):
     """Normal law with the given centre and standard deviation.
 
-    Examples
-    --------
     >>> NormalLaw(0.0, 1.0).log_density(np.array([0.0, 1.0])).round(6).tolist()
     [-0.918939, -1.418939]
     """
@@ -144,8 +138,6 @@ class DiscreteLaplaceLaw:
 
     ``support`` leaves out both tails, whose mass together is below 1e-18; ``log_density`` leaves out nothing.
 
-    Examples
-    --------
     >>> law = DiscreteLaplaceLaw(3, 1.0)
     >>> np.exp(law.log_density(np.array([3, 4]))).round(6).tolist(), len(law.support)
     ([0.462117, 0.170003], 87)
@@ -156,22 +148,18 @@ class DiscreteLaplaceLaw:
 
     @cached_property
     def support(self) -> tuple[int, ...]:
-        """Integers in increasing order, symmetric about the centre."""
         reach = math.ceil(self.scale * math.log(2e18))
         return tuple(range(self.centre - reach, self.centre + reach + 1))
 
     @cached_property
     def log_probabilities(self) -> Floats:
-        """Log-probabilities over the support, not renormalised."""
         return self.log_density(self.support)
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draw ``size`` outputs, shape (size,): the centre plus the difference of two geometric variates."""
         success = -math.expm1(-1.0 / self.scale)
         return self.centre + rng.geometric(success, size) - rng.geometric(success, size)
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log-probability of each output; -inf for numbers that are not integers."""
         values = np.asarray(outputs)
         log_p = math.log(math.tanh(0.5 / self.scale)) - np.abs(values - self.centre) / self.scale
         return np.where(values == np.floor(values), log_p, -np.inf)
@@ -187,8 +175,6 @@ class DiscreteLaplaceLaw:
 def margin(rate: float, delta: float) -> int:
     """Least m at which discrete Laplace noise is below -m with probability e^(-rate (m + 1)) / (1 + e^-rate) <= delta.
 
-    Examples
-    --------
     >>> margin(1.0, 0.05), float(np.exp(DiscreteLaplaceLaw(0, 1.0).log_cdf([-3, -2]))[0]) < 0.05
     (2, True)
     """

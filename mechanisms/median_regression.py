@@ -1,7 +1,6 @@
 """Median regression through the origin: losses of a slope for the inverse sensitivity mechanism, in closed form.
 
-From records (a, b) it computes for every slope how few of them must be replaced to make it the one that fits best in
-absolute deviations. The arithmetic is that of whole numbers, so that no rounding error moves a loss.
+Arithmetic is that of whole numbers, so that no rounding error moves a loss.
 """
 
 from __future__ import annotations
@@ -26,19 +25,11 @@ class SlopeLosses(Losses):
 
     One record may be replaced by any other with |a| at most ``most``; b is not bounded. Slope by slope this is Equation
     4 of differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity', which names linear regression
-    among the functions whose loss is no burden (Asi and Duchi 2020).
-
-    Proof. Let D_ij be what record i adds to the sum from slope t_j to t_{j+1}, and S_j its total. The sum is convex in
-    t, so t_j is the answer where S_{j-1} < 0 <= S_j. Where S_j < 0, a new record adds at most most (t_{j+1} - t_j) to
-    S_j, which (most, most t_j) does; so k replacements do, and fewer cannot, for the least k at which those of the k
-    least D_ij lift S_j to 0. That record also adds the least possible to S_{j-1}, which is below 0 and stays so.
-    Where S_{j-1} >= 0 the same holds with signs changed.
+    among the functions whose loss is no burden (Asi and Duchi 2020). Proof: docs/explanation/mechanisms.md.
 
     Raises `AuditError` if the slopes are not at least two increasing whole numbers, ``most`` is none above 0, or a
     record is no pair of whole numbers with |a| at most ``most``.
 
-    Examples
-    --------
     >>> query = SlopeLosses((0, 1, 2, 3), most=10)
     >>> data = [(10, 20), (5, 11), (8, 15), (10, 0)]
     >>> query.value(data), query.losses(data).tolist(), query.local_sensitivity(data, 1)
@@ -66,16 +57,13 @@ class SlopeLosses(Losses):
         return tuple(map(self._steep, self._medians.pairs))
 
     def lead(self, gap: int) -> DatasetPair:
-        """See `epsaudit.mechanisms.queries.Utilities.lead`."""
         return self._steep(self._medians.lead(gap))
 
     def value(self, dataset: Points) -> int:
-        """Return the slope."""
         rises = self._rises(dataset).sum(axis=0)
         return self.candidates[int(np.argmax(np.append(rises, 0) >= 0))]
 
     def losses(self, dataset: Points) -> Whole:
-        """See `Losses.losses`; O(n |Y| log n)."""
         rises = np.sort(self._rises(dataset), axis=0)
         greatest = self.most * np.diff(np.array(self.candidates, dtype=np.int64))
         total = rises.sum(axis=0)

@@ -1,7 +1,7 @@
 """Simple mechanisms with many canaries, one a record; their leak is known exactly, to test one-run audits on.
 
-From who is included they release scores; nothing is trained. Records leak independently of each other, the best case
-for an audit in one run, except in `SpillingResponse` and `ConspiringResponse`, which spend their delta on many at once.
+Records leak independently of each other, the best case for an audit in one run, except in `SpillingResponse` and
+`ConspiringResponse`, which spend their delta on many at once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ class _PerRecord:
         return ApproxDP(self.epsilon, self.delta)
 
     def truthful(self, rng: np.random.Generator) -> Bools:
-        """Whether each record's answer is true."""
         return rng.random(self.canaries) < expit(self.epsilon)
 
     def scores(self, included: Bools, rng: np.random.Generator, progress: StepCallback | None = None) -> Floats:
@@ -54,8 +53,6 @@ class ResponsePerRecord(_PerRecord):
 
     Each answer is true with probability e^epsilon / (1 + e^epsilon); the claim is attained by every guess.
 
-    Examples
-    --------
     >>> mechanism = ResponsePerRecord(1.0, 10_000)
     >>> included = np.ones(10_000, dtype=bool)
     >>> bool(abs((mechanism.scores(included, np.random.default_rng(0)) > 0).mean() - 0.731) < 0.01)
@@ -80,8 +77,6 @@ class SpillingResponse(_PerRecord):
     since given that a record is not among the spilled its answer is epsilon-DP, whatever else is released. Many at
     once is how delta harms an audit in one run: the term 2 m delta of Steinke, Nasr and Jagielski (2023) is for that.
 
-    Examples
-    --------
     >>> SpillingResponse(1.0, 1e-3, 1000, 50).chance
     0.02
     """
@@ -105,7 +100,6 @@ class SpillingResponse(_PerRecord):
 
     @property
     def chance(self) -> float:
-        """Probability that anything is spilled."""
         return self.delta * self.canaries / self.spilled
 
     def truthful(self, rng: np.random.Generator) -> Bools:
@@ -123,8 +117,6 @@ class ConspiringResponse(_PerRecord):
     often as the theorem in `epsaudit.audits.one_run.binomial` allows; the proof of its privacy is there. A delta so
     large that every draw would have to be such raises `AuditError`.
 
-    Examples
-    --------
     >>> mechanism = ConspiringResponse(1.0, 1e-3, 100, 82)
     >>> round(mechanism.reached, 4)  # 0.0257 if delta were 0
     0.0283
@@ -176,8 +168,6 @@ class ConspiringResponse(_PerRecord):
 class NoisyVectorSum(_PerRecord):
     """The sum of records' unit vectors, one a coordinate, with Gaussian noise: mu-Gaussian DP, no interference.
 
-    Examples
-    --------
     >>> print(NoisyVectorSum(1.0, 100).claim, NoisyVectorSum(1.0, 100, delta=1e-5).claim)
     1-GDP (4.37718, 1e-05)-DP
     """
@@ -196,10 +186,8 @@ class NoisyVectorSum(_PerRecord):
 
     @cached_property
     def claim(self) -> Claim:
-        """Dong, Roth and Su (2022), Theorem 2.7, and its conversion."""
         gaussian = GaussianDP(self.mu)
         return gaussian if self.delta is None else gaussian.approximate(self.delta)
 
     def scores(self, included: Bools, rng: np.random.Generator, progress: StepCallback | None = None) -> Floats:
-        """Return the released coordinates."""
         return included + rng.standard_normal(self.canaries) / self.mu

@@ -1,6 +1,5 @@
-"""Noise at a private upper bound on the local sensitivity, for any query that bounds it through one noisy count.
+"""Noise at a private upper bound on the local sensitivity: through one noisy count, or by any mechanism that bounds it.
 
-From a query and a dataset it makes the law of a number plus Laplace noise whose scale is itself noisy. Source:
 'Privately bounding local sensitivity' (2024), Theorem 1, with its inequality the right way round, and note 3.
 """
 
@@ -8,30 +7,29 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from epsaudit.adapters.functions import Mechanism
+from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms.base import Reference, positive
-from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, Floats, LaplaceLaw, margin
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats, LaplaceLaw, margin
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.ratio import answers, ones_and_records
-from epsaudit.mechanisms.ratio_laws import ListedScaleLaw
-from epsaudit.mechanisms.smooth_sensitivity import smooth_sensitivity
-from epsaudit.mechanisms.stability import StableMedian
+from epsaudit.mechanisms.ratio_laws import DrawnScaleLaw, ListedScaleLaw
+from epsaudit.mechanisms.stability import StableMedian, smooth_sensitivity
 
 
 class EitherChange(Adjacency):
-    """One record joins, leaves or is substituted: what holds for these pairs holds under both usual relations.
-
-    Examples
-    --------
-    >>> EitherChange().holds([0, 1], [0, 1, 1]), EitherChange().holds([0, 1], [1, 1]), EitherChange().holds([0], [1, 1])
-    (True, True, False)
-    """
+    """One record joins, leaves or is substituted: what holds for these pairs holds under both usual relations."""
 
     description = "one record that is there or not, or has another value"
 
@@ -75,19 +73,12 @@ class RatioByRecords(BoundedQuery):
     Adding or removing a record moves a / b by at most max(b - a, a) / (b^2 - b) <= 1 / (b - 1), substituting one by 1 /
     b; and nothing moves a share by more than 1, which is the bound for b <= 2. The share of nobody counts as 0.
 
-    Parameters
-    ----------
-    records : int
-        b of the pairs.
-
-    Examples
-    --------
     >>> query = RatioByRecords()
     >>> query((1, 0, 0, 0, 0)), query.level((1, 0, 0, 0, 0)), query.bound(np.array([-5.0, -1.0, 3.0])).tolist()
     (0.2, -5, [0.25, 1.0, 1.0])
     """
 
-    records: int = 2000
+    records: int = 2000  # b of the pairs
     adjacency = EitherChange()
 
     def __call__(self, dataset: Dataset) -> float:
@@ -116,22 +107,13 @@ class SmoothMedian(BoundedQuery):
     S is at least the local sensitivity, and at most e^beta times that of a neighbour (Nissim, Raskhodnikova and Smith
     2007), so the level moves by 1 at most, and e^(beta level) is at least S.
 
-    Parameters
-    ----------
-    median : StableMedian
-        Its interval must be finite.
-    smoothness : float
-        beta, above 0.
-
-    Examples
-    --------
     >>> query = SmoothMedian(StableMedian(0.0, 1.0), 1.0)
     >>> query.level((0.0, 0.5, 1.0)), query.bound(np.array([0.0, -1.0])).round(3).tolist()
     (0, [1.0, 0.368])
     """
 
     median: StableMedian
-    smoothness: float
+    smoothness: float  # beta, above 0
     adjacency = Substitution()
 
     def __post_init__(self) -> None:
@@ -167,32 +149,18 @@ class PrivatelyBounded(Reference):
 
     A share of epsilon = epsilon_1 + epsilon_2 buys the level with discrete Laplace noise; g is the bound at the noisy
     level plus a margin, and is below the local sensitivity with probability delta at most: one tail of the noise.
+    Proof: docs/explanation/mechanisms.md ('Privately bounding local sensitivity', Theorem 1, states its condition
+    reversed).
 
-    Proof ('Privately bounding local sensitivity', Theorem 1, which states its condition the other way round). Let B be
-    the noisy levels whose bound is below |f(x) - f(x')|, which is at most either local sensitivity: both datasets draw
-    one from B with probability delta at most. For a level outside B the release loses epsilon_2, and the level loses
-    epsilon_1, so P[M(x) in E] <= delta + e^epsilon P[M(x') in E].
-
-    Parameters
-    ----------
-    query : BoundedQuery
-        What is asked.
-    share : float
-        Share of epsilon spent on the bound, in (0, 1).
-
-    Examples
-    --------
     >>> mechanism = PrivatelyBounded(RatioByRecords(), 1.0, 1e-6)
     >>> mechanism.margin, str(mechanism.claim)
     (131, '(1, 1e-06)-DP')
-    >>> mechanism(answers(200, 200)).sample(3, np.random.default_rng(0)).shape
-    (3,)
     """
 
     query: BoundedQuery
     epsilon: float
     delta: float
-    share: float = 0.1
+    share: float = 0.1  # of epsilon, spent on the bound, in (0, 1)
     name: ClassVar[str] = "noise at a private bound"
 
     def __post_init__(self) -> None:
@@ -214,7 +182,6 @@ class PrivatelyBounded(Reference):
         return margin(self.rate, self.delta)
 
     def scales(self, noisy_levels: Floats) -> Floats:
-        """Scales of the release, shape (n,)."""
         return self.query.bound(noisy_levels + self.margin) / (self.epsilon * (1.0 - self.share))
 
     def __call__(self, dataset: Any) -> ListedScaleLaw:
@@ -236,8 +203,6 @@ class SubstitutedRatio(Reference):
     and no delta. 'Privately bounding local sensitivity' (2024) keeps its add/remove bound for substitution, which is
     about half of 1 / b where half of the records are 1.
 
-    Examples
-    --------
     >>> SubstitutedRatio(1.0)((1, 0, 0, 0))
     LaplaceLaw(centre=0.25, scale=0.25)
     """
@@ -253,5 +218,141 @@ class SubstitutedRatio(Reference):
         return LaplaceLaw(ones / records, 1.0 / (records * self.epsilon))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Any pair."""
         return (DatasetPair(answers(1, 2), answers(2, 1), "1 of 3 against 2 of 3"),)
+
+
+@dataclass(frozen=True)
+class LaplaceAtBound(Reference):
+    """f(x) + Laplace(g(x) / epsilon), g an epsilon_1-DP mechanism: (epsilon_1 + epsilon, delta)-DP.
+
+    Let g be below the local sensitivity of f with probability at most delta, on every dataset. Nothing else is asked of
+    f and g: docs/explanation/mechanisms.md has the proof.
+
+    >>> bound = JoinBound(0.5, 1e-3, keys=2)
+    >>> mechanism = LaplaceAtBound(join_size, bound, 0.5, 1e-3)
+    >>> str(mechanism.claim), mechanism((("left", 0), ("right", 0))).sample(2, np.random.default_rng(0)).shape
+    ('(1, 0.001)-DP', (2,))
+    """
+
+    query: Callable[[Any], float]  # f: dataset to number
+    bound: Mechanism  # g: its claim must be pure DP, its outputs above 0, and its neighbours are those of the whole
+    epsilon: float  # what the release costs beside the bound
+    delta: float  # what the bound is too low with, on every dataset
+    pairs: Sequence[DatasetPair] = ()  # to be tried; by default those of the bound
+    name: ClassVar[str] = "noise at any private bound"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.bound.claim, PureDP):
+            raise AuditError(f"The bound's claim is {self.bound.claim}; it must be pure DP.")
+
+    @property
+    def adjacency(self) -> Adjacency:
+        return self.bound.adjacency  # type: ignore[return-value]  # None passes through
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return (ApproxDP(self.bound.claim.parameter + self.epsilon, self.delta),)  # type: ignore[union-attr]  # pure
+
+    def __call__(self, dataset: Any) -> DrawnScaleLaw:
+        law = self.bound(dataset)
+        kind = ListedScaleLaw if isinstance(law, FiniteLaw) else DrawnScaleLaw
+        return kind(float(self.query(dataset)), law, self.scales)
+
+    def scales(self, bounds: Floats) -> Floats:
+        if not np.all(bounds > 0.0):
+            raise AuditError(f"A bound is {float(bounds[~(bounds > 0.0)][0])!r}; bounds must be above 0.")
+        return bounds / self.epsilon
+
+    def worst_pairs(self) -> Sequence[DatasetPair]:
+        return tuple(self.pairs) or self.bound.worst_pairs()  # type: ignore[attr-defined]  # a Reference, without pairs
+
+
+def join_size(dataset: Sequence[tuple[str, int]]) -> float:
+    """Rows of the join of two tables; a dataset is records ("left" or "right", key).
+
+    A record joins or leaves with as many rows as the other table has of its key: one key's count of rows is the product
+    of both counts, and the local sensitivity the greatest count of a key in either table.
+
+    >>> join_size((("left", 0), ("left", 0), ("right", 0), ("right", 1)))
+    2.0
+    """
+    counts = Counter(dataset)
+    return float(sum(counts[side, key] * counts["right", key] for side, key in counts if side == "left"))
+
+
+@dataclass(frozen=True)
+class JoinBound(Reference):
+    """Greatest of all noisy counts of a key in a table, and a margin: epsilon-DP, and seldom below the greatest count.
+
+    A record is in one count, so that discrete Laplace noise of rate epsilon on each costs epsilon for all (Dwork et al.
+    2006), and what is made of noisy counts no more. It is below the greatest count where the noise of that one is below
+    -margin, with probability e^(-epsilon (margin + 1)) / (1 + e^-epsilon) <= delta. At least 1.
+
+    >>> bound = JoinBound(0.5, 1e-3, keys=2)
+    >>> law = bound((("left", 0),) * 40)
+    >>> bound.margin, float(np.exp(law.log_probabilities) @ np.array(law.support)) > 52
+    (12, True)
+    """
+
+    epsilon: float
+    delta: float
+    keys: int  # number of keys, at least 1; they are 0, 1, ...
+    records: int = 100  # of the pair
+    name: ClassVar[str] = "greatest count, with a margin"
+    adjacency = AddRemove()
+    wholes = {"keys": (1, "number of keys")}
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return (PureDP(self.epsilon),)
+
+    @property
+    def margin(self) -> int:
+        return margin(self.epsilon, self.delta)
+
+    def counts(self, dataset: Sequence[tuple[str, int]]) -> list[int]:
+        known = [(side, key) for side in ("left", "right") for key in range(self.keys)]
+        found = Counter(dataset)
+        if strange := set(found) - set(known):
+            raise AuditError(f"The record {min(strange)!r} is not known; records are ('left', 0), ('right', 0), ...")
+        return [found[one] for one in known]
+
+    def __call__(self, dataset: Sequence[tuple[str, int]]) -> FiniteLaw:
+        """Prepare the law; noise that all counts together exceed with probability 1e-18 is left out of its support."""
+        counts = np.array(self.counts(dataset))
+        reach, middle = math.ceil(math.log(1e18 * len(counts)) / self.epsilon), counts.max() + self.margin
+        bounds = np.arange(max(1, middle - reach), middle + reach + 1)
+        log_chances = partial(self._log_chances, counts)
+        return JoinBoundLaw(bounds.tolist(), log_chances(bounds), log_chances)
+
+    def _log_chances(self, counts: Floats, bounds: ArrayLike) -> Floats:
+        """Log-probability of each bound, by differences of log distribution functions, which keep their digits."""
+        values = np.asarray(bounds, float)
+        noise = values[:, None] - self.margin - counts  # of each count, at the most
+        law = DiscreteLaplaceLaw(0, 1.0 / self.epsilon)
+        here, below = law.log_cdf(noise), law.log_cdf(noise - 1.0)
+        with np.errstate(divide="ignore"):
+            one = np.where(values > 1.0, np.log(-np.expm1(np.sum(below - here, axis=1))), 0.0)
+        return np.where((values >= 1.0) & (values == np.floor(values)), np.sum(here, axis=1) + one, -np.inf)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """One record more in the greatest count."""
+        crowd, one = (("left", 0),) * self.records, ("left", 0)
+        return (DatasetPair(crowd, (*crowd, one), f"{self.records} rows in one table against one more"),)
+
+
+@dataclass(frozen=True, eq=False)
+class JoinBoundLaw(FiniteLaw):
+    """Of a `JoinBound`: the support leaves out rare bounds, the density none."""
+
+    log_chances: Callable[[ArrayLike], Floats]
+
+    def log_density(self, outputs: ArrayLike) -> Floats:
+        return self.log_chances(outputs)
+
+
+def match_for_all(records: int) -> DatasetPair:
+    """Pair on which a join moves most: a record that joins with all others, and is in no great count itself."""
+    left = (("left", 0),) * records
+    return DatasetPair(left, (*left, ("right", 0)), f"{records} rows in one table against a match for all")

@@ -1,8 +1,7 @@
 """The fast adaptive private mean: differences are dropped at noisy thresholds until none is above its own.
 
 What Brown, Hopkins and Smith average over levels, Kuditipudi, Duchi and Haque (2023) leave to chance: every difference
-has a random threshold, and the set that survives is private by itself. Records enter, and a mixture of normal laws
-leaves, one for each set.
+has a random threshold, and the set that survives is private by itself.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from epsaudit.exact.losses import LossPair
 from epsaudit.mechanisms.base import positive
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean, poles, refusal, release_scale
 from epsaudit.mechanisms.laws import Floats
-from epsaudit.mechanisms.refusable_normal import RefusableNormal
-from epsaudit.mechanisms.score_test import ScoreTest
+from epsaudit.mechanisms.refusable_normal import RefusableNormal, ScoreTest
 from epsaudit.mechanisms.stable_mean import Stability, StableMean, leverages
 
 Kept = NDArray[np.bool_]
@@ -36,8 +34,6 @@ NEGLIGIBLE = 1e-10
 def hazard(norms: Floats, threshold: float, spread: float) -> Floats:
     """Return -log of the probability that threshold e^Z is not below a norm, Z Laplace noise of scale ``spread``.
 
-    Examples
-    --------
     >>> hazard(np.array([1.0, 2.0, 4.0, np.inf]), 2.0, 0.5).round(4).tolist()
     [0.1335, 0.6931, 2.0794, inf]
     """
@@ -50,8 +46,6 @@ def hazard(norms: Floats, threshold: float, spread: float) -> Floats:
 class Pruning(Stability):
     """The constants of Lemmas 6 to 8, for n records, k, lambda_0 and the scale of noise on the log of thresholds.
 
-    Examples
-    --------
     >>> bounds = Pruning(100_000, 20, 6.0, 0.03, 0.001)
     >>> bounds.possible, round(bounds.threshold(0), 3), round(bounds.highest, 3), bounds.dropped
     (True, 7.23, 8.711, 9)
@@ -110,7 +104,6 @@ class PrunedStableMean(StableMean):
 
     @cached_property
     def covariance(self) -> Floats:
-        """Second moments of what survived, shape (d, d)."""
         points = self.differences[self.kept]
         return np.asarray(points.T @ points / self.bounds.differences)
 
@@ -132,7 +125,6 @@ class PrunedLaw:
         return found
 
     def given(self, kept: Kept) -> RefusableNormal:
-        """The law given the set that survived."""
         if 2 * np.sum(~kept) >= self._bounds.levels:
             return refusal(self._mechanism.dimension)
         key = np.packbits(kept).tobytes()
@@ -212,10 +204,6 @@ class PrunedMean(CovarianceAwareMean):
 
     Of delta, the test, the release, the set that survives and a threshold out of range have a quarter each.
 
-    Raises `AuditError` as of `CovarianceAwareMean`.
-
-    Examples
-    --------
     >>> mechanism = PrunedMean(4.0, 0.01, outlier=24.0, dimension=2)
     >>> mechanism.least_records
     37778
@@ -233,16 +221,13 @@ class PrunedMean(CovarianceAwareMean):
 
     @property
     def _delta(self) -> float:
-        """A quarter of delta."""
         return self.delta / 4.0
 
     @cached_property
     def test(self) -> ScoreTest:
-        """The test of the score."""
         return ScoreTest(self.test_share * self.epsilon, self._delta)
 
     def bounds(self, records: int) -> Pruning:
-        """Constants of pruning and of the stable mean of so many records."""
         return Pruning(records, self.test.levels, self.outlier, self.spread, self._delta)
 
     def noise(self, records: int) -> float:

@@ -1,7 +1,7 @@
 """Private maximisation of a quasi-concave quality over a long interval of indices, by recursion on its logarithm.
 
 The quality is given by its level sets, which are nested intervals; the output is an index where it is positive, or a
-refusal. How often the logarithm is taken is decided by `best_plan`, which spends the budget.
+refusal.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ Booleans = NDArray[np.bool_]
 class Levels:
     """A quality Q: {0 ... N-1} -> {0 ... r} by its level sets {Q >= c} = [first_c, last_c], c = 1 ... r, none empty.
 
-    Examples
-    --------
     >>> levels = Levels(np.array([1, 2], np.uint64), np.array([5, 3], np.uint64))
     >>> levels.at(np.arange(7, dtype=np.uint64)).tolist()
     [0, 1, 2, 2, 1, 1, 0]
@@ -56,8 +54,6 @@ class Base:
     epsilon-DP (McSherry and Talwar 2007, Theorem 6). An index with Q = 0 has probability at most
     N exp(-epsilon promise / 2) <= beta.
 
-    Examples
-    --------
     >>> plan_for(8, epsilon=1.0, delta=0.0, beta=0.5, depth=0)
     Base(size=8, epsilon=1.0, promise=6)
     """
@@ -78,8 +74,6 @@ class Stage:
     Three steps find the scale, pass a stability test for a block and choose a point of it: Theorem 2 of
     docs/explanation/mechanisms.md has them with proofs of privacy, (epsilon, delta)-DP, and accuracy.
 
-    Examples
-    --------
     >>> stage = plan_for(2**64, epsilon=1.0, delta=1e-6, beta=0.05, depth=1)
     >>> round(stage.epsilon, 9), stage.delta, stage.below.size, stage.promise
     (1.0, 1e-06, 65, 257)
@@ -110,7 +104,6 @@ class Stage:
         return np.maximum(0, (gap + 1) // 2 - 1)
 
     def log_pass(self, gap: NDArray[np.int64]) -> Floats:
-        """Log-probability of passing the test."""
         threshold = math.log(0.5 / self.delta_test) / self.epsilon_test
         return LaplaceLaw(0.0, 1.0 / self.epsilon_test).log_cdf(self.distance(gap) - threshold)
 
@@ -132,8 +125,6 @@ class Chosen:
 def best_plan(size: int, epsilon: float, delta: float, beta: float, depths: Iterable[int]) -> Stage:
     """Return the plan of least promise among those that recurse so many times.
 
-    Examples
-    --------
     >>> [best_plan(2**64, 1.0, 1e-6, 0.05, [depth]).promise for depth in (1, 2)]
     [257, 1142]
     """
@@ -158,8 +149,6 @@ def plan_for(size: int, epsilon: float, delta: float, beta: float, depth: int) -
 def stage_over(size: int, scales: int, epsilon: float, delta: float, beta: float, depth: int) -> Stage:
     """Plan a stage over so many scales; nothing but ``size`` itself depends on what ``size`` is.
 
-    Examples
-    --------
     >>> stage_over(0, 2**100, 1.0, 1e-6, 0.05, 1).promise  # |Y| = 2^(2^100)
     748
     """
@@ -183,8 +172,6 @@ def stage_over(size: int, scales: int, epsilon: float, delta: float, beta: float
 def run(stage: Stage | Base, levels: Levels, size: int, rng: np.random.Generator) -> Chosen:
     """Run a stage ``size`` times.
 
-    Examples
-    --------
     >>> stage = best_plan(2**40, 1.0, 1e-6, 0.05, [1])
     >>> levels = Levels(np.full(stage.promise, 2**20, np.uint64), np.full(stage.promise, 2**30, np.uint64))
     >>> chosen = run(stage, levels, 3, np.random.default_rng(1))
@@ -208,8 +195,6 @@ def run(stage: Stage | Base, levels: Levels, size: int, rng: np.random.Generator
 def probabilities(stage: Stage | Base, levels: Levels) -> Floats:
     """Probability of each index, and of a refusal last, shape (size + 1,): exact, by going through all choices.
 
-    Examples
-    --------
     >>> stage = best_plan(16, 1.0, 0.01, 0.5, [1])
     >>> levels = Levels(np.full(stage.promise, 3, np.uint64), np.full(stage.promise, 6, np.uint64))
     >>> law = probabilities(stage, levels)

@@ -1,8 +1,6 @@
 """Private ratios: the share a / b of records that are 1, three ways, each with its exact output law.
 
-A dataset of zeros and ones is released as a noisy share: two noisy counts divided, noise scaled to a private bound on
-the local sensitivity, or noisy counts of ones and zeros. The step of the proof where such a bound fails is isolated as
-a mechanism of its own. Source: 'Privately bounding local sensitivity' (2024).
+'Privately bounding local sensitivity' (2024); the step of its proof where a bound fails is a mechanism of its own.
 """
 
 from __future__ import annotations
@@ -27,8 +25,6 @@ from epsaudit.mechanisms.ratio_laws import RatioLaw, ScaleMixture
 def ones_and_records(dataset: Dataset) -> tuple[int, int]:
     """Return (a, b): how many say 1, and how many there are; raises `AuditError` for a record that is not 0 or 1.
 
-    Examples
-    --------
     >>> ones_and_records((1, 0, 0))
     (1, 3)
     """
@@ -41,8 +37,6 @@ def ones_and_records(dataset: Dataset) -> tuple[int, int]:
 def answers(ones: int, zeros: int) -> tuple[int, ...]:
     """Return a dataset with that many of each.
 
-    Examples
-    --------
     >>> answers(1, 2)
     (1, 0, 0)
     """
@@ -53,8 +47,6 @@ def answers(ones: int, zeros: int) -> tuple[int, ...]:
 class NaiveRatio(Reference):
     """Both counts with Laplace noise of scale 2 / epsilon, divided: epsilon-DP by basic composition.
 
-    Examples
-    --------
     >>> NaiveRatio(1.0)((1, 0, 0))
     RatioLaw(first=1.0, second=3.0, noise=2.0, share=False)
     """
@@ -68,7 +60,6 @@ class NaiveRatio(Reference):
 
     @property
     def noise(self) -> float:
-        """Scale of the noise on each count, in records."""
         return self.moved / self.epsilon
 
     def __call__(self, dataset: Dataset) -> RatioLaw:
@@ -82,8 +73,6 @@ class CountsRatio(NaiveRatio):
     One record moves one of the two counts by 1. The simple algorithm of Kulesza, Suresh and Wang (2024), Algorithm 3,
     as the source has it.
 
-    Examples
-    --------
     >>> CountsRatio(1.0)((1, 0, 0))
     RatioLaw(first=1.0, second=2.0, noise=1.0, share=True)
     """
@@ -101,8 +90,6 @@ class CountsRatio(NaiveRatio):
 class SubstitutedCountsRatio(CountsRatio):
     """The same under substitution, which moves both counts: noise of scale 2 / epsilon, epsilon-DP.
 
-    Examples
-    --------
     >>> SubstitutedCountsRatio(1.0)((1, 0, 0)).noise
     2.0
     """
@@ -125,15 +112,9 @@ class BoundedRatio(Reference):
     may be 1 or less the naive mechanism answers with epsilon_2. Source: 'Privately bounding local sensitivity', Theorem
     1 and the text before its code, which exchanges the two bounds on a; and with the margin for both tails.
 
-    Raises `AuditError` if a parameter is out of range, or a record is not 0 or 1.
-
-    Examples
-    --------
     >>> mechanism = BoundedRatio(1.0, 1e-6)
     >>> mechanism.margin, str(mechanism.claim)
     (290, '(1, 1e-06)-DP')
-    >>> mechanism(answers(200, 200)).sample(3, np.random.default_rng(0)).shape
-    (3,)
     """
 
     epsilon: float
@@ -150,12 +131,10 @@ class BoundedRatio(Reference):
 
     @property
     def rate(self) -> float:
-        """Privacy loss of each noisy count."""
         return self.share * self.epsilon / 2.0
 
     @property
     def epsilon_release(self) -> float:
-        """Privacy loss of the release, epsilon_2."""
         return self.epsilon * (1.0 - self.share)
 
     @property
@@ -193,17 +172,14 @@ class BoundedRatioLaw:
 
     @property
     def centre(self) -> float:
-        """The true share."""
         return self.ones / self.records if self.records else 0.0
 
     @cached_property
     def naive(self) -> RatioLaw:
-        """Law of the way out."""
         return RatioLaw(float(self.ones), float(self.records), 2.0 / self.mechanism.epsilon_release)
 
     @cached_property
     def refusal_and_answer(self) -> tuple[float, ScaleMixture]:
-        """Log-probability of the way out, and the law of everything else."""
         scale = 1.0 / self.mechanism.rate
         reach = math.ceil(scale * math.log(2e15))
         noise = np.arange(-reach, reach + 1)
@@ -220,16 +196,13 @@ class BoundedRatioLaw:
 
     @property
     def knots(self) -> tuple[float, ...]:
-        """The true share and the knots of the way out."""
         return (self.centre, *self.naive.knots)
 
     @property
     def scale(self) -> float:
-        """The least scale of the noise."""
         return float(self.refusal_and_answer[1].scales.min())
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw ``size`` outputs, shape (size,), by running the algorithm."""
         counts = (DiscreteLaplaceLaw(n, 1.0 / self.mechanism.rate).sample(size, rng) for n in (self.ones, self.records))
         noisy_ones, noisy_records = (count.astype(float) for count in counts)
         scales = self._scales(noisy_ones, noisy_records)
@@ -251,8 +224,6 @@ def greatest_gap(a: Floats, peak_of: Floats, b_low: Floats, b_high: Floats) -> F
 
     The peak p + sqrt(p^2 - p) is taken at p = ``peak_of``, which should be a itself.
 
-    Examples
-    --------
     >>> greatest_gap(*(np.array([x]) for x in (3.0, 3.0, 2.0, 9.0))).round(6).tolist()  # at b = 5 and 6: 2/20, 3/30
     [0.1]
     """
@@ -273,10 +244,6 @@ class FailedBound(Reference):
     paid in full ('Privately bounding local sensitivity', Theorem 1). Both tails of the noise together have
     probability 2 e^(-rate T) / (1 + e^-rate) at T, which must not exceed delta.
 
-    Raises `AuditError` if a parameter is out of range, or a record is not 0 or 1.
-
-    Examples
-    --------
     >>> mechanism = FailedBound(1.0, 0.05)
     >>> mechanism.misses, round(float(np.exp(mechanism((1,)).log_probabilities[0])), 4)
     (4, 0.0268)
@@ -302,7 +269,6 @@ class FailedBound(Reference):
         return max(1, math.ceil(math.log(2.0 / (self.delta * (1.0 + math.exp(-self.rate)))) / self.rate))
 
     def __call__(self, dataset: Dataset) -> FiniteLaw:
-        """Prepare the law of what gets out: the number of ones, or None."""
         ones, _ = ones_and_records(dataset)
         noise = DiscreteLaplaceLaw(0, 1.0 / self.rate)
         inside = np.exp(noise.log_density(np.arange(1 - self.misses, self.misses))).sum()

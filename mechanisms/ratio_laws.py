@@ -1,8 +1,4 @@
-"""Laws of private ratios: a quotient of Laplace variates in closed form, and Laplace laws whose scale is drawn.
-
-From counts and scales it makes laws that answer what `epsaudit.exact` asks. It is a module of its own because the
-algebra has nothing to do with privacy.
-"""
+"""Laws of private ratios: a quotient of Laplace variates in closed form, and Laplace laws whose scale is drawn."""
 
 from __future__ import annotations
 
@@ -26,8 +22,6 @@ _CHUNK = 2_000_000
 class RatioLaw:
     """Law of A / B or, as a share, A / (A + B), for independent Laplace variates A and B around two counts.
 
-    Examples
-    --------
     >>> law = RatioLaw(0.0, 0.0, 1.0)  # the ratio of centred Laplace variates has density 1 / (2 (1 + |r|)^2)
     >>> np.exp(law.log_density(np.array([0.0, 1.0, -3.0]))).round(6).tolist()
     [0.5, 0.125, 0.03125]
@@ -47,7 +41,6 @@ class RatioLaw:
 
     @property
     def scale(self) -> float:
-        """Half-width of the peak, roughly."""
         return self.noise / max(abs(self.first) + abs(self.second), self.noise)
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
@@ -129,8 +122,6 @@ def _rising(z: Floats) -> Floats:
 class ScaleMixture:
     """A mixture of Laplace laws around one centre: what a noisy scale makes of Laplace noise.
 
-    Examples
-    --------
     >>> law = ScaleMixture(0.0, np.log([0.5, 0.5]), np.array([1.0, 2.0]))
     >>> np.exp(law.log_density(np.array([0.0]))).tolist()
     [0.375]
@@ -196,7 +187,6 @@ class ListedScaleLaw(DrawnScaleLaw):
 
     @cached_property
     def mixture(self) -> ScaleMixture:
-        """A Laplace law for each level, close ones together."""
         scales = self.scales(np.asarray(self.level.support, float))
         return ScaleMixture.merged(self.centre, np.exp(self.level.log_probabilities), scales)
 
@@ -206,7 +196,6 @@ class ListedScaleLaw(DrawnScaleLaw):
 
     @property
     def scale(self) -> float:
-        """The least scale of the noise."""
         return float(self.mixture.scales.min())
 
     def log_density(self, outputs: ArrayLike) -> Floats:

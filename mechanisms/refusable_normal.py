@@ -1,8 +1,4 @@
-"""A normal vector or a refusal: the output law of private means, with its exact privacy loss.
-
-Of two such laws the normal parts are whitened and diagonalised together, so that their loss is that of independent
-normal pairs on the line, which `epsaudit.exact` convolves; the refusal is one more outcome.
-"""
+"""What private means share: a noisy test of a score, and the law of a normal vector or a refusal."""
 
 from __future__ import annotations
 
@@ -20,6 +16,47 @@ from epsaudit.exact.quadrature import Panels
 from epsaudit.mechanisms.laws import Floats, NormalLaw
 from epsaudit.mechanisms.stability import RefusalLaw
 
+
+@dataclass(frozen=True)
+class ScoreTest:
+    """A test of a score: passes where score + Z < k - t, Z truncated Laplace noise on [-t, t].
+
+    Scale b = sensitivity / epsilon and t = b log(1 + (e^epsilon - 1) / (2 delta)) make it (epsilon, delta)-DP (Geng,
+    Ding, Guo and Kumar 2020, Theorem 1). k = ceil(2 t) is the least for which score 0 passes surely, while score k
+    never does: Lemma 5 of docs/explanation/covariance-aware-mean.md.
+
+    >>> test = ScoreTest(1.0, 1e-6)
+    >>> test.levels, [round(math.exp(test.log_chances(score)[0]), 6) for score in (0, 27, 28, 55)]
+    (55, [1.0, 0.6428, 0.424503, 0.0])
+    """
+
+    epsilon: float
+    delta: float
+    sensitivity: float = 2.0
+
+    @property
+    def reach(self) -> float:
+        """The greatest noise, t."""
+        return self.sensitivity / self.epsilon * math.log1p(math.expm1(self.epsilon) / (2.0 * self.delta))
+
+    @property
+    def levels(self) -> int:
+        """The score that never passes, k."""
+        return math.ceil(2.0 * self.reach)
+
+    def log_chances(self, score: int) -> tuple[float, float]:
+        z = self.levels - self.reach - score
+        return self._log_below(z), self._log_below(-z)
+
+    def _log_below(self, z: float) -> float:
+        rate, t = self.epsilon / self.sensitivity, self.reach
+        rest = -math.expm1(-t * rate)
+        tail = math.exp(-min(abs(z), t) * rate) * -math.expm1((abs(z) - t) * rate) / (2.0 * rest) if abs(z) < t else 0.0
+        if z > 0.0:
+            return math.log1p(-tail)
+        return math.log(tail) if tail > 0.0 else -math.inf
+
+
 _ROUNDING = 1e-11
 """Relative to 1, after both covariances are scaled alike: what rounding leaves of a variance or a shift that is 0."""
 _FAR = 20.0
@@ -30,8 +67,6 @@ _FAR = 20.0
 class RefusableNormal:
     """N(mean, covariance) with probability e^log_passes, else a refusal: a row of NaN.
 
-    Examples
-    --------
     >>> law = RefusableNormal(np.zeros(2), np.eye(2), math.log(0.5), math.log(0.5))
     >>> law.sample(3, np.random.default_rng(1)).shape, law.log_density(np.array([[np.nan, np.nan]])).round(3).tolist()
     ((3, 2), [-0.693])

@@ -1,7 +1,4 @@
-"""Local privacy: randomised and Hadamard response, which attain their claims, and RAPPOR, which hashes values first.
-
-One user's answer is released as a noisy one, or a value as a row of noisy bits.
-"""
+"""Local privacy: randomised and Hadamard response, which attain their claims, and RAPPOR, which hashes values first."""
 
 from __future__ import annotations
 
@@ -28,8 +25,6 @@ from epsaudit.mechanisms.laws import FiniteLaw, Floats
 class ResponseLaw:
     """The answer with probability ``truth``, else one of the other answers 0, ..., answers - 1, each as likely.
 
-    Examples
-    --------
     >>> np.exp(ResponseLaw(1, 3, 0.5).log_probabilities).tolist()
     [0.25, 0.5, 0.25]
     """
@@ -51,7 +46,6 @@ class ResponseLaw:
         return np.where(rng.random(size) < self.truth, self.answer, (self.answer + shift) % self.answers)
 
     def log_density(self, outputs: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Log-probability of each output, -inf for what is no answer."""
         values = np.asarray(outputs)
         lie = (1.0 - self.truth) / (self.answers - 1)
         probabilities = np.where(values == self.answer, self.truth, lie)
@@ -59,42 +53,46 @@ class ResponseLaw:
         return np.where(possible, np.log(probabilities), -np.inf)
 
 
+class _OneAnswer(Reference):
+    """A dataset is one user's answer: (0,), ..., or (k - 1,); every pair attains the claim."""
+
+    answers: int
+    adjacency = Substitution()
+    pair = DatasetPair((0,), (1,))
+    wholes = {"answers": (2, "number of answers")}
+
+    def _answer(self, dataset: tuple[int, ...]) -> int:
+        if len(dataset) != 1 or dataset[0] not in range(self.answers):
+            raise AuditError(f"The dataset is {dataset!r}; it must be one answer from 0 to {self.answers - 1}.")
+        return int(dataset[0])
+
+
 @dataclass(frozen=True)
-class RandomisedResponse(Reference):
+class RandomisedResponse(_OneAnswer):
     """k-ary randomised response on one user's answer: epsilon-DP (Warner 1965; Kairouz, Bonawitz and Ramage 2016).
 
     Truthful with probability e^epsilon / (e^epsilon + k - 1). For k = 2 it attains the tight Renyi and zCDP bounds of
     pure DP (differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorems 4 and 5).
 
-    Raises `AuditError` if a parameter is out of range, or if a dataset is not one user's answer.
-
-    Examples
-    --------
     >>> mechanism = RandomisedResponse(1.0)
     >>> np.exp(mechanism((1,)).log_probabilities).round(6).tolist(), str(mechanism.claim)
     ([0.268941, 0.731059], '1-DP')
     """
 
     epsilon: float
-    answers: int = 2  # number k of possible answers, at least 2. A dataset is one user's answer: (0,), ..., or (k - 1,)
+    answers: int = 2  # number k of possible answers, at least 2
     name: ClassVar[str] = "randomised response"
-    adjacency = Substitution()
-    pair = DatasetPair((0,), (1,))  # two different answers; every such pair attains the claim
-    wholes = {"answers": (2, "number of answers")}
 
     @property
     def truth(self) -> float:
-        """Probability of a truthful answer."""
         return 1.0 / (1.0 + (self.answers - 1) * math.exp(-self.epsilon))
 
     def __call__(self, dataset: tuple[int, ...]) -> ResponseLaw:
-        if len(dataset) != 1 or dataset[0] not in range(self.answers):
-            raise AuditError(f"The dataset is {dataset!r}; it must be one answer from 0 to {self.answers - 1}.")
-        return ResponseLaw(int(dataset[0]), self.answers, self.truth)
+        return ResponseLaw(self._answer(dataset), self.answers, self.truth)
 
 
 @dataclass(frozen=True)
-class HadamardResponse(Reference):
+class HadamardResponse(_OneAnswer):
     """Hadamard response on one user's answer: epsilon-DP (Acharya, Sun and Zhang 2019), of optimal order everywhere.
 
     Symbols are in blocks of b, each block with the b - 1 rows of a Hadamard matrix that are half ones; an answer x owns
@@ -102,8 +100,6 @@ class HadamardResponse(Reference):
     probability of any other. b = 2^ceil(log2(k / B + 1)) with B = 2^floor(log2 min(e^epsilon, 2 k)), as in the authors'
     code; the more epsilon allows, the smaller are blocks. Blocks without an answer are left out.
 
-    Examples
-    --------
     >>> mechanism = HadamardResponse(1.0, 12)
     >>> mechanism.block, mechanism.symbols, str(mechanism.claim)
     (8, 16, '1-DP')
@@ -113,11 +109,8 @@ class HadamardResponse(Reference):
     """
 
     epsilon: float
-    answers: int  # number k of possible answers, at least 2. A dataset is one user's answer: (0,), ..., or (k - 1,)
+    answers: int  # number k of possible answers, at least 2
     name: ClassVar[str] = "Hadamard response"
-    adjacency = Substitution()
-    pair = DatasetPair((0,), (1,))  # every pair attains the claim
-    wholes = {"answers": (2, "number of answers")}
 
     @cached_property
     def block(self) -> int:
@@ -127,12 +120,10 @@ class HadamardResponse(Reference):
 
     @property
     def blocks(self) -> int:
-        """Blocks that some answer has a row in."""
         return -(-self.answers // (self.block - 1))
 
     @property
     def symbols(self) -> int:
-        """K: how many symbols there are."""
         return self.block * self.blocks
 
     @property
@@ -164,9 +155,7 @@ class HadamardResponse(Reference):
         return np.where(self.owned, math.exp(self.epsilon), 1.0) / self.total
 
     def __call__(self, dataset: tuple[int, ...]) -> FiniteLaw:
-        if len(dataset) != 1 or dataset[0] not in range(self.answers):
-            raise AuditError(f"The dataset is {dataset!r}; it must be one answer from 0 to {self.answers - 1}.")
-        return FiniteLaw(range(self.symbols), np.log(self.chances[dataset[0]]))
+        return FiniteLaw(range(self.symbols), np.log(self.chances[self._answer(dataset)]))
 
     def estimate(self, counts: NDArray[Any]) -> Floats:
         """Unbiased estimate of the answers' shares from how often each symbol was sent, shapes (..., K), (..., k)."""
@@ -185,8 +174,6 @@ class LeakyResponse(Reference):
     Every (epsilon, delta)-DP mechanism is a randomisation of it (Kairouz, Oh and Viswanath 2015). Outputs are 0 and 1,
     which may be lies, and 2 and 3 for a 0 and a 1 that are told. delta-approximate epsilon tanh(epsilon / 2)-zCDP.
 
-    Examples
-    --------
     >>> mechanism = LeakyResponse(1.0, 0.01)
     >>> np.exp(mechanism((1,)).log_probabilities).round(4).tolist(), str(mechanism.claims[1])
     ([0.2663, 0.7237, 0.0, 0.01], '0.01-approximate 0.462117-zCDP')
@@ -210,19 +197,12 @@ class LeakyResponse(Reference):
 
 @dataclass(frozen=True)
 class BitsLaw:
-    """Independent bits.
-
-    Examples
-    --------
-    >>> BitsLaw((0.5, 0.25)).log_density(np.array([[1, 0]])).round(4).tolist()
-    [-0.9808]
-    """
+    """Independent bits."""
 
     chances: tuple[float, ...]  # probability of a one in each place
 
     @property
     def parts(self) -> tuple[FiniteLaw, ...]:
-        """Law of each bit; bits of one chance have the same law."""
         with np.errstate(divide="ignore"):
             laws = {one: FiniteLaw((0, 1), np.log([1.0 - one, one])) for one in self.chances}
         return tuple(laws[one] for one in self.chances)
@@ -239,13 +219,7 @@ class BitsLaw:
 
 @dataclass(frozen=True)
 class AnyValue(Adjacency):
-    """One user's value against any other: local DP.
-
-    Examples
-    --------
-    >>> AnyValue().holds("red", "blue")
-    True
-    """
+    """One user's value against any other: local DP."""
 
     description = "the value of one user"
 
@@ -265,10 +239,6 @@ class Rappor(Reference):
     sets of h bits differ in 2 h of them: epsilon = h log(q* (1 - p*) / (p* (1 - q*))), q* and p* being the chances of
     reporting a one for a 1 and for a 0. Erlingsson, Pihur and Korolova (2014), Theorems 1 and 2.
 
-    Raises `AuditError` if a probability is out of range.
-
-    Examples
-    --------
     >>> round(Rappor().claim.parameter, 4), round(Rappor(f=0.95, p=0.0, q=1.0).claim.parameter, 4)
     (0.4001, 0.8007)
     """

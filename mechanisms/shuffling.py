@@ -1,8 +1,4 @@
-"""Shuffled randomised response: how many users gave each answer, without who gave which.
-
-The users' answers are released as a noisy histogram. Its law is known for up to millions of users; two neighbouring
-inputs differ in a single user, whose answer is masked by those that the others gave by chance.
-"""
+"""Shuffled randomised response: how many users gave each answer, without who gave which."""
 
 from __future__ import annotations
 
@@ -41,8 +37,6 @@ class TwoBinomials:
 
     Convolved from positive terms in log space, so that tails keep their digits.
 
-    Examples
-    --------
     >>> law = TwoBinomials(1, 1, 0.75)
     >>> list(law.support), np.exp(law.log_probabilities).round(4).tolist()
     ([0, 1, 2], [0.1875, 0.625, 0.1875])
@@ -135,8 +129,6 @@ class HistogramLaw:
     The exact loss against a neighbour is known where all users but the one in question hold the same answer. It depends
     on two of the counts if that user holds it, too, in one of the two datasets, and else on three.
 
-    Examples
-    --------
     >>> law = HistogramLaw((4, 0, 0), 0.5)
     >>> law.sample(2, np.random.default_rng(0)).sum(axis=1).tolist()
     [4, 4]
@@ -147,7 +139,6 @@ class HistogramLaw:
 
     @property
     def chances(self) -> Floats:
-        """Probability of each answer (columns) from a holder of each (rows), shape (k, k)."""
         answers = len(self.held)
         lie = (1.0 - self.truth) / (answers - 1)
         return np.full((answers, answers), lie) + (self.truth - lie) * np.eye(answers)
@@ -161,10 +152,7 @@ class HistogramLaw:
     def log_density(self, outputs: NDArray[Any]) -> Floats:
         """Log-probability of each histogram where all users, or all but one, hold the same answer.
 
-        Raises
-        ------
-        AuditError
-            For other datasets.
+        Raises `AuditError` for other datasets.
         """
         rows = np.asarray(outputs, float)
         users, common = sum(self.held), int(np.argmax(self.held))
@@ -260,10 +248,6 @@ class ShuffledResponse(Reference):
 
     (epsilon, delta)-DP with the numeric epsilon of Feldman, McMillan and Talwar (2022), and epsilon_L-DP.
 
-    Raises `AuditError` if a parameter is out of range, or a dataset is not the numbers of ``users`` users.
-
-    Examples
-    --------
     >>> mechanism = ShuffledResponse(1.0, 10_000, 1e-6)
     >>> print(mechanism.claim)
     (0.0432062, 1e-06)-DP
@@ -289,7 +273,6 @@ class ShuffledResponse(Reference):
 
     @property
     def truth(self) -> float:
-        """Probability of a truthful answer."""
         return 1.0 / (1.0 + (self.answers - 1) * math.exp(-self.epsilon))
 
     def __call__(self, dataset: Sequence[int]) -> TwoBinomials | HistogramLaw:
@@ -326,10 +309,6 @@ class ShuffledWithMalicious(ShuffledResponse):
     'Privacy Doona', note 2. Malicious users know the messages of one another and tell them, whatever these are: taking
     them away from the count leaves that of the honest users, so that the rest is post-processing. Here all send a one.
 
-    Raises `AuditError` unless two users or more are honest.
-
-    Examples
-    --------
     >>> mechanism = ShuffledWithMalicious(2.0, 100, 1e-3, malicious=10)
     >>> print(mechanism.claim, "instead of", ShuffledResponse(2.0, 100, 1e-3).claim)
     (0.892788, 0.001)-DP instead of (0.829627, 0.001)-DP
@@ -349,7 +328,6 @@ class ShuffledWithMalicious(ShuffledResponse):
 
     @cached_property
     def honest(self) -> ShuffledResponse:
-        """The same without malicious users."""
         return ShuffledResponse(self.epsilon, self.users - self.malicious, self.delta)
 
     @cached_property
@@ -357,24 +335,16 @@ class ShuffledWithMalicious(ShuffledResponse):
         return self.honest.claims
 
     def __call__(self, dataset: Sequence[int]) -> FiniteLaw:
-        """Prepare the law of the count of ones."""
         law = self.honest(dataset)
         return FiniteLaw([self.malicious + ones for ones in law.support], law.log_probabilities)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """One honest user's answer among honest users who all hold another one."""
         return self.honest.worst_pairs()
 
 
 @dataclass(frozen=True)
 class OneHolds(Substitution):
-    """Substitution among users of whom only the number that hold each answer is given.
-
-    Examples
-    --------
-    >>> OneHolds().holds((3, 0), (2, 1)), OneHolds().holds((3, 0), (1, 2))
-    (True, False)
-    """
+    """Substitution among users of whom only the number that hold each answer is given."""
 
     def holds(self, x: Any, x_prime: Any) -> bool:
         if len(x) != len(x_prime):

@@ -34,8 +34,6 @@ class SparseVectorLaw:
 
     Raises `AuditError` when the law is asked for and has more than 65,536 outcomes; sampling has no limit.
 
-    Examples
-    --------
     >>> law = SparseVectorLaw((0.0, 1.0), 2.0, 4.0)
     >>> law.support, np.exp(law.log_probabilities).round(4).tolist()
     (((0, 0), (0, 1), (1, -1)), [0.2495, 0.2505, 0.5])
@@ -66,7 +64,6 @@ class SparseVectorLaw:
 
     @cached_property
     def support(self) -> tuple[tuple[int, ...], ...]:
-        """All outputs that the number of queries and ``count`` allow."""
         return outcomes(len(self.answers), self.count)
 
     @cached_property
@@ -126,14 +123,7 @@ class SparseVectorLaw:
 
 @dataclass(frozen=True)
 class NumericalSparseVectorLaw:
-    """Sparse vector that releases, with fresh noise, the answers of queries above; -inf for below, NaN not reached.
-
-    Examples
-    --------
-    >>> law = NumericalSparseVectorLaw(SparseVectorLaw((0.0, 1.0), 2.0, 4.0), (1.0, 2.0), 3.0)
-    >>> law.log_density(np.array([[-np.inf, -np.inf], [1.0, np.nan]])).round(4).tolist()
-    [-1.3884, -2.4849]
-    """
+    """Sparse vector that releases, with fresh noise, the answers of queries above; -inf for below, NaN not reached."""
 
     symbols: SparseVectorLaw  # which queries lie above
     answers: tuple[float, ...]  # length m: the query answers themselves
@@ -149,7 +139,6 @@ class NumericalSparseVectorLaw:
         return outputs
 
     def log_density(self, outputs: Floats) -> Floats:
-        """Log of the density at each output, shape (size,): of the released numbers, times the symbols' chance."""
         rows = symbols_of(outputs)
         noise = LaplaceLaw(0.0, self.release_scale)
         densities = np.where(
@@ -173,8 +162,6 @@ def outcomes(queries: int, count: int | None) -> tuple[tuple[int, ...], ...]:
 
     Raises `AuditError` if there are more than 65,536 of them.
 
-    Examples
-    --------
     >>> outcomes(2, 1)
     ((0, 0), (0, 1), (1, -1))
     """
@@ -208,7 +195,6 @@ class _SparseVector(Reference):
     wholes = {"count": (1, "count")}
 
     def _above(self, dataset: Any) -> tuple[float, ...]:
-        """Query answers less the threshold."""
         return tuple(float(answer) - self.threshold for answer in dataset)
 
 
@@ -218,8 +204,6 @@ class SparseVector1(_SparseVector):
 
     Laplace noise of scale 2 / epsilon on the threshold, once, and 4 c / epsilon on each query; halts after c above.
 
-    Examples
-    --------
     >>> mechanism = SparseVector1(0.1, threshold=0.5)
     >>> mechanism((0, 0, 1, 1)).sample(2, np.random.default_rng(0)).shape, str(mechanism.claim)
     ((2, 4), '0.1-DP')
@@ -238,8 +222,6 @@ class SparseVector2(_SparseVector):
     Laplace noise of scale 2 c / epsilon on the threshold, drawn anew after every query above, and 4 c / epsilon on each
     query; halts after c above.
 
-    Examples
-    --------
     >>> SparseVector2(0.1, count=2)((0, 1)).refreshes
     True
     """
@@ -258,8 +240,6 @@ class NumericalSparseVector(_SparseVector):
     Lyu, Su and Li (2017), Algorithm 7 with three equal shares: Laplace noise of scale 3 / epsilon on the threshold,
     6 c / epsilon on each query, and 3 c / epsilon, fresh, on each released answer.
 
-    Examples
-    --------
     >>> NumericalSparseVector(0.1)((2, 2, 2)).sample(5, np.random.default_rng(0)).shape
     (5, 3)
     """

@@ -1,7 +1,6 @@
 """Levels of outlyingness, and from them a covariance and a mean that one record moves little where few are outlying.
 
-The parts of Brown, Hopkins and Smith (2023): records enter, a level for each and two scores leave. Nothing is random
-here, and nothing knows of epsilon; docs/explanation/covariance-aware-mean.md proves what holds.
+The parts of Brown, Hopkins and Smith (2023) without noise; docs/explanation/covariance-aware-mean.md has the proofs.
 """
 
 from __future__ import annotations
@@ -25,8 +24,6 @@ _BLOCK = 1 << 22
 class Stability:
     """The constants of the proof, for n records, k and the outlier threshold lambda_0.
 
-    Examples
-    --------
     >>> bounds = Stability(4000, 20, 5.0)
     >>> bounds.possible, round(bounds.covariance, 5), round(bounds.mean, 5), bounds.references
     (True, 0.00572, 0.00348, 82)
@@ -38,7 +35,6 @@ class Stability:
 
     @property
     def differences(self) -> int:
-        """Number of pairs of records, m."""
         return self.records // 2
 
     @property
@@ -79,8 +75,6 @@ class Stability:
 class StableMean:
     """Stable covariance and mean of one dataset, with their scores.
 
-    Examples
-    --------
     >>> data = np.random.default_rng(0).normal(size=(4000, 2)) + 7
     >>> fit = StableMean(data, Stability(4000, 20, 20.0))
     >>> fit.score, fit.mean.round(1).tolist()
@@ -119,7 +113,6 @@ class StableMean:
 
     @cached_property
     def covariance_score(self) -> int:
-        """The least m - |S_l| + l over l <= k, at most k."""
         return score(self.difference_levels, self.bounds.levels)
 
     @cached_property
@@ -173,8 +166,6 @@ class StableMean:
 def score(levels: Levels, k: int) -> int:
     """Return the least number of points that are not good at a level l <= k, plus l; at most k.
 
-    Examples
-    --------
     >>> score(np.array([0, 0, 2, 2, 2, 9]), 4), score(np.array([3] * 6), 4), score(np.array([9] * 6), 4)
     (3, 3, 4)
     """
@@ -185,8 +176,6 @@ def score(levels: Levels, k: int) -> int:
 def weights_of(levels: Levels, k: int) -> Floats:
     """Return the share of the levels in (k, 2 k] at which each point is good.
 
-    Examples
-    --------
     >>> weights_of(np.array([0, 4, 5, 6, 8, 9]), 4).tolist()
     [1.0, 1.0, 1.0, 0.75, 0.25, 0.0]
     """
@@ -196,8 +185,6 @@ def weights_of(levels: Levels, k: int) -> Floats:
 def leverages(points: Floats) -> Floats:
     """Return y' (sum y y')^-1 y of every row y, shape (rows,); infinite where the sum is singular.
 
-    Examples
-    --------
     >>> leverages(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 3.0]])).round(6).tolist()
     [0.5, 0.5, 1.0]
     >>> leverages(np.array([[1.0, 1.0], [2.0, 2.0]])).tolist()

@@ -1,8 +1,4 @@
-"""The exponential-time private mean on the line and in the plane: a deep point, where few changes make none unstable.
-
-Records enter, regions of Tukey depth come out of `epsaudit.mechanisms.regions`, and a point of them is drawn by the
-exponential mechanism behind a noisy test; its law is constant on finitely many cells and so exact.
-"""
+"""The exponential-time private mean: a point deep among Tukey's regions, where few changes make none unstable."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.data.neighbours import DatasetPair, Substitution
 from epsaudit.errors import AuditError
@@ -22,21 +18,156 @@ from epsaudit.exact.quadrature import Panels
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.covariance_mean import as_records
 from epsaudit.mechanisms.laws import Floats
-from epsaudit.mechanisms.regions import Region, depth_regions
-from epsaudit.mechanisms.score_test import ScoreTest
+from epsaudit.mechanisms.refusable_normal import ScoreTest
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The interval from ``low`` to ``high``, empty if they are in the wrong order.
+
+    >>> Interval(0.0, 2.0).meet(Interval(1.0, 5.0)).volume
+    1.0
+    """
+
+    low: float
+    high: float
+
+    @property
+    def volume(self) -> float:
+        return max(self.high - self.low, 0.0)
+
+    def meet(self, other: Interval) -> Interval:
+        return Interval(max(self.low, other.low), min(self.high, other.high))
+
+    def contains(self, points: Floats) -> NDArray[np.bool_]:
+        return np.asarray((self.low <= points[:, 0]) & (points[:, 0] <= self.high))
+
+    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw ``size`` uniform points, shape (size, 1)."""
+        return rng.uniform(self.low, self.high, (size, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Polygon:
+    """A convex polygon given by its corners, anticlockwise, shape (corners, 2); empty with fewer than three.
+
+    >>> square = Polygon(np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0]]))
+    >>> square.volume, square.meet(Polygon(square.corners + 1.0)).volume
+    (4.0, 1.0)
+    """
+
+    corners: Floats
+
+    @cached_property
+    def volume(self) -> float:
+        return float(self._triangles.sum())
+
+    @cached_property
+    def _triangles(self) -> Floats:
+        """Areas of the triangles from the first corner to each edge but its own two."""
+        if len(self.corners) < 3:
+            return np.zeros(0)
+        sides = self.corners[1:] - self.corners[0]
+        return np.asarray(np.maximum(sides[:-1, 0] * sides[1:, 1] - sides[:-1, 1] * sides[1:, 0], 0.0) / 2.0)
+
+    def cut(self, normal: Floats, offset: float) -> Polygon:
+        if len(self.corners) == 0:
+            return self
+        above = self.corners @ normal - offset
+        if (above <= 0.0).all():
+            return self
+        following, after = np.roll(self.corners, -1, axis=0), np.roll(above, -1)
+        crosses = (above < 0.0) & (after > 0.0) | (above > 0.0) & (after < 0.0)
+        share = above / np.where(crosses, above - after, 1.0)
+        crossing = self.corners + share[:, None] * (following - self.corners)
+        both = np.stack([self.corners, crossing], axis=1).reshape(-1, 2)
+        return Polygon(both[np.stack([above <= 0.0, crosses], axis=1).ravel()])
+
+    def meet(self, other: Polygon) -> Polygon:
+        common = self if len(other.corners) >= 3 else Polygon(np.zeros((0, 2)))
+        for start, end in zip(other.corners, np.roll(other.corners, -1, axis=0), strict=True):
+            normal = np.array([end[1] - start[1], start[0] - end[0]])
+            common = common.cut(normal, float(normal @ start))
+        return common
+
+    def contains(self, points: Floats) -> NDArray[np.bool_]:
+        inside = np.full(len(points), len(self.corners) >= 3)
+        for start, end in zip(self.corners, np.roll(self.corners, -1, axis=0), strict=True):
+            side = (end[0] - start[0]) * (points[:, 1] - start[1]) - (end[1] - start[1]) * (points[:, 0] - start[0])
+            inside &= side >= -1e-12 * self.volume
+        return inside
+
+    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw ``size`` uniform points, shape (size, 2): a triangle of the fan, then a point in it."""
+        places = np.searchsorted(np.cumsum(self._triangles)[:-1] / self.volume, rng.random(size), side="right")
+        first, second = self.corners[1:-1][places], self.corners[2:][places]
+        u, v = np.sqrt(rng.random((size, 1))), rng.random((size, 1))
+        return np.asarray((1.0 - u) * self.corners[0] + u * ((1.0 - v) * first + v * second))
+
+
+Region = Interval | Polygon
+
+
+def depth_regions(points: Floats) -> list[Region]:
+    """Return the regions of depth 1, 2, ... of points of shape (n, 1) or (n, 2), as far as they have a volume.
+
+    The depth of y is the least number of points in a closed half-line or half-plane that contains y.
+    In the plane the edges lie on lines through two points, each of which is looked at once: O(n^3) time.
+
+    >>> depth_regions(np.array([[1.0], [2.0], [4.0], [8.0]]))
+    [Interval(low=1.0, high=8.0), Interval(low=2.0, high=4.0)]
+    >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.5, 0.4]])
+    >>> [round(region.volume, 3) for region in depth_regions(square)]
+    [1.0, 0.005]
+    """
+    if points.shape[1] == 1:
+        x = np.sort(points[:, 0])
+        return [Interval(float(a), float(b)) for a, b in zip(x, x[::-1], strict=True) if a < b]
+    centre = points.mean(axis=0)
+    size = np.abs(points - centre).max()
+    if size == 0.0:
+        return []
+    normals, offsets, beyond = _lines((points - centre) / size)
+    region = Polygon(np.array([[-2.0, -2.0], [2.0, -2.0], [2.0, 2.0], [-2.0, 2.0]]))
+    regions: list[Region] = []
+    for outside in range(len(points)):
+        region = _cut_by_all(region, normals[beyond == outside], offsets[beyond == outside])
+        if region.volume <= 1e-14:
+            break
+        regions.append(Polygon(centre + size * region.corners))
+    return regions
+
+
+def _cut_by_all(region: Polygon, normals: Floats, offsets: Floats) -> Polygon:
+    """Cut by one half-plane after the other, the one that cuts deepest first; those that no longer cut are skipped."""
+    while len(normals) and len(region.corners):
+        depths = (region.corners @ normals.T - offsets).max(axis=0)
+        deepest = int(np.argmax(depths))
+        if depths[deepest] <= 1e-14:
+            break
+        region = region.cut(normals[deepest], float(offsets[deepest]))
+        cutting = depths > 1e-14
+        cutting[deepest] = False
+        normals, offsets = normals[cutting], offsets[cutting]
+    return region
+
+
+def _lines(points: Floats) -> tuple[Floats, Floats, NDArray[np.intp]]:
+    """Half-planes normal . y <= offset whose line goes through two points, and the number of points outside of each."""
+    normals, offsets, beyond = [], [], []
+    for start in points:
+        steps = points - start
+        lengths = np.hypot(*steps.T)
+        apart = lengths > 1e-12
+        normals.append(np.column_stack([steps[:, 1], -steps[:, 0]])[apart] / lengths[apart, None])
+        offsets.append(normals[-1] @ start)
+        beyond.append((normals[-1] @ steps.T > 1e-12).sum(axis=1))
+    return np.concatenate(normals), np.concatenate(offsets), np.concatenate(beyond)
 
 
 @dataclass(frozen=True, eq=False)
 class NestedLaw:
-    """Density proportional to e^(rate i) on the i-th of nested regions, i = 0, 1, ..., or a refusal: a row of NaN.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.regions import Interval
-    >>> law = NestedLaw([Interval(0.0, 4.0), Interval(1.0, 2.0)], math.log(2.0), 1, 0.0, -math.inf)
-    >>> np.exp(law.log_density(np.array([[0.5], [1.5], [9.0]]))).round(3).tolist()
-    [0.2, 0.4, 0.0]
-    """
+    """Density proportional to e^(rate i) on the i-th of nested regions, i = 0, 1, ..., or a refusal: a row of NaN."""
 
     regions: Sequence[Region]  # from the greatest to the smallest; may be empty if nothing is ever answered
     rate: float  # gain of the log-density from one region to the next inside
@@ -46,7 +177,6 @@ class NestedLaw:
 
     @cached_property
     def volumes(self) -> Floats:
-        """Volumes of the regions."""
         return np.array([region.volume for region in self.regions])
 
     @cached_property
@@ -67,7 +197,6 @@ class NestedLaw:
         return outputs
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log of the density at each row of numbers, log-probability of a refusal at NaN."""
         rows = np.asarray(outputs, float)
         refused = np.isnan(rows).any(axis=1)
         depth = np.zeros(len(rows), int)
@@ -78,7 +207,6 @@ class NestedLaw:
         return np.where(refused, self.log_refuses, np.where(depth > 0, self.log_passes + height, -np.inf))
 
     def loss_against(self, other: object) -> LossPair | None:
-        """The privacy loss against another of its kind: both densities are constant where the regions meet."""
         if not isinstance(other, NestedLaw):
             return None
         ours, theirs = len(self.regions), len(other.regions)
@@ -114,11 +242,6 @@ class TukeyMean(Reference):
     derived anew: (epsilon, delta)-DP for any records by Theorem 2 of docs/explanation/covariance-aware-mean.md. Affine
     maps of the records move the output along. Of epsilon and delta, halves go to the test.
 
-    Raises `AuditError` if a parameter is out of range, or a dataset is not an array of finite records in R^d, or has
-    too few to pass.
-
-    Examples
-    --------
     >>> mechanism = TukeyMean(2.0, 0.02, dimension=1)
     >>> data = np.random.default_rng(0).normal(size=(400, 1))
     >>> mechanism.stability(data), round(math.exp(mechanism(data).log_passes), 3)
@@ -153,7 +276,6 @@ class TukeyMean(Reference):
 
     @cached_property
     def test(self) -> ScoreTest:
-        """The test of max(k - stability, 0), which one record changes by at most 1."""
         return ScoreTest(self.epsilon / 2.0, self.delta / 2.0, sensitivity=1.0)
 
     def depth(self, records: int) -> int:
@@ -182,7 +304,6 @@ class TukeyMean(Reference):
         return h
 
     def log_chances(self, stability: int) -> tuple[float, float]:
-        """Log-probabilities of an answer and of a refusal."""
         return self.test.log_chances(min(max(self.test.levels - stability, 0), self.test.levels))
 
     def __call__(self, dataset: ArrayLike) -> NestedLaw:

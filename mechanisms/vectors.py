@@ -1,8 +1,4 @@
-"""Vectors of noisy answers: noisy histograms, running sums, many copies in parallel, and the greatest noisy answer.
-
-A vector of query answers (or one number) is released as a vector or a number; the laws are products or changes of
-variables of Laplace laws.
-"""
+"""Vectors of noisy answers: noisy histograms, running sums, many copies in parallel, and the greatest noisy answer."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from epsaudit.claims.definitions import Claim, PureDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair, MaxChange
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw
-from epsaudit.mechanisms.noisy_max import NoisyMaxLaw
+from epsaudit.mechanisms.selection import NoisyMaxLaw
 
 ONE_MORE = DatasetPair((0, 1, 1, 1, 1), (1, 1, 1, 1, 1), "one more record in the first of 5 groups")
 ONE_AHEAD = DatasetPair((1,) * 5, (0, 2, 2, 2, 2), "5 answers 1, against 0 and four answers 2")
@@ -28,8 +24,6 @@ ONE_AHEAD = DatasetPair((1,) * 5, (0, 2, 2, 2, 2), "5 answers 1, against 0 and f
 class LaplaceVectorLaw:
     """Independent Laplace noise around each of d centres, or the running sums of the noisy coordinates.
 
-    Examples
-    --------
     >>> LaplaceVectorLaw((0.0, 1.0), 1.0).log_density(np.array([[0.0, 1.0]])).round(4).tolist()
     [-1.3863]
     """
@@ -59,8 +53,6 @@ class LaplaceVectorLaw:
 class GreatestLaw:
     """Law of the greatest of independent noisy answers around ``centres``; ``noise`` is 'laplace' or 'exponential'.
 
-    Examples
-    --------
     >>> GreatestLaw((0.0,), 1.0, "exponential").log_density(np.array([-1.0, 2.0])).tolist()
     [-inf, -2.0]
     """
@@ -71,7 +63,6 @@ class GreatestLaw:
 
     @property
     def knots(self) -> tuple[float, ...]:
-        """Where the density is not smooth: at the answers."""
         return tuple(sorted(set(self.centres)))
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
@@ -82,7 +73,6 @@ class GreatestLaw:
         return greatest
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log of the density at each output: one answer is there, the others are below."""
         z = (np.asarray(outputs, float)[..., None] - np.array(self.centres)) / self.scale
         if self.noise == "laplace":
             law = LaplaceLaw(0.0, 1.0)
@@ -106,13 +96,7 @@ class _Vector(Reference):
 
 @dataclass(frozen=True)
 class OneCount(Adjacency):
-    """Vectors of counts, one of which differs by one.
-
-    Examples
-    --------
-    >>> OneCount().holds((0, 1), (1, 1)), OneCount().holds((0, 1), (1, 0))
-    (True, False)
-    """
+    """Vectors of counts, one of which differs by one."""
 
     description = "one count, by one"
 
@@ -127,8 +111,6 @@ class OneCount(Adjacency):
 class NoisyHistogram(_Vector):
     """Laplace noise of scale 1 / epsilon on every count, one of which a record changes by one: epsilon-DP.
 
-    Examples
-    --------
     >>> NoisyHistogram(0.5)((3, 1))
     LaplaceVectorLaw(centres=(3.0, 1.0), scale=2.0, running=False)
     """
@@ -150,8 +132,6 @@ class NoisyHistogram(_Vector):
 class RunningSums(_Vector):
     """Running sums of noisy values, Laplace noise of scale 1 / epsilon on each: d epsilon-DP if d values may change.
 
-    Examples
-    --------
     >>> print(RunningSums(0.1, values=10).claim)
     1-DP
     """
@@ -162,14 +142,12 @@ class RunningSums(_Vector):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """Basic composition over the values."""
         return (PureDP(self.epsilon * self.values),)
 
     def __call__(self, dataset: Any) -> LaplaceVectorLaw:
         return LaplaceVectorLaw(tuple(map(float, dataset)), 1.0 / self.epsilon, running=True)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """All values change."""
         return (DatasetPair((1,) * self.values, (0,) * self.values, f"{self.values} values 1 against 0"),)
 
 
@@ -177,8 +155,6 @@ class RunningSums(_Vector):
 class ParallelLaplace(_Vector):
     """Copies of one number, each with Laplace noise of its own of scale copies / epsilon: epsilon-DP in all.
 
-    Examples
-    --------
     >>> len(ParallelLaplace(0.1)(1.0).centres)
     20
     """
@@ -198,8 +174,6 @@ class IndexOfMax(_Vector):
 
     'Report noisy max 1' (Laplace) and '2' (exponential noise) of Ding, Wang, Wang, Zhang and Kifer (2018).
 
-    Examples
-    --------
     >>> np.exp(IndexOfMax(1.0)((1, 0)).log_probabilities).round(4).tolist()
     [0.6209, 0.3791]
     """

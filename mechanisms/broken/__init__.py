@@ -1,5 +1,4 @@
-"""Mechanisms that break their claims, one module a family, each violation documented: what an audit must catch.
+"""Mechanisms that break their claims: each class carries the claim as it is, wrongly, made, and says what is wrong.
 
-Every class carries the claim as it is, wrongly, made; its output law is exact, so how far it is off is known. Each
-violation is common enough to be certified with 10^6 runs at 99.9 % confidence.
+Laws are exact but where a class says so, and each violation that the catalogue lists is certified by 10^6 runs.
 """

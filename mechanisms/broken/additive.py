@@ -1,15 +1,22 @@
-"""Additive noise that is too small for the claim: scales halved, sensitivities halved, a formula beyond its range."""
+"""Additive noise that is too small or leaks by its last bits, and responses that are truthful too often."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
 
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim
 from epsaudit.data.neighbours import DatasetPair, Substitution
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, SphericalGaussian
+from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.queries import NumericQuery
+from epsaudit.mechanisms.response import HadamardResponse, RandomisedResponse
+from epsaudit.mechanisms.shuffling import ShuffledResponse, TwoBinomials
 
 SIGNED_SUM = NumericQuery(sum, 1.0, Substitution(), (DatasetPair((-1,), (1,)),))
 """Sum of records -1 and +1 under substitution, with sensitivity given as 1: the size of a record, not of a change."""
@@ -37,50 +44,27 @@ class DiscreteLaplaceHalfNoise(DiscreteLaplace):
 
 @dataclass(frozen=True)
 class GaussianSensitivityOffByTwo(Gaussian):
-    """Gaussian noise for sensitivity 1 on a sum of records -1 and +1, which a substitution moves by 2.
-
-    The noise is half of what the claim needs: mu is twice the claimed one, and at (1, 1e-5) epsilon is 2.15 in truth.
-
-    Examples
-    --------
-    >>> mechanism = GaussianSensitivityOffByTwo(1.0, 1e-5)
-    >>> mechanism((1,)).centre - mechanism((-1,)).centre, mechanism.query.sensitivity
-    (2.0, 1.0)
-    """
+    """Noise for sensitivity 1 where a substitution moves the sum by 2: at (1, 1e-5) epsilon is 2.15 in truth."""
 
     query: NumericQuery = SIGNED_SUM
     name: ClassVar[str] = "Gaussian, sensitivity off by two"
 
 
 class SphericalGaussianPerCoordinate(SphericalGaussian):
-    """Gaussian noise on vectors for the greatest change of one coordinate: sqrt(d) times too little in d dimensions.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.queries import ClippedSum
-    >>> mechanism = SphericalGaussianPerCoordinate(1.0, 1e-5, ClippedSum(4))
-    >>> round(SphericalGaussian(1.0, 1e-5, ClippedSum(4)).sigma / mechanism.sigma, 6)
-    2.0
-    """
+    """Noise for the greatest change of one coordinate: sqrt(d) times too little in d dimensions."""
 
     name: ClassVar[str] = "Gaussian, vectors, sensitivity of one coordinate"
 
     @property
     def sigma(self) -> float:
-        """For a record on the diagonal, as if its coordinates were asked for one by one."""
         return super().sigma / math.sqrt(self.query.dimension)
 
 
 class ClassicalGaussian(Gaussian):
-    """Gaussian noise of standard deviation sensitivity sqrt(2 log(1.25 / delta)) / epsilon, at any epsilon.
+    """Standard deviation sensitivity sqrt(2 log(1.25 / delta)) / epsilon, at any epsilon.
 
-    The calibration of Dwork and Roth (2014), Theorem A.1, is proven for epsilon < 1 only; at (8, 0.2) epsilon is
-    11.3 in truth. Balle and Wang (2018), Section 2, show that no sigma of order 1 / epsilon will do for large epsilon.
-
-    Examples
-    --------
-    >>> round(ClassicalGaussian(8.0, 0.2).sigma, 4), round(Gaussian(8.0, 0.2).sigma, 4)
-    (0.2393, 0.2893)
+    Dwork and Roth (2014), Theorem A.1, prove it for epsilon < 1 only; at (8, 0.2) epsilon is 11.3 in truth (see Balle
+    and Wang 2018, Section 2).
     """
 
     name: ClassVar[str] = "Gaussian, classical calibration"
@@ -91,24 +75,85 @@ class ClassicalGaussian(Gaussian):
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of the noise, in the unit of the query."""
         return self.query.sensitivity * math.sqrt(2.0 * math.log(1.25 / self.delta)) / self.epsilon
 
 
 class LaplaceAsBoundedRange(Laplace):
-    """Laplace noise, with the epsilon^2/8-zCDP claim that pure DP gives bounded-range mechanisms alone.
-
-    It is epsilon-DP, and its losses reach from -epsilon to epsilon: at epsilon = 1 rho is 0.368 in truth, the relative
-    entropy epsilon - 1 + e^-epsilon, against a claim of 0.125.
-
-    Examples
-    --------
-    >>> print(LaplaceAsBoundedRange(1.0).claim, Laplace(1.0).claims[1])
-    0.125-zCDP 0.462117-zCDP
-    """
+    """With the exponential mechanism's epsilon^2/8-zCDP: rho is epsilon - 1 + e^-epsilon, 0.368, not 0.125."""
 
     name: ClassVar[str] = "Laplace, as if bounded-range"
 
     @property
     def claims(self) -> tuple[Claim, ...]:
         return (ZCDP(self.epsilon**2 / 8.0),)
+
+
+@dataclass(frozen=True)
+class InverseLaplaceLaw:
+    """centre + sign scale log(u), u uniform on the multiples of 2^-53: in double precision."""
+
+    centre: float
+    scale: float
+
+    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+        sign = 2.0 * rng.integers(0, 2, size) - 1.0
+        return self.centre + sign * (self.scale * np.log(1.0 - rng.random(size)))
+
+
+class LaplaceInDoubles(Laplace):
+    """Laplace noise as textbooks print it, in double precision, where it leaks (Mironov 2012): no finite epsilon.
+
+    Noise near zero has finer bits than any sum with 1 can keep; 40 % of the outputs on the answer 0 at epsilon = 1
+    have.
+    """
+
+    name: ClassVar[str] = "Laplace in doubles"
+
+    def __call__(self, dataset: Any) -> InverseLaplaceLaw:  # type: ignore[override]  # its law is not Laplace's
+        return InverseLaplaceLaw(float(self.query(dataset)), self.scale)
+
+
+class ResponseWithCoin(RandomisedResponse):
+    """A fair coin in place of the lie tells the truth half of the time: log(1 + 2 e^epsilon), 1.86 at epsilon = 1."""
+
+    name: ClassVar[str] = "randomised response, coin in place of a lie"
+
+    @property
+    def truth(self) -> float:
+        intended = super().truth
+        return intended + (1.0 - intended) / self.answers
+
+
+@dataclass(frozen=True)
+class ResponseForgettingAnswers(RandomisedResponse):
+    """Truthful as for two answers, where k - 1 share a lie: epsilon + log(k - 1), 2.1 at epsilon = 1, k = 4."""
+
+    answers: int = 4
+    name: ClassVar[str] = "randomised response, k forgotten"
+
+    @property
+    def truth(self) -> float:
+        return 1.0 / (1.0 + math.exp(-self.epsilon))
+
+
+class HadamardWithCoin(HadamardResponse):
+    """Any symbol in place of one outside of C_x: log(1 + 2 e^epsilon) in truth for one block, more for several."""
+
+    name: ClassVar[str] = "Hadamard response, coin in place of another symbol"
+
+    @cached_property
+    def chances(self) -> Floats:
+        lie = 1.0 / (1.0 + math.exp(self.epsilon))
+        return (1.0 - lie) * self.owned / (self.block / 2) + lie / self.symbols
+
+
+class ShuffledWithDropouts(ShuffledResponse):
+    """Nine in ten users drop out, with the amplification of all claimed: 'Privacy Doona' warns of it."""
+
+    name: ClassVar[str] = "shuffled response, nine in ten drop out"
+
+    def __call__(self, dataset: Sequence[int]) -> TwoBinomials:
+        return TwoBinomials(-(-dataset[1] // 10), -(-dataset[0] // 10), self.truth)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        return (DatasetPair((self.users - 1, 1), (self.users, 0), "one user who stays holds 1 or 0"),)

@@ -1,14 +1,10 @@
-"""Monotone queries answered with too little noise for the claim, or with a loss that is not the one of the proof.
-
-`SearchOfStrictLoss` and `ShiftedInverseWithoutRepair` keep their privacy and lose their accuracy: a privacy audit
-cannot refute them, `epsaudit.experiments.down_sensitivity` does.
-"""
+"""Monotone queries answered with too little noise for the claim, or with a loss that is not the one of the proof."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -19,13 +15,17 @@ from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import fraction
 from epsaudit.mechanisms.base import positive
 from epsaudit.mechanisms.bounded_noise import BoundedBinarySearch, CosineLaw, least_noise
-from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
-from epsaudit.mechanisms.interior_point import InteriorPoint
+from epsaudit.mechanisms.down_sensitivity import (
+    GaussianBinarySearch,
+    LaplaceBinarySearch,
+    ShiftedInverseSensitivity,
+    TolerantSearch,
+)
+from epsaudit.mechanisms.interior_point import InteriorPoint, Plan, PrefixInteriorPoint
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, NormalLaw
-from epsaudit.mechanisms.quasi_concave import Stage
+from epsaudit.mechanisms.quasi_concave import Levels, Stage
 from epsaudit.mechanisms.queries import Indices, LossCurve, MonotoneQuery
 from epsaudit.mechanisms.search import SearchLaw, comparisons
-from epsaudit.mechanisms.tolerant_search import TolerantSearch
 
 NO_REMOVAL = 2**62
 
@@ -43,23 +43,15 @@ class ShiftedInverseWithoutFactorTwo(ShiftedInverseSensitivity):
 class PublishedBinarySearch(LaplaceBinarySearch):
     """Binary search as published: started on the indices 0 and |Y| - 1, and claimed to make log2 |Y| comparisons.
 
-    It makes up to ceil(log2(|Y| - 1)), which is more unless |Y| is a power of two or one above. At |Y| = 6, epsilon = 3
-    and beta = 1/2 epsilon is 3 / sigma = 3.482 in truth. Source: differentialprivacy.org, 'Beyond Local Sensitivity
-    via Down Sensitivity', noisy_binary_search and the parameters that follow it.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> mechanism = PublishedBinarySearch.calibrated(Maximum(range(6)), epsilon=3.0, beta=0.5)
-    >>> str(mechanism.claim), round(mechanism.steps / mechanism.sigma, 3)
-    ('3-DP', 3.482)
+    It makes up to ceil(log2(|Y| - 1)): at |Y| = 6, epsilon = 3 and beta = 1/2 epsilon is 3 / sigma = 3.482 in truth,
+    and the least output is never returned. Source: 'Beyond Local Sensitivity via Down Sensitivity',
+    noisy_binary_search.
     """
 
     name: ClassVar[str] = "binary search, published step count"
 
     @classmethod
     def calibrated(cls, query: MonotoneQuery, epsilon: float, beta: float = 0.05) -> PublishedBinarySearch:
-        """Choose sigma and tau as published."""
         sigma = math.log2(query.size) / positive(epsilon, "epsilon")
         return cls(query, sigma, sigma * math.log(math.log2(query.size) / fraction(beta, "beta", open_below=True)))
 
@@ -70,7 +62,6 @@ class PublishedBinarySearch(LaplaceBinarySearch):
 
     @property
     def candidates(self) -> int:
-        """The least output is never returned."""
         return self.query.size - 1
 
 
@@ -81,30 +72,20 @@ class GaussianSearchHalfSigma(GaussianBinarySearch):
 
     @property
     def noise(self) -> NormalLaw:
-        """Noise of half of what the claim needs."""
         return NormalLaw(0.0, self.sigma / 2.0)
 
 
 class PublishedConcentratedSearch(LaplaceBinarySearch):
-    """Binary search as published in Theorem 5: Laplace noise of scale sqrt(log2 |Y| / (2 rho)), started as published.
+    """Binary search as published in Theorem 5, scale sqrt(log2 |Y| / (2 rho)): min Y is never returned.
 
-    Its step count is off as that of `PublishedBinarySearch`, but eps^2/2-zCDP is so loose a bound for Laplace noise
-    that rho held on all crowds tried (0.94 rho at |Y| = 18); what fails is the accuracy where f(x) = min Y, which is
-    never returned.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> mechanism = PublishedConcentratedSearch.calibrated(Maximum(range(6)), rho=0.5)
-    >>> str(mechanism.claim), round(mechanism.sigma, 3), round(mechanism.tau, 3)
-    ('0.5-zCDP', 1.608, 6.343)
+    Its step count is off, too, but eps^2/2-zCDP is so loose for Laplace noise that rho held on all crowds tried (0.94
+    rho at |Y| = 18): the accuracy fails.
     """
 
     name: ClassVar[str] = "binary search of Theorem 5, as published"
 
     @classmethod
     def calibrated(cls, query: MonotoneQuery, rho: float, beta: float = 0.05) -> PublishedConcentratedSearch:
-        """Choose sigma and tau as published."""
         steps = math.log2(query.size)
         sigma = math.sqrt(steps / (2.0 * positive(rho, "rho")))
         return cls(query, sigma, sigma * math.log(steps / fraction(beta, "beta", open_below=True)))
@@ -115,20 +96,11 @@ class PublishedConcentratedSearch(LaplaceBinarySearch):
 
     @property
     def candidates(self) -> int:
-        """The least output is never returned."""
         return self.query.size - 1
 
 
 class TolerantSearchCountedOnce(TolerantSearch):
-    """The tolerant search with noise for log2 |Y| comparisons, as if those repeated for safety were free.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> mechanism = TolerantSearchCountedOnce.calibrated(Maximum((0, 1, 2)), rho=0.5, beta=0.5, error=0.02)
-    >>> str(mechanism.claim), round(mechanism.rounds / (2 * mechanism.sigma**2), 6)
-    ('0.5-zCDP', 6.0)
-    """
+    """Noise for log2 |Y| comparisons, as if those repeated for safety were free: 6 rho in truth at |Y| = 3."""
 
     name: ClassVar[str] = "tolerant search, repetitions not counted"
 
@@ -149,35 +121,20 @@ class TolerantSearchCountedOnce(TolerantSearch):
 
 
 class BoundedSearchCountedOnce(BoundedBinarySearch):
-    """The search with bounded noise that is enough for a single comparison.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> query = Maximum(range(64))
-    >>> BoundedSearchCountedOnce(query, 1.0, 0.01).tau, BoundedBinarySearch(query, 1.0, 0.01).tau
-    (8, 21)
-    """
+    """Bounded noise that is enough for a single comparison."""
 
     name: ClassVar[str] = "binary search, bounded noise for one comparison"
 
     @property
     def noise(self) -> CosineLaw:
-        """Composition forgotten."""
         return least_noise(self.epsilon, self.delta, 1)
 
 
 class SearchOfStrictLoss(LaplaceBinarySearch):
     """Binary search of lbar, the removals that bring f *below* y, where l, those that bring it to y, is meant.
 
-    lbar has sensitivity 1 as well: privacy holds. The search now finds the output after the right one: where all
-    records agree on an answer it returns the next greater one, so that M(x) <= f(x) fails almost always.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> SearchOfStrictLoss(Maximum((0, 1, 2, 3)), 0.1, 5.0)((1,) * 20).sample(3, np.random.default_rng(0)).tolist()
-    [2, 2, 2]
+    lbar has sensitivity 1 as well: privacy holds, but the search finds the output after the right one, and M(x) <= f(x)
+    fails where all records agree.
     """
 
     name: ClassVar[str] = "binary search, wrong strictness"
@@ -188,17 +145,9 @@ class SearchOfStrictLoss(LaplaceBinarySearch):
 
 
 class ShiftedInverseWithoutRepair(ShiftedInverseSensitivity):
-    """The exponential mechanism fed |l - tau|, without the repair by lbar of the source's note 4.
+    """The exponential mechanism fed |l - tau|, of sensitivity 1, without the repair by lbar of the source's note 4.
 
-    |l - tau| has sensitivity 1: privacy holds. Where the loss jumps over tau, as it does where all records agree, no
-    output has |l - tau| < tau, and any output above f(x) is as likely as f(x) itself.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> law = ShiftedInverseWithoutRepair(Maximum((0, 1, 2, 3)), epsilon=1.0, beta=0.5)((1,) * 50)
-    >>> np.exp(law.log_probabilities).round(3).tolist()
-    [0.0, 0.333, 0.333, 0.333]
+    Privacy holds. Where the loss jumps over tau any output above f(x) is as likely as f(x) itself.
     """
 
     name: ClassVar[str] = "shifted inverse sensitivity, not repaired"
@@ -213,20 +162,47 @@ def _strict(loss: LossCurve, indices: Indices) -> NDArray[np.int64]:
 
 
 class UntestedStage(Stage):
-    """A `epsaudit.mechanisms.quasi_concave.Stage` that takes the best block however small its lead is."""
+    """Takes the best block however small its lead is."""
 
     def log_pass(self, gap: NDArray[np.int64]) -> Floats:
-        """Every gap passes."""
         return np.zeros(np.shape(gap))
 
 
 class InteriorPointUntested(InteriorPoint):
-    """`InteriorPoint` that never refuses: neighbours whose best blocks differ have outputs that tell them apart."""
+    """Never refuses: neighbours whose best blocks differ have outputs that tell them apart."""
 
     name: ClassVar[str] = "interior point, test forgotten"
 
     @cached_property
     def stage(self) -> Stage:
-        """The sound plan, without its test."""
         sound = super().stage
         return UntestedStage(**{part.name: getattr(sound, part.name) for part in fields(Stage)})
+
+
+class QualityOnlyPlan(Plan):
+    """Labels compete by the quality of their points alone."""
+
+    def qualities(self, levels: Levels, lengths: Sequence[int]) -> Floats:
+        return levels.at(np.array(self.named(levels, lengths), np.uint64)).astype(float)
+
+
+class PrefixByQualityAlone(PrefixInteriorPoint):
+    """Points read off the data are scored as if a neighbour, who may never have heard of the best, had the same."""
+
+    name: ClassVar[str] = "interior point, prefixes not scored"
+
+    @cached_property
+    def plan(self) -> Plan:
+        sound = super().plan
+        return QualityOnlyPlan(**{part.name: getattr(sound, part.name) for part in fields(Plan)})
+
+
+class PrefixWithoutMargin(PrefixInteriorPoint):
+    """Labels without a fixed meaning are as rare as errors, beta, and not as rare as delta."""
+
+    name: ClassVar[str] = "interior point, prefixes without margin"
+
+    @cached_property
+    def plan(self) -> Plan:
+        sound = super().plan
+        return replace(sound, margin=0, promise=2 * sound.near)

@@ -1,30 +1,38 @@
-"""Selection that forgets a factor 2, or borrows a claim that is another mechanism's."""
+"""Selection that forgets a factor 2 or borrows a claim, and answers released too soon: distances too long, no test."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.adapters.functions import OutputDistribution
 from epsaudit.claims.definitions import ZCDP, Claim
+from epsaudit.data.neighbours import DatasetPair
+from epsaudit.errors import whole_at_least
+from epsaudit.mechanisms.histogram import StableHistogram
+from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
 from epsaudit.mechanisms.median_regression import SlopeLosses
-from epsaudit.mechanisms.queries import VOTES, Utilities
-from epsaudit.mechanisms.selection import ExponentialMechanism, MonotoneExponentialMechanism, PermuteAndFlip
+from epsaudit.mechanisms.queries import VOTES, Dataset, Utilities, VoteCounts
+from epsaudit.mechanisms.selection import (
+    ExponentialMechanism,
+    GapMax,
+    MonotoneExponentialMechanism,
+    NoisyMaxExponential,
+    NoisyMaxLaplace,
+    PermuteAndFlip,
+)
+from epsaudit.mechanisms.stability import ProposeTestRelease, StableMode
 
 
 class SumOfResiduals(SlopeLosses):
-    """The residuals of median regression themselves for losses, as if one record moved their sum by 1 at most.
-
-    Examples
-    --------
-    >>> SumOfResiduals((0, 1, 2), most=10).losses([(10, 10), (5, 11)]).tolist()
-    [21, 6, 11]
-    """
+    """The residuals of median regression themselves for losses, as if one record moved their sum by 1 at most."""
 
     def losses(self, dataset: Any) -> NDArray[np.int64]:
-        """Sum of |b - t a| for every slope t."""
         a, b = np.array(dataset, dtype=np.int64).T
         return np.asarray(np.abs(b[:, None] - a[:, None] * np.array(self.candidates, dtype=np.int64)).sum(axis=0))
 
@@ -50,10 +58,7 @@ class ExponentialWithoutFactorTwo(ExponentialMechanism):
 
 @dataclass(frozen=True)
 class MonotoneExponentialOnMovingVotes(MonotoneExponentialMechanism):
-    """The exponential mechanism for monotone utilities where one vote moves: one utility falls and another rises.
-
-    2 epsilon in truth, as a lead grows; the proof needs all utilities to move in the same direction.
-    """
+    """Weights for monotone utilities, where one falls and another rises: 2 epsilon in truth, as a lead grows."""
 
     utilities: Utilities = VOTES
     name: ClassVar[str] = "exponential mechanism, monotone, on moving votes"
@@ -67,10 +72,114 @@ class PermuteAndFlipWithoutFactorTwo(PermuteAndFlip):
 
 
 class PermuteAndFlipAsBoundedRange(AsBoundedRange, PermuteAndFlip):
-    """Permute-and-flip, with the epsilon^2/8-zCDP claim of the exponential mechanism in whose place it is used.
-
-    It is epsilon-DP, but not bounded-range: at epsilon = 1, where one vote decides an even race, rho is 0.327 in truth
-    against a claim of 0.125.
-    """
+    """With the exponential mechanism's zCDP: rho is 0.327 in truth at epsilon = 1, not 0.125."""
 
     name: ClassVar[str] = "permute-and-flip, as if bounded-range"
+
+
+class Approvals(VoteCounts):
+    """Approvals of each candidate; a record is a tuple of candidates, and one voter may move every count."""
+
+    def __call__(self, dataset: Dataset) -> Floats:
+        votes = Counter(name for record in dataset for name in record)  # type: ignore[attr-defined]  # tuples of names
+        return np.array([votes[candidate] for candidate in self.candidates], float)
+
+    def lead(self, gap: int) -> DatasetPair:
+        gap = whole_at_least(gap, 1, "gap between the candidates")
+        first, *rest = self.candidates
+        x = ((first,),) * gap
+        return DatasetPair(x, (*x[1:], tuple(rest)), f"{first} ahead by {gap} approvals against {gap - 2}")
+
+
+FIVE = Approvals(("red", "blue", "green", "white", "black"))
+
+
+class NoisyMaxWithoutFactorTwo(NoisyMaxLaplace):
+    """Scale sensitivity / epsilon where utilities are not monotone: up to 2 epsilon in truth, as a lead grows."""
+
+    name: ClassVar[str] = "report noisy max, factor 2 forgotten"
+    share: ClassVar[float] = 1.0
+    leads: ClassVar[tuple[int, ...]] = (4,)
+
+
+@dataclass(frozen=True)
+class NoisyMaxAsBoundedRange(AsBoundedRange, NoisyMaxLaplace):
+    """With the exponential mechanism's zCDP: rho is 0.149 in truth at epsilon = 1 for five candidates, not 0.125."""
+
+    utilities: Utilities = FIVE
+    name: ClassVar[str] = "report noisy max, as if bounded-range"
+    leads: ClassVar[tuple[int, ...]] = (2,)  # over everybody, lost at once
+
+
+class NoisyMaxExponentialAsBoundedRange(AsBoundedRange, NoisyMaxExponential):
+    """As `PermuteAndFlipAsBoundedRange`, whose law it has."""
+
+    name: ClassVar[str] = "report noisy max, exponential noise, as if bounded-range"
+
+
+class PublishedMode(StableMode):
+    """The lead for the distance, as published (lecture notes, 'Ex: Mode'): at 1 one record may change the mode.
+
+    So the first answer comes out with probability delta e^epsilon / 2, which is delta in truth.
+    """
+
+    def distance(self, dataset: Any, bound: float) -> float:
+        return float(self.gap(dataset))
+
+    def pair_at(self, distance: int, bound: float) -> DatasetPair:
+        """A lead of 1 that one more record ends, where the record that is first by ``repr`` takes over."""
+        return DatasetPair(("b", "b", "a"), ("b", "b", "a", "a"), "leads of 1 and 0, the mode changes")
+
+
+class UntestedRelease(ProposeTestRelease):
+    """Compares the exact distance with its threshold: a refusal is certain, or impossible."""
+
+    name: ClassVar[str] = "propose-test-release, no noise in the test"
+
+    def __call__(self, dataset: Any) -> OutputDistribution:
+        if self.distance(dataset) <= self.threshold:
+            return FiniteLaw((None,), (0.0,))
+        return LaplaceLaw(float(self.query(dataset)), self.bound / self.epsilon)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        return (self.query.pair_at(math.floor(self.threshold) + 1, self.bound),)
+
+
+class GapMaxAtTheGap(GapMax):
+    """The lead for the distance, one too long: both winners come out with e^epsilon times the claimed delta."""
+
+    name: ClassVar[str] = "gap-max, distance one too long"
+
+    def distance(self, gap: float) -> float:
+        return gap / self.gap_sensitivity
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """A lead of 1 that turns into a tie, which the first candidate wins."""
+        first, second = self.utilities.candidates[:2]
+        return (DatasetPair((second,), (second, first), f"{second} ahead by 1 against a tie"),)
+
+
+class HistogramOneTooLow(StableHistogram):
+    """The threshold is one record too low: a new key shows with delta e^epsilon / 2, which is delta in truth."""
+
+    name: ClassVar[str] = "stable histogram, threshold one too low"
+
+    @property
+    def threshold(self) -> float:
+        return super().threshold - 1.0
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        return super().worst_pairs()[1:]
+
+
+class HistogramWithoutThreshold(StableHistogram):
+    """A new key, however rare, gives its owner away: lecture notes on stable histograms name it as what to avoid."""
+
+    name: ClassVar[str] = "histogram without a threshold"
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        return (DatasetPair(("a", "a", "b"), ("a", "a"), "a key that one record has against none"),)
+
+    @property
+    def threshold(self) -> float:
+        return -math.inf

@@ -1,4 +1,4 @@
-"""Four published variants of sparse vector whose proofs are wrong: Algorithms 3 to 6 of Lyu, Su and Li (2017)."""
+"""Sparse vector as published with wrong proofs (Lyu, Su and Li 2017, Algorithms 3 to 6); vectors of noisy answers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from epsaudit.claims.definitions import Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw
 from epsaudit.mechanisms.sparse_vector import SparseVectorLaw, _SparseVector, codes, symbols_of
+from epsaudit.mechanisms.vectors import GreatestLaw, NoisyHistogram, _Vector
 
 UP_AND_DOWN = DatasetPair((2,) * 5 + (0,) * 5, (1,) * 10, "5 answers 2 then 5 answers 0, against 10 answers 1")
 """Half of the answers move up and half down, all from the threshold."""
@@ -19,14 +20,7 @@ UP_AND_DOWN = DatasetPair((2,) * 5 + (0,) * 5, (1,) * 10, "5 answers 2 then 5 an
 
 @dataclass(frozen=True)
 class ReusedNoiseLaw:
-    """Sparse vector that releases the very noisy answers that were compared; -inf for below, NaN not reached.
-
-    Examples
-    --------
-    >>> law = ReusedNoiseLaw(SparseVectorLaw((0.0, 1.0), 2.0, 2.0), 1.0)
-    >>> law.log_density(np.array([[-np.inf, -np.inf], [3.0, np.nan]])).round(4).tolist()
-    [-1.3166, -2.5898]
-    """
+    """Sparse vector that releases the very noisy answers that were compared; -inf for below, NaN not reached."""
 
     symbols: SparseVectorLaw  # which queries lie above
     threshold: float  # what the answers were compared with
@@ -70,10 +64,9 @@ class ReusedNoiseLaw:
 
 
 class SparseVector3(_SparseVector):
-    """Algorithm 3, from Roth's lecture notes (2011): releases the noisy answer that was compared.
+    """Algorithm 3, from Roth's lecture notes (2011): releases the noisy answer that was compared; no finite epsilon.
 
-    A released answer v says that the threshold lies below v. No finite epsilon: with c = 1 the loss of m refusals and
-    then the value 0, all answers 0 against all 1, is m epsilon / 2.
+    With c = 1 the loss of m refusals and then the value 0, all answers 0 against all 1, is m epsilon / 2.
     """
 
     name: ClassVar[str] = "sparse vector 3"
@@ -86,14 +79,7 @@ class SparseVector3(_SparseVector):
 
 
 class SparseVector4(_SparseVector):
-    """Algorithm 4, from Lee and Clifton (2014): noise that ignores c; (1 + 6 c) / 4 epsilon in truth.
-
-    Examples
-    --------
-    >>> SparseVector4(1.0)((0, 1)).threshold_scale, print(SparseVector4(0.1).truth)
-    0.175-DP
-    (4.0, None)
-    """
+    """Algorithm 4, from Lee and Clifton (2014): noise that ignores c; (1 + 6 c) / 4 epsilon in truth."""
 
     name: ClassVar[str] = "sparse vector 4"
     pair = UP_AND_DOWN
@@ -108,15 +94,7 @@ class SparseVector4(_SparseVector):
 
 
 class SparseVector5(_SparseVector):
-    """Algorithm 5, from Stoddard, Chen and Machanavajjhala (2014): no noise on the queries, and no end.
-
-    No finite epsilon, whatever ``count`` is.
-
-    Examples
-    --------
-    >>> SparseVector5(1.0)((0, 1)).support  # below, above is impossible on (1, 0)
-    ((0, 0), (0, 1), (1, 0), (1, 1))
-    """
+    """Algorithm 5, from Stoddard et al. (2014): no noise on the queries, and no end; no finite epsilon."""
 
     name: ClassVar[str] = "sparse vector 5"
     pair = UP_AND_DOWN
@@ -133,3 +111,59 @@ class SparseVector6(_SparseVector):
 
     def __call__(self, dataset: Any) -> SparseVectorLaw:
         return SparseVectorLaw(self._above(dataset), 2.0 / self.epsilon, 2.0 / self.epsilon, None)
+
+
+class NoisyHistogramUpsideDown(NoisyHistogram):
+    """Noise of scale epsilon where 1 / epsilon is meant: 1 / epsilon-DP in truth, 10 at epsilon = 0.1."""
+
+    name: ClassVar[str] = "noisy histogram, scale upside down"
+
+    @property
+    def scale(self) -> float:
+        return self.epsilon
+
+
+@dataclass(frozen=True)
+class ValueOfMax(_Vector):
+    """The greatest noisy answer itself in place of its index, with noise of scale 2 / epsilon.
+
+    'Report noisy max 3' (Laplace noise: d epsilon / 2 in truth) and '4' (exponential: no finite epsilon, as values
+    below all answers are impossible) of Ding, Wang, Wang, Zhang and Kifer (2018).
+    """
+
+    epsilon: float
+    noise: str = "laplace"  # 'laplace' or 'exponential'
+    name: ClassVar[str] = "report noisy max, value"
+    pair = DatasetPair((0,) * 5, (1,) * 5, "5 answers 0 against 1")  # all answers rise
+
+    def __call__(self, dataset: Any) -> GreatestLaw:
+        return GreatestLaw(tuple(map(float, dataset)), 2.0 / self.epsilon, self.noise)
+
+
+@dataclass(frozen=True)
+class SideBySideLaw:
+    """Two outputs of independent runs on one input, side by side."""
+
+    first: ReusedNoiseLaw
+    second: SparseVectorLaw
+
+    def sample(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw ``size`` outputs, shape (size, 2 m)."""
+        return np.column_stack([self.first.sample(size, rng), self.second.sample(size, rng).astype(float)])
+
+    def log_density(self, outputs: NDArray[Any]) -> Floats:
+        m = len(self.second.answers)
+        return self.first.log_density(outputs[:, :m]) + self.second.log_density(outputs[:, m:])
+
+
+@dataclass(frozen=True)
+class SideBySide(_SparseVector):
+    """Sparse vector 3 and sparse vector 4 on one input, both outputs released; claimed as if free."""
+
+    count: int = 2
+    name: ClassVar[str] = "sparse vector 3 and 4 in parallel"
+    pair = UP_AND_DOWN.swapped()
+
+    def __call__(self, dataset: Any) -> SideBySideLaw:
+        arguments = (self.epsilon, self.count, self.threshold)
+        return SideBySideLaw(SparseVector3(*arguments)(dataset), SparseVector4(*arguments)(dataset))

@@ -1,25 +1,18 @@
-"""Queries, each with what its privacy proofs need to know about it.
+"""Queries: numbers, utilities or losses, with the sensitivity, adjacency and pairs that privacy proofs need to know."""
 
-A query maps a dataset to a number or a vector of utilities or losses. Sensitivity, adjacency and the datasets that move
-the answer most belong to the query, so that a mechanism needs no assumptions about it.
-"""
-
-from epsaudit.mechanisms.queries.distinct import DistinctValues
-from epsaudit.mechanisms.queries.grid import Indices
-from epsaudit.mechanisms.queries.hull import MonotoneHull
-from epsaudit.mechanisms.queries.monotone import Dataset, LossCurve, MonotoneQuery
-from epsaudit.mechanisms.queries.order import KthLargest, Maximum
-from epsaudit.mechanisms.queries.totals import Sum, Total
-from epsaudit.mechanisms.queries.vectors import ClippedSum
-from epsaudit.mechanisms.queries.votes import (
+from epsaudit.mechanisms.queries.bounded import (
     HEAD_COUNT,
     MONOTONE_VOTES,
     VOTES,
+    ClippedSum,
     MonotoneVoteCounts,
     NumericQuery,
     Utilities,
     VoteCounts,
 )
+from epsaudit.mechanisms.queries.grid import Indices
+from epsaudit.mechanisms.queries.monotone import Dataset, LossCurve, MonotoneHull, MonotoneQuery
+from epsaudit.mechanisms.queries.scalar import DistinctValues, KthLargest, Maximum, Sum, Total
 
 __all__ = [
     "HEAD_COUNT",

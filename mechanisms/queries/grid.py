@@ -21,8 +21,6 @@ Indices = NDArray[np.uint64]
 def check(grid: Grid) -> None:
     """Raise `AuditError` unless the grid increases and has two points or more, integers of one 64-bit type in a range.
 
-    Examples
-    --------
     >>> check((0, 1.5, math.inf))
     """
     if isinstance(grid, range):
@@ -40,8 +38,6 @@ def check(grid: Grid) -> None:
 def size(grid: Grid) -> int:
     """Return the number of points; ``len`` of a range fails beyond 2^63.
 
-    Examples
-    --------
     >>> size(range(2**64)) == 2**64
     True
     """
@@ -53,8 +49,6 @@ def size(grid: Grid) -> int:
 def points_at(grid: Grid, indices: Indices) -> NDArray[Any]:
     """Return the points at the given indices, shape (m,).
 
-    Examples
-    --------
     >>> points_at(range(-3, 9, 2), np.array([0, 5], dtype=np.uint64)).tolist()
     [-3, 7]
     """
@@ -68,8 +62,6 @@ def points_at(grid: Grid, indices: Indices) -> NDArray[Any]:
 def indices_of(grid: Grid, points: NDArray[Any]) -> tuple[Indices, NDArray[np.bool_]]:
     """Return the index of each point, and whether it is in the grid at all (where it is not, the index means nothing).
 
-    Examples
-    --------
     >>> indices_of((0, 1, 2), np.array([1, 3]))[1].tolist()
     [True, False]
     """
@@ -88,8 +80,6 @@ def indices_of(grid: Grid, points: NDArray[Any]) -> tuple[Indices, NDArray[np.bo
 def rank(grid: Grid, value: Any) -> int:
     """Return the index of the least point at or above a real number; that of the last point if there is none.
 
-    Examples
-    --------
     >>> rank((0, 1, 2), 0.5), rank((0, 1, 2), 99), rank(range(2**64), 2**64 - 2) == 2**64 - 2
     (1, 2, True)
     """
@@ -107,8 +97,6 @@ def greatest_rise(grid: Grid, rise: float) -> float:
 
     It rises most from a point of the grid. Computed for grids that begin at 0 or above.
 
-    Examples
-    --------
     >>> greatest_rise((0, 1, 2, 10), 1), greatest_rise(range(0, 100, 10), 25), greatest_rise((0, 1, math.inf), 5)
     (8, 30, inf)
     """

@@ -24,7 +24,7 @@ from epsaudit.exact import (
     likelihood_ratio_events,
     renyi,
 )
-from epsaudit.mechanisms.asinh_counts import AsinhCounts
+from epsaudit.mechanisms.groups import AsinhCounts
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw, NormalLaw
 
 EPSILONS = [0.01, 0.5, 1.0, 5.0]

@@ -8,8 +8,7 @@ import pytest
 from epsaudit import PureDP
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.learning import fastest
-from epsaudit.mechanisms.broken.sparse_vector import SparseVector3, SparseVector5, SparseVector6
-from epsaudit.mechanisms.broken.vectors import SideBySide
+from epsaudit.mechanisms.broken.sparse_vector import SideBySide, SparseVector3, SparseVector5, SparseVector6
 from epsaudit.witnesses import Classifiers, candidate_scores, witness_from_dict
 
 SUMS = (Classifiers(trees=False),)

@@ -6,7 +6,7 @@ import pytest
 from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
 from epsaudit.engine.copies import COUNTED_AGAIN
 from epsaudit.mechanisms.additive import Laplace
-from epsaudit.mechanisms.broken.floating import LaplaceInDoubles
+from epsaudit.mechanisms.broken.additive import LaplaceInDoubles
 from epsaudit.witnesses import Classifiers, Oracle, candidate_scores, encode, event_from_dict
 from epsaudit.witnesses.classifiers import planted
 from epsaudit.witnesses.combinations import releases_of

@@ -34,11 +34,14 @@ from epsaudit.experiments.down_sensitivity_tau import (
     tower_rows,
 )
 from epsaudit.mechanisms.bounded_noise import BoundedBinarySearch
-from epsaudit.mechanisms.common_prefix import PrefixInteriorPoint
-from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
-from epsaudit.mechanisms.interior_point import InteriorPoint
+from epsaudit.mechanisms.down_sensitivity import (
+    GaussianBinarySearch,
+    LaplaceBinarySearch,
+    ShiftedInverseSensitivity,
+    TolerantSearch,
+)
+from epsaudit.mechanisms.interior_point import InteriorPoint, PrefixInteriorPoint
 from epsaudit.mechanisms.queries import Maximum
-from epsaudit.mechanisms.tolerant_search import TolerantSearch
 
 
 @pytest.mark.parametrize("bits", [1, 2, 5, 16, 40, 64])

@@ -10,10 +10,8 @@ from epsaudit.experiments.inverse_accuracy import AGES, EPSILON, cases
 from epsaudit.experiments.medians import BETA, CAUCHY, DELTA, INVERSE, LAPLACE, SMOOTH, error_quantiles
 from epsaudit.experiments.published_statements import statements
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
-from epsaudit.mechanisms.noisy_max import NoisyMaxLaplace
-from epsaudit.mechanisms.selection import ExponentialMechanism
-from epsaudit.mechanisms.smooth_sensitivity import SmoothMedianCauchy, SmoothMedianLaplace
-from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian
+from epsaudit.mechanisms.selection import ExponentialMechanism, NoisyMaxLaplace
+from epsaudit.mechanisms.stability import ProposeTestRelease, SmoothMedianCauchy, SmoothMedianLaplace, StableMedian
 
 QUERY, INTERVAL = MedianLosses(tuple(range(-300, 301))), StableMedian(-300, 300)
 DATA = tuple(np.rint(100 * np.random.default_rng(5).standard_normal(401)).clip(-300, 300).astype(int).tolist())

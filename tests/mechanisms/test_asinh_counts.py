@@ -10,9 +10,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from epsaudit import ZCDP, AuditError, DatasetPair, audit, exact
-from epsaudit.mechanisms.asinh_counts import AsinhCounts, GroupwiseZCDP
-from epsaudit.mechanisms.broken.asinh_counts import AsinhCountsBySlope, GroupCountsAsGaussian
-from epsaudit.mechanisms.groups import GroupCounts, renyi_per_group
+from epsaudit.mechanisms.broken.accounting import AsinhCountsBySlope, GroupCountsAsGaussian
+from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts, GroupwiseZCDP, renyi_per_group
 
 SIZES = (1, 2, 5, 30, 1000, 10_000)
 

@@ -8,9 +8,9 @@ import pytest
 
 from epsaudit import exact
 from epsaudit.experiments.benchmark_rows import rows
-from epsaudit.mechanisms.broken.floating import LaplaceInDoubles
+from epsaudit.mechanisms.additive import SnappedLaplace
+from epsaudit.mechanisms.broken.additive import LaplaceInDoubles
 from epsaudit.mechanisms.broken.sparse_vector import SparseVector4, SparseVector5, SparseVector6
-from epsaudit.mechanisms.floating import SnappedLaplace
 from epsaudit.mechanisms.response import Rappor
 from epsaudit.mechanisms.sparse_vector import SparseVector1, SparseVector2
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsaudit import AuditError, audit, exact
-from epsaudit.mechanisms.broken.common_prefix import PrefixByQualityAlone, PrefixWithoutMargin
-from epsaudit.mechanisms.common_prefix import PrefixInteriorPoint, plan_for
+from epsaudit.mechanisms.broken.down_sensitivity import PrefixByQualityAlone, PrefixWithoutMargin
+from epsaudit.mechanisms.interior_point import PrefixInteriorPoint, plan_for
 from epsaudit.mechanisms.quasi_concave import Levels
 from epsaudit.mechanisms.queries import KthLargest, Maximum, Total
 

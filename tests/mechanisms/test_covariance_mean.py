@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsaudit import AuditError, audit, exact
-from epsaudit.mechanisms.broken.covariance_mean import (
+from epsaudit.mechanisms.broken.means import (
     EmpiricalMean,
     HalfOfTheNoise,
     PublishedCovarianceAwareMean,
@@ -25,8 +25,7 @@ from epsaudit.mechanisms.covariance_mean import (
     covariance_loss,
     poles,
 )
-from epsaudit.mechanisms.refusable_normal import RefusableNormal
-from epsaudit.mechanisms.score_test import ScoreTest
+from epsaudit.mechanisms.refusable_normal import RefusableNormal, ScoreTest
 from epsaudit.mechanisms.stable_mean import Stability, StableMean, leverages, score, weights_of
 
 SMALL = Stability(400, 5, 8.0)  # few records, so that gamma is 0.16

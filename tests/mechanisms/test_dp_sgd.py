@@ -15,8 +15,15 @@ from epsaudit.mechanisms.broken.dp_sgd import (
     SingleStratum,
     WithoutReplacement,
 )
-from epsaudit.mechanisms.canaries import ExampleCanaries, GradientCanaries, mislabelled
-from epsaudit.mechanisms.dp_sgd import DPSGD, Records, full_batch_mu, poisson_claim
+from epsaudit.mechanisms.dp_sgd import (
+    DPSGD,
+    ExampleCanaries,
+    GradientCanaries,
+    Records,
+    full_batch_mu,
+    mislabelled,
+    poisson_claim,
+)
 
 CANARIES = 10_000
 

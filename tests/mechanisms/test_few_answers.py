@@ -11,12 +11,10 @@ from scipy.special import expit
 from scipy.stats import chisquare, norm
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, audit, exact
-from epsaudit.mechanisms.analysts import Doubler, Gambler
-from epsaudit.mechanisms.broken.few_answers import LateStop, ResponseByCentralLimit
-from epsaudit.mechanisms.budgets import Ledger, Request, TotalFilter, Unlimited
-from epsaudit.mechanisms.few_answers import NoisyGambler, RepeatedResponse, RoundedGaussian
+from epsaudit.mechanisms.analysts import Doubler, Gambler, NoisyGambler, RepeatedResponse, RoundedGaussian
+from epsaudit.mechanisms.broken.accounting import LateStop, ResponseByCentralLimit
+from epsaudit.mechanisms.budgets import ConcentratedOdometer, Ledger, Request, StopAt, TotalFilter, Unlimited
 from epsaudit.mechanisms.interactive import Interaction
-from epsaudit.mechanisms.odometers import ConcentratedOdometer, StopAt
 
 
 def exactly(claim, mechanism):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from epsaudit import ApproxDP, AuditError, audit, exact
-from epsaudit.mechanisms.broken.stability import HistogramOneTooLow, HistogramWithoutThreshold
+from epsaudit.mechanisms.broken.selection import HistogramOneTooLow, HistogramWithoutThreshold
 from epsaudit.mechanisms.histogram import StableHistogram
 from epsaudit.outputs.normal_form import Items
 

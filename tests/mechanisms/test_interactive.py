@@ -11,8 +11,18 @@ from hypothesis import strategies as st
 
 from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, GaussianDP, PureDP, RenyiDP, TradeOff, audit, exact
 from epsaudit.mechanisms.additive import Gaussian, Laplace
-from epsaudit.mechanisms.analysts import Doubler, Follower, Gambler, Interleaver, Juggler, Partitioner, Repeater
-from epsaudit.mechanisms.broken.budgets import (
+from epsaudit.mechanisms.analysts import (
+    Doubler,
+    Follower,
+    Gambler,
+    Interleaver,
+    Juggler,
+    Partitioner,
+    Repeater,
+    RoundedGaussian,
+    SparseVectorSession,
+)
+from epsaudit.mechanisms.broken.accounting import (
     ForgetfulSubSessions,
     LateFilter,
     OncePerMechanism,
@@ -22,19 +32,20 @@ from epsaudit.mechanisms.broken.budgets import (
 from epsaudit.mechanisms.budgets import (
     AdaptiveSessions,
     AdvancedFilter,
+    ConcentratedOdometer,
     Ledger,
     Opening,
+    PureOdometer,
+    RenyiOdometer,
     Request,
+    StopAt,
     SubSessions,
     TotalFilter,
     Unlimited,
 )
 from epsaudit.mechanisms.composition import ProductLaw
-from epsaudit.mechanisms.few_answers import RoundedGaussian
 from epsaudit.mechanisms.groups import PresenceResponse
-from epsaudit.mechanisms.hidden_state import SparseVectorSession
 from epsaudit.mechanisms.interactive import Interaction
-from epsaudit.mechanisms.odometers import ConcentratedOdometer, PureOdometer, RenyiOdometer, StopAt
 from epsaudit.mechanisms.response import LeakyResponse, RandomisedResponse
 from epsaudit.outputs.normal_form import pack
 from epsaudit.witnesses import Oracle

@@ -13,10 +13,15 @@ from scipy.special import betaincinv
 from epsaudit import AddRemove, AuditError, Substitution, audit, exact
 from epsaudit.mechanisms.broken.selection import ExponentialWithoutFactorTwo
 from epsaudit.mechanisms.inverse_sensitivity import EnumeratedLosses, InverseSensitivity, MedianLosses
-from epsaudit.mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace
-from epsaudit.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
-from epsaudit.mechanisms.smooth_sensitivity import smooth_sensitivity
-from epsaudit.mechanisms.stability import StableMedian
+from epsaudit.mechanisms.selection import (
+    ExponentialMechanism,
+    GapMax,
+    NoisyMaxExponential,
+    NoisyMaxGumbel,
+    NoisyMaxLaplace,
+    PermuteAndFlip,
+)
+from epsaudit.mechanisms.stability import StableMedian, smooth_sensitivity
 
 SELECTORS = [ExponentialMechanism, PermuteAndFlip, NoisyMaxLaplace, NoisyMaxExponential, NoisyMaxGumbel, GapMax]
 GRID = (0, 1, 2, 5)

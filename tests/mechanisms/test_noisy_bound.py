@@ -11,10 +11,9 @@ from scipy import stats
 from epsaudit import AddRemove, ApproxDP, AuditError, DatasetPair, PureDP, audit, exact
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.base import Reference
-from epsaudit.mechanisms.broken.noisy_bound import ExactJoinBound
+from epsaudit.mechanisms.broken.local_sensitivity import ExactJoinBound
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw
-from epsaudit.mechanisms.noisy_bound import JoinBound, LaplaceAtBound, join_size
-from epsaudit.mechanisms.private_bound import PrivatelyBounded, RatioByRecords
+from epsaudit.mechanisms.private_bound import JoinBound, LaplaceAtBound, PrivatelyBounded, RatioByRecords, join_size
 from epsaudit.mechanisms.ratio import answers
 
 KNOWN = tuple(itertools.product(("left", "right"), (0, 1)))

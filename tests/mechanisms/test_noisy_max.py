@@ -8,11 +8,22 @@ import pytest
 from scipy.integrate import quad
 
 from epsaudit import AuditError, exact
-from epsaudit.mechanisms.broken.noisy_max import Approvals, NoisyMaxAsBoundedRange, NoisyMaxExponentialAsBoundedRange
-from epsaudit.mechanisms.broken.stability import GapMaxAtTheGap
-from epsaudit.mechanisms.noisy_max import GapMax, NoisyMaxExponential, NoisyMaxGumbel, NoisyMaxLaplace, laplace_winner
+from epsaudit.mechanisms.broken.selection import (
+    Approvals,
+    GapMaxAtTheGap,
+    NoisyMaxAsBoundedRange,
+    NoisyMaxExponentialAsBoundedRange,
+)
 from epsaudit.mechanisms.queries import MonotoneVoteCounts, VoteCounts
-from epsaudit.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+from epsaudit.mechanisms.selection import (
+    ExponentialMechanism,
+    GapMax,
+    NoisyMaxExponential,
+    NoisyMaxGumbel,
+    NoisyMaxLaplace,
+    PermuteAndFlip,
+    laplace_winner,
+)
 
 CANDIDATES = ("red", "blue", "green")
 

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 from epsaudit import AddRemove, AuditError, Substitution, audit, exact
-from epsaudit.mechanisms.broken.private_bound import BoundedFromBelow, BoundedRatioUnderSubstitution
+from epsaudit.mechanisms.broken.local_sensitivity import BoundedFromBelow, BoundedRatioUnderSubstitution
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw
 from epsaudit.mechanisms.private_bound import (
     EitherChange,

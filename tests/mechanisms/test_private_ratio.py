@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 
 from epsaudit import AuditError, exact
-from epsaudit.mechanisms.broken.ratio import PublishedBoundedRatio, PublishedTail
+from epsaudit.mechanisms.broken.local_sensitivity import PublishedBoundedRatio, PublishedTail
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw
 from epsaudit.mechanisms.ratio import (
     BoundedRatio,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from epsaudit import AuditError, audit, exact
 from epsaudit.exact.losses import NotKnownError
-from epsaudit.mechanisms.broken.pruned_mean import FixedThresholds
+from epsaudit.mechanisms.broken.means import FixedThresholds
 from epsaudit.mechanisms.covariance_mean import release_scale
 from epsaudit.mechanisms.pruned_mean import GROWTH, PrunedLaw, PrunedMean, PrunedStableMean, Pruning, hazard
 from epsaudit.mechanisms.stable_mean import leverages

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epsaudit import AuditError, audit, exact
-from epsaudit.mechanisms.broken.response import HadamardWithCoin
+from epsaudit.mechanisms.broken.additive import HadamardWithCoin
 from epsaudit.mechanisms.response import HadamardResponse, RandomisedResponse, ResponseLaw
 
 

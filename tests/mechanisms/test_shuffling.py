@@ -20,7 +20,7 @@ from epsaudit.mechanisms.amplification import (
     numeric_2021,
     variation_ratio,
 )
-from epsaudit.mechanisms.broken.response import ShuffledWithDropouts
+from epsaudit.mechanisms.broken.additive import ShuffledWithDropouts
 from epsaudit.mechanisms.laws import FiniteLaw
 from epsaudit.mechanisms.shuffling import HistogramLaw, OneHolds, ShuffledResponse, ShuffledWithMalicious, TwoBinomials
 from epsaudit.witnesses import Oracle

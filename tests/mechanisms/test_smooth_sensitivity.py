@@ -9,13 +9,13 @@ import pytest
 
 from epsaudit import AuditError, exact
 from epsaudit.mechanisms.broken.local_sensitivity import NOTES_PAIR, POST_PAIR, LaplaceAtLocalSensitivity
-from epsaudit.mechanisms.smooth_sensitivity import (
+from epsaudit.mechanisms.stability import (
     CauchyLaw,
     SmoothMedianCauchy,
     SmoothMedianLaplace,
+    StableMedian,
     smooth_sensitivity,
 )
-from epsaudit.mechanisms.stability import StableMedian
 
 UNIT = StableMedian(0.0, 1.0)
 GRID = (0.0, 0.05, 0.2, 0.7, 1.0)

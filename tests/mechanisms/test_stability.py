@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epsaudit import AuditError, exact
-from epsaudit.mechanisms.broken.stability import PublishedMode, UntestedRelease
+from epsaudit.mechanisms.broken.selection import PublishedMode, UntestedRelease
 from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
 
 GRID = (0, 1, 2, 4, 5)

@@ -10,9 +10,9 @@ from scipy.special import betaincinv
 
 from epsaudit import AuditError, exact
 from epsaudit.mechanisms.broken.down_sensitivity import TolerantSearchCountedOnce
+from epsaudit.mechanisms.down_sensitivity import TolerantSearch, best_assumed_error, needed_rounds
 from epsaudit.mechanisms.queries import Maximum, Sum
-from epsaudit.mechanisms.tolerant_law import ListedTolerantLaw, _Beliefs
-from epsaudit.mechanisms.tolerant_search import TolerantSearch, best_assumed_error, needed_rounds
+from epsaudit.mechanisms.search import ListedTolerantLaw, _Beliefs
 
 THREE = Maximum((0, 1, 2))
 ERRORS = st.floats(0.001, 0.45)

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsaudit import AuditError, exact
-from epsaudit.mechanisms.regions import Interval, Polygon, depth_regions
-from epsaudit.mechanisms.tukey_mean import NestedLaw, TukeyMean
+from epsaudit.mechanisms.tukey_mean import Interval, NestedLaw, Polygon, TukeyMean, depth_regions
 
 
 def depth(y, points):

@@ -1,13 +1,10 @@
-"""Totals: the sum of non-negative numbers, and counts where each record holds many items.
-
-Each record is one amount; amounts are added exactly, because a rounding error in a sum could move a loss by more than
-the one record that privacy proofs allow for.
-"""
+"""Monotone queries whose answer is a number: order statistics, distinct values, sums and totals, all exact."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Sized
 from dataclasses import dataclass
 from itertools import accumulate
@@ -15,10 +12,129 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.mechanisms.queries import grid as grids
 from epsaudit.mechanisms.queries.grid import Grid, Indices
 from epsaudit.mechanisms.queries.monotone import Dataset, MonotoneQuery, records
+
+
+@dataclass(frozen=True)
+class KthLargest(MonotoneQuery):
+    """The k-th largest record, rounded up to the grid of outputs; its least point where there are fewer than k.
+
+    Its loss at y is #{x_i > y} - (k - 1), or 0. Up to k - 1 records more leave its local sensitivity bounded by the
+    data; k records can raise it to the greatest output.
+
+    Raises `AuditError` if the grid is wrong, k is no whole number of at least 1, or a record is NaN.
+
+    >>> query = KthLargest((0, 1, 2, 3), place=2)
+    >>> query.value((1, 1, 2.5)), query.losses((1, 1, 2.5)).tolist(), query.local_sensitivity((1, 1, 2.5), k=1)
+    (1, [2, 0, 0, 0], 2)
+    """
+
+    place: int = 1  # k, at least 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole_at_least(self.place, 1, "place")
+
+    def least_answers(self, dataset: Dataset) -> Indices:
+        """See `MonotoneQuery.least_answers`: the least m records, k-th from above."""
+        ranks = np.sort(np.array([self._rank(record) for record in records(dataset)], dtype=np.uint64))
+        fewer = min(self.place, len(ranks) + 1)
+        return np.concatenate([np.zeros(fewer, dtype=np.uint64), ranks[: len(ranks) + 1 - fewer]])
+
+    def greatest_answer(self, dataset: Dataset, joining: int) -> int:
+        """See `MonotoneQuery.greatest_answer`: whoever joins counts as the greatest output."""
+        if joining >= self.place:
+            return self.size - 1
+        ranks = sorted((self._rank(record) for record in records(dataset)), reverse=True)
+        place = self.place - joining
+        return ranks[place - 1] if place <= len(ranks) else 0
+
+    @property
+    def global_sensitivity(self) -> float:
+        """See `MonotoneQuery.global_sensitivity`: all of Y, where k - 1 records are at the top and one more joins."""
+        return self._difference(self.size - 1, 0)
+
+    def crowd(self, loss: int) -> Dataset:
+        """See `MonotoneQuery.crowd`: k - 1 and ``loss`` more records at the greatest output."""
+        return (self.grid[-1],) * (self.place - 1 + loss)
+
+    def _rank(self, record: Any) -> int:
+        if record != record:
+            raise AuditError("A record is NaN; order statistics need records that can be ordered.")
+        return grids.rank(self.grid, record)
+
+
+@dataclass(frozen=True)
+class Maximum(KthLargest):
+    """The greatest record, rounded up to the grid of outputs; records above the grid count as its last point.
+
+    Raises `AuditError` if the grid has fewer than two points or does not increase, or if a record is NaN.
+
+    >>> query = Maximum((0, 1, 2, 3))
+    >>> query.value((1, 1, 2.5)), query.losses((1, 1, 2.5)).tolist(), query.strict_losses((1, 1, 2.5)).tolist()
+    (3, [3, 1, 1, 0], [inf, 3.0, 1.0, 1.0])
+    >>> query.down_sensitivity((1, 1, 2.5)), Maximum((0, 1, float("inf"))).local_sensitivity((1,))
+    (2, inf)
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.place != 1:
+            raise AuditError(f"place is {self.place}; the maximum is the first. Use KthLargest for another.")
+
+
+@dataclass(frozen=True)
+class DistinctValues(MonotoneQuery):
+    """How many different values records hold, one each, rounded up to the grid of outputs.
+
+    The fewest removals that leave y values remove the holders of the rarest values first. Its global sensitivity is 1
+    on a grid of all counts: Laplace noise would do. It stands here because its losses are not those of an order
+    statistic: what one record contributes depends on who else is there.
+
+    Raises `AuditError` if the grid begins below 0, or a record is NaN, which differs from itself.
+
+    >>> query = DistinctValues(range(10))
+    >>> data = ("red", "red", "red", "blue", "blue", "green")
+    >>> query.value(data), query.losses(data)[:4].tolist(), query.down_sensitivity(data, k=3)
+    (3, [6, 3, 1, 0], 2)
+    >>> query.local_sensitivity(data), query.global_sensitivity
+    (1, 1)
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.grid[0] < 0:
+            raise AuditError(
+                f"The grid begins at {self.grid[0]}; nobody holds 0 values, so it must begin there or above."
+            )
+
+    def least_answers(self, dataset: Dataset) -> Indices:
+        """See `MonotoneQuery.least_answers`: the holders of the commonest values stay longest."""
+        holders = sorted(self._holders(dataset).values(), reverse=True)
+        ranks = [grids.rank(self.grid, distinct) for distinct in range(1, len(holders) + 1)]
+        return np.concatenate([np.zeros(1, np.uint64), np.repeat(np.array(ranks, np.uint64), np.array(holders, int))])
+
+    def greatest_answer(self, dataset: Dataset, joining: int) -> int:
+        """See `MonotoneQuery.greatest_answer`: whoever joins brings a new value."""
+        return grids.rank(self.grid, len(self._holders(dataset)) + joining)
+
+    @property
+    def global_sensitivity(self) -> float:
+        """See `MonotoneQuery.global_sensitivity`: one value, rounded up to the grid."""
+        return grids.greatest_rise(self.grid, 1)
+
+    def crowd(self, loss: int) -> Dataset:
+        """See `MonotoneQuery.crowd`: ``loss`` values held by one record each, a loss of ``loss`` - y at y."""
+        return tuple(range(loss))
+
+    def _holders(self, dataset: Dataset) -> Counter[object]:
+        holders: Counter[object] = Counter(records(dataset))
+        if any(value != value for value in holders):
+            raise AuditError("A record is NaN, which differs from itself; distinct values need records that do not.")
+        return holders
 
 
 @dataclass(frozen=True)
@@ -31,8 +147,6 @@ class Sum(MonotoneQuery):
     Raises `AuditError` if the grid begins below 0, or a number is negative (the sum would not be monotone), NaN, or
     above ``most``.
 
-    Examples
-    --------
     >>> query = Sum(range(0, 101), most=20)
     >>> data = (1, 5, 10)
     >>> query.value(data), query.losses(data)[[0, 1, 6, 15, 16]].tolist()
@@ -91,8 +205,6 @@ class Total(Sum):
 
     Raises `AuditError` if a record is not a tuple or another collection of items, or as for `Sum`.
 
-    Examples
-    --------
     >>> pages = Total(range(0, 1000))
     >>> histories = (("a.org",), ("a.org", "b.org", "c.org"), ())
     >>> pages.value(histories), pages.losses(histories)[:5].tolist(), pages.local_sensitivity(histories)
@@ -103,7 +215,6 @@ class Total(Sum):
     amount: Callable[[Any], float] = len
 
     def crowd(self, loss: int) -> Dataset:
-        """See `MonotoneQuery.crowd`: ``loss`` records that hold the greatest output, as unnamed items."""
         if self.amount is sum:
             return ((min(self.grid[-1], self.most),),) * loss
         return ((None,) * math.floor(min(self.grid[-1], self.most)),) * loss

@@ -1,4 +1,4 @@
-"""Covariance-aware means gone wrong: no test, a published test, too little noise, no trimming, too few levels."""
+"""Private means gone wrong: no test, a published test, too little noise, no trimming, thresholds that do not move."""
 
 from __future__ import annotations
 
@@ -11,21 +11,15 @@ from numpy.typing import ArrayLike
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean, as_records
 from epsaudit.mechanisms.laws import Floats
-from epsaudit.mechanisms.refusable_normal import RefusableNormal
-from epsaudit.mechanisms.score_test import ScoreTest
+from epsaudit.mechanisms.pruned_mean import Kept, PrunedLaw, PrunedMean
+from epsaudit.mechanisms.refusable_normal import RefusableNormal, ScoreTest
 
 
 class PublishedScoreTest(ScoreTest):
     """Passes with probability 1 - delta e^(epsilon (score - 2) / 2), or never where that is below 0.
 
-    As in the code that was published with Brown, Hopkins and Smith (2023). The probability falls from far above delta
-    to 0 at once: delta is 0.27 in truth for scores one apart at (1, 1e-6), and 0.56 for scores two apart.
-
-    Examples
-    --------
-    >>> test = PublishedScoreTest(1.0, 1e-6)
-    >>> [round(math.exp(test.log_chances(score)[0]), 2) for score in (0, 28, 29, 30)], test.levels
-    ([1.0, 0.56, 0.27, 0.0], 32)
+    As in the code published with Brown, Hopkins and Smith (2023): the probability falls from far above delta to 0 at
+    once, delta is 0.27 in truth for scores one apart at (1, 1e-6).
     """
 
     @property
@@ -34,7 +28,6 @@ class PublishedScoreTest(ScoreTest):
         return math.ceil(2.0 * math.log((1.0 - self.delta) / self.delta) / self.epsilon + 4.0)
 
     def log_chances(self, score: int) -> tuple[float, float]:
-        """Log-probabilities that a score passes and that it does not."""
         if score == 0:
             return 0.0, -math.inf
         refuses = self.delta * math.exp(0.5 * self.epsilon * (score - 2.0))
@@ -54,17 +47,9 @@ class PublishedCovarianceAwareMean(CovarianceAwareMean):
 
 
 class EmpiricalMean(CovarianceAwareMean):
-    """Empirical mean and covariance with no test: a subspace that all records but one share gives that one away.
+    """No test: a subspace that all records but one share gives that one away.
 
-    The mistake that Brown, Gaboardi, Smith, Ullman and Zakynthinou (2021) warn of: not yet private, although close to
-    what any normal data would be given.
-
-    Examples
-    --------
-    >>> mechanism = EmpiricalMean(4.0, 0.01, outlier=6.0, dimension=2)
-    >>> pair = mechanism.worst_pairs()[0]
-    >>> [np.linalg.matrix_rank(mechanism(x).covariance).item() for x in (pair.x, pair.x_prime)]
-    [1, 2]
+    Brown, Gaboardi, Smith, Ullman and Zakynthinou (2021) warn of it.
     """
 
     name: ClassVar[str] = "empirical mean and covariance"
@@ -75,7 +60,6 @@ class EmpiricalMean(CovarianceAwareMean):
         return RefusableNormal(data.mean(axis=0), self.noise(len(data)) ** 2 * covariance)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """All records in a subspace, or one off it."""
         x = np.zeros((2 * self.least_records, self.dimension))
         axes = max(self.dimension - 1, 1)
         x[np.arange(len(x)), np.arange(len(x)) // 2 % axes] = np.where(np.arange(len(x)) % 2, 1.0, -1.0)
@@ -90,7 +74,6 @@ class HalfOfTheNoise(CovarianceAwareMean):
     name: ClassVar[str] = "covariance-aware mean, half of the noise"
 
     def noise(self, records: int) -> float:
-        """Half of c."""
         return 0.5 * super().noise(records)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -99,15 +82,7 @@ class HalfOfTheNoise(CovarianceAwareMean):
 
 
 class UntrimmedMean(CovarianceAwareMean):
-    """The score is tested, but mean and covariance are the empirical ones: one outlier moves them at will.
-
-    Examples
-    --------
-    >>> mechanism = UntrimmedMean(4.0, 0.01, outlier=6.0, dimension=1)
-    >>> pair = mechanism.worst_pairs()[0]
-    >>> [mechanism.fit(x).score for x in (pair.x, pair.x_prime)]
-    [0, 1]
-    """
+    """The score is tested, but mean and covariance are the empirical ones: one outlier moves them at will."""
 
     name: ClassVar[str] = "covariance-aware mean, untrimmed"
 
@@ -118,7 +93,6 @@ class UntrimmedMean(CovarianceAwareMean):
         return RefusableNormal(fit.data.mean(axis=0), self.noise(len(fit.data)) ** 2 * covariance, passes, refuses)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Records at 1 or -1 along an axis, or one of them far out."""
         x = np.zeros((2 * self.least_records, self.dimension))
         places = np.arange(len(x))
         x[places, places % self.dimension] = np.where(places // self.bounds(len(x)).differences, 1.0, -1.0)
@@ -128,22 +102,13 @@ class UntrimmedMean(CovarianceAwareMean):
 
 
 class HalfOfTheLevels(ScoreTest):
-    """The test's noise and threshold with k = ceil(t) in place of ceil(2 t): the greatest score may pass.
-
-    Examples
-    --------
-    >>> test = HalfOfTheLevels(1.0, 1e-6)
-    >>> test.levels, round(math.exp(test.log_chances(test.levels)[0]), 3)
-    (28, 0.425)
-    """
+    """Noise and threshold with k = ceil(t) in place of ceil(2 t): the greatest score may pass."""
 
     @property
     def levels(self) -> int:
-        """Half of what the proof needs."""
         return math.ceil(self.reach)
 
     def log_chances(self, score: int) -> tuple[float, float]:
-        """Those of the test with all levels."""
         return ScoreTest(self.epsilon, self.delta, self.sensitivity).log_chances(score)
 
 
@@ -156,3 +121,37 @@ class TooFewLevels(CovarianceAwareMean):
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """Ten times more outliers than levels, all of which one record takes down a level."""
         return (self.poles(16, 10 * self.test.levels),)
+
+
+class FixedLaw(PrunedLaw):
+    """The law where every threshold is at its median."""
+
+    def hazards(self, kept: Kept) -> Floats:
+        return np.where(super().hazards(kept) > math.log(2.0), np.inf, 0.0)
+
+
+class FixedThresholds(PrunedMean):
+    """Differences are dropped at one threshold, without noise: the set that survives gives a record away."""
+
+    name: ClassVar[str] = "pruned mean, fixed thresholds"
+
+    def __call__(self, dataset: ArrayLike) -> FixedLaw:
+        return FixedLaw(self, self.enough_records(dataset))
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """As many differences at the threshold as make the test fail surely; one record takes them all over it."""
+        bounds = self.bounds(2 * self.least_records)
+        m, many = bounds.differences, bounds.dropped + 1
+        x = np.zeros((bounds.records, self.dimension))
+        places = np.arange(bounds.references, m)
+        x[places, places % self.dimension] = 1.0
+        x[:many] = 0.0
+        moved = bounds.references + self.dimension - bounds.references % self.dimension  # along the first axis
+        threshold = bounds.threshold(0) * (1.0 + 0.5 / m)  # of their norm without the moved record's
+        x[m:] = -x[:m]
+        rest = 4.0 * np.sum(np.square(x[places, 0])) / 2.0 - 2.0
+        size = math.sqrt(threshold * rest / (m - threshold * many) / 2.0)
+        x[:many, 0], x[m : m + many, 0] = size, -size
+        x_prime = x.copy()
+        x_prime[moved] = x[m + moved]
+        return (DatasetPair(x, x_prime, f"{many} differences at the threshold, and a record that holds them there"),)
