@@ -62,7 +62,7 @@ def test_a_mechanism_at_its_claim_fails_as_seldom_as_stated():
     assert failed <= most(40, 0.05)
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly(seconds=1_100)
 def test_a_check_with_an_entry_fails_as_seldom_as_one_without():
     """A mechanism exactly at its claim, and the best event kept: replay and check together, 2,000 seeds at 5 %."""
     outcomes = np.array([fails(1.0, seed, 0.05, 300) for seed in range(2_000)])
