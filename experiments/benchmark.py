@@ -37,7 +37,7 @@ from epsaudit.certificates import Counts, MembershipGame
 from epsaudit.exact import likelihood_ratio_events
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.pytest_plugin import FALSE_ALARM, RUNS
+from epsaudit.testing.plugin import FALSE_ALARM, RUNS
 
 CONFIDENCE = 0.95
 CALIBRATED = 3.730631634944469  # sigma of the Gaussian at (1, 1e-5), Balle and Wang (2018)

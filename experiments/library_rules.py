@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import kstwo, laplace, norm
 
-from epsaudit import PureDP, audit_sequentially, frozen
+from epsaudit import PureDP, audit_sequentially
 from epsaudit.errors import PowerWarning
 from epsaudit.mechanisms.additive import Laplace
+from epsaudit.testing import frozen
 
 Floats = NDArray[np.float64]
 EPSILON = 1.0

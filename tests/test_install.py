@@ -189,7 +189,7 @@ def test_a_missing_extra_is_one_sentence(audited, words, extra):
     assert sentence.endswith(f" is not installed; pip install 'epsaudit[{extra}]'.")
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly(seconds=25)
 def test_a_study_works_with_the_extras(user):
     done = user("epsaudit", "experiment", "run", "inverse-accuracy", "--quick", "--out", "studies", extras=True)
     assert done.returncode == 0, done.stderr

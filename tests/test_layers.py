@@ -9,9 +9,8 @@ WHEN_CALLED = {
     "results/result.py": {"audits", "reporting"},
     "audits/one_run/result.py": {"reporting"},
     "audits/sequential/record.py": {"reporting"},
-    "pytest_plugin.py": {"privacy_tests"},
 }
-"""A result's ``load`` and ``plot``, and the fixture: fetched in a function, as the page says."""
+"""A result's ``load`` and ``plot``: fetched in a function, as the page says."""
 
 
 def imported(node, called=False):

@@ -1,4 +1,4 @@
-"""What `make nightly` rests on: an order of the day, and tests that are left out, not failed, when time is over."""
+"""What `make nightly` rests on: an order of the day, and tests that are left out, not failed, where they do not fit."""
 
 from pathlib import Path
 
@@ -47,3 +47,23 @@ def test_a_failure_fails_and_running_out_of_time_does_not(night):
     assert (outcomes, status) == ({"passed": 29, "failed": 1}, pytest.ExitCode.TESTS_FAILED)
     ran, outcomes, status = night(seconds="-1")
     assert (ran, outcomes, status) == ([], {"skipped": 30}, pytest.ExitCode.OK)
+
+
+def test_what_takes_longer_than_is_left_is_not_begun(night, pytester):
+    """A test that states no seconds takes 20."""
+    pytester.makepyfile(
+        test_stated="""
+        import pytest
+
+        @pytest.mark.nightly(seconds=1_000)
+        def test_long():
+            print("ran 1000")
+
+        @pytest.mark.nightly(seconds=5)
+        def test_short():
+            print("ran 5")
+        """
+    )
+    ran, outcomes, status = night(seconds="15")
+    assert (ran, outcomes, status) == ([5], {"passed": 1, "skipped": 31}, pytest.ExitCode.OK)
+    assert set(night(seconds="900")[0]) == {*range(30), 5}

@@ -15,7 +15,7 @@ NAMES = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting", "lazy_load
 """Distributions whose import name is another."""
 ADAPTERS = ROOT / "experiments" / "libraries" / "adapters"
 """Run under the Python of a released library, which brings what they import."""
-ASKED_FOR = {"pytest": "epsaudit.pytest_plugin, which only pytest loads", "hypothesis": "pairs drawn from a strategy"}
+ASKED_FOR = {"pytest": "epsaudit.testing.plugin, which only pytest loads", "hypothesis": "pairs drawn from a strategy"}
 """What a caller who asks for it has installed already."""
 
 

@@ -44,6 +44,8 @@ IN_BITS = {"broken/laplace-in-doubles"}
 """Leak in bits that a check takes for real numbers; audits with ``witnesses="all"`` see them."""
 SLOW = {"group-counts", "rappor", "rappor-one-time", "sparse-vector-1", "sparse-vector-2", "numerical-sparse-vector"}
 """12 to 24 seconds each; where nothing in their module is faster, only the nightly set looks at it."""
+SECONDS = {"broken/sparse-vector-sessions-paid-once": 50, "group-counts": 40}
+"""Of a night; the others take less than 20."""
 LONGER = {"asinh-counts", "covariance-aware-mean"}
 """Two and four seconds, the first of their modules: daily their laws are compared with their draws and their claims."""
 RARE = {"filter-approx-zcdp", "laplace-parallel", "numerical-sparse-vector", "rappor", "stable-histogram-2"}
@@ -59,8 +61,8 @@ def first_of_each_module(entries_):
 
 
 def named(entries_, daily):
-    marks = {True: (), False: pytest.mark.nightly}
-    params = [pytest.param(entry, id=entry.name, marks=marks[entry.name in daily]) for entry in entries_]
+    marks = [() if one.name in daily else pytest.mark.nightly(seconds=SECONDS.get(one.name, 20)) for one in entries_]
+    params = [pytest.param(entry, id=entry.name, marks=mark) for entry, mark in zip(entries_, marks, strict=True)]
     return pytest.mark.parametrize("entry", params)
 
 

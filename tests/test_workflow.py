@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from epsaudit import pytest_plugin
+from epsaudit.testing import plugin
 
 PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "github-actions.md"
 
@@ -31,4 +31,4 @@ def test_every_option_exists_and_every_job_checks_out_what_it_tests():
     for job in jobs().values():
         assert next(step["uses"] for step in job["steps"] if "uses" in step).startswith("actions/checkout@")
         for option in re.findall(r"--privacy-([a-z-]+)", " ".join(step.get("run", "") for step in job["steps"])):
-            assert option in pytest_plugin.OPTIONS, option
+            assert option in plugin.OPTIONS, option

@@ -39,7 +39,7 @@ THREE = ("all above", "first above, rest below", "half above, half below")
     ("names", "trials"),
     [
         pytest.param(THREE, 30_000, marks=pytest.mark.nightly, id="three"),
-        pytest.param(None, 400_000, marks=pytest.mark.nightly, id="all"),
+        pytest.param(None, 400_000, marks=pytest.mark.nightly(seconds=25), id="all"),
     ],
 )
 def test_a_search_over_patterns_finds_the_leak_that_one_pattern_shows(names, trials):

@@ -21,10 +21,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit_sequentially, command, frozen
+from epsaudit import AuditError, DatasetPair, PureDP, audit_sequentially, command
 from epsaudit.adapters.external import CHILDREN
 from epsaudit.outputs.as_json import from_json
 from epsaudit.outputs.normal_form import pack, values_of
+from epsaudit.testing import frozen
 
 CLIENTS = Path(__file__).parents[2] / "docs" / "clients"
 PAIR = DatasetPair(("ann",), ("ann", "bob"))

@@ -113,7 +113,7 @@ class TestBefore:
         assert found.to_dict() == audit(noisy(), **options, n_jobs=1).to_dict()
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly(seconds=40)
 class TestCluster:
     """Each process of it imports for seconds."""
 

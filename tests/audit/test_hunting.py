@@ -170,7 +170,7 @@ def test_a_sound_function_is_not_refuted(function):
     assert "not refuted under 'add or remove one record'" in found.sentence()
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly(seconds=120)
 @pytest.mark.parametrize("function", LEAKY, ids=lambda function: function.__name__)
 def test_a_leak_is_found_among_all_candidates(function):
     description = LEAKY[function]
@@ -179,7 +179,7 @@ def test_a_leak_is_found_among_all_candidates(function):
     assert all(sum(map(len, rows_of(one.candidate))) <= 3 for one in found.findings)
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly(seconds=30)
 @pytest.mark.parametrize("function", SOUND, ids=lambda function: function.__name__)
 def test_a_sound_function_is_not_refuted_among_all_candidates(function):
     description = SOUND[function]
@@ -187,7 +187,7 @@ def test_a_sound_function_is_not_refuted_among_all_candidates(function):
     assert not hunted(function, description, listed, confidence=0.9999, audits=3, trials=5_000).refuted
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly(seconds=120)
 def test_whole_hunts_err_as_seldom_as_they_say():
     """Mechanisms that attain their claim, each of 60 hunts at 80 %: of these at most 12 may err on average.
 

@@ -61,7 +61,7 @@ def same(first, second):
     return type(first) is type(second) and (first == second or first != first)
 
 
-@pytest.mark.parametrize("examples", [300, pytest.param(30_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("examples", [300, pytest.param(30_000, marks=pytest.mark.nightly(seconds=360))])
 def test_the_normal_form_of_an_output_does_not_depend_on_its_block(examples):
     tried = settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     tried(given(st.lists(outputs_of_any_kind, min_size=1, max_size=6))(normal_form_does_not_depend_on_the_block))()

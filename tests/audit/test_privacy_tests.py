@@ -8,7 +8,7 @@ import scipy.stats  # noqa: F401  # pytester forgets what is imported inside
 import sklearn.ensemble  # noqa: F401
 
 import epsaudit.audits.training
-import epsaudit.privacy_tests  # noqa: F401
+import epsaudit.testing.fixture  # noqa: F401
 
 pytest_plugins = ["pytester"]
 
@@ -85,7 +85,7 @@ def test_a_check_is_limited_and_tells_a_terminal_how_far_it_is(suite, pytester, 
     """
     line = "24 of at most 100,000 runs, "
     for quiet, told in ((0.0, 1), (60.0, 0)):
-        monkeypatch.setattr("epsaudit.privacy_tests.QUIET_SECONDS", quiet)
+        monkeypatch.setattr("epsaudit.testing.fixture.QUIET_SECONDS", quiet)
         result = suite(body, "--privacy-seconds=1")
         result.assert_outcomes(passed=2, warnings=2)
         assert result.stdout.str().count(line) == told
@@ -246,7 +246,7 @@ def test_a_failure_pastes_as_an_issue_and_says_where_long_datasets_differ(suite)
 
 
 FROZEN = """
-    from epsaudit import frozen
+    from epsaudit.testing import frozen
 
     @pytest.fixture(scope="module")
     def witness(tmp_path_factory):

@@ -12,15 +12,14 @@ import scipy.stats  # noqa: F401
 import sklearn.ensemble  # noqa: F401
 
 import epsaudit.audits.training  # noqa: F401
-from epsaudit.privacy_terms import confidence_of, plain, seed_of
+from epsaudit.testing.plugin import confidence_of, plain, seed_of
 
 pytest_plugins = ["pytester"]
 
 NOISY = """
     import pytest
     from epsaudit import AuditError, DatasetPair, PowerWarning, PureDP, black_box
-    from epsaudit.privacy_terms import terms_of
-    from epsaudit.pytest_plugin import asking
+    from epsaudit.testing.plugin import asking, terms_of
 
     def noisy(scale):
         def count(people, size, rng):
@@ -63,7 +62,7 @@ def test_a_leak_fails_with_all_that_is_needed(suite):
     ):
         assert words in text
     assert "Traceback" not in text
-    assert "pytest_plugin.py" not in text
+    assert "testing/" not in text
 
 
 def test_the_line_that_reproduces_does(suite, pytester):

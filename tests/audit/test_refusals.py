@@ -30,8 +30,8 @@ from epsaudit import (
 )
 from epsaudit.data.candidates import boundary, drawn, patterns
 from epsaudit.data.neighbours import Adjacency, leave_one_out, replace_one
-from epsaudit.privacy_tests import PrivacyAudit
 from epsaudit.reporting.progress import Lines
+from epsaudit.testing.fixture import PrivacyAudit
 from epsaudit.witnesses import Tails
 
 

@@ -11,11 +11,11 @@ import sklearn.ensemble  # noqa: F401
 from scipy.stats import binom
 
 import epsaudit.audits.training
-import epsaudit.privacy_tests  # noqa: F401
+import epsaudit.testing.fixture  # noqa: F401
 from epsaudit import DatasetPair, PureDP, audit_sequentially, vectorized
 from epsaudit.audits.sequential.accounts import Bet
 from epsaudit.audits.verify import load
-from epsaudit.replay import LONGER, SHARE, Failures, Kept, replayed
+from epsaudit.testing.replay import LONGER, SHARE, Failures, Kept, replayed
 from epsaudit.witnesses.events import Interval, Region, Witness
 
 pytest_plugins = ["pytester"]
@@ -62,7 +62,7 @@ def test_a_mechanism_at_its_claim_fails_as_seldom_as_stated():
     assert failed <= most(40, 0.05)
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly(seconds=1_100)
 def test_a_check_with_an_entry_fails_as_seldom_as_one_without():
     """A mechanism exactly at its claim, and the best event kept: replay and check together, 2,000 seeds at 5 %."""
     outcomes = np.array([fails(1.0, seed, 0.05, 300) for seed in range(2_000)])

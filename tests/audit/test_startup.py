@@ -8,7 +8,7 @@ import pytest
 HEAVY = ("numpy", "scipy", "sklearn", "matplotlib", "joblib")
 
 
-@pytest.mark.parametrize("module", ["epsaudit", "epsaudit.pytest_plugin"])
+@pytest.mark.parametrize("module", ["epsaudit", "epsaudit.testing.plugin"])
 def test_nothing_heavy_is_imported(module):
     # pytest loads the plugin wherever the package is installed, also for tests that never ask for the fixture
     told = f"import {module}, sys; print([name for name in {HEAVY} if name in sys.modules])"

@@ -71,7 +71,7 @@ def test_learnt_scores_survive_json_and_name_what_carries_them():
         assert "y[2]" in str(event)
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly(seconds=25)
 def test_scores_are_learnt_again_from_many_more_outputs_where_a_learnt_one_is_shortlisted():
     """The leak is in three of ten coordinates, and too weak to be learnt well from a tenth of the runs."""
 

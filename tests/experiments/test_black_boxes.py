@@ -114,7 +114,7 @@ def test_leaky_boxes_are_refuted_and_their_sound_counterparts_are_not(name):
     assert measure(BOXES[name].sound(), 8_000, seed=1)["verdict"] == "consistent"
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly(seconds=70)
 @pytest.mark.parametrize("box", [box for box in BOXES.values() if not box.slow], ids=lambda box: box.name)
 def test_every_box_is_judged_rightly(box):
     """Where these runs suffice for an expert; a sound one is refuted with probability 1e-4 / 2 at most."""

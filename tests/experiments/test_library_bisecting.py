@@ -312,7 +312,7 @@ def test_versions_for_other_pythons_are_named(wheels, monkeypatch):
     assert released(python, "toynoise", "--ignore-requires-python") == ["1.0", "1.1", "1.2"]
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly(seconds=65)
 def test_versions_are_installed_audited_and_placed(wheels, rows, capsys):
     write_wheel(wheels, "0.9", "def loud(value): return value\n")
     write_wheel(wheels, "1.5", TOY.format(scale=0.5) + "EPSILON = 2.0\n")  # half the noise, and says so

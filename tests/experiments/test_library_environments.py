@@ -131,7 +131,7 @@ class TestKeys:
 
 @pytest.mark.usefixtures("offline")
 class TestBuilding:
-    @pytest.mark.nightly
+    @pytest.mark.nightly(seconds=25)
     def test_a_library_is_installed_audited_and_refuted_from_its_own_environment(self, tmp_path, capfd, monkeypatch):
         environment = written(tmp_path, "toynoise==1.0\n")
         assert environment.built() is None

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import kstwo
 
-from epsaudit import pytest_plugin
 from epsaudit.experiments import library_rules
 from epsaudit.experiments.stated_power import answer, audited, kinds, most_rejected
+from epsaudit.testing import plugin
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_rule_rejects_too_little_noise_and_passes_what_its_slack_allows(rule, 
 def test_constants_are_those_of_the_sources():
     """The critical value that opendp's source holds, and the terms of the fixture."""
     assert kstwo(5_000).isf(1e-6) == pytest.approx(0.038051617888080105, rel=1e-9)
-    assert (library_rules.RUNS, library_rules.FALSE_ALARM) == (pytest_plugin.RUNS, pytest_plugin.FALSE_ALARM)
+    assert (library_rules.RUNS, library_rules.FALSE_ALARM) == (plugin.RUNS, plugin.FALSE_ALARM)
 
 
 def test_googles_tester_finds_a_bin_that_one_dataset_alone_reaches():

@@ -21,8 +21,10 @@ TWICE = {"one-run-validity"}
 """Studies that are run daily in two processes: one that draws and audits."""
 
 
-def slow_unless(daily):
-    return [pytest.param(name, marks=[] if name in daily else pytest.mark.nightly) for name in STUDIES]
+def slow_unless(daily, seconds, longer):
+    """Parameters: all studies, those that are not daily with the seconds that a nightly test takes."""
+    marks = {name: [] if name in daily else pytest.mark.nightly(seconds=longer.get(name, seconds)) for name in STUDIES}
+    return [pytest.param(name, marks=mark) for name, mark in marks.items()]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,7 @@ def another_process():
 COMMAND = ["experiment", "run", "--quick", "--seed", "1", "--out"]
 
 
-@pytest.mark.parametrize("name", slow_unless(QUICK))
+@pytest.mark.parametrize("name", slow_unless(QUICK, 25, {"power": 40, "covariance-mean": 40}))
 def test_a_quick_run_writes_everything(name, tmp_path, capsys):
     assert main([*COMMAND, str(tmp_path), name]) == 0
     check_complete(tmp_path / name)
@@ -68,7 +70,7 @@ def check_complete(first):
     assert sum(path.stat().st_size for path in first.iterdir()) < 3_000_000
 
 
-@pytest.mark.parametrize("name", slow_unless(TWICE))
+@pytest.mark.parametrize("name", slow_unless(TWICE, 50, {"power": 160, "validity": 80}))
 def test_a_quick_run_writes_the_same_data_in_another_process(name, tmp_path, capsys, another_process):
     first, second = tmp_path / "first" / name, tmp_path / "second" / name
     other = another_process.submit(main, [*COMMAND, str(second.parent), name])  # on the other core, meanwhile

@@ -56,10 +56,9 @@ RUNS = 20_000
 
 def named(entries_, slow=()):
     """Each by its name, those in ``slow`` nightly."""
-    return pytest.mark.parametrize(
-        "entry",
-        [pytest.param(one, id=one.name, marks=[pytest.mark.nightly] if one.name in slow else []) for one in entries_],
-    )
+    nightly = pytest.mark.nightly(seconds=35)
+    params = [pytest.param(one, id=one.name, marks=[nightly] if one.name in slow else []) for one in entries_]
+    return pytest.mark.parametrize("entry", params)
 
 
 def pairs(entry):

@@ -231,7 +231,7 @@ def _refuse_if_unwritable(out: Path) -> None:
 
 def freeze_test(options: SimpleNamespace) -> int:
     """``epsaudit freeze``: learn what to count and how to bet, and write a frozen test of one mechanism."""
-    from epsaudit.frozen import freeze  # which sequential audits come with
+    from epsaudit.testing.frozen import freeze  # which sequential audits come with
 
     if options.names == () and options.program is None:
         raise AuditError("freeze needs one mechanism: a name, package.module:object, or --command.")

@@ -19,11 +19,12 @@ from epsaudit.adapters.external import dataset_to_json
 from epsaudit.adapters.failures import refuse_if_all_failed
 from epsaudit.adapters.functions import Mechanism, takes_turns
 from epsaudit.arguments import Pairs, seconds_of
-from epsaudit.audits.question import Begun, Question, begun, recording
+from epsaudit.audits.question import Begun, Question, begun
 from epsaudit.audits.sequential import betting
 from epsaudit.claims.definitions import Claim
+from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.sampling import draw_by_coins
-from epsaudit.engine.streams import stream
+from epsaudit.engine.streams import entropy, stream
 from epsaudit.errors import AuditError, PowerWarning, finite_at_least, fraction, whole_at_least
 from epsaudit.outputs.as_json import from_json
 from epsaudit.outputs.normal_form import Array, Outputs, are_numbers, kind_of, number, values_of
@@ -150,7 +151,7 @@ class FrozenTest:
         Examples
         --------
         >>> from epsaudit import black_box, DatasetPair
-        >>> from epsaudit.frozen import freeze
+        >>> from epsaudit.testing.frozen import freeze
         >>> pair = DatasetPair(("ann",), ("ann", "bob"))
         >>> right = black_box(lambda data, rng: len(data) + rng.laplace(), name="count", pairs=[pair])
         >>> test = freeze(right, epsilon=1.0, trials=10_000, seed=1)
@@ -164,28 +165,24 @@ class FrozenTest:
             warnings.warn(verdict.doubt, PowerWarning, stacklevel=2)
         return verdict
 
-    def counted(
-        self,
-        mechanism: Mechanism | Callable[..., Any],
-        pairs: Pairs | None = None,
-        *,
-        seed: int | None = None,
-        seconds: float | None = None,
-    ) -> Verdict:
+    def counted(self, mechanism: Any, pairs: Pairs | None, *, seed: int | None, seconds: float | None) -> Verdict:
         """Do what `check` does, without a warning."""
         seconds = math.inf if seconds is None else seconds_of(seconds, "seconds")
         pairs = pairs if pairs is not None else [(_dataset(self.x), _dataset(self.x_prime))]
-        run, root = asked_for(mechanism, pairs, None, self.epsilon, self.delta, 100, seed)
-        tally, unread, needed, first = np.zeros(3, int), 0, -math.log(self.false_alarm), _First(run)
+        run = begun_of(mechanism, pairs, None, self.epsilon, self.delta, 100, seed)
+        tally, unread, needed, first = np.zeros(3, int), 0, -math.log(self.false_alarm), list[Outputs]()
         began, place = time.monotonic(), 0
         while (done := int(tally.sum())) < self.runs and (not place or time.monotonic() - began < seconds):
-            rng = stream(root, "certification", 0, place)
+            rng = stream(run.seed, "certification", 0, place)
             size = LOOK if takes_turns(run.sides[0][0]) else min(max(done, LOOK), 4096)
             coins = rng.integers(2, size=min(size, self.runs - done)).astype(np.int8)
             guesses = np.zeros(len(coins), np.int8)
             for side, outputs in enumerate(draw_by_coins(run.sides[0], coins, rng)):
                 if outputs is not None:
-                    first.look(outputs)
+                    if sum(map(len, first)) < ENOUGH:
+                        first.append(outputs)
+                        if sum(map(len, first)) >= ENOUGH:
+                            _refuse_if_all_failed(run, first)
                     guessed, odd = self._guessed(outputs)
                     guesses[coins == side], unread = guessed * (1 - 2 * side), unread + odd
             seen = np.stack([guesses > 0, guesses < 0, guesses == 0], axis=1).cumsum(axis=0)
@@ -194,7 +191,7 @@ class FrozenTest:
             tally, place = looks[crossed[0]] if len(crossed) else looks[-1], place + 1
             if len(crossed):
                 return Verdict(self, True, tuple(tally.tolist()), unread)
-        first.refuse_if_all_failed()
+        _refuse_if_all_failed(run, first)
         return Verdict(self, False, tuple(tally.tolist()), unread)
 
     def save(self, path: str | Path) -> None:
@@ -204,22 +201,8 @@ class FrozenTest:
         write_whole(Path(path), "{\n" + ",\n".join(lines) + "\n}\n")
 
 
-class _First:
-    """The first outputs of a check: where each of them raised the same exception, nothing is tested."""
-
-    def __init__(self, run: Begun) -> None:
-        self._run, self._outputs, self._runs = run, list[Outputs](), 0
-
-    def look(self, outputs: Outputs) -> None:
-        if self._runs < ENOUGH:
-            self._outputs.append(outputs)
-            self._runs += len(outputs)
-            if self._runs >= ENOUGH:
-                self.refuse_if_all_failed()
-
-    def refuse_if_all_failed(self) -> None:
-        pair = self._run.question.pairs[0]
-        refuse_if_all_failed(self._run.mechanism.name, self._outputs, self._run.mechanism, pair.x)
+def _refuse_if_all_failed(run: Begun, first: list[Outputs]) -> None:
+    refuse_if_all_failed(run.mechanism.name, first, run.mechanism, run.question.pairs[0].x)
 
 
 def read(path: str | Path) -> FrozenTest:
@@ -262,13 +245,12 @@ def _dataset(data: Any) -> Any:
     return data
 
 
-def asked_for(
+def begun_of(
     mechanism: Any, pairs: Any, claim: Claim | None, epsilon: float | None, delta: float, trials: int, seed: int | None
-) -> tuple[Begun, int]:
-    """The question of a test, before its first run, and its seed."""
+) -> Begun:
+    """An audit of what is tested, before its first run."""
     question = Question.of(mechanism, pairs, claim, epsilon, delta, None, trials, 0.95, "auto")
-    with recording(None, question, seed) as (record, root):
-        return begun(question, root, 1, record), root
+    return begun(question, entropy(seed), 1, Section())
 
 
 def _rows(outputs: Outputs, size: int) -> tuple[Floats, NDArray[np.bool_], int]:

@@ -1,4 +1,8 @@
-"""A frozen test is learnt: its event from half of the runs, tangent and bets from the other half."""
+"""Frozen tests: what to count and how to bet, learnt once offline, so that a check learns nothing and only counts.
+
+`freeze` learns the event from half of its runs, tangent and bets from the other half. The test is valid whatever the
+mechanism is, for all was chosen before its runs (docs/explanation/theory.md#testing-by-betting). It holds no code.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +25,8 @@ from epsaudit.certificates import MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.engine.sampling import training_outputs
 from epsaudit.errors import AuditError, fraction, whole_at_least
-from epsaudit.frozen.checking import FrozenTest, Interval4, asked_for
 from epsaudit.outputs.normal_form import Outputs, are_numbers, values_of, written
+from epsaudit.testing.counting import FrozenTest, Interval4, Verdict, begun_of, read
 from epsaudit.witnesses import (
     ANYTHING,
     CandidateScore,
@@ -39,6 +43,8 @@ from epsaudit.witnesses.events import Event, Interval, Region
 from epsaudit.witnesses.features import Coordinate, Feature, Value
 from epsaudit.witnesses.models import Additive
 from epsaudit.witnesses.scores import FromTable, Monotone, PiecewiseRatio
+
+__all__ = ["FrozenTest", "Verdict", "freeze", "read"]
 
 Floats = NDArray[np.float64]
 LEAKS = (1.0, 1.25, 1.5, 2.0, 4.0, 16.0)
@@ -79,29 +85,32 @@ def freeze(
         If outputs are neither numbers nor vectors of numbers, or no event can be written down in the test's terms.
     """
     runs, false_alarm = whole_at_least(runs, 1, "runs"), fraction(false_alarm, "false_alarm", open_below=True)
-    run, root = asked_for(mechanism, pairs, claim, epsilon, delta, trials, seed)
-    asked, size = run.question, run.question.trials // 4
-    refuse_if_irrefutable(asked.claim)
-    pair, outputs = asked.pairs[0], training_outputs(run.sides[0], size, root, 0)
+    run = begun_of(mechanism, pairs, claim, epsilon, delta, trials, seed)
+    name, claim, pair = run.question.mechanism.name, run.question.claim, run.question.pairs[0]
+    refuse_if_irrefutable(claim)
+    size = run.question.trials // 4
+    outputs = training_outputs(run.sides[0], size, run.seed, 0)
     coordinates = [int(np.prod(one.shape[1:])) for one in outputs]
     if not all(map(are_numbers, outputs)) or coordinates[0] != coordinates[1]:
         shown = next((one for one in outputs if not are_numbers(one)), outputs[0])
         raise AuditError(
-            f"{asked.mechanism.name} gives {written(values_of(shown[:1])[0])}; a frozen test reads numbers, and "
+            f"{name} gives {written(values_of(shown[:1])[0])}; a frozen test reads numbers, and "
             "vectors of numbers of one length."
         )
-    witness = _witness(outputs, asked.claim)
-    parts = [_intervals(event) for event in (witness.guess_x, witness.guess_x_prime)]
-    combine, terms = _portable(_feature(witness), coordinates[0])
+    witness = _witness(outputs, claim)
+    event = witness.guess_x or witness.guess_x_prime
+    assert isinstance(event, Region)  # as the scores make no others
+    guess_x, guess_x_prime = (_intervals(event) for event in (witness.guess_x, witness.guess_x_prime))
+    combine, terms = _portable(event.feature)
     test = FrozenTest(
-        text=f"{asked.mechanism.name}, {asked.claim}, {witness}",
+        text=f"{name}, {claim}, {witness}",
         x=dataset_to_json(pair.x),
         x_prime=dataset_to_json(pair.x_prime),
         coordinates=coordinates[0],
         combine=combine,
         terms=tuple(terms),
-        guess_x=parts[0],
-        guess_x_prime=parts[1],
+        guess_x=guess_x,
+        guess_x_prime=guess_x_prime,
         epsilon=0.0,
         delta=0.0,
         bets=(),
@@ -109,11 +118,11 @@ def freeze(
         runs=runs,
         learnt=(0, 0, 0),
     )
-    on_x, on_x_prime = (test.guesses(side) for side in training_outputs(run.sides[0], size, root, 1))
+    on_x, on_x_prime = (test.guesses(side) for side in training_outputs(run.sides[0], size, run.seed, 1))
     correct, wrong = (int(np.sum(on_x == sign) + np.sum(on_x_prime == -sign)) for sign in (1, -1))
-    tangent, bets = _bets((correct + 0.5) / (2 * size + 1), (wrong + 0.5) / (2 * size + 1), asked.claim, witness.events)
     learnt = (correct, wrong, 2 * size - correct - wrong)
-    return dataclasses.replace(test, epsilon=tangent[0], delta=tangent[1], bets=bets, learnt=learnt)
+    (at, slack), bets = _bets((correct + 0.5) / (2 * size + 1), (wrong + 0.5) / (2 * size + 1), claim, witness.events)
+    return dataclasses.replace(test, epsilon=at, delta=slack, bets=bets, learnt=learnt)
 
 
 @dataclass(frozen=True)
@@ -127,7 +136,7 @@ class _Portable(FromTable):
             score = candidate.score
             atoms = score.atoms if isinstance(score, PiecewiseRatio) else ()
             numbers = all(isinstance(one, float) and one == one for one in atoms)  # NaN lies in no interval
-            if isinstance(score, Monotone | PiecewiseRatio) and numbers and _portable(score.feature, 1)[1]:
+            if isinstance(score, Monotone | PiecewiseRatio) and numbers and _portable(score.feature)[1]:
                 yield candidate
 
 
@@ -158,14 +167,12 @@ class _Imagined:
 
     def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
         for upper, lower in candidate.events():
-            seen = np.stack(candidate.rates(upper, lower, errors)) / 2.0
             events = int(upper[0] >= 0) + int(lower[0] >= 0)
-            correct, wrong = _leaking(seen[0], seen[1], self.leak)
-            grows = [betting.growth(correct, wrong, *point, events) for point in betting.tangents(self.claim)]
-            growth = np.max(grows, axis=0)
+            correct, wrong = candidate.rates(upper, lower, errors)
+            rates = _leaking(correct / 2.0, wrong / 2.0, self.leak)
+            growth = np.max([betting.growth(*rates, *point, events) for point in betting.tangents(self.claim)], axis=0)
             at = int(np.argmax(growth))
-            witness = candidate.witness(int(upper[at]), int(lower[at]))
-            yield Choice(witness, MembershipGame(), float(growth[at]), 0.0)
+            yield Choice(candidate.witness(int(upper[at]), int(lower[at])), MembershipGame(), float(growth[at]), 0.0)
 
 
 def _leaking(correct: ArrayLike, wrong: ArrayLike, leak: float) -> tuple[Floats, Floats]:
@@ -194,20 +201,23 @@ def _bets(correct: float, wrong: float, claim: Claim, events: int) -> tuple[tupl
     return points[at], tuple(zip(betting.FRACTIONS.tolist(), weights.tolist(), strict=True))
 
 
-def _portable(feature: Feature, size: int) -> tuple[str, list[dict[str, Any]]]:
+def _portable(feature: Feature) -> tuple[str, list[dict[str, Any]]]:
     """Write a feature as a sum, or maximum, of functions of coordinates; no terms where it cannot be written so."""
+
+    def linear(*slopes: tuple[int, float]) -> list[dict[str, Any]]:
+        return [{"coordinate": i, "slope": slope} for i, slope in slopes]
+
     match feature:
         case Value():
-            return "sum", [{"coordinate": 0, "slope": 1.0}]
+            return "sum", linear((0, 1.0))
         case Coordinate(index):
-            return "sum", [{"coordinate": index, "slope": 1.0}]
+            return "sum", linear((index, 1.0))
         case Reduced("sum" | "max" as name, length):
-            return name, [{"coordinate": i, "slope": 1.0} for i in range(length)]
+            return name, linear(*((i, 1.0) for i in range(length)))
         case Reduced("min", length):
-            return "max", [{"coordinate": i, "slope": -1.0} for i in range(length)]
+            return "max", linear(*((i, -1.0) for i in range(length)))
         case Combined("+" | "-" as sign, Coordinate(first), Coordinate(second)):
-            terms = [(first, 1.0), (second, 1.0 if sign == "+" else -1.0)]
-            return "sum", [{"coordinate": i, "slope": slope} for i, slope in terms]
+            return "sum", linear((first, 1.0), (second, 1.0 if sign == "+" else -1.0))
         case Additive(terms) if all(isinstance(term.feature, Value | Coordinate) for term in terms):
             return "sum", [
                 {
@@ -221,12 +231,6 @@ def _portable(feature: Feature, size: int) -> tuple[str, list[dict[str, Any]]]:
     return "sum", []
 
 
-def _feature(witness: Witness) -> Feature:
-    event = witness.guess_x or witness.guess_x_prime
-    assert isinstance(event, Region)  # as the scores make no others
-    return event.feature
-
-
 def _intervals(event: Event | None) -> tuple[Interval4, ...]:
     """The intervals of an event, with single numbers as intervals, or cut out."""
     if event is None:
@@ -236,9 +240,8 @@ def _intervals(event: Event | None) -> tuple[Interval4, ...]:
     for atom in event.excluded:
         at = float(atom)  # type: ignore[arg-type]  # as only numbers come here
         parts = [piece for low, high, a, b in parts for piece in _without(at, low, high, a, b)]
-    match event.feature:
-        case Reduced("min", _):
-            parts = [(-high, -low, b, a) for low, high, a, b in parts]
+    if isinstance(event.feature, Reduced) and event.feature.statistic == "min":
+        parts = [(-high, -low, b, a) for low, high, a, b in parts]
     parts += [(float(atom), float(atom), True, True) for atom in event.included]  # type: ignore[arg-type]
     return tuple(
         (float(low), float(high), bool(a or low == -math.inf), bool(b or high == math.inf)) for low, high, a, b in parts

@@ -1,27 +1,33 @@
 """Privacy as a regression test: the fixture ``privacy_audit``, its options, and what the terminal is told of it.
 
 Installing the package is enough; the options are under 'privacy' in ``pytest --help``. What a test gets is in
-`epsaudit.privacy_tests`, a second to import, which other people's tests need not pay.
+`epsaudit.testing.fixture`, a second to import, which other people's tests need not pay. The terms of a check come from
+the call, the marker and the command line, in this order; the least false-alarm probability counts.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import itertools
 import json
+import math
+import shlex
 import sys
 import textwrap
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from epsaudit.errors import AuditError, fraction, whole_at_least
+
 if TYPE_CHECKING:
-    from epsaudit.privacy_tests import PrivacyAudit
     from epsaudit.results.result import Result
+    from epsaudit.testing.fixture import PrivacyAudit
 
 RUNS = 100_000
 """Runs of one check unless somebody says otherwise: about a second for functions of numbers."""
@@ -42,6 +48,26 @@ FILES = {
     "compare and reproduce",
     "compare": "tell at the end how the bounds differ from those in FILE, which --privacy-report wrote",
 }
+LEAST_FALSE_ALARM = 1e-15
+"""Of one check: 1 minus less is hardly told from 1 in floating point."""
+
+
+@dataclass
+class Asker:
+    """Who asks for audits: a test, or a fixture that many tests share; seeds come from its name."""
+
+    node: pytest.Item | pytest.Collector
+    name: str
+    item: pytest.Item
+    checks: int = 0
+    examples: dict[str, int] = field(default_factory=dict)
+    """Numbers of the checks under hypothesis, which runs an example again: the same check is then to do the same."""
+
+
+_SHARERS = pytest.StashKey[int]()
+_ASKERS = pytest.StashKey[list[Asker]]()
+_CERTIFIED = pytest.StashKey["dict[str, Result]"]()
+_EARLIER = pytest.StashKey["list[Result]"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -102,7 +128,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     if not reporting(config):
         return
-    from epsaudit.errors import AuditError
     from epsaudit.results import result as results
 
     found = list(config.stash[_CERTIFIED].values())
@@ -128,7 +153,6 @@ def pytest_testnodedown(node: Any) -> None:
 
 def _earlier(file: str) -> list[Result]:
     from epsaudit.audits.verify import load
-    from epsaudit.errors import AuditError
 
     try:
         return load(Path(file))
@@ -183,18 +207,6 @@ def _write_checks(terminalreporter: Any, config: pytest.Config) -> None:
         terminalreporter.write_line(f"The suite's total false-alarm probability is at most {total:.2g}.")
 
 
-@dataclass
-class Asker:
-    """Who asks for audits: a test, or a fixture that many tests share; seeds come from its name."""
-
-    node: pytest.Item | pytest.Collector
-    name: str
-    item: pytest.Item
-    checks: int = 0
-    examples: dict[str, int] = field(default_factory=dict)
-    """Numbers of the checks under hypothesis, which runs an example again: the same check is then to do the same."""
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Remember which test is running."""
@@ -221,6 +233,11 @@ def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, objec
         return (yield)
 
 
+def asking(config: pytest.Config) -> Asker:
+    """Return who asks just now."""
+    return config.stash[_ASKERS][-1]
+
+
 @contextlib.contextmanager
 def _asks(config: pytest.Config, asker: Asker) -> Iterator[None]:
     config.stash[_ASKERS].append(asker)
@@ -228,11 +245,6 @@ def _asks(config: pytest.Config, asker: Asker) -> Iterator[None]:
         yield
     finally:
         config.stash[_ASKERS].pop()
-
-
-def asking(config: pytest.Config) -> Asker:
-    """Return who asks just now."""
-    return config.stash[_ASKERS][-1]
 
 
 @pytest.fixture(scope="session")
@@ -243,9 +255,118 @@ def privacy_audit(pytestconfig: pytest.Config) -> PrivacyAudit:
     ``privacy_audit.must_fail(...)`` fails it if a mechanism that is known to be bad gets by. Fixtures of every scope
     may use it, and tests under ``@given`` of hypothesis.
     """
-    from epsaudit.privacy_tests import PrivacyAudit
+    from epsaudit.testing.fixture import PrivacyAudit
 
     return PrivacyAudit(pytestconfig)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What one audit may spend, how often the test and this check of it may be wrong, and its seed."""
+
+    runs: int
+    seconds: float
+    test_false_alarm: float
+    false_alarm: float
+    seed: int
+    share: float = field(default=1.0, repr=False)
+    """Of the check's false-alarm probability: less than all where the event of an earlier failure is tried first."""
+    number: int = field(default=1, repr=False)
+    """Of the check among those of its test."""
+
+    @property
+    def level(self) -> float:
+        """The probability with which what is certified may be wrong."""
+        return self.share * self.false_alarm
+
+    @property
+    def which(self) -> str:
+        """What a check is called beside its test's name: nothing if it is the first."""
+        return f", check {self.number}" if self.number > 1 else ""
+
+    @property
+    def confidence(self) -> float:
+        """1 - level, rounded up: no more false alarms than allowed."""
+        return confidence_of(self.level)
+
+
+def terms_of(config: pytest.Config, asker: Asker, number: int, given: Mapping[str, Any], runs: int = RUNS) -> Terms:
+    """The call's terms before the marker's before the command line's before ``runs``; the least false alarms."""
+    marker = asker.node.get_closest_marker("privacy_audit")
+    marked, others = (marker.kwargs, list(marker.args)) if marker is not None else ({}, [])
+    if unknown := sorted(set(marked) - {"runs", "seconds", "false_alarm"}) or others:
+        raise pytest.UsageError(
+            f"The marker privacy_audit takes runs=, seconds= and false_alarm=; {unknown} was given."
+        )
+    said = {name: read(name, value, name) for name, value in given.items() if value is not None}
+    for name, value in marked.items():
+        if value is not None:
+            said.setdefault(name, read(name, value, f"{name} of the marker privacy_audit"))
+    ceilings = (said.get("false_alarm"), option(config, "false-alarm"), share_of_suite(config, asker))
+    test_alarm = min((value for value in ceilings if value is not None), default=FALSE_ALARM)
+    alarm = test_alarm / (number * (number + 1))
+    if alarm < LEAST_FALSE_ALARM:
+        raise AuditError(
+            f"The false-alarm probability left for check {number} of this test is {alarm:.2g}; it must be "
+            f"at least {LEAST_FALSE_ALARM:g}. Allow the test more false alarms, or divide it."
+        )
+    return Terms(
+        int(said.get("runs") or option(config, "runs") or runs),
+        float(said.get("seconds") or option(config, "seconds") or SECONDS),
+        test_alarm,
+        alarm,
+        seed_of(asker.name, number, salt_of(config)),
+        number=number,
+    )
+
+
+def number_of(asker: Asker, *given: Any) -> int:
+    """Number of this check among those of its test; under hypothesis, among the different ones."""
+    if in_hypothesis():
+        from epsaudit.data.fingerprint import digest
+
+        return asker.examples.setdefault(digest(given), len(asker.examples) + 1)
+    asker.checks += 1
+    return asker.checks
+
+
+def in_hypothesis() -> bool:
+    """Whether hypothesis is running an example."""
+    hypothesis = sys.modules.get("hypothesis")
+    return hypothesis is not None and bool(hypothesis.currently_in_test_context())
+
+
+def salt_of(config: pytest.Config) -> int:
+    """What --privacy-seed mixes into every seed."""
+    return int(option(config, "seed") or 0)
+
+
+def seed_of(name: str, check: int, salt: int, *more: str) -> int:
+    """Seed of one check of a test: a hash of the test's name, so that it is the same on every machine."""
+    text = ":".join([f"{salt}:{plain(name)}:{check}", *more])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
+
+
+def plain(node_id: str) -> str:
+    """The node id without the '@group' that pytest-xdist's loadgroup adds to it; folders and parameters keep theirs."""
+    name = max(node_id.rfind("::"), node_id.rfind("]"), 0)
+    return node_id[:name] + node_id[name:].partition("@")[0]
+
+
+def confidence_of(false_alarm: float) -> float:
+    """1 - false_alarm, rounded up: no more false alarms than allowed."""
+    confidence = 1.0 - false_alarm
+    return confidence if 1.0 - confidence <= false_alarm else math.nextafter(confidence, 1.0)
+
+
+def command_of(config: pytest.Config, asker: Asker, terms: Terms) -> str:
+    """Write the command that runs a test again on the same terms."""
+    options = [f"--privacy-runs={terms.runs}", f"--privacy-false-alarm={terms.test_false_alarm!r}"]
+    if terms.seconds != SECONDS:
+        options.append(f"--privacy-seconds={terms.seconds:g}")
+    if salt_of(config):
+        options.append(f"--privacy-seed={salt_of(config)}")
+    return shlex.join(["pytest", plain(asker.item.nodeid), *options])
 
 
 def share_of_suite(config: pytest.Config, asker: Asker) -> float | None:
@@ -266,8 +387,6 @@ def share_of_suite(config: pytest.Config, asker: Asker) -> float | None:
 
 def option(config: pytest.Config, name: str) -> Any:
     """Return the command line's value, or the ini file's, or None; a usage error for what it cannot be."""
-    from epsaudit.errors import AuditError
-
     key = f"privacy_{name.replace('-', '_')}"
     text, what = config.getoption(key), f"--privacy-{name}"
     if text is None:
@@ -289,7 +408,6 @@ def _number(text: str) -> Any:
 def read(name: str, value: Any, what: str) -> Any:
     """Return a number of runs or of seconds, a seed or a probability; raise `AuditError` for what is none."""
     from epsaudit.arguments import seconds_of, trials_of
-    from epsaudit.errors import fraction, whole_at_least
 
     if name == "runs":
         return trials_of(value, what)
@@ -298,9 +416,3 @@ def read(name: str, value: Any, what: str) -> Any:
     if name == "seconds":
         return seconds_of(value, what)
     return fraction(value, what, open_below=True)
-
-
-_SHARERS = pytest.StashKey[int]()
-_ASKERS = pytest.StashKey[list[Asker]]()
-_CERTIFIED = pytest.StashKey["dict[str, Result]"]()
-_EARLIER = pytest.StashKey["list[Result]"]()
