@@ -24,6 +24,7 @@ from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.reach import with_half_noise
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Relation
+from epsaudit.engine.provenance import provenance
 from epsaudit.engine.sampling import Progress
 from epsaudit.errors import AuditError, PowerWarning, without_internals
 from epsaudit.privacy_terms import (
@@ -37,10 +38,9 @@ from epsaudit.privacy_terms import (
     seed_of,
     terms_of,
 )
-from epsaudit.provenance import provenance
 from epsaudit.pytest_plugin import ALARM, PROPERTY, asking, certified, reporting
 from epsaudit.replay import SHARE, Failures, Kept, repeats_its_noise, replayed
-from epsaudit.reporting.failures import failure, lines_of, told_apart, versions, weakness
+from epsaudit.reporting.tables import failure, lines_of, told_apart, versions, weakness
 
 QUIET_SECONDS = 3.0
 """Seconds of a check after which a terminal is told how far it is."""

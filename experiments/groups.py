@@ -36,6 +36,7 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.asinh_counts import AsinhCounts
 from epsaudit.mechanisms.groups import GroupCounts, renyi_per_group
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import (
     BLUE,
     GREEN,
@@ -49,7 +50,6 @@ from epsaudit.reporting.style import (
     styled,
 )
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.text import count, percent, plain
 
 QUESTION = "Do larger groups lose less, as the open problem hopes?"

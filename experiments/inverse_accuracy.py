@@ -30,9 +30,9 @@ from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, Losses, 
 from epsaudit.mechanisms.median_regression import SlopeLosses
 from epsaudit.mechanisms.noisy_max import GapMax
 from epsaudit.mechanisms.registry import SELECTORS
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import MARKERS, ONE_COLUMN, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.text import upper
 
 QUESTION = "Does the accuracy theorem of inverse sensitivity hold, for every selector and dataset?"

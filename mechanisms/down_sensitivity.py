@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from epsaudit.claims.conversions import pure_to_zcdp
+from epsaudit.claims.conversions import pure_to_zcdp, root
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.data.neighbours import AddRemove, DatasetPair
 from epsaudit.errors import fraction
@@ -24,7 +24,6 @@ from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.queries import MonotoneQuery
 from epsaudit.mechanisms.queries.monotone import made_strict
 from epsaudit.mechanisms.search import SearchLaw, TabulatedSearchLaw, comparisons, fits_a_table
-from epsaudit.roots import root
 
 
 @dataclass(frozen=True)

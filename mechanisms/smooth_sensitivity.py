@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsaudit.claims.conversions import root
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw, LocationLaw
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.stability import StableMedian
-from epsaudit.roots import root
 
 _UNDERFLOW = 745.0  # e to minus this is 0 in double precision
 

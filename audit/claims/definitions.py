@@ -23,9 +23,10 @@ from epsaudit.claims.conversions import (
     bernoulli_renyi,
     gaussian_to_delta,
     renyi_of_losses,
+    root,
+    roots,
 )
 from epsaudit.errors import AuditError, finite_at_least, fraction
-from epsaudit.roots import root, roots
 
 Floats = NDArray[np.float64]
 

@@ -2,7 +2,7 @@
 
 Run by path under any Python from 3.8 on, ``PYTHON stated.py SERVE FILE.py:FUNCTION PARAMETERS``, it prints what a
 function says at each of a list of parameters, so that a claim is read where its library is installed. Nothing of
-epsaudit is imported, and no library: readers take its objects. `epsaudit.claims.libraries` makes claims of the numbers.
+epsaudit is imported, and no library: readers take its objects; `epsaudit.claims.accounting` makes claims of them.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.claims.conversions import roots
 from epsaudit.errors import AuditError
 from epsaudit.exact.quadrature import Booleans, Floats, Integrands, Panels, log_sum
-from epsaudit.roots import roots
 
 TIE = 1e-12
 """Losses this close, relative to max(1, |loss|), count as equal."""

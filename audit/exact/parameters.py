@@ -11,13 +11,13 @@ import math
 import numpy as np
 from scipy.special import ndtri_exp
 
+from epsaudit.claims.conversions import root
 from epsaudit.claims.curves import ApproxZCDP, TradeOff
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.errors import AuditError
 from epsaudit.exact.losses import LossPair, NotKnownError, difference, merge_equal
 from epsaudit.exact.profile import PrivacyProfile, keeps_growing, least_epsilon, renyi_divergences
 from epsaudit.exact.quadrature import DOUBLINGS, Floats, log_sum
-from epsaudit.roots import root
 
 _LARGEST_ORDER = 2.0**12  # for unbounded losses; beyond it double precision ends
 _RAREST = 690.0  # -log of 1e-300: events rarer than that are not computed

@@ -12,13 +12,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.claims.conversions import log_excess, renyi_of_excess
+from epsaudit.claims.conversions import log_excess, renyi_of_excess, root
 from epsaudit.errors import finite_at_least, fraction
 from epsaudit.exact.convolution import LEAST_DELTA
 from epsaudit.exact.laws import loss_pair
 from epsaudit.exact.losses import LossPair, NotKnownError, difference
 from epsaudit.exact.quadrature import Floats, log_integral, log_sum
-from epsaudit.roots import root
 
 AGREEMENT = 1e-6
 """How closely, relative to itself, a value that is known between two bounds must be known to count as exact."""

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from epsaudit.adapters.registry import collected
-from epsaudit.errors import AuditError, whole_at_least
-from epsaudit.extras import needs
-from epsaudit.provenance import execution, write_whole
+from epsaudit.engine.provenance import execution, write_whole
+from epsaudit.errors import AuditError, needs, whole_at_least
 from epsaudit.reporting.tables import Column, Row, to_csv, to_latex
 from epsaudit.results import stored
 from epsaudit.text import for_json
