@@ -20,7 +20,7 @@ from epsaudit.claims.conversions import log_excess
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError
-from epsaudit.exact.quadrature import Floats, log_integral
+from epsaudit.exact.losses import Floats, log_integral
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.composition import ProductLaw
 from epsaudit.mechanisms.response import RandomisedResponse, ResponseLaw

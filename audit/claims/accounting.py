@@ -35,8 +35,8 @@ CLAIMS: dict[tuple[str, ...], type[Claim]] = {
 def basic(claims: Sequence[Claim]) -> PureDP | ApproxDP:
     """Basic composition: epsilons and deltas add up (Dwork et al. 2006; 'Composition basics', first theorem).
 
-    Holds for adaptive choices of the parts, for filters (Rogers, Roth, Ullman and Vadhan 2016) and, for pure DP, for
-    interactive parts run concurrently (Vadhan and Wang 2021), too.
+    Holds for adaptive choices, filters (Rogers, Roth, Ullman and Vadhan 2016) and, for pure DP, concurrent interactive
+    parts (Vadhan and Wang 2021), too.
 
     Examples
     --------
@@ -67,8 +67,7 @@ def advanced(claims: Sequence[Claim], delta: float) -> ApproxDP:
 def concentrated(claims: Sequence[Claim]) -> ZCDP:
     """Composition of zCDP: the rhos add up (Bun and Steinke 2016, Lemma 1.7); pure and Gaussian DP are converted first.
 
-    Holds for adaptive choices, for filters (Feldman and Zrnic 2021) and for interactive parts run concurrently (Lyu
-    2022), too.
+    Holds for adaptive choices, filters (Feldman and Zrnic 2021) and concurrent interactive parts (Lyu 2022), too.
 
     Examples
     --------
@@ -109,8 +108,7 @@ def gaussian(claims: Sequence[Claim]) -> GaussianDP:
 def renyi(claims: Sequence[Claim], order: float) -> RenyiDP:
     """Composition of Renyi DP of one order: divergences add up (Mironov 2017, Proposition 1).
 
-    Pure DP, zCDP and Gaussian DP are converted first. Holds for filters (Feldman and Zrnic 2021) and for interactive
-    parts run concurrently (Lyu 2022), too.
+    Pure DP, zCDP and Gaussian DP are converted first. Holds for filters and concurrent parts as for `concentrated`.
 
     Examples
     --------
@@ -189,8 +187,8 @@ def _composed(distributions: Sequence[Any]) -> Any:
 def loss_distribution(claim: Claim) -> Any:
     """Privacy loss distribution of the pair that is easiest to tell apart under a claim.
 
-    Randomised response for pure DP, with a chance of delta to fail altogether for approximate DP (Kairouz, Oh and
-    Viswanath 2015), Gaussian noise for Gaussian DP; zCDP and Renyi DP have none.
+    Randomised response for pure DP, failing with probability delta for approximate DP (Kairouz, Oh and Viswanath 2015),
+    Gaussian noise for Gaussian DP; zCDP and Renyi DP have none.
 
     Examples
     --------
@@ -281,10 +279,7 @@ def claim_from_numbers(numbers: Mapping[str, float]) -> Claim | None:
 
 
 def from_opendp(measurement: Any, d_in: Any = 1, *, delta: float | None = None) -> Claim:
-    """Read ``measurement.map(d_in)`` of OpenDP, by its output measure.
-
-    A curve (a smoothed max divergence) is read at ``delta``.
-    """
+    """Read ``measurement.map(d_in)`` of OpenDP, by its output measure; a curve is read at ``delta``."""
     return _read(stated.of_opendp, measurement, d_in, delta)
 
 

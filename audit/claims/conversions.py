@@ -23,9 +23,9 @@ _LARGEST_ORDER = 1e6
 
 
 def pure_to_renyi(epsilon: float, order: float) -> float:
-    """Least Renyi DP of this order that every epsilon-DP mechanism satisfies, in nats.
+    """Least Renyi DP of this order that every epsilon-DP mechanism satisfies, in nats: randomised response's.
 
-    differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 4: the divergence of randomised response.
+    differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 4.
 
     Examples
     --------
@@ -40,8 +40,7 @@ def pure_to_renyi(epsilon: float, order: float) -> float:
 def pure_to_zcdp(epsilon: float) -> float:
     """Least rho such that every epsilon-DP mechanism is rho-zCDP: epsilon tanh(epsilon / 2).
 
-    The same as epsilon (e^epsilon - 1) / (e^epsilon + 1): differentialprivacy.org, 'Tight RDP & zCDP bounds from
-    pure DP', Theorem 5. Randomised response attains it in the limit of order 1.
+    differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 5; attained in the limit of order 1.
 
     Examples
     --------
@@ -55,8 +54,8 @@ def pure_to_zcdp(epsilon: float) -> float:
 def pure_to_gaussian(epsilon: float) -> float:
     """Least mu such that every epsilon-DP mechanism is mu-Gaussian DP: 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
 
-    The trade-off curve of epsilon-DP is straight on either side of its kink (1 / (1 + e^epsilon), 1 / (1 + e^epsilon)),
-    and Gaussian ones are convex, so that it suffices to pass through it (Dong, Roth and Su 2022, Section 2).
+    Gaussian trade-off curves are convex: to pass through the kink of that of epsilon-DP suffices (Dong, Roth and Su
+    2022, Section 2).
 
     Examples
     --------
@@ -70,7 +69,7 @@ def pure_to_gaussian(epsilon: float) -> float:
 def laplace_renyi(epsilon: float, order: float) -> float:
     """Renyi divergence of Laplace noise of scale 1/epsilon around 0 and around 1, in nats.
 
-    Mironov (2017), Proposition 6; quoted at the end of 'Tight RDP & zCDP bounds from pure DP'.
+    Mironov (2017), Proposition 6.
 
     Examples
     --------
@@ -101,21 +100,8 @@ def approximate_to_delta(claimed: float, delta: float, epsilon: float) -> float:
     return -math.expm1(math.log1p(-delta) + float(np.logaddexp(0.0, epsilon) - np.logaddexp(0.0, claimed)))
 
 
-def renyi_to_delta(order: float, divergence: float, epsilon: float) -> float:
-    """Bound delta from (order, divergence)-Renyi DP in closed form: Canonne, Kamath and Steinke (2020), Proposition 12.
-
-    Examples
-    --------
-    >>> round(renyi_to_delta(2.0, 0.5, 2.0), 6)
-    0.055783
-    """
-    order, divergence = _order(order), finite_at_least(divergence, 0.0, "divergence")
-    epsilon = finite_at_least(epsilon, 0.0, "epsilon")
-    return min(math.exp((order - 1.0) * (divergence - epsilon + math.log1p(-1.0 / order)) - math.log(order)), 1.0)
-
-
 def renyi_to_epsilon(order: float, divergence: float, delta: float) -> float:
-    """Bound epsilon at this delta from (order, divergence)-Renyi DP: the inverse of `renyi_to_delta`, at least 0.
+    """Epsilon at this delta of (order, divergence)-Renyi DP: Canonne, Kamath and Steinke (2020), Proposition 12.
 
     Examples
     --------
@@ -128,9 +114,7 @@ def renyi_to_epsilon(order: float, divergence: float, delta: float) -> float:
 
 
 def renyi_curve_to_epsilon(curve: Callable[[float], float], delta: float) -> float:
-    """Bound epsilon at this delta from Renyi divergences of all orders: `renyi_to_epsilon` at the best order.
-
-    ``curve`` is the divergence in nats as a function of the order above 1.
+    """Bound epsilon at this delta by a curve, the divergence in nats of each order: at the best order.
 
     Examples
     --------
@@ -163,35 +147,6 @@ def zcdp_to_epsilon(rho: float, delta: float) -> float:
     """
     rho = finite_at_least(rho, 0.0, "rho")
     return renyi_curve_to_epsilon(lambda order: rho * order, delta)
-
-
-def zcdp_to_epsilon_closed(rho: float, delta: float) -> float:
-    """Bound epsilon at this delta from rho-zCDP in closed form: rho + 2 sqrt(rho log(1/delta)).
-
-    Bun and Steinke (2016), Proposition 1.3.
-
-    Examples
-    --------
-    >>> round(zcdp_to_epsilon_closed(0.5, 1e-6), 4)
-    5.7565
-    """
-    rho, delta = finite_at_least(rho, 0.0, "rho"), fraction(delta, "delta", open_below=True)
-    return rho + 2.0 * math.sqrt(rho * math.log(1.0 / delta))
-
-
-def approximate_to_zcdp(epsilon: float, delta: float) -> float:
-    """Greatest rho that a closed form allows under (epsilon, delta)-DP: epsilon^2 / (4 log(1/delta) + 4 epsilon).
-
-    rho-zCDP then implies (epsilon, delta)-DP, not the reverse. differentialprivacy.org, 'Composition basics', note 2;
-    ``ZCDP(0).least_at(epsilon, delta)`` is the greatest rho of all.
-
-    Examples
-    --------
-    >>> round(approximate_to_zcdp(1.0, 1e-6), 6)
-    0.016874
-    """
-    epsilon, delta = finite_at_least(epsilon, 0.0, "epsilon"), fraction(delta, "delta", open_below=True)
-    return epsilon * epsilon / (4.0 * math.log(1.0 / delta) + 4.0 * epsilon)
 
 
 def gaussian_to_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats:

@@ -1,10 +1,7 @@
 """Independent parts run on the same data: their privacy losses add up, so the law of the loss is a convolution.
 
-It makes the `LossPair` of the whole from those of the parts. Parts of finitely many losses are convolved as they are.
-Densities are put on a grid twice, once rounded so that the pair is no harder to tell apart than in truth (connect the
-dots: Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022) and once so that it is no easier (outcomes merged): every
-value of the whole lies between the two, and `epsaudit.exact.profile` says so where they differ. Proofs:
-docs/explanation/theory.md#exact-values.
+What is not of few atoms goes on a grid twice: no harder to tell apart than in truth (connect the dots: Doroshenko et
+al. 2022), and no easier (outcomes merged). Proofs: docs/explanation/theory.md#exact-values.
 """
 
 from __future__ import annotations
@@ -16,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from epsaudit.errors import AuditError
-from epsaudit.exact.losses import LossPair, merge_equal
-from epsaudit.exact.quadrature import Floats
+from epsaudit.exact.losses import Floats, LossPair, merge_equal
 
 CELLS, CELLS_WITH_TAILS = 2000, 8000
 """Grid steps to the greatest loss of a part, at most: where losses have a bound, and where tails take most steps."""
@@ -36,11 +32,10 @@ Parts = Sequence[tuple[LossPair, int]]
 
 
 def convolved(parts: Parts) -> LossPair:
-    """Put independent parts together.
+    """Put together different independent ``parts`` and how many copies there are of each.
 
-    What is returned, of different ``parts`` and how many copies there are of each, has finitely many losses: exact, or
-    no harder to tell apart than in truth, with a ``lower`` that is no easier. FFTs leave an absolute error of about
-    1e-13 in delta. Renyi divergences and the greatest loss are those of its ``parts`` added up, without any grid.
+    The whole has finitely many losses: exact, or no harder to tell apart than in truth, with a ``lower`` that is no
+    easier. FFTs leave an absolute error of about 1e-13 in delta.
 
     Examples
     --------
@@ -262,3 +257,36 @@ def _settle(groups: dict[int, tuple[float, float]], p: float, q: float, step: fl
 def _add(groups: dict[int, tuple[float, float]], place: int, p: float, q: float) -> None:
     before = groups.get(place, (0.0, 0.0))
     groups[place] = (before[0] + p, before[1] + q)
+
+
+def bracketed(losses: Floats, masses: Floats, cells: int) -> LossPair:
+    """Pair of laws given by very many finite losses and their probabilities under the first law, summed into cells.
+
+    Each of so many ``cells`` between the least and the greatest loss has its mass at its two ends, no harder to tell
+    apart; in ``lower`` it is one outcome. Arrays have shape (outcomes,); masses sum to 1, or a little less.
+
+    Examples
+    --------
+    >>> pair = bracketed(np.array([0.5, -0.5]), np.array([0.622459331, 0.377540669]), 8)
+    >>> np.exp(pair.atoms).round(4).tolist()
+    [[0.6225, 0.3775], [0.3775, 0.6225]]
+    """
+    least, greatest = float(losses.min()), float(losses.max())
+    step = (greatest - least) / cells
+    if step == 0.0:
+        return LossPair.nothing()
+    place = np.minimum(((losses - least) / step).astype(np.intp), cells - 1)
+    p, q = np.bincount(place, masses, cells), np.bincount(place, masses * np.exp(-losses), cells)
+    return of_cells(np.asarray(p, float), np.asarray(q, float), least, step)
+
+
+def of_cells(p: Floats, q: Floats, least: float, step: float) -> LossPair:
+    """As `bracketed`, given both probabilities of each cell of the loss, of which the first begins at ``least``."""
+    edges = least + step * np.arange(len(p) + 1)
+    right = np.clip((p - q * np.exp(edges[:-1])) / -np.expm1(-step), 0.0, p)
+    spread = np.append(p - right, 0.0) + np.append(0.0, right)
+    with np.errstate(divide="ignore"):
+        outer = np.log(np.stack([spread, spread * np.exp(-edges)]))
+        inner = np.log(np.stack([p, q]))
+    kept = spread > 0.0
+    return LossPair(outer[:, kept][:, ::-1], edges[kept][::-1], lower=LossPair.of(inner[:, p > 0.0]))

@@ -100,10 +100,8 @@ def shares(result: Result) -> Shares:
 def certified_against_proven(results: Sequence[Result], family_confidence: float) -> Figure:
     """Draw every result as a share of its claim: the certified bound, the one-sided interval, the exact value.
 
-    Consistent results stand in panels on a linear axis that ends just above 1, violated ones in panels of their own
-    on a logarithmic axis. A claim whose epsilon is 0 is drawn in delta; claims that are 0 altogether have no share, and
-    stand below in a panel of bounds as they are. An arrow stands for an exact value beyond the axis, such as infinity.
-    One panel is as wide as a column of a paper, two as its text.
+    Consistent results stand on a linear axis, violated ones on a logarithmic axis, and claims that are 0, which have no
+    share, in a panel of bounds as they are. An arrow stands for an exact value beyond the axis, such as infinity.
     """
     shown = [(result, shares(result)) for result in results]
     drawn = [row for row in shown if not row[1].of_nothing]
@@ -180,11 +178,9 @@ def _row(axes: Axes, height: float, result: Result, share: Shares, right: float)
     colour, marker = STYLE[result.verdict]
     axes.plot([share.bound, right], [height, height], color=colour, linewidth=1.0, linestyle="-", alpha=0.35)
     axes.plot(share.bound, height, marker=marker, color=colour, linestyle="none", clip_on=False)
-    if share.exact is None:
-        return
-    if share.exact <= right:
+    if share.exact is not None and share.exact <= right:
         axes.plot(share.exact, height, marker="|", markersize=8, markeredgewidth=1.4, color="black")
-    else:
+    elif share.exact is not None:
         axes.plot(right, height, marker=">", color="black", linestyle="none", clip_on=False)
 
 
@@ -221,7 +217,8 @@ def front(results: Sequence[Result], family_confidence: float) -> Figure:
             numbers.text(place, height, text, ha="right", va="center", fontsize=7.5, weight=weight)
     numbers.set_axis_off()
     axes.axvline(1.0, **PROVEN)
-    axes.set_yticks(range(len(rows)), [_wrapped(_name(*row)) for row in rows])
+    names = [_name(*row) for row in rows]
+    axes.set_yticks(range(len(rows)), [name if len(name) <= 32 else name.replace("/", "/\n", 1) for name in names])
     axes.tick_params(axis="y", labelsize=7.5, length=0)
     axes.set_ylim(len(rows) - 0.4, -1.6)
     axes.set_xlim(0.4, right)
@@ -231,17 +228,8 @@ def front(results: Sequence[Result], family_confidence: float) -> Figure:
     return figure
 
 
-def _wrapped(name: str) -> str:
-    """Put a long name on two lines."""
-    first, slash, rest = name.partition("/")
-    return f"{first}/\n{rest}" if slash and len(name) > 32 else name
-
-
 def allowed_trade_off(claim: Claim, errors: Floats) -> Floats:
-    """Trade-off curve of a claim: the least P[M(x) not in E] among all that it allows where P[M(x') in E] = error.
-
-    By bisection over the claim's own ``least``, to 2^-50, rounded down.
-    """
+    """Least P[M(x) not in E] that a claim allows where P[M(x') in E] = error: by bisection to 2^-50, rounded down."""
     likely, beyond = errors.astype(float), np.ones_like(errors)
     for _ in range(50):
         middle = (likely + beyond) / 2
@@ -274,8 +262,7 @@ def with_bends(errors: Floats, claim: Claim) -> Floats:
 def certified_polygon(result: AuditResult) -> Floats:
     """Vertices of the curve at or below which the pair's trade-off curve was shown to pass, shape (n, 2).
 
-    The chords from (0, 1) to the corner to (1, 0), and of the corner's mirror image: adjacency goes both ways, and
-    trade-off curves are convex. Only the ends where nothing was shown.
+    The chords to the corner and its mirror image: adjacency goes both ways, and trade-off curves are convex.
     """
     p, p_prime = (float(limit) for limit in result.certificate.corner(result.counts, result.confidence))
     corners = [(p_prime, 1.0 - p), (1.0 - p, p_prime)] if p > p_prime else []
@@ -314,10 +301,7 @@ def trade_off(result: AuditResult, exact: PrivacyProfile | None = None) -> Figur
 
 @styled()
 def privacy_profile(result: AuditResult, exact: PrivacyProfile | None = None) -> Figure:
-    """Draw delta against epsilon: the claim's profile, the excluded region, and the exact profile if it is known.
-
-    Delta stands on a logarithmic axis unless the claim is of pure DP.
-    """
+    """Draw delta against epsilon: the claim's profile, the excluded region, and the exact profile if it is known."""
     figure = blank(ONE_COLUMN, 3.0)
     axes = figure.add_subplot()
     point, root = result.point, _root(result)
@@ -328,8 +312,7 @@ def privacy_profile(result: AuditResult, exact: PrivacyProfile | None = None) ->
     if result.claim.claimed_point is not None:  # else it is smooth
         bend = result.claim.claimed_point[0]
         sparse = np.union1d(sparse, np.concatenate([[bend], bend * (1.0 - NEAR), bend * (1.0 + NEAR)]))
-    claimed = claimed_profile(result.claim, sparse)
-    shown = certified_profile(result, epsilons)
+    claimed, shown = claimed_profile(result.claim, sparse), certified_profile(result, epsilons)
     logarithmic = bool(np.any((claimed > 0.0) & (claimed < 1e-3)))
     floor = max(LEAST_DELTA, min(claimed[claimed > 0.0], default=1.0) / 3) if logarithmic else 0.0
     some = shown > floor
@@ -356,10 +339,7 @@ def privacy_profile(result: AuditResult, exact: PrivacyProfile | None = None) ->
 
 @styled()
 def sequential_path(results: Mapping[str, SequentialResult]) -> Figure:
-    """Draw the running bound of named sequential audits against runs, each valid at every moment.
-
-    The claims share one symbol; each claim's own parameter is drawn once.
-    """
+    """Draw the running bound of named sequential audits, of claims of one symbol, against runs."""
     figure = blank(ONE_COLUMN, 2.6)
     axes = figure.add_subplot()
     colours = (VERMILION, BLUE, GREEN, PURPLE, "black")
