@@ -1,7 +1,6 @@
 """The exceptions of the package and its warnings: sentences that say what was wrong and what is accepted.
 
-Every module raises it, the command line prints it and exits with status 2, or 3 where the audited code failed. Then the
-lines of a traceback that a user wrote are shown: those of neither this package nor an installed one.
+The command line prints them and exits with status 2, or 3 where the audited code failed: then with the user's lines.
 """
 
 from __future__ import annotations
@@ -58,15 +57,10 @@ def with_article(noun: str) -> str:
 
 
 class OwnCodeError(AuditError):
-    """The code that is audited failed, not what was asked: a module, a mechanism, or a program in another process.
-
-    Attributes
-    ----------
-    lines : str
-        The lines of the traceback that a user wrote, where they would be lost on the way from a worker process.
-    """
+    """The code that is audited failed, not what was asked: a module, a mechanism, or a program in another process."""
 
     lines = ""
+    """Lines of the traceback that a user wrote, where they would be lost on the way from a worker process."""
 
 
 def finite_at_least(value: float, least: float, what: str) -> float:

@@ -126,27 +126,25 @@ def together(unit: Claim, claims: Sequence[Claim]) -> Claim:
     >>> print(together(ZCDP(0.0), [PureDP(1.0), ZCDP(0.1)]), together(PureDP(0.0), []))
     0.562117-zCDP 0-DP
     """
-    nothing = [PureDP(0.0)]
+    parts = claims or [PureDP(0.0)]
     match unit:
-        case PureDP() | ApproxDP():
-            whole = basic(claims or nothing)
-            return ApproxDP(*whole.claimed_point) if isinstance(unit, ApproxDP) else whole
+        case PureDP():
+            return basic(parts)
+        case ApproxDP():
+            return ApproxDP(*basic(parts).claimed_point)
         case ZCDP():
-            return concentrated(claims or nothing)
+            return concentrated(parts)
         case ApproxZCDP():
-            return approximately_concentrated(claims or nothing)
+            return approximately_concentrated(parts)
         case GaussianDP():
-            return gaussian(claims or nothing)
+            return gaussian(parts)
         case RenyiDP():
-            return renyi(claims or nothing, unit.order)
+            return renyi(parts, unit.order)
     raise AuditError(f"Nothing here composes claims into one like {unit}.")
 
 
 def numeric(distributions: Sequence[Any], delta: float) -> ApproxDP:
-    """Numeric composition of privacy loss distributions, rounded up: dp-accounting's, by FFT.
-
-    ``distributions`` are dp_accounting's PrivacyLossDistribution, one a part, for instance from `loss_distribution`;
-    ``delta`` lies in (0, 1).
+    """Numeric composition of dp_accounting's PrivacyLossDistribution, one a part, rounded up; delta lies in (0, 1).
 
     Examples
     --------
@@ -154,8 +152,7 @@ def numeric(distributions: Sequence[Any], delta: float) -> ApproxDP:
     (5.53206, 1e-06)-DP
     """
     delta = fraction(delta, "delta", open_below=True)
-    whole = _composed(distributions)
-    epsilon = float(whole.get_epsilon_for_delta(delta))
+    epsilon = float(_composed(distributions).get_epsilon_for_delta(delta))
     if math.isinf(epsilon):
         raise AuditError(f"The parts' own deltas add up to more than {delta:g}; no epsilon can make up for them.")
     return ApproxDP(max(epsilon, 0.0), delta)
@@ -164,8 +161,7 @@ def numeric(distributions: Sequence[Any], delta: float) -> ApproxDP:
 def trade_off(distributions: Sequence[Any], epsilons: Sequence[float]) -> TradeOff:
     """Numeric composition of trade-off curves: the profile of the composed losses, rounded up, at these epsilons.
 
-    f-DP of the parts makes the composition f1 (x) f2 (x) ...-DP (Dong, Roth and Su 2022, Theorem 3.2), for adaptive
-    choices with curves that are fixed before; arguments as for `numeric`.
+    Dong, Roth and Su (2022), Theorem 3.2; also of adaptive choices with curves that are fixed before.
 
     Examples
     --------
@@ -205,7 +201,7 @@ def loss_distribution(claim: Claim) -> Any:
 
 
 def library() -> Any:
-    """Import dp-accounting's privacy loss distributions; a sentence says how to get them where they are missing."""
+    """Import dp-accounting's privacy loss distributions."""
     with needs("accounting"):
         from dp_accounting.pld import privacy_loss_distribution
     return privacy_loss_distribution

@@ -140,11 +140,9 @@ def _concentration(pair: LossPair, greatest_loss: float) -> float:
         return _limit_in_the_order(pair)
     from scipy.optimize import minimize_scalar  # slow to import
 
+    around = grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
     found = minimize_scalar(
-        lambda x: -float(ratio(np.array([x]))[0]),
-        bounds=(grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]),
-        method="bounded",
-        options={"xatol": 1e-5},
+        lambda x: -float(ratio(np.array([x]))[0]), bounds=around, method="bounded", options={"xatol": 1e-5}
     )
     return max(float(values[best]), -float(found.fun))
 
@@ -182,7 +180,7 @@ def _concentration_but_for(profile: PrivacyProfile, delta: float) -> float:
 
 
 def _log_expm1(loss: float) -> float:
-    """Of a loss whose exponential may be beyond all floats."""
+    """log(e^loss - 1), also beyond all floats."""
     with np.errstate(divide="ignore"):
         return float(loss + np.log(-np.expm1(-loss)))
 

@@ -194,9 +194,8 @@ def results_to_csv(results: Sequence[Result]) -> str:
 def render(results: Sequence[Result], width: int = 80) -> Text:
     """Lay out the terminal table: a line of numbers for each result, and its witness event below.
 
-    Lower bounds are rounded down. A verdict that theory does not expect is marked, at any width: a narrow terminal goes
-    without the exact values, then without the proven ones, and breaks names. Confidence and runs get columns of their
-    own from 100 columns on, runs that differ wherever there is room; `caption` says them in any case.
+    A narrow terminal goes without the exact values, then without the proven ones, and breaks names. Confidence and runs
+    get columns from 100 columns on, runs that differ wherever there is room; `caption` says them in any case.
     """
     from rich.text import Text  # slow to import
 
@@ -270,10 +269,12 @@ def family_confidence(results: Sequence[Result]) -> float:
 
 
 def failure(sentence: str, lines: Iterable[tuple[str, str]], command: str) -> str:
-    """Write the sentence, the lines, and the command, which is for copying and stays in one line."""
-    return "\n".join(
-        [textwrap.fill(sentence, WIDTH), "", *(_entry(*line) for line in lines), _begun("reproduce") + command]
-    )
+    """Write the sentence, the lines, and the command, which is for copying and stays in one line.
+
+    Lines are indented by four columns, so that the text pastes into an issue: Markdown shows them as they stand.
+    """
+    named = [_entry(f"    {name:<10} ", text) for name, text in lines]
+    return "\n".join([textwrap.fill(sentence, WIDTH), "", *named, f"    {'reproduce':<10} {command}"])
 
 
 def lines_of(result: SequentialResult, pair: DatasetPair | None, level: float, seconds: float) -> list[tuple[str, str]]:
@@ -327,18 +328,8 @@ def weakness(result: SequentialResult, seconds: float, telling: float) -> str:
     )
 
 
-def _begun(name: str) -> str:
-    return f"    {name:<10} "
-
-
-def _entry(name: str, text: str) -> str:
+def _entry(begun: str, text: str) -> str:
     """Write a named line, wrapped under itself."""
-    begun = _begun(name)
-    return textwrap.fill(
-        text,
-        WIDTH,
-        initial_indent=begun,
-        subsequent_indent=" " * len(begun),
-        break_long_words=False,
-        break_on_hyphens=False,
+    return textwrap.TextWrapper(WIDTH, begun, " " * len(begun), break_long_words=False, break_on_hyphens=False).fill(
+        text
     )
