@@ -122,18 +122,12 @@ def log_sum(values: Floats, axis: int = -1) -> Floats:
         return np.asarray(logsumexp(values, axis=axis))
 
 
-def initial_edges(knots: Sequence[float], scale: float, *, reach: int = DOUBLINGS) -> Floats:
-    """Edges of first panels: every knot, geometric steps between knots, and ``reach`` doublings beyond the last.
-
-    Examples
-    --------
-    >>> initial_edges([0.0, 10.0], 1.0, reach=2).tolist()
-    [-3.0, -1.0, 0.0, 1.0, 3.0, 5.0, 7.0, 9.0, 10.0, 11.0, 13.0]
-    """
+def initial_edges(knots: Sequence[float], scale: float) -> Floats:
+    """Edges of first panels: every knot, geometric steps between knots, and doublings of the scale beyond the last."""
     places = np.unique(np.asarray(knots, float))
     spacing = 8 * np.spacing(np.maximum(np.abs(places), scale))
     places = places[np.concatenate([[True], np.diff(places) > spacing[1:]])]
-    steps = scale * (2.0 ** np.arange(reach + 1) - 1.0)[1:]
+    steps = scale * (2.0 ** np.arange(DOUBLINGS + 1) - 1.0)[1:]
     inner = []
     for low, high in itertools.pairwise(places):
         inside = steps[steps < 0.75 * (high - low) / 2]

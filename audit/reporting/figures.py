@@ -21,19 +21,8 @@ from numpy.typing import NDArray
 from epsaudit.claims.curves import lower_hull
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.exact import PrivacyProfile
-from epsaudit.reporting.style import (
-    BLUE,
-    GREEN,
-    MARKERS,
-    ONE_COLUMN,
-    PURPLE,
-    TWO_COLUMNS,
-    VERMILION,
-    blank,
-    legend_below,
-    styled,
-    words,
-)
+from epsaudit.reporting import style
+from epsaudit.reporting.style import ONE_COLUMN, blank, legend_below, styled, words
 from epsaudit.reporting.tables import runs_each
 from epsaudit.text import SYMBOLS, count, lower, percent, plain
 
@@ -41,7 +30,7 @@ if TYPE_CHECKING:
     from epsaudit.audits.sequential import SequentialResult
     from epsaudit.results.result import AuditResult, Result
 
-STYLE = {"consistent": (BLUE, "o"), "violated": (VERMILION, "s")}
+STYLE = {"consistent": (style.BLUE, "o"), "violated": (style.VERMILION, "s")}
 PROVEN: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": "--"}
 ROWS = 54
 """Most results that are drawn side by side; more stand in two columns, violated ones below the others."""
@@ -111,7 +100,7 @@ def certified_against_proven(results: Sequence[Result], family_confidence: float
         rows.append([[row for row in shown if row[1].of_nothing]])
     rows = [panels for panels in rows if any(panels)] or [[[]]]
     short = max((len(_name(*row)) for row in shown), default=0) <= 24
-    width = ONE_COLUMN if max(map(len, rows)) == 1 and short else TWO_COLUMNS
+    width = ONE_COLUMN if max(map(len, rows)) == 1 and short else style.TWO_COLUMNS
     tallest = [max(map(len, panels)) for panels in rows]
     figure = blank(width, 0.85 + 0.145 * sum(tallest) + 0.45 * len(rows))
     grid = figure.add_gridspec(len(rows), 1, height_ratios=[most + 3 for most in tallest])
@@ -284,10 +273,10 @@ def trade_off(result: AuditResult, exact: PrivacyProfile | None = None) -> Figur
     polygon = certified_polygon(result)
     excluded = f"excluded at {percent(result.confidence)}" if len(polygon) > 2 else "excluded: nothing but the trivial"
     axes.fill(*np.vstack([polygon, [[1.0, 1.0]]]).T, label=excluded, **EXCLUDED)
-    axes.plot(*polygon.T, color=VERMILION, linestyle="-", marker="o", markersize=3, label="passes at or below")
+    axes.plot(*polygon.T, color=style.VERMILION, linestyle="-", marker="o", markersize=3, label="passes at or below")
     errors = with_bends(ERRORS, result.claim)
     allowed = allowed_trade_off(result.claim, errors)
-    axes.plot(errors, allowed, color=BLUE, linestyle="--", label=f"claimed: {result.claim}")
+    axes.plot(errors, allowed, color=style.BLUE, linestyle="--", label=f"claimed: {result.claim}")
     if exact is not None:
         axes.plot(*_exact_trade_off(exact).T, color="black", linestyle=":", label="exact for the pair")
     axes.plot([0.0, 1.0], [1.0, 0.0], color="0.6", linewidth=0.6, linestyle="-")
@@ -319,15 +308,15 @@ def privacy_profile(result: AuditResult, exact: PrivacyProfile | None = None) ->
     if some.any():
         excluded = f"excluded at {percent(result.confidence)}"
         axes.fill_between(epsilons, np.where(some, shown, floor), floor, label=excluded, **EXCLUDED)
-        axes.plot(epsilons[some], shown[some], color=VERMILION, linestyle="-", label="at least")
+        axes.plot(epsilons[some], shown[some], color=style.VERMILION, linestyle="-", label="at least")
     else:
         axes.plot([], [], linestyle="none", label=f"nothing excluded at {percent(result.confidence)}")
-    axes.plot(sparse, np.maximum(claimed, floor), color=BLUE, linestyle="--", label=f"claimed: {result.claim}")
+    axes.plot(sparse, np.maximum(claimed, floor), color=style.BLUE, linestyle="--", label=f"claimed: {result.claim}")
     if exact is not None:
         deltas = np.array([exact.delta(float(epsilon)) for epsilon in sparse])
         axes.plot(sparse, np.maximum(deltas, floor), color="black", linestyle=":", label="exact for the pair")
     if not logarithmic or point[1] > floor:
-        axes.plot(*point, color=BLUE, marker="D", linestyle="none", label="tested point")
+        axes.plot(*point, color=style.BLUE, marker="D", linestyle="none", label="tested point")
     if logarithmic:
         axes.set_yscale("log")
     axes.set(xlim=(0.0, widest), xlabel="ε (nats)", ylabel="δ(ε), a probability")
@@ -342,12 +331,12 @@ def sequential_path(results: Mapping[str, SequentialResult]) -> Figure:
     """Draw the running bound of named sequential audits, of claims of one symbol, against runs."""
     figure = blank(ONE_COLUMN, 2.6)
     axes = figure.add_subplot()
-    colours = (VERMILION, BLUE, GREEN, PURPLE, "black")
+    colours = (style.VERMILION, style.BLUE, style.GREEN, style.PURPLE, "black")
     for place, (name, result) in enumerate(results.items()):
         runs, bounds = (np.array(values, float) for values in zip(*result.path, strict=True))
         colour = colours[place % len(colours)]
         axes.step(np.maximum(runs, 1.0), bounds, where="post", color=colour, label=words(name))
-        marker = MARKERS[place % len(MARKERS)]
+        marker = style.MARKERS[place % len(style.MARKERS)]
         axes.plot(runs[-1], bounds[-1], color=colour, marker=marker, linestyle="none")
     for proven in dict.fromkeys(result.claim.parameter for result in results.values()):
         axes.axhline(proven, color="black", linewidth=0.8, linestyle=":", label=f"claimed: {proven:.4g}")
