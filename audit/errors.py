@@ -1,7 +1,6 @@
-"""The one exception of the package and its one warning: sentences that say what was wrong and what is accepted.
+"""The exceptions of the package and its warnings: sentences that say what was wrong and what is accepted.
 
-Every module raises it, the command line prints it and exits with status 2, or 3 where the audited code failed. Then the
-lines of a traceback that a user wrote are shown: those of neither this package nor an installed one.
+The command line prints them and exits with status 2, or 3 where the audited code failed: then with the user's lines.
 """
 
 from __future__ import annotations
@@ -10,11 +9,25 @@ import difflib
 import math
 import sysconfig
 import traceback
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
 
 PACKAGE, STDLIB = Path(__file__).parent, Path(sysconfig.get_path("stdlib"))
+EXTRAS = {
+    "jinja2": "report",
+    "markupsafe": "report",
+    "matplotlib": "report",
+    "pandas": "studies",
+    "polars": "studies",
+    "statsmodels": "studies",
+    "dp_accounting": "accounting",
+    "dask": "cluster",
+    "distributed": "cluster",
+}
+"""The extra of pyproject.toml that brings a library which the core does without; a test compares both."""
 
 
 class AuditError(ValueError):
@@ -25,6 +38,18 @@ class PowerWarning(UserWarning):
     """A test of privacy that passed, and would have passed for a mechanism that leaks twice what it claims."""
 
 
+class MissingExtraError(AuditError):
+    """A library that is not installed; the message says how to get it."""
+
+
+class LeftOut(UserWarning):
+    """What is not there because of a library that is not installed."""
+
+
+class Unusable(LeftOut):
+    """What is not there because a package registers what cannot be used."""
+
+
 def with_article(noun: str) -> str:
     """Return a noun, or the name of a type, behind its indefinite article."""
     vowel = noun[:1].lower() in tuple("aeiou") and not noun.lower().startswith(("uint", "uni", "use", "one", "eu"))
@@ -32,15 +57,10 @@ def with_article(noun: str) -> str:
 
 
 class OwnCodeError(AuditError):
-    """The code that is audited failed, not what was asked: a module, a mechanism, or a program in another process.
-
-    Attributes
-    ----------
-    lines : str
-        The lines of the traceback that a user wrote, where they would be lost on the way from a worker process.
-    """
+    """The code that is audited failed, not what was asked: a module, a mechanism, or a program in another process."""
 
     lines = ""
+    """Lines of the traceback that a user wrote, where they would be lost on the way from a worker process."""
 
 
 def finite_at_least(value: float, least: float, what: str) -> float:
@@ -148,3 +168,31 @@ def is_own_file(path: Path) -> bool:
     """Say whether a user wrote a file: it is neither of this package nor of an installed one."""
     installed = {"site-packages", "dist-packages"} & {*path.parts} or path.is_relative_to(STDLIB)
     return not installed and not path.is_relative_to(PACKAGE)
+
+
+@contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Raise `MissingExtraError`, which says what extra to install, for the failure to import a library within.
+
+    Examples
+    --------
+    >>> with needs("report"):
+    ...     import a_library_for_drawing
+    Traceback (most recent call last):
+        ...
+    epsaudit.errors.MissingExtraError: a_library_for_drawing is not installed; pip install 'epsaudit[report]'.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        name = (error.name or str(error)).partition(".")[0]
+        if name == "epsaudit":
+            raise
+        raise MissingExtraError(
+            f"{name} is not installed; pip install 'epsaudit[{EXTRAS.get(name, extra)}]'."
+        ) from error
+
+
+def left_out(what: str, why: object, category: type[LeftOut] = LeftOut) -> None:
+    """Warn that something is left out, and why; the command line prints it as a sentence."""
+    warnings.warn(f"{what} left out: {why}", category, stacklevel=3)

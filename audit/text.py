@@ -1,7 +1,4 @@
-"""Text as every part prints it: numbers rounded so that no bound is overstated, and untrusted words escaped.
-
-Floats and strings become strings. It knows nothing of the rest, so that results and reports can both stand on it.
-"""
+"""Text as every part prints it: numbers rounded so that no bound is overstated, and untrusted words escaped."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from epsaudit.reporting.studies import add_options, print_table, run, write_data, write_json, write_table
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import add_options, print_table, run, write_data, write_json, write_table
 
 QUESTION = "What did a change of the whole machinery do to bounds, to time and to the size of the code?"
 FOLDERS = ("audit", "mechanisms", "experiments", "tests")

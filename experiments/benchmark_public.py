@@ -24,9 +24,9 @@ from epsaudit import audit
 from epsaudit.experiments.benchmark_rows import Row, rows
 from epsaudit.experiments.drawing import not_drawn
 from epsaudit.experiments.oracle import oracle_bound, tails_of
+from epsaudit.reporting.studies import add_options, print_table, run, write_data, write_figure, write_json, write_table
 from epsaudit.reporting.style import BLUE, GREEN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import add_options, print_table, run, write_data, write_figure, write_json, write_table
 
 QUESTION = "How do certified bounds compare with published ones, an oracle's and the exact values?"
 CONFIDENCE = 0.95

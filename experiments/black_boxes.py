@@ -23,9 +23,9 @@ import numpy as np
 from epsaudit import AuditError, PureDP, audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES, Box
 from epsaudit.experiments.oracle import oracle_bound
+from epsaudit.reporting.studies import add_options, print_table, run, write_data, write_figure, write_json, write_table
 from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import add_options, print_table, run, write_data, write_figure, write_json, write_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

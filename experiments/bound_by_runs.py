@@ -23,9 +23,9 @@ from epsaudit.audits.suite import entry_seed
 from epsaudit.experiments.benchmark import oracle
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, ONE_COLUMN, TWO_COLUMNS, VERMILION, blank, legend_below, styled, words
 from epsaudit.reporting.tables import Column, Row
-from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.text import SYMBOLS, lower, percent, plain
 
 QUESTION = "How close does a certified bound come to the best possible one, and to the exact value, as runs grow?"

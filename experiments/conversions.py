@@ -35,6 +35,7 @@ from epsaudit.mechanisms.groups import GroupCounts
 from epsaudit.mechanisms.interactive import Interaction
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.mechanisms.shuffling import ShuffledResponse
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import (
     BLUE,
     GREEN,
@@ -47,7 +48,6 @@ from epsaudit.reporting.style import (
     styled,
 )
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.text import count, percent
 
 QUESTION = "Are the conversions from pure DP to Renyi DP and zCDP tight, as an audit in those parameters sees them?"

@@ -31,9 +31,9 @@ from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.pruned_mean import PrunedMean
 from epsaudit.mechanisms.tukey_mean import TukeyMean
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import MARKERS, TWO_COLUMNS, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 
 QUESTION = (
     "How far are private means from the true one where nobody knows the covariance, and how often do they refuse?"

@@ -21,9 +21,9 @@ from epsaudit.audits.suite import entry_seed
 from epsaudit.exact import PrivacyProfile
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
-from epsaudit.reporting.curves import allowed_trade_off, certified_profile, privacy_profile, trade_off
+from epsaudit.reporting.figures import allowed_trade_off, certified_profile, privacy_profile, trade_off
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.text import plain, upper
 
 QUESTION = "Which part of a privacy profile and of a trade-off curve does one audit exclude?"

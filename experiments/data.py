@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable
 from functools import cache
 from typing import NamedTuple
 
-from epsaudit.extras import needs
+from epsaudit.errors import needs
 
 PARTIES = (
     "strong Democrat",

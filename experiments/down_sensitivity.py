@@ -30,6 +30,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from epsaudit import audit, exact
+from epsaudit.engine.provenance import write_whole
 from epsaudit.experiments.down_sensitivity_figures import draw_loss, draw_tau, draw_towers
 from epsaudit.experiments.down_sensitivity_tau import BETA, DELTA, EPSILON, crossovers, tau_rows, tower_rows
 from epsaudit.mechanisms.bounded_noise import BoundedBinarySearch
@@ -49,9 +50,8 @@ from epsaudit.mechanisms.down_sensitivity import (
 )
 from epsaudit.mechanisms.interior_point import InteriorPoint, PrefixInteriorPoint
 from epsaudit.mechanisms.queries import Maximum, MonotoneQuery, Total
-from epsaudit.provenance import write_whole
+from epsaudit.reporting.studies import run_as_script, write_json, write_table
 from epsaudit.reporting.tables import Column, to_latex
-from epsaudit.studies import run_as_script, write_json, write_table
 
 QUESTION = "Do the accuracy theorems and step counts of down sensitivity hold as published?"
 FIGURE_1 = (0,) + (1,) * 5 + (2,) * 10 + (3,) * 10 + (4,) * 5 + (5,)

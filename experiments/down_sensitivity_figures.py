@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from epsaudit.reporting.studies import write_figure
 from epsaudit.reporting.style import ONE_COLUMN, blank, legend_below, styled
-from epsaudit.studies import write_figure
 
 Rows = list[dict[str, Any]]
 

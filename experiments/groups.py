@@ -35,6 +35,7 @@ from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts, renyi_per_group
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import (
     BLUE,
     GREEN,
@@ -48,7 +49,6 @@ from epsaudit.reporting.style import (
     styled,
 )
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.text import count, percent, plain
 
 QUESTION = "Do larger groups lose less, as the open problem hopes?"

@@ -18,10 +18,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from epsaudit.certificates import clopper_pearson_lower
+from epsaudit.claims.conversions import root
 from epsaudit.mechanisms.histogram import StableHistogram
 from epsaudit.mechanisms.laws import LaplaceLaw
 from epsaudit.reporting.style import BLUE, GREEN, MARKERS, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
-from epsaudit.roots import root
 
 EPSILON, BETA, RECORDS = 1.0, 0.05, 1000
 KEYS = (2, 10, 100, 1000, 10**4, 10**6, 10**9, 10**12)

@@ -44,8 +44,8 @@ from epsaudit.hunting.outcome import Hunt
 from epsaudit.hunting.parameters import candidates, read_schema
 from epsaudit.hunting.served import served
 from epsaudit.reporting.figures import certified_against_proven
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.text import percent
 from epsaudit.witnesses.readable import PARTS
 

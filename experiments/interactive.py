@@ -41,9 +41,9 @@ from epsaudit.mechanisms.budgets import (
     Unlimited,
 )
 from epsaudit.mechanisms.interactive import Analyst, Interaction
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, GREEN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.text import count, percent, plain
 
 QUESTION = "Do privacy filters hold against analysts who adapt and cheat, and does an audit see which do not?"

@@ -29,9 +29,9 @@ from epsaudit.experiments.data import anes96, answers, fair
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, Losses, MedianLosses
 from epsaudit.mechanisms.median_regression import SlopeLosses
 from epsaudit.mechanisms.selection import SELECTORS, GapMax
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import MARKERS, ONE_COLUMN, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.text import upper
 
 QUESTION = "Does the accuracy theorem of inverse sensitivity hold, for every selector and dataset?"

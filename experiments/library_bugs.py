@@ -25,15 +25,15 @@ from typing import Any
 from epsaudit import AuditResult, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.audits.verify import load
+from epsaudit.engine.provenance import write_whole
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.corpus import Bug, Case
 from epsaudit.experiments.libraries.environments import NotInstalledError
 from epsaudit.experiments.libraries.findings import findings
-from epsaudit.provenance import write_whole
 from epsaudit.reporting.figures import certified_against_proven
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.tables import Column
 from epsaudit.results.result import save
-from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.text import lower, markdown, percent, plain
 
 QUESTION = "Does an audit find the privacy bugs of released libraries, reported by users or not?"

@@ -26,8 +26,8 @@ from epsaudit.experiments.drawing import wrong_bounds
 from epsaudit.experiments.learning import affairs
 from epsaudit.mechanisms.dp_sgd import DPSGD, GradientCanaries
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 
 QUESTION = "How often does a bound that a one-run audit certifies exceed the truth?"
 AUDITS = 2000

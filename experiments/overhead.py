@@ -18,7 +18,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from epsaudit.studies import add_options, run, write_data
+from epsaudit.reporting.studies import add_options, run, write_data
 
 QUESTION = "How much processor time do the safeguards cost: copies, seeds of global generators, tests of dependence?"
 ROUNDS = 21

@@ -21,9 +21,9 @@ from epsaudit import audit
 from epsaudit.experiments.benchmark_public import CONFIDENCE, RUNS
 from epsaudit.experiments.benchmark_rows import Row, rows
 from epsaudit.experiments.oracle import oracle_bound, repeated, tails_of
+from epsaudit.reporting.studies import add_options, print_table, run, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import add_options, print_table, run, write_data, write_figure, write_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -25,6 +25,7 @@ from typing import Any
 from epsaudit import AuditResult, DatasetPair, audit, exact, vectorized
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
+from epsaudit.engine.provenance import write_whole
 from epsaudit.experiments import histogram_utility
 from epsaudit.experiments.published_page import page
 from epsaudit.experiments.published_statements import CLAIM, KINDS, MISTAKE, READING, checked, statements
@@ -51,10 +52,9 @@ from epsaudit.mechanisms.queries import Maximum
 from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw, FailedBound
 from epsaudit.mechanisms.selection import NoisyMaxExponential, NoisyMaxLaplace, PermuteAndFlip
 from epsaudit.mechanisms.stability import ProposeTestRelease, SmoothMedianCauchy, StableMedian, StableMode
-from epsaudit.provenance import write_whole
 from epsaudit.reporting.figures import certified_against_proven
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 
 QUESTION = "Which statements of teaching material fail, and do the corrected ones hold?"
 DELTA = 0.01  # of the leads at which a mode comes out

@@ -17,8 +17,8 @@ from epsaudit.adapters.registry import Entry
 from epsaudit.audits.influence import most_influential
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair, leave_one_out, replace_one
+from epsaudit.errors import needs
 from epsaudit.experiments.data import MODES, anes96, answers, fair, modechoice
-from epsaudit.extras import needs
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.catalogue import (

@@ -31,10 +31,10 @@ from epsaudit.experiments.sequential_published import published
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from epsaudit.mechanisms.registry import entries
-from epsaudit.reporting.curves import sequential_path
+from epsaudit.reporting.figures import sequential_path
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.text import plain
 
 QUESTION = "How many runs does a sequential audit need to refute a wrong claim?"

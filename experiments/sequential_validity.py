@@ -24,8 +24,8 @@ from epsaudit.audits.sequential import betting
 from epsaudit.experiments.drawing import wrong_bounds
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 
 QUESTION = "How often does a sequential audit at 95 % ever refute a claim that is exactly true?"
 COLUMNS = (

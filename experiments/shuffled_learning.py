@@ -32,9 +32,9 @@ from epsaudit.mechanisms.amplification import closed_form, local_epsilon, numeri
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.response import HadamardResponse
 from epsaudit.mechanisms.shuffling import ShuffledResponse
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.text import plain
 
 QUESTION = "How far are learning and testing distributions under shuffling from the central and the local model?"

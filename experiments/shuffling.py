@@ -35,9 +35,9 @@ from epsaudit.mechanisms.amplification import (
     variation_ratio,
 )
 from epsaudit.mechanisms.shuffling import MOST_IN_THREE_COUNTS, ShuffledResponse
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.text import count, lower, percent, plain, upper
 
 QUESTION = "How much does shuffling hide: which bound is near the exact value, and what does an audit see?"

@@ -18,8 +18,8 @@ from epsaudit import ZCDP, ApproxDP, Claim, GaussianDP, Mechanism, PureDP, Renyi
 from epsaudit.experiments.drawing import wrong_bounds
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.response import RandomisedResponse
+from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.tables import Column
-from epsaudit.studies import run_as_script, write_data, write_figure, write_table
 
 QUESTION = "How often does a bound that an audit of fixed size certifies exceed the exact value?"
 CONFIDENCE = 0.95

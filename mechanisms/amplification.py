@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc
 
+from epsaudit.claims.conversions import root
 from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
 from epsaudit.mechanisms.base import positive
-from epsaudit.roots import root
 
 Floats = NDArray[np.float64]
 _RARITY = 42.0

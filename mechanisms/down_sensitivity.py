@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from epsaudit.claims.conversions import pure_to_zcdp
+from epsaudit.claims.conversions import pure_to_zcdp, root
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.data.neighbours import AddRemove, DatasetPair
 from epsaudit.errors import AuditError, fraction
@@ -32,7 +32,6 @@ from epsaudit.mechanisms.search import (
     fits_a_list,
     fits_a_table,
 )
-from epsaudit.roots import root
 
 
 @dataclass(frozen=True)

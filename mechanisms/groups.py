@@ -19,7 +19,7 @@ from epsaudit.claims.conversions import log_excess
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, fraction
-from epsaudit.exact.quadrature import log_integral
+from epsaudit.exact.losses import log_integral
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.composition import ProductLaw
 from epsaudit.mechanisms.laws import Floats, NormalLaw

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.exact.convolution import convolved
 from epsaudit.exact.laws import loss_pair
-from epsaudit.exact.losses import LossPair, merge_equal
-from epsaudit.exact.quadrature import Panels
+from epsaudit.exact.losses import LossPair, Panels, merge_equal
 from epsaudit.mechanisms.laws import Floats, NormalLaw
 from epsaudit.mechanisms.stability import RefusalLaw
 

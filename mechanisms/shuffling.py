@@ -15,7 +15,8 @@ from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError, whole_at_least
-from epsaudit.exact.losses import LossPair, bracketed, of_cells
+from epsaudit.exact.convolution import bracketed, of_cells
+from epsaudit.exact.losses import LossPair
 from epsaudit.mechanisms.amplification import numeric
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import FiniteLaw, Floats

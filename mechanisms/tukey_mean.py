@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.data.neighbours import DatasetPair, Substitution
 from epsaudit.errors import AuditError
-from epsaudit.exact.losses import LossPair, merge_equal
-from epsaudit.exact.quadrature import Panels
+from epsaudit.exact.losses import LossPair, Panels, merge_equal
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.covariance_mean import as_records
 from epsaudit.mechanisms.laws import Floats

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from epsaudit.adapters.registry import registered
-from epsaudit.extras import EXTRAS
+from epsaudit.errors import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"audit": "epsaudit", "mechanisms": "epsaudit/mechanisms", "experiments": "epsaudit/experiments"}

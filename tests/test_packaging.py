@@ -1,4 +1,4 @@
-"""What is imported is declared, and where: in the core, or in the extra that `epsaudit.extras` names."""
+"""What is imported is declared, and where: in the core, or in the extra that `epsaudit.errors` names."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-from epsaudit.extras import EXTRAS
+from epsaudit.errors import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -63,7 +63,7 @@ def test_the_commits_that_made_results_are_in_the_history():
 
 
 def test_every_folder_of_results_belongs_to_a_study():
-    from epsaudit.studies import studies
+    from epsaudit.reporting.studies import studies
 
     stored = {one.folder.name for one in status(ROOT / "results")}
     assert stored - set(studies()) <= {

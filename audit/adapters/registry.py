@@ -22,8 +22,7 @@ import cloudpickle
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, shorten
-from epsaudit.errors import AuditError, OwnCodeError, meant
-from epsaudit.extras import MissingExtraError, Unusable, left_out
+from epsaudit.errors import AuditError, MissingExtraError, OwnCodeError, Unusable, left_out, meant
 
 Expected = Literal["consistent", "violated"]
 
@@ -110,8 +109,8 @@ def libraries() -> dict[str, Library]:
 def collected(group: str, what: str, kind: type[Registered]) -> dict[str, Registered]:
     """Collect by name what installed packages list under an entry-point group, in the order in which they list it.
 
-    What cannot be used is left out with a warning that names it: `epsaudit.extras.LeftOut` for what needs a library
-    that is not installed, `epsaudit.extras.Unusable` for what fails, is not of this ``kind``, or takes a name again.
+    What cannot be used is left out with a warning that names it: `epsaudit.errors.LeftOut` for what needs a library
+    that is not installed, `epsaudit.errors.Unusable` for what fails, is not of this ``kind``, or takes a name again.
     """
     found: dict[str, Registered] = {}
     for point in sorted(entry_points(group=group), key=lambda point: point.name):

@@ -25,11 +25,11 @@ from epsaudit.engine.checkpoint import Checkpoint, Identity, Section
 from epsaudit.engine.copies import Copies
 from epsaudit.engine.determinism import refuse_if_drawn_before, with_known_randomness
 from epsaudit.engine.processes import copies_of
+from epsaudit.engine.provenance import execution, provenance
 from epsaudit.engine.sampling import Sides, notes_on
 from epsaudit.engine.streams import entropy
 from epsaudit.engine.workers import Workers, check_restart
 from epsaudit.errors import AuditError, confidence_of
-from epsaudit.provenance import execution, provenance
 from epsaudit.witnesses import Family
 
 

@@ -16,11 +16,11 @@ from epsaudit.arguments import jobs_of
 from epsaudit.audits.fixed import certified
 from epsaudit.audits.question import Question
 from epsaudit.engine.checkpoint import Checkpoint, Section
+from epsaudit.engine.provenance import command, provenance
 from epsaudit.engine.sampling import ProgressCallback
 from epsaudit.engine.streams import entropy
 from epsaudit.engine.workers import Workers
 from epsaudit.errors import confidence_of
-from epsaudit.provenance import command, provenance
 from epsaudit.results.result import AuditResult
 
 

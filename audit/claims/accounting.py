@@ -1,33 +1,42 @@
-"""Composition theorems: the claim that several mechanisms run on the same data satisfy together.
+"""Claims made of others: composition theorems, and what released libraries say of themselves.
 
-Each function takes the claims of the parts and returns one claim for the whole; it is an `AuditError` if there are
-none, or one of them is of a kind that the theorem does not know. The numeric bound is the dp-accounting library's, an
-optional extra that is imported when it is asked for.
+A theorem takes the claims of the parts and returns one for the whole; it is an `AuditError` if there are none, or one
+is of a kind that the theorem does not know. A reader takes a library's object, by its documented interface: tried with
+opendp 0.16.0, diffprivlib 0.6.6, tmlt.core 0.20.0 and dp-accounting; the others with objects that stand for them.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
+from epsaudit.claims import stated
 from epsaudit.claims.conversions import gaussian_to_zcdp, pure_to_gaussian, pure_to_renyi, pure_to_zcdp
 from epsaudit.claims.curves import ApproxZCDP, TradeOff
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
-from epsaudit.errors import AuditError, fraction
-from epsaudit.extras import needs
+from epsaudit.errors import AuditError, fraction, needs
 
 INTERVAL = 1e-4
 """Step in nats of the loss distributions' grid; rounding on it is pessimistic."""
+CLAIMS: dict[tuple[str, ...], type[Claim]] = {
+    ("epsilon",): PureDP,
+    ("epsilon", "delta"): ApproxDP,
+    ("epsilon", "order"): RenyiDP,
+    ("rho",): ZCDP,
+    ("mu",): GaussianDP,
+    ("delta", "rho"): ApproxZCDP,
+}
+"""What the numbers of a claim that are given together make of it."""
 
 
 def basic(claims: Sequence[Claim]) -> PureDP | ApproxDP:
     """Basic composition: epsilons and deltas add up (Dwork et al. 2006; 'Composition basics', first theorem).
 
-    Holds for adaptive choices of the parts, for filters (Rogers, Roth, Ullman and Vadhan 2016) and, for pure DP, for
-    interactive parts run concurrently (Vadhan and Wang 2021), too.
+    Holds for adaptive choices, filters (Rogers, Roth, Ullman and Vadhan 2016) and, for pure DP, concurrent interactive
+    parts (Vadhan and Wang 2021), too.
 
     Examples
     --------
@@ -58,8 +67,7 @@ def advanced(claims: Sequence[Claim], delta: float) -> ApproxDP:
 def concentrated(claims: Sequence[Claim]) -> ZCDP:
     """Composition of zCDP: the rhos add up (Bun and Steinke 2016, Lemma 1.7); pure and Gaussian DP are converted first.
 
-    Holds for adaptive choices, for filters (Feldman and Zrnic 2021) and for interactive parts run concurrently (Lyu
-    2022), too.
+    Holds for adaptive choices, filters (Feldman and Zrnic 2021) and concurrent interactive parts (Lyu 2022), too.
 
     Examples
     --------
@@ -100,8 +108,7 @@ def gaussian(claims: Sequence[Claim]) -> GaussianDP:
 def renyi(claims: Sequence[Claim], order: float) -> RenyiDP:
     """Composition of Renyi DP of one order: divergences add up (Mironov 2017, Proposition 1).
 
-    Pure DP, zCDP and Gaussian DP are converted first. Holds for filters (Feldman and Zrnic 2021) and for interactive
-    parts run concurrently (Lyu 2022), too.
+    Pure DP, zCDP and Gaussian DP are converted first. Holds for filters and concurrent parts as for `concentrated`.
 
     Examples
     --------
@@ -119,27 +126,25 @@ def together(unit: Claim, claims: Sequence[Claim]) -> Claim:
     >>> print(together(ZCDP(0.0), [PureDP(1.0), ZCDP(0.1)]), together(PureDP(0.0), []))
     0.562117-zCDP 0-DP
     """
-    nothing = [PureDP(0.0)]
+    parts = claims or [PureDP(0.0)]
     match unit:
-        case PureDP() | ApproxDP():
-            whole = basic(claims or nothing)
-            return ApproxDP(*whole.claimed_point) if isinstance(unit, ApproxDP) else whole
+        case PureDP():
+            return basic(parts)
+        case ApproxDP():
+            return ApproxDP(*basic(parts).claimed_point)
         case ZCDP():
-            return concentrated(claims or nothing)
+            return concentrated(parts)
         case ApproxZCDP():
-            return approximately_concentrated(claims or nothing)
+            return approximately_concentrated(parts)
         case GaussianDP():
-            return gaussian(claims or nothing)
+            return gaussian(parts)
         case RenyiDP():
-            return renyi(claims or nothing, unit.order)
+            return renyi(parts, unit.order)
     raise AuditError(f"Nothing here composes claims into one like {unit}.")
 
 
 def numeric(distributions: Sequence[Any], delta: float) -> ApproxDP:
-    """Numeric composition of privacy loss distributions, rounded up: dp-accounting's, by FFT.
-
-    ``distributions`` are dp_accounting's PrivacyLossDistribution, one a part, for instance from `loss_distribution`;
-    ``delta`` lies in (0, 1).
+    """Numeric composition of dp_accounting's PrivacyLossDistribution, one a part, rounded up; delta lies in (0, 1).
 
     Examples
     --------
@@ -147,8 +152,7 @@ def numeric(distributions: Sequence[Any], delta: float) -> ApproxDP:
     (5.53206, 1e-06)-DP
     """
     delta = fraction(delta, "delta", open_below=True)
-    whole = _composed(distributions)
-    epsilon = float(whole.get_epsilon_for_delta(delta))
+    epsilon = float(_composed(distributions).get_epsilon_for_delta(delta))
     if math.isinf(epsilon):
         raise AuditError(f"The parts' own deltas add up to more than {delta:g}; no epsilon can make up for them.")
     return ApproxDP(max(epsilon, 0.0), delta)
@@ -157,8 +161,7 @@ def numeric(distributions: Sequence[Any], delta: float) -> ApproxDP:
 def trade_off(distributions: Sequence[Any], epsilons: Sequence[float]) -> TradeOff:
     """Numeric composition of trade-off curves: the profile of the composed losses, rounded up, at these epsilons.
 
-    f-DP of the parts makes the composition f1 (x) f2 (x) ...-DP (Dong, Roth and Su 2022, Theorem 3.2), for adaptive
-    choices with curves that are fixed before; arguments as for `numeric`.
+    Dong, Roth and Su (2022), Theorem 3.2; also of adaptive choices with curves that are fixed before.
 
     Examples
     --------
@@ -180,8 +183,8 @@ def _composed(distributions: Sequence[Any]) -> Any:
 def loss_distribution(claim: Claim) -> Any:
     """Privacy loss distribution of the pair that is easiest to tell apart under a claim.
 
-    Randomised response for pure DP, with a chance of delta to fail altogether for approximate DP (Kairouz, Oh and
-    Viswanath 2015), Gaussian noise for Gaussian DP; zCDP and Renyi DP have none.
+    Randomised response for pure DP, failing with probability delta for approximate DP (Kairouz, Oh and Viswanath 2015),
+    Gaussian noise for Gaussian DP; zCDP and Renyi DP have none.
 
     Examples
     --------
@@ -198,7 +201,7 @@ def loss_distribution(claim: Claim) -> Any:
 
 
 def library() -> Any:
-    """Import dp-accounting's privacy loss distributions; a sentence says how to get them where they are missing."""
+    """Import dp-accounting's privacy loss distributions."""
     with needs("accounting"):
         from dp_accounting.pld import privacy_loss_distribution
     return privacy_loss_distribution
@@ -257,3 +260,57 @@ def _some(claims: Sequence[Any]) -> Sequence[Any]:
     if len(claims) == 0:
         raise AuditError("There is nothing to compose; give at least one claim.")
     return claims
+
+
+def claim_from_numbers(numbers: Mapping[str, float]) -> Claim | None:
+    """Return the claim that numbers make; None if they make none.
+
+    Examples
+    --------
+    >>> claim_from_numbers({"epsilon": 1.0, "delta": 1e-6})
+    ApproxDP(epsilon=1.0, delta=1e-06)
+    """
+    kind = next((kind for names, kind in CLAIMS.items() if set(names) == set(numbers)), None)
+    return kind(**numbers) if kind else None
+
+
+def from_opendp(measurement: Any, d_in: Any = 1, *, delta: float | None = None) -> Claim:
+    """Read ``measurement.map(d_in)`` of OpenDP, by its output measure; a curve is read at ``delta``."""
+    return _read(stated.of_opendp, measurement, d_in, delta)
+
+
+def from_diffprivlib(accountant: Any) -> Claim:
+    """Read what a ``BudgetAccountant`` of diffprivlib has counted, ``total()``."""
+    return _read(stated.of_diffprivlib, accountant)
+
+
+def from_dp_accounting(event: Any, delta: float) -> Claim:
+    """Read the least epsilon of an event of dp-accounting at delta, by privacy loss distributions."""
+    with needs("accounting"):
+        return _read(stated.of_dp_accounting, event, delta)
+
+
+def from_pipelinedp(accountant: Any) -> Claim:
+    """Read the total budget that an accountant of PipelineDP was made with, which it keeps to itself."""
+    return _read(stated.of_pipelinedp, accountant)
+
+
+def from_tumult(measurement: Any, d_in: Any = 1) -> Claim:
+    """Read ``measurement.privacy_function(d_in)`` of Tumult Core, by its output measure; exact numbers round up."""
+    return _read(stated.of_tumult, measurement, d_in)
+
+
+def from_smartnoise(reader: Any, query: str) -> Claim:
+    """Read ``get_privacy_cost(query)`` of a private reader of SmartNoise SQL."""
+    return _read(stated.of_smartnoise, reader, query)
+
+
+def _read(reader: Callable[..., dict[str, Any]], *given: Any) -> Claim:
+    try:
+        numbers = reader(*given)
+    except ValueError as error:
+        raise AuditError(str(error)) from None
+    claim = claim_from_numbers(numbers)
+    if claim is None:
+        raise AuditError(f"The library states {numbers}, which is no claim.")
+    return claim

@@ -1,11 +1,8 @@
-"""Conversions between privacy definitions, as the papers state them: numbers in, numbers out.
+"""Conversions between privacy definitions, as the papers state them, and the root-finder that inverts them.
 
-Each function takes a parameter of one definition, returns what it implies in another, and names its theorem. They are
-in one module because claims, composition theorems and mechanisms all use them. A number out of its range is an
-`AuditError`: epsilon, rho, mu and divergences are at least 0, Renyi orders above 1, a delta lies in (0, 1).
-
-The tightest conversion of a whole claim is the claim's own privacy profile (`Claim.profile`, `Claim.approximate`),
-which for zCDP and Renyi DP is below the closed forms here: it minimises over all pairs of laws that the claim allows.
+A number out of its range is an `AuditError`: epsilon, rho, mu and divergences are at least 0, Renyi orders above 1, a
+delta lies in (0, 1). The tightest conversion of a whole claim is the claim's own privacy profile (`Claim.profile`,
+`Claim.approximate`): for zCDP and Renyi DP below the closed forms here, as it minimises over all pairs of laws.
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtri_exp
 
 from epsaudit.errors import AuditError, finite_at_least, fraction
-from epsaudit.roots import root
 
 Floats = NDArray[np.float64]
 
@@ -27,9 +23,9 @@ _LARGEST_ORDER = 1e6
 
 
 def pure_to_renyi(epsilon: float, order: float) -> float:
-    """Least Renyi DP of this order that every epsilon-DP mechanism satisfies, in nats.
+    """Least Renyi DP of this order that every epsilon-DP mechanism satisfies, in nats: randomised response's.
 
-    differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 4: the divergence of randomised response.
+    differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 4.
 
     Examples
     --------
@@ -44,8 +40,7 @@ def pure_to_renyi(epsilon: float, order: float) -> float:
 def pure_to_zcdp(epsilon: float) -> float:
     """Least rho such that every epsilon-DP mechanism is rho-zCDP: epsilon tanh(epsilon / 2).
 
-    The same as epsilon (e^epsilon - 1) / (e^epsilon + 1): differentialprivacy.org, 'Tight RDP & zCDP bounds from
-    pure DP', Theorem 5. Randomised response attains it in the limit of order 1.
+    differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 5; attained in the limit of order 1.
 
     Examples
     --------
@@ -59,8 +54,8 @@ def pure_to_zcdp(epsilon: float) -> float:
 def pure_to_gaussian(epsilon: float) -> float:
     """Least mu such that every epsilon-DP mechanism is mu-Gaussian DP: 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
 
-    The trade-off curve of epsilon-DP is straight on either side of its kink (1 / (1 + e^epsilon), 1 / (1 + e^epsilon)),
-    and Gaussian ones are convex, so that it suffices to pass through it (Dong, Roth and Su 2022, Section 2).
+    Gaussian trade-off curves are convex: to pass through the kink of that of epsilon-DP suffices (Dong, Roth and Su
+    2022, Section 2).
 
     Examples
     --------
@@ -74,7 +69,7 @@ def pure_to_gaussian(epsilon: float) -> float:
 def laplace_renyi(epsilon: float, order: float) -> float:
     """Renyi divergence of Laplace noise of scale 1/epsilon around 0 and around 1, in nats.
 
-    Mironov (2017), Proposition 6; quoted at the end of 'Tight RDP & zCDP bounds from pure DP'.
+    Mironov (2017), Proposition 6.
 
     Examples
     --------
@@ -105,21 +100,8 @@ def approximate_to_delta(claimed: float, delta: float, epsilon: float) -> float:
     return -math.expm1(math.log1p(-delta) + float(np.logaddexp(0.0, epsilon) - np.logaddexp(0.0, claimed)))
 
 
-def renyi_to_delta(order: float, divergence: float, epsilon: float) -> float:
-    """Bound delta from (order, divergence)-Renyi DP in closed form: Canonne, Kamath and Steinke (2020), Proposition 12.
-
-    Examples
-    --------
-    >>> round(renyi_to_delta(2.0, 0.5, 2.0), 6)
-    0.055783
-    """
-    order, divergence = _order(order), finite_at_least(divergence, 0.0, "divergence")
-    epsilon = finite_at_least(epsilon, 0.0, "epsilon")
-    return min(math.exp((order - 1.0) * (divergence - epsilon + math.log1p(-1.0 / order)) - math.log(order)), 1.0)
-
-
 def renyi_to_epsilon(order: float, divergence: float, delta: float) -> float:
-    """Bound epsilon at this delta from (order, divergence)-Renyi DP: the inverse of `renyi_to_delta`, at least 0.
+    """Epsilon at this delta of (order, divergence)-Renyi DP: Canonne, Kamath and Steinke (2020), Proposition 12.
 
     Examples
     --------
@@ -132,9 +114,7 @@ def renyi_to_epsilon(order: float, divergence: float, delta: float) -> float:
 
 
 def renyi_curve_to_epsilon(curve: Callable[[float], float], delta: float) -> float:
-    """Bound epsilon at this delta from Renyi divergences of all orders: `renyi_to_epsilon` at the best order.
-
-    ``curve`` is the divergence in nats as a function of the order above 1.
+    """Bound epsilon at this delta by a curve, the divergence in nats of each order: at the best order.
 
     Examples
     --------
@@ -167,35 +147,6 @@ def zcdp_to_epsilon(rho: float, delta: float) -> float:
     """
     rho = finite_at_least(rho, 0.0, "rho")
     return renyi_curve_to_epsilon(lambda order: rho * order, delta)
-
-
-def zcdp_to_epsilon_closed(rho: float, delta: float) -> float:
-    """Bound epsilon at this delta from rho-zCDP in closed form: rho + 2 sqrt(rho log(1/delta)).
-
-    Bun and Steinke (2016), Proposition 1.3.
-
-    Examples
-    --------
-    >>> round(zcdp_to_epsilon_closed(0.5, 1e-6), 4)
-    5.7565
-    """
-    rho, delta = finite_at_least(rho, 0.0, "rho"), fraction(delta, "delta", open_below=True)
-    return rho + 2.0 * math.sqrt(rho * math.log(1.0 / delta))
-
-
-def approximate_to_zcdp(epsilon: float, delta: float) -> float:
-    """Greatest rho that a closed form allows under (epsilon, delta)-DP: epsilon^2 / (4 log(1/delta) + 4 epsilon).
-
-    rho-zCDP then implies (epsilon, delta)-DP, not the reverse. differentialprivacy.org, 'Composition basics', note 2;
-    ``ZCDP(0).least_at(epsilon, delta)`` is the greatest rho of all.
-
-    Examples
-    --------
-    >>> round(approximate_to_zcdp(1.0, 1e-6), 6)
-    0.016874
-    """
-    epsilon, delta = finite_at_least(epsilon, 0.0, "epsilon"), fraction(delta, "delta", open_below=True)
-    return epsilon * epsilon / (4.0 * math.log(1.0 / delta) + 4.0 * epsilon)
 
 
 def gaussian_to_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats:
@@ -343,3 +294,67 @@ def _order(order: float) -> float:
     if order == 1.0:
         raise AuditError("Renyi order is 1; it must be above 1.")
     return order
+
+
+def root(
+    function: Callable[[float], float], low: float, high: float, *, xtol: float = 2e-12, rtol: float = 2.0**-50
+) -> float:
+    """Return where ``function`` changes its sign between ``low`` and ``high``, to within ``xtol`` + ``rtol`` |root|.
+
+    It raises `ValueError` if the signs at both ends are the same.
+
+    Examples
+    --------
+    >>> round(root(lambda x: x * x - 2.0, 0.0, 2.0), 12)
+    1.414213562373
+    """
+    at_low, at_high = float(function(low)), float(function(high))
+    if at_low == 0.0 or at_high == 0.0:
+        return float(low if at_low == 0.0 else high)
+    if (at_low > 0.0) == (at_high > 0.0):
+        raise ValueError(f"The function has one sign at {low!r} and {high!r}.")
+    return float(roots(lambda x: np.asarray(function(float(x))), low, high, xtol=xtol, rtol=rtol))
+
+
+def roots(
+    function: Callable[[Floats], Floats],
+    low: ArrayLike,
+    high: ArrayLike,
+    *,
+    xtol: float = 2e-12,
+    rtol: float = 2.0**-50,
+) -> Floats:
+    """Return a root in each of many brackets; what is returned for one without a change of sign means nothing.
+
+    ``function`` takes and returns arrays of the shape of ``low`` and ``high``, a point of each bracket. The brackets
+    shrink by inverse quadratic interpolation, or by halving where that is not safe (T. R. Chandrupatla, Advances in
+    Engineering Software 28, 1997).
+
+    Examples
+    --------
+    >>> roots(lambda x: x * x - [2.0, 9.0], [0.0, 0.0], [2.0, 4.0]).round(12).tolist()
+    [1.414213562373, 3.0]
+    """
+    with np.errstate(all="ignore"):
+        new, old = np.asarray(low, float), np.asarray(high, float)
+        at_new, at_old = (np.asarray(function(end), float) for end in (new, old))
+        share: Floats = np.full(np.shape(at_new), 0.5)
+        best = np.where(np.abs(at_new) < np.abs(at_old), new, old)
+        for _ in range(100):
+            point = new + share * (old - new)
+            at_point = np.asarray(function(point), float)
+            same = (at_point >= 0.0) == (at_new >= 0.0)
+            before, at_before = np.where(same, new, old), np.where(same, at_new, at_old)
+            old, at_old = np.where(same, old, new), np.where(same, at_old, at_new)
+            new, at_new = point, at_point
+            best = np.where(np.abs(at_new) < np.abs(at_old), new, old)
+            least = np.minimum((xtol + rtol * np.abs(best)) / 2.0 / np.abs(old - new), 0.5)
+            if np.all((least == 0.5) | (at_new == 0.0)):
+                break
+            place, rise = (new - old) / (before - old), (at_new - at_old) / (at_before - at_old)
+            inverse = at_new / (at_old - at_new) * at_before / (at_old - at_before) + (before - new) / (
+                old - new
+            ) * at_new / (at_before - at_new) * at_old / (at_before - at_old)
+            safe = (rise**2 < place) & ((1.0 - rise) ** 2 < 1.0 - place)
+            share = np.clip(np.where(safe, inverse, 0.5), least, 1.0 - least)
+        return np.asarray(best)

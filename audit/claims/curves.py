@@ -1,6 +1,5 @@
 """Claims about a whole curve beyond one divergence or one noise: approximate zCDP, and any trade-off curve.
 
-Both are claims as those of `epsaudit.claims.definitions`; they are apart because each rests on a lemma of its own.
 Proofs: docs/explanation/theory.md#approximate-zcdp-and-any-trade-off-curve.
 """
 
@@ -23,8 +22,7 @@ from epsaudit.errors import AuditError, finite_at_least, fraction
 class ApproxZCDP(_Checked):
     """delta-approximate rho-zCDP (Bun and Steinke 2016, Definition 8.1): rho-zCDP but for a part of weight delta.
 
-    Both laws are mixtures, of weights 1 - delta and delta, whose first parts satisfy rho-zCDP. The audited parameter is
-    rho at this delta.
+    The audited parameter is rho at this delta.
 
     Examples
     --------
@@ -62,13 +60,10 @@ class ApproxZCDP(_Checked):
 class TradeOff(Claim):
     """f-DP of any curve f (Dong, Roth and Su 2022), given by points of its privacy profile: no test beats f.
 
-    (epsilon, delta)-DP at every point at once has a trade-off curve made of lines: the tangents of f whose points are
-    listed, so that a list of some is a claim a little weaker than f, never a stronger one. Since adjacency is
-    symmetric f is, too. The audited parameter, ``advantage``, is 1 for f itself; a says that for every event, and with
-    the laws exchanged, p - p' is at most a times what f allows at p'. That is (log(1 + a (e^epsilon - 1)), a delta)-DP
-    at every point: for a < 1 what f becomes on a sample of rate a (Balle, Barthe and Gaboardi 2018, Theorem 1).
-
-    `AuditError` is raised if there is no point, one is out of range, or the advantage is below 0.
+    The points are tangents of f: a list of some is a claim a little weaker than f, never a stronger one. The audited
+    parameter, ``advantage``, is 1 for f itself; a says that for every event, and with the laws exchanged, p - p' is at
+    most a times what f allows at p'. That is (log(1 + a (e^epsilon - 1)), a delta)-DP at every point: for a < 1 what f
+    becomes on a sample of rate a (Balle, Barthe and Gaboardi 2018, Theorem 1).
 
     Examples
     --------
@@ -91,10 +86,8 @@ class TradeOff(Claim):
             raise AuditError(f"The points are {self.points!r}; they must be pairs (epsilon, delta).") from None
         if not pairs:
             raise AuditError("The curve has no points; give at least one pair (epsilon, delta).")
-        checked = tuple(
-            (finite_at_least(epsilon, 0.0, "epsilon of a point"), fraction(delta, "delta of a point"))
-            for epsilon, delta in pairs
-        )
+        what = "epsilon of a point", "delta of a point"
+        checked = tuple((finite_at_least(epsilon, 0.0, what[0]), fraction(delta, what[1])) for epsilon, delta in pairs)
         object.__setattr__(self, "points", checked)
         object.__setattr__(self, "advantage", finite_at_least(self.advantage, 0.0, "advantage of the claim"))
 
@@ -164,13 +157,7 @@ def _rise(epsilon: float) -> float:
 
 
 def lower_hull(points: Iterable[tuple[float, float]]) -> Floats:
-    """Lower convex hull of points, from left to right, shape (vertices, 2): Andrew's monotone chain (1979).
-
-    Examples
-    --------
-    >>> lower_hull([(0.0, 1.0), (1.0, 0.0), (0.5, 0.9), (0.5, 0.2)]).tolist()
-    [[0.0, 1.0], [0.5, 0.2], [1.0, 0.0]]
-    """
+    """Lower convex hull of points, from left to right, shape (vertices, 2): Andrew's monotone chain (1979)."""
     hull: list[tuple[float, float]] = []
     for x, y in sorted(set(points)):
         while len(hull) > 1:

@@ -1,7 +1,6 @@
 """Privacy definitions: families of claims, each with one parameter that the audit bounds.
 
-A claim is made from numbers of a proof; it computes its privacy profile delta(epsilon) and, for an event with
-probabilities (p, p'), the least parameter that would allow it. Certificates need nothing else from a definition.
+A claim computes its privacy profile and the least parameter that allows an event: all that certificates need of it.
 """
 
 from __future__ import annotations
@@ -23,9 +22,10 @@ from epsaudit.claims.conversions import (
     bernoulli_renyi,
     gaussian_to_delta,
     renyi_of_losses,
+    root,
+    roots,
 )
 from epsaudit.errors import AuditError, finite_at_least, fraction
-from epsaudit.roots import root, roots
 
 Floats = NDArray[np.float64]
 
@@ -38,8 +38,8 @@ ROUNDING = 1e-11
 class Claim(ABC):
     """A privacy definition with its parameter, as proven for some mechanism.
 
-    Subclasses are frozen dataclasses that validate their numbers and raise `AuditError`. All probabilities
-    are plain numbers in [0, 1], epsilon is in nats, and every method broadcasts over arrays.
+    Subclasses are frozen dataclasses that validate their numbers and raise `AuditError`. Epsilon is in nats, and every
+    method broadcasts over arrays of probabilities.
     """
 
     symbol: ClassVar[str]
@@ -194,7 +194,7 @@ class ZCDP(_Checked):
     """Zero-concentrated differential privacy (Bun and Steinke 2016): D_a(M(x) || M(x')) <= rho a for all a > 1.
 
     Its privacy profile is the tight one, over all binary events that respect the Renyi bounds of every order in both
-    directions: at most the conversion of Canonne, Kamath and Steinke (2020), Corollary 13.
+    directions.
 
     Examples
     --------
@@ -311,10 +311,7 @@ def _two_sided_renyi(order: Floats, p: Floats, q: Floats) -> Floats:
 
 
 def _over_orders(divergence: Callable[[Floats], Floats]) -> Floats:
-    """Supremum of a divergence / a over orders a > 1, its last axis, by a grid over log(a - 1) refined at its maximum.
-
-    It can only fall short of the true one.
-    """
+    """Supremum of a divergence / a over orders a > 1, its last axis, or a little less: of a grid refined at its top."""
     logs = np.linspace(math.log(1e-4), math.log(1e6), 36)
     values = divergence(1.0 + np.exp(logs)) / (1.0 + np.exp(logs))
     best = np.max(values, axis=-1, keepdims=True)
@@ -350,8 +347,7 @@ def _on_lines(least: Callable[[Floats, Floats], Floats], epsilon: ArrayLike, del
 def _least_on_line(order: Floats, epsilon: Floats, delta: Floats) -> Floats:
     """Least D_order(p || p'), in both directions, of all p = e^epsilon p' + delta with 0 < delta < 1; broadcast.
 
-    With k = e^epsilon, s = order - 1 and p / p' = k (1 + h), the ratio (1 - p) / (1 - p') is known, too, and the
-    divergence least where the function ``slope`` of log h has its zero, or at p + p' = 1; it is convex along the line.
+    With p / p' = e^epsilon (1 + h) it is least where the function ``slope`` of log h has its zero, or at p + p' = 1.
     Derivation: docs/explanation/theory.md#tangents-of-a-privacy-profile.
     """
     order, epsilon, delta = np.broadcast_arrays(order, epsilon, delta)

@@ -1,8 +1,7 @@
 """What a library says of its own privacy, in numbers: one short reader for each, of its documented interface.
 
-Run by path under any Python from 3.8 on, ``PYTHON stated.py SERVE FILE.py:FUNCTION PARAMETERS``, it prints what a
-function says at each of a list of parameters, so that a claim is read where its library is installed. Nothing of
-epsaudit is imported, and no library: readers take its objects. `epsaudit.claims.libraries` makes claims of the numbers.
+``PYTHON stated.py SERVE FILE.py:FUNCTION PARAMETERS``, under a library's own Python from 3.8 on, prints what a function
+says at each parameter. Nothing of epsaudit is imported; `epsaudit.claims.accounting` makes claims of the numbers.
 """
 
 from __future__ import annotations

@@ -33,8 +33,16 @@ from epsaudit.cli.commands import (
     defaults,
     option,
 )
-from epsaudit.errors import AuditError, OwnCodeError, confidence_of, finite_at_least, fraction, own_lines
-from epsaudit.extras import LeftOut, Unusable
+from epsaudit.errors import (
+    AuditError,
+    LeftOut,
+    OwnCodeError,
+    Unusable,
+    confidence_of,
+    finite_at_least,
+    fraction,
+    own_lines,
+)
 
 NOTES = """\b
 Exit status:

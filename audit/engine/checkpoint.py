@@ -21,11 +21,11 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from epsaudit.engine.chunks import Chunk, Tallies, Tally
+from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError
 from epsaudit.outputs.as_json import block_from_json, block_to_json
 from epsaudit.outputs.normal_form import Outputs, are_objects
-from epsaudit.provenance import write_whole
 
 try:
     import fcntl

@@ -13,9 +13,8 @@ from typing import Any
 
 import joblib
 
-from epsaudit.errors import AuditError
-from epsaudit.extras import needs
-from epsaudit.provenance import provenance
+from epsaudit.engine.provenance import provenance
+from epsaudit.errors import AuditError, needs
 
 WAIT_SECONDS = 15
 """Seconds to wait for a scheduler and its first worker before saying that there is none. Set by hand in the first

@@ -1,23 +1,19 @@
 """Independent parts run on the same data: their privacy losses add up, so the law of the loss is a convolution.
 
-It makes the `LossPair` of the whole from those of the parts. Parts of finitely many losses are convolved as they are.
-Densities are put on a grid twice, once rounded so that the pair is no harder to tell apart than in truth (connect the
-dots: Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022) and once so that it is no easier (outcomes merged): every
-value of the whole lies between the two, and `epsaudit.exact.profile` says so where they differ. Proofs:
-docs/explanation/theory.md#exact-values.
+What is not of few atoms goes on a grid twice: no harder to tell apart than in truth (connect the dots: Doroshenko et
+al. 2022), and no easier (outcomes merged). Proofs: docs/explanation/theory.md#exact-values.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from epsaudit.errors import AuditError
-from epsaudit.exact.losses import LossPair, merge_equal
-from epsaudit.exact.quadrature import Floats
+from epsaudit.exact.losses import Floats, LossPair, merge_equal
 
 CELLS, CELLS_WITH_TAILS = 2000, 8000
 """Grid steps to the greatest loss of a part, at most: where losses have a bound, and where tails take most steps."""
@@ -36,11 +32,10 @@ Parts = Sequence[tuple[LossPair, int]]
 
 
 def convolved(parts: Parts) -> LossPair:
-    """Put independent parts together.
+    """Put together different independent ``parts`` and how many copies there are of each.
 
-    What is returned, of different ``parts`` and how many copies there are of each, has finitely many losses: exact, or
-    no harder to tell apart than in truth, with a ``lower`` that is no easier. FFTs leave an absolute error of about
-    1e-13 in delta. Renyi divergences and the greatest loss are those of its ``parts`` added up, without any grid.
+    The whole has finitely many losses: exact, or no harder to tell apart than in truth, with a ``lower`` that is no
+    easier. FFTs leave an absolute error of about 1e-13 in delta.
 
     Examples
     --------
@@ -52,8 +47,8 @@ def convolved(parts: Parts) -> LossPair:
     lower, whole = None, _exactly(parts)
     if whole is None:
         step = _step(parts)
-        whole = _Grid.sum([(_spread(pair, step), count) for pair, count in parts])
-        lower = _Grid.sum([(_merged(pair.lower or pair, step), count) for pair, count in parts])
+        whole = _sum([(_spread(pair, step), count) for pair, count in parts])
+        lower = _sum([(_merged(pair.lower or pair, step), count) for pair, count in parts])
     return LossPair(whole.atoms, whole.losses, parts=parts, lower=lower)
 
 
@@ -93,8 +88,7 @@ def _product(first: LossPair, second: LossPair) -> LossPair:
     return LossPair(*merge_equal(atoms[:, possible], losses[possible]))
 
 
-@dataclass(frozen=True)
-class _Grid:
+class _Grid(NamedTuple):
     """Masses under both laws, shape (2, n), on losses (first + 0, 1, 2, ...) * step, and what only one law has."""
 
     step: float
@@ -102,25 +96,19 @@ class _Grid:
     masses: Floats
     only: tuple[float, float]
 
-    @staticmethod
-    def sum(terms: Sequence[tuple[_Grid, int]]) -> LossPair:
-        """Pair of the sum of independent losses."""
-        length = 1 + sum(count * (grid.masses.shape[1] - 1) for grid, count in terms)
-        from scipy.fft import irfft, next_fast_len, rfft  # slow to import
 
-        size = next_fast_len(length, real=True)
-        spectrum = np.ones((2, size // 2 + 1), complex)
-        for grid, count in terms:
-            spectrum *= rfft(grid.masses, size) ** count
-        only = [-math.expm1(sum(count * math.log1p(-grid.only[law]) for grid, count in terms)) for law in (0, 1)]
-        first = sum(count * grid.first for grid, count in terms)
-        return _on_losses(
-            terms[0][0].step * (first + np.arange(length)), np.maximum(irfft(spectrum, size)[:, :length], 0.0), only
-        )
+def _sum(terms: Sequence[tuple[_Grid, int]]) -> LossPair:
+    """Pair of the sum of independent losses; of a loss's two masses the greater is kept, the other follows from it."""
+    from scipy.fft import irfft, next_fast_len, rfft  # slow to import
 
-
-def _on_losses(losses: Floats, masses: Floats, only: Sequence[float]) -> LossPair:
-    """Pair of the given masses; of the two masses of a loss the greater one is kept, the other follows from it."""
+    length = 1 + sum(count * (grid.masses.shape[1] - 1) for grid, count in terms)
+    size = next_fast_len(length, real=True)
+    spectrum = np.ones((2, size // 2 + 1), complex)
+    for grid, count in terms:
+        spectrum *= rfft(grid.masses, size) ** count
+    masses = np.maximum(irfft(spectrum, size)[:, :length], 0.0)
+    only = [-math.expm1(sum(count * math.log1p(-grid.only[law]) for grid, count in terms)) for law in (0, 1)]
+    losses = terms[0][0].step * (sum(count * grid.first for grid, count in terms) + np.arange(length))
     with np.errstate(divide="ignore"):
         (log_p, log_q), sure = np.log(masses), np.log(np.diag(only))
     atoms = np.where(losses >= 0.0, [log_p, log_p - losses], [log_q + losses, log_q])
@@ -152,10 +140,8 @@ def _bounded(pair: LossPair) -> bool:
 
 def _reach(pair: LossPair) -> float:
     """Greatest absolute finite loss, or for losses without bound the one beyond which neither law goes often."""
-    losses = pair.losses
-    if pair.panels.size:
-        common = pair.panels.log_bounds.max(axis=0) > math.log(_TAIL)
-        losses = np.concatenate([losses, pair.panel_losses[common].ravel()])
+    common = pair.panels.log_bounds.max(axis=0) > math.log(_TAIL)
+    losses = np.concatenate([pair.losses, pair.panel_losses[common].ravel()])
     return float(np.abs(losses[np.isfinite(losses)]).max(initial=0.0))
 
 
@@ -185,9 +171,8 @@ def _spread(pair: LossPair, step: float) -> _Grid:
     first, last = round(edges[0] / step), round(edges[-1] / step)
     grid_p = np.zeros(last - first + 1)
     places = np.floor(edges[:-1] / step + 1e-5).astype(int)
-    inner_p, inner_q = p[1:-1], q[1:-1]
-    right_p = np.clip((inner_p - inner_q * np.exp(places * step)) / -math.expm1(-step), 0.0, inner_p)
-    np.add.at(grid_p, places - first, inner_p - right_p)
+    right_p = np.clip((p[1:-1] - q[1:-1] * np.exp(places * step)) / -math.expm1(-step), 0.0, p[1:-1])
+    np.add.at(grid_p, places - first, p[1:-1] - right_p)
     np.add.at(grid_p, places - first + 1, right_p)
     top = min(float(p[-1]), float(q[-1] * math.exp(last * step)))
     bottom = min(float(p[0]), float(q[0] * math.exp(first * step)))
@@ -250,8 +235,7 @@ def _settle(groups: dict[int, tuple[float, float]], p: float, q: float, step: fl
     ratio = math.exp(target * step)
     for place in sorted((place for place in groups if place < target), reverse=True):
         group_p, group_q = groups[place]
-        share = (p - ratio * q) / (ratio * group_q - group_p)
-        share = min(share, 1.0)
+        share = min((p - ratio * q) / (ratio * group_q - group_p), 1.0)
         groups[place] = ((1.0 - share) * group_p, (1.0 - share) * group_q)
         p, q = p + share * group_p, q + share * group_q
         if share < 1.0:
@@ -260,5 +244,38 @@ def _settle(groups: dict[int, tuple[float, float]], p: float, q: float, step: fl
 
 
 def _add(groups: dict[int, tuple[float, float]], place: int, p: float, q: float) -> None:
-    before = groups.get(place, (0.0, 0.0))
-    groups[place] = (before[0] + p, before[1] + q)
+    before_p, before_q = groups.get(place, (0.0, 0.0))
+    groups[place] = (before_p + p, before_q + q)
+
+
+def bracketed(losses: Floats, masses: Floats, cells: int) -> LossPair:
+    """Pair of laws given by very many finite losses and their probabilities under the first law, summed into cells.
+
+    Each of so many ``cells`` between the least and the greatest loss has its mass at its two ends, no harder to tell
+    apart; in ``lower`` it is one outcome. Arrays have shape (outcomes,); masses sum to 1, or a little less.
+
+    Examples
+    --------
+    >>> pair = bracketed(np.array([0.5, -0.5]), np.array([0.622459331, 0.377540669]), 8)
+    >>> np.exp(pair.atoms).round(4).tolist()
+    [[0.6225, 0.3775], [0.3775, 0.6225]]
+    """
+    least, greatest = float(losses.min()), float(losses.max())
+    step = (greatest - least) / cells
+    if step == 0.0:
+        return LossPair.nothing()
+    place = np.minimum(((losses - least) / step).astype(np.intp), cells - 1)
+    p, q = np.bincount(place, masses, cells), np.bincount(place, masses * np.exp(-losses), cells)
+    return of_cells(np.asarray(p, float), np.asarray(q, float), least, step)
+
+
+def of_cells(p: Floats, q: Floats, least: float, step: float) -> LossPair:
+    """As `bracketed`, given both probabilities of each cell of the loss, of which the first begins at ``least``."""
+    edges = least + step * np.arange(len(p) + 1)
+    right = np.clip((p - q * np.exp(edges[:-1])) / -np.expm1(-step), 0.0, p)
+    spread = np.append(p - right, 0.0) + np.append(0.0, right)
+    with np.errstate(divide="ignore"):
+        outer = np.log(np.stack([spread, spread * np.exp(-edges)]))
+        inner = np.log(np.stack([p, q]))
+    kept = spread > 0.0
+    return LossPair(outer[:, kept][:, ::-1], edges[kept][::-1], lower=LossPair.of(inner[:, p > 0.0]))

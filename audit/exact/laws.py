@@ -1,6 +1,6 @@
 """Reading two laws that know themselves into one `LossPair`: atoms aligned, densities cut into panels, totals checked.
 
-Whatever an author of a law may have got wrong is found here and said in a sentence; past this room laws are numbers.
+Whatever an author of a law may have got wrong is found here and said in a sentence.
 """
 
 from __future__ import annotations
@@ -12,10 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, clipped
 from epsaudit.exact.convolution import convolved
-from epsaudit.exact.losses import LossPair, NotKnownError, difference, merge_equal
-from epsaudit.exact.quadrature import Booleans, Floats, Integrands, Panels, initial_edges, log_sum, refine
+from epsaudit.exact.losses import (
+    Booleans,
+    Floats,
+    Integrands,
+    LossPair,
+    NotKnownError,
+    Panels,
+    difference,
+    initial_edges,
+    log_sum,
+    merge_equal,
+    refine,
+)
 from epsaudit.outputs.normal_form import pack
 
 _SMALLEST = -720.0  # log-masses below this are dropped: exp underflows soon after
@@ -42,11 +53,7 @@ def knows_law(distribution: object) -> bool:
 
 
 def loss_pair(law: object, law_prime: object) -> LossPair:
-    """Put two known laws side by side.
-
-    `AuditError` is raised if one of them does not know its law, lists an outcome twice, has log-probabilities or
-    log-densities that are not numbers, does not sum to one within 1e-9, or is too rough for the quadrature.
-    """
+    """Put two known laws side by side; `AuditError` for one that is not known, no law, or too rough for quadrature."""
     laws = (law, law_prime)
     for one in laws:
         if not knows_law(one):
@@ -106,8 +113,7 @@ def _listed(law: object, name: str) -> bool:
 
 
 def _name(law: object) -> str:
-    text = repr(law)
-    return text if len(text) <= 80 else f"{text[:76]} ..."
+    return clipped(repr(law), 80)
 
 
 def _atoms(laws: tuple[Any, Any]) -> tuple[Floats, Floats, tuple[float, ...]]:
@@ -191,13 +197,12 @@ def _panels(
 def _log_density(law: Any, points: NDArray[Any]) -> Floats:
     with np.errstate(all="ignore"):
         values = np.asarray(law.log_density(points), float)
-    wrong = np.isnan(values) | np.isposinf(values)
-    if values.shape != points.shape or np.any(wrong):
-        what = (
-            f"{values[wrong][0]} at {points[wrong][0]!r}" if values.shape == points.shape else f"shape {values.shape}"
-        )
-        raise AuditError(f"log_density of {_name(law)} gave {what}; it must give a number or -inf for each output.")
-    return values
+    wrong, what = np.isnan(values) | np.isposinf(values), f"shape {values.shape}"
+    if values.shape == points.shape:
+        if not np.any(wrong):
+            return values
+        what = f"{values[wrong][0]} at {points[wrong][0]!r}"
+    raise AuditError(f"log_density of {_name(law)} gave {what}; it must give a number or -inf for each output.")
 
 
 def _acceptable(parents: Panels, halves: Panels, level: int) -> Booleans:

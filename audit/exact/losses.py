@@ -1,31 +1,247 @@
 """The privacy loss of a pair of known laws: its atoms and its panels, computed once and then only summed.
 
-It makes a `LossPair` from two laws, on which every event {log-likelihood ratio >= t} is a sum over atoms and smooth
-panels on which the ratio is monotone. Profiles and divergences are computed from it and never see a law.
+Every event {log-likelihood ratio >= t} of a `LossPair` is a sum over atoms and panels: intervals on which the ratio is
+monotone, so small that Gauss-Legendre quadrature, in log space and for many integrands at once, has ten digits.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
+from epsaudit.claims.conversions import roots
 from epsaudit.errors import AuditError
-from epsaudit.exact.quadrature import Booleans, Floats, Integrands, Panels, log_sum
-from epsaudit.roots import roots
+
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+Places = NDArray[np.intp]
+Integrands = Callable[[Floats], Floats]
+"""Maps points of shape (n,) to log-integrands of shape (channels, n)."""
 
 TIE = 1e-12
 """Losses this close, relative to max(1, |loss|), count as equal."""
+DOUBLINGS = 80
+"""Tails reach this many doublings of the scale beyond the last knot."""
 
-Places = NDArray[np.intp]
+_END = 1e-11  # how far inside its panel, as a share of the width, the limit at an end is taken
+_LEVELS = 60
+"""Halvings of a panel: beyond 60 its ends are neighbouring floats."""
+_MOST_PANELS = 40_000
+"""Panels that are refined at once before the quadrature gives up: 16 points and two laws each, some 11 MB. Set by hand
+in the first round; no measurement is recorded."""
 
 
 class NotKnownError(AuditError):
     """An exact value that is not known, or between two bounds only that are too far apart to name one number."""
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Intervals, ``left`` and ``right`` of shape (panels,), with log-integrands of shape (channels, panels, points).
+
+    The points are those of the rule and, with weight zero, just inside both ends.
+    """
+
+    left: Floats
+    right: Floats
+    values: Floats
+
+    @classmethod
+    def over(cls, left: Floats, right: Floats, integrands: Integrands) -> Panels:
+        """Evaluate the integrands on these intervals."""
+        flat = integrands(_places(left, right).ravel())
+        return cls(left, right, flat.reshape(flat.shape[0], left.size, -1))
+
+    @classmethod
+    def none(cls) -> Panels:
+        """No panels, of two channels."""
+        return cls(np.empty(0), np.empty(0), np.empty((2, 0, _rule()[0].size)))
+
+    @property
+    def size(self) -> int:
+        """Number of panels."""
+        return self.left.size
+
+    @property
+    def points(self) -> Floats:
+        """Points of the rule, shape (panels, points)."""
+        return _places(self.left, self.right)
+
+    @property
+    def log_weights(self) -> Floats:
+        """Logarithms of the weights, shape (panels, points); -inf at the two ends."""
+        with np.errstate(divide="ignore"):
+            return np.log(_rule()[1]) + np.log(self.right - self.left)[:, None]
+
+    @property
+    def log_masses(self) -> Floats:
+        """Logarithm of the integral over each panel, shape (channels, panels)."""
+        return log_sum(self.values + self.log_weights, axis=-1)
+
+    @property
+    def log_bounds(self) -> Floats:
+        """Greatest log-integrand seen plus the logarithm of the width, shape (channels, panels)."""
+        return np.asarray(self.values.max(axis=-1) + np.log(self.right - self.left))
+
+    @property
+    def log_hidden(self) -> Floats:
+        """What a peak between two points may hold, shape (channels, panels): -inf where they are close enough.
+
+        Between points a concave log-integrand rises by no more than it does from one point to the next one.
+        """
+        with np.errstate(invalid="ignore"):
+            rises = np.abs(np.diff(self.values, axis=-1))
+        rises = np.where(np.isfinite(rises), rises, 0.0)
+        rise = np.maximum(rises[..., :-1], rises[..., 1:])
+        hidden = np.where(rise > 8.0, self.values[..., 1:-1] + rise, -np.inf).max(axis=-1)
+        return np.asarray(hidden + np.log(self.right - self.left))
+
+    def halves(self, integrands: Integrands) -> Panels:
+        """Panels of half the width, the two halves of a panel side by side."""
+        middle = (self.left + self.right) / 2
+        left = np.stack([self.left, middle], axis=1).ravel()
+        return Panels.over(left, np.stack([middle, self.right], axis=1).ravel(), integrands)
+
+    def __getitem__(self, chosen: Booleans | NDArray[np.intp]) -> Panels:
+        return Panels(self.left[chosen], self.right[chosen], self.values[:, chosen])
+
+
+def log_sum(values: Floats, axis: int = -1) -> Floats:
+    """Logarithm of the sum of exponentials, -inf for an empty or impossible one."""
+    if values.shape[axis] == 0:
+        return np.full(np.delete(values.shape, axis), -np.inf)
+    with np.errstate(divide="ignore"):
+        return np.asarray(logsumexp(values, axis=axis))
+
+
+def initial_edges(knots: Sequence[float], scale: float) -> Floats:
+    """Edges of first panels: every knot, geometric steps between knots, and doublings of the scale beyond the last."""
+    places = np.unique(np.asarray(knots, float))
+    spacing = 8 * np.spacing(np.maximum(np.abs(places), scale))
+    places = places[np.concatenate([[True], np.diff(places) > spacing[1:]])]
+    steps = scale * (2.0 ** np.arange(DOUBLINGS + 1) - 1.0)[1:]
+    inner = []
+    for low, high in itertools.pairwise(places):
+        inside = steps[steps < 0.75 * (high - low) / 2]
+        if high - low > scale:
+            inner.append(np.concatenate([low + inside, [(low + high) / 2], high - inside]))
+    return np.unique(np.concatenate([places[0] - steps, places, places[-1] + steps, *inner]))
+
+
+def refine(
+    panels: Panels,
+    integrands: Integrands,
+    accept: Callable[[Panels, Panels, int], Booleans],
+    matters: Callable[[Panels], bool],
+) -> Panels:
+    """Halve panels until every half is accepted; `AuditError` if so many do not suffice, or what is left matters.
+
+    ``accept`` says of parents, their halves and the level which halves need no further division, shape (2 * parents,).
+    """
+    accepted = []
+    smooth = "a law must name every place where its density is not smooth in 'knots'"
+    for level in range(_LEVELS):
+        halves = panels.halves(integrands)
+        good = accept(panels, halves, level)
+        accepted.append(halves[good])
+        panels = halves[~good]
+        if panels.size == 0:
+            break
+        if panels.size > _MOST_PANELS:
+            raise AuditError(
+                f"The quadrature does not converge between {panels.left.min():g} and {panels.right.max():g}: "
+                f"{panels.size} panels are still too coarse. A{smooth[1:]}, and a length over which it varies "
+                "in 'scale'."
+            )
+    if panels.size and matters(panels):
+        raise AuditError(f"The quadrature does not converge near {panels.left[0]:g}; {smooth}.")
+    left, right, values = ([getattr(part, name) for part in accepted] for name in ("left", "right", "values"))
+    return Panels(np.concatenate(left), np.concatenate(right), np.concatenate(values, axis=1))
+
+
+def log_integral(integrands: Integrands, knots: Sequence[float], scale: float) -> Floats:
+    """Logarithms of integrals over the whole line, shape (channels,); inf where an integral diverges.
+
+    The relative error is about 1e-10, also of the logarithm where that is large. `AuditError` if it does not converge.
+
+    Examples
+    --------
+    >>> gauss = lambda y: -np.square(y)[None] / 2
+    >>> round(float(np.exp(log_integral(gauss, [0.0], 1.0)[0]) ** 2 / (2 * np.pi)), 9)
+    1.0
+    """
+    edges = initial_edges(knots, scale)
+    panels = Panels.over(edges[:-1], edges[1:], integrands)
+    with np.errstate(invalid="ignore"):
+        first = panels.log_masses
+        diverges = np.maximum(first[:, 0], first[:, -1]) >= np.maximum(log_sum(first), -700.0) - 25.0
+    diverges |= _diverges_at_a_knot(integrands, knots, scale)
+    if diverges.all():
+        return np.where(np.isneginf(log_sum(first)), -np.inf, np.inf)
+    kept = np.flatnonzero(~diverges)
+    panels = dataclasses.replace(panels, values=panels.values[kept])
+    bounds = np.maximum(panels.log_bounds, panels.log_hidden)
+    panels = panels[np.any(bounds > panels.log_bounds.max(axis=1, keepdims=True) - 200.0, axis=0)]
+    if panels.size == 0:
+        return np.where(diverges, np.inf, -np.inf)
+    settled = np.full(kept.size, -np.inf)  # log of what the accepted panels hold
+
+    def accept(parents: Panels, halves: Panels, level: int) -> Booleans:
+        nonlocal settled
+        before, after = parents.log_masses, halves.log_masses
+        after_both = np.logaddexp(after[:, 0::2], after[:, 1::2])
+        total = np.logaddexp(settled, log_sum(after))[:, None]
+        with np.errstate(invalid="ignore", over="ignore"):
+            error = np.abs(np.exp(after_both - total) - np.exp(before - total))
+            tolerance = np.clip(1e-10 * np.logaddexp(0.0, total), 1e-10, 1e-3)
+            share = np.exp(np.maximum(after_both, before) - total)
+            good = (error <= tolerance * np.maximum(share, 1e-3)) | np.isneginf(total) | np.isposinf(total)
+        hides = halves.log_hidden > np.repeat(total, halves.size, axis=1) - 25.0
+        chosen = np.repeat(good.all(axis=0), 2) & ~hides.any(axis=0)
+        settled = np.logaddexp(settled, log_sum(after[:, chosen]))
+        return chosen
+
+    def matters(left_over: Panels) -> bool:
+        return bool(np.any(log_sum(left_over.log_bounds) > settled - 20.0))
+
+    accepted = refine(panels, lambda points: integrands(points)[kept], accept, matters)
+    result = np.full(diverges.shape, np.inf)
+    result[kept] = log_sum(accepted.log_masses)
+    return result
+
+
+def _diverges_at_a_knot(integrands: Integrands, knots: Sequence[float], scale: float) -> Booleans:
+    """Whether the integrand times the distance to a knot does not fall as the knot is approached, shape (channels,)."""
+    places = np.asarray(knots, float)
+    places = places[scale * 2.0**-28 > 64 * np.spacing(np.abs(places))]
+    steps = scale * 2.0 ** -np.array([20.0, 24.0, 28.0])
+    points = places[:, None, None] + np.array([-1.0, 1.0])[:, None] * steps
+    values = integrands(points.ravel()).reshape(-1, points.size // 3, 3)
+    with np.errstate(invalid="ignore"):
+        rises = np.diff(values + np.log(steps), axis=-1) >= -1e-6
+    return np.asarray(rises.all(axis=-1).any(axis=-1))
+
+
+@cache
+def _rule() -> tuple[Floats, Floats]:
+    """Places in [0, 1] and their weights: 16 Gauss-Legendre points between two ends of weight zero."""
+    places, weights = np.polynomial.legendre.leggauss(16)
+    return np.concatenate([[_END], (1 + places) / 2, [1 - _END]]), np.concatenate([[0.0], weights / 2, [0.0]])
+
+
+def _places(left: Floats, right: Floats) -> Floats:
+    places = _rule()[0]
+    points = left[:, None] * (1.0 - places) + right[:, None] * places
+    # rounding must not move a point onto an end, which may be an atom
+    return np.asarray(np.clip(points, np.nextafter(left, right)[:, None], np.nextafter(right, left)[:, None]))
 
 
 class Events(NamedTuple):
@@ -54,7 +270,7 @@ class LossPair:
     scale: float = 1.0
     """A length over which the densities vary."""
     parts: tuple[tuple[LossPair, int], ...] = ()
-    """Of a composition, its independent parts and how many there are of each; see `epsaudit.exact.convolution`."""
+    """Of a composition, its independent parts and how many there are of each."""
     lower: LossPair | None = None
     """Of a composition on a grid, a pair that is no easier to tell apart than the true one; this one is no harder."""
 
@@ -203,40 +419,3 @@ def merge_equal(aligned: Floats, losses: Floats) -> tuple[Floats, Floats]:
     shares = np.exp(aligned - np.repeat(base, np.diff(np.append(starts, losses.size)), axis=1))
     with np.errstate(divide="ignore"):
         return base + np.log(np.add.reduceat(shares, starts, axis=1)), losses[starts]
-
-
-def bracketed(losses: Floats, masses: Floats, cells: int) -> LossPair:
-    """Pair of laws given by very many finite losses and their probabilities under the first law, summed into cells.
-
-    Each of so many ``cells`` between the least and the greatest loss has its mass at its two ends, so that the pair is
-    no harder to tell apart than in truth; its ``lower`` has each cell merged into one outcome. ``losses`` and
-    ``masses`` have shape (outcomes,); the masses sum to 1, or a little less.
-
-    Examples
-    --------
-    >>> pair = bracketed(np.array([0.5, -0.5]), np.array([0.622459331, 0.377540669]), 8)
-    >>> np.exp(pair.atoms).round(4).tolist()
-    [[0.6225, 0.3775], [0.3775, 0.6225]]
-    """
-    least, greatest = float(losses.min()), float(losses.max())
-    step = (greatest - least) / cells
-    if step == 0.0:
-        return LossPair.nothing()
-    place = np.minimum(((losses - least) / step).astype(np.intp), cells - 1)
-    p, q = np.bincount(place, masses, cells), np.bincount(place, masses * np.exp(-losses), cells)
-    return of_cells(np.asarray(p, float), np.asarray(q, float), least, step)
-
-
-def of_cells(p: Floats, q: Floats, least: float, step: float) -> LossPair:
-    """Pair of laws given by both probabilities of each cell of the loss, of which the first begins at ``least``.
-
-    As `bracketed`, which sums losses into such cells.
-    """
-    edges = least + step * np.arange(len(p) + 1)
-    right = np.clip((p - q * np.exp(edges[:-1])) / -np.expm1(-step), 0.0, p)
-    spread = np.append(p - right, 0.0) + np.append(0.0, right)
-    with np.errstate(divide="ignore"):
-        outer = np.log(np.stack([spread, spread * np.exp(-edges)]))
-        inner = np.log(np.stack([p, q]))
-    kept = spread > 0.0
-    return LossPair(outer[:, kept][:, ::-1], edges[kept][::-1], lower=LossPair.of(inner[:, p > 0.0]))

@@ -1,7 +1,6 @@
 """The least parameter of a claim that a pair of known laws allows: the ground truth that certificates must not exceed.
 
-It takes a claim's family and two laws and returns one number. A family knows binary events only (`Claim.least`); what
-the whole law adds, a Renyi divergence or the supremum over all events, is computed here.
+A claim knows binary events only (`Claim.least`); what the whole law adds is computed here.
 """
 
 from __future__ import annotations
@@ -11,13 +10,12 @@ import math
 import numpy as np
 from scipy.special import ndtri_exp
 
+from epsaudit.claims.conversions import root
 from epsaudit.claims.curves import ApproxZCDP, TradeOff
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.errors import AuditError
-from epsaudit.exact.losses import LossPair, NotKnownError, difference, merge_equal
+from epsaudit.exact.losses import DOUBLINGS, Floats, LossPair, NotKnownError, difference, log_sum, merge_equal
 from epsaudit.exact.profile import PrivacyProfile, keeps_growing, least_epsilon, renyi_divergences
-from epsaudit.exact.quadrature import DOUBLINGS, Floats, log_sum
-from epsaudit.roots import root
 
 _LARGEST_ORDER = 2.0**12  # for unbounded losses; beyond it double precision ends
 _RAREST = 690.0  # -log of 1e-300: events rarer than that are not computed
@@ -28,16 +26,10 @@ _RARE_ENOUGH = 1e12  # -log of the rarest density that is looked at; beyond it a
 def exact_parameter(claim: Claim, law: object, law_prime: object) -> float:
     """Least parameter of the claim's family that a pair of known laws allows, in both directions; inf if none does.
 
-    The claim says the family, and the delta or the order that goes with it; its own parameter does not matter. Laws are
-    as for `PrivacyProfile`.
-
-    Raises
-    ------
-    AuditError
-        As for `PrivacyProfile`, or if nothing exact is known about the claim's family. A `NotKnownError` where outcomes
-        of a probability below 1e-9 that only one law allows decide, for the other may have lost them to rounding (but
-        for approximate DP), and for Gaussian DP where events less likely than 1e-300 may: see
-        docs/explanation/theory.md#exact-values.
+    The claim says the family, and the delta or the order that goes with it; its own parameter does not matter. Laws and
+    errors are as for `PrivacyProfile`, and there is a `NotKnownError` where outcomes of a probability below 1e-9 that
+    only one law allows decide (but for approximate DP), and for Gaussian DP where events less likely than 1e-300 may:
+    see docs/explanation/theory.md#exact-values.
 
     Examples
     --------
@@ -71,13 +63,12 @@ def exact_parameter(claim: Claim, law: object, law_prime: object) -> float:
 
 
 def _refuse_rounding_errors(pair: LossPair) -> None:
-    """Refuse laws that only very rare outcomes set apart for certain: they may be lost to rounding in one law.
+    """Refuse laws that only very rare outcomes set apart for certain.
 
     Where probabilities are differences of a distribution function, those below 2^-53 come out as 0; under the other law
     they may be e^loss times as likely.
     """
-    masses = [float(log_sum(one.atoms[0][one.losses == np.inf])) for one in pair.directions]
-    surest = max(masses)
+    surest = max(float(log_sum(one.atoms[0][one.losses == np.inf])) for one in pair.directions)
     if -math.inf < surest < math.log(_LOST):
         raise NotKnownError(
             f"Only outcomes of probability {math.exp(surest):.1g} in all are impossible under one law and not under "
@@ -106,12 +97,12 @@ def _least_mu(pair: LossPair, greatest_loss: float) -> float:
             return math.inf
         if any(_rises_in_the_tail(values, log_chance) for log_chance in log_chances):
             rarer = math.inf
-    if not math.isfinite(values[best]):
-        return float(values[best])
     found = values[best]
+    if not math.isfinite(found):
+        return float(found)
     for _ in range(3):
         thresholds = np.linspace(thresholds[max(best - 1, 0)], thresholds[min(best + 1, thresholds.size - 1)], 17)
-        values, _log_chances = _separation(pair, thresholds)
+        values, _ = _separation(pair, thresholds)
         best = int(np.argmax(values))
         found = max(found, values[best])
     if found < rarer:
@@ -149,11 +140,9 @@ def _concentration(pair: LossPair, greatest_loss: float) -> float:
         return _limit_in_the_order(pair)
     from scipy.optimize import minimize_scalar  # slow to import
 
+    around = grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
     found = minimize_scalar(
-        lambda x: -float(ratio(np.array([x]))[0]),
-        bounds=(grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]),
-        method="bounded",
-        options={"xatol": 1e-5},
+        lambda x: -float(ratio(np.array([x]))[0]), bounds=around, method="bounded", options={"xatol": 1e-5}
     )
     return max(float(values[best]), -float(found.fun))
 
@@ -161,9 +150,8 @@ def _concentration(pair: LossPair, greatest_loss: float) -> float:
 def _concentration_but_for(profile: PrivacyProfile, delta: float) -> float:
     """Least rho of what is left of two laws after a part of weight delta, chosen as well as can be.
 
-    That is (min(P, e^s P'), min(P', e^t P)) / (1 - delta), s and t such that both are laws: its privacy profile is, in
-    both directions, the least that any rest can have
-    (docs/explanation/theory.md#approximate-zcdp-and-any-trade-off-curve).
+    That is (min(P, e^s P'), min(P', e^t P)) / (1 - delta), s and t such that both are laws:
+    docs/explanation/theory.md#approximate-zcdp-and-any-trade-off-curve.
     """
     pair = profile.pair
     if delta == 0.0:
@@ -192,7 +180,7 @@ def _concentration_but_for(profile: PrivacyProfile, delta: float) -> float:
 
 
 def _log_expm1(loss: float) -> float:
-    """Of a loss whose exponential may be beyond all floats."""
+    """log(e^loss - 1), also beyond all floats."""
     with np.errstate(divide="ignore"):
         return float(loss + np.log(-np.expm1(-loss)))
 

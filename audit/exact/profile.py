@@ -12,13 +12,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.claims.conversions import log_excess, renyi_of_excess
+from epsaudit.claims.conversions import log_excess, renyi_of_excess, root
 from epsaudit.errors import finite_at_least, fraction
 from epsaudit.exact.convolution import LEAST_DELTA
 from epsaudit.exact.laws import loss_pair
-from epsaudit.exact.losses import LossPair, NotKnownError, difference
-from epsaudit.exact.quadrature import Floats, log_integral, log_sum
-from epsaudit.roots import root
+from epsaudit.exact.losses import Floats, LossPair, NotKnownError, difference, log_integral, log_sum
 
 AGREEMENT = 1e-6
 """How closely, relative to itself, a value that is known between two bounds must be known to count as exact."""
@@ -29,25 +27,17 @@ _REACHED = 1e-12  # a delta reached to within this share of itself counts as rea
 class PrivacyProfile:
     """How well two known laws can be told apart, computed once and asked often.
 
-    Parameters
-    ----------
-    law, law_prime : object
-        Output distributions that know their laws: finite ones have ``support`` and ``log_probabilities``, continuous
-        ones ``log_density(outputs)``, ``knots`` (where the density is not smooth, or its centre) and ``scale`` (a
-        length over which it varies); a mixture has both, and atoms count as knots. Log-densities must be computed
-        as logarithms: one that underflows to -inf reads as an impossible output, and so as an infinite loss.
-
-    Raises
-    ------
-    AuditError
-        If a law is not known, does not sum to one, or is too rough for the quadrature.
+    Finite laws have ``support`` and ``log_probabilities``, continuous ones ``log_density(outputs)``, ``knots`` (where
+    the density is not smooth, or its centre) and ``scale`` (a length over which it varies); a mixture has both, and
+    atoms count as knots. Log-densities must be computed as logarithms: one that underflows to -inf reads as an
+    impossible output. `AuditError` if a law is not known, does not sum to one, or is too rough for the quadrature.
 
     Examples
     --------
     >>> from epsaudit.mechanisms.laws import FiniteLaw
     >>> profile = PrivacyProfile(FiniteLaw([0, 1], np.log([0.75, 0.25])), FiniteLaw([0, 1], np.log([0.25, 0.75])))
-    >>> round(profile.delta(0.0), 9), round(profile.epsilon(0.0), 9)
-    (0.5, 1.098612289)
+    >>> round(profile.delta(0.0), 9), round(profile.epsilon(0.0), 9), round(profile.renyi(2.0), 6)
+    (0.5, 1.098612289, 0.847298)
     """
 
     def __init__(self, law: object, law_prime: object) -> None:
@@ -66,8 +56,7 @@ class PrivacyProfile:
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon such that the pair, in both directions, respects (epsilon, delta); inf if none.
 
-        At ``delta=0`` this is the supremum of the absolute log-likelihood ratio, with the limits at knots and in the
-        tails. A delta that an event of infinite loss reaches to within a relative 1e-12 counts as enough for it.
+        A delta that an event of infinite loss reaches to within a relative 1e-12 counts as enough for it.
         """
         delta = fraction(delta, "delta")
         if delta == 0.0:
@@ -77,10 +66,7 @@ class PrivacyProfile:
         return _settled(self.pair, lambda pair: max(least_epsilon(one, delta) for one in pair.directions))
 
     def events(self, thresholds: ArrayLike) -> tuple[Floats, Floats]:
-        """Return (P[loss >= t], P'[loss >= t]) for thresholds t of shape (n,); see `likelihood_ratio_events`.
-
-        Of a composition on a grid they are those of the rounded pair that is no harder to tell apart.
-        """
+        """Return (P[loss >= t], P'[loss >= t]) for thresholds t of shape (n,); see `likelihood_ratio_events`."""
         events = self.pair.events(np.asarray(thresholds, float).ravel())
         return np.exp(events.upper), np.exp(events.upper_prime)
 
@@ -96,47 +82,25 @@ class PrivacyProfile:
 
 
 def delta(law: object, law_prime: object, epsilon: float) -> float:
-    """Exact delta of a pair of known laws: see `PrivacyProfile.delta`, also for the arguments of the three below.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.laws import FiniteLaw
-    >>> round(delta(FiniteLaw("ab", [0.0, 0.0]), FiniteLaw("ab", [0.0, -np.inf]), 3.0), 9)
-    0.5
-    """
+    """Exact delta of a pair of known laws: see `PrivacyProfile`, and its method of this name."""
     return PrivacyProfile(law, law_prime).delta(epsilon)
 
 
 def epsilon(law: object, law_prime: object, delta: float) -> float:
-    """Exact epsilon of a pair of known laws at a delta in [0, 1): see `PrivacyProfile.epsilon`.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.laws import FiniteLaw
-    >>> epsilon(FiniteLaw("ab", [0.0, 0.0]), FiniteLaw("ab", [0.0, -np.inf]), 0.1)
-    inf
-    """
+    """Exact epsilon of a pair of known laws at a delta in [0, 1): see `PrivacyProfile.epsilon`."""
     return PrivacyProfile(law, law_prime).epsilon(delta)
 
 
 def renyi(law: object, law_prime: object, order: float) -> float:
-    """Renyi divergence D_order(law || law_prime) in nats, order >= 1; order 1 is the relative entropy.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.laws import FiniteLaw
-    >>> round(renyi(FiniteLaw("ab", np.log([0.5, 0.5])), FiniteLaw("ab", np.log([0.25, 0.75])), 2.0), 6)
-    0.287682
-    """
+    """Renyi divergence D_order(law || law_prime) in nats, order >= 1; order 1 is the relative entropy."""
     return PrivacyProfile(law, law_prime).renyi(order)
 
 
 def likelihood_ratio_events(law: object, law_prime: object, thresholds: ArrayLike) -> tuple[Floats, Floats]:
     """Probabilities under both laws of the Neyman-Pearson events {log-likelihood ratio >= t}.
 
-    The vertices of the trade-off curve of the pair: no event of the same probability under the second law is
-    likelier under the first (Neyman and Pearson 1933). Thresholds of shape (n,) are in nats, infinities allowed; a loss
-    within a relative 1e-12 of one reaches it.
+    The vertices of the trade-off curve of the pair (Neyman and Pearson 1933). Thresholds of shape (n,) are in nats,
+    infinities allowed; a loss within a relative 1e-12 of one reaches it.
 
     Examples
     --------
@@ -191,10 +155,9 @@ def keeps_growing(values: Floats, noise: float = 0.0) -> bool:
 
 
 def _settled(pair: LossPair, value: Callable[[LossPair], float]) -> float:
-    """Value of a pair that may be known between two others only: the greater one, if they agree to a relative 1e-6."""
+    """Value of a pair that may be known between two others only: the greater one, if they agree to `AGREEMENT`."""
     greatest = value(pair)
-    least = greatest if pair.lower is None else value(pair.lower)
-    if not abs(greatest - least) <= AGREEMENT * max(greatest, 1e-9) and pair.lower is not None:
+    if pair.lower is not None and not abs(greatest - (least := value(pair.lower))) <= AGREEMENT * max(greatest, 1e-9):
         raise NotKnownError(
             f"The exact value lies between {least:.9g} and {greatest:.9g}; it is not known more closely."
         )

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc
 
+from epsaudit.claims.conversions import roots
 from epsaudit.claims.definitions import Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError, clipped
 from epsaudit.outputs.normal_form import Items, Raised, kind_of, normal, number, written
-from epsaudit.roots import roots
 
 Floats = NDArray[np.float64]
 Sides: TypeAlias = list[list[Any]]

@@ -15,8 +15,7 @@ import numpy as np
 
 from epsaudit.data.candidates import patterns
 from epsaudit.data.neighbours import UNDER, AddRemove, Adjacency, DatasetPair, Relation, Substitution, adjacency_of
-from epsaudit.errors import AuditError, clipped, finite_at_least, whole_at_least
-from epsaudit.extras import needs
+from epsaudit.errors import AuditError, clipped, finite_at_least, needs, whole_at_least
 from epsaudit.hunting.relations import ORDERS, AddRemovePerson, Norm, SubstitutePerson, within
 
 if TYPE_CHECKING:

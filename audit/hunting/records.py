@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError
 from epsaudit.hunting.certifying import Finding
 from epsaudit.hunting.description import Candidate
 from epsaudit.hunting.screening import Screened, as_record, from_record
-from epsaudit.provenance import write_whole
 
 try:
     import fcntl

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from epsaudit.adapters.external import CHILDREN, CommandDistribution, CommandMechanism, command
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims import stated
+from epsaudit.claims.accounting import CLAIMS, claim_from_numbers
 from epsaudit.claims.definitions import Claim
-from epsaudit.claims.libraries import CLAIMS, claim_from_numbers
 from epsaudit.data.fingerprint import digest
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import values_of

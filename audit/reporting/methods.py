@@ -1,6 +1,5 @@
-r"""The methods paragraphs of a paper, written from the results: what was run, which certificate, at what confidence.
+r"""The methods paragraphs of a paper in LaTeX, with the BibTeX entries that they ``\cite``.
 
-From the results it writes paragraphs of LaTeX with ``\cite`` commands, and the BibTeX entries that they cite.
 Nothing is said that the results do not show, so that other results give other words.
 """
 
@@ -40,10 +39,7 @@ OWN = r"""@software{epsaudit,
 
 
 def methods(results: Sequence[Result], family_confidence: float) -> str:
-    """Return the paragraphs and, after an empty line, the BibTeX entries that they cite, in order of citation.
-
-    Audits of fixed size get two paragraphs, sequential and one-run audits one each. `AuditError` if there are none.
-    """
+    """Return the paragraphs and the BibTeX entries that they cite, in this order; `AuditError` without results."""
     if not results:
         raise AuditError("There are no results to describe.")
     fixed = [result for result in results if isinstance(result, AuditResult)]
@@ -130,11 +126,11 @@ def _what_was_certified(results: Sequence[AuditResult], family: float) -> str:
                 f"fixed{_cite_if(curves, 'balle2018improving', 'GaussianDP')}."
             )
     if boxes:
-        which = f"In {f'the other {len(boxes)}' if both else 'all' if len(results) > 1 else 'this audit'}"
+        which = f"the other {len(boxes)}" if both else "all" if len(results) > 1 else "this audit"
         sentences.append(
-            f"{which}, two one-sided Clopper--Pearson limits on the probability of the event under each dataset share "
-            r"the error \cite{clopper1934use,jagielski2020auditing}, and the bound is the least parameter that allows "
-            f"both{_cite_if(boxes, 'balle2020hypothesis', 'ZCDP', 'RenyiDP')}."
+            f"In {which}, two one-sided Clopper--Pearson limits on the probability of the event under each dataset "
+            r"share the error \cite{clopper1934use,jagielski2020auditing}, and the bound is the least parameter that "
+            f"allows both{_cite_if(boxes, 'balle2020hypothesis', 'ZCDP', 'RenyiDP')}."
         )
     return " ".join([*sentences, _confidence(results, family), _outcome(results)])
 
@@ -142,19 +138,19 @@ def _what_was_certified(results: Sequence[AuditResult], family: float) -> str:
 def _outcome(results: Sequence[Result]) -> str:
     violated = sum(result.violates_claim for result in results)
     limited = sum(result.limits is not None for result in results)
-    outcome = f"The claim was {'refuted' if violated else 'not refuted'}"
-    if len(results) > 1:
-        outcome = f"{violated} of the {len(results)} claims were refuted"
+    outcome = f"{violated} of the {len(results)} claims were refuted"
+    if len(results) == 1:
+        outcome = f"The claim was {'refuted' if violated else 'not refuted'}"
     few = f" {limited} could not have been refuted with so few runs, whatever the mechanism." if limited else ""
     return f"{outcome}; that a claim is not refuted is no proof of it.{few}"
 
 
 def _claims(results: Sequence[Result]) -> str:
     kinds = Counter((kind_of(result), type(result.claim).__name__) for result in results)
-    said = []
-    for (kind, name), number in kinds.most_common():
-        cite = rf"~\cite{{{DEFINITIONS[name]}}}" if name in DEFINITIONS else ""
-        said.append(f"{number} of {latex(kind)}{cite}")
+    said = [
+        f"{number} of {latex(kind)}" + (rf"~\cite{{{DEFINITIONS[name]}}}" if name in DEFINITIONS else "")
+        for (kind, name), number in kinds.most_common()
+    ]
     return ", ".join(said[:-1]) + (" and " if len(said) > 1 else "") + said[-1]
 
 
@@ -177,8 +173,7 @@ def _reproducing(results: Sequence[Result]) -> str:
         for name, label in (("python", "Python"), ("numpy", "NumPy"), ("scipy", "SciPy"))
         if _only(results, name) != "unknown"
     )
-    under = "; ".join(filter(None, [libraries, _commit(results)]))
-    tail = f" ({under})" if under else ""
+    tail = f" ({under})" if (under := "; ".join(filter(None, [libraries, _commit(results)]))) else ""
     seeded = sum(result.reproducible for result in results)
     if seeded == len(results):
         seeds = f"seed {results[0].seed}" if len(results) == 1 else "the seeds in the result file"

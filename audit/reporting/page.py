@@ -1,7 +1,7 @@
 """One self-contained HTML page: a table that sorts and filters, and a card for every result.
 
-It is rendered from results by `templates/report.html`, which escapes everything that comes from a result; the page's
-content security policy allows no script, style or address but its own, by hash.
+`templates/report.html` escapes everything that comes from a result; the page's content security policy allows no
+script, style or address but its own, by hash.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from markupsafe import Markup
 
 from epsaudit.audits.one_run import OneRunResult
 from epsaudit.claims.definitions import Claim
-from epsaudit.reporting.curves import Floats, allowed_trade_off, certified_polygon, with_bends
+from epsaudit.reporting.figures import Floats, allowed_trade_off, certified_polygon, with_bends
 from epsaudit.reporting.tables import caption, kind_of
 from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import SYMBOLS, lower, percent, plain, visible
@@ -71,8 +71,9 @@ def render(results: Sequence[Result], family_confidence: float, file: str = "aud
 
 def _card(result: Result, file: str) -> dict[str, Any]:
     """What the template cannot ask of a result: its kind, places in pixels, and the command that repeats it."""
-    known = [value for value in (result.proven, result.lower_bound, result.exact) if value is not None]
-    greatest = 1.15 * max(filter(math.isfinite, known), default=1.0) or 1.0
+    marks = {"bound": result.lower_bound, "proven": result.proven, "exact": result.exact}
+    known = {name: value for name, value in marks.items() if value is not None}
+    greatest = 1.15 * max(filter(math.isfinite, known.values()), default=1.0) or 1.0
     curves = None
     if isinstance(result, AuditResult):
         curves = _points(certified_polygon(result)), _claimed_curve(result.claim)
@@ -83,8 +84,8 @@ def _card(result: Result, file: str) -> dict[str, Any]:
         "share": result.lower_bound / result.proven if result.proven > 0.0 else None,
         "places": {
             name: round(WIDTH * min(value / greatest, 1.0), 1)
-            for name, value in (("bound", result.lower_bound), ("proven", result.proven), ("exact", result.exact))
-            if value is not None and (name != "exact" or math.isfinite(value))
+            for name, value in known.items()
+            if name != "exact" or math.isfinite(value)
         },
         "curves": curves,
         "reproduce": shlex.join(["epsaudit", "verify", file, *["--rerun"] * (curves is not None), result.mechanism]),
@@ -104,21 +105,18 @@ def _points(points: Floats) -> str:
 
 
 def _made(result: Result) -> str:
-    parts = []
+    parts = [", ".join(f"{name} {value}" for name, value in result.provenance.items()) or "Versions not recorded"]
+    if "machine" in result.execution:
+        parts.insert(0, result.execution["machine"])
     if "started" in result.execution:
         taken = f", {result.seconds:.3g} seconds" if math.isfinite(result.seconds) else ""
-        parts.append(f"Started {result.execution['started']}{taken}.")
-    if "machine" in result.execution:
-        parts.append(f"{result.execution['machine']}.")
-    parts.append(", ".join(f"{name} {value}" for name, value in result.provenance.items()) or "Versions not recorded")
-    return " ".join(parts) + "."
+        parts.insert(0, f"Started {result.execution['started']}{taken}")
+    return " ".join(f"{part}." for part in parts)
 
 
 def _sortable(value: float | None) -> str:
     """Write a number as JavaScript reads it; nothing for None."""
-    if value is None:
-        return ""
-    return "Infinity" if value == math.inf else repr(float(value))
+    return "" if value is None else "Infinity" if value == math.inf else repr(float(value))
 
 
 def _hash(text: str) -> str:

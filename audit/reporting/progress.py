@@ -1,7 +1,6 @@
 """Progress of an audit: a bar on a terminal, a line now and then in a log, a callback anywhere else.
 
-Progress callbacks print lines, or leave word in a file of which the board on the terminal is drawn. A bound on the way
-is called 'so far': only that of the last run is certified.
+A bound on the way is called 'so far': only that of the last run is certified.
 """
 
 from __future__ import annotations
@@ -63,9 +62,7 @@ class Pace:
 
 
 class Lines:
-    """A progress callback for logs and notebooks: one line at most ``every`` so many seconds, the first after as many.
-
-    Lines go to the ``stream``, by default standard error.
+    """A progress callback for logs and notebooks: a line to ``stream``, or standard error, ``every`` so many seconds.
 
     Examples
     --------
@@ -90,10 +87,9 @@ class Lines:
         """Print how far it is, if it is time."""
         if self._clock() - self._said >= self._every:
             self._said = self._clock()
-            share = step.runs_done / step.runs_total
-            head = f"{self.name}: {step.stage}, {step.runs_done:,} of {step.runs_total:,} runs ({share:.0%})"
-            line = ", ".join(filter(None, [head, self._pace.describe(step)]))
-            print(line, file=self._stream or sys.stderr, flush=True)
+            done, total = step.runs_done, step.runs_total
+            head = f"{self.name}: {step.stage}, {done:,} of {total:,} runs ({done / total:.0%})"
+            print(_joined(head, self._pace.describe(step)), file=self._stream or sys.stderr, flush=True)
 
 
 class Row:
@@ -111,7 +107,7 @@ class Row:
             self._written = now
             # training is a fraction of all runs that only certification knows: the bar waits for it
             share = step.runs_done / step.runs_total if step.stage == "certification" else 0.0
-            words = ", ".join(filter(None, [step.stage, self._pace.describe(step)]))
+            words = _joined(step.stage, self._pace.describe(step))
             with contextlib.suppress(OSError), open(self._path, "r+b", buffering=0) as file:
                 file.seek(self._place * WORD.size)
                 file.write(WORD.pack(share, words.encode()))
@@ -192,6 +188,10 @@ def drawn(names: Sequence[str], console: Console | None = None) -> Iterator[Draw
 def board(names: Sequence[str], *, quiet: bool = False) -> contextlib.AbstractContextManager[Board | Drawn]:
     """Follow the audits of these names: drawn on a terminal after a few seconds, else by a line now and then."""
     return contextlib.nullcontext(Board(quiet)) if quiet or not sys.stderr.isatty() else drawn(names)
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(filter(None, parts))
 
 
 def _short(number: float) -> str:

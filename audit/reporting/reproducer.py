@@ -1,8 +1,7 @@
 """A refuted claim as a script of at most 40 lines and as the text of an issue, for those who maintain the code.
 
-A result goes in, with the datasets and the function where they are known; scripts come out that need scipy and the
-library alone. They count afresh, and compute exact p-values by code of their own. What is not known, or cannot be
-written so short, the script says in a sentence; it then computes the p-value of the counts that are stored.
+A script needs scipy and the library alone, counts afresh and computes exact p-values by code of its own. What is not
+known, or cannot be written so short, it says in a sentence; then it takes the counts that are stored.
 """
 
 from __future__ import annotations
@@ -120,15 +119,13 @@ class Reproducer:
 
     def script(self) -> str:
         """Write the script."""
-        known = not self.left_out()
-        if not known and isinstance(self.result, SequentialResult):
-            raise AuditError(f"{self.result.mechanism} has no script. {' '.join(self.left_out())}")
-        text = self._assembled(self._imports(inline=True), self._body() if known else [], known)
-        if len(text.splitlines()) > MOST_LINES:
-            text = self._assembled(self._imports(inline=False), self._body() if known else [], known)
-        if len(text.splitlines()) > MOST_LINES:
-            raise AuditError(f"The script of {self.result.mechanism} has over {MOST_LINES} lines.")
-        return text
+        if (reasons := self.left_out()) and isinstance(self.result, SequentialResult):
+            raise AuditError(f"{self.result.mechanism} has no script. {' '.join(reasons)}")
+        for inline in (True, False):
+            text = self._assembled(inline, reasons)
+            if len(text.splitlines()) <= MOST_LINES:
+                return text
+        raise AuditError(f"The script of {self.result.mechanism} has over {MOST_LINES} lines.")
 
     def issue(self) -> str:
         """Write the text of an issue in Markdown."""
@@ -136,24 +133,21 @@ class Reproducer:
         versions = self.function.versions if self.function else {}
         about = "".join(f", in {name} {version}" for name, version in versions.items())
         implied = "" if result.claim.claimed_point else f", which implies ({epsilon:.4g}, {delta:.4g})-DP,"
-        x, x_prime = (
-            (result.x, result.x_prime)
-            if self.pair is None
-            else [
+        told, x, x_prime, frames = result.pair, result.x, result.x_prime, False
+        if self.pair is not None:
+            told, frames = str(DatasetPair(self.pair.x, self.pair.x_prime)), is_frame(self.pair.x)
+            x, x_prime = (
                 repr(one) if len(repr(one)) < 300 and "\n" not in repr(one) else short
-                for one, short in ((self.pair.x, result.x), (self.pair.x_prime, result.x_prime))
-            ]
-        )
-        told = result.pair if self.pair is None else str(DatasetPair(self.pair.x, self.pair.x_prime))
-        alike = x == x_prime or (self.pair is not None and is_frame(self.pair.x))
+                for one, short in ((self.pair.x, x), (self.pair.x_prime, x_prime))
+            )
         lines = [
             f"# {self.function.name if self.function else result.mechanism}: {result.claim} does not hold\n",
             f"The claim {result.claim}{implied} is refuted on two neighbouring datasets{about}.\n",
-            *([f"- x against x': `{told}`"] if alike else [f"- x: `{x}`", f"- x': `{x_prime}`"]),
+            *([f"- x against x': `{told}`"] if frames or x == x_prime else [f"- x: `{x}`", f"- x': `{x_prime}`"]),
             *(f"- {note[0].upper()}{note[1:]}" for note in result.notes),
             f"- Event on the output y: `{result.witness}`",
             f"- Counts: {result.describe_counts()}",
-            *self._evidence(),
+            self._evidence(),
             f"- Certified: {result.claim.symbol} >= {lower(result.lower_bound)} at {percent(result.confidence)} "
             f"confidence, and {result.proven:.4g} is claimed\n",
             *(f"{sentence}\n" for sentence in self.left_out()),
@@ -162,13 +156,12 @@ class Reproducer:
         ]
         return "\n".join(lines) + "\n"
 
-    def _evidence(self) -> list[str]:
-        result = self.result
-        if isinstance(result, SequentialResult):
-            return [f"- Evidence: {result.describe_evidence()}"]
-        error = p_value(result.certificate, result.claim, result.counts)
+    def _evidence(self) -> str:
+        if isinstance(self.result, SequentialResult):
+            return f"- Evidence: {self.result.describe_evidence()}"
+        error = p_value(self.rule, self.result.claim, self.result.counts)
         exact = f"{error:.3g}" if error > LEAST else f"below {LEAST:g}"
-        return [f"- Exact p-value of these counts under the claim: {exact}"]
+        return f"- Exact p-value of these counts under the claim: {exact}"
 
     def _to_reproduce(self) -> list[str]:
         """The command of a test, and the script; what cannot be written is left out, as `left_out` says."""
@@ -178,80 +171,73 @@ class Reproducer:
             lines += [f"To reproduce (needs scipy):\n\n```python\n{self.script()}```\n"]
         return lines
 
-    def _assembled(self, imports: list[str], body: list[str], known: bool) -> str:
-        result, (epsilon, delta) = self.result, self.point
+    def _assembled(self, inline: bool, reasons: list[str]) -> str:
+        """The script, the function's own lines in it if ``inline``; what is left out, and why, if there are reasons."""
+        result, (epsilon, delta), known = self.result, self.point, not reasons
         names = self.function.versions if self.function else {}
         found = " ".join(f"{name} {version}" for name, version in names.items())
         said = [
             f"{self.function.name if self.function else result.mechanism}: {result.claim} does not hold.",
             f"Found {f'with {found} ' if found else ''}by epsaudit: {result.claim.symbol} >= "
             f"{lower(result.lower_bound)} at {percent(result.confidence)} confidence.",
-            *(textwrap.wrap(f"x = {result.x}; x' = {result.x_prime}.", 110) if not known else []),
-            *(textwrap.wrap(" ".join([f"Event: {result.witness}.", *self.left_out()]), 110) if not known else []),
         ]
-        about = '"""{}"""'.format("\n".join(said).replace("\\", "\\\\").replace('"', "'"))
-        fixed = f"EPSILON, DELTA = {epsilon!r}, {delta!r}  # implied by the claim"
+        if not known:
+            said += textwrap.wrap(f"x = {result.x}; x' = {result.x_prime}.", 110)
+            said += textwrap.wrap(" ".join([f"Event: {result.witness}.", *reasons]), 110)
+        lines = [
+            '"""{}"""'.format("\n".join(said).replace("\\", "\\\\").replace('"', "'")),
+            *self._imports(inline and known, known),
+            f"EPSILON, DELTA = {epsilon!r}, {delta!r}  # implied by the claim",
+        ]
         fixed_size = isinstance(result, AuditResult)
-        stored = f"STORED = {_stored(result.counts)}  # (dataset, guess): runs"
-        ending = ['print(f"p-value of the stored counts: {p_value(STORED):.3g}")'] if fixed_size else []
+        if fixed_size:
+            lines.append(f"STORED = {_stored(result.counts)}  # (dataset, guess): runs")
+        lines += [*(self._body() if known else []), *_test(self.rule, result.counts.events, delta)]
+        if fixed_size:
+            lines.append('print(f"p-value of the stored counts: {p_value(STORED):.3g}")')
         if known:
-            ending += [
+            lines += [
                 "counts = Counter()",
                 f"for _ in range({self._runs()}):",
                 '    side = random.choice(["x", "x_prime"])',
                 "    counts[side, guess(run(X if side == 'x' else X_PRIME))] += 1",
                 'print(f"fresh runs: {dict(counts)}, p-value {p_value(counts):.3g}")',
             ]
-        lines = [
-            about,
-            *imports,
-            fixed,
-            *([stored] if fixed_size else []),
-            *body,
-            *_test(self.rule, result.counts.events, delta),
-            *ending,
-        ]
         return "\n".join(lines) + "\n"
 
-    def _imports(self, inline: bool) -> list[str]:
-        """Imports, and the function: its module's lines if they are few, else its name."""
-        needed = ["import math"]
-        if self.left_out():
-            return [*needed, "from collections import Counter", *self._scipy()]
-        needed = ["import copy, math, random", "from collections import Counter"]
-        assert self.function is not None
+    def _imports(self, inline: bool, known: bool) -> list[str]:
+        """Imports, and the function if it is known: its module's lines if they are few, else its name."""
+        if self.function is None or not known:
+            return ["import math", "from collections import Counter", *self._scipy()]
         libraries = {"array": ["import numpy as np"], "frame": ["import pandas as pd"], "plain": []}
         numpy = ["import numpy as np"] if "rng" in self.function.takes.values() else []
+        lines = ["import copy, math, random", "from collections import Counter"]
+        lines += [*dict.fromkeys(libraries[self.function.data] + numpy), *self._scipy()]
         module, _, name = self.function.name.rpartition(":")
-        own = _needed(self.function.source, name.partition(".")[0]) if inline else []
         head = name.partition(".")[0]
         called = _called(head)
+        own = _needed(self.function.source, head) if inline else []
         if not own and module.endswith(".py"):
             own = ["from runpy import run_path", f"{called} = run_path({module!r})[{head!r}]"]
-        lines = [*needed, *dict.fromkeys(libraries[self.function.data] + numpy), *self._scipy()]
-        known = {*lines, "import copy", "import math", "import random"}
-        lines += [line for line in own if line not in known] or [
+        there = {*lines, "import copy", "import math", "import random"}
+        lines += [line for line in own if line not in there] or [
             f"from {module} import {head}{'' if called == head else f' as {called}'}"
         ]
         return sorted(lines, key=lambda line: not line.startswith("from __future__"))  # which must come first
 
     def _body(self) -> list[str]:
         """The datasets, one run, and the guess; raises `NotShort`."""
-        witness = self.result.witness
+        witness, lines = self.result.witness, []
         guesses = {"x": witness.guess_x, "x_prime": witness.guess_x_prime}
         conditions = {name: condition(event) for name, event in guesses.items() if event is not None}
-        lines = []
         for name, dataset in (("X", self.pair and self.pair.x), ("X_PRIME", self.pair and self.pair.x_prime)):
             text = literal(dataset)
             if len(text) > 1_000:
                 raise NotShort("the datasets are too long to print")
             lines.append(f"{name} = {text}")
         lines[-1] += "".join(f"  # {note}" for note in self.result.notes if note.startswith(UNDER))
-        helpers = helpers_of(" ".join(conditions.values()))
-        guesses_of = [
-            line for name, text in conditions.items() for line in (f"    if {text}:", f"        return {name!r}")
-        ]
-        return [*helpers, *lines, *self._run(), "def guess(y):", *guesses_of]
+        guess = [line for name, text in conditions.items() for line in (f"    if {text}:", f"        return {name!r}")]
+        return [*helpers_of(" ".join(conditions.values())), *lines, *self._run(), "def guess(y):", *guess]
 
     def _run(self) -> list[str]:
         function = self.function or Function(":unknown")
@@ -270,11 +256,11 @@ class Reproducer:
         ]
 
     def _scipy(self) -> list[str]:
-        rule = self.rule
-        if not isinstance(rule, Box) and self.point[1] == 0:
+        if isinstance(self.rule, Box):
+            return ["from scipy.optimize import brentq", "from scipy.stats import beta"]
+        if self.point[1] == 0:
             return ["from scipy.stats import binom"]
-        stats = "beta" if isinstance(rule, Box) else "beta, binom"
-        return ["from scipy.optimize import brentq", f"from scipy.stats import {stats}"]
+        return ["from scipy.optimize import brentq", "from scipy.stats import beta, binom"]
 
     def _runs(self) -> int:
         """The least power of 2 of runs expected to reach `SMALL`, but no more than were certified, or `MOST_RUNS`."""
@@ -293,8 +279,6 @@ class Reproducer:
 
 def p_value(certificate: Certificate, claim: Claim, counts: Counts) -> float:
     """Return the least error probability at which a certificate refutes a claim, down to about `LEAST`.
-
-    For the membership game and pure DP it is the binomial tail of the correct guesses.
 
     Examples
     --------
@@ -403,6 +387,9 @@ def _test(certificate: Certificate, events: int, delta: float) -> list[str]:
                 leak = min({events} * DELTA / (2 * guessed), 1)
                 return binom.logsf(right - 1, r, q + leak * (1 - q)) - log_p - math.log1p(-{share!r})
         """
-    ends = ["    if short(-690) <= 0:", "        return math.exp(-690)"]
-    ends = [*ends, "    return math.exp(brentq(short, -690, 0)) if short(0) < 0 else 1.0"]
-    return [*textwrap.dedent(body).rstrip().splitlines(), *ends]
+    end = """\
+            if short(-690) <= 0:
+                return math.exp(-690)
+            return math.exp(brentq(short, -690, 0)) if short(0) < 0 else 1.0
+    """
+    return textwrap.dedent(body.rstrip(" ") + end).rstrip().splitlines()

@@ -1,4 +1,4 @@
-"""Tables: rows and columns as LaTeX (booktabs), Markdown or CSV, and the one of results, on the terminal as well.
+"""Tables as LaTeX (booktabs), Markdown or CSV, the one of results on the terminal as well, and what a failed test says.
 
 A column knows what its numbers are, so that a certified lower bound is never rounded up and an upper one never down.
 """
@@ -10,20 +10,25 @@ import io
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from epsaudit import text
-from epsaudit.text import SYMBOLS, count, percent, plain
+from epsaudit.data.neighbours import DatasetPair, is_frame, shorten
+from epsaudit.text import SYMBOLS, count, lower, percent, plain
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from epsaudit.audits.sequential import SequentialResult
     from epsaudit.results.result import Result
 
 Kind = Literal["text", "code", "formula", "lower", "upper", "number", "count"]
 Row = Mapping[str, Any]
+WIDTH = 80
+"""Columns of a failure's text: those of an old terminal, which fit everywhere."""
 LONGEST = 45
 """Most rows of a table that stays on one page; a longer one becomes a longtable."""
 
@@ -189,9 +194,8 @@ def results_to_csv(results: Sequence[Result]) -> str:
 def render(results: Sequence[Result], width: int = 80) -> Text:
     """Lay out the terminal table: a line of numbers for each result, and its witness event below.
 
-    Lower bounds are rounded down. A verdict that theory does not expect is marked, at any width: a narrow terminal goes
-    without the exact values, then without the proven ones, and breaks names. Confidence and runs get columns of their
-    own from 100 columns on, runs that differ wherever there is room; `caption` says them in any case.
+    A narrow terminal goes without the exact values, then without the proven ones, and breaks names. Confidence and runs
+    get columns from 100 columns on, runs that differ wherever there is room; `caption` says them in any case.
     """
     from rich.text import Text  # slow to import
 
@@ -262,3 +266,70 @@ def runs_each(results: Sequence[Result]) -> str:
 def family_confidence(results: Sequence[Result]) -> float:
     """Confidence of all bounds together: 1 less the sum of their error probabilities (Bonferroni), at least 0."""
     return max(0.0, round(1.0 - math.fsum(1.0 - result.confidence for result in results), 12))
+
+
+def failure(sentence: str, lines: Iterable[tuple[str, str]], command: str) -> str:
+    """Write the sentence, the lines, and the command, which is for copying and stays in one line.
+
+    Lines are indented by four columns, so that the text pastes into an issue: Markdown shows them as they stand.
+    """
+    named = [_entry(f"    {name:<10} ", text) for name, text in lines]
+    return "\n".join([textwrap.fill(sentence, WIDTH), "", *named, f"    {'reproduce':<10} {command}"])
+
+
+def lines_of(result: SequentialResult, pair: DatasetPair | None, level: float, seconds: float) -> list[tuple[str, str]]:
+    """Name the claim, what is certified at which ``level``, the pair, the event, its counts, the runs and the notes."""
+    symbol = result.claim.symbol
+    above = ">" if result.violates_claim else ">="  # what is refuted is not attained either
+    time_is_up = f" ({seconds:g} seconds were over)" if result.stopped == "seconds" else ""
+    reach = [] if result.violates_claim else [("reach", result.describe_detectable())]
+    return [
+        ("claim", f"{result.claim}: {symbol} = {result.proven:.6g}"),
+        ("certified", f"{symbol} {above} {lower(result.lower_bound)}, wrong with probability {level:.2g}"),
+        ("pair", f"x = {result.x}, x' = {result.x_prime}" if pair is None else told_apart(pair)),
+        ("event", str(result.witness)),
+        ("counts", f"{result.describe_counts()} (the last rounds)"),
+        ("evidence", result.describe_evidence()),
+        ("runs", f"{result.runs:,} of at most {result.trials:,}{time_is_up}"),
+        *reach,
+        *(("note", note) for note in result.notes),
+    ]
+
+
+def told_apart(pair: DatasetPair) -> str:
+    """Write both datasets; where their texts are cut short and look alike, or are frames, where they differ.
+
+    Examples
+    --------
+    >>> told_apart(DatasetPair([1], [1, 2]))
+    "x = [1], x' = [1, 2]"
+    >>> told_apart(DatasetPair([0] * 99, [0] * 98 + [1])).partition("; ")[2]
+    'record 98 is 0 against 1 (99 against 99 records)'
+    """
+    x, x_prime = shorten(pair.x), shorten(pair.x_prime)
+    if x == x_prime or (is_frame(pair.x) and is_frame(pair.x_prime)):
+        return str(DatasetPair(pair.x, pair.x_prime))
+    return f"x = {x}, x' = {x_prime}"
+
+
+def versions(provenance: Mapping[str, str]) -> tuple[str, str]:
+    """The line that says what ran."""
+    names = ("epsaudit", "numpy", "scipy", "python")
+    return "versions", ", ".join(f"{name} {provenance[name]}" for name in names if name in provenance)
+
+
+def weakness(result: SequentialResult, seconds: float, telling: float) -> str:
+    """Say that a check passed which could hardly have failed: it does not show the parameter ``telling``."""
+    fitted = f", all that fitted into {seconds:g} seconds," if result.stopped == "seconds" else ""
+    return (
+        f"The check of {result.mechanism} passed, but could hardly have failed: {result.runs:,} runs{fitted} do not "
+        f"show {result.claim.symbol} = {telling:.4g} where {result.claim} is claimed. It "
+        f"{result.describe_detectable()}. Give it more runs or seconds, or a more telling pair."
+    )
+
+
+def _entry(begun: str, text: str) -> str:
+    """Write a named line, wrapped under itself."""
+    return textwrap.TextWrapper(WIDTH, begun, " " * len(begun), break_long_words=False, break_on_hyphens=False).fill(
+        text
+    )

@@ -17,10 +17,10 @@ from epsaudit.adapters.functions import Mechanism
 from epsaudit.certificates import Box
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.determinism import with_known_randomness
+from epsaudit.engine.provenance import execution, provenance
 from epsaudit.engine.sampling import certification_counts
 from epsaudit.engine.workers import Workers
 from epsaudit.errors import AuditError, fraction
-from epsaudit.provenance import execution, provenance
 from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import lower
 

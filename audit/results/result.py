@@ -19,9 +19,8 @@ from epsaudit.adapters.registry import Expected
 from epsaudit.certificates import Certificate, Counts, certificate_from_dict, reach, runs_to_reach
 from epsaudit.claims import definitions as claims
 from epsaudit.claims.definitions import Claim
-from epsaudit.errors import AuditError
-from epsaudit.extras import needs
-from epsaudit.provenance import execution, write_whole
+from epsaudit.engine.provenance import execution, write_whole
+from epsaudit.errors import AuditError, needs
 from epsaudit.results import schema
 from epsaudit.text import for_json, lower, notebook, percent
 from epsaudit.witnesses import Witness, witness_from_dict
@@ -382,7 +381,7 @@ class AuditResult(PairResult):
     def plot(self) -> Figure:
         """Draw the privacy profile: what the claim allows, and what the counts exclude."""
         with needs("report"):
-            from epsaudit.reporting.curves import privacy_profile  # matplotlib takes a second to import
+            from epsaudit.reporting.figures import privacy_profile  # matplotlib takes a second to import
 
         return privacy_profile(self)
 

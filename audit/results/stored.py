@@ -18,15 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from epsaudit.engine.provenance import modified, provenance, repository, write_whole
 from epsaudit.errors import AuditError
-from epsaudit.provenance import modified, provenance, repository, write_whole
 from epsaudit.results import schema
 from epsaudit.text import markdown
 
 PACKAGE = "epsaudit"
 OUTSIDE = tuple(
-    f"{PACKAGE}.{name}"
-    for name in ("reporting", "provenance", "results.stored", "audits.verify", "extras", "studies", "text")
+    f"{PACKAGE}.{name}" for name in ("reporting", "engine.provenance", "results.stored", "audits.verify", "text")
 )
 ALLOW_MODIFIED = "store among this checkout's results although its files differ from the commit; they are named"
 

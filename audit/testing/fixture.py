@@ -23,10 +23,10 @@ from epsaudit.audits.sequential.reach import with_half_noise
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Relation
 from epsaudit.engine.determinism import with_known_randomness
+from epsaudit.engine.provenance import provenance
 from epsaudit.engine.sampling import Progress
 from epsaudit.errors import AuditError, PowerWarning, without_internals
-from epsaudit.provenance import provenance
-from epsaudit.reporting.failures import failure, lines_of, told_apart, versions, weakness
+from epsaudit.reporting.tables import failure, lines_of, told_apart, versions, weakness
 from epsaudit.testing import counting
 from epsaudit.testing.plugin import (
     ALARM,

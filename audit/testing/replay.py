@@ -27,9 +27,9 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.data.fingerprint import digest
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.checkpoint import Section
+from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.sampling import Progress, ProgressCallback
 from epsaudit.errors import AuditError
-from epsaudit.provenance import write_whole
 from epsaudit.witnesses import witness_from_dict
 
 VERSION = 1

@@ -25,12 +25,12 @@ from epsaudit.arguments import jobs_of, trials_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
+from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError, confidence_of, meant
 from epsaudit.experiments.libraries.environments import SECONDS, Environment, NotInstalledError, cache
 from epsaudit.experiments.libraries.rows import Row
 from epsaudit.experiments.libraries.versions import ENVIRONMENTS
-from epsaudit.provenance import write_whole
 
 AS_MANY, LEAST = 16, 2_000
 """Runs of another version at most, in those that refuted the first, and at least. Laplace noise of scale 0.3 and 0.5

@@ -16,7 +16,7 @@ from epsaudit.experiments.drawing import wrong_bounds
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.reporting import style
-from epsaudit.reporting.curves import (
+from epsaudit.reporting.figures import (
     allowed_trade_off,
     certified_polygon,
     certified_profile,

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, vectorized
-from epsaudit.reporting import curves, figures, page, style, tables
+from epsaudit.reporting import figures, page, style, tables
+from epsaudit.reporting.studies import print_table
 from epsaudit.reporting.tables import Column, to_csv, to_latex, to_markdown
 from epsaudit.results import stored
-from epsaudit.studies import print_table
 from epsaudit.text import csv_cell, latex, markdown, visible
 
 HOSTILE = [
@@ -146,10 +146,10 @@ class TestNamesStayAsTheyAre:
         said = [text.strip() for text in drawn(figures.certified_against_proven(results, 0.95))]
         assert set(NAMES) <= set(said)
         for result in results[-4:]:
-            assert result.mechanism in " ".join(drawn(curves.trade_off(result)))
+            assert result.mechanism in " ".join(drawn(figures.trade_off(result)))
         noisy = vectorized(lambda d, n, rng: d + rng.laplace(size=n), claim=PureDP(1.0), pairs=[DatasetPair(0, 1)])
         sequential = audit_sequentially(noisy, trials=500, seed=1, n_jobs=1)
-        said = [text.strip() for text in drawn(curves.sequential_path(dict.fromkeys(NAMES[-4:], sequential)))]
+        said = [text.strip() for text in drawn(figures.sequential_path(dict.fromkeys(NAMES[-4:], sequential)))]
         assert set(NAMES[-4:]) <= set(said)
 
     def test_in_the_readme_of_a_study(self, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, PureDP
 from epsaudit.claims import stated
-from epsaudit.claims.libraries import (
+from epsaudit.claims.accounting import (
     from_diffprivlib,
     from_dp_accounting,
     from_opendp,

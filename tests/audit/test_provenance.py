@@ -17,8 +17,8 @@ from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
 from epsaudit.adapters.registry import Entry
 from epsaudit.audits import suite
 from epsaudit.audits.verify import load
+from epsaudit.engine.provenance import command, execution, provenance
 from epsaudit.mechanisms.additive import Laplace
-from epsaudit.provenance import command, execution, provenance
 from epsaudit.results.result import comparable, save
 
 

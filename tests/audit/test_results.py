@@ -24,7 +24,7 @@ from epsaudit import (
 from epsaudit.audits.verify import load
 from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.cli.main import main
-from epsaudit.provenance import write_whole
+from epsaudit.engine.provenance import write_whole
 from epsaudit.results.result import save
 from epsaudit.witnesses import Interval, Region, Witness
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from epsaudit.roots import root, roots
+from epsaudit.claims.conversions import root, roots
 
 FUNCTIONS = [
     lambda x, a: math.exp(x) - a,

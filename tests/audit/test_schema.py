@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_scores, audit_sequentially, vectorized
 from epsaudit.audits.verify import load
 from epsaudit.cli.main import main
+from epsaudit.reporting.studies import write_data
 from epsaudit.results import schema, stored
 from epsaudit.results.result import save
-from epsaudit.studies import write_data
 
 RESULTS = Path(__file__).parents[2] / "results"
 SCHEMAS = {"provenance", "data", "timings"}

@@ -8,11 +8,12 @@ import sys
 
 import pytest
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, provenance, vectorized
+from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
 from epsaudit.cli.main import main
+from epsaudit.engine import provenance
 from epsaudit.reporting import methods
+from epsaudit.reporting.studies import run
 from epsaudit.results import stored
-from epsaudit.studies import run
 
 MODULE = "epsaudit.experiments.curves"
 QUESTION = "How much is one and one?"

@@ -12,7 +12,7 @@ import pytest
 
 from epsaudit import AuditError
 from epsaudit.cli.main import main
-from epsaudit.studies import Study, studies
+from epsaudit.reporting.studies import Study, studies
 
 STUDIES = studies()
 QUICK = {"shuffling"}

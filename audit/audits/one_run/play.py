@@ -18,9 +18,9 @@ from epsaudit.audits.one_run.counts import METHODS, Bools, Floats, GuessBound
 from epsaudit.audits.one_run.guesses import GuessRule, rule_of
 from epsaudit.audits.one_run.result import OneRunResult
 from epsaudit.claims.definitions import Claim
+from epsaudit.engine.provenance import provenance
 from epsaudit.engine.streams import entropy, stream
 from epsaudit.errors import confidence_of
-from epsaudit.provenance import provenance
 
 Guesses = str | int | tuple[int, int] | GuessRule
 StepCallback = Callable[[int, int], None]

@@ -24,8 +24,7 @@ from epsaudit.audits.one_run.counts import (
 from epsaudit.audits.one_run.guesses import GuessRule, rule_from_dict
 from epsaudit.claims import definitions as claims
 from epsaudit.claims.definitions import Claim, GaussianDP
-from epsaudit.errors import AuditError
-from epsaudit.extras import needs
+from epsaudit.errors import AuditError, needs
 from epsaudit.results.result import Result
 from epsaudit.text import lower, percent
 

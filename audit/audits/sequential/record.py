@@ -18,7 +18,7 @@ from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.accounts import Accounts, Bet, point, tally_of
 from epsaudit.audits.sequential.reach import Seen, detectable
 from epsaudit.certificates import Counts
-from epsaudit.extras import needs
+from epsaudit.errors import needs
 from epsaudit.results.result import PairResult
 from epsaudit.witnesses import Witness, witness_from_dict
 
@@ -205,7 +205,7 @@ class SequentialResult(PairResult):
     def plot(self) -> Figure:
         """Draw the running bound against runs, beside the claim; a matplotlib figure, with ``savefig``."""
         with needs("report"):
-            from epsaudit.reporting.curves import sequential_path  # matplotlib takes a second to import
+            from epsaudit.reporting.figures import sequential_path  # matplotlib takes a second to import
 
         return sequential_path({self.mechanism: self})
 

@@ -21,19 +21,18 @@ from epsaudit.adapters.external import command, with_tuples
 from epsaudit.adapters.registry import Entry, chosen, library, matching, own_object
 from epsaudit.arguments import jobs_of, trials_of
 from epsaudit.audits import suite
+from epsaudit.claims.accounting import CLAIMS, claim_from_numbers
 from epsaudit.claims.definitions import Claim
-from epsaudit.claims.libraries import CLAIMS, claim_from_numbers
 from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, sayer
 from epsaudit.data.neighbours import DatasetPair
+from epsaudit.engine.provenance import execution, typed, write_whole
 from epsaudit.engine.streams import entropy
-from epsaudit.errors import AuditError
-from epsaudit.extras import MissingExtraError, left_out, needs
-from epsaudit.provenance import execution, typed, write_whole
+from epsaudit.errors import AuditError, MissingExtraError, left_out, needs
 from epsaudit.reporting import progress, tables
+from epsaudit.reporting.studies import write_figure
 from epsaudit.results import result as results
 from epsaudit.results import stored
 from epsaudit.results.result import Result
-from epsaudit.studies import write_figure
 
 
 def audit(options: SimpleNamespace) -> int:

@@ -30,7 +30,7 @@ COLUMNS = (
 
 def run(options: SimpleNamespace) -> int:
     """Search and print."""
-    from epsaudit.studies import print_table  # which takes a second to import
+    from epsaudit.reporting.studies import print_table  # which takes a second to import
 
     bisecting, row = import_module(OF_ROWS), _row(options.library, options.row)
     if not isinstance(row, bisecting.Row):

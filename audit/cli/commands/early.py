@@ -17,10 +17,10 @@ from epsaudit.audits import suite
 from epsaudit.audits.question import Question, recording
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.auditing import refuse_if_irrefutable
+from epsaudit.engine.provenance import command, provenance
 from epsaudit.engine.sampling import ProgressCallback
 from epsaudit.engine.workers import Workers
 from epsaudit.errors import AuditError
-from epsaudit.provenance import command, provenance
 
 
 def run(

@@ -18,16 +18,15 @@ from epsaudit.adapters.registry import chosen, entry_of, registered
 from epsaudit.audits import suite, verify
 from epsaudit.audits.verify import load
 from epsaudit.cli.commands import AS_EXPECTED, SURPRISED, say_json, sayer
+from epsaudit.engine.provenance import typed, write_whole
 from epsaudit.engine.streams import entropy
-from epsaudit.errors import AuditError, meant
+from epsaudit.errors import AuditError, meant, needs
 from epsaudit.exact import PrivacyProfile, knows_law
-from epsaudit.extras import needs
-from epsaudit.provenance import typed, write_whole
 from epsaudit.reporting import methods, tables
+from epsaudit.reporting.studies import print_table
 from epsaudit.results import compare
 from epsaudit.results import result as results
 from epsaudit.results.result import AuditResult, Result
-from epsaudit.studies import print_table
 from epsaudit.text import lower, percent, visible
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ def _matching(names: Sequence[str], patterns: Sequence[str], file: Path) -> list
 
 
 def _draw(kind: str, kept: Sequence[Result], family: float) -> Figure:
-    from epsaudit.reporting import curves, figures
+    from epsaudit.reporting import figures
 
     if kind == "bounds":
         return figures.certified_against_proven(kept, family)
@@ -95,7 +94,7 @@ def _draw(kind: str, kept: Sequence[Result], family: float) -> Figure:
         raise AuditError(
             f"--kind {kind} draws an audit of fixed size; {result.mechanism} is a {type(result).__name__}."
         )
-    draw = curves.privacy_profile if kind == "profile" else curves.trade_off
+    draw = figures.privacy_profile if kind == "profile" else figures.trade_off
     return draw(result, _exact(result))
 
 

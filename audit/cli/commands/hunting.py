@@ -19,6 +19,7 @@ from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json
 from epsaudit.cli.commands.auditing import claim_of, numbers_of_claim
 from epsaudit.data.fingerprint import digest
 from epsaudit.data.neighbours import Adjacency, DatasetPair
+from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.hunting.certifying import Finding
@@ -29,11 +30,10 @@ from epsaudit.hunting.parameters import candidates, description_at, read_schema
 from epsaudit.hunting.records import reserved
 from epsaudit.hunting.relations import relation_named
 from epsaudit.hunting.served import served, stated_claims
-from epsaudit.provenance import write_whole
 from epsaudit.reporting import tables
 from epsaudit.reporting.progress import LOG_SECONDS
+from epsaudit.reporting.studies import print_table
 from epsaudit.results import result as results
-from epsaudit.studies import print_table
 from epsaudit.text import for_json
 
 COLUMNS = (

@@ -61,7 +61,7 @@ def _claim(row: Row) -> Claim | str:
 
 def list_studies(options: SimpleNamespace) -> int:
     """List the studies."""
-    from epsaudit.studies import studies
+    from epsaudit.reporting.studies import studies
 
     found = studies().values()
     first = max((len(study.name) for study in found), default=0)
@@ -73,7 +73,7 @@ def list_studies(options: SimpleNamespace) -> int:
 
 def run_studies(options: SimpleNamespace) -> int:
     """Run one study or all."""
-    from epsaudit.studies import studies
+    from epsaudit.reporting.studies import studies
 
     found, name = studies(), options.name
     if name != "all" and name not in found:

@@ -22,9 +22,9 @@ from epsaudit.adapters.external import with_tuples
 from epsaudit.audits.verify import load
 from epsaudit.cli.commands import AS_EXPECTED
 from epsaudit.data.neighbours import DatasetPair
+from epsaudit.engine.provenance import write_whole
 from epsaudit.errors import AuditError, OwnCodeError, meant
 from epsaudit.hunting.served import FILE, python_of
-from epsaudit.provenance import write_whole
 from epsaudit.reporting.reproducer import Function, Reproducer
 from epsaudit.results.result import AuditResult, Result
 

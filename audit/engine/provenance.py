@@ -1,7 +1,6 @@
-"""Where a result comes from, in two parts: what the numbers depend on, and what they do not.
+"""Where a result comes from: `provenance`, on which its numbers depend, and `execution`, on which they do not.
 
-`provenance` (versions, commit) stands in every result and is the same for every run of the same code. `execution`
-(command, time, machine) is added by `epsaudit.results.result.save` alone, so that results are equal for equal seeds.
+Only `epsaudit.results.result.save` adds the latter, so that results are equal for equal seeds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What `epsaudit experiment` runs: named studies, each a module that writes data, figures and a table into a folder.
 
 A package contributes studies through the entry-point group ``epsaudit.experiments``; each entry point is a function
-without arguments that returns them. The harness itself knows none, and imports a study's module only to run it. Files
-are written whole or not at all, and the same for the same rows; time and machine go to provenance.json.
+without arguments that returns them. Files are the same for the same rows; time and machine go to provenance.json.
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from epsaudit.adapters.registry import collected
-from epsaudit.errors import AuditError, whole_at_least
-from epsaudit.extras import needs
-from epsaudit.provenance import execution, write_whole
+from epsaudit.engine.provenance import execution, write_whole
+from epsaudit.errors import AuditError, needs, whole_at_least
 from epsaudit.reporting.tables import Column, Row, to_csv, to_latex
 from epsaudit.results import stored
 from epsaudit.text import for_json
@@ -36,9 +34,8 @@ class Study:
     name: str
     """Unique, in kebab-case: what a user types, and the folder of its results."""
     module: str
-    """Importable name of a module with ``main(out: Path, seed: int, quick: bool) -> str``, which writes data, a table
-    and figures into the folder ``out``, the same data for the same seed, and returns the answer to the module's
-    ``QUESTION``, made from the data: both go to README.md."""
+    """Importable name of a module with ``main(out: Path, seed: int, quick: bool) -> str``, which writes into ``out``,
+    the same data for the same seed, and returns the answer to the module's ``QUESTION``: both go to README.md."""
     summary: str
     """In one line, what is measured."""
 
@@ -60,8 +57,8 @@ def studies() -> dict[str, Study]:
 def run(main: Callable[..., Any], out: Path, seed: int = 0, quick: bool = False, allow_modified: bool = False) -> None:
     """Run a study; write provenance.json beside its data, and a README.md where it returned an answer.
 
-    `AuditError` is raised, before anything is run, if the seed is no whole number of at least 0, or ``out`` cannot be
-    written to or, without ``allow_modified`` or ``quick``, is among the results of a checkout that is not as committed.
+    `AuditError` if the seed is no whole number of at least 0, or ``out`` cannot be written to or, without
+    ``allow_modified`` or ``quick``, is among the results of a checkout that is not as committed.
     """
     seed = whole_at_least(seed, 0, "seed")
     if not (quick or allow_modified):
@@ -97,8 +94,7 @@ def add_options(parser: argparse.ArgumentParser, out: str) -> None:
 def write_data(out: Path, rows: Sequence[Row], **facts: Any) -> None:
     """Write data.csv with all rows and data.json with ``facts`` (the seed, runs, confidence ...) and ``rows``.
 
-    Infinite numbers and NaN are written as text in JSON. Times and the machine belong elsewhere: the same seed must
-    give the same files.
+    Times and the machine belong elsewhere: the same seed must give the same files.
     """
     write_whole(out / "data.csv", to_csv(rows))
     write_json(out / "data.json", {**facts, "rows": list(rows)})
