@@ -3,8 +3,7 @@
 A child is started by a command line and sent bytes; it returns lines and blocks of bytes, or an `AuditError` that
 quotes its last output. What the bytes mean is defined in `epsaudit.adapters.external`. POSIX only: each child leads a
 process group of its own, which a watchdog kills when this process ends, for whatever reason. A child that computes for
-an audit that has ended (`epsaudit.adapters.waiting`) is ended, too.
-"""
+an audit that has ended is ended, too."""
 
 from __future__ import annotations
 
@@ -22,11 +21,45 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import IO, Any, NoReturn, cast
 
-from epsaudit.adapters import waiting
 from epsaudit.errors import AuditError, OwnCodeError
+
+Ends = tuple[threading.Event, ...]
+"""One for each job of which a part is a job of its own, the outermost first."""
+_ends: ContextVar[Ends] = ContextVar("ends", default=())
+
+
+def ends() -> Ends:
+    """Return the events of the jobs that the calling thread works for."""
+    return _ends.get()
+
+
+@contextmanager
+def working_for(ends: Ends) -> Iterator[None]:
+    """Let what is called within, in this thread, know for which jobs it works."""
+    token = _ends.set(ends)
+    try:
+        yield
+    finally:
+        _ends.reset(token)
+
+
+def is_over() -> bool:
+    """Whether nobody waits any more for what the calling thread does; never where no workers run in it.
+
+    Examples
+    --------
+    >>> event = threading.Event()
+    >>> with working_for((event,)):
+    ...     before, _, after = is_over(), event.set(), is_over()
+    >>> before, after, is_over()
+    (False, True, False)
+    """
+    return any(end.is_set() for end in ends())
+
 
 PIECE = 1 << 18
 """Bytes read or written at a time, so that a slow child never blocks the rest. Set by hand, not measured."""
@@ -243,7 +276,7 @@ class Child:
             while not done():
                 if (now := time.monotonic()) >= look:
                     look = now + LOOK_SECONDS
-                    if waiting.is_over():
+                    if is_over():
                         self.fail(f"was ended after it {so_far()}, as the audit that had asked was over")
                 for key, _ in ready.select(max(min(deadline, look) - now, 0.0)):
                     more = b"" if key.fileobj is stdin else os.read(key.fd, PIECE)

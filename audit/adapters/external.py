@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import io
+import itertools
 import json
 import math
 import os
@@ -25,14 +26,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsaudit.adapters.child import Child, Pool, Program
+from epsaudit.adapters.functions import Mechanism
 from epsaudit.arguments import Pairs, listed, seconds_of
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Adjacency, DatasetPair, adjacency_of, shorten
 from epsaudit.errors import AuditError, with_article
 from epsaudit.outputs.as_json import from_json
-from epsaudit.outputs.normal_form import Outputs, normal_array, pack_frozen
+from epsaudit.outputs.normal_form import Outputs, normal_array, pack_frozen, values_of
 
 SEEDS = 1 << 53
 """Seeds are below this, so that languages whose numbers are doubles read them exactly."""
@@ -311,3 +314,71 @@ def _name(words: Sequence[str]) -> str:
     """The last word that looks like a file, or else the program: 'count.R' for ``Rscript --vanilla count.R 3``."""
     files = [word for word in words[1:] if not word.startswith("-") and "." in Path(word).name and "\n" not in word]
     return Path(files[0] if files else words[0]).name
+
+
+def quickly(mechanism: Mechanism) -> Mechanism:
+    """Return a mechanism for tests that certify nothing: a program's without the thousands of runs of safeguards.
+
+    An audit of a program asks for thousands of runs more, which show whether outputs of one call depend on each other.
+    Of other mechanisms it is the same one.
+    """
+    if not isinstance(mechanism, CommandMechanism):
+        return mechanism
+    return _Trusted(mechanism.program, mechanism.name, mechanism.claim, mechanism.adjacency, mechanism.pairs)
+
+
+@dataclass(frozen=True)
+class _Trusted(CommandMechanism):
+    """A program that is taken to give independent outputs."""
+
+    trusted = True
+
+    @property
+    def reproducible(self) -> bool:
+        return False
+
+    def __call__(self, dataset: Any) -> _TrustedOutputs:
+        law = super().__call__(dataset)
+        return _TrustedOutputs(law.program, law.dataset)
+
+
+@dataclass(frozen=True)
+class _TrustedOutputs(CommandDistribution):
+    tossed = False
+
+
+def in_turns(mechanism: Mechanism) -> Mechanism:
+    """Return a mechanism whose runs on x and on x' take turns, of a program that says that each is a call of its own.
+
+    What lasts from one run to the next then tells nothing of the coins, as in `epsaudit.black_box`, and the audit asks
+    for 512 runs more in place of 4,096. It costs a request for every two runs. Of others it is the same one.
+    """
+    if not isinstance(mechanism, CommandMechanism):
+        return mechanism
+    with CHILDREN.borrow(mechanism.program) as child:
+        if not child.single:
+            return mechanism
+    return _InTurns(mechanism.program, mechanism.name, mechanism.claim, mechanism.adjacency, mechanism.pairs)
+
+
+@dataclass(frozen=True)
+class _InTurns(CommandMechanism):
+    """A program that calls its function once a run."""
+
+    def __call__(self, dataset: Any) -> _OutputsInTurns:
+        law = super().__call__(dataset)
+        return _OutputsInTurns(law.program, law.dataset)
+
+
+@dataclass(frozen=True)
+class _OutputsInTurns(CommandDistribution):
+    tossed = False
+
+    def take_turns(
+        self, other: _OutputsInTurns, side: NDArray[np.int8], rng: np.random.Generator
+    ) -> tuple[list[Any], list[Any]]:
+        """See `epsaudit.adapters.functions.TakesTurns`: coins alike that follow one another are one request."""
+        values: tuple[list[Any], list[Any]] = ([], [])
+        for which, coins in itertools.groupby(side.tolist()):
+            values[which].extend(values_of((self, other)[which].sample(len(list(coins)), rng)))
+        return values

@@ -18,10 +18,8 @@ from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.adapters.calls import one_event_loop
-from epsaudit.adapters.global_generators import DatasetChangedError, Habits
-from epsaudit.adapters.randomness import carries_a_generator
-from epsaudit.adapters.signatures import Takes, takes_of, takes_size, wrong_call
+from epsaudit.adapters.calls import Takes, one_event_loop, takes_of, takes_size, wrong_call
+from epsaudit.adapters.randomness import DatasetChangedError, Habits, carries_a_generator
 from epsaudit.arguments import Pairs, is_claim, listed, seconds_of
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.fresh import Dataset

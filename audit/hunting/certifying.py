@@ -1,18 +1,22 @@
-"""The last step of a hunt: an event that a person can read, counted on fresh runs that chose nothing.
+"""The last steps of a hunt: a refuted pair is shrunk, and certified on fresh runs that chose nothing.
 
-A candidate that was refuted goes in, a `Finding` comes out: the pair with the best event of at most two thresholds or
-outputs, by the fewest runs that suffice, and the bound of the best event of any kind beside it. Both events are learnt
-from runs of their own; the error probability is divided equally between the two bounds.
-"""
+Shrinking proposes fewer records first, then simpler values, in hypothesis' own order, and certifies nothing: its tests
+look at runs of their own. Then the best event of at most two thresholds or outputs is certified by the fewest runs that
+suffice, and the best event of any kind beside it, each learnt from runs of its own; the error probability is divided
+equally between the two bounds."""
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import math
+import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from epsaudit.adapters.external import dataset_to_json
 from epsaudit.adapters.functions import Mechanism
@@ -24,8 +28,9 @@ from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.sampling import certification_counts, training_outputs
 from epsaudit.errors import AuditError, clipped
-from epsaudit.hunting.description import Candidate
-from epsaudit.hunting.shrinking import rows_of
+from epsaudit.hunting.description import Candidate, Description
+from epsaudit.hunting.parameters import Values
+from epsaudit.hunting.relations import holds
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower
 from epsaudit.witnesses import (
@@ -37,6 +42,253 @@ from epsaudit.witnesses import (
     candidate_scores,
 )
 from epsaudit.witnesses.readable import Readable, parts_of
+
+MOST_STEPS = 200
+"""Tests of one shrinking at most. Of the leaky functions of the tests none took more than 60."""
+KINDS = (list, tuple, np.ndarray)
+"""Datasets of which records can be taken away without a description of the data."""
+
+Rows = Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Simpler:
+    """Proposes what is simpler than a candidate: neighbours still, under all of its relations.
+
+    Attributes
+    ----------
+    describe : callable
+        The description of the data at values of the parameters; it returns None where there is none, and records are
+        then the items of lists, tuples and arrays, whose numbers stay between the least and the greatest that were
+        given: what else is in the claim's domain is not known.
+    values : mapping of str to list
+        Values of each parameter, the simplest first.
+    """
+
+    describe: Callable[[Values], Description | None] = lambda parameters: None
+    values: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    def than(self, candidate: Candidate, given: Candidate) -> Iterator[Candidate]:
+        """Yield proposals, those that take most away first, for a candidate that came of the one that was given."""
+        ranges: dict[int | None, tuple[Any, Any]] = {}
+        if self.describe(candidate.parameters) is None:  # how rows become a dataset is not known
+            candidate = dataclasses.replace(candidate, rows=None)
+            ranges = _ranges(rows_of(dataclasses.replace(given, rows=None)) or ((), ()))
+        rows = rows_of(candidate)
+        if rows is not None:
+            for x, x_prime in (*_fewer(*rows), *_alike(*rows), *_plainer(*rows, ranges)):
+                made = self._made(candidate, x, x_prime, candidate.parameters)
+                if made is not None:
+                    yield made
+        for name, value in candidate.parameters.items():
+            known = list(self.values.get(name, ()))
+            place = next((n for n, other in enumerate(known) if repr(other) == repr(value)), 0)
+            for other in known[:place]:
+                parameters = {**candidate.parameters, name: other}
+                if rows is None:
+                    yield dataclasses.replace(candidate, parameters=parameters)
+                elif (made := self._made(candidate, *rows, parameters)) is not None:
+                    yield made
+
+    def _made(self, candidate: Candidate, x: Rows, x_prime: Rows, parameters: Values) -> Candidate | None:
+        """Make a candidate of rows; None if they are no neighbours as those of the old one were."""
+        description = self.describe(parameters) if candidate.rows is not None else None
+        if description is not None:
+            made = description.candidate(x, x_prime, candidate.tries)
+        else:
+            sides = [_as_before(old, rows) for old, rows in zip(_sides(candidate), (x, x_prime), strict=True)]
+            holding = tuple(one for one in candidate.adjacencies if holds(one, *sides))
+            made = Candidate(DatasetPair(*sides), holding, candidate.tries) if holding else None
+        if made is None or not candidate.adjacencies:
+            return None
+        if not all(relation in made.adjacencies for relation in candidate.adjacencies):
+            return None  # what it refutes is said of each of them
+        pair = dataclasses.replace(made.pair, name="")
+        return dataclasses.replace(made, pair=pair, adjacencies=candidate.adjacencies, parameters=parameters)
+
+
+def shrink(
+    candidate: Candidate,
+    simpler: Simpler,
+    still: Callable[[Candidate], bool],
+    until: float = math.inf,
+    most_steps: int = MOST_STEPS,
+) -> tuple[Candidate, int]:
+    """Return the simplest candidate found that passes a test, and how many were tested.
+
+    Parameters
+    ----------
+    candidate : Candidate
+        What to begin with.
+    simpler : Simpler
+        What proposes.
+    still : callable
+        The test.
+    until : float
+        When to stop, on the clock of `time.perf_counter`.
+    most_steps : int
+        Tests at most.
+
+    Examples
+    --------
+    >>> from epsaudit.data.neighbours import AddRemove
+    >>> pair = DatasetPair([3, 9, 4, 7], [3, 9, 4, 7, 120])
+    >>> found, steps = shrink(Candidate(pair, (AddRemove(),), ""), Simpler(), lambda one: max(one.pair.x_prime) > 10)
+    >>> found.pair.x, found.pair.x_prime, steps
+    ([], [11], 12)
+    """
+    tested: set[str] = set()
+    given, improved = candidate, True
+    while improved:
+        improved = False
+        for one in simpler.than(candidate, given):
+            key = repr((one.pair.x, one.pair.x_prime, dict(one.parameters)))
+            if key in tested:
+                continue
+            if len(tested) >= most_steps or time.perf_counter() > until:
+                return candidate, len(tested)
+            tested.add(key)
+            if still(one):
+                candidate, improved = one, True
+                break
+    return candidate, len(tested)
+
+
+def rows_of(candidate: Candidate) -> tuple[Rows, Rows] | None:
+    """Return the records of both datasets; None where a dataset is of a kind whose records are not known."""
+    if candidate.rows is not None:
+        return candidate.rows
+    sides = _sides(candidate)
+    if not all(isinstance(side, KINDS) and getattr(side, "ndim", 1) > 0 for side in sides):
+        return None
+    return tuple(sides[0].tolist() if isinstance(sides[0], np.ndarray) else sides[0]), tuple(
+        sides[1].tolist() if isinstance(sides[1], np.ndarray) else sides[1]
+    )
+
+
+def _sides(candidate: Candidate) -> tuple[Any, Any]:
+    return candidate.pair.x, candidate.pair.x_prime
+
+
+def _as_before(old: Any, rows: Rows) -> Any:
+    if isinstance(old, np.ndarray):
+        return np.array(rows, dtype=old.dtype).reshape(len(rows), *old.shape[1:])
+    return type(old)(rows)
+
+
+def _blocks(x: Rows, x_prime: Rows) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+    """Places of records that both datasets have, in order, and of those that one alone has."""
+    match = difflib.SequenceMatcher(None, list(map(repr, x)), list(map(repr, x_prime)), autojunk=False)
+    common = [(b.a + n, b.b + n) for b in match.get_matching_blocks() for n in range(b.size)]
+    first, second = {i for i, _ in common}, {j for _, j in common}
+    return common, [i for i in range(len(x)) if i not in first], [j for j in range(len(x_prime)) if j not in second]
+
+
+def _fewer(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
+    """Without common records: all, halves, quarters, ..., one; then without records of one dataset alone."""
+    common, own, own_prime = _blocks(x, x_prime)
+    size = len(common)
+    while size:
+        for start in range(0, len(common), size):
+            gone = common[start : start + size]
+            yield _without(x, {i for i, _ in gone}), _without(x_prime, {j for _, j in gone})
+        size //= 2
+    for i in own:
+        yield _without(x, {i}), x_prime
+    for j in own_prime:
+        yield x, _without(x_prime, {j})
+    for i, j in zip(own, own_prime, strict=False):
+        yield _without(x, {i}), _without(x_prime, {j})
+
+
+def _without(rows: Rows, places: set[int]) -> Rows:
+    return tuple(row for place, row in enumerate(rows) if place not in places)
+
+
+def _alike(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
+    """With all common records equal to the first."""
+    common, _, _ = _blocks(x, x_prime)
+    if len({repr(x[i]) for i, _ in common}) > 1:
+        first, places = x[common[0][0]], [{i for i, _ in common}, {j for _, j in common}]
+        yield (
+            tuple(first if n in places[0] else row for n, row in enumerate(x)),
+            tuple(first if n in places[1] else row for n, row in enumerate(x_prime)),
+        )
+
+
+def _plainer(x: Rows, x_prime: Rows, ranges: Mapping[int | None, tuple[Any, Any]]) -> Iterator[tuple[Rows, Rows]]:
+    """With one value, wherever a column holds it, made simpler, within the column's range if that is known."""
+    for column in _columns(x, x_prime):
+        low, high = ranges.get(column, (-math.inf, math.inf))
+        values = {repr(value): value for row in (*x, *x_prime) for value in _cell(row, column)}
+        for text, value in values.items():
+            for other in simpler_values(value):
+                if not low <= other <= high:
+                    continue
+                yield (
+                    tuple(_replaced(row, column, text, other) for row in x),
+                    tuple(_replaced(row, column, text, other) for row in x_prime),
+                )
+
+
+def _columns(x: Rows, x_prime: Rows) -> Sequence[int | None]:
+    """Places within records; None where records are no lists."""
+    width = max((len(row) for row in (*x, *x_prime) if isinstance(row, (list, tuple))), default=0)
+    return range(width) if width else (None,)
+
+
+def _ranges(rows: tuple[Rows, Rows]) -> dict[int | None, tuple[Any, Any]]:
+    """The least and the greatest number of each column."""
+    found = {}
+    for column in _columns(*rows):
+        cells = [value for row in (*rows[0], *rows[1]) for value in _cell(row, column)]
+        numbers = [value for value in cells if isinstance(value, (int, float, np.number)) and value == value]
+        if numbers:
+            found[column] = min(numbers), max(numbers)
+    return found
+
+
+def _cell(row: Any, column: int | None) -> list[Any]:
+    if column is None:
+        return [row]
+    return [row[column]] if isinstance(row, (list, tuple)) and column < len(row) else []
+
+
+def _replaced(row: Any, column: int | None, text: str, other: Any) -> Any:
+    if not any(repr(value) == text for value in _cell(row, column)):
+        return row
+    return other if column is None else type(row)(other if n == column else part for n, part in enumerate(row))
+
+
+def simpler_values(value: Any) -> list[Any]:
+    """List simpler values of the same type, the simplest first; none for what has no order of its own, as text.
+
+    Examples
+    --------
+    >>> simpler_values(-120), simpler_values(2.5), simpler_values("a")
+    ([0, 1, -60, -119, 120], [0.0, 1.0, 2.0, 1.5], [])
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return [False] if value else []
+    if isinstance(value, (int, np.integer)):
+        whole = int(value)
+        return _before(whole, [0, 1, abs(whole), whole // 2, whole - (1 if whole > 0 else -1)])
+    if isinstance(value, (float, np.floating)):
+        number = float(value)
+        if not math.isfinite(number):
+            return [0.0, 1.0]
+        near = [0.0, 1.0, abs(number), float(int(number)), float(int(number / 2))]
+        return _before(number, [*near, round(number, 1), number - math.copysign(1.0, number)])
+    return []
+
+
+def _before(value: Any, others: list[Any]) -> list[Any]:
+    return sorted({other for other in others if _order(other) < _order(value)}, key=_order)
+
+
+def _order(value: Any) -> tuple[bool, float, bool]:
+    return (value != int(value), abs(value), value < 0)
+
 
 TO_LEARN = 2_000, 20_000
 """The fewest and the most runs that the events are learnt from: else eight times those that refuted the claim."""

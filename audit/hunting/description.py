@@ -261,7 +261,7 @@ class Table:
 
     def strategy(self, adjacency: Relation | None = None) -> SearchStrategy[Candidate]:
         """See `Description`."""
-        from epsaudit.hunting.strategies import of_table
+        from epsaudit.hunting.cases import of_table
 
         return of_table(self, relation_of(self, adjacency))
 
@@ -356,7 +356,7 @@ class Answers:
 
     def strategy(self, adjacency: Relation | None = None) -> SearchStrategy[Candidate]:
         """See `Description`."""
-        from epsaudit.hunting.strategies import of_answers
+        from epsaudit.hunting.cases import of_answers
 
         relation_of(self, adjacency)
         return of_answers(self)

@@ -28,6 +28,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from epsaudit.adapters.external import in_turns, quickly
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
@@ -35,15 +36,12 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.data.fingerprint import digest
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Relation, Substitution, adjacency_of, pair_of
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
-from epsaudit.hunting.certifying import Finding, certified
+from epsaudit.hunting.certifying import MOST_STEPS, Finding, Simpler, certified, shrink
 from epsaudit.hunting.description import Candidate, Description
-from epsaudit.hunting.outcome import Attempt, Hunt
+from epsaudit.hunting.outcome import Attempt, Hunt, Record
 from epsaudit.hunting.parameters import Values, description_at
-from epsaudit.hunting.records import Record
 from epsaudit.hunting.relations import holds
 from epsaudit.hunting.screening import Screened, screened
-from epsaudit.hunting.served import in_turns, quickly
-from epsaudit.hunting.shrinking import MOST_STEPS, Simpler, shrink
 from epsaudit.witnesses import Family
 
 STEP_CONFIDENCE = 0.99
@@ -242,7 +240,7 @@ def hunt(
         The description that candidates were made of, by which records are taken away and simplified. Without it the
         items of lists, tuples and arrays are, their numbers within those of the pair.
     make : callable, optional
-        Makes the mechanism at values of the parameters, as `epsaudit.hunting.served.served` does of another
+        Makes the mechanism at values of the parameters, as `epsaudit.hunting.parameters.served` does of another
         environment.
     confidence : float
         That no claim that holds is refuted, in the whole hunt.

@@ -12,12 +12,19 @@ import itertools
 import json
 import os
 import runpy
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from epsaudit.adapters.external import CommandMechanism, command
+from epsaudit.claims import stated
+from epsaudit.claims.definitions import Claim
+from epsaudit.claims.libraries import CLAIMS, claim_from_numbers
 from epsaudit.data.candidates import drawn
+from epsaudit.data.fingerprint import digest
 from epsaudit.data.neighbours import Adjacency, Relation, adjacency_of, is_strategy, shorten
 from epsaudit.errors import AuditError, meant
 from epsaudit.hunting.description import Answers, Candidate, Column, Description, Table, numbers, symbols
@@ -27,6 +34,9 @@ PARTS = ("data", "parameters", "adjacency")
 """Of a schema."""
 DRAWN = 8
 """Values that are drawn from a strategy of hypothesis: as many parameters again multiply a hunt by as much."""
+
+FILE = Path(__file__).parents[1] / "adapters" / "serve.py"
+"""Run by path, so that it needs nothing of this environment."""
 
 Values = Mapping[str, Any]
 """One value of each parameter."""
@@ -226,3 +236,94 @@ def _put_in(told: Any, values: Values) -> Any:
             return values[name]
         return {key: _put_in(part, values) for key, part in told.items()}
     return [_put_in(part, values) for part in told] if isinstance(told, (list, tuple)) else told
+
+
+def served(
+    function: str, environment: str | None = None, *, data: str = "plain", timeout: float = 300.0
+) -> Callable[[Mapping[str, Any]], CommandMechanism]:
+    """Return what makes a mechanism of a function and values of its parameters, for `epsaudit.hunting.hunt.hunt`.
+
+    Parameters
+    ----------
+    function : str
+        'module:function', or 'FILE.py:function'.
+    environment : str, optional
+        A Python, or the folder of a virtual environment; this one by default.
+    data : 'plain', 'array' or 'frame'
+        What the function takes a dataset as.
+    timeout : float
+        Seconds of silence after which it is given up.
+
+    Examples
+    --------
+    >>> served("mine.py:count")({"scale": 0.5}).name
+    'mine.py:count'
+    """
+    python = python_of(environment)
+
+    def make(parameters: Mapping[str, Any]) -> CommandMechanism:
+        try:
+            words = [python, str(FILE), function, json.dumps(dict(parameters)), "--data", data]
+        except TypeError as error:
+            raise AuditError(f"The parameters {dict(parameters)!r} cannot be written as JSON ({error}).") from None
+        return command(words, name=function, timeout=timeout)
+
+    return make
+
+
+def stated_claims(
+    function: str, environment: str | None, parameters: Sequence[Mapping[str, Any]], *, timeout: float = 300.0
+) -> Callable[[Mapping[str, Any]], Claim]:
+    """Ask a library for its claim at each of the parameters, where it is installed.
+
+    Parameters
+    ----------
+    function : str
+        'module:function', or 'FILE.py:function': of the parameters by name. It returns what
+        `epsaudit.claims.stated.numbers_of` reads: a measurement, an accountant, or numbers.
+    environment : str, optional
+        As for `served`.
+    parameters : sequence of mapping
+        Values that the hunt will try.
+    timeout : float
+        Seconds until it must have answered.
+
+    Raises
+    ------
+    AuditError
+        If anything that it states is no claim.
+    """
+    asked = json.dumps([dict(one) for one in parameters])
+    words = [python_of(environment), stated.__file__, str(FILE), function, asked]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise AuditError(f"{function} states no claim: {error}.") from None
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    if len(answers) < len(parameters):
+        reason = (done.stderr.strip().splitlines() or ["it ended without an answer"])[-1]
+        raise AuditError(f"{function} states no claim: {reason}")
+    found = {}
+    for one, said in zip(parameters, answers, strict=True):
+        at = f" with {dict(one)}" if one else ""
+        if "error" in said:
+            raise AuditError(f"{function} states no claim{at}: {said['error']}.")
+        claim = claim_from_numbers(said)
+        if claim is None:
+            known = "; ".join(", ".join(names) for names in CLAIMS)
+            raise AuditError(f"{function} states {said}{at}, which is no claim; one is made of: {known}.")
+        found[digest(dict(one))] = claim
+    return lambda values: found[digest(dict(values))]
+
+
+def python_of(environment: str | None) -> str:
+    """Return the Python of an environment; raises `AuditError` for a folder that has none."""
+    if environment is None:
+        return sys.executable
+    folder = Path(environment)
+    if not folder.is_dir():
+        return environment
+    found = next((path for name in ("bin/python", "Scripts/python.exe") if (path := folder / name).exists()), None)
+    if found is None:
+        raise AuditError(f"{environment} has no bin/python; give a Python, or the folder of a virtual environment.")
+    return str(found)

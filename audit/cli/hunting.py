@@ -15,8 +15,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from epsaudit.arguments import trials_of
-from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, say_json, sayer
-from epsaudit.cli.commands.auditing import claim_of, numbers_of_claim
+from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, say_json, sayer
+from epsaudit.cli.auditing import claim_of, numbers_of_claim
 from epsaudit.data.fingerprint import digest
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.engine.streams import entropy
@@ -24,11 +24,9 @@ from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.hunting.certifying import Finding
 from epsaudit.hunting.description import Candidate, Description
 from epsaudit.hunting.hunt import candidate_of, hunt
-from epsaudit.hunting.outcome import Hunt
-from epsaudit.hunting.parameters import candidates, description_at, read_schema
-from epsaudit.hunting.records import reserved
+from epsaudit.hunting.outcome import Hunt, reserved
+from epsaudit.hunting.parameters import candidates, description_at, read_schema, served, stated_claims
 from epsaudit.hunting.relations import relation_named
-from epsaudit.hunting.served import served, stated_claims
 from epsaudit.provenance import write_whole
 from epsaudit.reporting import tables
 from epsaudit.reporting.progress import LOG_SECONDS
