@@ -131,19 +131,13 @@ class DatasetChangedError(Exception):
 
 @dataclass
 class Habits:
-    """What is known of how a function gets its randomness.
-
-    Attributes
-    ----------
-    draws_globally : bool or None
-        Whether it was seen to use a global generator; None before its first block.
-    repeatable : bool
-        Whether the generator passed to it, and the global ones, are all its randomness as far as can be seen, so that
-        a block can be drawn again.
-    """
+    """What is known of how a function gets its randomness."""
 
     draws_globally: bool | None = None
+    """Whether it was seen to use a global generator; None before its first block."""
     repeatable: bool = True
+    """Whether the generator passed to it, and the global ones, are all its randomness as far as can be seen, so that a
+    block can be drawn again."""
 
 
 def draw_reproducibly(draw: Callable[[], Drawn], rng: np.random.Generator, habits: Habits) -> Drawn:

@@ -1,4 +1,4 @@
-"""``epsaudit report``, ``verify``, ``compare``, ``recount`` and ``reproduce`` read result files; ``serve`` stands beside.
+"""``epsaudit report``, ``verify``, ``compare``, ``recount`` and ``reproduce`` read result files; ``serve`` is beside.
 
 Only recounting, and verifying by ``--rerun``, run mechanisms. What was served, and on which datasets, is read from the
 command that a result file records."""

@@ -53,20 +53,13 @@ Rows = Sequence[Any]
 
 @dataclass(frozen=True)
 class Simpler:
-    """Proposes what is simpler than a candidate: neighbours still, under all of its relations.
-
-    Attributes
-    ----------
-    describe : callable
-        The description of the data at values of the parameters; it returns None where there is none, and records are
-        then the items of lists, tuples and arrays, whose numbers stay between the least and the greatest that were
-        given: what else is in the claim's domain is not known.
-    values : mapping of str to list
-        Values of each parameter, the simplest first.
-    """
+    """Proposes what is simpler than a candidate: neighbours still, under all of its relations."""
 
     describe: Callable[[Values], Description | None] = lambda parameters: None
+    """The description of the data at values of the parameters; where it is None, records are the items of lists, tuples
+    and arrays, whose numbers stay in the range that was given: what else is in the claim's domain is not known."""
     values: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Values of each parameter, the simplest first."""
 
     def than(self, candidate: Candidate, given: Candidate) -> Iterator[Candidate]:
         """Yield proposals, those that take most away first, for a candidate that came of the one that was given."""
@@ -298,27 +291,18 @@ LEAST_RUNS = 128
 
 @dataclass(frozen=True)
 class Finding:
-    """A refuted claim as it is to be reported.
-
-    Attributes
-    ----------
-    result : AuditResult
-        The pair and the readable event, certified; where no readable event suffices, the learnt one.
-    learnt : AuditResult or None
-        The best event of any kind, certified at the same confidence on other runs; None if it is the readable one.
-    candidate : Candidate or None
-        What was certified; None of one that was read from a file, if JSON could not write it.
-    steps : int
-        Tests that shrinking took.
-    runs : int
-        Runs that learnt and certified.
-    """
+    """A refuted claim as it is to be reported."""
 
     result: AuditResult
+    """The pair and the readable event, certified; where no readable event suffices, the learnt one."""
     learnt: AuditResult | None
-    candidate: Candidate | None = dataclasses.field(default=None, compare=False)
+    """The best event of any kind, certified at the same confidence on other runs; None if it is the readable one."""
+    candidate: Candidate | None = field(default=None, compare=False)
+    """What was certified; None of one that was read from a file, if JSON could not write it."""
     steps: int = 0
+    """Tests that shrinking took."""
     runs: int = 0
+    """Runs that learnt and certified."""
 
     @property
     def pair(self) -> str:

@@ -20,32 +20,23 @@ from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError
 from epsaudit.hunting.certifying import Finding
 from epsaudit.hunting.description import Candidate
-from epsaudit.hunting.screening import Screened, as_record, from_record
+from epsaudit.hunting.screening import Screened
 from epsaudit.provenance import write_whole
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A candidate that was audited.
-
-    Attributes
-    ----------
-    candidate : Candidate
-    alarms : tuple of str
-        What the screen's outputs showed at a glance.
-    result : SequentialResult or None
-        None where there could be no audit.
-    failure : str
-        Why not.
-    finding : Finding or None
-        What a refuted claim was shrunk to.
-    """
+    """A candidate that was audited."""
 
     candidate: Candidate
     alarms: tuple[str, ...] = ()
+    """What the screen's outputs showed at a glance."""
     result: SequentialResult | None = None
+    """None where there could be no audit."""
     failure: str = ""
+    """Why not."""
     finding: Finding | None = None
+    """What a refuted claim was shrunk to."""
 
     @property
     def refuted(self) -> bool:
@@ -55,41 +46,27 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Hunt:
-    """What a hunt came to.
-
-    Attributes
-    ----------
-    name : str
-        Of the function.
-    adjacency : Adjacency or None
-        The relation that the claim is for, if it was said.
-    confidence : float
-        That nothing that holds was refuted, in the whole hunt.
-    candidates, screened : int
-        How many there were, and for how many there was time.
-    left_out : int
-        Pairs that are not neighbours under the claim's relation.
-    attempts : tuple of Attempt
-        What was audited, in order.
-    runs : int
-        All runs, the screen's and those of shrinking included.
-    seconds : float
-    seed : int
-    interrupted : bool
-        Whether Ctrl-C ended it; ``attempts`` are what it had by then.
-    """
+    """What a hunt came to."""
 
     name: str
+    """Of the function."""
     adjacency: Adjacency | None
+    """The relation that the claim is for, if it was said."""
     confidence: float
+    """That nothing that holds was refuted, in the whole hunt."""
     candidates: int
     screened: int
+    """For how many candidates there was time."""
     left_out: int
+    """Pairs that are not neighbours under the claim's relation."""
     attempts: tuple[Attempt, ...]
+    """What was audited, in order."""
     runs: int
+    """All runs, the screen's and those of shrinking included."""
     seconds: float
     seed: int
     interrupted: bool = False
+    """Whether Ctrl-C ended it; ``attempts`` are what it had by then."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -162,11 +139,13 @@ except ImportError:  # not POSIX: nothing keeps two hunts from sharing a folder
     fcntl = None  # type: ignore[assignment]  # a module elsewhere
 
 
+@dataclass
 class Record:
     """A folder, or nothing."""
 
-    def __init__(self, folder: Path | None, seed: int, facts: dict[str, Any]) -> None:
-        self.folder, self.seed, self.facts = folder, seed, facts
+    folder: Path | None
+    seed: int
+    facts: dict[str, Any]
 
     @classmethod
     @contextmanager
@@ -177,25 +156,21 @@ class Record:
             return
         path = Path(folder)
         with reserved(path):
-            yield cls._opened(path, seed, identity)
-
-    @classmethod
-    def _opened(cls, path: Path, seed: int | None, identity: str) -> Record:
-        facts: dict[str, Any] = {"hunt": identity, "seed": entropy(seed), "certified": 0}
-        file = path / "hunt.json"
-        if file.exists():
-            try:
-                known = json.loads(file.read_text(encoding="utf-8"))
-                same = known["hunt"] == identity and (seed is None or known["seed"] == seed)
-                int(known["certified"])
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise AuditError(f"{file} cannot be read ({error}); give another folder.") from None
-            if not same:
-                raise AuditError(f"{path} belongs to another hunt; give what it was begun with, or another folder.")
-            facts = known
-        record = cls(path, int(facts["seed"]), facts)
-        record._write()
-        return record
+            facts: dict[str, Any] = {"hunt": identity, "seed": entropy(seed), "certified": 0}
+            file = path / "hunt.json"
+            if file.exists():
+                try:
+                    known = json.loads(file.read_text(encoding="utf-8"))
+                    same = known["hunt"] == identity and (seed is None or known["seed"] == seed)
+                    int(known["certified"])
+                except (OSError, ValueError, KeyError, TypeError) as error:
+                    raise AuditError(f"{file} cannot be read ({error}); give another folder.") from None
+                if not same:
+                    raise AuditError(f"{path} belongs to another hunt; give what it was begun with, or another folder.")
+                facts = known
+            record = cls(path, int(facts["seed"]), facts)
+            record._write()
+            yield record
 
     def _write(self) -> None:
         if self.folder is not None:
@@ -205,12 +180,15 @@ class Record:
         self, candidates: Sequence[Candidate], make: Callable[[], tuple[list[Screened], int]]
     ) -> tuple[list[Screened], int]:
         """Return the order of the candidates, as it is known or is made now."""
-        if "screen" not in self.facts:
-            found, runs = make()
-            self.facts |= {"screen": as_record(found, candidates), "runs": runs}
-            self._write()
-            return found, runs
-        return from_record(self.facts["screen"], candidates), int(self.facts["runs"])
+        if "screen" in self.facts:
+            rows, runs = self.facts["screen"], int(self.facts["runs"])
+            return [Screened(candidates[n], tuple(rank), tuple(heard), *more) for n, rank, heard, *more in rows], runs
+        found, runs = make()
+        places = {id(one): place for place, one in enumerate(candidates)}
+        rows = [[places[id(one.candidate)], list(one.rank), list(one.alarms), one.failure, one.pace] for one in found]
+        self.facts |= {"screen": rows, "runs": runs}
+        self._write()
+        return found, runs
 
     def checkpoint(self, name: str) -> Path | None:
         """Return the checkpoint of an audit."""
@@ -218,9 +196,9 @@ class Record:
 
     def next_certification(self) -> int:
         """Count a certification, before it is begun."""
-        self.facts["certified"] = int(self.facts.get("certified", 0)) + 1
+        self.facts["certified"] = number = int(self.facts.get("certified", 0)) + 1
         self._write()
-        return int(self.facts["certified"])
+        return number
 
     def finding(self, number: int) -> Finding | None:
         """Return what the audit of this number was shrunk to, if that was finished."""

@@ -30,36 +30,24 @@ LARGEST = 1e300
 
 @dataclass(frozen=True)
 class Probe:
-    """The largest change that was found, against the claim.
-
-    Attributes
-    ----------
-    exceeded : bool
-        Whether a change is larger than claimed by more than rounding explains.
-    by_rounding : bool
-        Whether one is larger, but by no more than what floating-point sums of so many numbers lose.
-    change, claimed : float
-        The change that is largest in units of its claim, and the claim; infinite where one answer is no finite number.
-    candidate : Candidate
-        The pair, with the parameters.
-    answers : pair
-        What the function returned on x and on x'.
-    adjacency : Adjacency
-        The relation under which they are neighbours.
-    norm : str
-    searched : int
-        How many pairs were looked at.
-    """
+    """The largest change that was found, against the claim."""
 
     exceeded: bool
+    """Whether a change is larger than claimed by more than rounding explains."""
     by_rounding: bool
+    """Whether one is larger, but by no more than what floating-point sums of so many numbers lose."""
     change: float
+    """The one that is largest in units of its claim; infinite where one answer is no finite number."""
     claimed: float
     candidate: Candidate
+    """The pair, with the parameters."""
     answers: tuple[Any, Any]
+    """What the function returned on x and on x'."""
     adjacency: Adjacency
+    """The relation under which they are neighbours."""
     norm: Norm
     searched: int
+    """How many pairs were looked at."""
 
     def __str__(self) -> str:
         sides = zip((self.candidate.pair.x, self.candidate.pair.x_prime), ("x", "x'"), self.answers, strict=True)
