@@ -33,14 +33,7 @@ from epsaudit.hunting.parameters import Values
 from epsaudit.hunting.relations import holds
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower
-from epsaudit.witnesses import (
-    Bound,
-    CandidateScore,
-    Choice,
-    Family,
-    best_of,
-    candidate_scores,
-)
+from epsaudit.witnesses import Bound, CandidateScore, Choice, Family, best_of, candidate_scores
 from epsaudit.witnesses.readable import Readable, parts_of
 
 MOST_STEPS = 200
@@ -70,8 +63,7 @@ class Simpler:
         rows = rows_of(candidate)
         if rows is not None:
             for x, x_prime in (*_fewer(*rows), *_alike(*rows), *_plainer(*rows, ranges)):
-                made = self._made(candidate, x, x_prime, candidate.parameters)
-                if made is not None:
+                if (made := self._made(candidate, x, x_prime, candidate.parameters)) is not None:
                     yield made
         for name, value in candidate.parameters.items():
             known = list(self.values.get(name, ()))
@@ -89,7 +81,7 @@ class Simpler:
         if description is not None:
             made = description.candidate(x, x_prime, candidate.tries)
         else:
-            sides = [_as_before(old, rows) for old, rows in zip(_sides(candidate), (x, x_prime), strict=True)]
+            sides = _as_before(candidate.pair.x, x), _as_before(candidate.pair.x_prime, x_prime)
             holding = tuple(one for one in candidate.adjacencies if holds(one, *sides))
             made = Candidate(DatasetPair(*sides), holding, candidate.tries) if holding else None
         if made is None or not candidate.adjacencies:
@@ -107,20 +99,9 @@ def shrink(
     until: float = math.inf,
     most_steps: int = MOST_STEPS,
 ) -> tuple[Candidate, int]:
-    """Return the simplest candidate found that passes a test, and how many were tested.
+    """Return the simplest candidate found that passes the test ``still``, and how many were tested.
 
-    Parameters
-    ----------
-    candidate : Candidate
-        What to begin with.
-    simpler : Simpler
-        What proposes.
-    still : callable
-        The test.
-    until : float
-        When to stop, on the clock of `time.perf_counter`.
-    most_steps : int
-        Tests at most.
+    It begins with ``candidate``, and stops at the time ``until`` of `time.perf_counter`, or after so many steps.
 
     Examples
     --------
@@ -151,16 +132,11 @@ def rows_of(candidate: Candidate) -> tuple[Rows, Rows] | None:
     """Return the records of both datasets; None where a dataset is of a kind whose records are not known."""
     if candidate.rows is not None:
         return candidate.rows
-    sides = _sides(candidate)
+    sides = candidate.pair.x, candidate.pair.x_prime
     if not all(isinstance(side, KINDS) and getattr(side, "ndim", 1) > 0 for side in sides):
         return None
-    return tuple(sides[0].tolist() if isinstance(sides[0], np.ndarray) else sides[0]), tuple(
-        sides[1].tolist() if isinstance(sides[1], np.ndarray) else sides[1]
-    )
-
-
-def _sides(candidate: Candidate) -> tuple[Any, Any]:
-    return candidate.pair.x, candidate.pair.x_prime
+    x, x_prime = (tuple(side.tolist() if isinstance(side, np.ndarray) else side) for side in sides)
+    return x, x_prime
 
 
 def _as_before(old: Any, rows: Rows) -> Any:
@@ -186,12 +162,9 @@ def _fewer(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
             gone = common[start : start + size]
             yield _without(x, {i for i, _ in gone}), _without(x_prime, {j for _, j in gone})
         size //= 2
-    for i in own:
-        yield _without(x, {i}), x_prime
-    for j in own_prime:
-        yield x, _without(x_prime, {j})
-    for i, j in zip(own, own_prime, strict=False):
-        yield _without(x, {i}), _without(x_prime, {j})
+    yield from ((_without(x, {i}), x_prime) for i in own)
+    yield from ((x, _without(x_prime, {j})) for j in own_prime)
+    yield from ((_without(x, {i}), _without(x_prime, {j})) for i, j in zip(own, own_prime, strict=False))
 
 
 def _without(rows: Rows, places: set[int]) -> Rows:
@@ -216,12 +189,9 @@ def _plainer(x: Rows, x_prime: Rows, ranges: Mapping[int | None, tuple[Any, Any]
         values = {repr(value): value for row in (*x, *x_prime) for value in _cell(row, column)}
         for text, value in values.items():
             for other in simpler_values(value):
-                if not low <= other <= high:
-                    continue
-                yield (
-                    tuple(_replaced(row, column, text, other) for row in x),
-                    tuple(_replaced(row, column, text, other) for row in x_prime),
-                )
+                if low <= other <= high:
+                    made = [tuple(_replaced(row, column, text, other) for row in rows) for rows in (x, x_prime)]
+                    yield made[0], made[1]
 
 
 def _columns(x: Rows, x_prime: Rows) -> Sequence[int | None]:
@@ -340,20 +310,16 @@ class Finding:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Finding:
         """Read what `to_dict` returned; raises `AuditError` for what no audit can have given."""
-        first, second = (
-            None if data[name] is None else checked(data[name], f"the hunt's {name}") for name in ("result", "learnt")
-        )
-        assert isinstance(first, AuditResult)  # as they were written
-        assert second is None or isinstance(second, AuditResult)
+        first: Any = checked(data["result"], "the hunt's result")  # an `AuditResult`, as they were written
+        second: Any = None if data["learnt"] is None else checked(data["learnt"], "the hunt's learnt")
         x, x_prime, parameters = data["pair"] or (None, None, {})
         candidate = Candidate(DatasetPair(x, x_prime), (), "", parameters) if data["pair"] else None
         return cls(first, second, candidate, steps=int(data["steps"]))
 
     def __str__(self) -> str:
-        beside = (
-            "" if self.learnt is None else f"\n  learnt     {self.learnt.describe_event()}: {_certifies(self.learnt)}"
-        )
-        return f"{self.result}{beside}"
+        if self.learnt is None:
+            return str(self.result)
+        return f"{self.result}\n  learnt     {self.learnt.describe_event()}: {_certifies(self.learnt)}"
 
 
 def certified(
@@ -369,18 +335,10 @@ def certified(
     n_jobs: int | None = None,
     witnesses: str | Sequence[Family] = "auto",
 ) -> Finding:
-    """Choose the events on runs of their own, and certify each on fresh ones.
+    """Choose the events on runs of their own, and certify each on fresh ones; the confidence is of both together.
 
-    Parameters
-    ----------
-    witnesses : 'auto', 'all' or families
-        What events are learnt from.
-    confidence : float
-        Of both bounds together.
-    least, most : int
-        Runs that are known to be about enough, and the most that may be counted.
-    affordable : float
-        Runs that there is time to learn from, if that is less than the usual number.
+    About ``least`` runs are known to be enough, and at most ``most`` are counted. There is time to learn from as many
+    as are ``affordable``, if that is less than the usual number.
     """
     each = 1.0 - (1.0 - confidence) / 2.0
     with warnings.catch_warnings():
@@ -398,14 +356,12 @@ def certified(
     runs = runs if best is readable else more
     chosen = "the pair and the event were chosen by earlier runs, none of which counts"
     result = _counted(run, best, runs, seed, *candidate.notes, chosen)
-    others = None
-    if learnt.witness != best.witness:
-        others = _counted(run, learnt, runs, entry_seed(seed, "the learnt event"), *candidate.notes, "the learnt event")
-    spent = 2 * size + runs * (1 if others is None else 2)
-    if others is not None:
-        note = f"the learnt event {clipped(others.describe_event(), 100)} {_certifies(others)}, on other runs"
-        result = dataclasses.replace(result, notes=(*result.notes, note))
-    return Finding(result, others, candidate, runs=spent)
+    if learnt.witness == best.witness:
+        return Finding(result, None, candidate, runs=2 * size + runs)
+    others = _counted(run, learnt, runs, entry_seed(seed, "the learnt event"), *candidate.notes, "the learnt event")
+    note = f"the learnt event {clipped(others.describe_event(), 100)} {_certifies(others)}, on other runs"
+    result = dataclasses.replace(result, notes=(*result.notes, note))
+    return Finding(result, others, candidate, runs=2 * size + 2 * runs)
 
 
 def _certifies(result: AuditResult) -> str:

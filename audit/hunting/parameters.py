@@ -77,10 +77,11 @@ def candidates(
     >>> len({tuple(one.parameters.items()) for one in found}), dict(found[0].parameters), found[0].pair.x_prime
     (4, {'bounds': (0, 1), 'k': 1}, [1.0])
     """
-    found = []
-    for values, others in combinations(parameters or {}):
-        for one in description_at(description, values).pairs(adjacency):
-            found.append(dataclasses.replace(one, parameters=values, complexity=one.complexity + others))
+    found = (
+        dataclasses.replace(one, parameters=values, complexity=one.complexity + others)
+        for values, others in combinations(parameters or {})
+        for one in description_at(description, values).pairs(adjacency)
+    )
     return sorted(found, key=lambda one: one.complexity)
 
 
@@ -160,25 +161,18 @@ def _listed(name: str, values: Any) -> Sequence[Any]:
 
 
 def _loaded(path: Path) -> Any:
-    if path.suffix == ".py":
-        return _defined(path)
     try:
+        if path.suffix == ".py":
+            defined = runpy.run_path(str(path))
+            return {name: defined[name] for name in PARTS if name in defined}
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise AuditError(f"The schema {str(path)!r} cannot be read: {error}.") from error
+    except Exception as error:
+        kind = f"{type(error).__name__}: " if path.suffix == ".py" else ""
+        raise AuditError(f"The schema {str(path)!r} cannot be read: {kind}{error}.") from error
     try:
         return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except ValueError as error:
         raise AuditError(f"The schema {str(path)!r} is no {path.suffix or '.json'} file: {error}.") from error
-
-
-def _defined(path: Path) -> dict[str, Any]:
-    """Return what a Python file defines of a schema."""
-    try:
-        defined = runpy.run_path(str(path))
-    except Exception as error:
-        raise AuditError(f"The schema {str(path)!r} cannot be read: {type(error).__name__}: {error}.") from error
-    return {name: defined[name] for name in PARTS if name in defined}
 
 
 def _described(data: Mapping[str, Any], values: Values) -> Description:
@@ -195,15 +189,13 @@ def _described(data: Mapping[str, Any], values: Values) -> Description:
     }
     kind = next((name for name in forms if name in told), None)
     if kind is None:
-        raise AuditError(
-            f"The data of the schema says {', '.join(told) or 'nothing'}; it needs one of {', '.join(forms)}."
-        )
+        says = ", ".join(told) or "nothing"
+        raise AuditError(f"The data of the schema says {says}; it needs one of {', '.join(forms)}.")
     make, accepted = forms[kind]
     first = told.pop(kind)
     if not isinstance(first, Sequence) or isinstance(first, str) or (kind == "numbers" and len(first) != 2):
-        raise AuditError(
-            f"The {kind} of the schema are {shorten(first)}; write a list{' of two' * (kind == 'numbers')}."
-        )
+        of_two = " of two" * (kind == "numbers")
+        raise AuditError(f"The {kind} of the schema are {shorten(first)}; write a list{of_two}.")
     return make(first, _known(told, accepted, f"data of {kind}"))
 
 
@@ -220,9 +212,8 @@ def _fields(kind: Any) -> tuple[str, ...]:
 def _known(told: Mapping[str, Any], accepted: Sequence[str], what: str) -> dict[str, Any]:
     for name in told:
         if name not in accepted:
-            raise AuditError(
-                f"{what.capitalize()} has no {name!r}; it has {', '.join(accepted)}.{meant(name, accepted)}"
-            )
+            there = ", ".join(accepted)
+            raise AuditError(f"{what.capitalize()} has no {name!r}; it has {there}.{meant(name, accepted)}")
     return dict(told)
 
 
@@ -241,7 +232,7 @@ def _put_in(told: Any, values: Values) -> Any:
 def served(
     function: str, environment: str | None = None, *, data: str = "plain", timeout: float = 300.0
 ) -> Callable[[Mapping[str, Any]], CommandMechanism]:
-    """Return what makes a mechanism of a function and values of its parameters, for `epsaudit.hunting.hunt.hunt`.
+    """Return what makes a mechanism of a function in another environment and values of its parameters, for a hunt.
 
     Parameters
     ----------
@@ -279,19 +270,14 @@ def stated_claims(
     Parameters
     ----------
     function : str
-        'module:function', or 'FILE.py:function': of the parameters by name. It returns what
-        `epsaudit.claims.stated.numbers_of` reads: a measurement, an accountant, or numbers.
+        As for `served`, of the parameters by name. It returns what `epsaudit.claims.stated.numbers_of` reads: a
+        measurement, an accountant, or numbers. `AuditError` if anything that it states is no claim.
     environment : str, optional
         As for `served`.
     parameters : sequence of mapping
         Values that the hunt will try.
     timeout : float
         Seconds until it must have answered.
-
-    Raises
-    ------
-    AuditError
-        If anything that it states is no claim.
     """
     asked = json.dumps([dict(one) for one in parameters])
     words = [python_of(environment), stated.__file__, str(FILE), function, asked]
@@ -303,13 +289,12 @@ def stated_claims(
     if len(answers) < len(parameters):
         reason = (done.stderr.strip().splitlines() or ["it ended without an answer"])[-1]
         raise AuditError(f"{function} states no claim: {reason}")
-    found = {}
+    found: dict[str, Claim] = {}
     for one, said in zip(parameters, answers, strict=True):
         at = f" with {dict(one)}" if one else ""
         if "error" in said:
             raise AuditError(f"{function} states no claim{at}: {said['error']}.")
-        claim = claim_from_numbers(said)
-        if claim is None:
+        if (claim := claim_from_numbers(said)) is None:
             known = "; ".join(", ".join(names) for names in CLAIMS)
             raise AuditError(f"{function} states {said}{at}, which is no claim; one is made of: {known}.")
         found[digest(dict(one))] = claim

@@ -100,7 +100,7 @@ def screened(
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    seed = entry_seed(hunting.seed, f"screen {place}")
+                    seed = entry_seed(hunting.record.seed, f"screen {place}")
                     if place not in sides:
                         sides[place] = _drawn_from(hunting, one, seed)
                     for more in _drawn(sides[place], size, seed, turn, end, len(remaining) - done):
