@@ -17,23 +17,22 @@ import numpy as np
 
 from epsaudit.errors import AuditError
 
+_LOOP = threading.local()
+"""Of this thread: ``runner``, None before it is needed, absent outside of `one_event_loop`."""
+SEEDS = ("seed", "random_state")
+"""Parameters of these names get a whole number."""
+GENERATORS = ("rng", "generator", "random")
+"""Parameters of these names get the generator, also by keyword, and where others stand before them."""
+_GENERATOR = re.compile(r"(np|numpy)\.random\.(_generator\.)?Generator\b|^Generator\b(?!\[)")
+"""Annotations that say the same."""
+_WHOLE = re.compile(r"int( \| None)?|None \| int|(typing\.)?Optional\[int\]")
+
 
 def seeded(function: Callable[..., Any], name: str = "seed") -> Callable[[Any, np.random.Generator], Any]:
-    """Return ``function(dataset, rng)`` of a function that takes a whole number as its seed.
+    """Return ``function(dataset, rng)`` of a function that takes a whole number as its seed, under this name.
 
     Every run has a seed of its own, from 0 to 2^32 - 1, drawn from ``rng``: an audit can be repeated from its own seed.
-
-    Parameters
-    ----------
-    function : callable
-        ``function(dataset, seed=...)``.
-    name : str, optional
-        What it calls its seed.
-
-    Raises
-    ------
-    AuditError
-        If it takes no argument of this name.
+    `AuditError` if the function takes no argument of this name.
 
     Examples
     --------
@@ -48,14 +47,13 @@ def seeded(function: Callable[..., Any], name: str = "seed") -> Callable[[Any, n
         raise AuditError(f"The function takes {', '.join(parameters) or 'nothing'}, and no {name!r}; give its name.")
 
     def call(dataset: Any, rng: np.random.Generator) -> Any:
-        return function(dataset, **{name: seed_from(rng)})
+        return function(dataset, **{name: _seed_from(rng)})
 
     call.__name__ = getattr(function, "__name__", "seeded")
     return call
 
 
-def seed_from(rng: np.random.Generator) -> int:
-    """Draw a run's seed, from 0 to 2^32 - 1."""
+def _seed_from(rng: np.random.Generator) -> int:
     return int(rng.integers(2**32))
 
 
@@ -79,11 +77,6 @@ def awaited(function: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., 
             return _run(function(*args, **kwargs))
 
     return call
-
-
-def is_awaited(function: Any) -> bool:
-    """Say whether a function, or an object that is called, is asynchronous."""
-    return callable(function) and any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
 
 @contextmanager
@@ -118,24 +111,10 @@ def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
     try:
         return loop.run_until_complete(loop.create_task(coroutine, context=contextvars.copy_context()))
     finally:
-        left = asyncio.all_tasks(loop)
-        if left:
+        if left := asyncio.all_tasks(loop):
             for task in left:
                 task.cancel()
             loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-
-
-_LOOP = threading.local()
-"""Of this thread: ``runner``, None before it is needed, absent outside of `one_event_loop`."""
-
-
-SEEDS = ("seed", "random_state")
-"""Parameters of these names get a whole number."""
-GENERATORS = ("rng", "generator", "random")
-"""Parameters of these names get the generator, also by keyword, and where others stand before them."""
-_GENERATOR = re.compile(r"(np|numpy)\.random\.(_generator\.)?Generator\b|^Generator\b(?!\[)")
-"""Annotations that say the same."""
-_WHOLE = re.compile(r"int( \| None)?|None \| int|(typing\.)?Optional\[int\]")
 
 
 @dataclass(frozen=True)
@@ -165,24 +144,21 @@ class Takes:
 
 def _handed(function: Callable[..., Any], seed: bool, name: str, *arguments: Any) -> Any:
     *given, rng = arguments
-    handed = seed_from(rng) if seed else rng
+    handed = _seed_from(rng) if seed else rng
     return function(*given, **{name: handed}) if name else function(*given, handed)
 
 
 def takes_of(function: Callable[..., Any], arguments: tuple[str, ...]) -> Takes:
     """Say how a function takes the last of these arguments, an rng, or that it takes the others only.
 
-    Raises
-    ------
-    AuditError
-        If it does not take the others, or takes its randomness by two parameters, or it cannot be said as what.
+    `AuditError` if it does not take the others, or takes its randomness by two parameters, or as what is unclear.
 
     Examples
     --------
     >>> takes_of(lambda dataset, seed=None: 0, ("dataset", "rng"))
     Takes(what='seed', name='', awaits=False)
     """
-    awaits = is_awaited(function)
+    awaits = callable(function) and any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some compiled functions hide theirs: believe the documented form

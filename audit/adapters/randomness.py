@@ -30,12 +30,7 @@ DEPTH = 4
 def carries_a_generator(function: Any, arguments: int) -> bool:
     """Say whether a function carries a generator that is copied with it; one of the operating system's is not.
 
-    Parameters
-    ----------
-    function : callable
-        The function.
-    arguments : int
-        How many arguments it is given, whose defaults do not matter.
+    Defaults of the so many ``arguments`` that it is given do not matter.
 
     Examples
     --------
@@ -61,7 +56,8 @@ def _parts_of(thing: Any, arguments: int) -> Iterator[Any]:
         yield thing.__func__
         yield from _named_by(thing, thing.__self__)
     elif inspect.isfunction(thing):
-        yield from (thing.__defaults__ or ())[max(arguments - _without_default(thing), 0) :]
+        defaults = thing.__defaults__ or ()
+        yield from defaults[max(arguments - thing.__code__.co_argcount + len(defaults), 0) :]
         yield from (thing.__kwdefaults__ or {}).values()
         named = [thing.__globals__[name] for name in thing.__code__.co_names if name in thing.__globals__]
         yield from named
@@ -107,21 +103,14 @@ def _is_own(kind: type) -> bool:
     return kind.__module__ == "__main__" or (file is not None and is_own_file(Path(file)))
 
 
-def _without_default(function: Any) -> int:
-    return int(function.__code__.co_argcount) - len(function.__defaults__ or ())
-
-
 LOCK = threading.RLock()
 STATE_OF_MT19937 = 4 * 624 + 4
 """Bytes of the state of numpy's global generator: 624 words and the place in them."""
 
 _NUMPY: Any = np.random
 """As numpy's types do not know all of it."""
-
 _PYTHON: Any = getattr(random.random, "__self__", None)
-
 _PLACE = id(_PYTHON) + object.__basicsize__
-
 Drawn = TypeVar("Drawn")
 
 
@@ -139,20 +128,19 @@ class Habits:
     """Whether the generator passed to it, and the global ones, are all its randomness as far as can be seen, so that a
     block can be drawn again."""
 
+    @property
+    def seeds(self) -> bool:
+        """Whether a block is drawn with the global generators seeded."""
+        return self.draws_globally is not False
+
 
 def draw_reproducibly(draw: Callable[[], Drawn], rng: np.random.Generator, habits: Habits) -> Drawn:
     """Draw a block so that the global generators, if it uses them, depend on the state of ``rng`` alone.
 
     The first block is drawn with the global generators seeded. If it left them alone, later blocks are drawn without
     that (it would cost time, and keep threads from working side by side), but are looked at: one that does use them is
-    thrown away and drawn again, from the same state of ``rng`` and with the global generators seeded, which is what it
-    would have been in the first place.
-
-    Raises
-    ------
-    AuditError
-        If a block uses the global generators after others did not, and has other randomness of its own: then it
-        cannot be drawn again.
+    thrown away and drawn again, as it would have been in the first place. `AuditError` if it has other randomness, so
+    that it cannot be.
 
     Examples
     --------
@@ -166,9 +154,9 @@ def draw_reproducibly(draw: Callable[[], Drawn], rng: np.random.Generator, habit
 
 
 def _reproducibly(draw: Callable[[], Drawn], rng: np.random.Generator, habits: Habits) -> Drawn:
-    if _unknown_or_drawing(habits):
+    if habits.seeds:
         with LOCK:
-            if _unknown_or_drawing(habits):  # another thread may have found out
+            if habits.seeds:  # another thread may have found out
                 return _seeded(draw, rng, habits)
     before, state = _states(), rng.bit_generator.state
     drawn = _again_if_changed(draw, rng)
@@ -183,10 +171,6 @@ def _reproducibly(draw: Callable[[], Drawn], rng: np.random.Generator, habits: H
     with LOCK:
         rng.bit_generator.state = state
         return _seeded(draw, rng, habits)
-
-
-def _unknown_or_drawing(habits: Habits) -> bool:
-    return habits.draws_globally is not False
 
 
 def _seeded(draw: Callable[[], Drawn], rng: np.random.Generator, habits: Habits) -> Drawn:
@@ -219,7 +203,8 @@ def seeded(rng: np.random.Generator) -> Iterator[Any]:
 
     Yields what `used` compares.
     """
-    words = _words(rng)
+    numbers = [part for part in _numbers(rng.bit_generator.state) if part >= 0]
+    words = np.random.SeedSequence(numbers).generate_state(8)  # hashed, so that they are not what it will draw
     theirs, python = np.random.get_state(legacy=False), random.getstate()  # noqa: NPY002
     generator = _NUMPY.get_bit_generator()
     try:
@@ -237,13 +222,6 @@ def seeded(rng: np.random.Generator) -> Iterator[Any]:
 def used(begun: Any) -> bool:
     """Say whether the global generators were used since `seeded` yielded this."""
     return bool(_states() != begun)
-
-
-def _words(rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """Eight words that depend on the state of a generator: hashed, so that they are not what it will draw."""
-    state = rng.bit_generator.state
-    numbers = [part for part in _numbers(state) if part >= 0]
-    return np.random.SeedSequence(numbers).generate_state(8)
 
 
 def _numbers(state: Any) -> Iterator[int]:

@@ -30,12 +30,25 @@ from epsaudit.data.unpickling import loads, loads_apart
 from epsaudit.errors import AuditError, OwnCodeError, is_own_file
 from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut
 
+_FIRST: dict[int, tuple[Any, bytes | None, bytes | None]] = {}
+"""Functions, or the objects that they are methods of: a weak reference, before their first audit, after their last."""
+_BLAMED: dict[int, Any] = {}
+"""What kept a draw, by its id, which no other object gets while it is here."""
+_CONSTANT: tuple[Any, ...] = (type, ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType)
+_CONSTANT += (functools.partial, int, float, complex, str, bytes, tuple, frozenset, type(None))
+_NOT_MODULES = ("__main__", "__mp_main__", "epsaudit")
+LARGEST_FUNCTION = 1 << 26
+"""Bytes of a function that is copied: 96 copies of so many take some seconds. Set by hand, no measurement is
+recorded."""
+_is_own = functools.cache(lambda path: is_own_file(Path(path)))
+
 
 def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = None, dataset: Any = None) -> None:
-    """Raise `AuditError` if every run raised the same exception, or every run timed out.
+    """Raise `AuditError` if every run raised the same exception, or timed out: compared with itself, it would pass.
 
-    Blocks are outputs on all datasets, read no further than the first that is no failure, or another one. The mechanism
-    is run once more on the dataset, to raise the error from the function's own exception.
+    An exception on one of the datasets only is a finding, and one that occurs in some runs is an outcome. Blocks are
+    outputs on all datasets, read no further than the first that is no failure, or another one. The mechanism is run
+    once more on the dataset, to raise the error from the function's own exception.
 
     Examples
     --------
@@ -60,11 +73,14 @@ def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = 
         runs += len(block)
     if first is None:
         return
-    said = "timed out" if isinstance(first, TimedOut) else f"raised {first.exception}{message and f': {message}'}"
-    call = "" if isinstance(first, TimedOut) else wrong_call(getattr(mechanism, "function", None))
+    said, cause = "timed out.", None
+    if isinstance(first, Raised):
+        call = wrong_call(getattr(mechanism, "function", None))
+        said = f"raised {first.exception}{message and f': {message}'}.{call}"
+        cause = _exception_of(mechanism, dataset)
     raise OwnCodeError(
-        f"Nothing was tested: each of the first {runs:,} runs of {name}, on both datasets, {said}.{call}"
-    ) from (None if isinstance(first, TimedOut) else _exception_of(mechanism, dataset))
+        f"Nothing was tested: each of the first {runs:,} runs of {name}, on both datasets, {said}"
+    ) from cause
 
 
 def _exception_of(mechanism: Any, dataset: Any) -> BaseException | None:
@@ -104,18 +120,12 @@ def refusing(
     return drawn
 
 
-LARGEST_FUNCTION = 1 << 26
-"""Bytes of a function that is copied: 96 copies of so many take some seconds. Set by hand, no measurement is
-recorded."""
-
-
 def before_first_call(mechanism: Mechanism) -> bytes | None:
     """Return a function as bytes, as it was before it was first called; None if it cannot be.
 
-    Raises
-    ------
-    AuditError
-        If it holds something that kept a draw in an earlier audit.
+    They hold closures, defaults, the object that it is a method of, and the modules of the user's own that it reaches.
+    The bytes after an audit are remembered: the next begins with the first state unless somebody else changed it.
+    `AuditError` if it holds something that kept a draw in an earlier audit.
     """
     if not isinstance(mechanism, FunctionMechanism):
         return None
@@ -154,12 +164,6 @@ def blame(mechanism: Any, first: bytes | None) -> None:
         _BLAMED.update((id(part), part) for part in changed)
 
 
-_FIRST: dict[int, tuple[Any, bytes | None, bytes | None]] = {}
-"""Functions, or the objects that they are methods of: a weak reference, before their first audit, after their last."""
-_BLAMED: dict[int, Any] = {}
-"""What kept a draw, by its id, which no other object gets while it is here."""
-
-
 def _holder(function: Any) -> Any:
     """What lasts longer than a method or a partial, which are made anew each time."""
     while isinstance(function, functools.partial):
@@ -176,10 +180,6 @@ def _keep(holder: Any, first: bytes | None, last: bytes | None) -> None:
 def _changeable(function: Any) -> Iterator[Any]:
     """What a function holds, itself included, that may change as it runs."""
     return (part for part in reached(function) if not isinstance(part, _CONSTANT))
-
-
-_CONSTANT: tuple[Any, ...] = (type, ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType)
-_CONSTANT += (functools.partial, int, float, complex, str, bytes, tuple, frozenset, type(None))
 
 
 def _written(part: Any) -> bytes | None:
@@ -217,11 +217,3 @@ def _own_modules() -> Iterator[ModuleType]:
         known = name == getattr(module, "__name__", None) and name.partition(".")[0] not in _NOT_MODULES
         if known and isinstance(path, str) and _is_own(path):
             yield module
-
-
-_NOT_MODULES = ("__main__", "__mp_main__", "epsaudit")
-
-
-@functools.cache
-def _is_own(path: str) -> bool:
-    return is_own_file(Path(path))

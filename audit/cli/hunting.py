@@ -22,7 +22,7 @@ from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.hunting.certifying import Finding
-from epsaudit.hunting.description import Candidate, Description
+from epsaudit.hunting.description import Candidate, Description, Table
 from epsaudit.hunting.hunt import candidate_of, hunt
 from epsaudit.hunting.outcome import Hunt, reserved
 from epsaudit.hunting.parameters import candidates, description_at, read_schema, served, stated_claims
@@ -146,16 +146,15 @@ def _candidates(
         return known, None, adjacency, options.data or "plain"
     schema = read_schema(options.schema)
     adjacency = adjacency or schema.adjacency
-    forms = {"array": "list", "frame": "columns"}  # which the protocol sends, and the child makes arrays and frames of
+    forms: dict[str, Any] = {"array": "list", "frame": "columns"}  # as the protocol sends what the child makes these of
     data = options.data or "plain"
 
     def describe(values: Any) -> Description:
         nonlocal data
         described = description_at(schema.description, values)
-        form = getattr(described, "form", "list")
-        if form in forms:
-            data = form
-            return dataclasses.replace(described, form=forms[form])  # type: ignore[type-var]  # a table
+        if isinstance(described, Table) and described.form in forms:
+            data = described.form
+            return dataclasses.replace(described, form=forms[data])
         return described
 
     values = {**schema.parameters, **{name: [value] for name, value in parameters.items()}}

@@ -172,7 +172,7 @@ class Table:
         made = (self._made(*change, relation=relation) for change in different.values())
         return [one for one in made if one is not None]
 
-    def candidate(self, x: Rows, x_prime: Rows, tries: str = "", complexity: int = 0) -> Candidate | None:
+    def candidate(self, x: Any, x_prime: Any, tries: str = "", complexity: int = 0) -> Candidate | None:
         """Render and label two datasets given as rows; None if no relation holds, or the description excludes one."""
         return self._made(tuple(map(tuple, x)), tuple(map(tuple, x_prime)), tries, complexity)
 
