@@ -41,8 +41,7 @@ from epsaudit.experiments.libraries.registry import libraries
 from epsaudit.experiments.libraries.versions import ENVIRONMENTS
 from epsaudit.hunting.hunt import hunt
 from epsaudit.hunting.outcome import Hunt
-from epsaudit.hunting.parameters import candidates, read_schema
-from epsaudit.hunting.served import served
+from epsaudit.hunting.parameters import candidates, read_schema, served
 from epsaudit.reporting.figures import certified_against_proven
 from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.tables import Column

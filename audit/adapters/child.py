@@ -1,9 +1,8 @@
 """Child processes that answer requests over pipes: started once, and never left running.
 
-A child is started by a command line and sent bytes; it returns lines and blocks of bytes, or an `AuditError` that
-quotes its last output. What the bytes mean is defined in `epsaudit.adapters.external`. POSIX only: each child leads a
-process group of its own, which a watchdog kills when this process ends, for whatever reason. A child that computes for
-an audit that has ended (`epsaudit.adapters.waiting`) is ended, too.
+POSIX only: each leads a process group of its own, which a watchdog kills when this process ends, for whatever reason.
+One that computes for an audit that has ended is ended, too: nothing in Python stops the threads of its workers, so each
+part of their work carries an event, set once nobody waits for results any more.
 """
 
 from __future__ import annotations
@@ -22,11 +21,17 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import IO, Any, NoReturn, cast
 
-from epsaudit.adapters import waiting
 from epsaudit.errors import AuditError, OwnCodeError
+
+Ends = tuple[threading.Event, ...]
+"""One for each job of which a part is a job of its own, the outermost first."""
+_ends: ContextVar[Ends] = ContextVar("ends", default=())
+ends = _ends.get
+"""Returns the events of the jobs that the calling thread works for."""
 
 PIECE = 1 << 18
 """Bytes read or written at a time, so that a slow child never blocks the rest. Set by hand, not measured."""
@@ -53,6 +58,21 @@ end this process alone holds: when this process is gone, however it went, the wh
 group is told to end, for the program may not."""
 LIFELINES: set[int] = set()
 """These other ends; a fork closes its copies, which would keep children alive."""
+
+
+@contextmanager
+def working_for(ends: Ends) -> Iterator[None]:
+    """Let what is called within, in this thread, know for which jobs it works."""
+    token = _ends.set(ends)
+    try:
+        yield
+    finally:
+        _ends.reset(token)
+
+
+def is_over() -> bool:
+    """Whether nobody waits any more for what the calling thread does; never where no workers run in it."""
+    return any(end.is_set() for end in ends())
 
 
 @dataclass(frozen=True)
@@ -92,24 +112,16 @@ class Child:
         self._words = bytearray()
         if os.name != "posix":
             raise AuditError("A mechanism in another process needs a POSIX system: Linux, macOS, or WSL on Windows.")
-        path = os.path.join(program.folder or "", program.words[0])
-        if shutil.which(program.words[0]) is None and not shutil.which(os.path.abspath(path)):
-            raise AuditError(
-                f"The command {program} cannot be started: there is no program {program.words[0]!r} that may be run."
-            )
+        first = program.words[0]
+        if not shutil.which(first) and not shutil.which(os.path.join(self.folder, first)):
+            raise AuditError(f"The command {program} cannot be started: there is no program {first!r} that may be run.")
         pipe = subprocess.PIPE
         lifeline, self._lifeline = os.pipe()
         LIFELINES.add(self._lifeline)
         try:
-            self._process = subprocess.Popen(
-                ["/bin/sh", "-c", LAUNCH, "epsaudit", f"/dev/fd/{lifeline}", *program.words],
-                stdin=pipe,
-                stdout=pipe,
-                stderr=pipe,
-                cwd=program.folder,
-                start_new_session=True,
-                pass_fds=(lifeline,),
-            )
+            words = ["/bin/sh", "-c", LAUNCH, "epsaudit", f"/dev/fd/{lifeline}", *program.words]
+            how: dict[str, Any] = {"cwd": program.folder, "start_new_session": True, "pass_fds": (lifeline,)}
+            self._process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, **how)
         except OSError as error:
             self._let_go(self._lifeline)
             raise AuditError(f"The command {program} cannot be started ({error.strerror or error}).") from error
@@ -243,7 +255,7 @@ class Child:
             while not done():
                 if (now := time.monotonic()) >= look:
                     look = now + LOOK_SECONDS
-                    if waiting.is_over():
+                    if is_over():
                         self.fail(f"was ended after it {so_far()}, as the audit that had asked was over")
                 for key, _ in ready.select(max(min(deadline, look) - now, 0.0)):
                     more = b"" if key.fileobj is stdin else os.read(key.fd, PIECE)

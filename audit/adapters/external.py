@@ -1,9 +1,6 @@
 """A mechanism in another process or language: datasets go out as JSON lines, outputs come back as lines or blocks.
 
-`command` makes a mechanism of a command line, which `epsaudit.audit` runs like any other. A library in an environment
-of its own, or one in R, Go, Java or Rust, is audited through a program of ten lines.
-
-docs/how-to/other-languages.md says what it is sent and answers: the protocol, version 1. A program that ends, is
+docs/how-to/other-languages.md says what a program is sent and answers: the protocol, version 1. One that ends, is
 killed, answers what is no output, or is silent for ``timeout`` seconds ends the audit with a sentence; it and all it
 started are ended, and also when the audit ends while it computes, or the auditing process is itself killed.
 """
@@ -13,26 +10,29 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import io
+import itertools
 import json
 import math
 import os
 import shlex
 import struct
 from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsaudit.adapters.child import Child, Pool, Program
+from epsaudit.adapters.functions import Mechanism
 from epsaudit.arguments import Pairs, listed, seconds_of
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Adjacency, DatasetPair, adjacency_of, shorten
 from epsaudit.errors import AuditError, with_article
 from epsaudit.outputs.as_json import from_json
-from epsaudit.outputs.normal_form import Outputs, normal_array, pack_frozen
+from epsaudit.outputs.normal_form import Outputs, normal_array, pack_frozen, values_of
 
 SEEDS = 1 << 53
 """Seeds are below this, so that languages whose numbers are doubles read them exactly."""
@@ -89,9 +89,25 @@ def command(
         raise AuditError("The command is empty; give a program and its arguments.")
     timeout = seconds_of(timeout, "timeout")
     program = Program(parts, None if folder is None else os.fspath(folder), float(timeout))
-    return CommandMechanism(
-        program, name or _name(parts), claim, adjacency_of(adjacency), tuple(listed(pairs, adjacency_of(adjacency)))
-    )
+    relation = adjacency_of(adjacency)
+    return CommandMechanism(program, name or _name(parts), claim, relation, tuple(listed(pairs, relation)))
+
+
+@dataclass(frozen=True)
+class CommandDistribution:
+    """The law of a program's outputs on one dataset, which is kept as JSON text."""
+
+    program: Program
+    dataset: str
+    child: Any = field(default=None, compare=False, repr=False)
+    tossed = True
+
+    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
+        """Ask its child, or an idle one of this process, for ``size`` outputs with a seed drawn from ``rng``."""
+        seed = int(rng.integers(SEEDS))
+        with nullcontext(self.child) if self.child is not None else CHILDREN.borrow(self.program) as child:
+            outputs: Outputs = child.outputs(self.dataset, size, seed)
+            return outputs
 
 
 @dataclass(frozen=True)
@@ -103,13 +119,17 @@ class CommandMechanism:
     claim: Claim | None
     adjacency: Adjacency | None
     pairs: tuple[DatasetPair, ...]
+    trusted: bool = field(default=False, repr=False)
+    """Whether outputs are taken to be independent; no audit of it is to be reproduced."""
+    law: type[CommandDistribution] = field(default=CommandDistribution, repr=False)
     releases_the_interpreter = True
     wants_many_calls = True
-    trusted = False
 
     @property
     def reproducible(self) -> bool:
         """Whether the program promises that its outputs depend on the seeds it is sent alone."""
+        if self.trusted:
+            return False
         with CHILDREN.borrow(self.program) as child:
             return bool(child.seeded)
 
@@ -126,31 +146,11 @@ class CommandMechanism:
         """Write the dataset as JSON, and start the program once to see that it says hello."""
         text = json.dumps(dataset_to_json(dataset))
         with CHILDREN.borrow(self.program):
-            return CommandDistribution(self.program, text)
+            return self.law(self.program, text)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """Return the pairs given when the program was wrapped."""
         return self.pairs
-
-
-@dataclass(frozen=True)
-class CommandDistribution:
-    """The law of a program's outputs on one dataset, which is kept as JSON text."""
-
-    program: Program
-    dataset: str
-    child: Any = field(default=None, compare=False, repr=False)
-    tossed = True
-
-    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
-        """Ask its child, or an idle one of this process, for ``size`` outputs with a seed drawn from ``rng``."""
-        seed = int(rng.integers(SEEDS))
-        if self.child is not None:
-            own: Outputs = self.child.outputs(self.dataset, size, seed)
-            return own
-        with CHILDREN.borrow(self.program) as child:
-            outputs: Outputs = child.outputs(self.dataset, size, seed)
-            return outputs
 
 
 class _Speaker(Child):
@@ -311,3 +311,46 @@ def _name(words: Sequence[str]) -> str:
     """The last word that looks like a file, or else the program: 'count.R' for ``Rscript --vanilla count.R 3``."""
     files = [word for word in words[1:] if not word.startswith("-") and "." in Path(word).name and "\n" not in word]
     return Path(files[0] if files else words[0]).name
+
+
+def quickly(mechanism: Mechanism) -> Mechanism:
+    """Return a mechanism for tests that certify nothing; of what is no program it is the same one.
+
+    An audit of a program asks for thousands of runs more, which show whether outputs of one call depend on each other.
+    """
+    if not isinstance(mechanism, CommandMechanism):
+        return mechanism
+    return dataclasses.replace(mechanism, trusted=True, law=_Trusted)
+
+
+def in_turns(mechanism: Mechanism) -> Mechanism:
+    """Return a mechanism whose runs on x and on x' take turns, of a program that says that each is a call of its own.
+
+    What lasts from one run to the next then tells nothing of the coins, as in `epsaudit.black_box`, and the audit asks
+    for 512 runs more in place of 4,096. It costs a request for every two runs. Of others it is the same one.
+    """
+    if not isinstance(mechanism, CommandMechanism):
+        return mechanism
+    with CHILDREN.borrow(mechanism.program) as child:
+        return dataclasses.replace(mechanism, law=_InTurns) if child.single else mechanism
+
+
+class _Trusted(CommandDistribution):
+    """Of a program that is taken to give independent outputs."""
+
+    tossed = False
+
+
+class _InTurns(CommandDistribution):
+    """Of a program that calls its function once a run."""
+
+    tossed = False
+
+    def take_turns(
+        self, other: _InTurns, side: NDArray[np.int8], rng: np.random.Generator
+    ) -> tuple[list[Any], list[Any]]:
+        """See `epsaudit.adapters.functions.TakesTurns`: coins alike that follow one another are one request."""
+        values: tuple[list[Any], list[Any]] = ([], [])
+        for which, coins in itertools.groupby(side.tolist()):
+            values[which].extend(values_of((self, other)[which].sample(len(list(coins)), rng)))
+        return values

@@ -1,8 +1,4 @@
-"""The two protocols that the harness runs, and adapters that make any function one of them.
-
-A mechanism is a function from datasets to output distributions, which `epsaudit.engine.sampling` draws from by the
-million.
-"""
+"""A mechanism is a function from datasets to output distributions: both protocols, and what makes it of a function."""
 
 from __future__ import annotations
 
@@ -18,10 +14,8 @@ from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.adapters.calls import one_event_loop
-from epsaudit.adapters.global_generators import DatasetChangedError, Habits
-from epsaudit.adapters.randomness import carries_a_generator
-from epsaudit.adapters.signatures import Takes, takes_of, takes_size, wrong_call
+from epsaudit.adapters.calls import Takes, one_event_loop, takes_of, takes_size, wrong_call
+from epsaudit.adapters.randomness import DatasetChangedError, Habits, carries_a_generator
 from epsaudit.arguments import Pairs, is_claim, listed, seconds_of
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.fresh import Dataset
@@ -185,8 +179,7 @@ def black_box(
     """
     if time_limit is not None:
         time_limit = seconds_of(time_limit, "time_limit")
-    limits = {"time_limit": time_limit, "fresh_randomness": fresh_randomness}
-    return _wrap(_OneByOne, function, claim, adjacency, pairs, name, **limits)
+    return _wrap(_OneByOne, function, claim, adjacency, pairs, name, fresh_randomness, time_limit)
 
 
 def vectorized(
@@ -216,7 +209,7 @@ def vectorized(
     >>> counter((7, 8)).sample(4, np.random.default_rng(0)).shape
     (4,)
     """
-    return _wrap(_Vectorized, function, claim, adjacency, pairs, name, fresh_randomness=fresh_randomness)
+    return _wrap(_Vectorized, function, claim, adjacency, pairs, name, fresh_randomness)
 
 
 @dataclass(frozen=True)
@@ -370,7 +363,8 @@ def _wrap(
     adjacency: Relation | None,
     pairs: Pairs,
     name: str | None,
-    **more: Any,
+    fresh_randomness: bool,
+    time_limit: float | None = None,
 ) -> FunctionMechanism:
     form = f"function({', '.join(distribution.arguments)})"
     if claim is not None:
@@ -379,16 +373,10 @@ def _wrap(
         raise AuditError(f"name is {name!r}; it must be a string.")
     if not callable(function):
         raise AuditError(f"{function!r} is not callable; a mechanism is {form}, or the same without rng.")
-    return FunctionMechanism(
-        function=function,
-        name=name or str(getattr(function, "__name__", type(function).__name__)),
-        claim=claim,
-        adjacency=adjacency_of(adjacency),
-        pairs=tuple(listed(pairs, adjacency_of(adjacency))),
-        distribution=distribution,
-        takes=takes_of(function, distribution.arguments),
-        **more,
-    )
+    title, relation = name or str(getattr(function, "__name__", type(function).__name__)), adjacency_of(adjacency)
+    known = (title, claim, relation, tuple(listed(pairs, relation)))
+    takes = takes_of(function, distribution.arguments)
+    return FunctionMechanism(function, *known, distribution, takes, time_limit, fresh_randomness)
 
 
 def mechanism_of(mechanism: Mechanism | Callable[..., Any], adjacency: Relation | None = None) -> Mechanism:

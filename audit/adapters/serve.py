@@ -36,7 +36,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 SEEDS = ("seed", "random_state")
 """Parameters of a function that are given a fresh whole number each run, unless PARAMETERS set them."""
 GENERATORS = ("rng", "generator", "random")
-"""Those that are given numpy's generator; all as in `epsaudit.adapters.signatures`, which a test compares."""
+"""Those that are given numpy's generator; all as in `epsaudit.adapters.calls`, which a test compares."""
 GENERATOR = re.compile(r"(np|numpy)\.random\.(_generator\.)?Generator\b|^Generator\b(?!\[)")
 """Annotations that say that it takes one."""
 LONGEST_DECIMAL = 4096
@@ -125,7 +125,8 @@ class Server:
         size, seeds = request["size"], random.Random(request["seed"])
         # every run gets copies of its own
         arguments = pickle.dumps((self.form(decoded(request["dataset"])), self.parameters), -1)
-        rng = generator(request["seed"]) if any("rng" in one.values() for one in self.asked) else None
+        takes_one = any("rng" in one.values() for one in self.asked)  # and then it has numpy
+        rng = importlib.import_module("numpy").random.default_rng(request["seed"]) if takes_one else None
 
         def call(function: Any, *size: int) -> Any:
             takes = self.asked[len(size)]
@@ -187,8 +188,7 @@ def made_of(name: str, function: Any) -> dict[str, Any]:
 def speak(server: Server, requests: IO[str], answers: IO[bytes], more: dict[str, Any]) -> None:
     """Say hello and answer requests; what is no output ends the audit with a sentence."""
     hello = {"epsaudit": 1, "seeded": server.seeded, "binary": True, "single": server.many is None}
-    hello.update(more)
-    answers.write(lines([hello]))
+    answers.write(lines([{**hello, **more}]))
     answers.flush()
     for line in requests:
         try:
@@ -231,13 +231,6 @@ def wanted(function: Any, parameters: dict[str, Any], others: int = 1) -> dict[s
     return found
 
 
-def generator(seed: int) -> Any:
-    """Make numpy's generator; a function that takes one has numpy."""
-    import numpy as np
-
-    return np.random.default_rng(seed)
-
-
 def decoded(data: Any) -> Any:
     """Return a dataset with its numbers that JSON lacks."""
     if isinstance(data, list):
@@ -249,21 +242,11 @@ def decoded(data: Any) -> Any:
     return data
 
 
-def as_array(data: Any) -> Any:
-    """Return a dataset as an array of numpy."""
-    import numpy as np
-
-    return np.array(data)
-
-
-def as_frame(data: Any) -> Any:
-    """Return columns by name, or a list of records, as a frame of pandas."""
-    import pandas as pd
-
-    return pd.DataFrame(data)
-
-
-FORMS = {"plain": lambda data: data, "array": as_array, "frame": as_frame}
+FORMS = {
+    "plain": lambda data: data,
+    "array": lambda data: importlib.import_module("numpy").array(data),
+    "frame": lambda data: importlib.import_module("pandas").DataFrame(data),  # of columns by name, or of records
+}
 
 
 def written(outputs: Any, plainly: bool = False) -> bytes:
@@ -370,17 +353,10 @@ def plain(value: Any) -> Any:
     if hasattr(value, "columns") and (hasattr(value, "itertuples") or hasattr(value, "iter_rows")):
         return {"items": [[plain(column), listed(value[column])] for column in value.columns]}
     if name in ("pandas.NAType", "pandas.NaTType"):
-        return None if name == "pandas.NAType" else {"float": "nan"}
-    if name == "pandas.Period":
-        return listed([value.start_time, value.freqstr])
-    if name == "pandas.Interval":
-        return listed([value.left, value.right, value.closed])
-    for holds in (
-        "as_py",
-        "model_dump",
-        "to_pydict",
-        "to_pylist",
-    ):  # scalars of Arrow, models of pydantic, tables, columns
+        return None if name == "pandas.NAType" else NAN
+    if name in PANDAS:
+        return listed([getattr(value, part) for part in PANDAS[name]])
+    for holds in ("as_py", "model_dump", "to_pydict", "to_pylist"):  # of Arrow scalars, pydantic, tables, columns
         if hasattr(value, holds) and not isinstance(value, type):
             return plain(getattr(value, holds)())
     if hasattr(value, "detach"):
@@ -421,6 +397,9 @@ def counted(form: Any, moment: Any) -> Any:
     return [form, nanoseconds] if nanoseconds else form
 
 
+NAN = {"float": "nan"}
+PANDAS = {"pandas.Period": ("start_time", "freqstr"), "pandas.Interval": ("left", "right", "closed")}
+"""What makes these up."""
 KINDS: list[tuple[Any, Any]] = [
     (float, number),
     (int, whole),
@@ -430,12 +409,9 @@ KINDS: list[tuple[Any, Any]] = [
     (Mapping, lambda it: {"items": [[plain(key), plain(part)] for key, part in it.items()]}),
     ((list, tuple), listed),
     (Set, lambda it: {"set": listed(it)}),
-    (Decimal, lambda it: {"float": "nan"} if it.is_nan() else {"decimal": str(it)}),
+    (Decimal, lambda it: NAN if it.is_nan() else {"decimal": str(it)}),
     (Fraction, lambda it: {"fraction": [whole(it.numerator), whole(it.denominator)]}),
-    (
-        datetime.datetime,
-        lambda it: counted({"datetime": datetime.datetime.isoformat(it)}, it) if it == it else {"float": "nan"},
-    ),
+    (datetime.datetime, lambda it: counted({"datetime": datetime.datetime.isoformat(it)}, it) if it == it else NAN),
     (datetime.date, lambda it: {"date": it.isoformat()}),
     (datetime.time, lambda it: {"time": it.isoformat()}),
     (datetime.timedelta, lambda it: counted({"timedelta": [it.days, it.seconds, it.microseconds]}, it)),

@@ -13,8 +13,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from epsaudit.adapters.failures import refusing
 from epsaudit.adapters.functions import Mechanism
+from epsaudit.adapters.refusals import refusing
 from epsaudit.arguments import Pairs, checkpoint_of, jobs_of, progress_of
 from epsaudit.audits.question import Begun, Question, begun, recording
 from epsaudit.audits.training import Training, train, training_runs, validation_runs

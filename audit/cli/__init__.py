@@ -1,1 +1,237 @@
-"""The command line."""
+"""The subcommands of ``epsaudit``: here the kinds of words that they take, their defaults, and how they answer.
+
+These extend click by what its help and its types lack; `epsaudit.cli.main` makes commands of them. What a command does
+is in the modules of this package: it takes its options as one object and returns an exit status. What it says goes
+through `sayer`, so that names are printed as they are, whatever signs are in them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import shlex
+import sys
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from epsaudit.errors import AuditError, meant
+from epsaudit.text import for_json
+
+AS_EXPECTED, SURPRISED, BAD_INPUT, OWN_CODE, INTERNAL, INTERRUPTED, NOBODY_READS = 0, 1, 2, 3, 4, 130, 141
+"""Exit statuses: every verdict as expected, one not, wrong input, the audited code failed, a defect here, Ctrl-C, and
+what shells say of a program whose output nobody reads any more."""
+
+
+def sayer(options: Any) -> Callable[[str], None]:
+    """Return what prints a line as it is; with ``--quiet`` and ``--json``, what does nothing."""
+    silent = options.quiet or getattr(options, "json", False)
+    return (lambda text: None) if silent else partial(print, flush=True)
+
+
+def say_json(options: Any, data: Any) -> None:
+    """Print ``data`` as JSON if that was asked for, infinite numbers as text."""
+    if options.json:
+        print(json.dumps(for_json(data), indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def read_json(text: str, option: str, made: Callable[[Any], Any] = lambda data: data) -> Any:
+    """Read what was typed behind an option, and what is made of it; raises `AuditError`."""
+    try:
+        return made(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise AuditError(f"{option} is {text!r}, which is not JSON ({error}).") from None
+
+
+class Number(click.ParamType[float]):
+    """A number that a check of `epsaudit.errors` accepts, which says what is wrong with another one."""
+
+    name = "number"
+
+    def __init__(self, check: Callable[..., float], **settings: Any) -> None:
+        self._check = partial(check, **settings)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number, or raise `AuditError`."""
+        with contextlib.suppress(ValueError):
+            value = float(value)
+        return self._check(value, what=param.opts[0] if param is not None else self.name)
+
+
+class NamedPath(click.Path):
+    """A path that is not empty: the empty one would stand for the current folder."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if not os.fspath(value).strip() or "\0" in os.fspath(value):
+            self.fail(f"{value!r} is no path; give one, '.' for the current folder.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def option(words: str, about: str, **settings: Any) -> click.Option:
+    """Make an option of what is typed, such as '--only NAME', and its help; what takes nothing is a flag."""
+    names = [word for word in words.split() if word.startswith("-")]
+    takes = words.removeprefix(" ".join(names)).strip() or None
+    names += [settings.pop("name")] if "name" in settings else []
+    if "flag_value" in settings or not (takes or settings):
+        settings["is_flag"] = takes is None
+    return click.Option(names, help=about, metavar=takes, **settings)
+
+
+def argument(name: str, about: str, **settings: Any) -> click.Argument:
+    """Make an argument of its name and its help."""
+    return click.Argument([name], help=about, **settings)
+
+
+class Command(click.Command):
+    """A command that a function of this package runs, named 'module.function', which is imported only then.
+
+    Its help sets some options under headings of their own, and ends in examples.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        runs: str,
+        about: str,
+        params: Sequence[click.Parameter],
+        headed: Mapping[str, Sequence[click.Option]] | None = None,
+        examples: str = "",
+    ) -> None:
+        self._headed, self._examples = headed or {}, examples.strip().splitlines()
+        super().__init__(
+            name,
+            params=[*params, *itertools.chain(*self._headed.values())],
+            help=about,
+            callback=_later(runs),
+            context_settings={"show_default": True, "max_content_width": 100, "help_option_names": ["-h", "--help"]},
+        )
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options heading by heading."""
+        under = set(itertools.chain(*self._headed.values()))
+        others = [param for param in self.get_params(ctx) if isinstance(param, click.Option) and param not in under]
+        for heading, options in {"Options": others, **self._headed}.items():
+            with formatter.section(heading):
+                formatter.write_dl([record for option in options if (record := option.get_help_record(ctx))])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, one a line."""
+        if self._examples:
+            with formatter.section("Examples"):
+                for line in self._examples:
+                    formatter.write(f"{'':{formatter.current_indent}}{line.strip()}\n")
+
+
+def _later(runs: str) -> Callable[..., int]:
+    module, _, function = runs.partition(".")
+
+    def call(**options: Any) -> int:
+        run = getattr(import_module(f"epsaudit.cli.{module}"), function)
+        status = int(run(SimpleNamespace(**options, typed=partial(_typed, click.get_current_context()))))
+        sys.stdout.flush()  # so that a reader who has gone is noticed here
+        return status
+
+    return call
+
+
+def _typed(context: click.Context, **known: Any) -> str:
+    """Write the command that repeats this one: what was typed, what stands in pyproject.toml, and what is known now."""
+    words = context.command_path.split()
+    for param in context.command.params:
+        name = str(param.name)
+        if name not in known and context.get_parameter_source(name) is ParameterSource.DEFAULT:
+            continue
+        value = known.get(name, context.params[name])
+        if isinstance(param, click.Option) and param.is_flag:
+            words += param.opts[:1] if context.params[name] else []
+            continue
+        for one in value if param.multiple else [value]:
+            words += param.opts[:1] if isinstance(param, click.Option) else []
+            words += [str(part).removesuffix(".0") for part in (one if param.nargs != 1 else [one])]
+    return shlex.join(words)
+
+
+def completing(module: str, function: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Complete a word by the names that a function of epsaudit returns."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        names = getattr(import_module(f"epsaudit.{module}"), function)()
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+def defaults(commands: Mapping[str, click.Command], folder: Path) -> dict[str, Any]:
+    """Return defaults for click from the nearest pyproject.toml, by command and parameter.
+
+    They stand in a table for each command, such as ``[tool.epsaudit.audit]``, and are returned as a user would type
+    them, so that they are checked like what is typed. `AuditError` if the file is no TOML, or one means nothing.
+    """
+    path = next((path for above in (folder, *folder.parents) if (path := above / "pyproject.toml").is_file()), None)
+    if path is None:
+        return {}
+    try:
+        text = path.read_text(encoding="utf-8")
+        tables = tomllib.loads(text).get("tool", {}).get("epsaudit", {}) if "epsaudit" in text else {}
+    except (OSError, ValueError, AttributeError) as error:
+        raise AuditError(f"{path} cannot be read ({error}).") from None
+    return _of_group(tables, commands, f"{path}: tool.epsaudit")
+
+
+def _of_group(tables: Any, commands: Mapping[str, click.Command], where: str) -> dict[str, Any]:
+    if not isinstance(tables, dict):
+        raise AuditError(f"{where} is {tables!r}; it must be a table for each command, as [tool.epsaudit.audit].")
+    found: dict[str, Any] = {}
+    for name, table in tables.items():
+        if name not in commands:
+            raise AuditError(f"{where}.{name} is no table of a command.{meant(name, commands)}")
+        command, here = commands[name], f"{where}.{name}"
+        if isinstance(command, click.Group):
+            found[name] = _of_group(table, command.commands, here)
+        else:
+            found[name] = _of_command(table, command, here)
+    return found
+
+
+def _of_command(table: Any, command: click.Command, where: str) -> dict[str, Any]:
+    if not isinstance(table, dict):
+        raise AuditError(f"{where} is {table!r}; it must be a table of options.")
+    params = {param.opts[0].lstrip("-"): param for param in command.params}
+    for key in table:
+        if key not in params:
+            raise AuditError(f"{where}.{key} is no option.{meant(key, params)}")
+    return {str(params[key].name): _as_typed(params[key], value, f"{where}.{key}") for key, value in table.items()}
+
+
+def _as_typed(param: click.Parameter, value: Any, where: str) -> Any:
+    if isinstance(param, click.Option) and param.is_flag:
+        if not isinstance(value, bool):
+            raise AuditError(f"{where} is {value!r}; it must be true or false.")
+        return value
+    depth = (param.nargs != 1) + bool(param.multiple)
+    typed = _listed(value, depth)
+    if typed is None:
+        kinds = ("a text or a number", "a list of texts or numbers", "a list of lists of texts or numbers")
+        raise AuditError(f"{where} is {value!r}; it must be {kinds[depth]}.")
+    return typed
+
+
+def _listed(value: Any, depth: int) -> Any:
+    """Write the numbers in lists of this depth as text; None for anything else."""
+    if depth:
+        parts = [_listed(part, depth - 1) for part in value] if isinstance(value, list) else [None]
+        return None if None in parts else parts
+    return str(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else None

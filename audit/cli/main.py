@@ -1,6 +1,6 @@
 """The ``epsaudit`` command: its subcommands with their options, and the exit statuses.
 
-Words come in and go to the functions of `epsaudit.cli.commands`, which are imported only then: help and completion,
+Words come in and go to the functions of `epsaudit.cli`, which are imported only then: help and completion,
 which need the words alone, come at once.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from epsaudit.cli.commands import (
+from epsaudit.cli import (
     AS_EXPECTED,
     BAD_INPUT,
     INTERNAL,
@@ -293,7 +293,7 @@ REPORT = Command(
 )
 REPRODUCE = Command(
     "reproduce",
-    "serving.reproduce",
+    "files.reproduce",
     "Write a refuted claim as a script that stands alone. It has at most 40 lines and needs scipy and the library; "
     "function and datasets are known of audits of 'epsaudit serve'.",
     [
@@ -311,7 +311,7 @@ REPRODUCE = Command(
 )
 SERVE = Command(
     "serve",
-    "serving.serve",
+    "files.serve",
     "Serve a Python function to an audit, under any Python from 3.8 on. It speaks the protocol of --command; without a "
     "function it prints the path of the one file that does.",
     [
@@ -385,7 +385,7 @@ HUNT = Command(
 )
 BISECT = Command(
     "bisect",
-    "bisecting.run",
+    "listing.bisect",
     "Find the first and the last released version of a library that is affected. What pip knows is installed and "
     "audited, each version in an environment of its own: the middle one between one that is refuted and one that is "
     "not (docs: how-to/released-libraries).",

@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.adapters.first_state import before_first_call, blame, remember
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism
-from epsaudit.adapters.global_generators import Habits, seeded, used
-from epsaudit.adapters.randomness import reached
+from epsaudit.adapters.randomness import Habits, reached, seeded, used
+from epsaudit.adapters.refusals import before_first_call, blame, remember
 from epsaudit.data.unpickling import loads_apart
 from epsaudit.engine.chunks import BLOCK
 from epsaudit.engine.dependence import (

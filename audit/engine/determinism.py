@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from epsaudit import exact
-from epsaudit.adapters.first_state import before_first_call, copy_of
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism
-from epsaudit.adapters.global_generators import seeded, used
+from epsaudit.adapters.randomness import seeded, used
+from epsaudit.adapters.refusals import before_first_call, copy_of
 from epsaudit.data.fresh import Dataset
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.sampling import Sides, draw

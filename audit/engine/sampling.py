@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.adapters.calls import wrong_call
 from epsaudit.adapters.functions import Mechanism, OutputDistribution, takes_turns
-from epsaudit.adapters.global_generators import Habits, draw_reproducibly
-from epsaudit.adapters.signatures import wrong_call
+from epsaudit.adapters.randomness import Habits, draw_reproducibly
 from epsaudit.certificates import Counts
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.checkpoint import Section

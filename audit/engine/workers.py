@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeVar
 
 import cloudpickle
 
-from epsaudit.adapters import waiting
+from epsaudit.adapters import child
 from epsaudit.engine.chunks import LEAST_CHUNK, LEAST_CHUNK_OF_CALLS
 from epsaudit.errors import AuditError
 
@@ -188,7 +188,7 @@ class Job:
 
     def __init__(self, shared: Any, sealed: bytes | None = None) -> None:
         self.shared = shared
-        self.ends = (*waiting.ends(), threading.Event())
+        self.ends = (*child.ends(), threading.Event())
         self._sealed = sealed
 
     def close(self) -> None:
@@ -219,7 +219,7 @@ def _unseal(sealed: bytes) -> Job:
 def _one(function: Callable[[Any, Part], Answer], job: Job, number: int, part: Part) -> tuple[int, Answer]:
     if multiprocessing.current_process().name.startswith("LokyProcess"):
         _follow_the_parent()
-    with waiting.working_for(job.ends):
+    with child.working_for(job.ends):
         return number, function(job.shared, part)
 
 

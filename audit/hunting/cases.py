@@ -1,8 +1,7 @@
-"""Which datasets, and which changes of one record or one person, are tried: at, near and beyond what a table says.
+"""Which datasets, and which changes of one record or one person, are tried: at, near and beyond what is described.
 
-A table enters, changes (x, x', words, complexity) of rows leave, in a fixed order. Bases (from none to many records)
-are joined with records that differ from them, as long as both together are simple enough.
-"""
+Bases (from none to many records) are joined with records that differ from them, as long as both together are simple
+enough; strategies of hypothesis draw what is listed so, beside anything within the bounds."""
 
 from __future__ import annotations
 
@@ -12,8 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
+from epsaudit.data.neighbours import AddRemove, Adjacency, Substitution
+from epsaudit.errors import AuditError
+from epsaudit.hunting.description import CROWD
+from epsaudit.hunting.relations import ORDERS, AddRemovePerson
+
 if TYPE_CHECKING:
-    from epsaudit.hunting.description import Column, Rows, Table
+    from hypothesis.strategies import SearchStrategy
+
+    from epsaudit.hunting.description import Answers, Candidate, Column, Rows, Table
+
 
 Change: TypeAlias = "tuple[Rows, Rows, str, int]"
 """Rows of x and of x', in words, and how complex it is."""
@@ -64,13 +73,11 @@ def values_of(column: Column, beyond: bool) -> list[Case]:
         known = column.categories or ((False, True) if column.type == "boolean" else ("a", "b", ""))
         return [Case(value, f"{name} {value!r}", min(place // 2, 1)) for place, value in enumerate(known)] + missing
     whole = column.type == "integer"
-    low: float
-    high: float
+    outside: list[Case] = []
     if column.bounds is None:
-        low, high = 1 if column.role == "weight" else 0, 1000 if column.role == "weight" else 1
-        ends = [Case(low, f"{name} {low}"), Case(high, f"{name} {high}")]
-        inside = [Case(0, f"{name} 0", 1)] if column.role == "weight" else [Case(-1, f"{name} -1", 1)]
-        outside: list[Case] = []
+        *both, other = (1, 1000, 0) if column.role == "weight" else (0, 1, -1)
+        ends = [Case(value, f"{name} {value}") for value in both]
+        inside = [Case(other, f"{name} {other}", 1)]
     else:
         low, high = column.bounds
         ends = [Case(low, f"the least {name}"), Case(high, f"the greatest {name}")]
@@ -78,10 +85,8 @@ def values_of(column: Column, beyond: bool) -> list[Case]:
         inside = [Case(math.floor(middle) if whole else middle, f"a {name} between the bounds", 1)]
         inside += [Case(0, f"{name} 0", 1)] if low < 0 < high else []
         far = FAR * (high - low)
-        outside = [
-            Case(high + far, f"a {name} beyond the upper bound", 1),
-            Case(low - far, f"a {name} beyond the lower bound", 1),
-        ]
+        beyond_both = ("upper", high + far), ("lower", low - far)
+        outside = [Case(value, f"a {name} beyond the {end} bound", 1) for end, value in beyond_both]
     if column.bounds is None or beyond:
         outside += [Case(value, f"{name} {value:.3g}", 3) for value in (INTEGERS if whole else FLOATS)]
     made = [*ends, *inside, *(outside if beyond or column.bounds is None else []), *missing]
@@ -124,10 +129,9 @@ def bases_of(table: Table) -> list[Case]:
         for case in values_of(column, table.beyond):
             row = (*low[:place], case.content, *low[place + 1 :])
             if case.words.startswith("a missing"):
+                others = f"{crowd - 1} records with {case.words} and one without"
                 found.append(Case((row, row), f"two records with {case.words}", 2))
-                found.append(
-                    Case((low,) + (row,) * (crowd - 1), f"{crowd - 1} records with {case.words} and one without", 3)
-                )
+                found.append(Case((low,) + (row,) * (crowd - 1), others, 3))
             elif case.words.endswith("upper bound"):
                 found.append(Case((row,) * crowd, f"{crowd} times {case.words}", 3))
     return [replace(case, content=_owned(table, case.content)) for case in found]
@@ -143,10 +147,8 @@ def person(column: Column, number: int) -> Any:
 def _ends(table: Table) -> tuple[Any, Any]:
     """The rows of all columns' first and of all columns' second value; within the norm, if there is one."""
     values = [values_of(column, table.beyond) for column in table.columns]
-    low, high = (
-        tuple(case[0].content for case in values),
-        tuple(case[-1 if len(case) < 2 else 1].content for case in values),
-    )
+    low = tuple(cases[0].content for cases in values)
+    high = tuple(cases[min(1, len(cases) - 1)].content for cases in values)
     if table.norm is None:
         return low, high
     return _of_numbers(table, low, lambda place, size: 0.0), _of_numbers(table, high, lambda place, size: size**-0.5)
@@ -205,13 +207,9 @@ def _persons(table: Table, base: Case, records: list[Case]) -> Iterator[Change]:
     most, rows = table.most_rows_a_person, base.content
     high, low = records[0], records[1]
     different = [case for case in records if case.complexity <= 1]
-    kinds = [
-        Case((high.content,) * most, f"{most} times {high.words}"),
-        Case((low.content,) * most, f"{most} times {low.words}"),
-    ]
-    kinds.append(
-        Case(tuple(different[n % len(different)].content for n in range(most)), f"{most} different records", 1)
-    )
+    each = tuple(different[n % len(different)].content for n in range(most))
+    kinds = [Case((one.content,) * most, f"{most} times {one.words}") for one in (high, low)]
+    kinds.append(Case(each, f"{most} different records", 1))
     if table.beyond:
         kinds.append(Case((high.content,) * (most * SURPLUS), f"{most * SURPLUS} times {high.words}, too many", 1))
     for kind in kinds:
@@ -242,3 +240,91 @@ def _cast(value: Any, whole: bool) -> Any:
     if whole and value == value:
         return int(min(max(value, INTEGERS[3]), INTEGERS[2]))
     return value if whole else float(value)
+
+
+PERSONS = 5
+"""Persons among whom the records of a drawn dataset are shared: few, so that some have several."""
+
+STEPS = 1000
+"""Into how many parts bounds are divided, for values that are read easily and lie anywhere."""
+
+
+def of_table(table: Table, relation: Adjacency | None) -> SearchStrategy[Candidate]:
+    """Draw datasets of at most `CROWD` records and a change of one record, or of one person's, anywhere."""
+    st = _strategies()
+    row = st.tuples(*(_value(column, table.beyond) for column in table.columns))
+    fewest, most = (1, 1) if table.form == "one" else (table.least, CROWD)
+    rows = st.lists(row, min_size=fewest, max_size=most)
+    changes = [_change_of(table, known, rows, row) for known in table.relations if relation in (None, known)]
+    candidates: Any = st.one_of(changes).map(lambda sides: table.candidate(sides[0], sides[1], "drawn at random"))
+    kept: SearchStrategy[Candidate] = candidates.filter(
+        lambda one: one is not None and (relation is None or relation in one.adjacencies)
+    )
+    return kept
+
+
+def of_answers(answers: Answers) -> SearchStrategy[Candidate]:
+    """Draw vectors of answers and a change within the sensitivity."""
+    st = _strategies()
+    size, (low, high) = answers.size or 1, answers.bounds or (-1e6, 1e6)
+    number: Any = st.integers(math.ceil(low), math.floor(high)) if answers.integer else st.floats(low, high)
+    step: Any = st.integers(-1, 1) if answers.integer else st.sampled_from([0.0, 1.0, -1.0]) | st.floats(-1.0, 1.0)
+
+    def changed(drawn: Any) -> Any:
+        base, steps = (np.array(part, float) for part in drawn)
+        length = float(np.linalg.norm(steps, ORDERS[answers.norm]))
+        moved = base + answers.sensitivity * steps / max(length, 1.0)
+        return answers.candidate(tuple(base.tolist()), tuple(moved.tolist()), "drawn at random")
+
+    vectors = st.tuples(st.lists(number, min_size=size, max_size=size), st.lists(step, min_size=size, max_size=size))
+    kept: SearchStrategy[Candidate] = vectors.map(changed).filter(lambda one: one is not None)
+    return kept
+
+
+def _change_of(table: Table, relation: Adjacency, rows: Any, row: Any) -> Any:
+    """Pairs of rows that are mostly neighbours under a relation."""
+    st = _strategies()
+    added = isinstance(relation, AddRemove)
+    owner = table.owner or 0
+    new = st.lists(row, min_size=1, max_size=table.most_rows_a_person)
+
+    def changed(drawn: Any) -> Any:
+        x, place, others = drawn
+        if added:
+            return x, [*x[:place], others, *x[place:]]
+        place %= len(x)
+        if isinstance(relation, Substitution):
+            return x, [*x[:place], others, *x[place + 1 :]]
+        who = x[place][owner]
+        rest = [one for one in x if one[owner] != who]
+        if isinstance(relation, AddRemovePerson):
+            return rest, x
+        return x, rest + [(*one[:owner], who, *one[owner + 1 :]) for one in others]
+
+    of_records = isinstance(relation, (AddRemove, Substitution))
+    return st.tuples(rows if added else rows.filter(len), st.integers(0, CROWD), row if of_records else new).map(
+        changed
+    )
+
+
+def _value(column: Column, beyond: bool) -> Any:
+    st = _strategies()
+    if column.role == "owner":
+        return st.sampled_from([person(column, number) for number in range(PERSONS)])
+    told = st.sampled_from([case.content for case in values_of(column, beyond)])
+    if not column.is_number:
+        return told
+    low, high = column.bounds or (-1e6, 1e6)
+    if column.type == "integer":
+        return told | st.integers(math.ceil(low), math.floor(high))
+    # most floats that hypothesis draws are near 0 or an end
+    grid = st.integers(0, STEPS).map(lambda step: low + (high - low) * step / STEPS)
+    return told | grid | st.floats(low, high)
+
+
+def _strategies() -> Any:
+    try:
+        from hypothesis import strategies
+    except ImportError as error:
+        raise AuditError("A strategy needs hypothesis: pip install -U hypothesis.") from error
+    return strategies

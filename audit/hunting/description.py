@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -31,6 +31,8 @@ Type = Literal["float", "integer", "boolean", "category"]
 Role = Literal["value", "weight", "owner"]
 Rows: TypeAlias = tuple[tuple[Any, ...], ...]
 """The records of a dataset as tuples, one value a column."""
+Description: TypeAlias = "Table | Answers"
+"""What makes candidates."""
 CROWD = 20
 """Records of a large dataset: more than usual thresholds on counts, few enough to be read in every run."""
 LONGEST_NOTE = 300
@@ -39,32 +41,22 @@ LONGEST_NOTE = 300
 
 @dataclass(frozen=True)
 class Candidate:
-    """A pair to try, with what is known of it.
-
-    Attributes
-    ----------
-    pair : DatasetPair
-        The datasets as the mechanism takes them; its name is ``tries``.
-    adjacencies : tuple of Adjacency
-        The relations under which they are neighbours, of those that the description knows; never empty. The pair
-        refutes only a claim for one of these. They were checked on the rows: audit it with ``adjacency=None``.
-    tries : str
-        What it tries, in a few words: 'a value beyond the upper bound added to empty data'.
-    parameters : mapping
-        Arguments of the mechanism besides the dataset; see `epsaudit.hunting.parameters`.
-    rows : pair of Rows, optional
-        The records behind both datasets, of which a shrinker may take some away: `Description.candidate` renders and
-        labels what is left. Of `Answers`, both vectors.
-    complexity : int
-        What candidates are sorted by.
-    """
+    """A pair to try, with what is known of it."""
 
     pair: DatasetPair
+    """The datasets as the mechanism takes them; its name is ``tries``."""
     adjacencies: tuple[Adjacency, ...]
+    """The relations under which they are neighbours, of those that the description knows, as was checked on the rows:
+    audit it with ``adjacency=None``. The pair refutes only a claim for one of these; none where a caller vouches."""
     tries: str
+    """What it tries, in a few words: 'a value beyond the upper bound added to empty data'."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the mechanism besides the dataset; see `epsaudit.hunting.parameters`."""
     rows: tuple[Any, Any] | None = None
+    """The records behind both datasets (of `Answers`, both vectors), of which a shrinker may take some away:
+    `Description.candidate` renders and labels what is left."""
     complexity: int = 0
+    """What candidates are sorted by."""
 
     @property
     def given(self) -> str:
@@ -75,54 +67,26 @@ class Candidate:
     def notes(self) -> tuple[str, ...]:
         """What a result does not say by itself: the relations, and the parameters if there are any."""
         relations = " and ".join(f"'{one}'" for one in self.adjacencies)
-        under = (
-            f"{UNDER}{relations}" if relations else "whoever gave the datasets vouches for it that they are neighbours"
-        )
+        vouched = "whoever gave the datasets vouches for it that they are neighbours"
+        under = f"{UNDER}{relations}" if relations else vouched
         return (under, *([f"parameters {clipped(self.given, LONGEST_NOTE)}"] if self.given else []))
-
-
-class Description(Protocol):
-    """What makes candidates: `Table` or `Answers`."""
-
-    @property
-    def relations(self) -> tuple[Adjacency, ...]:
-        """The neighbouring relations that it knows."""
-
-    def pairs(self, adjacency: Relation | None = None) -> list[Candidate]:
-        """List candidates, simplest first, always in the same order; those of one relation alone if it is given."""
-
-    def candidate(self, x: Any, x_prime: Any, tries: str = "", complexity: int = 0) -> Candidate | None:
-        """Render and label two datasets given as rows (of `Answers`: as vectors); None if no relation holds."""
-
-    def strategy(self, adjacency: Relation | None = None) -> SearchStrategy[Candidate]:
-        """Return a strategy of hypothesis that draws candidates, and shrinks them to fewest and simplest records."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: `Column("age", "integer", bounds=(0, 120), missing=True)`.
-
-    Attributes
-    ----------
-    name : str
-        Key of the records, or name of the frame's column; what cases are called by.
-    type : 'float', 'integer', 'boolean' or 'category'
-    bounds : (low, high), optional
-        What the mechanism is told of the values, which may lie beyond if the table says so.
-    categories : sequence
-        All values that there are, of whatever type.
-    missing : bool
-        Whether a value may be missing: NaN, or None in a category.
-    role : 'value', 'weight' or 'owner'
-        A weight multiplies its record; an owner names the person whose record it is.
-    """
+    """A column: `Column("age", "integer", bounds=(0, 120), missing=True)`."""
 
     name: str = "value"
+    """Key of the records, or name of the frame's column; what cases are called by."""
     type: Type = "float"
     bounds: tuple[float, float] | None = None
+    """What the mechanism is told of the values, which may lie beyond if the table says so."""
     categories: Sequence[Any] = ()
+    """All values that there are, of whatever type."""
     missing: bool = False
+    """Whether a value may be missing: NaN, or None in a category."""
     role: Role = "value"
+    """A weight multiplies its record; an owner names the person whose record it is."""
 
     def __post_init__(self) -> None:
         one_of(self.type, Type, f"type of column {self.name!r}")
@@ -143,24 +107,6 @@ class Column:
 class Table:
     """A dataset of records with columns.
 
-    Attributes
-    ----------
-    columns : sequence of Column
-        One column alone makes a plain list or vector of its values.
-    form : str
-        What the mechanism takes it as; see `Form`.
-    most_rows_a_person : int
-        How many records a person (of the column whose role is 'owner') has at most.
-    norm : float, optional
-        The largest Euclidean norm of a record's numbers that the mechanism is told.
-    beyond : bool
-        Whether records may lie beyond bounds and norm, and persons have more rows: true where the mechanism promises
-        to clamp.
-    least : int
-        The fewest records that the mechanism accepts; 0 where the empty dataset is one.
-    size : int
-        How many records a large dataset has, where that matters.
-
     Examples
     --------
     >>> ages = Table([Column("age", "integer", bounds=(0, 120))])
@@ -170,12 +116,19 @@ class Table:
     """
 
     columns: Sequence[Column]
+    """One column alone makes a plain list or vector of its values."""
     form: Form = "list"
+    """What the mechanism takes it as."""
     most_rows_a_person: int = 1
+    """How many records a person (of the column whose role is 'owner') has at most."""
     norm: float | None = None
+    """The largest Euclidean norm of a record's numbers that the mechanism is told."""
     beyond: bool = True
+    """Whether records may lie beyond bounds and norm, and persons have more rows: where it promises to clamp."""
     least: int = 0
+    """The fewest records that the mechanism accepts; 0 where the empty dataset is one."""
     size: int = CROWD
+    """How many records a large dataset has, where that matters."""
 
     def __post_init__(self) -> None:
         columns = tuple(self.columns)
@@ -201,14 +154,14 @@ class Table:
 
     @property
     def relations(self) -> tuple[Adjacency, ...]:
-        """See `Description`."""
+        """The neighbouring relations that it knows."""
         if self.form == "one":
             return (Substitution(),)
         persons = () if self.owner is None else (AddRemovePerson(self.owner), SubstitutePerson(self.owner))
         return (AddRemove(), Substitution(), *persons)
 
     def pairs(self, adjacency: Relation | None = None) -> list[Candidate]:
-        """See `Description`."""
+        """List candidates, simplest first, always in the same order; those of one relation alone if it is given."""
         from epsaudit.hunting.cases import changes  # which reads descriptions
 
         relation = relation_of(self, adjacency)
@@ -218,8 +171,8 @@ class Table:
         made = (self._made(*change, relation=relation) for change in different.values())
         return [one for one in made if one is not None]
 
-    def candidate(self, x: Rows, x_prime: Rows, tries: str = "", complexity: int = 0) -> Candidate | None:
-        """See `Description`; None also for datasets that the description excludes."""
+    def candidate(self, x: Any, x_prime: Any, tries: str = "", complexity: int = 0) -> Candidate | None:
+        """Render and label two datasets given as rows; None if no relation holds, or the description excludes one."""
         return self._made(tuple(map(tuple, x)), tuple(map(tuple, x_prime)), tries, complexity)
 
     def _made(
@@ -259,8 +212,8 @@ class Table:
         return listed if self.form == "list" else self._array(listed)
 
     def strategy(self, adjacency: Relation | None = None) -> SearchStrategy[Candidate]:
-        """See `Description`."""
-        from epsaudit.hunting.strategies import of_table
+        """Return a strategy of hypothesis that draws candidates, and shrinks them to fewest and simplest records."""
+        from epsaudit.hunting.cases import of_table
 
         return of_table(self, relation_of(self, adjacency))
 
@@ -288,18 +241,6 @@ class Table:
 class Answers:
     """A vector of query answers, or a single one, which one record changes by at most ``sensitivity`` in a norm.
 
-    Attributes
-    ----------
-    size : int, optional
-        How many answers; None for a plain number.
-    sensitivity : float
-    norm : 'linf', 'l1' or 'l2'
-        In which the change is bounded.
-    integer : bool
-        Whether answers are whole numbers.
-    bounds : (low, high), optional
-        Between which answers lie.
-
     Examples
     --------
     >>> [(one.pair.x, one.pair.x_prime) for one in Answers().pairs()[:2]]
@@ -309,10 +250,14 @@ class Answers:
     """
 
     size: int | None = None
+    """How many answers; None for a plain number."""
     sensitivity: float = 1.0
     norm: Norm = "linf"
+    """In which the change is bounded."""
     integer: bool = False
+    """Whether answers are whole numbers."""
     bounds: tuple[float, float] | None = None
+    """Between which answers lie."""
 
     def __post_init__(self) -> None:
         if self.size is not None:
@@ -324,11 +269,11 @@ class Answers:
 
     @property
     def relations(self) -> tuple[Adjacency, ...]:
-        """See `Description`."""
+        """See `Table`."""
         return (within(self.sensitivity, self.norm),)
 
     def pairs(self, adjacency: Relation | None = None) -> list[Candidate]:
-        """See `Description`: the patterns of `epsaudit.data.candidates.patterns` from several bases."""
+        """See `Table`: the patterns of `epsaudit.data.candidates.patterns` from several bases."""
         relation_of(self, adjacency)
         made: dict[Any, Candidate] = {}
         for complexity, (base, words) in enumerate(self._bases()):
@@ -342,7 +287,7 @@ class Answers:
         return list(made.values())
 
     def candidate(self, x: Any, x_prime: Any, tries: str = "", complexity: int = 0) -> Candidate | None:
-        """See `Description`."""
+        """See `Table`; the datasets are vectors."""
         low, high = self.bounds or (-np.inf, np.inf)
         inside = all(low <= value <= high for side in (x, x_prime) for value in side)
         whole = not self.integer or all(float(value).is_integer() for side in (x, x_prime) for value in side)
@@ -354,8 +299,8 @@ class Answers:
         return Candidate(pair, holding, tries, rows=(tuple(x), tuple(x_prime)), complexity=complexity)
 
     def strategy(self, adjacency: Relation | None = None) -> SearchStrategy[Candidate]:
-        """See `Description`."""
-        from epsaudit.hunting.strategies import of_answers
+        """See `Table`."""
+        from epsaudit.hunting.cases import of_answers
 
         relation_of(self, adjacency)
         return of_answers(self)

@@ -1,6 +1,6 @@
 """A hunt: many candidate pairs and parameter values screened cheaply, the most promising ones audited and shrunk.
 
-A function and candidates go in, a `Hunt` comes out. The whole hunt has one error probability, alpha = 1 - confidence:
+The whole hunt has one error probability, alpha = 1 - confidence:
 
 - the screen takes a few hundred runs of each candidate, and only orders them;
 - the k-th sequential audit, on fresh runs, may err with probability 3 alpha / (pi k)^2, k = 1, 2, ...;
@@ -28,6 +28,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from epsaudit.adapters.external import in_turns, quickly
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
@@ -35,15 +36,12 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.data.fingerprint import digest
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Relation, Substitution, adjacency_of, pair_of
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
-from epsaudit.hunting.certifying import Finding, certified
+from epsaudit.hunting.certifying import MOST_STEPS, Finding, Simpler, certified, shrink
 from epsaudit.hunting.description import Candidate, Description
-from epsaudit.hunting.outcome import Attempt, Hunt
+from epsaudit.hunting.outcome import Attempt, Hunt, Record
 from epsaudit.hunting.parameters import Values, description_at
-from epsaudit.hunting.records import Record
 from epsaudit.hunting.relations import holds
 from epsaudit.hunting.screening import Screened, screened
-from epsaudit.hunting.served import in_turns, quickly
-from epsaudit.hunting.shrinking import MOST_STEPS, Simpler, shrink
 from epsaudit.witnesses import Family
 
 STEP_CONFIDENCE = 0.99
@@ -73,7 +71,6 @@ class _Hunting:
     simpler: Simpler
     confidence: float
     trials: int
-    seed: int
     n_jobs: int | None
     until: float
     say: Say
@@ -99,7 +96,7 @@ class _Hunting:
         self, candidate: Candidate, confidence: float, trials: int, name: str, seconds: float, pace: float | None = None
     ) -> SequentialResult:
         """Audit one pair; with the ``pace`` of its runs in seconds, so that a claim may be refuted by it."""
-        mechanism, kept = self.mechanism(candidate.parameters), pace is not None
+        mechanism = self.mechanism(candidate.parameters)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of an audit among many
             result = audit_sequentially(
@@ -109,10 +106,10 @@ class _Hunting:
                 trials=trials,
                 seconds=None if math.isinf(seconds) else max(seconds, 0.1),
                 confidence=confidence,
-                seed=entry_seed(self.seed, name),
+                seed=entry_seed(self.record.seed, name),
                 n_jobs=self.n_jobs,
                 witnesses=self.witnesses,
-                checkpoint=self.record.checkpoint(name) if kept else None,
+                checkpoint=None if pace is None else self.record.checkpoint(name),
                 progress=lambda done: self.say(f"{name}: {done.runs_done:,} of at most {done.runs_total:,} runs"),
             )
         self.runs += result.runs
@@ -127,12 +124,11 @@ class _Hunting:
 
     def attempt(self, number: int, found: Screened, more: int) -> Attempt:
         """Audit one candidate, with a quarter of the time that is left, half if no more are to come."""
-        candidate = found.candidate
+        candidate, name = found.candidate, f"audit {number}"
         done = Attempt(candidate, found.alarms)
         try:
-            self.say(f"audit {number}: {candidate.tries or candidate.pair}")
-            share = 0.25 if more else 0.5  # the most promising ones are first
-            seconds, name = self.left(share), f"audit {number}"
+            self.say(f"{name}: {candidate.tries or candidate.pair}")
+            seconds = self.left(0.25 if more else 0.5)  # the most promising ones are first
             result = self.audit(candidate, self.share(number), self.trials, name, seconds, found.pace)
             result = dataclasses.replace(result, notes=(*result.notes, *candidate.notes))
         except AuditError as error:
@@ -142,7 +138,7 @@ class _Hunting:
         if not result.violates_claim:
             return dataclasses.replace(done, result=result)
         try:
-            self.say(f"audit {number}: refuted after {result.runs:,} runs; shrinking")
+            self.say(f"{name}: refuted after {result.runs:,} runs; shrinking")
             return dataclasses.replace(done, result=result, finding=self.finding(number, found, result))
         except AuditError as error:  # what only many runs on the smaller pair show, such as draws that are kept
             return dataclasses.replace(done, result=result, failure=f"refuted, and not certified anew: {error}")
@@ -187,7 +183,7 @@ class _Hunting:
                 tried,
                 self.claim(tried.parameters),
                 self.share(certification),
-                entry_seed(self.seed, f"certify {certification}"),
+                entry_seed(self.record.seed, f"certify {certification}"),
                 least=first.runs * 4 ** (attempt % TRIES),
                 most=4 * self.trials,
                 affordable=self.left(0.25) / max(pace, 1e-6),
@@ -242,7 +238,7 @@ def hunt(
         The description that candidates were made of, by which records are taken away and simplified. Without it the
         items of lists, tuples and arrays are, their numbers within those of the pair.
     make : callable, optional
-        Makes the mechanism at values of the parameters, as `epsaudit.hunting.served.served` does of another
+        Makes the mechanism at values of the parameters, as `epsaudit.hunting.parameters.served` does of another
         environment.
     confidence : float
         That no claim that holds is refuted, in the whole hunt.
@@ -281,9 +277,9 @@ def hunt(
     known = [candidate_of(one, relation) for one in candidates]
     kept = known if relation is None else [only for one in known if (only := _under(relation, one)).adjacencies]
     if not kept:
+        under = f", under {relation}" if relation else ""
         raise AuditError(
-            f"None of the {len(known)} candidates are neighbours as the claim is for"
-            f"{f', under {relation}' if relation else ''}; give pairs that are."
+            f"None of the {len(known)} candidates are neighbours as the claim is for{under}; give pairs that are."
         )
     claim_at = functools.partial(_claim_at, claim)
     described = (lambda values: None) if describe is None else functools.partial(description_at, describe)
@@ -295,20 +291,9 @@ def hunt(
     identity = "" if checkpoint is None else _identity(title, target, kept, claim_at, *numbers)
     with Record.of(checkpoint, seed, identity) as record:
         until = math.inf if seconds is None else started + seconds
-        hunting = _Hunting(
-            target,
-            claim_at,
-            simpler,
-            confidence,
-            trials,
-            record.seed,
-            n_jobs,
-            until,
-            say,
-            record,
-            whole_at_least(steps, 0, "steps"),
-            witnesses,
-        )
+        steps = whole_at_least(steps, 0, "steps")
+        shared = (confidence, trials, n_jobs, until, say, record, steps, witnesses)
+        hunting = _Hunting(target, claim_at, simpler, *shared)
         ordered: list[Screened] = []
         attempts: list[Attempt] = []
         try:
@@ -317,26 +302,15 @@ def hunt(
                 ordered, runs = record.screen(kept, lambda: screened(hunting, kept, audits, third))
                 hunting.runs += runs
                 if all(one.failure for one in ordered):
-                    raise AuditError(
-                        f"None of the {len(ordered)} candidates could be audited. The first: {ordered[0].failure}"
-                    )
+                    first = ordered[0].failure
+                    raise AuditError(f"None of the {len(ordered)} candidates could be audited. The first: {first}")
                 for attempt in _audited(hunting, ordered, audits, relation):
                     attempts.append(attempt)  # one at a time, to be kept if the next is given up
         except OutOfTime:  # between two audits, or in the screen
             pass
-    return Hunt(
-        title,
-        relation,
-        confidence,
-        len(kept),
-        len(ordered),
-        len(known) - len(kept),
-        tuple(attempts),
-        hunting.runs,
-        time.perf_counter() - started,
-        record.seed,
-        hunting.interrupted,
-    )
+    counted = len(kept), len(ordered), len(known) - len(kept)
+    spent = hunting.runs, time.perf_counter() - started
+    return Hunt(title, relation, confidence, *counted, tuple(attempts), *spent, record.seed, hunting.interrupted)
 
 
 @contextmanager
@@ -369,16 +343,13 @@ def _audited(
     for number in range(1, audits + 1):
         relations = [one for one in relations if one not in refuted]
         first = number % max(len(relations), 1)
-        chosen = next(
-            (
-                one
-                for relation in (*relations[first:], *relations[:first])
-                for one in waiting
-                if relation is None or relation in one.candidate.adjacencies
-            ),
-            None,
+        in_turn = (
+            one
+            for relation in (*relations[first:], *relations[:first])
+            for one in waiting
+            if relation is None or relation in one.candidate.adjacencies
         )
-        if chosen is None or hunting.left() <= 0.0:
+        if (chosen := next(in_turn, None)) is None or hunting.left() <= 0.0:
             return
         waiting = [one for one in waiting if one is not chosen]  # datasets need not be comparable
         attempt = hunting.attempt(number, chosen, min(audits - number, len(waiting)))
@@ -435,18 +406,14 @@ def _claim_at(claim: Claim | Callable[[Values], Claim], parameters: Values) -> C
         raise AuditError(f"The claim for {dict(parameters)!r} raises {type(error).__name__}: {error}.") from error
 
 
-def _claim_or_why_none(claim: Callable[[Values], Claim], parameters: Values) -> str:
-    try:
-        return repr(claim(parameters))
-    except AuditError as error:
-        return str(error)
-
-
 def _identity(name: str, target: Any, candidates: Sequence[Candidate], claim: Any, *numbers: Any) -> str:
+    def stated(parameters: Values) -> str:
+        try:
+            return repr(claim(parameters))
+        except AuditError as error:
+            return str(error)
+
     mechanism = target(candidates[0].parameters)
     code = digest(getattr(mechanism, "fingerprint", mechanism))  # what was found of other code says nothing of this
-    parts = [
-        (one.pair.x, one.pair.x_prime, dict(one.parameters), _claim_or_why_none(claim, one.parameters))
-        for one in candidates
-    ]
+    parts = [(one.pair.x, one.pair.x_prime, dict(one.parameters), stated(one.parameters)) for one in candidates]
     return digest([name, code, parts, numbers])

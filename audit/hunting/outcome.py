@@ -1,38 +1,42 @@
-"""What a hunt came to: its audits, what they refuted under which relation, and how tables and a sentence say it."""
+"""What a hunt came to, and what it remembers in a folder, so that one that was killed goes on.
+
+Audits keep checkpoints of their own there. How many pairs have been certified is written before each certification, so
+that no share of the error probability is spent twice."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.data.neighbours import Adjacency
+from epsaudit.engine.provenance import write_whole
+from epsaudit.engine.streams import entropy
+from epsaudit.errors import AuditError
 from epsaudit.hunting.certifying import Finding
 from epsaudit.hunting.description import Candidate
+from epsaudit.hunting.screening import Screened
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A candidate that was audited.
-
-    Attributes
-    ----------
-    candidate : Candidate
-    alarms : tuple of str
-        What the screen's outputs showed at a glance.
-    result : SequentialResult or None
-        None where there could be no audit.
-    failure : str
-        Why not.
-    finding : Finding or None
-        What a refuted claim was shrunk to.
-    """
+    """A candidate that was audited."""
 
     candidate: Candidate
     alarms: tuple[str, ...] = ()
+    """What the screen's outputs showed at a glance."""
     result: SequentialResult | None = None
+    """None where there could be no audit."""
     failure: str = ""
+    """Why not."""
     finding: Finding | None = None
+    """What a refuted claim was shrunk to."""
 
     @property
     def refuted(self) -> bool:
@@ -42,41 +46,27 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Hunt:
-    """What a hunt came to.
-
-    Attributes
-    ----------
-    name : str
-        Of the function.
-    adjacency : Adjacency or None
-        The relation that the claim is for, if it was said.
-    confidence : float
-        That nothing that holds was refuted, in the whole hunt.
-    candidates, screened : int
-        How many there were, and for how many there was time.
-    left_out : int
-        Pairs that are not neighbours under the claim's relation.
-    attempts : tuple of Attempt
-        What was audited, in order.
-    runs : int
-        All runs, the screen's and those of shrinking included.
-    seconds : float
-    seed : int
-    interrupted : bool
-        Whether Ctrl-C ended it; ``attempts`` are what it had by then.
-    """
+    """What a hunt came to."""
 
     name: str
+    """Of the function."""
     adjacency: Adjacency | None
+    """The relation that the claim is for, if it was said."""
     confidence: float
+    """That nothing that holds was refuted, in the whole hunt."""
     candidates: int
     screened: int
+    """For how many candidates there was time."""
     left_out: int
+    """Pairs that are not neighbours under the claim's relation."""
     attempts: tuple[Attempt, ...]
+    """What was audited, in order."""
     runs: int
+    """All runs, the screen's and those of shrinking included."""
     seconds: float
     seed: int
     interrupted: bool = False
+    """Whether Ctrl-C ended it; ``attempts`` are what it had by then."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -141,3 +131,119 @@ def _row(number: int, one: Attempt) -> dict[str, Any]:
         "event": None if finding is None else finding.result.describe_event(),
         "alarms": "; ".join(one.alarms) or None,
     }
+
+
+try:
+    import fcntl
+except ImportError:  # not POSIX: nothing keeps two hunts from sharing a folder
+    fcntl = None  # type: ignore[assignment]  # a module elsewhere
+
+
+@dataclass
+class Record:
+    """A folder, or nothing."""
+
+    folder: Path | None
+    seed: int
+    facts: dict[str, Any]
+
+    @classmethod
+    @contextmanager
+    def of(cls, folder: str | os.PathLike[str] | None, seed: int | None, identity: str) -> Iterator[Record]:
+        """Open a folder, or begin one; raises `AuditError` for that of another hunt."""
+        if folder is None:
+            yield cls(None, entropy(seed), {})
+            return
+        path = Path(folder)
+        with reserved(path):
+            facts: dict[str, Any] = {"hunt": identity, "seed": entropy(seed), "certified": 0}
+            file = path / "hunt.json"
+            if file.exists():
+                try:
+                    known = json.loads(file.read_text(encoding="utf-8"))
+                    same = known["hunt"] == identity and (seed is None or known["seed"] == seed)
+                    int(known["certified"])
+                except (OSError, ValueError, KeyError, TypeError) as error:
+                    raise AuditError(f"{file} cannot be read ({error}); give another folder.") from None
+                if not same:
+                    raise AuditError(f"{path} belongs to another hunt; give what it was begun with, or another folder.")
+                facts = known
+            record = cls(path, int(facts["seed"]), facts)
+            record._write()
+            yield record
+
+    def _write(self) -> None:
+        if self.folder is not None:
+            write_whole(self.folder / "hunt.json", json.dumps(self.facts))
+
+    def screen(
+        self, candidates: Sequence[Candidate], make: Callable[[], tuple[list[Screened], int]]
+    ) -> tuple[list[Screened], int]:
+        """Return the order of the candidates, as it is known or is made now."""
+        if "screen" in self.facts:
+            rows, runs = self.facts["screen"], int(self.facts["runs"])
+            return [Screened(candidates[n], tuple(rank), tuple(heard), *more) for n, rank, heard, *more in rows], runs
+        found, runs = make()
+        places = {id(one): place for place, one in enumerate(candidates)}
+        rows = [[places[id(one.candidate)], list(one.rank), list(one.alarms), one.failure, one.pace] for one in found]
+        self.facts |= {"screen": rows, "runs": runs}
+        self._write()
+        return found, runs
+
+    def checkpoint(self, name: str) -> Path | None:
+        """Return the checkpoint of an audit."""
+        return None if self.folder is None else self.folder / f"{name.replace(' ', '-')}.checkpoint"
+
+    def next_certification(self) -> int:
+        """Count a certification, before it is begun."""
+        self.facts["certified"] = number = int(self.facts.get("certified", 0)) + 1
+        self._write()
+        return number
+
+    def finding(self, number: int) -> Finding | None:
+        """Return what the audit of this number was shrunk to, if that was finished."""
+        known = self.facts.get("findings", {}).get(str(number))
+        return None if known is None else Finding.from_dict(known)
+
+    def keep(self, number: int, finding: Finding) -> None:
+        """Remember it."""
+        self.facts.setdefault("findings", {})[str(number)] = finding.to_dict()
+        self._write()
+
+
+@contextmanager
+def reserved(folder: Path) -> Iterator[None]:
+    """Let no other hunt write into a folder meanwhile, and leave no empty one.
+
+    Raises
+    ------
+    AuditError
+        If another hunt is at it, or it cannot be made.
+    """
+    made = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = None if fcntl is None else os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise AuditError(
+            f"{folder} cannot be written ({error.strerror or error}); give a folder that you may write to."
+        ) from error
+    try:
+        if handle is not None:
+            _lock(handle, folder)
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+        if made:
+            with contextlib.suppress(OSError):  # something was written
+                folder.rmdir()
+
+
+def _lock(handle: int, folder: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise AuditError(f"{folder} is in use by another hunt; wait for it, or give another folder.") from None
+    except OSError:  # some network file systems lock no folders
+        pass

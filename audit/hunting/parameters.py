@@ -12,12 +12,19 @@ import itertools
 import json
 import os
 import runpy
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from epsaudit.adapters.external import CommandMechanism, command
+from epsaudit.claims import stated
+from epsaudit.claims.accounting import CLAIMS, claim_from_numbers
+from epsaudit.claims.definitions import Claim
 from epsaudit.data.candidates import drawn
+from epsaudit.data.fingerprint import digest
 from epsaudit.data.neighbours import Adjacency, Relation, adjacency_of, is_strategy, shorten
 from epsaudit.errors import AuditError, meant
 from epsaudit.hunting.description import Answers, Candidate, Column, Description, Table, numbers, symbols
@@ -27,6 +34,9 @@ PARTS = ("data", "parameters", "adjacency")
 """Of a schema."""
 DRAWN = 8
 """Values that are drawn from a strategy of hypothesis: as many parameters again multiply a hunt by as much."""
+
+FILE = Path(__file__).parents[1] / "adapters" / "serve.py"
+"""Run by path, so that it needs nothing of this environment."""
 
 Values = Mapping[str, Any]
 """One value of each parameter."""
@@ -67,10 +77,11 @@ def candidates(
     >>> len({tuple(one.parameters.items()) for one in found}), dict(found[0].parameters), found[0].pair.x_prime
     (4, {'bounds': (0, 1), 'k': 1}, [1.0])
     """
-    found = []
-    for values, others in combinations(parameters or {}):
-        for one in description_at(description, values).pairs(adjacency):
-            found.append(dataclasses.replace(one, parameters=values, complexity=one.complexity + others))
+    found = (
+        dataclasses.replace(one, parameters=values, complexity=one.complexity + others)
+        for values, others in combinations(parameters or {})
+        for one in description_at(description, values).pairs(adjacency)
+    )
     return sorted(found, key=lambda one: one.complexity)
 
 
@@ -150,25 +161,18 @@ def _listed(name: str, values: Any) -> Sequence[Any]:
 
 
 def _loaded(path: Path) -> Any:
-    if path.suffix == ".py":
-        return _defined(path)
     try:
+        if path.suffix == ".py":
+            defined = runpy.run_path(str(path))
+            return {name: defined[name] for name in PARTS if name in defined}
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise AuditError(f"The schema {str(path)!r} cannot be read: {error}.") from error
+    except Exception as error:
+        kind = f"{type(error).__name__}: " if path.suffix == ".py" else ""
+        raise AuditError(f"The schema {str(path)!r} cannot be read: {kind}{error}.") from error
     try:
         return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except ValueError as error:
         raise AuditError(f"The schema {str(path)!r} is no {path.suffix or '.json'} file: {error}.") from error
-
-
-def _defined(path: Path) -> dict[str, Any]:
-    """Return what a Python file defines of a schema."""
-    try:
-        defined = runpy.run_path(str(path))
-    except Exception as error:
-        raise AuditError(f"The schema {str(path)!r} cannot be read: {type(error).__name__}: {error}.") from error
-    return {name: defined[name] for name in PARTS if name in defined}
 
 
 def _described(data: Mapping[str, Any], values: Values) -> Description:
@@ -185,15 +189,13 @@ def _described(data: Mapping[str, Any], values: Values) -> Description:
     }
     kind = next((name for name in forms if name in told), None)
     if kind is None:
-        raise AuditError(
-            f"The data of the schema says {', '.join(told) or 'nothing'}; it needs one of {', '.join(forms)}."
-        )
+        says = ", ".join(told) or "nothing"
+        raise AuditError(f"The data of the schema says {says}; it needs one of {', '.join(forms)}.")
     make, accepted = forms[kind]
     first = told.pop(kind)
     if not isinstance(first, Sequence) or isinstance(first, str) or (kind == "numbers" and len(first) != 2):
-        raise AuditError(
-            f"The {kind} of the schema are {shorten(first)}; write a list{' of two' * (kind == 'numbers')}."
-        )
+        of_two = " of two" * (kind == "numbers")
+        raise AuditError(f"The {kind} of the schema are {shorten(first)}; write a list{of_two}.")
     return make(first, _known(told, accepted, f"data of {kind}"))
 
 
@@ -210,9 +212,8 @@ def _fields(kind: Any) -> tuple[str, ...]:
 def _known(told: Mapping[str, Any], accepted: Sequence[str], what: str) -> dict[str, Any]:
     for name in told:
         if name not in accepted:
-            raise AuditError(
-                f"{what.capitalize()} has no {name!r}; it has {', '.join(accepted)}.{meant(name, accepted)}"
-            )
+            there = ", ".join(accepted)
+            raise AuditError(f"{what.capitalize()} has no {name!r}; it has {there}.{meant(name, accepted)}")
     return dict(told)
 
 
@@ -226,3 +227,88 @@ def _put_in(told: Any, values: Values) -> Any:
             return values[name]
         return {key: _put_in(part, values) for key, part in told.items()}
     return [_put_in(part, values) for part in told] if isinstance(told, (list, tuple)) else told
+
+
+def served(
+    function: str, environment: str | None = None, *, data: str = "plain", timeout: float = 300.0
+) -> Callable[[Mapping[str, Any]], CommandMechanism]:
+    """Return what makes a mechanism of a function in another environment and values of its parameters, for a hunt.
+
+    Parameters
+    ----------
+    function : str
+        'module:function', or 'FILE.py:function'.
+    environment : str, optional
+        A Python, or the folder of a virtual environment; this one by default.
+    data : 'plain', 'array' or 'frame'
+        What the function takes a dataset as.
+    timeout : float
+        Seconds of silence after which it is given up.
+
+    Examples
+    --------
+    >>> served("mine.py:count")({"scale": 0.5}).name
+    'mine.py:count'
+    """
+    python = python_of(environment)
+
+    def make(parameters: Mapping[str, Any]) -> CommandMechanism:
+        try:
+            words = [python, str(FILE), function, json.dumps(dict(parameters)), "--data", data]
+        except TypeError as error:
+            raise AuditError(f"The parameters {dict(parameters)!r} cannot be written as JSON ({error}).") from None
+        return command(words, name=function, timeout=timeout)
+
+    return make
+
+
+def stated_claims(
+    function: str, environment: str | None, parameters: Sequence[Mapping[str, Any]], *, timeout: float = 300.0
+) -> Callable[[Mapping[str, Any]], Claim]:
+    """Ask a library for its claim at each of the parameters, where it is installed.
+
+    Parameters
+    ----------
+    function : str
+        As for `served`, of the parameters by name. It returns what `epsaudit.claims.stated.numbers_of` reads: a
+        measurement, an accountant, or numbers. `AuditError` if anything that it states is no claim.
+    environment : str, optional
+        As for `served`.
+    parameters : sequence of mapping
+        Values that the hunt will try.
+    timeout : float
+        Seconds until it must have answered.
+    """
+    asked = json.dumps([dict(one) for one in parameters])
+    words = [python_of(environment), stated.__file__, str(FILE), function, asked]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise AuditError(f"{function} states no claim: {error}.") from None
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    if len(answers) < len(parameters):
+        reason = (done.stderr.strip().splitlines() or ["it ended without an answer"])[-1]
+        raise AuditError(f"{function} states no claim: {reason}")
+    found: dict[str, Claim] = {}
+    for one, said in zip(parameters, answers, strict=True):
+        at = f" with {dict(one)}" if one else ""
+        if "error" in said:
+            raise AuditError(f"{function} states no claim{at}: {said['error']}.")
+        if (claim := claim_from_numbers(said)) is None:
+            known = "; ".join(", ".join(names) for names in CLAIMS)
+            raise AuditError(f"{function} states {said}{at}, which is no claim; one is made of: {known}.")
+        found[digest(dict(one))] = claim
+    return lambda values: found[digest(dict(values))]
+
+
+def python_of(environment: str | None) -> str:
+    """Return the Python of an environment; raises `AuditError` for a folder that has none."""
+    if environment is None:
+        return sys.executable
+    folder = Path(environment)
+    if not folder.is_dir():
+        return environment
+    found = next((path for name in ("bin/python", "Scripts/python.exe") if (path := folder / name).exists()), None)
+    if found is None:
+        raise AuditError(f"{environment} has no bin/python; give a Python, or the folder of a virtual environment.")
+    return str(found)

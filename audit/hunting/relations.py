@@ -65,11 +65,7 @@ class SubstitutePerson(Adjacency):
         changed = _changed(x, x_prime, self.owner)
         if len(changed) == 1:
             return all(changed[0])
-        return (
-            len(changed) == 2
-            and sorted(map(bool, changed[0] + changed[1])) == [False, False, True, True]
-            and (bool(changed[0][0]) != bool(changed[1][0]))
-        )
+        return {tuple(map(bool, sides)) for sides in changed} == {(False, True), (True, False)} and len(changed) == 2
 
     def __str__(self) -> str:
         return "substitute one person's rows"

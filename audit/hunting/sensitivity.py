@@ -1,7 +1,6 @@
 """A probe of sensitivity: whether a function changes more between neighbours than is claimed, before any noise.
 
-A deterministic function, described data and a claimed sensitivity enter; the pair of the largest change leaves. Nothing
-is random about what it finds: a change above the claim is a fact, which anyone can recompute.
+Nothing is random about what it finds: a change above the claim is a fact, which anyone can recompute.
 """
 
 from __future__ import annotations
@@ -30,36 +29,24 @@ LARGEST = 1e300
 
 @dataclass(frozen=True)
 class Probe:
-    """The largest change that was found, against the claim.
-
-    Attributes
-    ----------
-    exceeded : bool
-        Whether a change is larger than claimed by more than rounding explains.
-    by_rounding : bool
-        Whether one is larger, but by no more than what floating-point sums of so many numbers lose.
-    change, claimed : float
-        The change that is largest in units of its claim, and the claim; infinite where one answer is no finite number.
-    candidate : Candidate
-        The pair, with the parameters.
-    answers : pair
-        What the function returned on x and on x'.
-    adjacency : Adjacency
-        The relation under which they are neighbours.
-    norm : str
-    searched : int
-        How many pairs were looked at.
-    """
+    """The largest change that was found, against the claim."""
 
     exceeded: bool
+    """Whether a change is larger than claimed by more than rounding explains."""
     by_rounding: bool
+    """Whether one is larger, but by no more than what floating-point sums of so many numbers lose."""
     change: float
+    """The one that is largest in units of its claim; infinite where one answer is no finite number."""
     claimed: float
     candidate: Candidate
+    """The pair, with the parameters."""
     answers: tuple[Any, Any]
+    """What the function returned on x and on x'."""
     adjacency: Adjacency
+    """The relation under which they are neighbours."""
     norm: Norm
     searched: int
+    """How many pairs were looked at."""
 
     def __str__(self) -> str:
         sides = zip((self.candidate.pair.x, self.candidate.pair.x_prime), ("x", "x'"), self.answers, strict=True)
@@ -164,17 +151,9 @@ class _Largest:
         records = max(len(side) if hasattr(side, "__len__") else 1 for side in sides) + 1
         slack = ULP * records * (size + records * claimed) if math.isfinite(size) else 0.0
         above = change > claimed
-        seen = Probe(
-            exceeded=above and change - claimed > slack,
-            by_rounding=above and change - claimed <= slack,
-            change=change,
-            claimed=claimed,
-            candidate=candidate,
-            answers=(answers[0], answers[1]),
-            adjacency=self.adjacency,
-            norm=self.norm,
-            searched=self.searched,
-        )
+        exceeded = above and change - claimed > slack
+        compared = (change, claimed, candidate, (answers[0], answers[1]))
+        seen = Probe(exceeded, above and not exceeded, *compared, self.adjacency, self.norm, self.searched)
         if self.best is None or _rank(seen, slack) > _rank(self.best):
             self.best = seen  # larger by more than rounding: of equal ones the first is the simplest
         return seen

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.adapters.external import dataset_to_json
-from epsaudit.adapters.failures import refuse_if_all_failed
 from epsaudit.adapters.functions import Mechanism, takes_turns
+from epsaudit.adapters.refusals import refuse_if_all_failed
 from epsaudit.arguments import Pairs, seconds_of
 from epsaudit.audits.question import Begun, Question, begun
 from epsaudit.audits.sequential import betting

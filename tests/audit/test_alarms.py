@@ -5,7 +5,7 @@ import pytest
 
 from epsaudit import ApproxDP, AuditError, DatasetPair, PureDP
 from epsaudit.engine.sampling import draw
-from epsaudit.hunting.alarms import LUCK, alarms
+from epsaudit.hunting.screening import LUCK, alarms
 from epsaudit.mechanisms.registry import entries
 from epsaudit.outputs.normal_form import values_of
 
@@ -173,7 +173,7 @@ def test_a_weak_claim_is_given_the_benefit_of_chance():
 
 @pytest.mark.parametrize("claim", [PureDP(1.0), PureDP(2.5), ApproxDP(0.5, 1e-3)])
 def test_the_luck_of_an_event_is_what_a_mechanism_that_attains_its_claim_has(claim):
-    from epsaudit.hunting.alarms import _luck
+    from epsaudit.hunting.screening import _luck
 
     epsilon, delta = claim.epsilon, claim.delta if isinstance(claim, ApproxDP) else 0.0
     p = np.linspace(0.0, 1.0, 20_001)

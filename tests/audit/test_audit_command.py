@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from epsaudit.audits import suite
-from epsaudit.cli.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED
+from epsaudit.cli import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED
 from epsaudit.cli.main import main
 from epsaudit.results.result import comparable
 

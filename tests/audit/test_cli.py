@@ -10,7 +10,7 @@ import pytest
 
 from epsaudit.adapters.registry import registered
 from epsaudit.audits.verify import load
-from epsaudit.cli.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, NOBODY_READS, OWN_CODE, SURPRISED
+from epsaudit.cli import AS_EXPECTED, BAD_INPUT, INTERRUPTED, NOBODY_READS, OWN_CODE, SURPRISED
 from epsaudit.cli.main import main
 from epsaudit.results.result import comparable
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
-from epsaudit.adapters.failures import refuse_if_all_failed
+from epsaudit.adapters.refusals import refuse_if_all_failed
 from epsaudit.outputs.normal_form import Raised, pack
 
 PAIR = DatasetPair(0, 1)

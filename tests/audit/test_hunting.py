@@ -14,20 +14,19 @@ import numpy as np
 import pytest
 
 from epsaudit import AddRemove, AuditError, DatasetPair, MaxChange, PureDP, Substitution
+from epsaudit.adapters.external import in_turns
 from epsaudit.audits.verify import load, recompute
 from epsaudit.cli.main import main
 from epsaudit.engine.sampling import draw_by_coins
 from epsaudit.hunting import hunt as hunting
 from epsaudit.hunting import screening
-from epsaudit.hunting.certifying import Finding
+from epsaudit.hunting.certifying import Finding, Simpler, rows_of, shrink, simpler_values
 from epsaudit.hunting.description import Candidate, Column, Table, numbers, symbols
 from epsaudit.hunting.hunt import candidate_of, hunt
+from epsaudit.hunting.outcome import reserved
 from epsaudit.hunting.parameters import candidates
-from epsaudit.hunting.records import reserved
+from epsaudit.hunting.parameters import served as mechanism_served
 from epsaudit.hunting.relations import AddRemovePerson
-from epsaudit.hunting.served import in_turns
-from epsaudit.hunting.served import served as mechanism_served
-from epsaudit.hunting.shrinking import Simpler, rows_of, shrink, simpler_values
 from epsaudit.witnesses.readable import reads_well
 
 WITHIN, AGES, SYMBOLS = numbers(0, 4), numbers(0, 9, integer=True), symbols("a", "b")

@@ -9,7 +9,7 @@ from epsaudit.adapters import external, serve
 from epsaudit.engine.copies import CONSTANT
 from epsaudit.engine.processes import COPIES, PROCESSES
 from epsaudit.hunting.hunt import hunt
-from epsaudit.hunting.served import served
+from epsaudit.hunting.parameters import served
 
 PROGRAMS = """
 import functools, random

@@ -8,7 +8,7 @@ from epsaudit import AuditError, DatasetPair, PureDP, vectorized
 from epsaudit.adapters import registry
 from epsaudit.adapters.registry import Entry, Library, matching
 from epsaudit.audits.verify import load
-from epsaudit.cli.commands import AS_EXPECTED, BAD_INPUT, SURPRISED
+from epsaudit.cli import AS_EXPECTED, BAD_INPUT, SURPRISED
 from epsaudit.cli.main import main
 from epsaudit.results.result import save
 

@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from epsaudit.cli.commands import AS_EXPECTED, BAD_INPUT, INTERNAL, OWN_CODE, SURPRISED
+from epsaudit.cli import AS_EXPECTED, BAD_INPUT, INTERNAL, OWN_CODE, SURPRISED
 from epsaudit.cli.main import main
 
 MINE = """

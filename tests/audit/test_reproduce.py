@@ -14,7 +14,7 @@ import pytest
 
 from epsaudit import ZCDP, ApproxDP, DatasetPair, PureDP, audit, audit_sequentially, vectorized
 from epsaudit.certificates import Box, Counts, MembershipGame
-from epsaudit.cli.commands.serving import _recorded
+from epsaudit.cli.files import _recorded
 from epsaudit.cli.main import main
 from epsaudit.outputs.normal_form import Items, Raised, normal
 from epsaudit.reporting.reproducer import MOST_LINES, Function, Reproducer, p_value

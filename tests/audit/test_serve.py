@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from epsaudit import AuditError, PureDP, audit, command
-from epsaudit.adapters import serve, signatures
+from epsaudit.adapters import calls, serve
 from epsaudit.cli.main import main
 from epsaudit.outputs.as_json import from_json
 from epsaudit.outputs.normal_form import Raised, normal, values_of
@@ -162,12 +162,12 @@ def taking():
 
 
 def test_randomness_is_known_by_the_names_and_defaults_by_which_it_is_in_this_process():
-    assert (serve.SEEDS, serve.GENERATORS) == (signatures.SEEDS, signatures.GENERATORS)
-    assert serve.GENERATOR == signatures._GENERATOR
+    assert (serve.SEEDS, serve.GENERATORS) == (calls.SEEDS, calls.GENERATORS)
+    assert serve.GENERATOR == calls._GENERATOR
     for name, function in taking().items():
-        takes = signatures.takes_of(function, ("dataset", "rng"))
+        takes = calls.takes_of(function, ("dataset", "rng"))
         said = list(serve.wanted(function, {}).values())
-        known = any(signatures._named(function, signatures.inspect.signature(function), 1))
+        known = any(calls._named(function, calls.inspect.signature(function), 1))
         assert said == ([takes.what] if known else []), name
     assert serve.wanted(taking()["default"], {"random_state": 3}) == {}, "what PARAMETERS set is left alone"
 

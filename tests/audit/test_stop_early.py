@@ -14,7 +14,7 @@ from epsaudit import (
 from epsaudit.adapters.registry import chosen
 from epsaudit.audits import suite
 from epsaudit.audits.verify import load
-from epsaudit.cli.commands import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED, early
+from epsaudit.cli import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED, auditing
 from epsaudit.cli.main import main
 from epsaudit.results.result import comparable
 
@@ -129,8 +129,8 @@ class TestCommand:
                 raise KeyboardInterrupt
             return original(task, entry)
 
-        original = early._audit
-        monkeypatch.setattr(early, "_audit", interrupted)
+        original = auditing._audit_early
+        monkeypatch.setattr(auditing, "_audit_early", interrupted)
         words = ["audit", "mine:sound", "mine:leaky", *EARLY]
         assert main([*words, "--out", "out"]) == INTERRUPTED
         assert "1 finished audits are in out." in capsys.readouterr().err
@@ -147,7 +147,7 @@ class TestCommand:
         ],
     )
     def test_what_cannot_be_is_refused_before_any_run(self, words, sentence, mine, capsys, monkeypatch):
-        monkeypatch.setattr(early, "_audit", None)
+        monkeypatch.setattr(auditing, "_audit_early", None)
         before = sorted(os.listdir())
         assert main(["audit", *words, *EARLY]) == BAD_INPUT
         said = capsys.readouterr().err

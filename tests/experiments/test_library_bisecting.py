@@ -10,7 +10,7 @@ import pytest
 from epsaudit import AuditError, DatasetPair, PureDP
 from epsaudit.adapters import registry
 from epsaudit.adapters.registry import Library
-from epsaudit.cli.commands import AS_EXPECTED, BAD_INPUT, SURPRISED
+from epsaudit.cli import AS_EXPECTED, BAD_INPUT, SURPRISED
 from epsaudit.cli.main import main
 from epsaudit.experiments.libraries import bisecting, interpreters
 from epsaudit.experiments.libraries.bisecting import Bisection, Tried, bisect, environments_at, released

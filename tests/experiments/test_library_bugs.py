@@ -8,7 +8,7 @@ import pytest
 from epsaudit import audit, exact, vectorized
 from epsaudit.audits import verify
 from epsaudit.audits.verify import load
-from epsaudit.cli.commands import AS_EXPECTED
+from epsaudit.cli import AS_EXPECTED
 from epsaudit.cli.main import main
 from epsaudit.errors import AuditError
 from epsaudit.experiments import library_bugs

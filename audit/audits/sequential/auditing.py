@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.adapters.failures import refuse_if_all_failed
 from epsaudit.adapters.functions import Mechanism, takes_turns
+from epsaudit.adapters.refusals import refuse_if_all_failed
 from epsaudit.arguments import Pairs, checkpoint_of, jobs_of, progress_of, seconds_of
 from epsaudit.audits.question import Begun, Question, begun, recording
 from epsaudit.audits.sequential import betting

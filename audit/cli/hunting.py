@@ -15,21 +15,19 @@ from types import SimpleNamespace
 from typing import Any
 
 from epsaudit.arguments import trials_of
-from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, say_json, sayer
-from epsaudit.cli.commands.auditing import claim_of, numbers_of_claim
+from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, say_json, sayer
+from epsaudit.cli.auditing import claim_of, numbers_of_claim
 from epsaudit.data.fingerprint import digest
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.hunting.certifying import Finding
-from epsaudit.hunting.description import Candidate, Description
+from epsaudit.hunting.description import Candidate, Description, Table
 from epsaudit.hunting.hunt import candidate_of, hunt
-from epsaudit.hunting.outcome import Hunt
-from epsaudit.hunting.parameters import candidates, description_at, read_schema
-from epsaudit.hunting.records import reserved
+from epsaudit.hunting.outcome import Hunt, reserved
+from epsaudit.hunting.parameters import candidates, description_at, read_schema, served, stated_claims
 from epsaudit.hunting.relations import relation_named
-from epsaudit.hunting.served import served, stated_claims
 from epsaudit.reporting import tables
 from epsaudit.reporting.progress import LOG_SECONDS
 from epsaudit.reporting.studies import print_table
@@ -148,16 +146,15 @@ def _candidates(
         return known, None, adjacency, options.data or "plain"
     schema = read_schema(options.schema)
     adjacency = adjacency or schema.adjacency
-    forms = {"array": "list", "frame": "columns"}  # which the protocol sends, and the child makes arrays and frames of
+    forms: dict[str, Any] = {"array": "list", "frame": "columns"}  # as the protocol sends what the child makes these of
     data = options.data or "plain"
 
     def describe(values: Any) -> Description:
         nonlocal data
         described = description_at(schema.description, values)
-        form = getattr(described, "form", "list")
-        if form in forms:
-            data = form
-            return dataclasses.replace(described, form=forms[form])  # type: ignore[type-var]  # a table
+        if isinstance(described, Table) and described.form in forms:
+            data = described.form
+            return dataclasses.replace(described, form=forms[data])
         return described
 
     values = {**schema.parameters, **{name: [value] for name, value in parameters.items()}}

@@ -1,17 +1,17 @@
 """``epsaudit audit`` and ``freeze``: audit what is registered, one's own object, or a program, or freeze a test of it.
 
-An audit prints a table and writes files. Ctrl-C and SIGTERM keep what is finished.
-"""
+An audit prints a table and writes files. Ctrl-C and SIGTERM keep what is finished. With ``--stop-early`` audits are
+sequential, shared out as `epsaudit.audits.suite` shares those of fixed size."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from importlib import import_module
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,12 +21,17 @@ from epsaudit.adapters.external import command, with_tuples
 from epsaudit.adapters.registry import Entry, chosen, library, matching, own_object
 from epsaudit.arguments import jobs_of, trials_of
 from epsaudit.audits import suite
+from epsaudit.audits.question import Question, recording
+from epsaudit.audits.sequential import SequentialResult, audit_sequentially
+from epsaudit.audits.sequential.auditing import refuse_if_irrefutable
 from epsaudit.claims.accounting import CLAIMS, claim_from_numbers
 from epsaudit.claims.definitions import Claim
-from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, sayer
+from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, sayer
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.engine.provenance import execution, typed, write_whole
+from epsaudit.engine.provenance import provenance
+from epsaudit.engine.sampling import ProgressCallback
 from epsaudit.engine.streams import entropy
+from epsaudit.engine.workers import Workers
 from epsaudit.errors import AuditError, MissingExtraError, left_out, needs
 from epsaudit.reporting import progress, tables
 from epsaudit.reporting.studies import write_figure
@@ -45,7 +50,7 @@ def audit(options: SimpleNamespace) -> int:
     if options.out is not None:
         _refuse_if_unwritable(options.out)
     entries, missing = _of_libraries(options) if options.library else (entries_of(options), [])
-    audits = import_module("epsaudit.cli.commands.early") if options.stop_early else suite
+    audits = SimpleNamespace(run=_run_early, checkpointed=_checkpointed_early) if options.stop_early else suite
 
     with contextlib.ExitStack() as stack:
         if options.cluster is not None:
@@ -57,7 +62,7 @@ def audit(options: SimpleNamespace) -> int:
             opened = audits.checkpointed(options.checkpoint, entries, trials, options.confidence, options.seed)
             checkpoint = stack.enter_context(opened)
         seed = entropy(options.seed) if checkpoint is None else checkpoint.seed
-        stack.enter_context(typed(options.typed(seed=seed)))
+        stack.enter_context(provenance.typed(options.typed(seed=seed)))
         started = time.perf_counter()
         done, interrupted = _audited(options, audits, entries, trials, seed, checkpoint)
         if options.out is not None and done:
@@ -194,8 +199,8 @@ def _show(options: SimpleNamespace, done: Sequence[Result], seed: int) -> None:
 def _write(done: Sequence[Result], confidence: float, out: Path) -> None:
     """Write what needs no extra first, so that it is there whatever else is missing."""
     results.save(done, out / "audit.json")
-    write_whole(out / "audit.csv", tables.results_to_csv(done))
-    write_whole(out / "audit.tex", tables.results_to_latex(done, confidence))
+    provenance.write_whole(out / "audit.csv", tables.results_to_csv(done))
+    provenance.write_whole(out / "audit.tex", tables.results_to_latex(done, confidence))
     try:
         with needs("report"):
             from epsaudit.reporting import figures, page
@@ -205,13 +210,13 @@ def _write(done: Sequence[Result], confidence: float, out: Path) -> None:
     write_figure(out / "audit", figures.certified_against_proven(done, confidence))
     if set(figures.TELLING) <= {result.mechanism for result in done}:
         write_figure(out / "front", figures.front(done, confidence))
-    write_whole(out / "audit.html", page.render(done, confidence, str(out / "audit.json")))
+    provenance.write_whole(out / "audit.html", page.render(done, confidence, str(out / "audit.json")))
 
 
 def _write_origin(options: SimpleNamespace, done: Sequence[Result], seed: int, seconds: float) -> None:
     """Say beside the table of everything that is registered which code it depends on, and what it shows."""
     modules = sorted({point.module for point in entry_points(group="epsaudit.registry")})
-    ran = {**execution(seconds), "seconds": round(seconds, 1)}
+    ran = {**provenance.execution(seconds), "seconds": round(seconds, 1)}
     facts = {"seed": seed, **stored.provenance_of("epsaudit.audits.suite", *modules), "execution": ran}
     stored.write_provenance(options.out, facts)
     question = "What does an audit certify of every registered mechanism, beside the claim and the exact value?"
@@ -222,7 +227,7 @@ def _refuse_if_unwritable(out: Path) -> None:
     """Raise before any run if results could not be written after the last."""
     probe = out / ".epsaudit"
     made = not out.exists()
-    write_whole(probe, "")
+    provenance.write_whole(probe, "")
     probe.unlink()
     if made:
         out.rmdir()
@@ -266,3 +271,58 @@ def _to_freeze(options: SimpleNamespace) -> tuple[Any, Claim | None, list[Datase
     if len(entries) != 1:
         raise AuditError(f"freeze takes one mechanism at a time; these are {len(entries)}.")
     return entries[0].mechanism, entries[0].claim, None
+
+
+def _run_early(
+    entries: Sequence[Entry],
+    *,
+    trials: int,
+    family_confidence: float,
+    seed: int,
+    n_jobs: int | None,
+    progress: Callable[[str], ProgressCallback | None],
+    checkpoint: SimpleNamespace | None,
+) -> Iterator[SequentialResult]:
+    """As `epsaudit.audits.suite.run`; ``checkpoint`` is what `checkpointed` yields, of one entry."""
+    for entry in entries:
+        refuse_if_irrefutable(entry.claim)
+    each, alone = suite.confidence_of_each(entries, family_confidence), len(entries) == 1
+    tasks = (
+        (
+            entry,
+            {
+                "trials": trials,
+                "confidence": each,
+                "seed": seed if alone else suite.entry_seed(seed, entry.name),
+                "n_jobs": n_jobs if alone else 1,
+                "progress": progress(entry.name),
+                "checkpoint": checkpoint and checkpoint.path,
+            },
+        )
+        for entry in entries
+    )
+    for _, result in Workers(1 if alone else n_jobs, "processes").each(
+        _audit_early, None, tasks, trials, in_order=True
+    ):
+        known = {**result.execution, "command": provenance.command()}  # which a worker does not know
+        yield result if alone else dataclasses.replace(result, provenance=provenance.provenance(), execution=known)
+
+
+def _checkpointed_early(
+    path: Path, entries: Sequence[Entry], trials: int, confidence: float, seed: int | None
+) -> contextlib.AbstractContextManager[SimpleNamespace]:
+    """Make or check the checkpoint of one audit, and yield its path and its seed; the audit opens it again."""
+    if len(entries) != 1:
+        raise AuditError(f"--checkpoint keeps one audit that stops early, and these are {len(entries)}; name one.")
+    (entry,) = entries
+    refuse_if_irrefutable(entry.claim)
+    asked = (entry.mechanism, entry.pairs, entry.claim, None, 0.0, None)
+    question = Question.of(*asked, trials, confidence, entry.witnesses)
+    with recording(path, question, seed, {"kind of audit": "sequential", "near": None}) as (_, root):
+        return contextlib.nullcontext(SimpleNamespace(path=path, seed=root))
+
+
+def _audit_early(_: None, task: tuple[Entry, dict[str, Any]]) -> SequentialResult:
+    entry, how = task
+    result = audit_sequentially(entry.mechanism, entry.pairs, claim=entry.claim, witnesses=entry.witnesses, **how)
+    return dataclasses.replace(result, mechanism=entry.name, expected=entry.expected)
