@@ -25,7 +25,7 @@ import cloudpickle
 
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism
 from epsaudit.adapters.randomness import reached
-from epsaudit.data.unpickling import loads, loads_apart
+from epsaudit.data.fresh import loads, loads_apart
 from epsaudit.errors import AuditError, is_own_file
 
 LARGEST_FUNCTION = 1 << 26

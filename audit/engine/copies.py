@@ -23,7 +23,7 @@ from epsaudit.adapters.first_state import before_first_call, blame, remember
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism
 from epsaudit.adapters.global_generators import Habits, seeded, used
 from epsaudit.adapters.randomness import reached
-from epsaudit.data.unpickling import loads_apart
+from epsaudit.data.fresh import loads_apart
 from epsaudit.engine.chunks import BLOCK
 from epsaudit.engine.dependence import (
     LEVEL,

@@ -17,15 +17,12 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from epsaudit.outputs.normal_form import Outputs, are_numbers
-from epsaudit.witnesses.arrays import differences, telling_coordinates
-from epsaudit.witnesses.bits import Exponent, LowestBit, NegativeZero, TrailingZeros
-from epsaudit.witnesses.calibration import CandidateScore
 from epsaudit.witnesses.encoding import Encoding, encode
-from epsaudit.witnesses.features import Coordinate, Feature, Value
-from epsaudit.witnesses.models import Additive, Filled, Term, Tree
-from epsaudit.witnesses.regression import hats, regress
+from epsaudit.witnesses.features import Coordinate, Exponent, Feature, LowestBit, NegativeZero, TrailingZeros, Value
+from epsaudit.witnesses.models import Additive, Filled, Term, Tree, hats, regress
 from epsaudit.witnesses.scores import FromTable, LikelihoodRatio, Monotone, Tails, errors_of
-from epsaudit.witnesses.screening import cells, deviance, screen, standardised, whole
+from epsaudit.witnesses.screening import cells, deviance, differences, screen, standardised, telling_coordinates, whole
+from epsaudit.witnesses.selection import CandidateScore
 from epsaudit.witnesses.settings import (
     FALSE_FINDS,
     FEW_VALUES,

@@ -7,36 +7,32 @@ outputs. A quick two-sample test of each feature on a part of the outputs says w
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs.columns import size_inside
-from epsaudit.outputs.normal_form import Items, Outputs, are_numbers, are_objects, number, order_key, rows_of
-from epsaudit.witnesses.arrays import (
+from epsaudit.outputs.columns import distinct, size_inside
+from epsaudit.outputs.normal_form import Outputs, are_numbers, are_objects, rows_of
+from epsaudit.witnesses.combinations import Combined, Reduced, combinations_of, increments, rankings_of, releases_of
+from epsaudit.witnesses.features import Contains, Coordinate, Feature, Value
+from epsaudit.witnesses.fields import Fields, atoms_within, derived, features_of, structure_of
+from epsaudit.witnesses.screening import (
     correlated,
     differences,
+    screen,
+    sure,
     sure_coordinates,
     telling_coordinates,
     telling_patches,
     telling_waves,
 )
-from epsaudit.witnesses.atoms import distinct
-from epsaudit.witnesses.combinations import Combined, Reduced, combinations_of, increments, releases_of
-from epsaudit.witnesses.features import Coordinate, Feature, Value
-from epsaudit.witnesses.fields import Fields, atoms_within, derived, pairs_together
-from epsaudit.witnesses.rankings import rankings_of
-from epsaudit.witnesses.rare import fields_scanned, rare_regions
-from epsaudit.witnesses.screening import screen, sure
 from epsaudit.witnesses.settings import (
     FOLDS,
     LEARNT_COMBINATIONS,
     LEAST_OF_ATOM,
     LEAST_OF_NUMBER,
-    LEAST_SEEN,
     LOOK,
     MOST_ATOMS,
     MOST_COORDINATES,
@@ -47,7 +43,7 @@ from epsaudit.witnesses.settings import (
     TELLING,
     TELLING_REMAINDERS,
 )
-from epsaudit.witnesses.structure import Contains, structure_of
+from epsaudit.witnesses.tables import fields_scanned, pairs_together, rare_regions
 
 Floats = NDArray[np.float64]
 
@@ -291,13 +287,6 @@ def most_read(outputs: Outputs) -> int:
     return max(LOOK, LOOK * MOST_PARTS * len(sample) // max(sum(map(size_inside, sample)), 1))
 
 
-def features_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
-    """List the output itself, where it is a number, and keys of mappings, first those whose presence differs most."""
-    sample = [*outputs[:LOOK].tolist(), *outputs_prime[:LOOK].tolist()]
-    plain: list[Feature] = [Value()] if any(number(value) == number(value) for value in sample) else []
-    return plain + [Contains(key) for key in _telling_keys(outputs, outputs_prime)[: MOST_PARTS // 2]]
-
-
 def _learnt_from(gaps: Floats) -> list[int]:
     """Coordinates that a score is learnt from: all, or of very many those that surely differ, if there are any.
 
@@ -317,15 +306,3 @@ def _unscanned(fields: int, size: int) -> tuple[str, ...]:
     if fields <= max(scanned, 1):
         return ()
     return (f"rare regions of two fields were sought among {scanned:,} of {fields:,} fields",)
-
-
-def _telling_keys(outputs: Outputs, outputs_prime: Outputs) -> list[Hashable]:
-    """Keys of outputs that are mappings, by how much their presence differs between the sides."""
-    counts, counts_prime = (
-        Counter(key for value in side.tolist() if isinstance(value, Items) for key, _ in value)
-        for side in (outputs, outputs_prime)
-    )
-    pooled = counts + counts_prime
-    often = {key: seen for key, seen in pooled.items() if seen >= LEAST_SEEN}
-    telling = {key: (counts[key] - counts_prime[key]) ** 2 / seen for key, seen in often.items()}
-    return sorted(telling, key=lambda key: (-telling[key], -pooled[key], order_key(key)))

@@ -1,8 +1,7 @@
-"""Fields of outputs that are records, text or many numbers: where they lie, and what can be read off one or two.
+"""Fields of outputs that are records, text or many numbers: where they lie, and what can be read off each.
 
 Every place inside outputs is a field, at any depth, also of text that reads as a record (`epsaudit.outputs.readings`).
-Of a number its remainders and digits are read, of a symbol which it is, and of two fields in which cell of a table they
-fall together.
+Of a number its remainders and digits are read, of a symbol which it is, of a mapping its keys, of text its tokens.
 """
 
 from __future__ import annotations
@@ -18,39 +17,70 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.outputs.columns import inside, size_inside
-from epsaudit.outputs.normal_form import WHOLE_IN_FLOATS, Items, Outputs, are_numbers, order_key, values_of, written
+from epsaudit.outputs.columns import find_atoms, inside, size_inside
+from epsaudit.outputs.normal_form import (
+    WHOLE_IN_FLOATS,
+    Items,
+    Outputs,
+    are_numbers,
+    kind_of,
+    kinds_of,
+    number,
+    order_key,
+    values_of,
+    written,
+)
 from epsaudit.outputs.readings import READINGS, Reading, readings_of
-from epsaudit.witnesses.arrays import BLOCK, difference
-from epsaudit.witnesses.atoms import find_atoms
-from epsaudit.witnesses.bits import Residue
-from epsaudit.witnesses.features import Coordinate, Feature, readable
-from epsaudit.witnesses.rankings import is_ranking
-from epsaudit.witnesses.screening import Codes, Floats, log_chance, pearson, screen, sure
+from epsaudit.witnesses.combinations import (
+    is_ranking,
+)
+from epsaudit.witnesses.features import (
+    SYMBOLS,
+    At,
+    Contains,
+    Coordinate,
+    Feature,
+    HasKind,
+    Length,
+    Path,
+    Residue,
+    Value,
+    elements_of,
+    path_label,
+    readable,
+)
+from epsaudit.witnesses.screening import (
+    AT_ONCE,
+    Floats,
+    codes_of,
+    difference,
+    log_chance,
+    pearson,
+    screen,
+    sure,
+)
 from epsaudit.witnesses.settings import (
     CELLS_TO_TEST,
     DIGITS,
     FALSE_FINDS,
-    FEW_TABLES,
     FEW_VALUES,
     FROM_THE_END,
     LEAST_SEEN,
     LEAST_TO_LEARN,
-    LEVELS_TOGETHER,
     LOOK,
     MODULI,
-    MOST_CODES,
     MOST_FIELDS,
     MOST_LEVELS,
     MOST_NUMBERS,
     MOST_PARTS,
     MOST_PLACES,
-    MOST_TOGETHER,
     MOST_VALUES,
+    TELLING,
 )
-from epsaudit.witnesses.structure import At, Length, Path, path_label
 
 NUMBERS = (float, int, Decimal, Fraction)
+
+
 SIZED = (str, bytes, tuple, frozenset)
 
 
@@ -117,70 +147,6 @@ class Scaled:
     def __call__(self, outputs: Outputs) -> Floats:
         """See `Feature`."""
         return _digits(np.asarray(self.feature(outputs), float), self.decimals)
-
-
-@readable
-@dataclass(frozen=True)
-class Together:
-    """The cell of a table of two features that an output falls into; NaN where one of them is NaN.
-
-    Parameters
-    ----------
-    first, second : Feature
-        Rows and columns of the table.
-    edges, edges_second : tuple of float
-        Between which values its rows and columns begin.
-
-    Examples
-    --------
-    >>> from epsaudit.witnesses.features import Coordinate
-    >>> table = Together(Coordinate(0), Coordinate(1), (0.0,), (0.0, 1.0))
-    >>> table(np.array([[-1.0, 0.5], [3.0, 2.0]])).tolist(), table.written([5])
-    ([1.0, 5.0], '(y[0] > 0 and y[1] > 1)')
-    """
-
-    first: Feature
-    second: Feature
-    edges: tuple[float, ...]
-    edges_second: tuple[float, ...]
-    coded = True
-
-    @property
-    def number(self) -> int:
-        """How many cells there are."""
-        return (len(self.edges) + 1) * (len(self.edges_second) + 1)
-
-    @property
-    def label(self) -> str:
-        """See `Feature`."""
-        return f"cell of ({self.first.label}, {self.second.label})"
-
-    def written(self, codes: Sequence[int]) -> str:
-        """Write that an output falls into one of these cells."""
-        cells = (divmod(code, len(self.edges_second) + 1) for code in codes[:8])
-        parts = [
-            f"({_cell(self.first, self.edges, row)} and {_cell(self.second, self.edges_second, column)})"
-            for row, column in cells
-        ]
-        return " or ".join(parts) + (f" or ... {len(codes) - 8} more cells" if len(codes) > 8 else "")
-
-    def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`."""
-        first, second = (np.asarray(one(outputs), float) for one in (self.first, self.second))
-        row, column = np.searchsorted(self.edges, first), np.searchsorted(self.edges_second, second)
-        cells = row * (len(self.edges_second) + 1.0) + column
-        return np.where(np.isnan(first) | np.isnan(second), np.nan, cells)
-
-
-def _cell(feature: Feature, edges: Sequence[float], code: int) -> str:
-    if getattr(feature, "coded", False):
-        return str(feature.written([code]))  # type: ignore[attr-defined]  # what is coded has it
-    if 0 < code < len(edges) and np.nextafter(edges[code], -np.inf) == edges[code - 1]:
-        return f"{feature.label} = {edges[code]:.6g}"
-    low = f"{edges[code - 1]:.6g} < " if 0 < code < len(edges) else ""
-    if code == len(edges):
-        return f"{feature.label} > {edges[-1]:.6g}" if edges else f"{feature.label} is a number"
-    return f"{low}{feature.label} <= {edges[code]:.6g}"
 
 
 def _among(label: str, names: Sequence[str], most: int = 8) -> str:
@@ -290,8 +256,8 @@ def shared(fields: list[Feature], outputs: Outputs, outputs_prime: Outputs) -> t
         return fields, set()
     told = np.zeros(len(fields))
     numbers = [place for place, one in enumerate(fields) if not isinstance(one, Code)]
-    for start in range(0, len(numbers), BLOCK):
-        some = numbers[start : start + BLOCK]
+    for start in range(0, len(numbers), AT_ONCE):
+        some = numbers[start : start + AT_ONCE]
         rows, rows_prime = (
             np.column_stack([np.asarray(fields[place](side), float) for place in some])
             for side in (outputs, outputs_prime)
@@ -406,20 +372,6 @@ def _decimals(numbers: Floats) -> int | None:
     return None
 
 
-def codes_of(pooled: Floats, most: int) -> tuple[Codes, Floats]:
-    """Cells of pooled numbers, -1 for NaN, and the edges between them: single values if few, else quantiles."""
-    missing = np.isnan(pooled)
-    known = np.sort(pooled[~missing])
-    levels = known[np.append(True, known[1:] > known[:-1])[: len(known)]]
-    with np.errstate(invalid="ignore"):
-        if len(levels) > most:
-            levels = np.unique(known[np.linspace(0, len(known) - 1, most + 1).astype(int)])
-            edges = levels[1:-1]
-        else:
-            edges = (levels[1:] + levels[:-1]) / 2.0
-    return np.where(missing, -1, np.searchsorted(edges, pooled)), edges
-
-
 def atoms_within(places: Sequence[Path], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     """Return, of numbers that hardly ever repeat, those that do all the same."""
     found: list[Feature] = []
@@ -438,26 +390,58 @@ def atoms_within(places: Sequence[Path], outputs: Outputs, outputs_prime: Output
     return screen(found, outputs, outputs_prime, MOST_PARTS)
 
 
-def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
-    """Tables of two fields that tell more together than each alone; of few fields all tables."""
+def structure_of(
+    outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Path], texts: Sequence[Path] = ()
+) -> list[Feature]:
+    """List types, lengths at these places, elements that not all outputs share, and tokens of these texts."""
+    sample = [*outputs[:LOOK].tolist(), *outputs_prime[:LOOK].tolist()]
+    kinds = dict.fromkeys(map(kind_of, sample))
+    told = [kind for kind in kinds if kind not in SYMBOLS]
+    features: list[Feature] = [HasKind(kind) for kind in told] if len(told) > 1 else []
+    if told in (["sequence"], ["array"], ["mapping"], ["set"]) and any(
+        set(kinds_of(side[:LOOK])) == {"raised"} for side in (outputs, outputs_prime)
+    ):
+        features = [HasKind("raised")]  # for what returned is neither an atom nor an interval
+    features += [Length(path) for path in lengths]
+    elements: Counter[Hashable] = Counter()
+    for value in sample:
+        elements.update(elements_of(value))
+    often = sorted(elements, key=lambda element: (-elements[element], order_key(element)))
+    varying = [element for element in often if LEAST_SEEN <= elements[element] < len(sample)]
+    features += [Contains(element) for element in varying[:MOST_PARTS]]
     sides = outputs[:LOOK], outputs_prime[:LOOK]
-    size = len(sides[0])
-    cells: list[tuple[Feature, Codes, Floats, tuple[float, int]]] = []
-    for feature in fields:
-        pooled = np.concatenate([np.asarray(feature(side), float) for side in sides])
-        codes, edges = codes_of(pooled, MOST_LEVELS)
-        if len(edges) >= MOST_LEVELS - 1:
-            codes, edges = codes_of(pooled, LEVELS_TOGETHER)
-        if len(edges):
-            cells.append((feature, codes, edges, pearson(codes, size)))
-    found: list[tuple[float, Feature]] = []
-    for (first, a, edges, alone), (second, b, edges_second, alone_second) in itertools.combinations(cells, 2):
-        width = len(edges_second) + 1
-        if (len(edges) + 1) * width > MOST_CODES:
-            continue
-        joint, freedom = pearson(np.where((a < 0) | (b < 0), -1, a * width + b), size)
-        more, extra = joint - alone[0] - alone_second[0], freedom - alone[1] - alone_second[1]
-        table = Together(first, second, tuple(edges.tolist()), tuple(edges_second.tolist()))
-        found.append((log_chance(more, extra), table))
-    best = sure(found, MOST_TOGETHER)
-    return best if best or len(found) > FEW_TABLES else [table for _, table in found]
+    return features + [token for path in texts for token in _telling_tokens(sides, (*path, Reading("tokens")))]
+
+
+def _telling_tokens(sides: Sequence[Outputs], path: Path) -> list[Feature]:
+    """Tokens of the text at a path, at whatever place, whose presence differs between the sides more than by chance."""
+    number = sum(map(len, sides))
+    seen, seen_prime = (
+        Counter(itertools.chain.from_iterable(map(set, filter(None, values_of(inside(side, path)))))) for side in sides
+    )
+    found: list[tuple[float, Contains]] = []
+    for token, times in (seen + seen_prime).items():
+        if LEAST_SEEN <= times < number:
+            statistic = (seen[token] - seen_prime[token]) ** 2 * number / (times * (number - times))
+            found.append((log_chance(statistic, 1), Contains(token, path)))
+    found.sort(key=lambda one: (one[0], order_key(one[1].key)))
+    return sure(found, TELLING)
+
+
+def features_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
+    """List the output itself, where it is a number, and keys of mappings, first those whose presence differs most."""
+    sample = [*outputs[:LOOK].tolist(), *outputs_prime[:LOOK].tolist()]
+    plain: list[Feature] = [Value()] if any(number(value) == number(value) for value in sample) else []
+    return plain + [Contains(key) for key in _telling_keys(outputs, outputs_prime)[: MOST_PARTS // 2]]
+
+
+def _telling_keys(outputs: Outputs, outputs_prime: Outputs) -> list[Hashable]:
+    """Keys of outputs that are mappings, by how much their presence differs between the sides."""
+    counts, counts_prime = (
+        Counter(key for value in side.tolist() if isinstance(value, Items) for key, _ in value)
+        for side in (outputs, outputs_prime)
+    )
+    pooled = counts + counts_prime
+    often = {key: seen for key, seen in pooled.items() if seen >= LEAST_SEEN}
+    telling = {key: (counts[key] - counts_prime[key]) ** 2 / seen for key, seen in often.items()}
+    return sorted(telling, key=lambda key: (-telling[key], -pooled[key], order_key(key)))

@@ -12,7 +12,7 @@ from epsaudit.outputs.normal_form import pack
 from epsaudit.witnesses.encoding import LOOK, most_read
 from epsaudit.witnesses.features import Coordinate
 from epsaudit.witnesses.fields import Fields
-from epsaudit.witnesses.rare import rare_regions
+from epsaudit.witnesses.tables import rare_regions
 
 FIELDS = [Coordinate(0), Coordinate(1)]
 

@@ -18,8 +18,7 @@ from epsaudit.witnesses import CandidateScore, Classifiers, Encoding, Features, 
 from epsaudit.witnesses.classifiers import Basis, Singles, bases_of, interacting, often_odd, planted
 from epsaudit.witnesses.combinations import Combined
 from epsaudit.witnesses.features import Feature
-from epsaudit.witnesses.models import Additive
-from epsaudit.witnesses.regression import regress
+from epsaudit.witnesses.models import Additive, regress
 from epsaudit.witnesses.scores import FromTable, Monotone
 from epsaudit.witnesses.screening import screen
 from epsaudit.witnesses.settings import (

@@ -1,7 +1,7 @@
-"""Rare regions of two fields: where both fall together on one side, hardly ever on the other, and neither alone tells.
+"""Tables of two fields: cells that tell more together than each field alone, and rare regions.
 
-All tables of two fields are scanned for the rectangle whose ratio of probabilities stays greatest when it is lowered by
-the errors that so many rectangles make by chance: single values of symbols and of few numbers, intervals of others.
+A region is rare where both fields fall together on one side, hardly ever on the other, and neither alone tells. It is
+the rectangle whose ratio of probabilities stays greatest when lowered by the errors that chance makes of so many.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from epsaudit.outputs.normal_form import Outputs
-from epsaudit.witnesses.features import Feature
-from epsaudit.witnesses.fields import Code, Together, codes_of
-from epsaudit.witnesses.screening import Codes, Floats, log_chance, pearson
+from epsaudit.witnesses.features import Feature, readable
+from epsaudit.witnesses.fields import Code
+from epsaudit.witnesses.screening import Codes, Floats, codes_of, log_chance, pearson, sure
 from epsaudit.witnesses.settings import (
     FALSE_FINDS,
+    FEW_TABLES,
     LEVELS_OF_REGIONS,
+    LEVELS_TOGETHER,
+    LOOK,
+    MOST_CODES,
     MOST_HOPEFUL,
     MOST_LEVELS,
     MOST_SHARPENED,
@@ -30,8 +34,100 @@ from epsaudit.witnesses.settings import (
     WIDTHS_OF_REGIONS,
 )
 
+
+@readable
+@dataclass(frozen=True)
+class Together:
+    """The cell of a table of two features that an output falls into; NaN where one of them is NaN.
+
+    Parameters
+    ----------
+    first, second : Feature
+        Rows and columns of the table.
+    edges, edges_second : tuple of float
+        Between which values its rows and columns begin.
+
+    Examples
+    --------
+    >>> from epsaudit.witnesses.features import Coordinate
+    >>> table = Together(Coordinate(0), Coordinate(1), (0.0,), (0.0, 1.0))
+    >>> table(np.array([[-1.0, 0.5], [3.0, 2.0]])).tolist(), table.written([5])
+    ([1.0, 5.0], '(y[0] > 0 and y[1] > 1)')
+    """
+
+    first: Feature
+    second: Feature
+    edges: tuple[float, ...]
+    edges_second: tuple[float, ...]
+    coded = True
+
+    @property
+    def number(self) -> int:
+        """How many cells there are."""
+        return (len(self.edges) + 1) * (len(self.edges_second) + 1)
+
+    @property
+    def label(self) -> str:
+        """See `Feature`."""
+        return f"cell of ({self.first.label}, {self.second.label})"
+
+    def written(self, codes: Sequence[int]) -> str:
+        """Write that an output falls into one of these cells."""
+        cells = (divmod(code, len(self.edges_second) + 1) for code in codes[:8])
+        parts = [
+            f"({_cell(self.first, self.edges, row)} and {_cell(self.second, self.edges_second, column)})"
+            for row, column in cells
+        ]
+        return " or ".join(parts) + (f" or ... {len(codes) - 8} more cells" if len(codes) > 8 else "")
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """See `Feature`."""
+        first, second = (np.asarray(one(outputs), float) for one in (self.first, self.second))
+        row, column = np.searchsorted(self.edges, first), np.searchsorted(self.edges_second, second)
+        cells = row * (len(self.edges_second) + 1.0) + column
+        return np.where(np.isnan(first) | np.isnan(second), np.nan, cells)
+
+
+def _cell(feature: Feature, edges: Sequence[float], code: int) -> str:
+    if getattr(feature, "coded", False):
+        return str(feature.written([code]))  # type: ignore[attr-defined]  # what is coded has it
+    if 0 < code < len(edges) and np.nextafter(edges[code], -np.inf) == edges[code - 1]:
+        return f"{feature.label} = {edges[code]:.6g}"
+    low = f"{edges[code - 1]:.6g} < " if 0 < code < len(edges) else ""
+    if code == len(edges):
+        return f"{feature.label} > {edges[-1]:.6g}" if edges else f"{feature.label} is a number"
+    return f"{low}{feature.label} <= {edges[code]:.6g}"
+
+
+def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
+    """Tables of two fields that tell more together than each alone; of few fields all tables."""
+    sides = outputs[:LOOK], outputs_prime[:LOOK]
+    size = len(sides[0])
+    cells: list[tuple[Feature, Codes, Floats, tuple[float, int]]] = []
+    for feature in fields:
+        pooled = np.concatenate([np.asarray(feature(side), float) for side in sides])
+        codes, edges = codes_of(pooled, MOST_LEVELS)
+        if len(edges) >= MOST_LEVELS - 1:
+            codes, edges = codes_of(pooled, LEVELS_TOGETHER)
+        if len(edges):
+            cells.append((feature, codes, edges, pearson(codes, size)))
+    found: list[tuple[float, Feature]] = []
+    for (first, a, edges, alone), (second, b, edges_second, alone_second) in itertools.combinations(cells, 2):
+        width = len(edges_second) + 1
+        if (len(edges) + 1) * width > MOST_CODES:
+            continue
+        joint, freedom = pearson(np.where((a < 0) | (b < 0), -1, a * width + b), size)
+        more, extra = joint - alone[0] - alone_second[0], freedom - alone[1] - alone_second[1]
+        table = Together(first, second, tuple(edges.tolist()), tuple(edges_second.tolist()))
+        found.append((log_chance(more, extra), table))
+    best = sure(found, MOST_TOGETHER)
+    return best if best or len(found) > FEW_TABLES else [table for _, table in found]
+
+
 Cells = tuple[int, int, int, int]
 """First and last cell of one field, and of another."""
+
+
 PURE = 0.99
 """Share of one side in a rare region, for whose bounds a number of the other side so weighs as much as 5.7 of it."""
 
