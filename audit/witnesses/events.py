@@ -86,7 +86,6 @@ class Region:
     excluded: tuple[Hashable, ...] = ()
 
     def contains(self, outputs: Outputs) -> Mask:
-        """See `Event`."""
         return self.holds(outputs, self.feature(outputs) if self.intervals else None)
 
     def holds(self, outputs: Outputs, numbers: NDArray[Any] | None) -> Mask:
@@ -111,7 +110,6 @@ class Region:
         return "{" + (" or ".join(parts) or "never") + "}"
 
     def to_dict(self) -> dict[str, Any]:
-        """See `Event`."""
         return {
             "kind": "Region",
             "feature": feature_to_dict(self.feature),

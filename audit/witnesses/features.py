@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,20 +42,25 @@ class Feature(Protocol):
         """Return shape (size,), float64; NaN where an output has no such number."""
 
 
-KINDS: dict[str, type] = {}
-
-
+KINDS: dict[str, type] = {"Reading": Reading}
+Path = tuple[Hashable, ...]
 Kind = TypeVar("Kind", bound=type)
+SYMBOLS = ("None", "raised", "timeout")
+"""Kinds whose few values are atoms, which say all that the kind would."""
+LATER = {"later": True}
+"""Metadata of a field that files of before do not have: its default is not written."""
+MANTISSA = 52
+"""Bits of the fraction of a double (IEEE 754)."""
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def readable(kind: Kind) -> Kind:
-    """Class decorator: let `feature_from_dict` rebuild this frozen dataclass from its fields."""
-    KINDS[kind.__name__] = kind
+    """Class decorator: make a frozen dataclass, which `feature_from_dict` rebuilds from its fields."""
+    KINDS[kind.__name__] = dataclass(frozen=True)(kind)
     return kind
 
 
 @readable
-@dataclass(frozen=True)
 class Value:
     """The output itself, where it is a number.
 
@@ -68,12 +73,10 @@ class Value:
     label = "y"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Feature`."""
         return np.full(len(outputs), np.nan) if columns_of(outputs) else numbers_of(outputs)
 
 
 @readable
-@dataclass(frozen=True)
 class Coordinate:
     """One coordinate of an output that is a vector of numbers, or of a tuple.
 
@@ -87,7 +90,6 @@ class Coordinate:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"y[{self.index}]"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
@@ -104,7 +106,6 @@ class Coordinate:
 
 
 @readable
-@dataclass(frozen=True)
 class Deviation:
     """Absolute distance of another feature from a centre.
 
@@ -119,17 +120,11 @@ class Deviation:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"|{self.feature.label} - {self.centre:.6g}|"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Feature`."""
         with np.errstate(invalid="ignore"):
             return np.abs(self.feature(outputs) - self.centre)
-
-
-LATER = {"later": True}
-"""Metadata of a field that files of before do not have: its default is not written."""
 
 
 def feature_to_dict(feature: Feature) -> dict[str, Any]:
@@ -179,16 +174,7 @@ def _part(value: Any, index: int) -> Any:
     return value[index] if isinstance(value, tuple) and -len(value) <= index < len(value) else None
 
 
-Path = tuple[Hashable, ...]
-readable(Reading)
-
-
-SYMBOLS = ("None", "raised", "timeout")
-"""Kinds whose few values are atoms, which say all that the kind would."""
-
-
 @readable
-@dataclass(frozen=True)
 class HasKind:
     """1 where the output is of this kind, as `epsaudit.outputs.normal_form.kind_of` names it, else 0.
 
@@ -202,12 +188,10 @@ class HasKind:
 
     @property
     def statement(self) -> str:
-        """What holds where the feature is 1."""
         return "raises" if self.name == "raised" else f"y is {self._noun}"
 
     @property
     def denial(self) -> str:
-        """What holds where the feature is 0."""
         return "does not raise" if self.name == "raised" else f"y is not {self._noun}"
 
     @property
@@ -216,18 +200,15 @@ class HasKind:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"[{self.statement}]"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Feature`."""
         if columns := columns_of(outputs):
             return np.full(len(outputs), float(columns.kind == self.name))
         return np.fromiter((kind == self.name for kind in kinds_of(outputs)), float, len(outputs))
 
 
 @readable
-@dataclass(frozen=True)
 class Length:
     """Length of a string, tuple, list, set or mapping; NaN for what has none.
 
@@ -241,11 +222,9 @@ class Length:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"len({path_label(self.path)})"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Feature`."""
         part = inside(outputs, self.path)
         if columns := columns_of(part):
             return np.full(len(outputs), float(len(columns.places)))
@@ -253,7 +232,6 @@ class Length:
 
 
 @readable
-@dataclass(frozen=True)
 class Contains:
     """1 where a set, tuple or list has the element, or a mapping the key, at a place inside the output; else 0.
 
@@ -272,21 +250,17 @@ class Contains:
 
     @property
     def statement(self) -> str:
-        """What holds where the feature is 1."""
         return f"{path_label(self.path)} has {written(self.key)}"
 
     @property
     def denial(self) -> str:
-        """What holds where the feature is 0."""
         return f"{path_label(self.path)} has no {written(self.key)}"
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"[{self.statement}]"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Feature`."""
         part = inside(outputs, self.path)
         if columns := columns_of(part):
             if columns.kind == "mapping":
@@ -297,7 +271,6 @@ class Contains:
 
 
 @readable
-@dataclass(frozen=True)
 class At:
     """The number at a place inside the output, given by positions and keys; NaN where there is none.
 
@@ -311,11 +284,9 @@ class At:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return path_label(self.path)
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Feature`."""
         part = inside(outputs, self.path)
         return numbers_of(part) if part.ndim == 1 else np.full(len(outputs), np.nan)
 
@@ -345,18 +316,12 @@ def path_label(path: Path) -> str:
     return label
 
 
-MANTISSA = 52
-"""Bits of the fraction of a double (IEEE 754)."""
-
-
 @readable
-@dataclass(frozen=True)
 class TrailingZeros:
     """How many of the 52 bits of a double's mantissa are zero, counted from the last.
 
     Examples
     --------
-    >>> from epsaudit.witnesses.features import Value
     >>> TrailingZeros(Value())(np.array([1.0, 1.5, 1.0 + 2**-52])).tolist()
     [52.0, 51.0, 0.0]
     """
@@ -365,7 +330,6 @@ class TrailingZeros:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"trailing zero bits of {self.feature.label}"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
@@ -377,13 +341,11 @@ class TrailingZeros:
 
 
 @readable
-@dataclass(frozen=True)
 class Exponent:
     """The binary exponent of a number: the largest e with 2^e at most its absolute value; NaN for zero.
 
     Examples
     --------
-    >>> from epsaudit.witnesses.features import Value
     >>> Exponent(Value())(np.array([1.0, -0.4])).tolist()
     [0.0, -2.0]
     """
@@ -392,18 +354,15 @@ class Exponent:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"exponent of {self.feature.label}"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Feature`."""
         numbers = np.asarray(self.feature(outputs), float)
         known = np.isfinite(numbers) & (numbers != 0.0)
         return np.where(known, np.frexp(np.where(known, numbers, 1.0))[1] - 1.0, np.nan)
 
 
 @readable
-@dataclass(frozen=True)
 class LowestBit:
     """The power of two that a number is an odd multiple of: the grid on which it lies; NaN for zero.
 
@@ -412,7 +371,6 @@ class LowestBit:
 
     Examples
     --------
-    >>> from epsaudit.witnesses.features import Value
     >>> LowestBit(Value())(np.array([1.0, 0.75, 1.0 + 2**-52])).tolist()
     [0.0, -2.0, -52.0]
     """
@@ -421,23 +379,19 @@ class LowestBit:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"lowest bit of {self.feature.label}"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Feature`."""
         exponent = Exponent(self.feature)(outputs)
         return np.asarray(exponent - MANTISSA + TrailingZeros(self.feature)(outputs))
 
 
 @readable
-@dataclass(frozen=True)
 class NegativeZero:
     """1 where a number is -0.0, else 0: it equals 0.0, but prints otherwise, and 1 / y has the other sign.
 
     Examples
     --------
-    >>> from epsaudit.witnesses.features import Value
     >>> NegativeZero(Value())(np.array([0.0, -0.0, -1.0])).tolist()
     [0.0, 1.0, 0.0]
     """
@@ -446,27 +400,22 @@ class NegativeZero:
 
     @property
     def statement(self) -> str:
-        """What holds where the feature is 1."""
         return f"{self.feature.label} is -0.0"
 
     @property
     def denial(self) -> str:
-        """What holds where the feature is 0."""
         return f"{self.feature.label} is not -0.0"
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"[{self.statement}]"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Feature`."""
         numbers = self.feature(outputs)
         return np.asarray((numbers == 0) & np.signbit(numbers), float)
 
 
 @readable
-@dataclass(frozen=True)
 class Residue:
     """The remainder of a whole number on division; NaN for numbers that are not whole.
 
@@ -474,7 +423,6 @@ class Residue:
 
     Examples
     --------
-    >>> from epsaudit.witnesses.features import Value
     >>> Residue(Value(), 2)(np.array([4.0, 7.0])).tolist(), Residue(Value(), 2).label
     ([0.0, 1.0], 'y mod 2')
     """
@@ -487,12 +435,10 @@ class Residue:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         inner = self.feature.label
         return f"{inner if inner.isidentifier() or inner.endswith(']') else f'({inner})'} mod {self.modulus}"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Feature`."""
         numbers = self.feature(outputs)
         with np.errstate(invalid="ignore"):
             remainders = np.where(np.floor(numbers) == numbers, np.mod(numbers, self.modulus), np.nan)

@@ -31,6 +31,7 @@ from epsaudit.outputs.normal_form import (
     written,
 )
 from epsaudit.outputs.readings import READINGS, Reading, readings_of
+from epsaudit.witnesses import settings
 from epsaudit.witnesses.combinations import (
     is_ranking,
 )
@@ -59,24 +60,6 @@ from epsaudit.witnesses.screening import (
     screen,
     sure,
 )
-from epsaudit.witnesses.settings import (
-    CELLS_TO_TEST,
-    DIGITS,
-    FALSE_FINDS,
-    FEW_VALUES,
-    FROM_THE_END,
-    LEAST_SEEN,
-    LEAST_TO_LEARN,
-    LOOK,
-    MODULI,
-    MOST_FIELDS,
-    MOST_LEVELS,
-    MOST_NUMBERS,
-    MOST_PARTS,
-    MOST_PLACES,
-    MOST_VALUES,
-    TELLING,
-)
 
 NUMBERS = (float, int, Decimal, Fraction)
 
@@ -85,7 +68,6 @@ SIZED = (str, bytes, tuple, frozenset)
 
 
 @readable
-@dataclass(frozen=True)
 class Code:
     """Which of some values lies at a place, by its number among them; NaN for any other.
 
@@ -109,7 +91,6 @@ class Code:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"number of {path_label(self.path)}"
 
     def written(self, codes: Sequence[int]) -> str:
@@ -117,13 +98,11 @@ class Code:
         return _among(path_label(self.path), [written(self.values[code]) for code in codes])
 
     def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`."""
         found = find_atoms(inside(outputs, self.path), self.values)
         return np.where(found >= 0, found.astype(float), np.nan)
 
 
 @readable
-@dataclass(frozen=True)
 class Scaled:
     """A number times a power of ten, rounded down: its digits up to that decimal, as a whole number.
 
@@ -141,11 +120,9 @@ class Scaled:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"floor({10**self.decimals} {self.feature.label})" if self.decimals else f"floor({self.feature.label})"
 
     def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`."""
         return _digits(np.asarray(self.feature(outputs), float), self.decimals)
 
 
@@ -180,7 +157,7 @@ class Fields:
         """Find the fields of outputs; of more than `MOST_FIELDS` those that tell most, and of each part some."""
         look = _outputs_to_screen(outputs)
         sides = outputs[:look], outputs_prime[:look]
-        if look < LOOK:  # what is read of all places is forgotten with the copies
+        if look < settings.LOOK:  # what is read of all places is forgotten with the copies
             sides = sides[0].copy(), sides[1].copy()
         found, seen = cls(), 0
         level: list[tuple[tuple[int, ...], Path]] = [((), ())]
@@ -188,12 +165,12 @@ class Fields:
         lengths: list[tuple[tuple[int, ...], Path]] = []
         while level:  # breadth first, so that no part hides what lies beside it
             deeper: list[tuple[tuple[int, ...], Path]] = []
-            for order, path in level[: max(MOST_PLACES - seen, 0)]:
+            for order, path in level[: max(settings.MOST_PLACES - seen, 0)]:
                 here, long, steps = found._look(sides, path)
                 entries += [((*order, place - len(here)), one) for place, one in enumerate(here)]
                 lengths += [(order, path)] * long
                 deeper += [((*order, place), (*path, step)) for place, step in enumerate(steps)]
-            found.unseen += max(len(level) - max(MOST_PLACES - seen, 0), 0)
+            found.unseen += max(len(level) - max(settings.MOST_PLACES - seen, 0), 0)
             seen += len(level)
             level = deeper
         fields = [one for _, one in sorted(entries, key=lambda entry: entry[0])]
@@ -218,16 +195,16 @@ class Fields:
         values = [value for part in parts for value in values_of(part)]
         kinds = Counter(map(type, values))
         here: list[Feature] = []
-        if path and sum(kinds[kind] for kind in NUMBERS) >= LEAST_SEEN:
+        if path and sum(kinds[kind] for kind in NUMBERS) >= settings.LEAST_SEEN:
             here.append(_number_at(path))
         characters = path[-1:] == (Reading("characters"),)  # as many as the text is long
         long = not characters and len({len(value) for value in values if isinstance(value, SIZED)}) > 1
         symbols = [value for value in values if not isinstance(value, (*NUMBERS, tuple, frozenset))]
         seen = Counter(symbols)
-        often = [value for value, times in seen.most_common(MOST_LEVELS) if times >= LEAST_SEEN]
+        often = [value for value, times in seen.most_common(settings.MOST_LEVELS) if times >= settings.LEAST_SEEN]
         if path and len(often) > 1 and sum(seen[value] for value in often) > len(symbols) / 2:
             here.append(Code(path, tuple(sorted(often, key=order_key))))
-        many = [value for value in seen if value is not None] if len(seen) > MOST_LEVELS else []
+        many = [value for value in seen if value is not None] if len(seen) > settings.MOST_LEVELS else []
         inner = [*_readings(many, path)]
         if {Reading("checksum"), Reading("text")} <= {*inner}:  # no part of another text
             self.texts.append(path)
@@ -236,15 +213,18 @@ class Fields:
 
 def _number_at(path: Path) -> Coordinate | At:
     match path:
-        case (int(place),) if abs(place) < MOST_FIELDS:  # others are keys
+        case (int(place),) if abs(place) < settings.MOST_FIELDS:  # others are keys
             return Coordinate(place)
     return At(path)
 
 
 def _outputs_to_screen(outputs: Outputs) -> int:
     """How many outputs of each side all places are read of: of large documents fewer, which bounds time and memory."""
-    sample = outputs[:MOST_PARTS].tolist()
-    return min(LOOK, max(MOST_NUMBERS * len(sample) // max(sum(map(size_inside, sample)), 1), LEAST_TO_LEARN))
+    sample = outputs[: settings.MOST_PARTS].tolist()
+    return min(
+        settings.LOOK,
+        max(settings.MOST_NUMBERS * len(sample) // max(sum(map(size_inside, sample)), 1), settings.LEAST_TO_LEARN),
+    )
 
 
 def shared(fields: list[Feature], outputs: Outputs, outputs_prime: Outputs) -> tuple[list[Feature], set[Feature]]:
@@ -252,7 +232,7 @@ def shared(fields: list[Feature], outputs: Outputs, outputs_prime: Outputs) -> t
 
     And of more, those that tell more than chance explains.
     """
-    if len(fields) <= MOST_FIELDS:
+    if len(fields) <= settings.MOST_FIELDS:
         return fields, set()
     told = np.zeros(len(fields))
     numbers = [place for place, one in enumerate(fields) if not isinstance(one, Code)]
@@ -274,20 +254,20 @@ def shared(fields: list[Feature], outputs: Outputs, outputs_prime: Outputs) -> t
         part = getattr(fields[place], "path", ())[:-1]
         turn[place] = turns[part]
         turns[part] += 1
-    kept = dict.fromkeys([*best[: MOST_FIELDS // 2], *sorted(best, key=turn.__getitem__)])
-    limit = math.log(FALSE_FINDS / len(fields))
+    kept = dict.fromkeys([*best[: settings.MOST_FIELDS // 2], *sorted(best, key=turn.__getitem__)])
+    limit = math.log(settings.FALSE_FINDS / len(fields))
     sure = {one for one, chance in zip(fields, told, strict=True) if chance < limit}
-    return [fields[place] for place in sorted(itertools.islice(kept, MOST_FIELDS))], sure
+    return [fields[place] for place in sorted(itertools.islice(kept, settings.MOST_FIELDS))], sure
 
 
 def _steps(values: list[Any]) -> Iterator[Hashable]:
     """Positions, also from the end where lengths differ, and keys of what lies inside these values."""
     keys = Counter(key for value in values if isinstance(value, Items) for key, _ in value)
-    yield from (key for key, seen in keys.most_common() if seen >= LEAST_SEEN)
+    yield from (key for key, seen in keys.most_common() if seen >= settings.LEAST_SEEN)
     sizes = {len(value) for value in values if isinstance(value, tuple) and not isinstance(value, Items)}
     yield from range(max(sizes, default=0))
     if len(sizes) > 1:
-        yield from range(-1, -FROM_THE_END - 1, -1)
+        yield from range(-1, -settings.FROM_THE_END - 1, -1)
 
 
 def _readings(symbols: list[Any], path: Path) -> Iterator[Reading]:
@@ -295,13 +275,13 @@ def _readings(symbols: list[Any], path: Path) -> Iterator[Reading]:
     before = [step.name for step in path if isinstance(step, Reading)]
     if symbols and before in ([], ["json"], ["xml"]):
         yield Reading("checksum")
-    texts = [value for value in symbols if isinstance(value, str)][:MOST_PARTS]
+    texts = [value for value in symbols if isinstance(value, str)][: settings.MOST_PARTS]
     if texts and "words" not in before:
-        yield from map(Reading, readings_of(texts, before, FROM_THE_END))
-    elif texts and path[-1] in range(FROM_THE_END):
+        yield from map(Reading, readings_of(texts, before, settings.FROM_THE_END))
+    elif texts and path[-1] in range(settings.FROM_THE_END):
         yield Reading("characters")
     for name in ("bytes", "time", "duration"):
-        if sum(isinstance(value, READINGS[name][0]) for value in symbols) >= LEAST_SEEN:
+        if sum(isinstance(value, READINGS[name][0]) for value in symbols) >= settings.LEAST_SEEN:
             yield Reading(name)
 
 
@@ -313,25 +293,25 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
     """
     found: list[tuple[float, Feature]] = []
     for feature in sources:
-        parts = [np.asarray(feature(side[:LOOK]), float) for side in (outputs, outputs_prime)]
+        parts = [np.asarray(feature(side[: settings.LOOK]), float) for side in (outputs, outputs_prime)]
         numbers = np.concatenate(parts)
         known = numbers[np.isfinite(numbers)]
-        if len(known) < FEW_VALUES or np.ptp(known) == 0:
+        if len(known) < settings.FEW_VALUES or np.ptp(known) == 0:
             continue
         odd, odd_freedom = pearson(np.isfinite(numbers).astype(int), len(parts[0]))  # that one is a number is no news
         scale = _decimals(known)
         own: float | None = 0.0 if scale == 0 else None
         width = np.ptp(known) if scale == 0 else float(np.subtract(*np.quantile(known, [0.95, 0.05])))
-        for decimals in range(DIGITS + 1) if scale is None else (scale,):
+        for decimals in range(settings.DIGITS + 1) if scale is None else (scale,):
             whole = feature if scale == 0 else Scaled(feature, decimals)
             digits = numbers if scale == 0 else _digits(numbers, decimals)
             span, most = width * 10.0**decimals, np.abs(known).max() * 10.0**decimals
-            for modulus in MODULI if scale is not None else (2, 10):
+            for modulus in settings.MODULI if scale is not None else (2, 10):
                 if span <= max(modulus, 2):
                     continue
                 residue = Residue(whole, modulus)
                 if most >= WHOLE_IN_FLOATS:  # outputs may be more exact than floats
-                    digits = np.concatenate([residue(side[:LOOK]) for side in (outputs, outputs_prime)])
+                    digits = np.concatenate([residue(side[: settings.LOOK]) for side in (outputs, outputs_prime)])
                 if len(known) == len(numbers) and most < WHOLE_IN_FLOATS:
                     codes = np.mod(np.floor(digits).astype(np.int64), modulus)  # four times as fast as of floats
                 else:
@@ -340,7 +320,9 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
                     codes = np.where(np.isfinite(digits), rest, -1.0).astype(np.int64)
                 told, freedom = pearson(codes, len(parts[0]))
                 chance = log_chance(told - odd, freedom - odd_freedom)
-                if own is None and chance < math.log(FALSE_FINDS):  # others are not sure, whatever the number tells
+                if own is None and chance < math.log(
+                    settings.FALSE_FINDS
+                ):  # others are not sure, whatever the number tells
                     own = _own_chance(numbers, len(parts[0]))
                 found.append((chance if own is not None and chance < own else 0.0, residue))
     return found
@@ -352,7 +334,7 @@ def _own_chance(numbers: Floats, size: int) -> float:
     seen, seen_prime = (np.bincount(place[part], minlength=place.max() + 1) for part in (first, ~first))
     both, gap = seen + seen_prime, (seen - seen_prime) ** 2
     single = float(np.max(gap / both + gap / np.maximum(len(numbers) - both, 1)))  # each value against all others
-    return min(log_chance(single, 1), log_chance(*pearson(codes_of(numbers, CELLS_TO_TEST)[0], size)))
+    return min(log_chance(single, 1), log_chance(*pearson(codes_of(numbers, settings.CELLS_TO_TEST)[0], size)))
 
 
 def _digits(numbers: Floats, decimals: int) -> Floats:
@@ -380,26 +362,26 @@ def atoms_within(places: Sequence[Path], outputs: Outputs, outputs_prime: Output
         if not all(are_numbers(part) and part.ndim == 1 for part in parts):
             continue
         ordered = np.sort(np.concatenate(parts))
-        again = ordered[LEAST_SEEN - 1 :] == ordered[: 1 - LEAST_SEEN]
+        again = ordered[settings.LEAST_SEEN - 1 :] == ordered[: 1 - settings.LEAST_SEEN]
         if not again.any():  # most numbers never repeat
             continue
         values, seen = np.unique(ordered, return_counts=True)
-        often = values[(seen >= LEAST_SEEN) & np.isfinite(values)]
-        if 0 < len(often) <= MOST_VALUES < len(values) / 2:
+        often = values[(seen >= settings.LEAST_SEEN) & np.isfinite(values)]
+        if 0 < len(often) <= settings.MOST_VALUES < len(values) / 2:
             found.append(Code(path, tuple(often.tolist())))
-    return screen(found, outputs, outputs_prime, MOST_PARTS)
+    return screen(found, outputs, outputs_prime, settings.MOST_PARTS)
 
 
 def structure_of(
     outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Path], texts: Sequence[Path] = ()
 ) -> list[Feature]:
     """List types, lengths at these places, elements that not all outputs share, and tokens of these texts."""
-    sample = [*outputs[:LOOK].tolist(), *outputs_prime[:LOOK].tolist()]
+    sample = [*outputs[: settings.LOOK].tolist(), *outputs_prime[: settings.LOOK].tolist()]
     kinds = dict.fromkeys(map(kind_of, sample))
     told = [kind for kind in kinds if kind not in SYMBOLS]
     features: list[Feature] = [HasKind(kind) for kind in told] if len(told) > 1 else []
     if told in (["sequence"], ["array"], ["mapping"], ["set"]) and any(
-        set(kinds_of(side[:LOOK])) == {"raised"} for side in (outputs, outputs_prime)
+        set(kinds_of(side[: settings.LOOK])) == {"raised"} for side in (outputs, outputs_prime)
     ):
         features = [HasKind("raised")]  # for what returned is neither an atom nor an interval
     features += [Length(path) for path in lengths]
@@ -407,9 +389,9 @@ def structure_of(
     for value in sample:
         elements.update(elements_of(value))
     often = sorted(elements, key=lambda element: (-elements[element], order_key(element)))
-    varying = [element for element in often if LEAST_SEEN <= elements[element] < len(sample)]
-    features += [Contains(element) for element in varying[:MOST_PARTS]]
-    sides = outputs[:LOOK], outputs_prime[:LOOK]
+    varying = [element for element in often if settings.LEAST_SEEN <= elements[element] < len(sample)]
+    features += [Contains(element) for element in varying[: settings.MOST_PARTS]]
+    sides = outputs[: settings.LOOK], outputs_prime[: settings.LOOK]
     return features + [token for path in texts for token in _telling_tokens(sides, (*path, Reading("tokens")))]
 
 
@@ -421,18 +403,18 @@ def _telling_tokens(sides: Sequence[Outputs], path: Path) -> list[Feature]:
     )
     found: list[tuple[float, Contains]] = []
     for token, times in (seen + seen_prime).items():
-        if LEAST_SEEN <= times < number:
+        if settings.LEAST_SEEN <= times < number:
             statistic = (seen[token] - seen_prime[token]) ** 2 * number / (times * (number - times))
             found.append((log_chance(statistic, 1), Contains(token, path)))
     found.sort(key=lambda one: (one[0], order_key(one[1].key)))
-    return sure(found, TELLING)
+    return sure(found, settings.TELLING)
 
 
 def features_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     """List the output itself, where it is a number, and keys of mappings, first those whose presence differs most."""
-    sample = [*outputs[:LOOK].tolist(), *outputs_prime[:LOOK].tolist()]
+    sample = [*outputs[: settings.LOOK].tolist(), *outputs_prime[: settings.LOOK].tolist()]
     plain: list[Feature] = [Value()] if any(number(value) == number(value) for value in sample) else []
-    return plain + [Contains(key) for key in _telling_keys(outputs, outputs_prime)[: MOST_PARTS // 2]]
+    return plain + [Contains(key) for key in _telling_keys(outputs, outputs_prime)[: settings.MOST_PARTS // 2]]
 
 
 def _telling_keys(outputs: Outputs, outputs_prime: Outputs) -> list[Hashable]:
@@ -442,6 +424,6 @@ def _telling_keys(outputs: Outputs, outputs_prime: Outputs) -> list[Hashable]:
         for side in (outputs, outputs_prime)
     )
     pooled = counts + counts_prime
-    often = {key: seen for key, seen in pooled.items() if seen >= LEAST_SEEN}
+    often = {key: seen for key, seen in pooled.items() if seen >= settings.LEAST_SEEN}
     telling = {key: (counts[key] - counts_prime[key]) ** 2 / seen for key, seen in often.items()}
     return sorted(telling, key=lambda key: (-telling[key], -pooled[key], order_key(key)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,18 +31,8 @@ MANY, BLOCK = 32, 1 << 14
 
 
 @readable
-@dataclass(frozen=True)
 class Term:
-    """A piecewise linear function of a feature, constant beyond its knots, with values of its own for odd numbers.
-
-    Parameters
-    ----------
-    feature : Feature
-        What it reads.
-    knots, values : tuple of float
-        Increasing knots, and the value at each.
-    below, above, missing : float
-        Values at -inf, inf and NaN.
+    """A piecewise linear function of a feature: values at increasing knots, constant beyond, and at -inf, inf and NaN.
 
     Examples
     --------
@@ -62,7 +51,6 @@ class Term:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"f({self.feature.label})"
 
     @property
@@ -71,7 +59,6 @@ class Term:
         return max(self.values, default=0.0) - min(self.values, default=0.0)
 
     def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`."""
         numbers = np.asarray(self.feature(outputs), float)
         finite = np.isfinite(numbers)
         if finite.all():
@@ -83,7 +70,6 @@ class Term:
 
 
 @readable
-@dataclass(frozen=True)
 class Additive:
     """A sum of terms: what naive Bayes and logistic regression on piecewise linear functions learn.
 
@@ -91,7 +77,6 @@ class Additive:
 
     Examples
     --------
-    >>> from epsaudit.witnesses.features import Coordinate
     >>> score = Additive(tuple(Term(Coordinate(i), (0.0, 1.0), (0.0, 1.0 + i)) for i in range(2)))
     >>> score(np.array([[1.0, 1.0]])).tolist(), score.label
     ([3.0], 'score of (y[1], y[0])')
@@ -101,12 +86,10 @@ class Additive:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         ranked = sorted(self.terms, key=lambda term: -term.spread)
         return _score_of([term.feature.label for term in ranked])
 
     def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`."""
         rows = rows_of(outputs) if len(outputs) and self._lines is not None else None
         total = np.zeros(len(outputs))
         if rows is None or self._lines is None or rows.shape[1] <= max(self._lines[0]):
@@ -145,7 +128,6 @@ class Additive:
 
 
 @readable
-@dataclass(frozen=True)
 class Tree:
     """A binary tree of thresholds on features: value of the leaf that an output falls into.
 
@@ -154,7 +136,6 @@ class Tree:
 
     Examples
     --------
-    >>> from epsaudit.witnesses.features import Coordinate
     >>> tree = Tree((Coordinate(0),), (0, -1, -1), (0.5, 0.0, 0.0), (1, 0, 0), (2, 0, 0), (0.0, -1.0, 1.0))
     >>> tree(np.array([[0.2], [0.7]])).tolist(), tree.label
     ([-1.0, 1.0], 'score of (y[0])')
@@ -174,7 +155,6 @@ class Tree:
         return _score_of([self.features[column].label for column in asked])
 
     def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`."""
         used = sorted({column for column in self.columns if column >= 0})
         place = {column: i for i, column in enumerate(used)}
         numbers = [np.asarray(self.features[column](outputs), float) for column in used]
@@ -192,7 +172,6 @@ class Tree:
 
 
 @readable
-@dataclass(frozen=True)
 class Filled:
     """Another feature with NaN as -2e30 and numbers within [-1e30, 1e30], which a tree in single precision can compare.
 
@@ -207,11 +186,9 @@ class Filled:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return self.feature.label
 
     def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`."""
         numbers = np.asarray(self.feature(outputs), float)
         return np.where(np.isnan(numbers), -2e30, np.clip(numbers, -1e30, 1e30))
 
@@ -236,7 +213,10 @@ def regress(
     penalties: Sequence[Floats],
     steps: int = STEPS,
 ) -> tuple[Floats, Singles]:
-    """Regress the side on the columns, for every penalty.
+    """Ridge logistic regressions of the side that an output came from, for every penalty, and without each fold.
+
+    They share one matrix of information, that at coefficients of 0, which bounds it everywhere, so that Newton's method
+    with it never overshoots (Boehning and Lindsay 1988); where outputs tell little, it is the true one.
 
     Parameters
     ----------
@@ -248,15 +228,11 @@ def regress(
         The fold of each entry; None for no folds.
     penalties : sequence of ndarray, shape (columns, columns)
         Twice the quadratic form that is taken from the log likelihood.
-    steps : int
-        Steps of Newton's method.
 
     Returns
     -------
-    coefficients : ndarray, shape (penalties, columns)
-        Learnt from all entries.
-    judged : ndarray of float32, shape (penalties, entries)
-        The log odds of x of every entry, learnt without its fold.
+    ndarray, shape (penalties, columns); ndarray of float32, shape (penalties, entries)
+        Coefficients learnt from all entries, and the log odds of x of every entry, learnt without its fold.
 
     Examples
     --------

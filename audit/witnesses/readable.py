@@ -31,11 +31,9 @@ class Readable:
 
     @property
     def nothing(self) -> Choice:
-        """See `Objective`."""
         return self.inner.nothing
 
     def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
-        """See `Objective`."""
         return (choice for choice in self.inner.choices(candidate, errors) if reads_well(choice.witness))
 
 

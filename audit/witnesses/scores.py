@@ -63,17 +63,14 @@ class Monotone:
     learnt: bool = False
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Score`."""
         numbers = self.feature(outputs)
         return numbers if self.sign > 0 else -numbers
 
     def at_least(self, threshold: float) -> Event:
-        """See `Score`."""
         interval = Interval(low=threshold) if self.sign > 0 else Interval(high=-threshold)
         return Region(self.feature, (interval,))
 
     def at_most(self, threshold: float) -> Event:
-        """See `Score`."""
         interval = Interval(high=threshold) if self.sign > 0 else Interval(low=-threshold)
         return Region(self.feature, (interval,))
 
@@ -89,7 +86,6 @@ class PiecewiseRatio:
     interval_values: Floats
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Score`."""
         values = np.full(len(outputs), np.nan)
         if len(self.interval_values):
             numbers = self.feature(outputs)
@@ -101,11 +97,9 @@ class PiecewiseRatio:
         return values
 
     def at_least(self, threshold: float) -> Event:
-        """See `Score`."""
         return self._event(self.interval_values >= threshold, self.atom_values >= threshold)
 
     def at_most(self, threshold: float) -> Event:
-        """See `Score`."""
         return self._event(self.interval_values <= threshold, self.atom_values <= threshold)
 
     def _event(self, chosen_intervals: NDArray[np.bool_], chosen_atoms: NDArray[np.bool_]) -> Event:
@@ -135,7 +129,6 @@ class FromTable(ABC):
         """Yield candidate scores, judged by outputs that did not teach them."""
 
     def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
-        """See `Family`."""
         return [candidate.score for candidate in self.candidates(encode(outputs, outputs_prime))]
 
 
@@ -298,16 +291,14 @@ class LogRatio:
     [-1.0, 0.0, 1.0]
     """
 
-    law: Density
-    law_prime: Density
+    law: Any
+    law_prime: Any
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return "log p(y) / p'(y)"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Feature`."""
         log_p, log_p_prime = (np.asarray(law.log_density(outputs), float) for law in (self.law, self.law_prime))
         with np.errstate(invalid="ignore"):
             return np.asarray(np.round(log_p - log_p_prime, 9))  # rounding errors are no leak of the laws
@@ -317,15 +308,7 @@ class LogRatio:
 class Oracle:
     """The family of the one score that no other beats; ask for it as ``witnesses=[Oracle(M(x), M(x_prime))]``.
 
-    Parameters
-    ----------
-    law, law_prime : object with ``log_density(outputs)``
-        The laws of M(x) and M(x').
-
-    Raises
-    ------
-    AuditError
-        If a law has no ``log_density``.
+    The laws of M(x) and M(x') answer ``log_density(outputs)``; of one that does not there is an `AuditError`.
     """
 
     law: Any
@@ -337,12 +320,4 @@ class Oracle:
                 raise AuditError(f"{law!r} does not know its law; the oracle needs log_density(outputs).")
 
     def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
-        """See `Family`; nothing is fitted."""
         return [Monotone(LogRatio(self.law, self.law_prime), 1)]
-
-
-class Density(Protocol):
-    """A law that knows its log-density."""
-
-    def log_density(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Log of the density, or of the probability, at each output."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -207,7 +206,7 @@ def difference(rows: Floats, rows_prime: Floats) -> Floats:
     spread = np.abs(np.where(known, rows - centre, 0.0)).mean(axis=0) + 1e-300
     again = [_repeating(side) for side in (rows, rows_prime)]
     worst = np.abs(again[0] - again[1]) / np.sqrt(again[0] + again[1] + 1.0)
-    for function in (np.isfinite, _as_is, np.abs, np.sign, _parity):
+    for function in (np.isfinite, np.asarray, np.abs, np.sign, _parity):
         moments = []
         for side in (rows, rows_prime):
             finite = np.isfinite(side)
@@ -221,7 +220,6 @@ def difference(rows: Floats, rows_prime: Floats) -> Floats:
 
 
 @readable
-@dataclass(frozen=True)
 class Wave:
     """How much of a wave of so many cycles is in an array: its 'cos' part, its 'sin' part, or its 'power'.
 
@@ -237,7 +235,6 @@ class Wave:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"{self.part} of {self.cycles} cycles in y"
 
     def __call__(self, outputs: Outputs) -> Floats:
@@ -267,23 +264,16 @@ def telling_waves(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     if not all(np.isfinite(side).all() for side in sides):
         return []
     waves = [np.fft.rfft(side, axis=1) / math.sqrt(side.shape[1]) for side in sides]
-    parts = {"power": [np.abs(one) ** 2 for one in waves], "cos": [one.real for one in waves]}
-    parts["sin"] = [one.imag for one in waves]
-    for name, (rows, rows_prime) in parts.items():
-        gaps = difference(rows, rows_prime)
+    parts = {"power": lambda wave: np.abs(wave) ** 2, "cos": np.real, "sin": np.imag}
+    for name, part in parts.items():
+        gaps = difference(*map(part, waves))
         found += [(log_chance(gap**2, 1), Wave(cycles, name)) for cycles, gap in enumerate(gaps.tolist())]
     return sure(found, TELLING)
 
 
 @readable
-@dataclass(frozen=True)
 class Patch:
-    """The sum of a box of an array: of a patch, a row, a column.
-
-    Parameters
-    ----------
-    low, high : tuple of int
-        Where it begins and ends along each axis.
+    """The sum of a box of an array, as a patch, a row, a column, by where it begins and ends along each axis.
 
     Examples
     --------
@@ -297,7 +287,6 @@ class Patch:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"sum of y[{', '.join(f'{low}:{high}' for low, high in zip(self.low, self.high, strict=True))}]"
 
     def __call__(self, outputs: Outputs) -> Floats:
@@ -362,10 +351,6 @@ def _repeating(rows: Floats) -> Floats:
     """How many numbers of each coordinate one before has been: of continuous ones those at atoms."""
     ordered = np.sort(np.ascontiguousarray(rows.T), axis=1)
     return np.asarray(np.count_nonzero(ordered[:, 1:] == ordered[:, :-1], axis=1), np.float64)
-
-
-def _as_is(numbers: Floats) -> Floats:
-    return numbers
 
 
 def _parity(numbers: Floats) -> Floats:

@@ -347,7 +347,7 @@ class Bound:
     Examples
     --------
     >>> from epsaudit.claims.definitions import PureDP
-    >>> from epsaudit.witnesses.scores import Tails
+    >>> from epsaudit.witnesses.scores import Tails, candidate_scores
     >>> rng = np.random.default_rng(0)
     >>> found = candidate_scores([Tails()], rng.normal(size=1000), rng.normal(1.0, size=1000))
     >>> choice = best_of(found, Bound(PureDP(1.0), 100_000, 0.95))
@@ -361,7 +361,6 @@ class Bound:
 
     @property
     def nothing(self) -> Choice:
-        """See `Objective`."""
         return Choice(ANYTHING, MembershipGame() if self.claim.claimed_point is not None else Box(), 0.0)
 
     def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:

@@ -16,36 +16,15 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from epsaudit.outputs.normal_form import Outputs
+from epsaudit.witnesses import settings
 from epsaudit.witnesses.features import Feature, readable
 from epsaudit.witnesses.fields import Code
 from epsaudit.witnesses.screening import Codes, Floats, codes_of, log_chance, pearson, sure
-from epsaudit.witnesses.settings import (
-    FALSE_FINDS,
-    FEW_TABLES,
-    LEVELS_OF_REGIONS,
-    LEVELS_TOGETHER,
-    LOOK,
-    MOST_CODES,
-    MOST_HOPEFUL,
-    MOST_LEVELS,
-    MOST_SHARPENED,
-    MOST_TOGETHER,
-    OUTPUTS_PER_TABLE,
-    WIDTHS_OF_REGIONS,
-)
 
 
 @readable
-@dataclass(frozen=True)
 class Together:
-    """The cell of a table of two features that an output falls into; NaN where one of them is NaN.
-
-    Parameters
-    ----------
-    first, second : Feature
-        Rows and columns of the table.
-    edges, edges_second : tuple of float
-        Between which values its rows and columns begin.
+    """The cell of a table of two features, with rows and columns cut at edges; NaN where one of the two is NaN.
 
     Examples
     --------
@@ -68,7 +47,6 @@ class Together:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"cell of ({self.first.label}, {self.second.label})"
 
     def written(self, codes: Sequence[int]) -> str:
@@ -81,7 +59,6 @@ class Together:
         return " or ".join(parts) + (f" or ... {len(codes) - 8} more cells" if len(codes) > 8 else "")
 
     def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`."""
         first, second = (np.asarray(one(outputs), float) for one in (self.first, self.second))
         row, column = np.searchsorted(self.edges, first), np.searchsorted(self.edges_second, second)
         cells = row * (len(self.edges_second) + 1.0) + column
@@ -101,27 +78,27 @@ def _cell(feature: Feature, edges: Sequence[float], code: int) -> str:
 
 def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     """Tables of two fields that tell more together than each alone; of few fields all tables."""
-    sides = outputs[:LOOK], outputs_prime[:LOOK]
+    sides = outputs[: settings.LOOK], outputs_prime[: settings.LOOK]
     size = len(sides[0])
     cells: list[tuple[Feature, Codes, Floats, tuple[float, int]]] = []
     for feature in fields:
         pooled = np.concatenate([np.asarray(feature(side), float) for side in sides])
-        codes, edges = codes_of(pooled, MOST_LEVELS)
-        if len(edges) >= MOST_LEVELS - 1:
-            codes, edges = codes_of(pooled, LEVELS_TOGETHER)
+        codes, edges = codes_of(pooled, settings.MOST_LEVELS)
+        if len(edges) >= settings.MOST_LEVELS - 1:
+            codes, edges = codes_of(pooled, settings.LEVELS_TOGETHER)
         if len(edges):
             cells.append((feature, codes, edges, pearson(codes, size)))
     found: list[tuple[float, Feature]] = []
     for (first, a, edges, alone), (second, b, edges_second, alone_second) in itertools.combinations(cells, 2):
         width = len(edges_second) + 1
-        if (len(edges) + 1) * width > MOST_CODES:
+        if (len(edges) + 1) * width > settings.MOST_CODES:
             continue
         joint, freedom = pearson(np.where((a < 0) | (b < 0), -1, a * width + b), size)
         more, extra = joint - alone[0] - alone_second[0], freedom - alone[1] - alone_second[1]
         table = Together(first, second, tuple(edges.tolist()), tuple(edges_second.tolist()))
         found.append((log_chance(more, extra), table))
-    best = sure(found, MOST_TOGETHER)
-    return best if best or len(found) > FEW_TABLES else [table for _, table in found]
+    best = sure(found, settings.MOST_TOGETHER)
+    return best if best or len(found) > settings.FEW_TABLES else [table for _, table in found]
 
 
 Cells = tuple[int, int, int, int]
@@ -146,10 +123,10 @@ class _Field:
     def of(cls, feature: Feature, numbers: Floats, size: int) -> _Field | None:
         """Cut into single values if there are few, else at quantiles; None where nothing varies."""
         coded = getattr(feature, "coded", False)
-        codes, edges = codes_of(numbers, MOST_LEVELS)
-        single = coded or len(edges) < MOST_LEVELS - 1
+        codes, edges = codes_of(numbers, settings.MOST_LEVELS)
+        single = coded or len(edges) < settings.MOST_LEVELS - 1
         if not single:
-            codes, edges = codes_of(numbers, LEVELS_OF_REGIONS)
+            codes, edges = codes_of(numbers, settings.LEVELS_OF_REGIONS)
         if len(edges) == 0:
             return None
         codes = np.where(codes < 0, len(edges) + 1, codes)
@@ -199,13 +176,13 @@ def rare_regions(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Out
     pairs = list(itertools.combinations(known, 2))
     best = [(*region, pair) for pair in pairs if (region := _best(*pair, size)) is not None]
     best.sort(key=lambda one: one[0])
-    found = [_sharpened(*pair, size, cells) for _, cells, pair in best[:MOST_SHARPENED]]
+    found = [_sharpened(*pair, size, cells) for _, cells, pair in best[: settings.MOST_SHARPENED]]
     found.sort(key=lambda one: one[0])
-    limit = math.log(FALSE_FINDS / max(len(pairs), 1))
-    sure = [table for chance, table in found if chance < limit][:MOST_TOGETHER]
+    limit = math.log(settings.FALSE_FINDS / max(len(pairs), 1))
+    sure = [table for chance, table in found if chance < limit][: settings.MOST_TOGETHER]
     alone = min((log_chance(*pearson(one.codes, size)) for one in known), default=0.0)
-    if not sure and alone > math.log(FALSE_FINDS / max(len(known), 1)):
-        sure = [table for _, table in found[:MOST_HOPEFUL]]
+    if not sure and alone > math.log(settings.FALSE_FINDS / max(len(known), 1)):
+        sure = [table for _, table in found[: settings.MOST_HOPEFUL]]
     return sure, max(sum(_tried(*pair) for pair in pairs), 1)
 
 
@@ -217,13 +194,13 @@ def fields_scanned(size: int) -> int:
     >>> fields_scanned(10), fields_scanned(10_000)
     (0, 20)
     """
-    most = 2 * size // OUTPUTS_PER_TABLE
+    most = 2 * size // settings.OUTPUTS_PER_TABLE
     return (1 + math.isqrt(1 + 8 * most)) // 2 if most else 0
 
 
 def _sizes(first: _Field, second: _Field) -> list[tuple[int, int]]:
     """How many rows and columns regions span."""
-    widths = [(1,) if one.single else WIDTHS_OF_REGIONS for one in (first, second)]
+    widths = [(1,) if one.single else settings.WIDTHS_OF_REGIONS for one in (first, second)]
     return [(a, b) for a, b in itertools.product(*widths) if a <= first.levels and b <= second.levels]
 
 
@@ -290,7 +267,7 @@ def _sharpened(first: _Field, second: _Field, size: int, cells: Cells) -> tuple[
     counts = np.count_nonzero(inside & on_x), np.count_nonzero(inside), np.sum(1.0 / (1.0 + np.exp(-odds)))
     deviance = _deviance(*(np.array([float(one)]) for one in counts))
     (one, edges), (other, edges_second) = (part.ends(inside) for part in fields)
-    moves = sum(not part.single for part in fields) * math.log(len(WIDTHS_OF_REGIONS))
+    moves = sum(not part.single for part in fields) * math.log(len(settings.WIDTHS_OF_REGIONS))
     chance = log_chance(float(deviance[0]), 1) + math.log(max(_tried(*fields), 2)) + moves
     return chance, Together(one, other, edges, edges_second)
 
