@@ -32,9 +32,7 @@ from epsaudit.outputs.normal_form import (
 )
 from epsaudit.outputs.readings import READINGS, Reading, readings_of
 from epsaudit.witnesses import settings
-from epsaudit.witnesses.combinations import (
-    is_ranking,
-)
+from epsaudit.witnesses.combinations import is_ranking
 from epsaudit.witnesses.features import (
     SYMBOLS,
     At,
@@ -54,9 +52,11 @@ from epsaudit.witnesses.screening import (
     AT_ONCE,
     Floats,
     codes_of,
+    counts_of,
     difference,
     log_chance,
     pearson,
+    pooled,
     screen,
     sure,
 )
@@ -235,18 +235,15 @@ def shared(fields: list[Feature], outputs: Outputs, outputs_prime: Outputs) -> t
     if len(fields) <= settings.MOST_FIELDS:
         return fields, set()
     told = np.zeros(len(fields))
-    numbers = [place for place, one in enumerate(fields) if not isinstance(one, Code)]
+    sides, numbers = (outputs, outputs_prime), [place for place, one in enumerate(fields) if not isinstance(one, Code)]
     for start in range(0, len(numbers), AT_ONCE):
         some = numbers[start : start + AT_ONCE]
-        rows, rows_prime = (
-            np.column_stack([np.asarray(fields[place](side), float) for place in some])
-            for side in (outputs, outputs_prime)
-        )
-        told[some] = [log_chance(gap**2, 1) for gap in difference(rows, rows_prime)]
+        rows = [np.column_stack([np.asarray(fields[place](side), float) for place in some]) for side in sides]
+        told[some] = [log_chance(gap**2, 1) for gap in difference(*rows)]
     for place, one in enumerate(fields):
         if isinstance(one, Code):
-            codes = np.concatenate([one(side) for side in (outputs, outputs_prime)])
-            told[place] = log_chance(*pearson(np.nan_to_num(codes, nan=-1.0).astype(np.int64), len(outputs)))
+            codes = np.nan_to_num(pooled(one, sides), nan=-1.0).astype(np.int64)
+            told[place] = log_chance(*pearson(codes, len(outputs)))
     best = np.argsort(told, kind="stable").tolist()
     turns: Counter[Path] = Counter()
     turn = {}
@@ -292,13 +289,14 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
     if it tells more than where the number lies, and than any one value.
     """
     found: list[tuple[float, Feature]] = []
+    sides = outputs[: settings.LOOK], outputs_prime[: settings.LOOK]
+    size = len(sides[0])
     for feature in sources:
-        parts = [np.asarray(feature(side[: settings.LOOK]), float) for side in (outputs, outputs_prime)]
-        numbers = np.concatenate(parts)
+        numbers = pooled(feature, sides)
         known = numbers[np.isfinite(numbers)]
         if len(known) < settings.FEW_VALUES or np.ptp(known) == 0:
             continue
-        odd, odd_freedom = pearson(np.isfinite(numbers).astype(int), len(parts[0]))  # that one is a number is no news
+        odd, odd_freedom = pearson(np.isfinite(numbers).astype(int), size)  # that one is a number is no news
         scale = _decimals(known)
         own: float | None = 0.0 if scale == 0 else None
         width = np.ptp(known) if scale == 0 else float(np.subtract(*np.quantile(known, [0.95, 0.05])))
@@ -311,27 +309,26 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
                     continue
                 residue = Residue(whole, modulus)
                 if most >= WHOLE_IN_FLOATS:  # outputs may be more exact than floats
-                    digits = np.concatenate([residue(side[: settings.LOOK]) for side in (outputs, outputs_prime)])
+                    digits = pooled(residue, sides)
                 if len(known) == len(numbers) and most < WHOLE_IN_FLOATS:
                     codes = np.mod(np.floor(digits).astype(np.int64), modulus)  # four times as fast as of floats
                 else:
                     with np.errstate(invalid="ignore"):
                         rest = np.mod(digits, modulus)
                     codes = np.where(np.isfinite(digits), rest, -1.0).astype(np.int64)
-                told, freedom = pearson(codes, len(parts[0]))
+                told, freedom = pearson(codes, size)
                 chance = log_chance(told - odd, freedom - odd_freedom)
                 if own is None and chance < math.log(
                     settings.FALSE_FINDS
                 ):  # others are not sure, whatever the number tells
-                    own = _own_chance(numbers, len(parts[0]))
+                    own = _own_chance(numbers, size)
                 found.append((chance if own is not None and chance < own else 0.0, residue))
     return found
 
 
 def _own_chance(numbers: Floats, size: int) -> float:
     """Log of how likely by chance quantile cells of numbers differ as they do, or any one value."""
-    place, first = np.unique(numbers, return_inverse=True, equal_nan=True)[1], np.arange(len(numbers)) < size
-    seen, seen_prime = (np.bincount(place[part], minlength=place.max() + 1) for part in (first, ~first))
+    seen, seen_prime = counts_of(np.unique(numbers, return_inverse=True, equal_nan=True)[1], size)
     both, gap = seen + seen_prime, (seen - seen_prime) ** 2
     single = float(np.max(gap / both + gap / np.maximum(len(numbers) - both, 1)))  # each value against all others
     return min(log_chance(single, 1), log_chance(*pearson(codes_of(numbers, settings.CELLS_TO_TEST)[0], size)))
@@ -385,9 +382,7 @@ def structure_of(
     ):
         features = [HasKind("raised")]  # for what returned is neither an atom nor an interval
     features += [Length(path) for path in lengths]
-    elements: Counter[Hashable] = Counter()
-    for value in sample:
-        elements.update(elements_of(value))
+    elements = Counter(itertools.chain.from_iterable(map(elements_of, sample)))
     often = sorted(elements, key=lambda element: (-elements[element], order_key(element)))
     varying = [element for element in often if settings.LEAST_SEEN <= elements[element] < len(sample)]
     features += [Contains(element) for element in varying[: settings.MOST_PARTS]]

@@ -28,6 +28,17 @@ BLOCK = 32
 """Features that are tested at once, which bounds the memory."""
 
 
+def pooled(feature: Feature, sides: Sequence[Outputs]) -> Floats:
+    """Read a feature off the outputs of both sides, x's first."""
+    return np.concatenate([np.asarray(feature(side), float) for side in sides])
+
+
+def counts_of(codes: Codes, size: int, cells: int = 0) -> NDArray[np.int64]:
+    """How many of two samples fall into each cell, by codes from 0 of which so many are x's; shape (2, cells)."""
+    cells = max(cells, int(codes.max(initial=0)) + 1)
+    return np.array([np.bincount(side, minlength=cells) for side in (codes[:size], codes[size:])])
+
+
 def screen(
     features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs, most: int, least: float = -np.inf
 ) -> list[Feature]:
@@ -54,11 +65,11 @@ def _evidence(features: Sequence[Feature], outputs: Outputs, outputs_prime: Outp
     """Standardised deviance of each feature; that of numbers many of which differ from counts at quantiles alone."""
     read = [np.array([np.asarray(feature(side), float) for feature in features]) for side in (outputs, outputs_prime)]
     sides = [np.sort(numbers, axis=1) for numbers in read]
-    pooled = np.sort(np.concatenate(sides, axis=1), axis=1)
-    many = np.count_nonzero(pooled[:, 1:] > pooled[:, :-1], axis=1) >= CELLS_TO_TEST
-    if not many.all() or np.isnan(pooled[:, -1]).any():
+    both = np.sort(np.concatenate(sides, axis=1), axis=1)
+    many = np.count_nonzero(both[:, 1:] > both[:, :-1], axis=1) >= CELLS_TO_TEST
+    if not many.all() or np.isnan(both[:, -1]).any():
         return [standardised(*deviance(*cells(one, other))) for one, other in zip(*read, strict=True)]
-    levels = pooled[:, np.linspace(0, pooled.shape[1] - 1, CELLS_TO_TEST).astype(int)]
+    levels = both[:, np.linspace(0, both.shape[1] - 1, CELLS_TO_TEST).astype(int)]
     sides_and_levels = zip(*sides, levels, strict=True)
     below = [[np.searchsorted(side, cuts, "right") for side in pair] for *pair, cuts in sides_and_levels]
     tables = np.diff(np.array(below, float), axis=2, prepend=0.0)  # (features, sides, cells)
@@ -67,34 +78,34 @@ def _evidence(features: Sequence[Feature], outputs: Outputs, outputs_prime: Outp
 
 def cells(numbers: NDArray[np.generic], numbers_prime: NDArray[np.generic]) -> tuple[NDArray[np.int64], int]:
     """Cell of every number, x's first, and how many numbers are x's: single values if few, else quantiles; and NaN."""
-    pooled = np.concatenate([np.asarray(numbers, float), np.asarray(numbers_prime, float)])
-    known = np.sort(pooled[~np.isnan(pooled)])
-    levels = known[np.append(True, known[1:] > known[:-1])[: len(known)]]
+    both = np.concatenate([np.asarray(numbers, float), np.asarray(numbers_prime, float)])
+    known, levels = _levels(both)
     if len(levels) > CELLS_TO_TEST:
         levels = np.unique(known[np.linspace(0, len(known) - 1, CELLS_TO_TEST).astype(int)])
-    return np.where(np.isnan(pooled), -1, np.searchsorted(levels, pooled)), len(numbers)
+    return np.where(np.isnan(both), -1, np.searchsorted(levels, both)), len(numbers)
 
 
-def codes_of(pooled: Floats, most: int) -> tuple[Codes, Floats]:
-    """Cells of pooled numbers, -1 for NaN, and the edges between them: single values if few, else quantiles."""
-    missing = np.isnan(pooled)
-    known = np.sort(pooled[~missing])
-    levels = known[np.append(True, known[1:] > known[:-1])[: len(known)]]
+def _levels(numbers: Floats) -> tuple[Floats, Floats]:
+    """Numbers in order without NaN, and which different ones there are."""
+    known = np.sort(numbers[~np.isnan(numbers)])
+    return known, known[np.append(True, known[1:] > known[:-1])[: len(known)]]
+
+
+def codes_of(numbers: Floats, most: int) -> tuple[Codes, Floats]:
+    """Cells of numbers, -1 for NaN, and the edges between them: single values if few, else quantiles."""
+    known, levels = _levels(numbers)
     with np.errstate(invalid="ignore"):
         if len(levels) > most:
             levels = np.unique(known[np.linspace(0, len(known) - 1, most + 1).astype(int)])
             edges = levels[1:-1]
         else:
             edges = (levels[1:] + levels[:-1]) / 2.0
-    return np.where(missing, -1, np.searchsorted(edges, pooled)), edges
+    return np.where(np.isnan(numbers), -1, np.searchsorted(edges, numbers)), edges
 
 
 def deviance(place: NDArray[np.int64], size: int) -> tuple[float, int]:
     """Wilks's likelihood ratio statistic of the cells of two samples, and its degrees of freedom."""
-    code = place - place.min(initial=0)
-    number = int(code.max(initial=0)) + 1
-    counts = [np.bincount(side, minlength=number) for side in (code[:size], code[size:])]
-    return _deviance(np.stack(counts).astype(float))
+    return _deviance(counts_of(place - place.min(initial=0), size).astype(float))
 
 
 def _deviance(table: Floats) -> tuple[float, int]:
@@ -116,9 +127,7 @@ def pearson(place: Codes, size: int) -> tuple[float, int]:
 
     Its mean is exact however few fall into a cell.
     """
-    code = place - place.min(initial=0)
-    number = int(code.max(initial=0)) + 1
-    first, second = (np.bincount(side, minlength=number) for side in (code[:size], code[size:]))
+    first, second = counts_of(place - place.min(initial=0), size)
     seen = first + second > 0
     return float(np.sum((first - second)[seen] ** 2 / (first + second)[seen])), int(seen.sum()) - 1
 
@@ -379,7 +388,7 @@ def correlated(features: Sequence[Feature], outputs: Outputs, outputs_prime: Out
     sides = [side[:size] for side in sides]
     signs = np.zeros((2 * size, 2 * len(chosen)), np.float32)
     for place, feature in enumerate(chosen):
-        numbers = np.concatenate([np.asarray(feature(side), float) for side in sides])
+        numbers = pooled(feature, sides)
         known = np.isfinite(numbers)
         if known.any():
             signs[known, place] = np.sign(numbers[known] - np.median(numbers[known]))

@@ -19,7 +19,7 @@ from epsaudit.outputs.normal_form import Outputs
 from epsaudit.witnesses import settings
 from epsaudit.witnesses.features import Feature, readable
 from epsaudit.witnesses.fields import Code
-from epsaudit.witnesses.screening import Codes, Floats, codes_of, log_chance, pearson, sure
+from epsaudit.witnesses.screening import Codes, Floats, codes_of, counts_of, log_chance, pearson, pooled, sure
 
 
 @readable
@@ -82,10 +82,10 @@ def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: O
     size = len(sides[0])
     cells: list[tuple[Feature, Codes, Floats, tuple[float, int]]] = []
     for feature in fields:
-        pooled = np.concatenate([np.asarray(feature(side), float) for side in sides])
-        codes, edges = codes_of(pooled, settings.MOST_LEVELS)
+        numbers = pooled(feature, sides)
+        codes, edges = codes_of(numbers, settings.MOST_LEVELS)
         if len(edges) >= settings.MOST_LEVELS - 1:
-            codes, edges = codes_of(pooled, settings.LEVELS_TOGETHER)
+            codes, edges = codes_of(numbers, settings.LEVELS_TOGETHER)
         if len(edges):
             cells.append((feature, codes, edges, pearson(codes, size)))
     found: list[tuple[float, Feature]] = []
@@ -130,7 +130,7 @@ class _Field:
         if len(edges) == 0:
             return None
         codes = np.where(codes < 0, len(edges) + 1, codes)
-        seen = [np.bincount(side, minlength=len(edges) + 2) + 0.5 for side in (codes[:size], codes[size:])]
+        seen = counts_of(codes, size, len(edges) + 2) + 0.5
         raw, error = np.log(seen[0] / seen[1]), np.sqrt(1.0 / seen[0] + 1.0 / seen[1])
         return cls(feature, numbers, codes, single, np.sign(raw) * np.maximum(np.abs(raw) - error, 0.0))
 
@@ -171,8 +171,7 @@ def rare_regions(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Out
         return [], 1
     sides = outputs, outputs_prime
     chosen = fields[: fields_scanned(size)]
-    cells = [_Field.of(one, np.concatenate([np.asarray(one(side), float) for side in sides]), size) for one in chosen]
-    known = [one for one in cells if one is not None]
+    known = [one for one in (_Field.of(feature, pooled(feature, sides), size) for feature in chosen) if one is not None]
     pairs = list(itertools.combinations(known, 2))
     best = [(*region, pair) for pair in pairs if (region := _best(*pair, size)) is not None]
     best.sort(key=lambda one: one[0])
@@ -232,11 +231,11 @@ def _best(first: _Field, second: _Field, size: int) -> tuple[float, Cells] | Non
         if len(likely):
             above, all_, usual = (one.ravel()[likely] for one in (more, n, e))
             some = np.rint(above + usual)
-            low = _worth(some, all_, usual, lowered)
+            deviance = _deviance(some, all_, usual)
+            low = _worth(some, all_, usual, deviance, lowered)
             at = int(np.argmax(low))
             row, column = divmod(int(likely[at]), n.shape[1])
-            deviance = float(_deviance(some[at], all_[at], usual[at]))
-            best = max(best, (float(low[at]), deviance, (row, row + high - 1, column, column + wide - 1)))
+            best = max(best, (float(low[at]), float(deviance[at]), (row, row + high - 1, column, column + wide - 1)))
     return None if best[0] == -math.inf else (log_chance(best[1], 1) + math.log(tried), best[2])
 
 
@@ -286,8 +285,8 @@ def _deviance(on_x: Floats, both: Floats, expected: Floats) -> Floats:
     return np.asarray(2.0 * (xlogy(on_x, on_x / expected) + xlogy(on_x_prime, on_x_prime / (both - expected))))
 
 
-def _worth(on_x: Floats, both: Floats, expected: Floats, lowered: float) -> Floats:
+def _worth(on_x: Floats, both: Floats, expected: Floats, deviance: Floats, lowered: float) -> Floats:
     """By how much a log ratio differs from what is expected, lowered by so many errors, or how many are missing."""
     ratio = np.log((on_x + 0.5) / (both - on_x + 0.5)) - np.log(expected / (both - expected))
-    sure = np.sqrt(np.maximum(_deviance(on_x, both, expected), 1e-9))
+    sure = np.sqrt(np.maximum(deviance, 1e-9))
     return np.where(sure > lowered, np.abs(ratio) * (1.0 - lowered / sure), sure - lowered)
