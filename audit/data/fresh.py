@@ -27,11 +27,7 @@ from epsaudit.errors import AuditError, with_article
 
 CONSTANTS = (int, float, complex, str, bytes, bool, type(None), Decimal, Fraction, range, uuid.UUID)
 """Types whose values never change; so do dates, paths, enumerations, numpy scalars, and tuples of them all."""
-
-
 OTHER_CONSTANTS = (datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, pathlib.PurePath)
-
-
 HOW = "Give what every run can read anew: a list, an array, a frame, or a path from which the function reads."
 
 
@@ -197,8 +193,6 @@ def _settled(dataset: Any) -> tuple[Any, bytes]:
 
 WRITES_OVER = "_class_setstate"
 """What of cloudpickle gives a class its attributes."""
-
-
 _CLASSES, _IDS = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID, cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS
 
 

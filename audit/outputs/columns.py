@@ -214,8 +214,6 @@ def _split(outputs: Outputs) -> Columns | None:
 
 
 Mask = NDArray[np.bool_]
-
-
 FEW_ATOMS = 6
 """Up to so many numbers are compared one by one, which is faster than `numpy.isin`; it changes no result."""
 

@@ -13,10 +13,8 @@ from epsaudit.witnesses.selection import ANYTHING, Bound, CandidateScore, Choice
 
 DEFAULT_FAMILIES: tuple[Family, ...] = (Tails(), LikelihoodRatio(), Classifiers())
 """What 'auto' stands for: everything that treats floating-point numbers as the real numbers that proofs speak of."""
-
 ALL_FAMILIES = (*DEFAULT_FAMILIES, FloatBits())
 """What 'all' stands for: an implementation audited to the last bit."""
-
 __all__ = [
     "ALL_FAMILIES",
     "ANYTHING",

@@ -25,8 +25,6 @@ OPERATIONS: dict[str, Callable[[Floats, Floats], Any]] = {
     "min": np.minimum,
     "==": lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, a == b),
 }
-
-
 STATISTICS = ("sum", "max", "min", "argmax", "argmin", "lead", "norm", "distinct", "numbers")
 
 

@@ -62,8 +62,6 @@ from epsaudit.witnesses.screening import (
 )
 
 NUMBERS = (float, int, Decimal, Fraction)
-
-
 SIZED = (str, bytes, tuple, frozenset)
 
 

@@ -20,12 +20,8 @@ from epsaudit.witnesses.features import Coordinate, Feature, readable
 from epsaudit.witnesses.settings import STEPS
 
 Floats = NDArray[np.float64]
-
-
 SHOWN = 5
 """Features of a learnt score that its text names."""
-
-
 MANY, BLOCK = 32, 1 << 14
 """Lines in coordinates from which they are computed together, for so many numbers at once; neither changes a result."""
 
@@ -199,8 +195,6 @@ def _score_of(labels: list[str]) -> str:
 
 
 Singles = NDArray[np.float32]
-
-
 IN_CACHE = 4096
 """Numbers whose hat functions are computed at once: in the processor's cache twice as fast as all."""
 

@@ -75,8 +75,6 @@ def number(y):
     except (TypeError, OverflowError) as error:  # the latter of an integer
         return math.nan if isinstance(error, TypeError) else math.copysign(math.inf, y > 0 or -1)
 """
-
-
 WITHIN = """\
 def number(y, *path):
     try:
@@ -88,15 +86,9 @@ def number(y, *path):
     except OverflowError:  # of an integer
         return math.inf if y > 0 else -math.inf
 """
-
-
 LONGEST = 300
 """Characters of a condition that a person reads; of anything longer the event's own text says more."""
-
-
 STATISTICS = {"sum": "sum({} or [math.nan])", "max": "max({}, default=math.nan)", "min": "min({}, default=math.nan)"}
-
-
 KINDS = {
     "raised": "isinstance(y, BaseException)",
     "string": "isinstance(y, str)",

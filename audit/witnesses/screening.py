@@ -19,11 +19,7 @@ from epsaudit.witnesses.features import Feature, readable
 from epsaudit.witnesses.settings import CELLS_TO_TEST, FALSE_FINDS, LOOK, MOST_CORRELATED, MOST_PAIRED, PATCHES, TELLING
 
 Floats = NDArray[np.float64]
-
-
 Codes = NDArray[np.int64]
-
-
 BLOCK = 32
 """Features that are tested at once, which bounds the memory."""
 
@@ -174,8 +170,6 @@ def whole(numbers: Floats) -> bool:
 PRODUCTS = 15_000_000_000
 """Products of two numbers of one side that correlations are computed from: two seconds. Of 1,000 coordinates 15,000
 outputs, of 4,096 coordinates 894, in which two signs that are always equal are 21 standard errors of chance apart."""
-
-
 AT_ONCE = 512
 """Coordinates that are looked at at once, which bounds the memory."""
 

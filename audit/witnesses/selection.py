@@ -7,31 +7,24 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, rel_entr
 
+from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
+from epsaudit.claims.definitions import Claim
 from epsaudit.outputs.normal_form import Outputs
-from epsaudit.witnesses.events import Witness
-from epsaudit.witnesses.settings import BENDS, ERRORS, FEW_LEVELS, LEVELS, SURE, WALKS
+from epsaudit.witnesses.events import Interval, Region, Witness
+from epsaudit.witnesses.settings import BENDS, ERRORS, FEW_LEVELS, LEVELS, SURE, TANGENTS, WALKS
 
 if TYPE_CHECKING:
     from epsaudit.witnesses.scores import Score
-from collections.abc import Iterable
-from typing import Protocol
-
-from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
-from epsaudit.claims.definitions import Claim
-from epsaudit.witnesses.events import Interval, Region
-from epsaudit.witnesses.settings import TANGENTS
 
 Floats = NDArray[np.float64]
-
-
 LEVEL, SLOPE = 4.0, 0.01
 """Prior variances of the log odds at the median, and of their slope along the logit of the rank: wide."""
 
@@ -42,8 +35,6 @@ class CandidateScore:
 
     Attributes
     ----------
-    score : Score
-        The score.
     thresholds : ndarray, shape (levels,)
         Thresholds of events, increasing.
     upper, lower : ndarray, shape (2, levels)
@@ -76,19 +67,9 @@ class CandidateScore:
     ) -> CandidateScore | None:
         """Choose thresholds at quantiles and count; None where no output has a score.
 
-        Parameters
-        ----------
-        score : Score
-            The score, as it will be used.
-        final : ndarray, shape (entries,)
-            What it gives to outputs.
-        group : ndarray of int, shape (entries,)
-            Twice the fold of an entry, and 1 more for x'.
-        weight : ndarray, shape (entries,)
-            How often it was seen.
-        judged : ndarray, shape (entries,), optional
-            For a score that was learnt from these outputs: what models give that have not seen the entry's fold. Events
-            of equal mass are taken for each other.
+        All arrays have shape (entries,): ``final`` is what the score gives, ``group`` twice the fold of an entry, and 1
+        more for x', ``weight`` how often it was seen. Of a score that was learnt from these outputs, ``judged`` is what
+        models give that have not seen the entry's fold; events of equal mass are taken for each other.
         """
         ordered = _Ordered.of(final, group, weight)
         thresholds = ordered.thresholds()
@@ -284,8 +265,6 @@ class _Ordered:
 
 
 Levels = NDArray[np.int64]
-
-
 ANYTHING = Witness(Region(intervals=(Interval(),)), None)
 """For outputs on which no family has an opinion."""
 
@@ -339,10 +318,8 @@ class Bound:
     ----------
     claim : Claim
         Whose parameter is bounded.
-    runs : int
-        Certification runs to come, on both datasets together.
-    confidence : float
-        Confidence of the certificate.
+    runs, confidence : int, float
+        Certification runs to come, on both datasets together, and confidence of the certificate.
 
     Examples
     --------
@@ -401,18 +378,12 @@ class Bound:
         return Counts(half, half, correct, wrong, none, none, events=events)
 
     def _best(
-        self,
-        candidate: CandidateScore,
-        certificate: Certificate,
-        bounds: Floats,
-        counts: Counts,
-        upper: Levels,
-        lower: Levels,
+        self, candidate: CandidateScore, certificate: Certificate, bounds: Floats, counts: Counts, *ends: Levels
     ) -> Choice:
         """Keep the largest bound; where none is above 0, the largest lead of correct over wrong guesses."""
         lead = (counts.correct - counts.wrong) / counts.runs
         index = int(np.argmax(bounds if np.max(bounds) > 0.0 else lead))
-        witness = candidate.witness(int(upper[index]), int(lower[index]))
+        witness = candidate.witness(*(int(end[index]) for end in ends))
         learnt = bool(getattr(candidate.score, "learnt", False))
         return Choice(witness, certificate, float(bounds[index]), float(lead[index]), learnt)
 

@@ -103,8 +103,6 @@ def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: O
 
 Cells = tuple[int, int, int, int]
 """First and last cell of one field, and of another."""
-
-
 PURE = 0.99
 """Share of one side in a rare region, for whose bounds a number of the other side so weighs as much as 5.7 of it."""
 
