@@ -233,7 +233,11 @@ def is_atom(outputs: Outputs, atoms: Sequence[Hashable]) -> Mask:
         return find_rows(outputs, atoms) >= 0
     if are_numbers(outputs):
         numbers = [atom for atom in atoms if type(atom) is float]
-        found = _among(outputs, [atom for atom in numbers if atom == atom])
+        known = [atom for atom in numbers if atom == atom]
+        if len(known) > FEW_ATOMS:
+            found = np.isin(outputs, known)
+        else:
+            found = functools.reduce(np.logical_or, (outputs == atom for atom in known), np.zeros(len(outputs), bool))
         return found | np.isnan(outputs) if any(atom != atom for atom in numbers) else found
     return np.isin(outputs, [atom for atom in atoms if isinstance(atom, str)])
 
@@ -339,12 +343,3 @@ def _is_row(atom: Any, shape: tuple[int, ...]) -> bool:
     else:
         alike = isinstance(atom, Array) and atom.shape == shape
     return alike and all(type(part) is float for part in atom)
-
-
-def _among(outputs: Outputs, numbers: list[float]) -> Mask:
-    if len(numbers) > FEW_ATOMS:
-        return np.isin(outputs, numbers)
-    found = np.zeros(len(outputs), bool)
-    for number in numbers:
-        found |= outputs == number
-    return found

@@ -253,7 +253,7 @@ def _sums(
     """Sums of terms, one for every penalty: what each gains over a fair coin on held-out folds, and judges there."""
     rows, kinds = data.row[entries], data.group[entries]
     weight, side = data.weight[entries].astype(np.float32), (kinds % 2 == 0).astype(np.float32)
-    some = np.repeat(rows, np.minimum(weight, LOOK).astype(int)) if len(rows) < LOOK else _spread(rows)
+    some = np.repeat(rows, np.minimum(weight, LOOK).astype(int)) if len(rows) < LOOK else rows[:: len(rows) // LOOK]
     if not len(group):
         return []
     numbers = np.array([data.numbers(feature)[some] for feature in group])
@@ -273,10 +273,6 @@ def _sums(
         terms = (basis.term(part) for basis, part in zip(bases, np.split(one, ends), strict=True))
         found.append((gain, Additive(tuple(terms)), scores))
     return found
-
-
-def _spread(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    return rows[:: max(1, len(rows) // LOOK)]
 
 
 def _penalties(bases: Sequence[Basis], alike: bool) -> list[Floats]:

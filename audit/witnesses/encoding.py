@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs.columns import distinct, size_inside
+from epsaudit.outputs.columns import distinct
 from epsaudit.outputs.normal_form import Outputs, are_numbers, are_objects, rows_of
 from epsaudit.witnesses import settings
 from epsaudit.witnesses.combinations import Combined, Reduced, combinations_of, increments, rankings_of, releases_of
 from epsaudit.witnesses.features import Contains, Coordinate, Feature, Value
-from epsaudit.witnesses.fields import Fields, atoms_within, derived, features_of, structure_of
+from epsaudit.witnesses.fields import Fields, atoms_within, derived, features_of, holding, structure_of
 from epsaudit.witnesses.screening import (
     correlated,
     differences,
@@ -72,9 +72,8 @@ class Features:
         if are_numbers(outputs) and (rows is None or rows.shape[1] == 1):
             only: Feature = Value() if outputs.ndim == 1 else Coordinate(0)
             place = () if outputs.ndim == 1 else (0,)
-            return cls(
-                (only, *sure(derived([only], *sides), settings.TELLING_REMAINDERS), *atoms_within([place], *sides))
-            )
+            remainders = sure(derived([only], *sides), settings.TELLING_REMAINDERS)
+            return cls((only, *remainders, *atoms_within([place], *sides)))
         if rows is None and not are_objects(outputs):
             outputs, outputs_prime = (side.astype(object) for side in sides)
         return cls._of_rows(*sides, learnt) if rows is not None else cls._of_objects(outputs, outputs_prime)
@@ -117,7 +116,7 @@ class Features:
         sides, fields = (outputs, outputs_prime), Fields.of(outputs, outputs_prime)
         structure = structure_of(*sides, fields.lengths, fields.texts)
         basic = [*features_of(*sides), *fields.numbers]
-        sample = [*outputs[: settings.LOOK].tolist(), *outputs_prime[: settings.LOOK].tolist()]
+        sample = itertools.chain.from_iterable(side[: settings.LOOK].tolist() for side in sides)
         longest = max((len(value) for value in sample if type(value) is tuple), default=0)
         extra = combinations_of(longest) if fields.numbers and 1 < longest <= 16 else []
         releases = releases_of(*sides, longest) if extra else []
@@ -177,11 +176,9 @@ class Features:
 
     def used(self, features: set[Feature], learnt: Sequence[set[Feature]]) -> Features:
         """Leave out what is not among ``features``, and groups that no ``learnt`` score has read, alone or with all."""
-        groups = [
-            group if any(one.issubset(group) or one.issuperset(group) for one in learnt) else ()
-            for group in self.groups
-        ]
-        return replace(self, alone=tuple(one for one in self.alone if one in features), groups=tuple(groups))
+        read = (any(one.issubset(group) or one.issuperset(group) for one in learnt) for group in self.groups)
+        groups = tuple(group if known else () for group, known in zip(self.groups, read, strict=True))
+        return replace(self, alone=tuple(one for one in self.alone if one in features), groups=groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,11 +225,17 @@ class Encoding:
 
 
 def encode(
-    outputs: Outputs, outputs_prime: Outputs, features: Features | None = None, *, once: bool = True
+    outputs: Outputs,
+    outputs_prime: Outputs,
+    features: Features | None = None,
+    *,
+    once: bool = True,
+    learnt: bool = False,
 ) -> Encoding:
-    """Put outputs in normal form, as many of x' as of x, into a table; by default of all `Features`.
+    """Put outputs in normal form, as many of x' as of x, into a table; by default of all `Features` that are found.
 
-    Outputs that repeat are read ``once``, unless features tell equal ones apart, as 0.0 and -0.0.
+    Outputs that repeat are read ``once``, unless features tell equal ones apart, as 0.0 and -0.0. Of vectors, if
+    ``learnt``, only those are looked for that sums are learnt from.
 
     Examples
     --------
@@ -242,7 +245,7 @@ def encode(
     """
     pooled = np.concatenate([outputs, outputs_prime])
     outputs, outputs_prime = pooled[: len(outputs)], pooled[len(outputs) :]  # columns are read of both at once
-    features = features or Features.of(outputs, outputs_prime)
+    features = features or Features.of(outputs, outputs_prime, learnt=learnt)
     fold = np.arange(len(outputs)) % settings.FOLDS
     group = np.concatenate([2 * fold, 2 * fold + 1]).astype(np.int8)
     first, place = distinct(pooled)
@@ -257,9 +260,8 @@ def encode(
     sides = outputs, outputs_prime
     if not once or len(first) > len(pooled) / 2:
         return Encoding(sides, pooled, np.arange(len(pooled)), group, np.ones(len(pooled)), atoms[place], features)
-    counts = np.bincount(place * (2 * settings.FOLDS) + group, minlength=len(first) * 2 * settings.FOLDS).reshape(
-        len(first), -1
-    )
+    kinds = 2 * settings.FOLDS
+    counts = np.bincount(place * kinds + group, minlength=len(first) * kinds).reshape(len(first), -1)
     row, kind = np.nonzero(counts)
     weight = counts[row, kind].astype(float)
     return Encoding(sides, pooled[first], row, kind.astype(np.int8), weight, atoms, features)
@@ -273,10 +275,7 @@ def most_read(outputs: Outputs) -> int:
     >>> most_read(np.array(["yes", None], dtype=object))
     512000
     """
-    sample = outputs[: settings.MOST_PARTS].tolist()
-    return max(
-        settings.LOOK, settings.LOOK * settings.MOST_PARTS * len(sample) // max(sum(map(size_inside, sample)), 1)
-    )
+    return max(settings.LOOK, holding(outputs, settings.LOOK * settings.MOST_PARTS))
 
 
 def _learnt_from(gaps: Floats) -> list[int]:
@@ -295,6 +294,5 @@ def _notes(left_out: int, what: str) -> tuple[str, ...]:
 
 def _unscanned(fields: int, size: int) -> tuple[str, ...]:
     scanned = fields_scanned(size)
-    if fields <= max(scanned, 1):
-        return ()
-    return (f"rare regions of two fields were sought among {scanned:,} of {fields:,} fields",)
+    note = f"rare regions of two fields were sought among {scanned:,} of {fields:,} fields"
+    return (note,) if fields > max(scanned, 1) else ()

@@ -216,7 +216,7 @@ def event_from_dict(data: dict[str, Any]) -> Event:
         if data["kind"] == "Region":
             return Region(
                 feature_from_dict(data["feature"]),
-                tuple(Interval(_bound(low), _bound(high), bool(a), bool(b)) for low, high, a, b in data["intervals"]),
+                tuple(Interval(float(low), float(high), bool(a), bool(b)) for low, high, a, b in data["intervals"]),
                 tuple(from_json(atom) for atom in data["included"]),
                 tuple(from_json(atom) for atom in data["excluded"]),
             )
@@ -248,7 +248,3 @@ def _condition(feature: Feature, interval: Interval) -> str:
 
 def _finite(bound: float) -> float | str:
     return float(bound) if math.isfinite(bound) else repr(float(bound))  # numpy would write np.float64(inf)
-
-
-def _bound(bound: Any) -> float:
-    return float(bound)

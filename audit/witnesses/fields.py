@@ -153,7 +153,8 @@ class Fields:
     @classmethod
     def of(cls, outputs: Outputs, outputs_prime: Outputs) -> Fields:
         """Find the fields of outputs; of more than `MOST_FIELDS` those that tell most, and of each part some."""
-        look = _outputs_to_screen(outputs)
+        few = max(holding(outputs, settings.MOST_NUMBERS), settings.LEAST_TO_LEARN)  # large documents take memory
+        look = min(settings.LOOK, few)
         sides = outputs[:look], outputs_prime[:look]
         if look < settings.LOOK:  # what is read of all places is forgotten with the copies
             sides = sides[0].copy(), sides[1].copy()
@@ -216,20 +217,14 @@ def _number_at(path: Path) -> Coordinate | At:
     return At(path)
 
 
-def _outputs_to_screen(outputs: Outputs) -> int:
-    """How many outputs of each side all places are read of: of large documents fewer, which bounds time and memory."""
+def holding(outputs: Outputs, most: int) -> int:
+    """How many outputs like the first ones hold ``most`` numbers, symbols and characters together."""
     sample = outputs[: settings.MOST_PARTS].tolist()
-    return min(
-        settings.LOOK,
-        max(settings.MOST_NUMBERS * len(sample) // max(sum(map(size_inside, sample)), 1), settings.LEAST_TO_LEARN),
-    )
+    return most * len(sample) // max(sum(map(size_inside, sample)), 1)
 
 
 def shared(fields: list[Feature], outputs: Outputs, outputs_prime: Outputs) -> tuple[list[Feature], set[Feature]]:
-    """Return at most `MOST_FIELDS`: half those that tell most, half the best of each part of the outputs in turn.
-
-    And of more, those that tell more than chance explains.
-    """
+    """At most `MOST_FIELDS`, half those that tell most, half the best of each part in turn; and which surely tell."""
     if len(fields) <= settings.MOST_FIELDS:
         return fields, set()
     told = np.zeros(len(fields))
@@ -288,7 +283,7 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
     """
     found: list[tuple[float, Feature]] = []
     sides = outputs[: settings.LOOK], outputs_prime[: settings.LOOK]
-    size = len(sides[0])
+    size, limit = len(sides[0]), math.log(settings.FALSE_FINDS)
     for feature in sources:
         numbers = pooled(feature, sides)
         known = numbers[np.isfinite(numbers)]
@@ -316,9 +311,7 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
                     codes = np.where(np.isfinite(digits), rest, -1.0).astype(np.int64)
                 told, freedom = pearson(codes, size)
                 chance = log_chance(told - odd, freedom - odd_freedom)
-                if own is None and chance < math.log(
-                    settings.FALSE_FINDS
-                ):  # others are not sure, whatever the number tells
+                if own is None and chance < limit:  # others are not sure, whatever the number tells
                     own = _own_chance(numbers, size)
                 found.append((chance if own is not None and chance < own else 0.0, residue))
     return found
@@ -416,7 +409,7 @@ def _telling_keys(outputs: Outputs, outputs_prime: Outputs) -> list[Hashable]:
         Counter(key for value in side.tolist() if isinstance(value, Items) for key, _ in value)
         for side in (outputs, outputs_prime)
     )
-    pooled = counts + counts_prime
-    often = {key: seen for key, seen in pooled.items() if seen >= settings.LEAST_SEEN}
+    both = counts + counts_prime
+    often = {key: seen for key, seen in both.items() if seen >= settings.LEAST_SEEN}
     telling = {key: (counts[key] - counts_prime[key]) ** 2 / seen for key, seen in often.items()}
-    return sorted(telling, key=lambda key: (-telling[key], -pooled[key], order_key(key)))
+    return sorted(telling, key=lambda key: (-telling[key], -both[key], order_key(key)))

@@ -76,7 +76,7 @@ def table_of(
     if features is None and is_long(outputs):
         part = max(NUMBERS_TO_CHOOSE // _length(outputs), LEAST_TO_SCREEN)
         features = _telling(outputs[:part], outputs_prime[:part], learnt)
-    return encode(outputs, outputs_prime, features or Features.of(outputs, outputs_prime, learnt=learnt))
+    return encode(outputs, outputs_prime, features, learnt=learnt)
 
 
 def _telling(outputs: Outputs, outputs_prime: Outputs, learnt: bool) -> Features:
