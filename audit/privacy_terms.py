@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from epsaudit.data.fingerprint import digest
+from epsaudit.data.fresh import digest
 from epsaudit.errors import AuditError
 from epsaudit.pytest_plugin import FALSE_ALARM, RUNS, SECONDS, Asker, option, read, share_of_suite
 

@@ -19,7 +19,7 @@ from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims import stated
 from epsaudit.claims.definitions import Claim
 from epsaudit.claims.libraries import CLAIMS, claim_from_numbers
-from epsaudit.data.fingerprint import digest
+from epsaudit.data.fresh import digest
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import values_of
 

@@ -1,7 +1,8 @@
 """Tables of two fields: cells that tell more together than each field alone, and rare regions.
 
-A region is rare where both fields fall together on one side, hardly ever on the other, and neither alone tells. It is
-the rectangle whose ratio of probabilities stays greatest when lowered by the errors that chance makes of so many.
+A region is rare where both fields fall together on one side, hardly ever on the other, and neither alone tells: of
+single values of symbols and few numbers, and of intervals of others, the rectangle whose ratio of probabilities stays
+greatest when it is lowered by the errors that so many rectangles make by chance.
 """
 
 from __future__ import annotations
