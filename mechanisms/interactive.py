@@ -21,7 +21,7 @@ from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.budgets import Filter, Ledger, Request
 from epsaudit.mechanisms.laws import FiniteLaw, Floats
-from epsaudit.witnesses.atoms import distinct
+from epsaudit.outputs.columns import distinct
 
 MOST_TRANSCRIPTS = 1 << 16
 Indices = NDArray[np.intp]

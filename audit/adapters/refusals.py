@@ -24,9 +24,8 @@ import numpy as np
 from epsaudit.adapters.calls import wrong_call
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism
 from epsaudit.adapters.randomness import reached
-from epsaudit.data.fresh import Dataset
+from epsaudit.data.fresh import Dataset, loads, loads_apart
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.data.unpickling import loads, loads_apart
 from epsaudit.errors import AuditError, OwnCodeError, is_own_file
 from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut
 

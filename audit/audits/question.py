@@ -18,8 +18,7 @@ from epsaudit.adapters.external import CommandDistribution
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
 from epsaudit.arguments import Pairs, claim_of, families_of, pairs_of, trials_of
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.fingerprint import digest
-from epsaudit.data.fresh import given
+from epsaudit.data.fresh import digest, given
 from epsaudit.data.neighbours import DatasetPair, Relation, shorten
 from epsaudit.engine.checkpoint import Checkpoint, Identity, Section
 from epsaudit.engine.copies import Copies

@@ -17,7 +17,7 @@ from typing import Any
 from epsaudit.arguments import trials_of
 from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, say_json, sayer
 from epsaudit.cli.auditing import claim_of, numbers_of_claim
-from epsaudit.data.fingerprint import digest
+from epsaudit.data.fresh import digest
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.streams import entropy

@@ -26,7 +26,6 @@ NAMES = 60
 """Most characters of the names of a frame's columns, or of one of its rows, that are written out."""
 UNDER = "neighbours under "
 """How the note of a result begins that names its neighbouring relations."""
-
 _MISSING = object()
 
 
@@ -304,7 +303,6 @@ def _listed(value: Any) -> Any:
 
 
 PAIRS = "write (x, x_prime) or DatasetPair(x, x_prime), a list of those, or a strategy of hypothesis that draws them"
-
 Relation: TypeAlias = Adjacency | type[Adjacency]
 """How a neighbouring relation may be written: `AddRemove` is `AddRemove()`."""
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism
 from epsaudit.adapters.randomness import Habits, reached, seeded, used
 from epsaudit.adapters.refusals import before_first_call, blame, remember
-from epsaudit.data.unpickling import loads_apart
+from epsaudit.data.fresh import loads_apart
 from epsaudit.engine.chunks import BLOCK
 from epsaudit.engine.dependence import (
     LEVEL,

@@ -33,7 +33,7 @@ from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.fingerprint import digest
+from epsaudit.data.fresh import digest
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Relation, Substitution, adjacency_of, pair_of
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.hunting.certifying import MOST_STEPS, Finding, Simpler, certified, shrink

@@ -33,7 +33,6 @@ Outputs = NDArray[Any]
 
 An array of floats of shape (size, k) stands for tuples of k floats, one of more dimensions for `Array`s.
 """
-
 NAN = float("nan")
 MOST_OF_A_STREAM = 100_000
 """Items of an iterator that are read, for one may never end."""
@@ -564,7 +563,6 @@ _DERIVED: dict[type, Callable[[Any], Any]] = {
     datetime.timedelta: _duration,
 }
 """Classes that others are derived from, the first that fits; their objects compare as they like, what is made not."""
-
 _EXACT: dict[type, Callable[[Any], Any]] = {
     **_DERIVED,
     **dict.fromkeys((type(None), Raised, TimedOut, datetime.time, datetime.timedelta), _itself),
@@ -580,7 +578,6 @@ _EXACT: dict[type, Callable[[Any], Any]] = {
     set: _DERIVED[Set],
     frozenset: _DERIVED[Set],
 }
-
 _HOLDERS: dict[str, Callable[[Any], Any]] = {
     "as_py cast": lambda value: value.as_py(),
     "toarray nnz": lambda value: value.toarray(),
@@ -599,7 +596,6 @@ _HOLDERS: dict[str, Callable[[Any], Any]] = {
 """What objects hold that are known by their members alone: scalars of Arrow, sparse matrices, dataclasses, intervals
 and periods of pandas, classes of attrs, models of pydantic, tables and columns of Arrow, tensors of torch, what else is
 an array to numpy, streams, and sequences."""
-
 _FLOATS = {float, bool, np.float64, np.float32, np.bool_}
 _NUMBERS = {*_FLOATS, int, np.int64, np.int32, np.uint64}
 _UNCHANGING = {*_NUMBERS, str, type(None), bytes}

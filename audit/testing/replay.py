@@ -24,7 +24,7 @@ from epsaudit.audits.sequential.drawing import Seen, counts_of, parts, play, tal
 from epsaudit.audits.sequential.record import Round, StrategyRecord
 from epsaudit.audits.sequential.schedule import STRATEGIES
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.fingerprint import digest
+from epsaudit.data.fresh import digest
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.provenance import write_whole

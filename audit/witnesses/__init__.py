@@ -5,20 +5,16 @@ them by outputs that did not teach them, and `best_of` chooses the event that an
 fixed size the `Bound` that is predicted.
 """
 
-from epsaudit.witnesses.calibration import CandidateScore
 from epsaudit.witnesses.classifiers import Classifiers, FloatBits
 from epsaudit.witnesses.encoding import Encoding, Features, encode
 from epsaudit.witnesses.events import Event, Interval, Region, Witness, event_from_dict, witness_from_dict
-from epsaudit.witnesses.oracle import Oracle
-from epsaudit.witnesses.scores import Family, LikelihoodRatio, Score, Tails
-from epsaudit.witnesses.selection import ANYTHING, Bound, Choice, Objective, best_of, candidate_scores
+from epsaudit.witnesses.scores import Family, LikelihoodRatio, Oracle, Score, Tails, candidate_scores
+from epsaudit.witnesses.selection import ANYTHING, Bound, CandidateScore, Choice, Objective, best_of
 
 DEFAULT_FAMILIES: tuple[Family, ...] = (Tails(), LikelihoodRatio(), Classifiers())
 """What 'auto' stands for: everything that treats floating-point numbers as the real numbers that proofs speak of."""
-
 ALL_FAMILIES = (*DEFAULT_FAMILIES, FloatBits())
 """What 'all' stands for: an implementation audited to the last bit."""
-
 __all__ = [
     "ALL_FAMILIES",
     "ANYTHING",

@@ -17,15 +17,12 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from epsaudit.outputs.normal_form import Outputs, are_numbers
-from epsaudit.witnesses.arrays import differences, telling_coordinates
-from epsaudit.witnesses.bits import Exponent, LowestBit, NegativeZero, TrailingZeros
-from epsaudit.witnesses.calibration import CandidateScore
 from epsaudit.witnesses.encoding import Encoding, encode
-from epsaudit.witnesses.features import Coordinate, Feature, Value
-from epsaudit.witnesses.models import Additive, Filled, Term, Tree
-from epsaudit.witnesses.regression import hats, regress
+from epsaudit.witnesses.features import Coordinate, Exponent, Feature, LowestBit, NegativeZero, TrailingZeros, Value
+from epsaudit.witnesses.models import Additive, Filled, Term, Tree, hats, regress
 from epsaudit.witnesses.scores import FromTable, LikelihoodRatio, Monotone, Tails, errors_of
-from epsaudit.witnesses.screening import cells, deviance, screen, standardised, whole
+from epsaudit.witnesses.screening import cells, deviance, differences, screen, standardised, telling_coordinates, whole
+from epsaudit.witnesses.selection import CandidateScore
 from epsaudit.witnesses.settings import (
     FALSE_FINDS,
     FEW_VALUES,
@@ -256,7 +253,7 @@ def _sums(
     """Sums of terms, one for every penalty: what each gains over a fair coin on held-out folds, and judges there."""
     rows, kinds = data.row[entries], data.group[entries]
     weight, side = data.weight[entries].astype(np.float32), (kinds % 2 == 0).astype(np.float32)
-    some = np.repeat(rows, np.minimum(weight, LOOK).astype(int)) if len(rows) < LOOK else _spread(rows)
+    some = np.repeat(rows, np.minimum(weight, LOOK).astype(int)) if len(rows) < LOOK else rows[:: len(rows) // LOOK]
     if not len(group):
         return []
     numbers = np.array([data.numbers(feature)[some] for feature in group])
@@ -276,10 +273,6 @@ def _sums(
         terms = (basis.term(part) for basis, part in zip(bases, np.split(one, ends), strict=True))
         found.append((gain, Additive(tuple(terms)), scores))
     return found
-
-
-def _spread(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    return rows[:: max(1, len(rows) // LOOK)]
 
 
 def _penalties(bases: Sequence[Basis], alike: bool) -> list[Floats]:

@@ -1,29 +1,34 @@
-"""Numbers read off several coordinates at once: differences, sums, order, equality, counts, places of numbers.
-
-Each feature takes outputs that are vectors (or tuples) of numbers and returns one number for each.
-"""
+"""Numbers read off several coordinates at once: differences, sums, order, equality, counts, places; and rankings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Outputs, rows_of
-from epsaudit.witnesses.features import Coordinate, Feature, readable
-from epsaudit.witnesses.settings import HOLES, MOST_PAIRED
+from epsaudit.outputs.columns import inside
+from epsaudit.outputs.normal_form import Array, Outputs, alike, normal, order_key, rows_of, values_of, written
+from epsaudit.witnesses.features import LATER, Coordinate, Feature, Path, path_label, readable
+from epsaudit.witnesses.screening import Floats, log_chance, screen, sure
+from epsaudit.witnesses.settings import HOLES, LOOK, MOST_LEVELS, MOST_PAIRED, MOST_PARTS, TELLING
 
-Floats = NDArray[np.float64]
-OPERATIONS = ("+", "-", "*", "max", "min", "==")
+OPERATIONS: dict[str, Callable[[Floats, Floats], Any]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "==": lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, a == b),
+}
 STATISTICS = ("sum", "max", "min", "argmax", "argmin", "lead", "norm", "distinct", "numbers")
 
 
 @readable
-@dataclass(frozen=True)
 class Combined:
     """Two features combined by '+', '-', '*', 'max', 'min' or '==' (1 where they are equal, else 0).
 
@@ -44,52 +49,32 @@ class Combined:
 
     @property
     def statement(self) -> str | None:
-        """What holds where the feature is 1, for '=='."""
         return f"{self.first.label} = {self.second.label}" if self.operation == "==" else None
 
     @property
     def denial(self) -> str:
-        """What holds where the feature is 0."""
         return f"{self.first.label} != {self.second.label}"
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         first, second = self.first.label, self.second.label
         if self.operation in ("max", "min"):
             return f"{self.operation}({first}, {second})"
         return f"[{self.statement}]" if self.operation == "==" else f"{first} {self.operation} {second}"
 
     def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`."""
         a, b = (np.asarray(feature(outputs), float) for feature in (self.first, self.second))
-        operations: dict[str, Callable[[Floats, Floats], Any]] = {
-            "+": np.add,
-            "-": np.subtract,
-            "*": np.multiply,
-            "max": np.maximum,
-            "min": np.minimum,
-            "==": _equal,
-        }
         with np.errstate(invalid="ignore"):
-            return np.asarray(operations[self.operation](a, b), np.float64)
+            return np.asarray(OPERATIONS[self.operation](a, b), np.float64)
 
 
 @readable
-@dataclass(frozen=True)
 class Reduced:
-    """One number that sums up all coordinates; those that are NaN are left out, and an output without any has none.
+    """One number that sums up so many coordinates; those that are NaN are left out, an output without any has none.
 
     The statistics are sum, max, min, argmax (the first; the size where all are equal), argmin, lead (greatest less
     second greatest), norm (root of the sum of squares), distinct (how many different numbers) and numbers (how many
     finite ones).
-
-    Parameters
-    ----------
-    statistic : str
-        Which one.
-    size : int
-        Number of coordinates.
 
     Examples
     --------
@@ -106,12 +91,10 @@ class Reduced:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         names = {"lead": "max(y) - second max(y)", "distinct": "distinct numbers in y", "numbers": "numbers in y"}
         return names.get(self.statistic, f"{self.statistic}(y)")
 
     def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`."""
         columns = matrix(outputs, self.size)
         with np.errstate(invalid="ignore", over="ignore"):
             return _without_any(columns, np.asarray(self._reduce(columns), float))
@@ -143,20 +126,8 @@ class Reduced:
 
 
 @readable
-@dataclass(frozen=True)
 class SignedCount:
-    """How many features lie above their medians, each counted with a sign: a sum that no outlier can spoil.
-
-    For Laplace noise on many coordinates this is nearly the likelihood ratio.
-
-    Parameters
-    ----------
-    features : tuple of Feature
-        What is compared.
-    medians : tuple of float
-        With what.
-    signs : tuple of int
-        +1 or -1 each.
+    """How many features lie above their medians, each counted with a sign, +1 or -1. Files of 0.1.0 hold some.
 
     Examples
     --------
@@ -170,14 +141,12 @@ class SignedCount:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         shown = ", ".join(feature.label for feature in self.features[:4])
         more = f", ... {len(self.features) - 4} more" if len(self.features) > 4 else ""
         less = " less those below" if min(self.signs) < 0 < max(self.signs) else ""
         return f"count above median{less} of ({shown}{more})"
 
     def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`."""
         total = np.zeros(len(outputs))
         for feature, median, sign in zip(self.features, self.medians, self.signs, strict=True):
             total += sign * (feature(outputs) > median)
@@ -185,16 +154,8 @@ class SignedCount:
 
 
 @readable
-@dataclass(frozen=True)
 class Place:
     """The place of the first finite number of a vector, or of the last; the size where none is, NaN without any number.
-
-    Parameters
-    ----------
-    size : int
-        Number of coordinates.
-    last : bool
-        Whether the last one is meant.
 
     Examples
     --------
@@ -208,19 +169,16 @@ class Place:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
-        return f"place of the {_which(self.last)} number"
+        return f"place of the {'last' if self.last else 'first'} number"
 
     def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`."""
         columns = matrix(outputs, self.size)
         return _without_any(columns, _places(columns, self.last).astype(float))
 
 
 @readable
-@dataclass(frozen=True)
 class Release(Place):
-    """The first finite number of a vector, or the last; NaN where there is none; its parameters are those of `Place`.
+    """The first finite number of a vector, or the last; NaN where there is none.
 
     Examples
     --------
@@ -231,19 +189,13 @@ class Release(Place):
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
-        return f"{_which(self.last)} number"
+        return super().label.removeprefix("place of the ")
 
     def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`."""
         columns = matrix(outputs, self.size)
         places = _places(columns, self.last)
         found = places < self.size
         return np.where(found, columns[np.arange(len(columns)), np.where(found, places, 0)], np.nan)
-
-
-def _equal(a: Floats, b: Floats) -> Floats:
-    return np.where(np.isnan(a) | np.isnan(b), np.nan, a == b)
 
 
 def matrix(outputs: Outputs, size: int) -> Floats:
@@ -262,7 +214,7 @@ def _without_any(columns: Floats, numbers: Floats) -> Floats:
 
 
 def combinations_of(size: int) -> list[Feature]:
-    """List what can be read off ``size`` coordinates together.
+    """List what can be read off ``size`` coordinates together: of short vectors all pairs, of long ones neighbours.
 
     Examples
     --------
@@ -270,23 +222,14 @@ def combinations_of(size: int) -> list[Feature]:
     ['sum(y)', 'max(y)', 'min(y)', 'argmax(y)']
     """
     features: list[Feature] = [Reduced(name, size) for name in STATISTICS if size > 2 or name not in ("lead", "argmin")]
-    for first, second in pairs_of(size):
-        a, b = Coordinate(first), Coordinate(second)
-        features += [Combined("-", a, b), Combined("+", a, b), Combined("==", a, b)]
-    return features
-
-
-def pairs_of(size: int) -> list[tuple[int, int]]:
-    """List pairs of coordinates: all of them for short vectors, neighbours for long ones."""
-    if size <= MOST_PAIRED:
-        return [(i, j) for i in range(size) for j in range(i + 1, size)]
-    return [(i, i + 1) for i in range(min(size, 64) - 1)]
+    places = map(Coordinate, range(size if size <= MOST_PAIRED else min(size, MOST_PARTS)))
+    pairs = itertools.combinations(places, 2) if size <= MOST_PAIRED else itertools.pairwise(places)
+    return features + [Combined(sign, *pair) for pair in pairs for sign in ("-", "+", "==")]
 
 
 def increments(size: int) -> list[Feature]:
     """List the first coordinate and each next one less the one before: undoes running sums."""
-    steps: list[Feature] = [Combined("-", Coordinate(i + 1), Coordinate(i)) for i in range(size - 1)]
-    return [Coordinate(0), *steps]
+    return [Coordinate(0), *(Combined("-", Coordinate(i + 1), Coordinate(i)) for i in range(size - 1))]
 
 
 def releases_of(outputs: Outputs, outputs_prime: Outputs, size: int) -> list[Feature]:
@@ -314,5 +257,120 @@ def _places(columns: Floats, last: bool) -> NDArray[np.int64]:
     return np.asarray(np.where(finite.any(axis=1), found, size))
 
 
-def _which(last: bool) -> str:
-    return "last" if last else "first"
+LEAST_GAP = 3.0
+"""Standard errors of chance below which a pair of items is passed over, which saves time: there are thousands."""
+
+
+@readable
+class PlaceOf:
+    """Where an item stands in a sequence, from 0; NaN where it does not.
+
+    Examples
+    --------
+    >>> PlaceOf("ann")(np.array([("bob", "ann"), None], dtype=object)).tolist(), PlaceOf("ann").label
+    ([1.0, nan], "place of 'ann'")
+    >>> PlaceOf("ann", ("order",)).label
+    "place of 'ann' in y['order']"
+    """
+
+    item: Hashable
+    path: Path = field(default=(), metadata=LATER)
+
+    @property
+    def label(self) -> str:
+        return f"place of {written(self.item)}" + (f" in {path_label(self.path)}" if self.path else "")
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        outputs = inside(outputs, self.path)
+        rows = rows_of(outputs) if len(outputs) else None
+        if rows is not None and rows.shape[1] and type(self.item) is float:
+            found = np.isnan(rows) if self.item != self.item else rows == self.item
+            return np.where(found.any(axis=1), found.argmax(axis=1).astype(float), np.nan)
+        item = normal(self.item)  # of NaN the one object that all outputs hold
+        lists = (value if type(value) in (tuple, Array) else () for value in values_of(outputs))
+        return np.fromiter((one.index(item) if item in one else np.nan for one in lists), float, len(outputs))
+
+
+def rankings_of(outputs: Outputs, outputs_prime: Outputs, path: Path = ()) -> list[Feature]:
+    """List places of items, and differences of two places, that tell something, of rankings at a path.
+
+    Examples
+    --------
+    >>> orders = np.array(list(itertools.permutations([1.0, 2.0, 3.0])) * 50)
+    >>> found = rankings_of(orders, orders[orders[:, 0] != 2][:150].repeat(2, axis=0))
+    >>> [feature.label for feature in found if isinstance(feature, PlaceOf)], found[3].label
+    (['place of 1', 'place of 2', 'place of 3'], 'place of 1 - place of 2')
+    """
+    size = min(len(outputs), LOOK)
+    parts = alike(inside(outputs[:size], path), inside(outputs_prime[:size], path))
+    found = _coded(np.concatenate(parts))
+    if found is None:
+        return []
+    items, codes = found
+    number, rows = len(items), np.arange(len(codes))[:, None]
+    places = np.full((len(codes), number), -1, np.int16)
+    places[rows, codes] = np.arange(codes.shape[1])
+    pairs = [
+        (log_chance(float(gap[i, j] ** 2), 1), Combined("-", PlaceOf(items[i], path), PlaceOf(items[j], path)))
+        for gap in (_gaps(_before(places), size), _gaps(_next_to(codes, number), size))
+        for i, j in zip(*np.nonzero(np.abs(gap) > LEAST_GAP), strict=True)
+    ]
+    singles = screen([PlaceOf(item, path) for item in items], outputs, outputs_prime, TELLING // 2)
+    others = [(0.0, singles[0])] * (2 * number**2)  # as many were looked at
+    return [*singles, *dict.fromkeys(sure([*pairs, *others], TELLING))]
+
+
+def is_ranking(outputs: Outputs) -> bool:
+    """Say whether the first outputs are rankings of a few items.
+
+    Examples
+    --------
+    >>> is_ranking(np.array([[1.0, 2.0, 3.0], [3.0, 1.0, 2.0]])), is_ranking(np.array([1.0, 2.0]))
+    (True, False)
+    """
+    return _coded(outputs[:64]) is not None
+
+
+def _coded(outputs: Outputs) -> tuple[list[Any], NDArray[np.int64]] | None:
+    """The items of rankings of one length, and each ranking as their numbers; None for what is no ranking."""
+    rows = rows_of(outputs) if len(outputs) else None
+    if rows is None:
+        values = values_of(outputs)
+        if set(map(type, values)) != {tuple} or len(set(map(len, values))) != 1:
+            return None
+        flat = list(itertools.chain.from_iterable(values))
+        items = sorted(set(flat[: 64 * len(values[0])]), key=order_key)
+        if not set(flat) <= set(items) or len(items) > MOST_LEVELS:
+            return None
+        number = {item: place for place, item in enumerate(items)}
+        codes = np.array([number[item] for item in flat]).reshape(len(values), -1)
+    else:
+        found = np.unique(rows[:64])
+        if len(found) > MOST_LEVELS or not np.isin(rows, found).all():
+            return None
+        codes, items = np.searchsorted(found, rows), found.tolist()
+    if codes.shape[1] < 3 or np.any(np.diff(np.sort(codes, axis=1), axis=1) == 0):
+        return None
+    return items, codes
+
+
+def _before(places: NDArray[np.int16]) -> Iterator[NDArray[np.bool_]]:
+    """For every item, where it stands before each of the others."""
+    for i in range(places.shape[1]):
+        yield (places[:, i : i + 1] < places) & (places[:, i : i + 1] >= 0)
+
+
+def _next_to(codes: NDArray[np.int64], number: int) -> Iterator[NDArray[np.bool_]]:
+    """For every item, whether it stands right before each of the others."""
+    for i in range(number):
+        row, place = np.nonzero(codes[:, :-1] == i)
+        found = np.zeros((len(codes), number), bool)
+        found[row, codes[row, place + 1]] = True
+        yield found
+
+
+def _gaps(seen: Iterator[NDArray[np.bool_]], size: int) -> Floats:
+    """By how many standard errors two samples of one size differ in how often each is true."""
+    first, second = np.array([[one[:size].sum(axis=0), one[size:].sum(axis=0)] for one in seen], float).swapaxes(0, 1)
+    share = (first + second) / (2 * size)
+    return np.asarray((first - second) / np.sqrt(2 * size * share * (1 - share) + 1e-9))

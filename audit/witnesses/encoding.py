@@ -7,47 +7,29 @@ outputs. A quick two-sample test of each feature on a part of the outputs says w
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs.columns import size_inside
-from epsaudit.outputs.normal_form import Items, Outputs, are_numbers, are_objects, number, order_key, rows_of
-from epsaudit.witnesses.arrays import (
+from epsaudit.outputs.columns import distinct
+from epsaudit.outputs.normal_form import Outputs, are_numbers, are_objects, rows_of
+from epsaudit.witnesses import settings
+from epsaudit.witnesses.combinations import Combined, Reduced, combinations_of, increments, rankings_of, releases_of
+from epsaudit.witnesses.features import Contains, Coordinate, Feature, Value
+from epsaudit.witnesses.fields import Fields, atoms_within, derived, features_of, holding, structure_of
+from epsaudit.witnesses.screening import (
     correlated,
     differences,
+    screen,
+    sure,
     sure_coordinates,
     telling_coordinates,
     telling_patches,
     telling_waves,
 )
-from epsaudit.witnesses.atoms import distinct
-from epsaudit.witnesses.combinations import Combined, Reduced, combinations_of, increments, releases_of
-from epsaudit.witnesses.features import Coordinate, Feature, Value
-from epsaudit.witnesses.fields import Fields, atoms_within, derived, pairs_together
-from epsaudit.witnesses.rankings import rankings_of
-from epsaudit.witnesses.rare import fields_scanned, rare_regions
-from epsaudit.witnesses.screening import screen, sure
-from epsaudit.witnesses.settings import (
-    FOLDS,
-    LEARNT_COMBINATIONS,
-    LEAST_OF_ATOM,
-    LEAST_OF_NUMBER,
-    LEAST_SEEN,
-    LOOK,
-    MOST_ATOMS,
-    MOST_COORDINATES,
-    MOST_CORRELATED,
-    MOST_LINEAR,
-    MOST_PAIRED,
-    MOST_PARTS,
-    TELLING,
-    TELLING_REMAINDERS,
-)
-from epsaudit.witnesses.structure import Contains, structure_of
+from epsaudit.witnesses.tables import fields_scanned, pairs_together, rare_regions
 
 Floats = NDArray[np.float64]
 
@@ -90,7 +72,8 @@ class Features:
         if are_numbers(outputs) and (rows is None or rows.shape[1] == 1):
             only: Feature = Value() if outputs.ndim == 1 else Coordinate(0)
             place = () if outputs.ndim == 1 else (0,)
-            return cls((only, *sure(derived([only], *sides), TELLING_REMAINDERS), *atoms_within([place], *sides)))
+            remainders = sure(derived([only], *sides), settings.TELLING_REMAINDERS)
+            return cls((only, *remainders, *atoms_within([place], *sides)))
         if rows is None and not are_objects(outputs):
             outputs, outputs_prime = (side.astype(object) for side in sides)
         return cls._of_rows(*sides, learnt) if rows is not None else cls._of_objects(outputs, outputs_prime)
@@ -99,26 +82,26 @@ class Features:
     def _of_rows(cls, outputs: Outputs, outputs_prime: Outputs, learnt: bool) -> Features:
         """List the features of arrays of numbers of one shape."""
         sides, size = (outputs, outputs_prime), outputs[0].size
-        gaps = differences(*sides) if size > MOST_COORDINATES else np.zeros(size)
-        chosen = telling_coordinates(gaps, MOST_COORDINATES)
+        gaps = differences(*sides) if size > settings.MOST_COORDINATES else np.zeros(size)
+        chosen = telling_coordinates(gaps, settings.MOST_COORDINATES)
         basic: list[Feature] = [Coordinate(i) for i in chosen]
         releases = releases_of(*sides, size)
         sums: list[Feature] = [Reduced("sum", size)]
-        groups = [basic, [] if releases or size > MOST_PARTS else increments(size)]
-        if size > MOST_COORDINATES:
+        groups = [basic, [] if releases or size > settings.MOST_PARTS else increments(size)]
+        if size > settings.MOST_COORDINATES:
             linear: list[Feature] = [Coordinate(i) for i in _learnt_from(gaps)]
             likeliest = set(linear)
-            groups = [screen([one for one in basic if one in likeliest], *sides, MOST_PARTS), linear]
-        extra = combinations_of(size) if size <= MOST_COORDINATES else [*sums, Reduced("norm", size)]
-        many = [Coordinate(i) for i in telling_coordinates(gaps, MOST_CORRELATED)]
-        pairs = correlated(many, *sides) if size > MOST_PAIRED else []
+            groups = [screen([one for one in basic if one in likeliest], *sides, settings.MOST_PARTS), linear]
+        extra = combinations_of(size) if size <= settings.MOST_COORDINATES else [*sums, Reduced("norm", size)]
+        many = [Coordinate(i) for i in telling_coordinates(gaps, settings.MOST_CORRELATED)]
+        pairs = correlated(many, *sides) if size > settings.MOST_PAIRED else []
         extra += [Combined(sign, *pair) for pair in pairs for sign in "+-*"]
-        waves = telling_waves(*sides) + telling_patches(*sides) if size > MOST_COORDINATES else []
-        groups = [*groups, waves, releases, screen(extra, *sides, LEARNT_COMBINATIONS)]
+        waves = telling_waves(*sides) + telling_patches(*sides) if size > settings.MOST_COORDINATES else []
+        groups = [*groups, waves, releases, screen(extra, *sides, settings.LEARNT_COMBINATIONS)]
         if learnt:
             return cls(groups=tuple(map(tuple, groups)), alike=2)
         orders = rankings_of(*sides)
-        likely = list(dict.fromkeys(itertools.chain.from_iterable(pairs))) if size > MOST_PAIRED else basic
+        likely = list(dict.fromkeys(itertools.chain.from_iterable(pairs))) if size > settings.MOST_PAIRED else basic
         regions, scanned = rare_regions(list(dict.fromkeys([*likely, *basic])), *sides)
         together = pairs_together(likely, *sides)
         more = [*together, *regions, *orders, *atoms_within([(i,) for i in chosen], *sides), *waves]
@@ -133,24 +116,24 @@ class Features:
         sides, fields = (outputs, outputs_prime), Fields.of(outputs, outputs_prime)
         structure = structure_of(*sides, fields.lengths, fields.texts)
         basic = [*features_of(*sides), *fields.numbers]
-        sample = [*outputs[:LOOK].tolist(), *outputs_prime[:LOOK].tolist()]
+        sample = itertools.chain.from_iterable(side[: settings.LOOK].tolist() for side in sides)
         longest = max((len(value) for value in sample if type(value) is tuple), default=0)
         extra = combinations_of(longest) if fields.numbers and 1 < longest <= 16 else []
         releases = releases_of(*sides, longest) if extra else []
         likeliest = [one for one in basic if one in fields.sure] if fields.sure else basic
-        learnt = screen(list(dict.fromkeys([*likeliest, *structure])), *sides, MOST_PARTS)
+        learnt = screen(list(dict.fromkeys([*likeliest, *structure])), *sides, settings.MOST_PARTS)
         sources: list[Feature] = [*fields.symbols, *fields.numbers]
-        pairs = correlated(sources, *sides) if len(sources) > MOST_PAIRED else []
-        best = screen([one for one in sources if one in learnt or one in fields.symbols], *sides, MOST_PAIRED)
+        pairs = correlated(sources, *sides) if len(sources) > settings.MOST_PAIRED else []
+        best = screen([one for one in sources if one in learnt or one in fields.symbols], *sides, settings.MOST_PAIRED)
         likely = list(dict.fromkeys([*itertools.chain.from_iterable(pairs), *best]))
         regions, scanned = rare_regions(list(dict.fromkeys([*likely, *sources])), *sides)
         together = [*pairs_together(likely, *sides), *regions]
         paths = [(one.index,) if isinstance(one, Coordinate) else one.path for one in fields.numbers]
         atoms = atoms_within(paths, *sides)
         orders = [one for path in fields.rankings for one in rankings_of(*sides, path)]
-        more = [*together, *orders, *screen(fields.symbols, *sides, TELLING), *atoms]
+        more = [*together, *orders, *screen(fields.symbols, *sides, settings.TELLING), *atoms]
         telling = [one for one in basic if one in learnt]  # the rest tells less than `MOST_PARTS` others
-        groups = [learnt, releases, screen(extra, *sides, LEARNT_COMBINATIONS)]
+        groups = [learnt, releases, screen(extra, *sides, settings.LEARNT_COMBINATIONS)]
         found = cls._put_together(sides, telling, structure, extra, releases, basic, groups, more)
         tried = found.tried + len(basic) - len(telling) + fields.left_out
         notes = _notes(fields.left_out, f"{fields.places:,} places") + _unscanned(fields.places, len(outputs))
@@ -173,15 +156,15 @@ class Features:
         """Choose those of each kind that tell most."""
         whole = [one for one in extra if isinstance(one, Reduced)]
         pairs = [one for one in extra if not isinstance(one, Reduced)]
-        remainders, telling = derived(sources, *sides), screen(basic, *sides, TELLING)
+        remainders, telling = derived(sources, *sides), screen(basic, *sides, settings.TELLING)
         alone = [  # of events that say the same the first is chosen
             *(one for one in telling if isinstance(one, Contains)),
-            *screen(structure, *sides, TELLING),
+            *screen(structure, *sides, settings.TELLING),
             *telling,
-            *screen(whole, *sides, TELLING // 2),
-            *screen(pairs, *sides, TELLING // 2),
+            *screen(whole, *sides, settings.TELLING // 2),
+            *screen(pairs, *sides, settings.TELLING // 2),
             *releases,
-            *sure(remainders, TELLING_REMAINDERS),
+            *sure(remainders, settings.TELLING_REMAINDERS),
             *more,
         ]
         tried = len(basic) + len(extra) + len(releases) + len(structure) + len(more)
@@ -193,11 +176,9 @@ class Features:
 
     def used(self, features: set[Feature], learnt: Sequence[set[Feature]]) -> Features:
         """Leave out what is not among ``features``, and groups that no ``learnt`` score has read, alone or with all."""
-        groups = [
-            group if any(one.issubset(group) or one.issuperset(group) for one in learnt) else ()
-            for group in self.groups
-        ]
-        return replace(self, alone=tuple(one for one in self.alone if one in features), groups=tuple(groups))
+        read = (any(one.issubset(group) or one.issuperset(group) for one in learnt) for group in self.groups)
+        groups = tuple(group if known else () for group, known in zip(self.groups, read, strict=True))
+        return replace(self, alone=tuple(one for one in self.alone if one in features), groups=groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,11 +225,17 @@ class Encoding:
 
 
 def encode(
-    outputs: Outputs, outputs_prime: Outputs, features: Features | None = None, *, once: bool = True
+    outputs: Outputs,
+    outputs_prime: Outputs,
+    features: Features | None = None,
+    *,
+    once: bool = True,
+    learnt: bool = False,
 ) -> Encoding:
-    """Put outputs in normal form, as many of x' as of x, into a table; by default of all `Features`.
+    """Put outputs in normal form, as many of x' as of x, into a table; by default of all `Features` that are found.
 
-    Outputs that repeat are read ``once``, unless features tell equal ones apart, as 0.0 and -0.0.
+    Outputs that repeat are read ``once``, unless features tell equal ones apart, as 0.0 and -0.0. Of vectors, if
+    ``learnt``, only those are looked for that sums are learnt from.
 
     Examples
     --------
@@ -258,22 +245,23 @@ def encode(
     """
     pooled = np.concatenate([outputs, outputs_prime])
     outputs, outputs_prime = pooled[: len(outputs)], pooled[len(outputs) :]  # columns are read of both at once
-    features = features or Features.of(outputs, outputs_prime)
-    fold = np.arange(len(outputs)) % FOLDS
+    features = features or Features.of(outputs, outputs_prime, learnt=learnt)
+    fold = np.arange(len(outputs)) % settings.FOLDS
     group = np.concatenate([2 * fold, 2 * fold + 1]).astype(np.int8)
     first, place = distinct(pooled)
     if not are_numbers(pooled):
         pooled = pooled.astype(object)  # what is read of objects is read once
     seen = np.bincount(place)
-    least = LEAST_OF_NUMBER if are_numbers(outputs) else LEAST_OF_ATOM
-    common = np.argsort(-seen, kind="stable")[:MOST_ATOMS]
+    least = settings.LEAST_OF_NUMBER if are_numbers(outputs) else settings.LEAST_OF_ATOM
+    common = np.argsort(-seen, kind="stable")[: settings.MOST_ATOMS]
     common = common[seen[common] >= least]
     atoms = np.full(len(first), -1)
     atoms[common] = np.arange(len(common))
     sides = outputs, outputs_prime
     if not once or len(first) > len(pooled) / 2:
         return Encoding(sides, pooled, np.arange(len(pooled)), group, np.ones(len(pooled)), atoms[place], features)
-    counts = np.bincount(place * (2 * FOLDS) + group, minlength=len(first) * 2 * FOLDS).reshape(len(first), -1)
+    kinds = 2 * settings.FOLDS
+    counts = np.bincount(place * kinds + group, minlength=len(first) * kinds).reshape(len(first), -1)
     row, kind = np.nonzero(counts)
     weight = counts[row, kind].astype(float)
     return Encoding(sides, pooled[first], row, kind.astype(np.int8), weight, atoms, features)
@@ -287,15 +275,7 @@ def most_read(outputs: Outputs) -> int:
     >>> most_read(np.array(["yes", None], dtype=object))
     512000
     """
-    sample = outputs[:MOST_PARTS].tolist()
-    return max(LOOK, LOOK * MOST_PARTS * len(sample) // max(sum(map(size_inside, sample)), 1))
-
-
-def features_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
-    """List the output itself, where it is a number, and keys of mappings, first those whose presence differs most."""
-    sample = [*outputs[:LOOK].tolist(), *outputs_prime[:LOOK].tolist()]
-    plain: list[Feature] = [Value()] if any(number(value) == number(value) for value in sample) else []
-    return plain + [Contains(key) for key in _telling_keys(outputs, outputs_prime)[: MOST_PARTS // 2]]
+    return max(settings.LOOK, holding(outputs, settings.LOOK * settings.MOST_PARTS))
 
 
 def _learnt_from(gaps: Floats) -> list[int]:
@@ -303,8 +283,8 @@ def _learnt_from(gaps: Floats) -> list[int]:
 
     The best of 100,000 that tell nothing would look telling in all folds, for all folds chose them.
     """
-    sure = set(sure_coordinates(gaps)) if len(gaps) > MOST_LINEAR else set()
-    linear = telling_coordinates(gaps, MOST_LINEAR)
+    sure = set(sure_coordinates(gaps)) if len(gaps) > settings.MOST_LINEAR else set()
+    linear = telling_coordinates(gaps, settings.MOST_LINEAR)
     return [place for place in linear if place in sure] if sure else linear
 
 
@@ -314,18 +294,5 @@ def _notes(left_out: int, what: str) -> tuple[str, ...]:
 
 def _unscanned(fields: int, size: int) -> tuple[str, ...]:
     scanned = fields_scanned(size)
-    if fields <= max(scanned, 1):
-        return ()
-    return (f"rare regions of two fields were sought among {scanned:,} of {fields:,} fields",)
-
-
-def _telling_keys(outputs: Outputs, outputs_prime: Outputs) -> list[Hashable]:
-    """Keys of outputs that are mappings, by how much their presence differs between the sides."""
-    counts, counts_prime = (
-        Counter(key for value in side.tolist() if isinstance(value, Items) for key, _ in value)
-        for side in (outputs, outputs_prime)
-    )
-    pooled = counts + counts_prime
-    often = {key: seen for key, seen in pooled.items() if seen >= LEAST_SEEN}
-    telling = {key: (counts[key] - counts_prime[key]) ** 2 / seen for key, seen in often.items()}
-    return sorted(telling, key=lambda key: (-telling[key], -pooled[key], order_key(key)))
+    note = f"rare regions of two fields were sought among {scanned:,} of {fields:,} fields"
+    return (note,) if fields > max(scanned, 1) else ()

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError
 from epsaudit.outputs.as_json import from_json, to_json
+from epsaudit.outputs.columns import describe_atoms, is_atom
 from epsaudit.outputs.normal_form import Outputs, normal_array, values_of, written
-from epsaudit.witnesses.atoms import describe_atoms, is_atom
 from epsaudit.witnesses.features import Deviation, Feature, Value, feature_from_dict, feature_to_dict
 
 if TYPE_CHECKING:
@@ -86,7 +86,6 @@ class Region:
     excluded: tuple[Hashable, ...] = ()
 
     def contains(self, outputs: Outputs) -> Mask:
-        """See `Event`."""
         return self.holds(outputs, self.feature(outputs) if self.intervals else None)
 
     def holds(self, outputs: Outputs, numbers: NDArray[Any] | None) -> Mask:
@@ -111,7 +110,6 @@ class Region:
         return "{" + (" or ".join(parts) or "never") + "}"
 
     def to_dict(self) -> dict[str, Any]:
-        """See `Event`."""
         return {
             "kind": "Region",
             "feature": feature_to_dict(self.feature),
@@ -218,7 +216,7 @@ def event_from_dict(data: dict[str, Any]) -> Event:
         if data["kind"] == "Region":
             return Region(
                 feature_from_dict(data["feature"]),
-                tuple(Interval(_bound(low), _bound(high), bool(a), bool(b)) for low, high, a, b in data["intervals"]),
+                tuple(Interval(float(low), float(high), bool(a), bool(b)) for low, high, a, b in data["intervals"]),
                 tuple(from_json(atom) for atom in data["included"]),
                 tuple(from_json(atom) for atom in data["excluded"]),
             )
@@ -250,7 +248,3 @@ def _condition(feature: Feature, interval: Interval) -> str:
 
 def _finite(bound: float) -> float | str:
     return float(bound) if math.isfinite(bound) else repr(float(bound))  # numpy would write np.float64(inf)
-
-
-def _bound(bound: Any) -> float:
-    return float(bound)

@@ -1,4 +1,4 @@
-"""Numbers read off outputs: the output itself, one coordinate, a distance from a centre, a key of a mapping.
+"""Numbers read off one output: itself, a part, its kind, its length, what it contains, its last bits and remainders.
 
 Each feature takes outputs of any kind and returns one float for each (NaN where there is none to read), and has a label
 that the printed event uses. A new feature is a new class, here or in a module beside, marked `readable`.
@@ -7,16 +7,28 @@ that the printed event uses. A new feature is a new class, here or in a module b
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, whole_at_least, with_article
 from epsaudit.outputs.as_json import from_json, to_json
-from epsaudit.outputs.columns import columns_of
-from epsaudit.outputs.normal_form import Outputs, are_objects, number, numbers_of, rows_of
+from epsaudit.outputs.columns import columns_of, inside, is_atom
+from epsaudit.outputs.normal_form import (
+    Items,
+    Outputs,
+    are_objects,
+    kinds_of,
+    number,
+    numbers_of,
+    rows_of,
+    values_of,
+    written,
+)
+from epsaudit.outputs.readings import Reading
 
 
 class Feature(Protocol):
@@ -30,18 +42,25 @@ class Feature(Protocol):
         """Return shape (size,), float64; NaN where an output has no such number."""
 
 
-KINDS: dict[str, type] = {}
+KINDS: dict[str, type] = {"Reading": Reading}
+Path = tuple[Hashable, ...]
 Kind = TypeVar("Kind", bound=type)
+SYMBOLS = ("None", "raised", "timeout")
+"""Kinds whose few values are atoms, which say all that the kind would."""
+LATER = {"later": True}
+"""Metadata of a field that files of before do not have: its default is not written."""
+MANTISSA = 52
+"""Bits of the fraction of a double (IEEE 754)."""
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def readable(kind: Kind) -> Kind:
-    """Class decorator: let `feature_from_dict` rebuild this frozen dataclass from its fields."""
-    KINDS[kind.__name__] = kind
+    """Class decorator: make a frozen dataclass, which `feature_from_dict` rebuilds from its fields."""
+    KINDS[kind.__name__] = dataclass(frozen=True)(kind)
     return kind
 
 
 @readable
-@dataclass(frozen=True)
 class Value:
     """The output itself, where it is a number.
 
@@ -54,12 +73,10 @@ class Value:
     label = "y"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Feature`."""
         return np.full(len(outputs), np.nan) if columns_of(outputs) else numbers_of(outputs)
 
 
 @readable
-@dataclass(frozen=True)
 class Coordinate:
     """One coordinate of an output that is a vector of numbers, or of a tuple.
 
@@ -73,7 +90,6 @@ class Coordinate:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"y[{self.index}]"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
@@ -90,7 +106,6 @@ class Coordinate:
 
 
 @readable
-@dataclass(frozen=True)
 class Deviation:
     """Absolute distance of another feature from a centre.
 
@@ -105,17 +120,11 @@ class Deviation:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"|{self.feature.label} - {self.centre:.6g}|"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Feature`."""
         with np.errstate(invalid="ignore"):
             return np.abs(self.feature(outputs) - self.centre)
-
-
-LATER = {"later": True}
-"""Metadata of a field that files of before do not have: its default is not written."""
 
 
 def feature_to_dict(feature: Feature) -> dict[str, Any]:
@@ -163,3 +172,278 @@ def _decode(value: Any) -> Any:
 
 def _part(value: Any, index: int) -> Any:
     return value[index] if isinstance(value, tuple) and -len(value) <= index < len(value) else None
+
+
+@readable
+class HasKind:
+    """1 where the output is of this kind, as `epsaudit.outputs.normal_form.kind_of` names it, else 0.
+
+    Examples
+    --------
+    >>> HasKind("string")(np.array(["no", 1.5], dtype=object)).tolist()
+    [1.0, 0.0]
+    """
+
+    name: str
+
+    @property
+    def statement(self) -> str:
+        return "raises" if self.name == "raised" else f"y is {self._noun}"
+
+    @property
+    def denial(self) -> str:
+        return "does not raise" if self.name == "raised" else f"y is not {self._noun}"
+
+    @property
+    def _noun(self) -> str:
+        return self.name if self.name in ("None", "complex") else with_article(self.name)
+
+    @property
+    def label(self) -> str:
+        return f"[{self.statement}]"
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        if columns := columns_of(outputs):
+            return np.full(len(outputs), float(columns.kind == self.name))
+        return np.fromiter((kind == self.name for kind in kinds_of(outputs)), float, len(outputs))
+
+
+@readable
+class Length:
+    """Length of a string, tuple, list, set or mapping; NaN for what has none.
+
+    Examples
+    --------
+    >>> Length()(np.array(["no", (1, 2, 3), None], dtype=object)).tolist()
+    [2.0, 3.0, nan]
+    """
+
+    path: Path = ()
+
+    @property
+    def label(self) -> str:
+        return f"len({path_label(self.path)})"
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        part = inside(outputs, self.path)
+        if columns := columns_of(part):
+            return np.full(len(outputs), float(len(columns.places)))
+        return np.fromiter(map(_length, values_of(part)), float, len(outputs))
+
+
+@readable
+class Contains:
+    """1 where a set, tuple or list has the element, or a mapping the key, at a place inside the output; else 0.
+
+    Examples
+    --------
+    >>> outputs = np.empty(2, object)
+    >>> outputs[:] = [Items.of({"ann": 3}), Items.of({})]
+    >>> Contains("ann")(outputs).tolist(), Contains("ann").label
+    ([1.0, 0.0], "[y has 'ann']")
+    >>> Contains("no", (Reading("tokens"),))(np.array(["oh, no!", "nobody"], dtype=object)).tolist()
+    [1.0, 0.0]
+    """
+
+    key: Hashable
+    path: Path = field(default=(), metadata=LATER)
+
+    @property
+    def statement(self) -> str:
+        return f"{path_label(self.path)} has {written(self.key)}"
+
+    @property
+    def denial(self) -> str:
+        return f"{path_label(self.path)} has no {written(self.key)}"
+
+    @property
+    def label(self) -> str:
+        return f"[{self.statement}]"
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        part = inside(outputs, self.path)
+        if columns := columns_of(part):
+            if columns.kind == "mapping":
+                return np.full(len(outputs), float(self.key in columns.places))
+            parts = map(columns.read, range(len(columns.places)))
+            return np.asarray(sum(is_atom(part, (self.key,)) for part in parts) > 0, float)
+        return np.fromiter((self.key in elements_of(value) for value in values_of(part)), float, len(outputs))
+
+
+@readable
+class At:
+    """The number at a place inside the output, given by positions and keys; NaN where there is none.
+
+    Examples
+    --------
+    >>> At((1, 0))(np.array([("no", (2.5, 3)), None], dtype=object)).tolist(), At((1, 0)).label
+    ([2.5, nan], 'y[1][0]')
+    """
+
+    path: Path
+
+    @property
+    def label(self) -> str:
+        return path_label(self.path)
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        part = inside(outputs, self.path)
+        return numbers_of(part) if part.ndim == 1 else np.full(len(outputs), np.nan)
+
+
+def _length(value: Any) -> float:
+    return float(len(value)) if isinstance(value, (str, bytes, tuple, frozenset)) else float("nan")
+
+
+def elements_of(value: Any) -> Any:
+    """The keys of a mapping, the parts of a sequence or set; nothing of all else."""
+    if isinstance(value, Items):
+        return value.keys()
+    return value if isinstance(value, (tuple, frozenset)) else ()
+
+
+def path_label(path: Path) -> str:
+    """Write a path as a person would.
+
+    Examples
+    --------
+    >>> path_label(("log", Reading("words"), -1))
+    "words(y['log'])[-1]"
+    """
+    label = "y"
+    for step in path:
+        label = f"{step.name}({label})" if isinstance(step, Reading) else f"{label}[{written(step)}]"
+    return label
+
+
+@readable
+class TrailingZeros:
+    """How many of the 52 bits of a double's mantissa are zero, counted from the last.
+
+    Examples
+    --------
+    >>> TrailingZeros(Value())(np.array([1.0, 1.5, 1.0 + 2**-52])).tolist()
+    [52.0, 51.0, 0.0]
+    """
+
+    feature: Feature
+
+    @property
+    def label(self) -> str:
+        return f"trailing zero bits of {self.feature.label}"
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        """See `Feature`; 52 for zero."""
+        numbers = np.asarray(self.feature(outputs), float)
+        mantissas = numbers.view(np.int64) & ((1 << MANTISSA) - 1) | (1 << MANTISSA)
+        zeros = np.frexp((mantissas & -mantissas).astype(float))[1] - 1
+        return np.where(np.isfinite(numbers), zeros.astype(float), np.nan)
+
+
+@readable
+class Exponent:
+    """The binary exponent of a number: the largest e with 2^e at most its absolute value; NaN for zero.
+
+    Examples
+    --------
+    >>> Exponent(Value())(np.array([1.0, -0.4])).tolist()
+    [0.0, -2.0]
+    """
+
+    feature: Feature
+
+    @property
+    def label(self) -> str:
+        return f"exponent of {self.feature.label}"
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        numbers = np.asarray(self.feature(outputs), float)
+        known = np.isfinite(numbers) & (numbers != 0.0)
+        return np.where(known, np.frexp(np.where(known, numbers, 1.0))[1] - 1.0, np.nan)
+
+
+@readable
+class LowestBit:
+    """The power of two that a number is an odd multiple of: the grid on which it lies; NaN for zero.
+
+    Noise added to 1 in double precision leaves only multiples of 2^-53; noise added to 0 leaves finer ones, which
+    are reachable from 0 alone.
+
+    Examples
+    --------
+    >>> LowestBit(Value())(np.array([1.0, 0.75, 1.0 + 2**-52])).tolist()
+    [0.0, -2.0, -52.0]
+    """
+
+    feature: Feature
+
+    @property
+    def label(self) -> str:
+        return f"lowest bit of {self.feature.label}"
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        exponent = Exponent(self.feature)(outputs)
+        return np.asarray(exponent - MANTISSA + TrailingZeros(self.feature)(outputs))
+
+
+@readable
+class NegativeZero:
+    """1 where a number is -0.0, else 0: it equals 0.0, but prints otherwise, and 1 / y has the other sign.
+
+    Examples
+    --------
+    >>> NegativeZero(Value())(np.array([0.0, -0.0, -1.0])).tolist()
+    [0.0, 1.0, 0.0]
+    """
+
+    feature: Feature
+
+    @property
+    def statement(self) -> str:
+        return f"{self.feature.label} is -0.0"
+
+    @property
+    def denial(self) -> str:
+        return f"{self.feature.label} is not -0.0"
+
+    @property
+    def label(self) -> str:
+        return f"[{self.statement}]"
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        numbers = self.feature(outputs)
+        return np.asarray((numbers == 0) & np.signbit(numbers), float)
+
+
+@readable
+class Residue:
+    """The remainder of a whole number on division; NaN for numbers that are not whole.
+
+    Of outputs that are ints, because no float is so exact, it is the exact one.
+
+    Examples
+    --------
+    >>> Residue(Value(), 2)(np.array([4.0, 7.0])).tolist(), Residue(Value(), 2).label
+    ([0.0, 1.0], 'y mod 2')
+    """
+
+    feature: Feature
+    modulus: int
+
+    def __post_init__(self) -> None:
+        whole_at_least(self.modulus, 2, "modulus")
+
+    @property
+    def label(self) -> str:
+        inner = self.feature.label
+        return f"{inner if inner.isidentifier() or inner.endswith(']') else f'({inner})'} mod {self.modulus}"
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        numbers = self.feature(outputs)
+        with np.errstate(invalid="ignore"):
+            remainders = np.where(np.floor(numbers) == numbers, np.mod(numbers, self.modulus), np.nan)
+        if are_objects(outputs) and isinstance(self.feature, Value):
+            for place, value in enumerate(outputs.tolist()):
+                if type(value) is int:
+                    remainders[place] = value % self.modulus
+        return remainders

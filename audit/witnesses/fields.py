@@ -1,8 +1,7 @@
-"""Fields of outputs that are records, text or many numbers: where they lie, and what can be read off one or two.
+"""Fields of outputs that are records, text or many numbers: where they lie, and what can be read off each.
 
 Every place inside outputs is a field, at any depth, also of text that reads as a record (`epsaudit.outputs.readings`).
-Of a number its remainders and digits are read, of a symbol which it is, and of two fields in which cell of a table they
-fall together.
+Of a number its remainders and digits are read, of a symbol which it is, of a mapping its keys, of text its tokens.
 """
 
 from __future__ import annotations
@@ -18,44 +17,55 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.outputs.columns import inside, size_inside
-from epsaudit.outputs.normal_form import WHOLE_IN_FLOATS, Items, Outputs, are_numbers, order_key, values_of, written
-from epsaudit.outputs.readings import READINGS, Reading, readings_of
-from epsaudit.witnesses.arrays import BLOCK, difference
-from epsaudit.witnesses.atoms import find_atoms
-from epsaudit.witnesses.bits import Residue
-from epsaudit.witnesses.features import Coordinate, Feature, readable
-from epsaudit.witnesses.rankings import is_ranking
-from epsaudit.witnesses.screening import Codes, Floats, log_chance, pearson, screen, sure
-from epsaudit.witnesses.settings import (
-    CELLS_TO_TEST,
-    DIGITS,
-    FALSE_FINDS,
-    FEW_TABLES,
-    FEW_VALUES,
-    FROM_THE_END,
-    LEAST_SEEN,
-    LEAST_TO_LEARN,
-    LEVELS_TOGETHER,
-    LOOK,
-    MODULI,
-    MOST_CODES,
-    MOST_FIELDS,
-    MOST_LEVELS,
-    MOST_NUMBERS,
-    MOST_PARTS,
-    MOST_PLACES,
-    MOST_TOGETHER,
-    MOST_VALUES,
+from epsaudit.outputs.columns import find_atoms, inside, size_inside
+from epsaudit.outputs.normal_form import (
+    WHOLE_IN_FLOATS,
+    Items,
+    Outputs,
+    are_numbers,
+    kind_of,
+    kinds_of,
+    number,
+    order_key,
+    values_of,
+    written,
 )
-from epsaudit.witnesses.structure import At, Length, Path, path_label
+from epsaudit.outputs.readings import READINGS, Reading, readings_of
+from epsaudit.witnesses import settings
+from epsaudit.witnesses.combinations import is_ranking
+from epsaudit.witnesses.features import (
+    SYMBOLS,
+    At,
+    Contains,
+    Coordinate,
+    Feature,
+    HasKind,
+    Length,
+    Path,
+    Residue,
+    Value,
+    elements_of,
+    path_label,
+    readable,
+)
+from epsaudit.witnesses.screening import (
+    AT_ONCE,
+    Floats,
+    codes_of,
+    counts_of,
+    difference,
+    log_chance,
+    pearson,
+    pooled,
+    screen,
+    sure,
+)
 
 NUMBERS = (float, int, Decimal, Fraction)
 SIZED = (str, bytes, tuple, frozenset)
 
 
 @readable
-@dataclass(frozen=True)
 class Code:
     """Which of some values lies at a place, by its number among them; NaN for any other.
 
@@ -79,7 +89,6 @@ class Code:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"number of {path_label(self.path)}"
 
     def written(self, codes: Sequence[int]) -> str:
@@ -87,13 +96,11 @@ class Code:
         return _among(path_label(self.path), [written(self.values[code]) for code in codes])
 
     def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`."""
         found = find_atoms(inside(outputs, self.path), self.values)
         return np.where(found >= 0, found.astype(float), np.nan)
 
 
 @readable
-@dataclass(frozen=True)
 class Scaled:
     """A number times a power of ten, rounded down: its digits up to that decimal, as a whole number.
 
@@ -111,76 +118,10 @@ class Scaled:
 
     @property
     def label(self) -> str:
-        """See `Feature`."""
         return f"floor({10**self.decimals} {self.feature.label})" if self.decimals else f"floor({self.feature.label})"
 
     def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`."""
         return _digits(np.asarray(self.feature(outputs), float), self.decimals)
-
-
-@readable
-@dataclass(frozen=True)
-class Together:
-    """The cell of a table of two features that an output falls into; NaN where one of them is NaN.
-
-    Parameters
-    ----------
-    first, second : Feature
-        Rows and columns of the table.
-    edges, edges_second : tuple of float
-        Between which values its rows and columns begin.
-
-    Examples
-    --------
-    >>> from epsaudit.witnesses.features import Coordinate
-    >>> table = Together(Coordinate(0), Coordinate(1), (0.0,), (0.0, 1.0))
-    >>> table(np.array([[-1.0, 0.5], [3.0, 2.0]])).tolist(), table.written([5])
-    ([1.0, 5.0], '(y[0] > 0 and y[1] > 1)')
-    """
-
-    first: Feature
-    second: Feature
-    edges: tuple[float, ...]
-    edges_second: tuple[float, ...]
-    coded = True
-
-    @property
-    def number(self) -> int:
-        """How many cells there are."""
-        return (len(self.edges) + 1) * (len(self.edges_second) + 1)
-
-    @property
-    def label(self) -> str:
-        """See `Feature`."""
-        return f"cell of ({self.first.label}, {self.second.label})"
-
-    def written(self, codes: Sequence[int]) -> str:
-        """Write that an output falls into one of these cells."""
-        cells = (divmod(code, len(self.edges_second) + 1) for code in codes[:8])
-        parts = [
-            f"({_cell(self.first, self.edges, row)} and {_cell(self.second, self.edges_second, column)})"
-            for row, column in cells
-        ]
-        return " or ".join(parts) + (f" or ... {len(codes) - 8} more cells" if len(codes) > 8 else "")
-
-    def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`."""
-        first, second = (np.asarray(one(outputs), float) for one in (self.first, self.second))
-        row, column = np.searchsorted(self.edges, first), np.searchsorted(self.edges_second, second)
-        cells = row * (len(self.edges_second) + 1.0) + column
-        return np.where(np.isnan(first) | np.isnan(second), np.nan, cells)
-
-
-def _cell(feature: Feature, edges: Sequence[float], code: int) -> str:
-    if getattr(feature, "coded", False):
-        return str(feature.written([code]))  # type: ignore[attr-defined]  # what is coded has it
-    if 0 < code < len(edges) and np.nextafter(edges[code], -np.inf) == edges[code - 1]:
-        return f"{feature.label} = {edges[code]:.6g}"
-    low = f"{edges[code - 1]:.6g} < " if 0 < code < len(edges) else ""
-    if code == len(edges):
-        return f"{feature.label} > {edges[-1]:.6g}" if edges else f"{feature.label} is a number"
-    return f"{low}{feature.label} <= {edges[code]:.6g}"
 
 
 def _among(label: str, names: Sequence[str], most: int = 8) -> str:
@@ -212,9 +153,10 @@ class Fields:
     @classmethod
     def of(cls, outputs: Outputs, outputs_prime: Outputs) -> Fields:
         """Find the fields of outputs; of more than `MOST_FIELDS` those that tell most, and of each part some."""
-        look = _outputs_to_screen(outputs)
+        few = max(holding(outputs, settings.MOST_NUMBERS), settings.LEAST_TO_LEARN)  # large documents take memory
+        look = min(settings.LOOK, few)
         sides = outputs[:look], outputs_prime[:look]
-        if look < LOOK:  # what is read of all places is forgotten with the copies
+        if look < settings.LOOK:  # what is read of all places is forgotten with the copies
             sides = sides[0].copy(), sides[1].copy()
         found, seen = cls(), 0
         level: list[tuple[tuple[int, ...], Path]] = [((), ())]
@@ -222,12 +164,12 @@ class Fields:
         lengths: list[tuple[tuple[int, ...], Path]] = []
         while level:  # breadth first, so that no part hides what lies beside it
             deeper: list[tuple[tuple[int, ...], Path]] = []
-            for order, path in level[: max(MOST_PLACES - seen, 0)]:
+            for order, path in level[: max(settings.MOST_PLACES - seen, 0)]:
                 here, long, steps = found._look(sides, path)
                 entries += [((*order, place - len(here)), one) for place, one in enumerate(here)]
                 lengths += [(order, path)] * long
                 deeper += [((*order, place), (*path, step)) for place, step in enumerate(steps)]
-            found.unseen += max(len(level) - max(MOST_PLACES - seen, 0), 0)
+            found.unseen += max(len(level) - max(settings.MOST_PLACES - seen, 0), 0)
             seen += len(level)
             level = deeper
         fields = [one for _, one in sorted(entries, key=lambda entry: entry[0])]
@@ -252,16 +194,16 @@ class Fields:
         values = [value for part in parts for value in values_of(part)]
         kinds = Counter(map(type, values))
         here: list[Feature] = []
-        if path and sum(kinds[kind] for kind in NUMBERS) >= LEAST_SEEN:
+        if path and sum(kinds[kind] for kind in NUMBERS) >= settings.LEAST_SEEN:
             here.append(_number_at(path))
         characters = path[-1:] == (Reading("characters"),)  # as many as the text is long
         long = not characters and len({len(value) for value in values if isinstance(value, SIZED)}) > 1
         symbols = [value for value in values if not isinstance(value, (*NUMBERS, tuple, frozenset))]
         seen = Counter(symbols)
-        often = [value for value, times in seen.most_common(MOST_LEVELS) if times >= LEAST_SEEN]
+        often = [value for value, times in seen.most_common(settings.MOST_LEVELS) if times >= settings.LEAST_SEEN]
         if path and len(often) > 1 and sum(seen[value] for value in often) > len(symbols) / 2:
             here.append(Code(path, tuple(sorted(often, key=order_key))))
-        many = [value for value in seen if value is not None] if len(seen) > MOST_LEVELS else []
+        many = [value for value in seen if value is not None] if len(seen) > settings.MOST_LEVELS else []
         inner = [*_readings(many, path)]
         if {Reading("checksum"), Reading("text")} <= {*inner}:  # no part of another text
             self.texts.append(path)
@@ -270,37 +212,31 @@ class Fields:
 
 def _number_at(path: Path) -> Coordinate | At:
     match path:
-        case (int(place),) if abs(place) < MOST_FIELDS:  # others are keys
+        case (int(place),) if abs(place) < settings.MOST_FIELDS:  # others are keys
             return Coordinate(place)
     return At(path)
 
 
-def _outputs_to_screen(outputs: Outputs) -> int:
-    """How many outputs of each side all places are read of: of large documents fewer, which bounds time and memory."""
-    sample = outputs[:MOST_PARTS].tolist()
-    return min(LOOK, max(MOST_NUMBERS * len(sample) // max(sum(map(size_inside, sample)), 1), LEAST_TO_LEARN))
+def holding(outputs: Outputs, most: int) -> int:
+    """How many outputs like the first ones hold ``most`` numbers, symbols and characters together."""
+    sample = outputs[: settings.MOST_PARTS].tolist()
+    return most * len(sample) // max(sum(map(size_inside, sample)), 1)
 
 
 def shared(fields: list[Feature], outputs: Outputs, outputs_prime: Outputs) -> tuple[list[Feature], set[Feature]]:
-    """Return at most `MOST_FIELDS`: half those that tell most, half the best of each part of the outputs in turn.
-
-    And of more, those that tell more than chance explains.
-    """
-    if len(fields) <= MOST_FIELDS:
+    """At most `MOST_FIELDS`, half those that tell most, half the best of each part in turn; and which surely tell."""
+    if len(fields) <= settings.MOST_FIELDS:
         return fields, set()
     told = np.zeros(len(fields))
-    numbers = [place for place, one in enumerate(fields) if not isinstance(one, Code)]
-    for start in range(0, len(numbers), BLOCK):
-        some = numbers[start : start + BLOCK]
-        rows, rows_prime = (
-            np.column_stack([np.asarray(fields[place](side), float) for place in some])
-            for side in (outputs, outputs_prime)
-        )
-        told[some] = [log_chance(gap**2, 1) for gap in difference(rows, rows_prime)]
+    sides, numbers = (outputs, outputs_prime), [place for place, one in enumerate(fields) if not isinstance(one, Code)]
+    for start in range(0, len(numbers), AT_ONCE):
+        some = numbers[start : start + AT_ONCE]
+        rows = [np.column_stack([np.asarray(fields[place](side), float) for place in some]) for side in sides]
+        told[some] = [log_chance(gap**2, 1) for gap in difference(*rows)]
     for place, one in enumerate(fields):
         if isinstance(one, Code):
-            codes = np.concatenate([one(side) for side in (outputs, outputs_prime)])
-            told[place] = log_chance(*pearson(np.nan_to_num(codes, nan=-1.0).astype(np.int64), len(outputs)))
+            codes = np.nan_to_num(pooled(one, sides), nan=-1.0).astype(np.int64)
+            told[place] = log_chance(*pearson(codes, len(outputs)))
     best = np.argsort(told, kind="stable").tolist()
     turns: Counter[Path] = Counter()
     turn = {}
@@ -308,20 +244,20 @@ def shared(fields: list[Feature], outputs: Outputs, outputs_prime: Outputs) -> t
         part = getattr(fields[place], "path", ())[:-1]
         turn[place] = turns[part]
         turns[part] += 1
-    kept = dict.fromkeys([*best[: MOST_FIELDS // 2], *sorted(best, key=turn.__getitem__)])
-    limit = math.log(FALSE_FINDS / len(fields))
+    kept = dict.fromkeys([*best[: settings.MOST_FIELDS // 2], *sorted(best, key=turn.__getitem__)])
+    limit = math.log(settings.FALSE_FINDS / len(fields))
     sure = {one for one, chance in zip(fields, told, strict=True) if chance < limit}
-    return [fields[place] for place in sorted(itertools.islice(kept, MOST_FIELDS))], sure
+    return [fields[place] for place in sorted(itertools.islice(kept, settings.MOST_FIELDS))], sure
 
 
 def _steps(values: list[Any]) -> Iterator[Hashable]:
     """Positions, also from the end where lengths differ, and keys of what lies inside these values."""
     keys = Counter(key for value in values if isinstance(value, Items) for key, _ in value)
-    yield from (key for key, seen in keys.most_common() if seen >= LEAST_SEEN)
+    yield from (key for key, seen in keys.most_common() if seen >= settings.LEAST_SEEN)
     sizes = {len(value) for value in values if isinstance(value, tuple) and not isinstance(value, Items)}
     yield from range(max(sizes, default=0))
     if len(sizes) > 1:
-        yield from range(-1, -FROM_THE_END - 1, -1)
+        yield from range(-1, -settings.FROM_THE_END - 1, -1)
 
 
 def _readings(symbols: list[Any], path: Path) -> Iterator[Reading]:
@@ -329,13 +265,13 @@ def _readings(symbols: list[Any], path: Path) -> Iterator[Reading]:
     before = [step.name for step in path if isinstance(step, Reading)]
     if symbols and before in ([], ["json"], ["xml"]):
         yield Reading("checksum")
-    texts = [value for value in symbols if isinstance(value, str)][:MOST_PARTS]
+    texts = [value for value in symbols if isinstance(value, str)][: settings.MOST_PARTS]
     if texts and "words" not in before:
-        yield from map(Reading, readings_of(texts, before, FROM_THE_END))
-    elif texts and path[-1] in range(FROM_THE_END):
+        yield from map(Reading, readings_of(texts, before, settings.FROM_THE_END))
+    elif texts and path[-1] in range(settings.FROM_THE_END):
         yield Reading("characters")
     for name in ("bytes", "time", "duration"):
-        if sum(isinstance(value, READINGS[name][0]) for value in symbols) >= LEAST_SEEN:
+        if sum(isinstance(value, READINGS[name][0]) for value in symbols) >= settings.LEAST_SEEN:
             yield Reading(name)
 
 
@@ -346,47 +282,47 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
     if it tells more than where the number lies, and than any one value.
     """
     found: list[tuple[float, Feature]] = []
+    sides = outputs[: settings.LOOK], outputs_prime[: settings.LOOK]
+    size, limit = len(sides[0]), math.log(settings.FALSE_FINDS)
     for feature in sources:
-        parts = [np.asarray(feature(side[:LOOK]), float) for side in (outputs, outputs_prime)]
-        numbers = np.concatenate(parts)
+        numbers = pooled(feature, sides)
         known = numbers[np.isfinite(numbers)]
-        if len(known) < FEW_VALUES or np.ptp(known) == 0:
+        if len(known) < settings.FEW_VALUES or np.ptp(known) == 0:
             continue
-        odd, odd_freedom = pearson(np.isfinite(numbers).astype(int), len(parts[0]))  # that one is a number is no news
+        odd, odd_freedom = pearson(np.isfinite(numbers).astype(int), size)  # that one is a number is no news
         scale = _decimals(known)
         own: float | None = 0.0 if scale == 0 else None
         width = np.ptp(known) if scale == 0 else float(np.subtract(*np.quantile(known, [0.95, 0.05])))
-        for decimals in range(DIGITS + 1) if scale is None else (scale,):
+        for decimals in range(settings.DIGITS + 1) if scale is None else (scale,):
             whole = feature if scale == 0 else Scaled(feature, decimals)
             digits = numbers if scale == 0 else _digits(numbers, decimals)
             span, most = width * 10.0**decimals, np.abs(known).max() * 10.0**decimals
-            for modulus in MODULI if scale is not None else (2, 10):
+            for modulus in settings.MODULI if scale is not None else (2, 10):
                 if span <= max(modulus, 2):
                     continue
                 residue = Residue(whole, modulus)
                 if most >= WHOLE_IN_FLOATS:  # outputs may be more exact than floats
-                    digits = np.concatenate([residue(side[:LOOK]) for side in (outputs, outputs_prime)])
+                    digits = pooled(residue, sides)
                 if len(known) == len(numbers) and most < WHOLE_IN_FLOATS:
                     codes = np.mod(np.floor(digits).astype(np.int64), modulus)  # four times as fast as of floats
                 else:
                     with np.errstate(invalid="ignore"):
                         rest = np.mod(digits, modulus)
                     codes = np.where(np.isfinite(digits), rest, -1.0).astype(np.int64)
-                told, freedom = pearson(codes, len(parts[0]))
+                told, freedom = pearson(codes, size)
                 chance = log_chance(told - odd, freedom - odd_freedom)
-                if own is None and chance < math.log(FALSE_FINDS):  # others are not sure, whatever the number tells
-                    own = _own_chance(numbers, len(parts[0]))
+                if own is None and chance < limit:  # others are not sure, whatever the number tells
+                    own = _own_chance(numbers, size)
                 found.append((chance if own is not None and chance < own else 0.0, residue))
     return found
 
 
 def _own_chance(numbers: Floats, size: int) -> float:
     """Log of how likely by chance quantile cells of numbers differ as they do, or any one value."""
-    place, first = np.unique(numbers, return_inverse=True, equal_nan=True)[1], np.arange(len(numbers)) < size
-    seen, seen_prime = (np.bincount(place[part], minlength=place.max() + 1) for part in (first, ~first))
+    seen, seen_prime = counts_of(np.unique(numbers, return_inverse=True, equal_nan=True)[1], size)
     both, gap = seen + seen_prime, (seen - seen_prime) ** 2
     single = float(np.max(gap / both + gap / np.maximum(len(numbers) - both, 1)))  # each value against all others
-    return min(log_chance(single, 1), log_chance(*pearson(codes_of(numbers, CELLS_TO_TEST)[0], size)))
+    return min(log_chance(single, 1), log_chance(*pearson(codes_of(numbers, settings.CELLS_TO_TEST)[0], size)))
 
 
 def _digits(numbers: Floats, decimals: int) -> Floats:
@@ -406,20 +342,6 @@ def _decimals(numbers: Floats) -> int | None:
     return None
 
 
-def codes_of(pooled: Floats, most: int) -> tuple[Codes, Floats]:
-    """Cells of pooled numbers, -1 for NaN, and the edges between them: single values if few, else quantiles."""
-    missing = np.isnan(pooled)
-    known = np.sort(pooled[~missing])
-    levels = known[np.append(True, known[1:] > known[:-1])[: len(known)]]
-    with np.errstate(invalid="ignore"):
-        if len(levels) > most:
-            levels = np.unique(known[np.linspace(0, len(known) - 1, most + 1).astype(int)])
-            edges = levels[1:-1]
-        else:
-            edges = (levels[1:] + levels[:-1]) / 2.0
-    return np.where(missing, -1, np.searchsorted(edges, pooled)), edges
-
-
 def atoms_within(places: Sequence[Path], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     """Return, of numbers that hardly ever repeat, those that do all the same."""
     found: list[Feature] = []
@@ -428,36 +350,66 @@ def atoms_within(places: Sequence[Path], outputs: Outputs, outputs_prime: Output
         if not all(are_numbers(part) and part.ndim == 1 for part in parts):
             continue
         ordered = np.sort(np.concatenate(parts))
-        again = ordered[LEAST_SEEN - 1 :] == ordered[: 1 - LEAST_SEEN]
+        again = ordered[settings.LEAST_SEEN - 1 :] == ordered[: 1 - settings.LEAST_SEEN]
         if not again.any():  # most numbers never repeat
             continue
         values, seen = np.unique(ordered, return_counts=True)
-        often = values[(seen >= LEAST_SEEN) & np.isfinite(values)]
-        if 0 < len(often) <= MOST_VALUES < len(values) / 2:
+        often = values[(seen >= settings.LEAST_SEEN) & np.isfinite(values)]
+        if 0 < len(often) <= settings.MOST_VALUES < len(values) / 2:
             found.append(Code(path, tuple(often.tolist())))
-    return screen(found, outputs, outputs_prime, MOST_PARTS)
+    return screen(found, outputs, outputs_prime, settings.MOST_PARTS)
 
 
-def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
-    """Tables of two fields that tell more together than each alone; of few fields all tables."""
-    sides = outputs[:LOOK], outputs_prime[:LOOK]
-    size = len(sides[0])
-    cells: list[tuple[Feature, Codes, Floats, tuple[float, int]]] = []
-    for feature in fields:
-        pooled = np.concatenate([np.asarray(feature(side), float) for side in sides])
-        codes, edges = codes_of(pooled, MOST_LEVELS)
-        if len(edges) >= MOST_LEVELS - 1:
-            codes, edges = codes_of(pooled, LEVELS_TOGETHER)
-        if len(edges):
-            cells.append((feature, codes, edges, pearson(codes, size)))
-    found: list[tuple[float, Feature]] = []
-    for (first, a, edges, alone), (second, b, edges_second, alone_second) in itertools.combinations(cells, 2):
-        width = len(edges_second) + 1
-        if (len(edges) + 1) * width > MOST_CODES:
-            continue
-        joint, freedom = pearson(np.where((a < 0) | (b < 0), -1, a * width + b), size)
-        more, extra = joint - alone[0] - alone_second[0], freedom - alone[1] - alone_second[1]
-        table = Together(first, second, tuple(edges.tolist()), tuple(edges_second.tolist()))
-        found.append((log_chance(more, extra), table))
-    best = sure(found, MOST_TOGETHER)
-    return best if best or len(found) > FEW_TABLES else [table for _, table in found]
+def structure_of(
+    outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Path], texts: Sequence[Path] = ()
+) -> list[Feature]:
+    """List types, lengths at these places, elements that not all outputs share, and tokens of these texts."""
+    sample = [*outputs[: settings.LOOK].tolist(), *outputs_prime[: settings.LOOK].tolist()]
+    kinds = dict.fromkeys(map(kind_of, sample))
+    told = [kind for kind in kinds if kind not in SYMBOLS]
+    features: list[Feature] = [HasKind(kind) for kind in told] if len(told) > 1 else []
+    if told in (["sequence"], ["array"], ["mapping"], ["set"]) and any(
+        set(kinds_of(side[: settings.LOOK])) == {"raised"} for side in (outputs, outputs_prime)
+    ):
+        features = [HasKind("raised")]  # for what returned is neither an atom nor an interval
+    features += [Length(path) for path in lengths]
+    elements = Counter(itertools.chain.from_iterable(map(elements_of, sample)))
+    often = sorted(elements, key=lambda element: (-elements[element], order_key(element)))
+    varying = [element for element in often if settings.LEAST_SEEN <= elements[element] < len(sample)]
+    features += [Contains(element) for element in varying[: settings.MOST_PARTS]]
+    sides = outputs[: settings.LOOK], outputs_prime[: settings.LOOK]
+    return features + [token for path in texts for token in _telling_tokens(sides, (*path, Reading("tokens")))]
+
+
+def _telling_tokens(sides: Sequence[Outputs], path: Path) -> list[Feature]:
+    """Tokens of the text at a path, at whatever place, whose presence differs between the sides more than by chance."""
+    number = sum(map(len, sides))
+    seen, seen_prime = (
+        Counter(itertools.chain.from_iterable(map(set, filter(None, values_of(inside(side, path)))))) for side in sides
+    )
+    found: list[tuple[float, Contains]] = []
+    for token, times in (seen + seen_prime).items():
+        if settings.LEAST_SEEN <= times < number:
+            statistic = (seen[token] - seen_prime[token]) ** 2 * number / (times * (number - times))
+            found.append((log_chance(statistic, 1), Contains(token, path)))
+    found.sort(key=lambda one: (one[0], order_key(one[1].key)))
+    return sure(found, settings.TELLING)
+
+
+def features_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
+    """List the output itself, where it is a number, and keys of mappings, first those whose presence differs most."""
+    sample = [*outputs[: settings.LOOK].tolist(), *outputs_prime[: settings.LOOK].tolist()]
+    plain: list[Feature] = [Value()] if any(number(value) == number(value) for value in sample) else []
+    return plain + [Contains(key) for key in _telling_keys(outputs, outputs_prime)[: settings.MOST_PARTS // 2]]
+
+
+def _telling_keys(outputs: Outputs, outputs_prime: Outputs) -> list[Hashable]:
+    """Keys of outputs that are mappings, by how much their presence differs between the sides."""
+    counts, counts_prime = (
+        Counter(key for value in side.tolist() if isinstance(value, Items) for key, _ in value)
+        for side in (outputs, outputs_prime)
+    )
+    both = counts + counts_prime
+    often = {key: seen for key, seen in both.items() if seen >= settings.LEAST_SEEN}
+    telling = {key: (counts[key] - counts_prime[key]) ** 2 / seen for key, seen in often.items()}
+    return sorted(telling, key=lambda key: (-telling[key], -both[key], order_key(key)))

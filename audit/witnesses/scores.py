@@ -15,14 +15,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.errors import AuditError
+from epsaudit.outputs.columns import find_atoms
 from epsaudit.outputs.normal_form import Outputs, number, values_of
-from epsaudit.witnesses.atoms import find_atoms
-from epsaudit.witnesses.calibration import CandidateScore
 from epsaudit.witnesses.encoding import Encoding, encode
 from epsaudit.witnesses.events import Event, Interval, Region
 from epsaudit.witnesses.features import Feature, Value
-from epsaudit.witnesses.regression import hats, regress
-from epsaudit.witnesses.settings import CELLS, EASY_TO_READ, ERRORS, FEW_VALUES, FOLDS, STEPS
+from epsaudit.witnesses.models import hats, regress
+from epsaudit.witnesses.selection import CandidateScore
+from epsaudit.witnesses.settings import CELLS, EASY_TO_READ, ERRORS, FEW_VALUES, FOLDS, HARD_TO_READ, STEPS
 
 Floats = NDArray[np.float64]
 
@@ -62,17 +63,14 @@ class Monotone:
     learnt: bool = False
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Score`."""
         numbers = self.feature(outputs)
         return numbers if self.sign > 0 else -numbers
 
     def at_least(self, threshold: float) -> Event:
-        """See `Score`."""
         interval = Interval(low=threshold) if self.sign > 0 else Interval(high=-threshold)
         return Region(self.feature, (interval,))
 
     def at_most(self, threshold: float) -> Event:
-        """See `Score`."""
         interval = Interval(high=threshold) if self.sign > 0 else Interval(low=-threshold)
         return Region(self.feature, (interval,))
 
@@ -88,7 +86,6 @@ class PiecewiseRatio:
     interval_values: Floats
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Score`."""
         values = np.full(len(outputs), np.nan)
         if len(self.interval_values):
             numbers = self.feature(outputs)
@@ -100,11 +97,9 @@ class PiecewiseRatio:
         return values
 
     def at_least(self, threshold: float) -> Event:
-        """See `Score`."""
         return self._event(self.interval_values >= threshold, self.atom_values >= threshold)
 
     def at_most(self, threshold: float) -> Event:
-        """See `Score`."""
         return self._event(self.interval_values <= threshold, self.atom_values <= threshold)
 
     def _event(self, chosen_intervals: NDArray[np.bool_], chosen_atoms: NDArray[np.bool_]) -> Event:
@@ -134,7 +129,6 @@ class FromTable(ABC):
         """Yield candidate scores, judged by outputs that did not teach them."""
 
     def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
-        """See `Family`."""
         return [candidate.score for candidate in self.candidates(encode(outputs, outputs_prime))]
 
 
@@ -262,3 +256,68 @@ def _curve(seen: Floats) -> Floats:
     design = np.repeat(hats(np.arange(len(seen), dtype=float), knots), 2, axis=0)
     weights, _ = regress(design, side, weight, None, [penalty], 3 * STEPS)
     return np.asarray(design[::2].astype(float) @ weights[0])
+
+
+def candidate_scores(
+    families: Sequence[Family], outputs: Outputs, outputs_prime: Outputs, data: Encoding | None = None
+) -> Iterator[CandidateScore]:
+    """Yield the candidates of all families, simpler ones first; ``data`` is the outputs' table, if there is one."""
+    data = data or encode(outputs, outputs_prime)
+    for family in families:
+        if isinstance(family, FromTable):
+            yield from family.candidates(data)
+            continue
+        half = len(outputs) // 2
+        held_out = outputs[half:], outputs_prime[half:]
+        group = np.repeat(np.array([0, 1], np.int8), [len(side) for side in held_out])
+        for score in family.fit(outputs[:half], outputs_prime[:half]):
+            values = np.concatenate([np.asarray(score(side), float) for side in held_out])
+            margin = HARD_TO_READ if getattr(score, "learnt", False) else 0.0
+            found = CandidateScore.of(score, values, group, np.ones(len(group)), margin=margin)
+            if found is not None:
+                yield found
+
+
+@dataclass(frozen=True, eq=False)
+class LogRatio:
+    """The log-likelihood ratio log p(y) / p'(y): infinite where only one law has y.
+
+    An event that uses it is saved as text only: `feature_from_dict` does not know the laws.
+
+    Examples
+    --------
+    >>> from epsaudit.mechanisms.laws import LaplaceLaw
+    >>> LogRatio(LaplaceLaw(1.0, 1.0), LaplaceLaw(0.0, 1.0))(np.array([-3.0, 0.5, 4.0])).tolist()
+    [-1.0, 0.0, 1.0]
+    """
+
+    law: Any
+    law_prime: Any
+
+    @property
+    def label(self) -> str:
+        return "log p(y) / p'(y)"
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        log_p, log_p_prime = (np.asarray(law.log_density(outputs), float) for law in (self.law, self.law_prime))
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.round(log_p - log_p_prime, 9))  # rounding errors are no leak of the laws
+
+
+@dataclass(frozen=True, eq=False)
+class Oracle:
+    """The family of the one score that no other beats; ask for it as ``witnesses=[Oracle(M(x), M(x_prime))]``.
+
+    The laws of M(x) and M(x') answer ``log_density(outputs)``; of one that does not there is an `AuditError`.
+    """
+
+    law: Any
+    law_prime: Any
+
+    def __post_init__(self) -> None:
+        for law in (self.law, self.law_prime):
+            if not callable(getattr(law, "log_density", None)):
+                raise AuditError(f"{law!r} does not know its law; the oracle needs log_density(outputs).")
+
+    def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
+        return [Monotone(LogRatio(self.law, self.law_prime), 1)]

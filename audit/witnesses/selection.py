@@ -1,28 +1,269 @@
-"""The objective, and the one rule of choice: what the events of a candidate score are worth, and which is worth most.
+"""One calibration and one rule of choice: what the events of a score are expected to give, and which is worth most.
 
 Training outputs alone are used here, so that choosing costs no confidence.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit, rel_entr
 
 from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.outputs.normal_form import Outputs
-from epsaudit.witnesses.calibration import CandidateScore
-from epsaudit.witnesses.encoding import Encoding, encode
 from epsaudit.witnesses.events import Interval, Region, Witness
-from epsaudit.witnesses.scores import Family, FromTable
-from epsaudit.witnesses.settings import HARD_TO_READ, TANGENTS
+from epsaudit.witnesses.settings import BENDS, ERRORS, FEW_LEVELS, LEVELS, SURE, TANGENTS, WALKS
+
+if TYPE_CHECKING:
+    from epsaudit.witnesses.scores import Score
 
 Floats = NDArray[np.float64]
+LEVEL, SLOPE = 4.0, 0.01
+"""Prior variances of the log odds at the median, and of their slope along the logit of the rank: wide."""
+
+
+@dataclass(frozen=True)
+class CandidateScore:
+    """A score with thresholds, and how often outputs that did not teach it were at or beyond each.
+
+    Attributes
+    ----------
+    thresholds : ndarray, shape (levels,)
+        Thresholds of events, increasing.
+    upper, lower : ndarray, shape (2, levels)
+        How many outputs of x and of x' score at least, and at most, each threshold.
+    size : int
+        Number of outputs a side.
+    errors : float
+        Standard errors by which the log odds of correct guesses are lowered.
+    margin : float
+        Share by which its predicted bound must exceed that of the simpler ones before it.
+    """
+
+    score: Score
+    thresholds: NDArray[Any]
+    upper: Floats
+    lower: Floats
+    size: float
+    errors: float = ERRORS
+    margin: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        score: Score,
+        final: Floats,
+        group: NDArray[np.int8],
+        weight: Floats,
+        judged: Floats | None = None,
+        **options: float,
+    ) -> CandidateScore | None:
+        """Choose thresholds at quantiles and count; None where no output has a score.
+
+        All arrays have shape (entries,): ``final`` is what the score gives, ``group`` twice the fold of an entry, and 1
+        more for x', ``weight`` how often it was seen. Of a score that was learnt from these outputs, ``judged`` is what
+        models give that have not seen the entry's fold; events of equal mass are taken for each other.
+        """
+        ordered = _Ordered.of(final, group, weight)
+        thresholds = ordered.thresholds()
+        if len(thresholds) == 0:
+            return None
+        upper, lower = ordered.above(thresholds), ordered.below(thresholds)
+        if judged is not None:
+            above, below = (counts.sum(axis=0) / ordered.total for counts in (upper, lower))
+            upper, lower = np.zeros((2, 2, len(thresholds)))
+            for fold in np.unique(group // 2):
+                part = group // 2 == fold
+                held_out = _Ordered.of(judged[part], group[part], weight[part])
+                upper += held_out.of_mass(above, upwards=True)
+                lower += held_out.of_mass(below, upwards=False)
+        size = options.pop("size", float(weight[group % 2 == 0].sum()))
+        return cls(score, thresholds, upper, lower, size, **options)
+
+    def mirrored(self, score: Score) -> CandidateScore:
+        """Return the candidate of ``score``, the negative of this one's."""
+        return replace(
+            self, score=score, thresholds=-self.thresholds[::-1], upper=self.lower[:, ::-1], lower=self.upper[:, ::-1]
+        )
+
+    def counting(self, outputs: Outputs, outputs_prime: Outputs) -> CandidateScore:
+        """Add the counts of fresh outputs, equally many a side."""
+        upper, lower = self.upper.copy(), self.lower.copy()
+        for side, fresh in enumerate((outputs, outputs_prime)):
+            values = self.score(fresh)
+            values = np.sort(values[~np.isnan(values)])
+            upper[side] += len(values) - np.searchsorted(values, self.thresholds, "left")
+            lower[side] += np.searchsorted(values, self.thresholds, "right")
+        return replace(self, upper=upper, lower=lower, size=self.size + len(outputs))
+
+    def events(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield indices of thresholds of the upper and the lower event, -1 for none: upper alone, lower alone, both."""
+        levels = np.arange(len(self.thresholds))
+        none = np.full(len(levels), -1)
+        yield levels, none
+        yield none, levels
+        up, low = np.tril_indices(len(levels), -1)
+        if len(up):
+            yield up, low
+
+    def rates(
+        self, upper: NDArray[np.int64], lower: NDArray[np.int64], errors: float | None = None
+    ) -> tuple[Floats, Floats]:
+        """Correct and wrong guesses that these events are expected to give in one run on each dataset.
+
+        The log odds of each event are lowered by so many standard errors, by default the candidate's own.
+        """
+        errors = self.errors if errors is None else errors
+        both = zip((self.upper, self.lower[::-1]), self._tails, strict=True)
+        up, low = (np.append(lowered(counts, *tails, errors), np.zeros((2, 1)), axis=1) for counts, tails in both)
+        correct, wrong = (up[:, upper] + low[:, lower]) / self.size
+        return correct, wrong
+
+    @functools.cached_property
+    def _tails(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+        odds, error = smoothed(self.upper[:, ::-1])
+        return (odds[::-1], error[::-1]), smoothed(self.lower[::-1])
+
+    def witness(self, upper: int, lower: int) -> Witness:
+        """Return the witness whose events are cut at the thresholds of these indices, -1 for no such event."""
+        return Witness(
+            None if upper < 0 else self.score.at_least(self.thresholds[upper].item()),
+            None if lower < 0 else self.score.at_most(self.thresholds[lower].item()),
+        )
+
+
+def lowered(tails: Floats, odds: Floats, error: Floats, errors: float) -> Floats:
+    """Correct and wrong guesses, with the log odds of a correct one so many standard errors below their estimate.
+
+    Where an event's own counts say more than what was pooled, beyond any chance, they are believed.
+    """
+    guesses = tails.sum(axis=0)
+    own, noise = log_ratio(tails + 0.5)
+    deviance = 2.0 * rel_entr(tails, guesses * expit([odds, -odds])).sum(axis=0)
+    believed = (own > odds) & (deviance > SURE**2)
+    low = np.where(believed, own - errors * np.sqrt(noise), odds - errors * error)
+    return np.asarray(guesses * expit([low, -low]))
+
+
+def log_ratio(seen: Floats) -> tuple[Floats, Floats]:
+    """Log ratio of the two rows of counts, and its variance."""
+    return np.log(seen[0] / seen[1]), (1.0 / seen).sum(axis=0)
+
+
+def smoothed(tails: Floats) -> tuple[Floats, Floats]:
+    """Log odds of a correct guess, and their standard error, of nested events; both of shape (levels,).
+
+    ``tails`` are counts of correct and of wrong guesses, increasing along axis 1. The log odds between neighbouring
+    events are a Gaussian process along the logit of their rank that leaves the median as a random walk, or as a line
+    that bends. Of some variances the likeliest is taken: one that hardly moves, as where a loss is bounded, pools far
+    tails with what is common; one that moves follows the counts.
+
+    Examples
+    --------
+    Of 10,000 guesses 6,000 are correct wherever the cut; 9 of the 10 farthest are so by chance:
+
+    >>> tails = np.rint(np.outer([0.6, 0.4], np.geomspace(10.0, 10_000.0, 20)))
+    >>> tails[:, 0] = 9.0, 1.0
+    >>> odds, error = smoothed(tails)
+    >>> float(odds[0].round(1)), float(error[0].round(1))
+    (0.4, 0.0)
+    """
+    seen = np.diff(tails, axis=1, prepend=0.0) + 0.5
+    pooled = seen.sum(axis=0)
+    raw, noise = log_ratio(seen)
+    prior = _priors(logit((np.cumsum(pooled) - pooled / 2.0) / pooled.sum()))
+    if len(raw) <= FEW_LEVELS:  # where one side was never seen, the deviance from even odds tells the error better
+        prior = (LEVEL + WALKS[-1]) * np.eye(len(raw))[None]
+        noise = np.where((seen.min(axis=0) == 0.5) & (pooled > 1.0), raw**2 / (2.0 * math.log(2.0) * pooled), noise)
+    # the last row of the root of a matrix with one row more is what the root of the matrix turns that row into
+    both = np.empty((len(prior), len(raw) + 1, len(raw) + 1))
+    both[:, :-1, :-1] = prior + np.diag(noise)
+    both[:, -1, :-1] = both[:, :-1, -1] = raw
+    both[:, -1, -1] = 1.0 + np.sum(raw**2 / noise)  # more than the square of that row: the matrix is positive definite
+    roots = np.linalg.cholesky(both)
+    root, white = roots[:, :-1, :-1], roots[:, -1, :-1]
+    evidence = -np.sum(white**2, axis=1) / 2.0 - np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+    best = int(np.argmax(evidence))
+    half = np.linalg.solve(root[best], prior[best])
+    share = expit(half.T @ white[best])
+    correct, total = np.cumsum(pooled * share), np.cumsum(pooled)
+    weights = np.tri(len(raw)) * (pooled * share * (1.0 - share))
+    variance = np.sum(weights @ (prior[best] - half.T @ half) * weights, axis=1)
+    error = np.sqrt(np.maximum(variance, 0.0)) * total / (correct * (total - correct))
+    return logit(correct / total), error
+
+
+def _priors(place: Floats) -> Floats:
+    """Covariances of the log odds at these places, shape (variances, levels, levels)."""
+    far = np.abs(place)
+    near, farther = np.minimum(far[:, None], far), np.maximum(far[:, None], far)
+    alike = np.sign(place)[:, None] == np.sign(place)
+    walk, bend = near * alike, near**2 * (3.0 * farther - near) / 6.0 * alike
+    line = SLOPE * np.outer(place, place)
+    return LEVEL + np.array([size * walk for size in WALKS] + [line + size * bend for size in BENDS])
+
+
+@dataclass(frozen=True)
+class _Ordered:
+    """Scores in order, and how many outputs of x and of x' lie below each place; shape (2, entries + 1)."""
+
+    values: Floats
+    counts: Floats
+
+    @classmethod
+    def of(cls, values: Floats, group: NDArray[np.int8], weight: Floats) -> _Ordered:
+        order = np.argsort(values)  # whose speed is four times that of a stable one; equal values count together
+        order = order[: len(order) - np.count_nonzero(np.isnan(values))]  # NaN sorts last
+        prime, seen = group[order] % 2 == 1, weight[order]
+        counts = np.zeros((2, len(order) + 1))
+        np.cumsum(np.where(prime, 0.0, seen), out=counts[0, 1:])
+        np.cumsum(np.where(prime, seen, 0.0), out=counts[1, 1:])
+        return cls(values[order], counts)
+
+    @property
+    def total(self) -> float:
+        return float(self.counts[:, -1].sum())
+
+    def thresholds(self) -> Floats:
+        """Thresholds to try: all values if few, else quantiles that crowd geometrically towards both ends."""
+        different = np.flatnonzero(np.append(True, self.values[1:] > self.values[:-1])[: len(self.values)])
+        if len(different) <= LEVELS:
+            return self.values[different]
+        tail = np.geomspace(1.0 / self.total, 0.5, LEVELS // 2)
+        ranks = np.concatenate([tail, 1.0 - tail, np.linspace(0.0, 1.0, LEVELS // 2)])
+        return np.unique(self.values[self._at(ranks)])
+
+    def above(self, cuts: Floats, opened: bool = False) -> Floats:
+        """Count at or above the cuts, or only above."""
+        return self.counts[:, -1:] - self.counts[:, np.searchsorted(self.values, cuts, "right" if opened else "left")]
+
+    def below(self, cuts: Floats, opened: bool = False) -> Floats:
+        """Count at or below the cuts, or only below."""
+        return self.counts[:, np.searchsorted(self.values, cuts, "left" if opened else "right")]
+
+    def of_mass(self, shares: Floats, upwards: bool) -> Floats:
+        """Counts of the tails that have about these shares of all, shape (2, shares)."""
+        if len(self.values) == 0:
+            return np.zeros((2, len(shares)))
+        cuts = self.values[self._at(1.0 - shares + 0.5 / self.total if upwards else shares)]
+        tail = self.above if upwards else self.below
+        closed, opened = tail(cuts), tail(cuts, opened=True)
+        wanted = shares * self.total
+        nearer = np.abs(opened.sum(axis=0) - wanted) < np.abs(closed.sum(axis=0) - wanted)
+        return np.where(nearer, opened, closed)
+
+    def _at(self, ranks: Floats) -> NDArray[np.int64]:
+        place = np.searchsorted(self.counts.sum(axis=0), ranks * self.total, "left") - 1
+        return np.clip(place, 0, len(self.values) - 1)
+
+
 Levels = NDArray[np.int64]
 ANYTHING = Witness(Region(intervals=(Interval(),)), None)
 """For outputs on which no family has an opinion."""
@@ -69,26 +310,6 @@ def best_of(candidates: Iterable[CandidateScore], objective: Objective, errors: 
     return best
 
 
-def candidate_scores(
-    families: Sequence[Family], outputs: Outputs, outputs_prime: Outputs, data: Encoding | None = None
-) -> Iterator[CandidateScore]:
-    """Yield the candidates of all families, simpler ones first; ``data`` is the outputs' table, if there is one."""
-    data = data or encode(outputs, outputs_prime)
-    for family in families:
-        if isinstance(family, FromTable):
-            yield from family.candidates(data)
-            continue
-        half = len(outputs) // 2
-        held_out = outputs[half:], outputs_prime[half:]
-        group = np.repeat(np.array([0, 1], np.int8), [len(side) for side in held_out])
-        for score in family.fit(outputs[:half], outputs_prime[:half]):
-            values = np.concatenate([np.asarray(score(side), float) for side in held_out])
-            margin = HARD_TO_READ if getattr(score, "learnt", False) else 0.0
-            found = CandidateScore.of(score, values, group, np.ones(len(group)), margin=margin)
-            if found is not None:
-                yield found
-
-
 @dataclass(frozen=True)
 class Bound:
     """The objective of an audit of fixed size: the bound that a certificate is predicted to give.
@@ -97,15 +318,13 @@ class Bound:
     ----------
     claim : Claim
         Whose parameter is bounded.
-    runs : int
-        Certification runs to come, on both datasets together.
-    confidence : float
-        Confidence of the certificate.
+    runs, confidence : int, float
+        Certification runs to come, on both datasets together, and confidence of the certificate.
 
     Examples
     --------
     >>> from epsaudit.claims.definitions import PureDP
-    >>> from epsaudit.witnesses.scores import Tails
+    >>> from epsaudit.witnesses.scores import Tails, candidate_scores
     >>> rng = np.random.default_rng(0)
     >>> found = candidate_scores([Tails()], rng.normal(size=1000), rng.normal(1.0, size=1000))
     >>> choice = best_of(found, Bound(PureDP(1.0), 100_000, 0.95))
@@ -119,7 +338,6 @@ class Bound:
 
     @property
     def nothing(self) -> Choice:
-        """See `Objective`."""
         return Choice(ANYTHING, MembershipGame() if self.claim.claimed_point is not None else Box(), 0.0)
 
     def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
@@ -160,18 +378,12 @@ class Bound:
         return Counts(half, half, correct, wrong, none, none, events=events)
 
     def _best(
-        self,
-        candidate: CandidateScore,
-        certificate: Certificate,
-        bounds: Floats,
-        counts: Counts,
-        upper: Levels,
-        lower: Levels,
+        self, candidate: CandidateScore, certificate: Certificate, bounds: Floats, counts: Counts, *ends: Levels
     ) -> Choice:
         """Keep the largest bound; where none is above 0, the largest lead of correct over wrong guesses."""
         lead = (counts.correct - counts.wrong) / counts.runs
         index = int(np.argmax(bounds if np.max(bounds) > 0.0 else lead))
-        witness = candidate.witness(int(upper[index]), int(lower[index]))
+        witness = candidate.witness(*(int(end[index]) for end in ends))
         learnt = bool(getattr(candidate.score, "learnt", False))
         return Choice(witness, certificate, float(bounds[index]), float(lead[index]), learnt)
 

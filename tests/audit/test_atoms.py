@@ -18,9 +18,9 @@ from epsaudit import AuditResult, DatasetPair, PureDP, audit, black_box
 from epsaudit.audits.verify import recompute
 from epsaudit.errors import AuditError
 from epsaudit.outputs.as_json import from_json, to_json
+from epsaudit.outputs.columns import describe_atoms, find_atoms, is_atom
 from epsaudit.outputs.normal_form import join, normal, normal_array, number, pack, values_of
 from epsaudit.witnesses import Interval, Region, event_from_dict
-from epsaudit.witnesses.atoms import describe_atoms, find_atoms, is_atom
 from epsaudit.witnesses.features import Value
 
 DAY = datetime.date(2020, 1, 1)
@@ -131,7 +131,7 @@ def test_an_object_of_ones_own_is_refused_even_where_it_can_be_compared():
 def test_sets_are_written_alike_in_every_process():
     code = (
         "import json; from epsaudit.outputs.as_json import to_json\n"
-        "from epsaudit.witnesses.atoms import describe_atoms\n"
+        "from epsaudit.outputs.columns import describe_atoms\n"
         "sets = frozenset('abcdef'), frozenset([frozenset('ab')])\n"
         "print(describe_atoms('', sets), json.dumps(list(map(to_json, sets))))"
     )
@@ -173,7 +173,7 @@ class TestBlocks:
         assert is_atom(tuples, atoms).tolist() == is_atom(rows, atoms).tolist() == [True, True, False, False]
 
     def test_rows_whose_codes_meet_are_compared(self, monkeypatch):
-        monkeypatch.setattr("epsaudit.witnesses.atoms.row_codes", lambda rows: np.zeros(len(rows), np.uint64))
+        monkeypatch.setattr("epsaudit.outputs.columns.row_codes", lambda rows: np.zeros(len(rows), np.uint64))
         rows = np.array([[1.0, 2.0], [3.0, math.nan]])
         assert is_atom(rows, ((3.0, normal(math.nan)),)).tolist() == [False, True]
 

@@ -6,9 +6,9 @@ import pytest
 from epsaudit import ZCDP, PureDP
 from epsaudit.certificates import Box
 from epsaudit.witnesses import Bound, CandidateScore, Tails, best_of, candidate_scores
-from epsaudit.witnesses.calibration import smoothed
 from epsaudit.witnesses.features import Value
 from epsaudit.witnesses.scores import Monotone
+from epsaudit.witnesses.selection import smoothed
 
 MANY = 5_000
 GROUP = np.repeat(np.array([0, 1], np.int8), MANY)

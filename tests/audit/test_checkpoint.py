@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
 from epsaudit.adapters.registry import Entry
 from epsaudit.audits import suite
-from epsaudit.data.fingerprint import digest
+from epsaudit.data.fresh import digest
 from epsaudit.engine.checkpoint import Checkpoint
 from epsaudit.engine.chunks import Chunk
 from epsaudit.engine.copies import COUNTED_AGAIN
@@ -628,7 +628,7 @@ class TestFingerprints:
             """
             import numpy as np
             from epsaudit import PureDP, DatasetPair, vectorized
-            from epsaudit.data.fingerprint import digest
+            from epsaudit.data.fresh import digest
             def make(shift):
                 return lambda data, size, rng: data + shift + rng.laplace(size=size)
             law = vectorized(make(2.0), claim=PureDP(1.0), pairs=[DatasetPair({"a", "b"}, np.arange(3))])

@@ -11,13 +11,13 @@ from epsaudit.audits.training import _Trained
 from epsaudit.outputs.columns import inside
 from epsaudit.outputs.normal_form import pack
 from epsaudit.witnesses import Bound, Classifiers, LikelihoodRatio
-from epsaudit.witnesses.arrays import Patch, telling_patches
 from epsaudit.witnesses.classifiers import FloatBits
+from epsaudit.witnesses.combinations import PlaceOf
 from epsaudit.witnesses.encoding import Features, encode
-from epsaudit.witnesses.features import Coordinate, feature_from_dict, feature_to_dict
-from epsaudit.witnesses.fields import Code, Fields, Together
-from epsaudit.witnesses.rankings import PlaceOf
-from epsaudit.witnesses.structure import At
+from epsaudit.witnesses.features import At, Coordinate, feature_from_dict, feature_to_dict
+from epsaudit.witnesses.fields import Code, Fields
+from epsaudit.witnesses.screening import Patch, telling_patches
+from epsaudit.witnesses.tables import Together
 
 RATES = (0.25, 0.75)
 

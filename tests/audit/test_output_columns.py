@@ -8,12 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsaudit.outputs import columns
-from epsaudit.outputs.columns import columns_of, inside
+from epsaudit.outputs.columns import columns_of, inside, is_atom
 from epsaudit.outputs.normal_form import join, normal, pack
-from epsaudit.witnesses.atoms import is_atom
 from epsaudit.witnesses.combinations import STATISTICS, Place, Reduced
-from epsaudit.witnesses.features import Coordinate, Value
-from epsaudit.witnesses.structure import At, Contains, HasKind, Length
+from epsaudit.witnesses.features import At, Contains, Coordinate, HasKind, Length, Value
 
 parts = st.one_of(
     st.none(),

@@ -9,10 +9,11 @@ from epsaudit import audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES
 from epsaudit.experiments.black_boxes import CLAIM
 from epsaudit.outputs.normal_form import pack
-from epsaudit.witnesses.encoding import LOOK, most_read
+from epsaudit.witnesses.encoding import most_read
 from epsaudit.witnesses.features import Coordinate
 from epsaudit.witnesses.fields import Fields
-from epsaudit.witnesses.rare import rare_regions
+from epsaudit.witnesses.settings import LOOK
+from epsaudit.witnesses.tables import rare_regions
 
 FIELDS = [Coordinate(0), Coordinate(1)]
 

@@ -12,12 +12,11 @@ from epsaudit import PureDP, audit, black_box, vectorized
 from epsaudit.outputs.columns import _KNOWN
 from epsaudit.outputs.normal_form import NAN, Raised, join, normal, pack
 from epsaudit.outputs.readings import READINGS, Reading
-from epsaudit.witnesses.combinations import Combined, Reduced
+from epsaudit.witnesses.combinations import Combined, PlaceOf, Reduced
 from epsaudit.witnesses.events import Interval, Region
-from epsaudit.witnesses.features import Coordinate, Value, feature_from_dict, feature_to_dict
-from epsaudit.witnesses.fields import Code, Scaled, Together
-from epsaudit.witnesses.rankings import PlaceOf
-from epsaudit.witnesses.structure import At, Contains, Length
+from epsaudit.witnesses.features import At, Contains, Coordinate, Length, Value, feature_from_dict, feature_to_dict
+from epsaudit.witnesses.fields import Code, Scaled
+from epsaudit.witnesses.tables import Together
 
 TEXTS = (
     "",

@@ -20,12 +20,10 @@ from epsaudit.outputs.normal_form import Items, Raised, normal
 from epsaudit.reporting.reproducer import MOST_LINES, Function, Reproducer, p_value
 from epsaudit.results.result import save
 from epsaudit.witnesses import Witness
-from epsaudit.witnesses.bits import LowestBit
 from epsaudit.witnesses.combinations import Combined, Reduced
 from epsaudit.witnesses.events import Interval, Region
-from epsaudit.witnesses.features import Coordinate, Deviation, Value
-from epsaudit.witnesses.predicates import NotShort, condition, helpers_of, literal
-from epsaudit.witnesses.structure import At, Contains, HasKind, Length
+from epsaudit.witnesses.features import At, Contains, Coordinate, Deviation, HasKind, Length, LowestBit, Value
+from epsaudit.witnesses.readable import NotShort, condition, helpers_of, literal
 
 OWN = """
 import random

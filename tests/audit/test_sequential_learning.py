@@ -43,9 +43,9 @@ def test_a_passing_audit_of_vectors_plants_no_tree_and_learns_from_the_first_out
     """A true claim, refuted with probability 1e-6; seed fixed."""
     tables, planted = [], []
 
-    def counted(*sides):
+    def counted(*sides, **options):
         tables.append(len(sides[0]))
-        return encode(*sides)
+        return encode(*sides, **options)
 
     monkeypatch.setattr(vectors, "encode", counted)
     monkeypatch.setattr(vectors, "planted", lambda *of: planted.append(of) or ())

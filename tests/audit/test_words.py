@@ -7,11 +7,9 @@ from epsaudit import AuditError
 from epsaudit.adapters.external import dataset_to_json
 from epsaudit.data.fresh import refuse_if_consumed
 from epsaudit.errors import with_article
-from epsaudit.witnesses.bits import NegativeZero, Residue
 from epsaudit.witnesses.combinations import Combined
 from epsaudit.witnesses.events import Interval, Region, event_from_dict
-from epsaudit.witnesses.features import Coordinate, Deviation, Value
-from epsaudit.witnesses.structure import Contains, HasKind
+from epsaudit.witnesses.features import Contains, Coordinate, Deviation, HasKind, NegativeZero, Residue, Value
 
 BELOW, ABOVE = Interval(high=0.5), Interval(low=0.5)
 

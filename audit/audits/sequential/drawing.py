@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.schedule import looks
 from epsaudit.certificates import Counts
-from epsaudit.data.fingerprint import digest
+from epsaudit.data.fresh import digest
 from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.chunks import Chunk
 from epsaudit.engine.sampling import Sides, changed, draw_by_coins, learn, naming

@@ -18,8 +18,7 @@ from epsaudit.witnesses import CandidateScore, Classifiers, Encoding, Features, 
 from epsaudit.witnesses.classifiers import Basis, Singles, bases_of, interacting, often_odd, planted
 from epsaudit.witnesses.combinations import Combined
 from epsaudit.witnesses.features import Feature
-from epsaudit.witnesses.models import Additive
-from epsaudit.witnesses.regression import regress
+from epsaudit.witnesses.models import Additive, regress
 from epsaudit.witnesses.scores import FromTable, Monotone
 from epsaudit.witnesses.screening import screen
 from epsaudit.witnesses.settings import (
@@ -77,7 +76,7 @@ def table_of(
     if features is None and is_long(outputs):
         part = max(NUMBERS_TO_CHOOSE // _length(outputs), LEAST_TO_SCREEN)
         features = _telling(outputs[:part], outputs_prime[:part], learnt)
-    return encode(outputs, outputs_prime, features or Features.of(outputs, outputs_prime, learnt=learnt))
+    return encode(outputs, outputs_prime, features, learnt=learnt)
 
 
 def _telling(outputs: Outputs, outputs_prime: Outputs, learnt: bool) -> Features:

@@ -1,7 +1,8 @@
-"""Rare regions of two fields: where both fall together on one side, hardly ever on the other, and neither alone tells.
+"""Tables of two fields: cells that tell more together than each field alone, and rare regions.
 
-All tables of two fields are scanned for the rectangle whose ratio of probabilities stays greatest when it is lowered by
-the errors that so many rectangles make by chance: single values of symbols and of few numbers, intervals of others.
+A region is rare where both fields fall together on one side, hardly ever on the other, and neither alone tells: of
+single values of symbols and few numbers, and of intervals of others, the rectangle whose ratio of probabilities stays
+greatest when it is lowered by the errors that so many rectangles make by chance.
 """
 
 from __future__ import annotations
@@ -16,19 +17,90 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from epsaudit.outputs.normal_form import Outputs
-from epsaudit.witnesses.features import Feature
-from epsaudit.witnesses.fields import Code, Together, codes_of
-from epsaudit.witnesses.screening import Codes, Floats, log_chance, pearson
-from epsaudit.witnesses.settings import (
-    FALSE_FINDS,
-    LEVELS_OF_REGIONS,
-    MOST_HOPEFUL,
-    MOST_LEVELS,
-    MOST_SHARPENED,
-    MOST_TOGETHER,
-    OUTPUTS_PER_TABLE,
-    WIDTHS_OF_REGIONS,
-)
+from epsaudit.witnesses import settings
+from epsaudit.witnesses.features import Feature, readable
+from epsaudit.witnesses.fields import Code
+from epsaudit.witnesses.screening import Codes, Floats, codes_of, counts_of, log_chance, pearson, pooled, sure
+
+
+@readable
+class Together:
+    """The cell of a table of two features, with rows and columns cut at edges; NaN where one of the two is NaN.
+
+    Examples
+    --------
+    >>> from epsaudit.witnesses.features import Coordinate
+    >>> table = Together(Coordinate(0), Coordinate(1), (0.0,), (0.0, 1.0))
+    >>> table(np.array([[-1.0, 0.5], [3.0, 2.0]])).tolist(), table.written([5])
+    ([1.0, 5.0], '(y[0] > 0 and y[1] > 1)')
+    """
+
+    first: Feature
+    second: Feature
+    edges: tuple[float, ...]
+    edges_second: tuple[float, ...]
+    coded = True
+
+    @property
+    def number(self) -> int:
+        """How many cells there are."""
+        return (len(self.edges) + 1) * (len(self.edges_second) + 1)
+
+    @property
+    def label(self) -> str:
+        return f"cell of ({self.first.label}, {self.second.label})"
+
+    def written(self, codes: Sequence[int]) -> str:
+        """Write that an output falls into one of these cells."""
+        cells = (divmod(code, len(self.edges_second) + 1) for code in codes[:8])
+        parts = [
+            f"({_cell(self.first, self.edges, row)} and {_cell(self.second, self.edges_second, column)})"
+            for row, column in cells
+        ]
+        return " or ".join(parts) + (f" or ... {len(codes) - 8} more cells" if len(codes) > 8 else "")
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        first, second = (np.asarray(one(outputs), float) for one in (self.first, self.second))
+        row, column = np.searchsorted(self.edges, first), np.searchsorted(self.edges_second, second)
+        cells = row * (len(self.edges_second) + 1.0) + column
+        return np.where(np.isnan(first) | np.isnan(second), np.nan, cells)
+
+
+def _cell(feature: Feature, edges: Sequence[float], code: int) -> str:
+    if getattr(feature, "coded", False):
+        return str(feature.written([code]))  # type: ignore[attr-defined]  # what is coded has it
+    if 0 < code < len(edges) and np.nextafter(edges[code], -np.inf) == edges[code - 1]:
+        return f"{feature.label} = {edges[code]:.6g}"
+    low = f"{edges[code - 1]:.6g} < " if 0 < code < len(edges) else ""
+    if code == len(edges):
+        return f"{feature.label} > {edges[-1]:.6g}" if edges else f"{feature.label} is a number"
+    return f"{low}{feature.label} <= {edges[code]:.6g}"
+
+
+def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
+    """Tables of two fields that tell more together than each alone; of few fields all tables."""
+    sides = outputs[: settings.LOOK], outputs_prime[: settings.LOOK]
+    size = len(sides[0])
+    cells: list[tuple[Feature, Codes, Floats, tuple[float, int]]] = []
+    for feature in fields:
+        numbers = pooled(feature, sides)
+        codes, edges = codes_of(numbers, settings.MOST_LEVELS)
+        if len(edges) >= settings.MOST_LEVELS - 1:
+            codes, edges = codes_of(numbers, settings.LEVELS_TOGETHER)
+        if len(edges):
+            cells.append((feature, codes, edges, pearson(codes, size)))
+    found: list[tuple[float, Feature]] = []
+    for (first, a, edges, alone), (second, b, edges_second, alone_second) in itertools.combinations(cells, 2):
+        width = len(edges_second) + 1
+        if (len(edges) + 1) * width > settings.MOST_CODES:
+            continue
+        joint, freedom = pearson(np.where((a < 0) | (b < 0), -1, a * width + b), size)
+        more, extra = joint - alone[0] - alone_second[0], freedom - alone[1] - alone_second[1]
+        table = Together(first, second, tuple(edges.tolist()), tuple(edges_second.tolist()))
+        found.append((log_chance(more, extra), table))
+    best = sure(found, settings.MOST_TOGETHER)
+    return best if best or len(found) > settings.FEW_TABLES else [table for _, table in found]
+
 
 Cells = tuple[int, int, int, int]
 """First and last cell of one field, and of another."""
@@ -50,14 +122,14 @@ class _Field:
     def of(cls, feature: Feature, numbers: Floats, size: int) -> _Field | None:
         """Cut into single values if there are few, else at quantiles; None where nothing varies."""
         coded = getattr(feature, "coded", False)
-        codes, edges = codes_of(numbers, MOST_LEVELS)
-        single = coded or len(edges) < MOST_LEVELS - 1
+        codes, edges = codes_of(numbers, settings.MOST_LEVELS)
+        single = coded or len(edges) < settings.MOST_LEVELS - 1
         if not single:
-            codes, edges = codes_of(numbers, LEVELS_OF_REGIONS)
+            codes, edges = codes_of(numbers, settings.LEVELS_OF_REGIONS)
         if len(edges) == 0:
             return None
         codes = np.where(codes < 0, len(edges) + 1, codes)
-        seen = [np.bincount(side, minlength=len(edges) + 2) + 0.5 for side in (codes[:size], codes[size:])]
+        seen = counts_of(codes, size, len(edges) + 2) + 0.5
         raw, error = np.log(seen[0] / seen[1]), np.sqrt(1.0 / seen[0] + 1.0 / seen[1])
         return cls(feature, numbers, codes, single, np.sign(raw) * np.maximum(np.abs(raw) - error, 0.0))
 
@@ -98,18 +170,17 @@ def rare_regions(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Out
         return [], 1
     sides = outputs, outputs_prime
     chosen = fields[: fields_scanned(size)]
-    cells = [_Field.of(one, np.concatenate([np.asarray(one(side), float) for side in sides]), size) for one in chosen]
-    known = [one for one in cells if one is not None]
+    known = [one for one in (_Field.of(feature, pooled(feature, sides), size) for feature in chosen) if one is not None]
     pairs = list(itertools.combinations(known, 2))
     best = [(*region, pair) for pair in pairs if (region := _best(*pair, size)) is not None]
     best.sort(key=lambda one: one[0])
-    found = [_sharpened(*pair, size, cells) for _, cells, pair in best[:MOST_SHARPENED]]
+    found = [_sharpened(*pair, size, cells) for _, cells, pair in best[: settings.MOST_SHARPENED]]
     found.sort(key=lambda one: one[0])
-    limit = math.log(FALSE_FINDS / max(len(pairs), 1))
-    sure = [table for chance, table in found if chance < limit][:MOST_TOGETHER]
+    limit = math.log(settings.FALSE_FINDS / max(len(pairs), 1))
+    sure = [table for chance, table in found if chance < limit][: settings.MOST_TOGETHER]
     alone = min((log_chance(*pearson(one.codes, size)) for one in known), default=0.0)
-    if not sure and alone > math.log(FALSE_FINDS / max(len(known), 1)):
-        sure = [table for _, table in found[:MOST_HOPEFUL]]
+    if not sure and alone > math.log(settings.FALSE_FINDS / max(len(known), 1)):
+        sure = [table for _, table in found[: settings.MOST_HOPEFUL]]
     return sure, max(sum(_tried(*pair) for pair in pairs), 1)
 
 
@@ -121,13 +192,13 @@ def fields_scanned(size: int) -> int:
     >>> fields_scanned(10), fields_scanned(10_000)
     (0, 20)
     """
-    most = 2 * size // OUTPUTS_PER_TABLE
+    most = 2 * size // settings.OUTPUTS_PER_TABLE
     return (1 + math.isqrt(1 + 8 * most)) // 2 if most else 0
 
 
 def _sizes(first: _Field, second: _Field) -> list[tuple[int, int]]:
     """How many rows and columns regions span."""
-    widths = [(1,) if one.single else WIDTHS_OF_REGIONS for one in (first, second)]
+    widths = [(1,) if one.single else settings.WIDTHS_OF_REGIONS for one in (first, second)]
     return [(a, b) for a, b in itertools.product(*widths) if a <= first.levels and b <= second.levels]
 
 
@@ -159,11 +230,11 @@ def _best(first: _Field, second: _Field, size: int) -> tuple[float, Cells] | Non
         if len(likely):
             above, all_, usual = (one.ravel()[likely] for one in (more, n, e))
             some = np.rint(above + usual)
-            low = _worth(some, all_, usual, lowered)
+            deviance = _deviance(some, all_, usual)
+            low = _worth(some, all_, usual, deviance, lowered)
             at = int(np.argmax(low))
             row, column = divmod(int(likely[at]), n.shape[1])
-            deviance = float(_deviance(some[at], all_[at], usual[at]))
-            best = max(best, (float(low[at]), deviance, (row, row + high - 1, column, column + wide - 1)))
+            best = max(best, (float(low[at]), float(deviance[at]), (row, row + high - 1, column, column + wide - 1)))
     return None if best[0] == -math.inf else (log_chance(best[1], 1) + math.log(tried), best[2])
 
 
@@ -194,7 +265,7 @@ def _sharpened(first: _Field, second: _Field, size: int, cells: Cells) -> tuple[
     counts = np.count_nonzero(inside & on_x), np.count_nonzero(inside), np.sum(1.0 / (1.0 + np.exp(-odds)))
     deviance = _deviance(*(np.array([float(one)]) for one in counts))
     (one, edges), (other, edges_second) = (part.ends(inside) for part in fields)
-    moves = sum(not part.single for part in fields) * math.log(len(WIDTHS_OF_REGIONS))
+    moves = sum(not part.single for part in fields) * math.log(len(settings.WIDTHS_OF_REGIONS))
     chance = log_chance(float(deviance[0]), 1) + math.log(max(_tried(*fields), 2)) + moves
     return chance, Together(one, other, edges, edges_second)
 
@@ -213,8 +284,8 @@ def _deviance(on_x: Floats, both: Floats, expected: Floats) -> Floats:
     return np.asarray(2.0 * (xlogy(on_x, on_x / expected) + xlogy(on_x_prime, on_x_prime / (both - expected))))
 
 
-def _worth(on_x: Floats, both: Floats, expected: Floats, lowered: float) -> Floats:
+def _worth(on_x: Floats, both: Floats, expected: Floats, deviance: Floats, lowered: float) -> Floats:
     """By how much a log ratio differs from what is expected, lowered by so many errors, or how many are missing."""
     ratio = np.log((on_x + 0.5) / (both - on_x + 0.5)) - np.log(expected / (both - expected))
-    sure = np.sqrt(np.maximum(_deviance(on_x, both, expected), 1e-9))
+    sure = np.sqrt(np.maximum(deviance, 1e-9))
     return np.where(sure > lowered, np.abs(ratio) * (1.0 - lowered / sure), sure - lowered)
