@@ -21,7 +21,7 @@ from epsaudit import frozen
 from epsaudit.adapters.functions import Mechanism, mechanism_of
 from epsaudit.arguments import Pairs, claim_of, pairs_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
-from epsaudit.audits.sequential.reach import with_half_noise
+from epsaudit.audits.sequential.record import with_half_noise
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Relation
 from epsaudit.engine.sampling import Progress
@@ -48,7 +48,7 @@ KNOWN = (
     "this event refuted the claim in an earlier run, so it was tried first; pytest -p no:cacheprovider learns afresh"
 )
 LEAST_TELLING = 0.1
-"""Parameters up to this are all alike to a check of a claim near 0; as in `epsaudit.audits.sequential.reach`."""
+"""Parameters up to this are all alike to a check of a claim near 0; as in `epsaudit.audits.sequential.record`."""
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,7 @@ from epsaudit.audits.one_run import OneRunResult
 from epsaudit.audits.one_run.counts import GuessBound
 from epsaudit.audits.sequential import SequentialResult, betting
 from epsaudit.audits.sequential.auditing import refuse_if_irrefutable
-from epsaudit.audits.sequential.learning import no_bet
-from epsaudit.audits.sequential.record import Round, StrategyRecord
-from epsaudit.audits.sequential.schedule import (
+from epsaudit.audits.sequential.drawing import (
     FIRST_ROUND,
     MOST_REMEMBERED,
     STRATEGIES,
@@ -33,6 +31,8 @@ from epsaudit.audits.sequential.schedule import (
     remembered,
     round_sizes,
 )
+from epsaudit.audits.sequential.learning import no_bet
+from epsaudit.audits.sequential.record import Round, StrategyRecord
 from epsaudit.audits.training import training_runs, validation_runs
 from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
@@ -44,16 +44,12 @@ from epsaudit.witnesses.events import VALUE
 
 MOST_RUNS = 2**62
 """More than anybody will ever make, and less than numpy overflows at."""
-
 FAIR = 1e-12
 """Probability below which fair coins are not believed to have parted the runs so."""
-
 MOST_PAIRS = 10_000
 """Most pairs that are tried to explain a first round, where the budget is too small for `FIRST_ROUND` runs of each."""
-
 SLACK = 1e-9
 """Difference that rounding may make to a rate."""
-
 ROOT = 1e-6
 """Relative difference that another version may make to the root that is a tangent."""
 
@@ -61,8 +57,6 @@ ROOT = 1e-6
 def impossible(result: AuditResult | SequentialResult | OneRunResult) -> list[str]:
     """Say what of the stored numbers no audit can have given; an empty list if all could be.
 
-    Examples
-    --------
     >>> import dataclasses
     >>> from epsaudit import PureDP, audit_scores
     >>> result = audit_scores([True, False] * 10, range(20), claim=PureDP(1.0), seed=1)

@@ -22,8 +22,7 @@ from epsaudit.data.fingerprint import digest
 from epsaudit.data.fresh import given
 from epsaudit.data.neighbours import DatasetPair, Relation, shorten
 from epsaudit.engine.checkpoint import Checkpoint, Identity, Section
-from epsaudit.engine.copies import Copies
-from epsaudit.engine.determinism import refuse_if_drawn_before, with_known_randomness
+from epsaudit.engine.copies import Copies, refuse_if_drawn_before, with_known_randomness
 from epsaudit.engine.processes import copies_of
 from epsaudit.engine.sampling import Sides, notes_on
 from epsaudit.engine.streams import entropy

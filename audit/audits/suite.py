@@ -86,8 +86,6 @@ def _question(entry: Entry, trials: int, confidence: float) -> Question:
 def confidence_of_each(entries: Sequence[Entry], family_confidence: float) -> float:
     """Confidence of each audit of a suite that holds with this confidence as a whole.
 
-    Examples
-    --------
     >>> confidence_of_each([], 0.95)
     0.95
     """
@@ -115,8 +113,6 @@ def _audit_one(_: None, task: tuple[Any, ...]) -> AuditResult:
 def entry_seed(seed: int, name: str) -> int:
     """Seed of one entry: a hash of the suite's seed and the entry's name, so that no two rows share random streams.
 
-    Examples
-    --------
     >>> entry_seed(0, "laplace") == entry_seed(0, "laplace") != entry_seed(0, "gaussian")
     True
     """

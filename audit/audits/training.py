@@ -15,8 +15,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from epsaudit.claims.definitions import Claim
-from epsaudit.engine.chunks import BLOCK
 from epsaudit.engine.sampling import Sides, training_outputs
+from epsaudit.engine.streams import BLOCK
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs, alike, are_numbers, are_objects, join, like
 from epsaudit.witnesses import (
@@ -78,8 +78,6 @@ class Training:
 def training_runs(trials: int) -> int:
     """How many of all runs choose the witness: a tenth, more when runs are few, never more than 400,000.
 
-    Examples
-    --------
     >>> training_runs(10_000), training_runs(1_000_000), training_runs(10**9)
     (2500, 100000, 400000)
     """
@@ -89,8 +87,6 @@ def training_runs(trials: int) -> int:
 def validation_runs(trials: int) -> int:
     """How many more runs are spent if validation is worth it: a fifth of all, none when runs are few.
 
-    Examples
-    --------
     >>> validation_runs(10_000), validation_runs(1_000_000), validation_runs(10**9)
     (0, 200000, 4000000)
     """
@@ -159,11 +155,9 @@ class _Remembered:
 
     @property
     def nothing(self) -> Choice:
-        """See `Objective`."""
         return self.objective.nothing
 
     def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
-        """See `Objective`; the candidate is kept, so that no other one has its address."""
         key = id(candidate), errors
         if key not in self.known:
             self.known[key] = candidate, list(self.objective.choices(candidate, errors))

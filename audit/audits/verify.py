@@ -16,14 +16,13 @@ from epsaudit.audits.one_run import OneRunResult
 from epsaudit.audits.possible import impossible
 from epsaudit.audits.question import exact_parameter
 from epsaudit.audits.sequential import SequentialResult
-from epsaudit.engine.determinism import with_known_randomness
+from epsaudit.engine.copies import with_known_randomness
 from epsaudit.errors import AuditError, clipped
 from epsaudit.results import compare
 from epsaudit.results.result import AuditResult, Result, read
 from epsaudit.text import for_json, lower
 
 Kind = AuditResult | SequentialResult | OneRunResult
-
 TOLERANCE = 1e-9
 """Relative difference that another version of scipy may make."""
 LEVEL = 0.01
@@ -95,8 +94,6 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
     every look. Where the ``entry`` has the claim and the pair of the result, the exact value is computed from its laws.
     It raises `AuditError` for what is no result: a field that counts do not give is absent, or of another type.
 
-    Examples
-    --------
     >>> from epsaudit import DatasetPair, PureDP, vectorized
     >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0),
     ...                    pairs=[DatasetPair(0, 1)])

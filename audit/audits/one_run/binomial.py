@@ -26,13 +26,10 @@ from scipy.stats import binom
 from epsaudit.certificates import clopper_pearson_lower
 
 Method = Literal["sharp", "binomial"]
-
 STRIDE = 1024
 """Probabilities of W computed at a time while looking for the greatest mean."""
-
 FAR = -600.0
 """Logarithm of P[W = v] from which on a tail is summed as a multiple of it: floats end near e^-708."""
-
 LOOKS = 17
 """Epsilons up to a bound at which the share for delta is checked: its factor is smooth in epsilon, with one maximum."""
 
@@ -40,8 +37,6 @@ LOOKS = 17
 def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float, method: Method = "sharp") -> float:
     """Greatest probability that ``correct`` or more of ``guesses`` guesses are right under (epsilon, delta)-DP.
 
-    Examples
-    --------
     >>> round(p_value(2, 2, 1, 1.0, 0.1), 4), round(p_value(2, 2, 1, 1.0, 0.1, "binomial"), 4)
     (0.9618, 0.9566)
     """
@@ -117,8 +112,6 @@ def epsilon_bound(
     ``leak_share`` is the share of the error probability set aside for delta: needed if the output decides ``guesses``,
     and delta > 0.
 
-    Examples
-    --------
     >>> bounds = [epsilon_bound(1000, 100, 75, 1e-4, 0.95, method) for method in ("binomial", "sharp")]
     >>> [f"{bound:.4f}" for bound in bounds]
     ['0.6730', '0.6951']
@@ -160,8 +153,6 @@ def delta_bound(
 ) -> float:
     """Lower bound on delta at ``epsilon``; 0 where nothing is shown. Parameters as in `epsilon_bound`.
 
-    Examples
-    --------
     >>> round(delta_bound(1000, 100, 75, 0.673, 0.95, "binomial"), 6)
     0.0001
     """

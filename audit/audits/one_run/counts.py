@@ -20,11 +20,9 @@ from epsaudit.errors import AuditError, whole_at_least
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Method = Literal["sharp", "binomial", "trade-off"]
-
 LEAK_SHARE = 0.15
 """Share of the error kept for delta where the output decides how many are guessed
 (`epsaudit.audits.one_run.binomial`)."""
-
 METHODS: dict[Method, str] = {
     "sharp": "the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.audits.one_run)",
     "binomial": "guesses dominated by a binomial (Steinke, Nasr and Jagielski 2023)",
@@ -107,8 +105,6 @@ def delta_of(claim: Claim) -> float:
 def shown(counts: GuessCounts) -> str:
     """Write counts as a person would check them.
 
-    Examples
-    --------
     >>> shown(GuessCounts(100, 10, 10, 9, 8))
     '9 of 10 guessed in and 8 of 10 guessed out are right, of 100 canaries'
     """

@@ -35,19 +35,14 @@ from epsaudit.errors import AuditError, whole_at_least
 
 FRACTIONS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005)
 """Shares of the canaries that may be guessed, from which 'planned' and 'half' choose; half of them in, half out."""
-
 PAID_FRACTIONS = (1.0, 0.25, 0.05, 0.01)
 """Shares that 'bonferroni' tries at once, each with a quarter of the error."""
-
 FEWEST = 8
 """Fewest guesses that are worth trying: at 95 %, eight right ones of eight show epsilon 0.79."""
-
 SPARE = 1.25
 """Times the claim that right guesses throughout should be able to certify."""
-
 WORTH = 0.9
 """Share of the best predicted bound that this is worth giving up for."""
-
 Sizes = list[tuple[int, int]]
 """How many are guessed in and out, for each set of guesses."""
 
@@ -87,11 +82,9 @@ class Beforehand(GuessRule):
         """Return how many highest scores are guessed in and how many lowest out."""
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
-        """See `GuessRule.count`."""
         return [extremes(included, scores, *size) for size in self.sizes(len(included), bound)]
 
     def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
-        """See `GuessRule.allows`."""
         return _are(counts, canaries, self.sizes(canaries, bound))
 
 
@@ -99,8 +92,6 @@ class Beforehand(GuessRule):
 class Fixed(Beforehand):
     """The ``highest`` scores are guessed in, the ``lowest`` out; numbers given beforehand.
 
-    Examples
-    --------
     >>> included, scores = np.array([True, True, False, False]), np.array([3.0, 1.0, 2.0, 0.0])
     >>> Fixed(1, 1).count(included, scores, GuessBound(GaussianDP(1.0), "trade-off", 0.95))
     [GuessCounts(canaries=4, guessed_in=1, guessed_out=1, correct_in=1, correct_out=1)]
@@ -115,7 +106,6 @@ class Fixed(Beforehand):
         whole_at_least(self.lowest, 0, "number of canaries to guess out")
 
     def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
-        """See `Beforehand.sizes`."""
         return [(self.highest, self.lowest)]
 
     def __str__(self) -> str:
@@ -132,11 +122,10 @@ class Planned(Beforehand):
     name: ClassVar[str] = "planned"
 
     def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
-        """See `Beforehand.sizes`."""
         return [halved(planned_guesses(canaries, bound))]
 
     def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
-        """See `GuessRule.allows`; `OneRunResult.by` keeps what was planned for another method."""
+        """`OneRunResult.by` keeps what was planned for another method."""
         methods: Sequence[Method] = ("trade-off",) if isinstance(bound.claim, GaussianDP) else tuple(METHODS)
         tried = sorted(methods, key=lambda known: known != bound.method)
         return any(super(Planned, self).allows(counts, canaries, replace(bound, method=one)) for one in tried)
@@ -156,7 +145,6 @@ class SeparateHalf(GuessRule):
     decided_by_output: ClassVar[bool] = True
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
-        """See `GuessRule.count`."""
         choosing, guessing = slice(0, None, 2), slice(1, None, 2)
         tried = [halved(number) for number in symmetric(len(included) // 2, FRACTIONS)]
         seen = [extremes(included[choosing], scores[choosing], *size) for size in tried]
@@ -164,7 +152,6 @@ class SeparateHalf(GuessRule):
         return [extremes(included[guessing], scores[guessing], *tried[int(np.argmax(merits))])]
 
     def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
-        """See `GuessRule.allows`."""
         half = canaries // 2
         return any(_are(counts, half, [halved(number)]) for number in symmetric(half, FRACTIONS))
 
@@ -184,7 +171,6 @@ class Bonferroni(Beforehand):
             raise AuditError(f"The shares to guess are {self.shares!r}; they must be numbers in (0, 1], at least one.")
 
     def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
-        """See `Beforehand.sizes`."""
         return [halved(number) for number in symmetric(canaries, self.shares)]
 
     def __str__(self) -> str:
@@ -199,11 +185,9 @@ class Threshold(GuessRule):
     name: ClassVar[str] = "threshold"
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
-        """See `GuessRule.count`."""
         return [tally(included, scores > self.at, scores <= self.at)]
 
     def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
-        """See `GuessRule.allows`."""
         return [(seen.canaries, seen.guesses) for seen in counts] == [(canaries, canaries)]
 
     def __str__(self) -> str:
@@ -226,8 +210,6 @@ def halved(guesses: int) -> tuple[int, int]:
 def rule_of(guesses: str | int | tuple[int, int] | GuessRule, canaries: int) -> GuessRule:
     """Return the rule that an argument ``guesses`` names; raises `AuditError` for none, or for more than the canaries.
 
-    Examples
-    --------
     >>> print(rule_of(100, 1000))
     the 50 highest scores in, the 50 lowest out, fixed beforehand
     """
@@ -252,8 +234,6 @@ def rule_of(guesses: str | int | tuple[int, int] | GuessRule, canaries: int) -> 
 def rule_from_dict(data: dict[str, Any]) -> GuessRule:
     """Rebuild a rule from what `GuessRule.to_dict` returned; raises `AuditError` for anything else.
 
-    Examples
-    --------
     >>> rule_from_dict(Bonferroni((1.0, 0.1)).to_dict())
     Bonferroni(shares=(1.0, 0.1))
     """
@@ -271,8 +251,6 @@ def planned_guesses(canaries: int, bound: GuessBound) -> int:
 
     Preferred are numbers that would refute the claim, with something to spare, if all guesses were right.
 
-    Examples
-    --------
     >>> planned_guesses(10_000, GuessBound(GaussianDP(0.5), "trade-off", 0.95))
     500
     """
@@ -292,8 +270,6 @@ def planned_guesses(canaries: int, bound: GuessBound) -> int:
 def predicted(canaries: int, bound: GuessBound) -> tuple[list[int], list[float]]:
     """Return numbers of guesses, and the bound that each would certify from its expected count of right ones.
 
-    Examples
-    --------
     >>> numbers, bounds = predicted(1000, GuessBound(GaussianDP(1.0), "trade-off", 0.95))
     >>> numbers, [round(value, 2) for value in bounds]
     ([1000, 500, 250, 100, 50, 20, 10], [0.34, 0.5, 0.58, 0.6, 0.54, 0.3, 0.13])

@@ -25,7 +25,6 @@ from epsaudit.provenance import provenance
 Guesses = str | int | tuple[int, int] | GuessRule
 StepCallback = Callable[[int, int], None]
 """Told (steps done, steps in all) while the one run goes on."""
-
 COINS, RUN, PLACES = range(3)
 """Which of the streams of 'one run' the coins, the run, and `places` draw from."""
 
@@ -211,8 +210,6 @@ def places(canaries: int, seed: int) -> NDArray[np.intp]:
     and fair at every place: given the number of those in, they lie in uniformly random order. One permutation for all
     audits would not do: of rows laid out by coin it has the same guesses right each time.
 
-    Examples
-    --------
     >>> places(5, seed=0).tolist()
     [2, 1, 0, 3, 4]
     """

@@ -26,10 +26,8 @@ from epsaudit.errors import AuditError
 Floats = NDArray[np.float64]
 Inverse = Callable[[Floats, Floats], Floats]
 """G(r; parameter): least P[E] under one dataset where E has probability r under a neighbour; elementwise."""
-
 GRID = 65
 """Parameters tried at a time; two zooms end within 1/4096 of the largest that could be rejected."""
-
 ROUNDING = 1e-9
 """Mass by which a total must exceed 1: far above what rounding adds up to, far below what matters."""
 
@@ -42,8 +40,6 @@ def gaussian_inverse(rare: Floats, mu: Floats) -> Floats:
 def approximate_inverse(rare: Floats, epsilon: Floats, delta: Floats | float) -> Floats:
     """G of (epsilon, delta)-DP: the larger of e^-epsilon (r - delta) and 1 - delta - e^epsilon (1 - r), at least 0.
 
-    Examples
-    --------
     >>> approximate_inverse(np.array([0.3, 0.9]), np.log([2.0, 2.0]), 0.1).round(4).tolist()
     [0.1, 0.7]
     """
@@ -57,8 +53,6 @@ def total_mass(inverse: Inverse, parameters: Floats, canaries: int, guesses: int
 
     ``parameters`` are tried at once; the recursion ends early once all totals are above 1 or settled.
 
-    Examples
-    --------
     One canary, guessed right with probability 0.9: 0-DP has no room for that, 3-DP has.
 
     >>> pure = lambda r, epsilon: approximate_inverse(r, epsilon, 0.0)
@@ -80,8 +74,6 @@ def total_mass(inverse: Inverse, parameters: Floats, canaries: int, guesses: int
 def largest_rejected(inverse: Inverse, high: float, canaries: int, guesses: int, correct: int, alpha: float) -> float:
     """Return the end of the interval of rejected parameters below ``high``, rounded down; 0 if there is none.
 
-    Examples
-    --------
     >>> pure = lambda r, epsilon: approximate_inverse(r, epsilon, 0.0)
     >>> round(largest_rejected(pure, 20.0, 1000, 1000, 731, 0.05), 2)  # a Clopper-Pearson limit gives 0.88
     0.87
@@ -101,8 +93,6 @@ def largest_rejected(inverse: Inverse, high: float, canaries: int, guesses: int,
 def parameter_bound(claim: Claim, canaries: int, guesses: int, correct: int, confidence: float) -> float:
     """Lower bound on the claim's parameter; 0 where nothing is shown; raises `AuditError` for another kind of claim.
 
-    Examples
-    --------
     >>> round(parameter_bound(GaussianDP(1.0), 10_000, 200, 184, 0.95), 2)
     0.61
     """
@@ -117,8 +107,6 @@ def parameter_bound(claim: Claim, canaries: int, guesses: int, correct: int, con
 def delta_bound(canaries: int, guesses: int, correct: int, epsilon: float, confidence: float) -> float:
     """Lower bound on delta at ``epsilon``; 0 where nothing is shown.
 
-    Examples
-    --------
     >>> round(delta_bound(1000, 1000, 1000, 1.0, 0.95), 2)  # who reveals everybody with probability 0.05 is not caught
     0.05
     """

@@ -24,17 +24,27 @@ from epsaudit.adapters.functions import Mechanism, takes_turns
 from epsaudit.arguments import Pairs, checkpoint_of, jobs_of, progress_of, seconds_of
 from epsaudit.audits.question import Begun, Question, begun, recording
 from epsaudit.audits.sequential import betting
-from epsaudit.audits.sequential.accounts import Accounts
-from epsaudit.audits.sequential.drawing import Drawn, Seen, counts_of, parts, play, tallies_of
+from epsaudit.audits.sequential.betting import Accounts
+from epsaudit.audits.sequential.drawing import (
+    STRATEGIES,
+    Drawn,
+    Seen,
+    chunk_sizes,
+    counts_of,
+    looked_at_each,
+    parts,
+    play,
+    remembered,
+    round_sizes,
+    tallies_of,
+)
 from epsaudit.audits.sequential.learning import Learner, Plans, no_bet, sequential_families, simpler_event
 from epsaudit.audits.sequential.record import Round, SequentialResult, Stopped, StrategyRecord
-from epsaudit.audits.sequential.schedule import STRATEGIES, chunk_sizes, looked_at_each, remembered, round_sizes
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Relation
 from epsaudit.engine.checkpoint import Section
-from epsaudit.engine.copies import Copies
+from epsaudit.engine.copies import Copies, Patience
 from epsaudit.engine.dependence import LEVEL, dependence_of_outputs, refuse
-from epsaudit.engine.patience import Patience
 from epsaudit.engine.sampling import Progress, ProgressCallback, Sides, draw_by_coins
 from epsaudit.engine.streams import stream
 from epsaudit.errors import AuditError, finite_at_least
@@ -127,8 +137,7 @@ def audit_sequentially(
             return finished
         sequential = _SequentialAudit(begun(question, root, n_jobs, record), distance, record)
         result = sequential.run(until, progress)
-        if record.kept:
-            record.record_once("result", result.to_dict())
+        record.record_once("result", result.to_dict)
     return result
 
 

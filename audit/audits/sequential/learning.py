@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.audits.sequential import betting
-from epsaudit.audits.sequential.accounts import Bet
-from epsaudit.audits.sequential.numbers import Middles
-from epsaudit.audits.sequential.vectors import Sums, is_long, is_vector, table_of, trees_of
+from epsaudit.audits.sequential.betting import Bet
+from epsaudit.audits.sequential.scores import Middles, Sums, is_long, is_vector, table_of, trees_of
 from epsaudit.certificates import MembershipGame
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.outputs.normal_form import Outputs
@@ -66,8 +65,6 @@ SIMPLE: tuple[FromTable, ...] = (Tails(), Middles(), LikelihoodRatio())
 def sequential_families(families: Sequence[Family]) -> Sequence[Family]:
     """Return the families that 'auto' or 'all' stand for in a sequential audit: after tails their middles, too.
 
-    Examples
-    --------
     >>> sequential_families([Tails(), LikelihoodRatio()])
     [Tails(), Middles(), LikelihoodRatio()]
     """
@@ -103,11 +100,9 @@ class Growth:
 
     @property
     def nothing(self) -> Choice:
-        """See `epsaudit.witnesses.Objective`."""
         return Choice(ANYTHING, MembershipGame(), 0.0, 0.0)
 
     def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
-        """See `epsaudit.witnesses.Objective`."""
         for upper, lower in candidate.events():
             correct, wrong = candidate.rates(upper, lower, errors)
             wrong = wrong + self.more_wrong / candidate.size
