@@ -1,8 +1,7 @@
 """The sequential audit: rounds of the membership game with witnesses chosen from earlier rounds only.
 
-`audit_sequentially` takes a mechanism, a budget and a seed and returns a `SequentialResult`. Chunks of a round draw
-from their own streams, so the result depends on the seed and the budget only, not on which worker computed which chunk
-or how many were drawn beyond the stopping time.
+Chunks of a round draw from their own streams, so the result depends on the seed and the budget only, not on which
+worker computed which chunk or how many were drawn beyond the stopping time.
 """
 
 from __future__ import annotations
@@ -85,8 +84,8 @@ def audit_sequentially(
     """Audit until the claim is refuted or the budget is spent; the bound holds at every stopping time.
 
     Every run is a round of the membership game on which strategies bet against the claim; if the claim is true, their
-    wealth is a supermartingale and stays small (`epsaudit.audits.sequential.betting`). Witnesses, tangents and bets are
-    relearned from all runs so far as they come in.
+    wealth is a supermartingale and stays small (docs/explanation/theory.md#testing-by-betting). Witnesses, tangents and
+    bets are relearned from all runs so far as they come in.
 
     Parameters
     ----------
@@ -99,14 +98,9 @@ def audit_sequentially(
         The most time: no round begins that would, at the pace so far, not end in time. After a restart it begins anew.
         What refutes the claim is then checked in fresh runs for as long as there is time, and in 1,000 or so at least.
     near : float, optional
-        Stop, too, when the running bound is within this distance of the claim: the claim is nearly attained, and
-        more runs would show little.
+        Stop, too, when the running bound is within this distance of the claim: more runs would show little.
     confidence : float
         Probability that the running bound never exceeds the truth, in [0.5, 1); 1 - 1e-6 for a regression test.
-
-    Returns
-    -------
-    SequentialResult
 
     Raises
     ------

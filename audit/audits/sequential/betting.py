@@ -1,15 +1,10 @@
 """Test supermartingales: money won by betting that guesses are correct more often than a claim allows.
 
-From a claim's points and tallies of guesses it computes the wealth of sixty bettors. Nothing here is random or
-depends on where the guesses come from. A run is guessed correctly with probability c and wrongly with probability u, by
-a witness with m events that the past decides. Under (epsilon, delta)-DP the factor
+A run is guessed by a witness with m events that the past decides. Under (epsilon, delta)-DP the factor
 
     1 + bet (1[correct] - e^epsilon 1[wrong] - m delta / 2),   0 <= bet <= 1 / (e^epsilon + m delta / 2),
 
-is nonnegative, with mean at most 1 given the past. For each parameter theta of a fixed grid, W_theta is an average of
-products of such factors. Let E be (1 - w) W_theta + w W_claim below the claim, w W_claim at it, and W_theta above it.
-The bound is the largest parameter up to which every E has reached 1 / alpha; with probability 1 - alpha it never
-exceeds the truth. Proofs and references: docs/explanation/theory.md#testing-by-betting.
+is nonnegative, with mean at most 1 given the past. Bound, proofs, references: theory.md#testing-by-betting in docs.
 """
 
 from __future__ import annotations
@@ -43,9 +38,7 @@ def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int, fractions: Fl
     """Logarithms of what wealth is multiplied by after a correct guess, a wrong one, no guess: shape (3, ..., bets).
 
     ``epsilon`` and ``delta``, of shape (...), are the points under test, ``events`` is 1 or 2; ``fractions``, of shape
-    (bets,), are the shares of the wealth at stake.
-
-    Under the claim itself, randomised response at epsilon = 1 wins nothing on average:
+    (bets,), are the shares of the wealth at stake. Under the claim randomised response wins nothing on average:
 
     >>> correct, wrong, _ = np.exp(log_factors(1.0, 0.0, 2))
     >>> truth = math.e / (1 + math.e)
@@ -112,7 +105,11 @@ def divided(log_wealth: Floats, shares: Floats) -> Floats:
 
 
 def evidence(log_wealth: Floats, log_wealth_at_claim: Floats, parameters: Floats, claimed: float) -> Floats:
-    """Logarithm of E of the module's docstring for each parameter, from that of W, shape (..., parameters)."""
+    """Logarithm of E for each parameter, from that of W, shape (..., parameters), an average of products of factors.
+
+    E is (1 - w) W + w W_claim below the claim, w W_claim at it, and W above it. The bound is the largest parameter up
+    to which every E has reached 1 / alpha; with probability 1 - alpha it never exceeds the truth.
+    """
     staked = log_wealth_at_claim + math.log(STAKE)
     shared = np.logaddexp(log_wealth + math.log1p(-STAKE), staked)
     return np.where(parameters < claimed, shared, np.where(parameters == claimed, staked, log_wealth))
@@ -121,8 +118,8 @@ def evidence(log_wealth: Floats, log_wealth_at_claim: Floats, parameters: Floats
 def growth(correct: ArrayLike, wrong: ArrayLike, epsilon: float, delta: float, events: int) -> Floats:
     """Expected growth of log-wealth a run for the best of the bets, at these probabilities; 0 where no bet grows.
 
-    At delta = 0 this is, up to the grid, the probability of a guess times the relative entropy of a guess's being
-    correct to what the claim allows: 1 / growth is the information limit of docs/explanation/power.md.
+    At delta = 0 it is, up to the grid, the probability of a guess times the relative entropy of its being correct to
+    what the claim allows: 1 / growth is the information limit of docs/explanation/power.md.
 
     >>> float(growth(0.73, 0.27, 1.0, 0.0, 2)), round(float(growth(0.88, 0.12, 1.0, 0.0, 2)), 3)
     (0.0, 0.066)
@@ -153,10 +150,9 @@ def parameter_grid(claim: Claim) -> Floats:
 
 @functools.lru_cache(maxsize=256)
 def tangents(claim: Claim) -> tuple[tuple[float, float], ...]:
-    """Points (epsilon, delta) of the claim's privacy profile that are worth testing.
+    """Points (epsilon, delta) of the claim's privacy profile that are worth testing, down to delta = 1e-8.
 
-    The claimed point alone for pure and approximate DP, in whose profile all others follow from it; for a curve the
-    points from total variation distance down to delta = 1e-8.
+    For pure and approximate DP the claimed point alone, from which all others follow.
 
     >>> from epsaudit.claims.definitions import ApproxDP, GaussianDP
     >>> tangents(ApproxDP(1.0, 1e-5)), len(tangents(GaussianDP(1.0)))
@@ -186,8 +182,8 @@ def points(claim: Claim, tangent: float | None) -> tuple[Floats, Floats]:
 def _profile_along(claim: Claim, tangent: float) -> Floats:
     """Delta that each parameter implies at epsilon = ``tangent``; exact at the claim, elsewhere rounded up.
 
-    The inverse, `Claim.least_at`, is tabulated; an interpolated delta is kept only if its own least parameter is not
-    below the one asked for, and otherwise replaced by the next entry of the table.
+    The inverse, `Claim.least_at`, is tabulated; an interpolated delta whose own least parameter is below the one asked
+    for gives way to the next entry of the table.
     """
     grid = parameter_grid(claim)
     table = np.concatenate([np.geomspace(1e-14, 0.01, 25), np.linspace(0.02, 1.0, 24)])
@@ -198,26 +194,18 @@ def _profile_along(claim: Claim, tangent: float) -> Floats:
     guess = np.exp(np.interp(np.log(positive), np.log(least[finite]), np.log(table[finite]))) * 1.01
     proposal = np.minimum(guess, next_up)
     enough = np.asarray(claim.least_at(tangent, proposal), float) >= grid
-    delta = np.where(enough, proposal, next_up)
+    delta = np.minimum(np.where(enough, proposal, next_up), 1.0)
     delta[grid == claim.parameter] = claim.profile(tangent)
-    return np.minimum(np.where(grid == 0.0, 0.0, delta), 1.0)
+    return delta
 
 
 @dataclass(frozen=True)
 class Bet:
-    """What a strategy bets on in a round, decided by the past.
+    """What a strategy bets on in a round, decided by the past: ``past`` is how many runs that had.
 
-    Attributes
-    ----------
-    witness : Witness
-        The events.
-    tangent : float or None
-        Where the profile of a claim about a curve is tested; None for pure and approximate DP.
-    correct, wrong : float
-        Probabilities of a correct and of a wrong guess, as the past has them: a parameter is bet against only where
-        they violate it.
-    past : int
-        How many runs that past had.
+    The ``tangent`` is where the profile of a claim about a curve is tested; None for pure and approximate DP.
+    ``correct`` and ``wrong`` are the probabilities of such guesses: a parameter is bet against only where they violate
+    it.
     """
 
     witness: Witness
@@ -230,11 +218,12 @@ class Bet:
 class Accounts:
     """Log-wealth of every bet against every parameter of the grid, shape (strategies, parameters, bets).
 
-    ``confidence`` is that of the running bound, at all times.
+    `open` is told what each strategy bets on in a round, `close` how often it guessed correctly. ``confidence`` is that
+    of the running bound, at all times.
     """
 
     def __init__(self, claim: Claim, confidence: float, strategies: int) -> None:
-        self.claim, self.strategies = claim, strategies
+        self.claim = claim
         self.grid = parameter_grid(claim)
         self.at_claim = int(np.flatnonzero(self.grid == claim.parameter)[0])
         self.needed = -math.log1p(-confidence)
@@ -253,7 +242,7 @@ class Accounts:
         """Begin a round: decide who bets against what, and divide the wealth anew; by the past only."""
         advised, grows = np.empty_like(self.log_wealth), np.empty(self.log_wealth.shape[:2])
         for index, strategy in enumerate(strategies):
-            epsilon, delta = _points(self.claim, strategy.tangent)
+            epsilon, delta = points(self.claim, strategy.tangent)
             rates, events = (strategy.correct, strategy.wrong), strategy.witness.events
             factors = log_factors(epsilon, delta, events)
             violated = rates[0] - np.exp(epsilon) * rates[1] - events * delta / 2.0 > 0.0
@@ -282,17 +271,7 @@ class Accounts:
 @functools.lru_cache(maxsize=256)
 def point(claim: Claim, tangent: float | None) -> tuple[float, float]:
     """The (epsilon, delta) at which the claim is tested: its own, or that of its profile at the tangent."""
-    if claim.claimed_point is not None:
-        return claim.claimed_point
-    return (float(tangent or 0.0), claim.profile(float(tangent or 0.0)))
-
-
-def _points(claim: Claim, tangent: float | None) -> tuple[Floats, Floats]:
-    """Return the same of every parameter of the grid; delta is never too small."""
-    epsilon, delta = (values.copy() for values in points(claim, tangent))
-    at = parameter_grid(claim) == claim.parameter
-    epsilon[at], delta[at] = point(claim, tangent)
-    return epsilon, delta
+    return claim.claimed_point or (float(tangent or 0.0), claim.profile(float(tangent or 0.0)))
 
 
 def tally_of(runs: int, correct: int, wrong: int) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
-"""When a sequential audit runs, looks and remembers: numbers that follow from its budget and its pairs alone.
+"""When a sequential audit runs, looks and remembers, by its budget and pairs alone; and the chunks of its rounds.
 
-Takes the budget and the number of pairs; returns the sizes of rounds and of their chunks, and the moments of interim
-looks. The audit follows them, and what a file says of rounds is checked against them: none was cut in hindsight.
+What a file says of rounds is checked against the sizes here. A chunk draws from its own stream, named by pair, round
+and place, so it is the same whichever worker computes it, and whether it is drawn or read from a checkpoint.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ def remembered(sizes: list[int], before: int) -> list[bool]:
 
 
 def looks(size: int, runs: int) -> NDArray[np.intp]:
-    """Return after which runs of a chunk, ``runs`` before it, the evidence is looked at: the last is ``size``.
+    """Return after which runs of a chunk the evidence is looked at: after each, or every thousandth of all so far.
 
-    After each run, or every thousandth of all so far.
+    ``runs`` came before it; the last look is after ``size``.
 
     >>> looks(5, runs=100).tolist(), looks(5, runs=2_500).tolist()
     ([1, 2, 3, 4, 5], [1, 3, 5])
@@ -138,8 +138,7 @@ def play(
 ) -> Iterator[Drawn]:
     """Draw parts and yield what they came to, in order; those that the checkpoint holds are not drawn again.
 
-    Whoever has seen enough closes the generator: then nothing more is begun, and what was begun beyond is forgotten.
-    What is not ``reproducible`` is recorded however quickly it is drawn, for it would not come again.
+    Whoever has seen enough closes the generator. What is not ``reproducible`` is recorded however quickly it is drawn.
     """
     planned = digest(json.dumps([witness.to_dict() for witness in witnesses])) if record.kept else ""
     held = {part: _held(record, part, planned, len(witnesses)) for part in of}

@@ -1,6 +1,6 @@
-"""What a sequential audit would have caught: the least parameter that its runs would have refuted by events as it saw.
+"""The result of a sequential audit: every round, from which bounds and evidence are recomputed, and its reach.
 
-Takes the rounds of an audit; returns a parameter, of a mechanism that is imagined. Nothing here is a bound.
+`detectable` says what an audit would have caught, of a mechanism that is imagined: that is no bound.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from epsaudit.audits.sequential import betting
-from epsaudit.audits.sequential.betting import Accounts, Bet, point, tally_of
+from epsaudit.audits.sequential.betting import Accounts, Bet, point
 from epsaudit.certificates import Counts
 from epsaudit.claims.curves import ApproxZCDP
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, RenyiDP
@@ -160,14 +160,9 @@ LEARNING = 0.25
 
 @dataclass(frozen=True)
 class StrategyRecord(Bet):
-    """What one strategy did in one round; what it bet on is described at `Bet`.
+    """What one strategy did in one round: its bet, the counts until the audit stopped, and interim looks.
 
-    Attributes
-    ----------
-    counts : Counts
-        What was seen in the round, up to the moment at which the audit stopped.
-    looks : tuple of (int, int, int)
-        Interim looks: runs, correct and wrong guesses of the round so far, whenever the running bound was updated.
+    The ``looks`` are runs, correct and wrong guesses of the round so far, whenever the running bound was updated.
     """
 
     counts: Counts
@@ -194,15 +189,13 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SequentialResult(PairResult):
-    """A lower bound on the privacy loss that held at every moment of the audit; see also
-    `epsaudit.results.result.Result`.
+    """A lower bound on the privacy loss that held at every moment of the audit; see also its base, `Result`.
 
-    Its confidence is the probability that the bound never exceeds the truth, at any time.
+    Its confidence is the probability that the bound never exceeds the truth, at any time. ``pair``, ``x`` and
+    ``x_prime`` are of the last pair that was bet on.
 
     Attributes
     ----------
-    pair, x, x_prime : str
-        As on `epsaudit.AuditResult`; the pair is the last one that was bet on.
     trials : int
         The most runs allowed.
     stopped : 'refuted', 'near', 'runs' or 'seconds'
@@ -228,7 +221,6 @@ class SequentialResult(PairResult):
 
     @property
     def spent(self) -> int:
-        """As `runs`."""
         return self.runs
 
     @property
@@ -264,21 +256,12 @@ class SequentialResult(PairResult):
     @property
     def counts(self) -> Counts:
         """What was seen of `witness`, in the rounds that it was used in unchanged."""
-        return functools.reduce(
-            _add,
-            (
-                strategy.counts
-                for strategy in (round_.strategies[self.best] for round_ in self.rounds if round_.pair == self.pair)
-                if strategy.witness == self.witness
-            ),
-        )
+        on_pair = (round_.strategies[self.best] for round_ in self.rounds if round_.pair == self.pair)
+        return functools.reduce(_add, (one.counts for one in on_pair if one.witness == self.witness))
 
     @functools.cached_property
     def detectable(self) -> float | None:
-        """Least parameter that this many runs would have refuted 9 times in 10, by events as common as those seen.
-
-        None if not even four times the claim would have been.
-        """
+        """Least parameter that as many runs would have refuted 9 times in 10 by events as common, or None."""
         return self.least_caught(0.9)
 
     def least_caught(self, share: float) -> float | None:
@@ -287,16 +270,12 @@ class SequentialResult(PairResult):
         for strategy in (strategy for round_ in self.rounds for strategy in round_.strategies if strategy.past):
             event, counts = (strategy.witness, strategy.tangent), strategy.counts
             pooled[event] = _add(pooled[event], counts) if event in pooled else counts
-        return detectable(
-            self.claim,
-            [
-                Seen(tangent, counts.events, int(counts.runs), int(counts.correct), int(counts.wrong))
-                for (_, tangent), counts in pooled.items()
-            ],
-            round((1.0 - LEARNING) * self.runs),
-            -math.log1p(-self.confidence) + math.log(len(self.rounds[-1].strategies) / betting.STAKE),
-            share,
-        )
+        seen = [
+            Seen(tangent, counts.events, int(counts.runs), int(counts.correct), int(counts.wrong))
+            for (_, tangent), counts in pooled.items()
+        ]
+        needed = -math.log1p(-self.confidence) + math.log(len(self.rounds[-1].strategies) / betting.STAKE)
+        return detectable(self.claim, seen, round((1.0 - LEARNING) * self.runs), needed, share)
 
     @property
     def _log_wealth(self) -> betting.Floats:
@@ -313,10 +292,11 @@ class SequentialResult(PairResult):
             before += round_.explored
             accounts.open(round_.strategies)
             for looks in zip(*(strategy.looks for strategy in round_.strategies), strict=True):
-                accounts.look(np.array([tally_of(*look) for look in looks]))
+                accounts.look(tallies(looks))
                 if accounts.bound > path[-1][1]:
                     path.append((before + looks[0][0], accounts.bound))
-            accounts.close(np.array([tally(strategy.counts) for strategy in round_.strategies]))
+            seen = [(int(one.counts.runs), int(one.counts.correct), int(one.counts.wrong)) for one in round_.strategies]
+            accounts.close(tallies(seen))
             before += round_.runs
         return accounts, (*path, (before, accounts.bound))
 
@@ -328,7 +308,6 @@ class SequentialResult(PairResult):
         return sequential_path({self.mechanism: self})
 
     def lines(self) -> list[tuple[str, str]]:
-        """What is printed below the first sentence: labels and texts."""
         return [*super().lines(), *([] if self.violates_claim else [("reach", self.describe_detectable())])]
 
     def _lines_of_method(self) -> list[tuple[str, str]]:
@@ -336,15 +315,12 @@ class SequentialResult(PairResult):
         return [("method", self.describe_evidence()), ("stopped", stopped)]
 
     def describe_event(self) -> str:
-        """Write the last events of the strategy that won more."""
         return str(self.witness)
 
     def describe_method(self) -> str:
-        """Name the method."""
         return "bets against the claim"
 
     def describe_counts(self) -> str:
-        """Write the counts of the last witness so that they can be checked by hand."""
         return self.witness.describe(self.counts)
 
     def describe_evidence(self) -> str:
@@ -368,21 +344,21 @@ class SequentialResult(PairResult):
 
     @classmethod
     def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
-        rounds = (
+        rounds = tuple(
             Round(item["pair"], int(item["explored"]), tuple(map(_strategy_from_dict, item["strategies"])))
             for item in data["rounds"]
         )
-        return {**super()._read(data), "stopped": data["stopped"], "rounds": tuple(rounds)}
+        return {**super()._read(data), "stopped": data["stopped"], "rounds": rounds}
 
 
-def tally(counts: Counts) -> betting.Floats:
-    """Correct guesses, wrong ones and abstentions, shape (3,)."""
-    return tally_of(int(counts.runs), int(counts.correct), int(counts.wrong))
+def tallies(looks: Sequence[tuple[int, int, int]]) -> Floats:
+    """Correct guesses, wrong ones and none of each strategy, shape (strategies, 3), of runs, correct and wrong ones."""
+    return np.array([(correct, wrong, runs - correct - wrong) for runs, correct, wrong in looks], float)
 
 
 def _add(first: Counts, second: Counts) -> Counts:
-    names = [f.name for f in dataclasses.fields(Counts) if f.name != "events"]
-    return dataclasses.replace(first, **{name: getattr(first, name) + getattr(second, name) for name in names})
+    sums = {name: value + getattr(second, name) for name, value in vars(first).items() if name != "events"}
+    return dataclasses.replace(first, **sums)
 
 
 def _strategy_from_dict(data: dict[str, Any]) -> StrategyRecord:

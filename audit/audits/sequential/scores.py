@@ -1,7 +1,9 @@
-"""Events of single numbers that a few runs suffice to find: near and far from the middle, and tails that end.
+"""What a sequential audit learns from: events of single numbers that a few runs find, and learnt sums of vectors.
 
-A table of cells finds any event, but needs many runs. Where only the scale of the noise differs, distance from the
-median tells; where tails are so heavy that outputs in them tell nothing, tails are cut at central quantiles.
+A table of cells finds any event, but needs many runs: distance from the median tells the scale of the noise, and heavy
+tails are cut at central quantiles. An audit learns many times, and most find nothing: features of long vectors are
+chosen by a part of the outputs, their coefficients are few, and trees are learnt where a quick test shows an
+interaction.
 """
 
 from __future__ import annotations
@@ -228,8 +230,7 @@ class Sums(FromTable):
 def trees_of(data: Encoding, sums: Sequence[CandidateScore], promising: bool) -> Iterator[CandidateScore]:
     """Yield trees where something is ``promising``, or where products of two features tell more than the best sum.
 
-    Of long vectors only the latter: some of their many sums promise by luck. Boosting takes most of the time, and needs
-    scikit-learn, a second to import; most audits find nothing.
+    Of long vectors only the latter: some of their many sums promise by luck. Boosting takes most of the time.
     """
     features = tuple(dict.fromkeys(one for group in _with_curves(data.features) for one in group))
     if data.size < LEAST_TO_PLANT or not 1 < len(features) <= MOST_COORDINATES:
