@@ -1,6 +1,5 @@
 """What an audit takes, checked before its first run: what an argument cannot be is said in one sentence.
 
-The audits and the pytest fixture pass what they were given, and get claims, pairs and families that can be used.
 Numbers are checked by `epsaudit.errors`, on which everything stands.
 """
 

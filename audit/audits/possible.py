@@ -1,9 +1,7 @@
 """What no audit can have found: stored results whose numbers contradict each other, of any of the three kinds.
 
-Takes a result as read from a file and returns sentences about what is impossible in it. They are sure, or wrong less
-than once in a thousand million audits; a result that passes may still be made up. Of the rounds of a sequential audit
-the sizes follow from the budget, and how many runs a plan may rest on from the rounds before it; the events and rates
-that were learnt follow from the outputs only, which no file holds.
+Sentences are sure, or wrong less than once in a thousand million audits; a result that passes may still be made up:
+events and rates that were learnt follow from the outputs only, which no file holds.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from numpy.typing import NDArray
 
 from epsaudit.arguments import LEAST_TRIALS, check_method
 from epsaudit.audits.one_run import OneRunResult
-from epsaudit.audits.one_run.counts import GuessBound
+from epsaudit.audits.one_run.bounds import GuessBound
 from epsaudit.audits.sequential import SequentialResult, betting
 from epsaudit.audits.sequential.auditing import refuse_if_irrefutable
 from epsaudit.audits.sequential.drawing import (
@@ -90,8 +88,7 @@ def _anywhere(result: AuditResult | SequentialResult | OneRunResult) -> Iterator
 
 
 def _counted_again(result: AuditResult | SequentialResult) -> bool:
-    """Whether a result is of `epsaudit.results.compare.recount`, which chooses nothing, and may have any number of
-    runs."""
+    """Whether a result is of `epsaudit.results.compare.recount`, which may have any number of runs."""
     return isinstance(result, AuditResult) and result.training_runs == 0 and 0 < result.trials < MOST_RUNS
 
 
@@ -263,8 +260,8 @@ def _moments(moments: Sequence[int], sizes: Sequence[int], runs: int, refuted: b
 def _remembered(rounds: Sequence[Round], pairs: int) -> tuple[int, int]:
     """Between which numbers the runs lie that were remembered of the dataset of which there were fewer.
 
-    Of a single pair they are known, up to the chunk in which memory was full; of several pairs, nobody stores which
-    were looked at.
+    Of a single pair they are known, up to the chunk in which memory was full; of several, nobody stores which were
+    seen.
     """
     if pairs > 1:
         return 0, sum(round_.explored + round_.runs for round_ in rounds) // 2
@@ -347,10 +344,7 @@ def _counts(counts: Counts, witness: Witness) -> Iterator[str]:
 
 
 def _overlap(first: Event | None, second: Event | None) -> bool:
-    """Whether some output lies in both events: a single one that either includes, or a number that both hold.
-
-    Audits cut both events from one feature; what two features have in common is not looked for.
-    """
+    """Whether some output lies in both events: a single one that either includes, or a number that both hold."""
     if not (isinstance(first, Region) and isinstance(second, Region)):
         return False
     single = pack([*first.included, *second.included])
@@ -362,8 +356,8 @@ def _overlap(first: Event | None, second: Event | None) -> bool:
 def _numbers(*events: Region) -> NDArray[np.bool_]:
     """Which numbers all events of one feature hold, of those at and beside every end of an interval.
 
-    They suffice: whatever events have in common starts at one of them. Single outputs that are put in or taken out are
-    numbers of the feature only if it is the output itself.
+    They suffice: whatever events have in common starts at one of them. Single outputs are numbers of the feature only
+    if it is the output itself.
     """
     ends = [end for event in events for interval in event.intervals for end in (interval.low, interval.high)]
     taken = [atom for event in events for atom in event.excluded if type(atom) is float]

@@ -1,6 +1,5 @@
 """Training: choose the pair, the event and the certificate on runs that certify nothing.
 
-From the output laws of the candidate pairs this makes a `Training`: the choice, and the number of runs that it cost.
 Candidate pairs are compared on a tenth of the runs; where the best choice is uncertain, the best pair and its rivals
 get a fifth more, and everything is learnt again.
 """
@@ -55,18 +54,10 @@ Draw = Callable[..., tuple[Outputs, Outputs]]
 
 @dataclass(frozen=True)
 class Training:
-    """What training chose.
+    """What training chose: the place of the ``pair`` among the candidates, and witness and certificate.
 
-    Attributes
-    ----------
-    pair : int
-        Place of the pair among the candidates.
-    choice : Choice
-        Witness and certificate.
-    runs : int
-        Runs that it took, on both datasets of all pairs.
-    notes : tuple of str
-        What its runs showed and the certification's cannot show.
+    It took so many ``runs``, on both datasets of all pairs. ``notes`` say what they showed and certification cannot
+    show.
     """
 
     pair: int
@@ -104,10 +95,7 @@ def train(
 ) -> Training:
     """Choose for an audit of ``trials`` runs in all; ``draw`` says who runs them, and what remembers them.
 
-    Raises
-    ------
-    AuditError
-        If the trials are too few for so many pairs.
+    Raises `AuditError` if the trials are too few for so many pairs.
     """
     size = training_runs(trials) // (2 * len(sides))
     if size < 8:

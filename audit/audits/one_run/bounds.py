@@ -1,4 +1,4 @@
-"""Counts of guesses about the canaries of one run, how often they can be right under a claim, and the bounds that follow.
+"""Counts of guesses about the canaries of one run, how often they can be right, and the bounds that follow.
 
 Of m canaries, each in by a fair coin of its own, r are guessed and v of the guesses are right. Theorems and proofs:
 docs/explanation/theory.md#one-run-epsilon-delta-dp and #one-run-trade-off-curves.
@@ -257,8 +257,8 @@ def delta_bound(
     return 0.0 if correct == 0 or spare <= 0.0 else min(1.0, spare / leak)
 
 
-# Trade-off curves, with exactly c guesses whatever the output. Let G be the inverse of 1 - f for the trade-off function f
-# of the claim, p_k = P[W = k], r_j = (1/m) sum over k >= j of k p_k and h_j = (1/m) sum over k >= j of (c - k) p_k. Then
+# Trade-off curves, with exactly c guesses whatever the output. Let G be the inverse of 1 - f for the trade-off function
+# f of the claim, p_k = P[W = k], r_j = (1/m) sum over k >= j of k p_k, h_j = (1/m) sum over k >= j of (c - k) p_k. Then
 # h_(j-1) >= G(r_j). The recursion (Mahloujifar, Melis and Chaudhuri 2025, Algorithm 3) finds the least total mass of p
 # that has P[W >= v] >= tau and satisfies this for j <= v. If the total exceeds 1, P[W >= v] < tau.
 
@@ -337,7 +337,7 @@ def parameter_bound(claim: Claim, canaries: int, guesses: int, correct: int, con
 def delta_bound_on_curve(canaries: int, guesses: int, correct: int, epsilon: float, confidence: float) -> float:
     """Lower bound on delta at ``epsilon`` by the recursion; 0 where nothing is shown.
 
-    >>> round(delta_bound_on_curve(1000, 1000, 1000, 1.0, 0.95), 2)  # all are revealed with probability 0.05: not caught
+    >>> round(delta_bound_on_curve(1000, 1000, 1000, 1.0, 0.95), 2)  # revealing all, one time in 20, is not caught
     0.05
     """
 

@@ -1,9 +1,7 @@
 """Guessing rules: which canaries are guessed in and which out, and how many, decided without looking at the coins.
 
-From the scores of one run a rule makes guesses, and with the coins counts. A rule is fixed before the run; what it may
-look at decides its cost: nothing for a number fixed or planned beforehand, half of the canaries, or a share of the
-error for each of several numbers. `planned_guesses` is the number that a model, a mechanism that attains the claim with
-Gaussian scores, has certify most; the model has no part in validity.
+A rule is fixed before the run; what it may look at decides its cost: nothing for a number fixed or planned beforehand,
+half of the canaries, or a share of the error for each of several numbers.
 """
 
 from __future__ import annotations
@@ -12,24 +10,14 @@ import dataclasses
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtr
 
-from epsaudit.audits.one_run.counts import (
-    METHODS,
-    Bools,
-    Floats,
-    GuessBound,
-    GuessCounts,
-    Method,
-    delta_of,
-    extremes,
-    tally,
-)
+from epsaudit.audits.one_run.bounds import METHODS, Bools, Floats, GuessBound, GuessCounts, Method, delta_of
 from epsaudit.claims.definitions import GaussianDP
 from epsaudit.errors import AuditError, whole_at_least
 
@@ -47,6 +35,20 @@ Sizes = list[tuple[int, int]]
 """How many are guessed in and out, for each set of guesses."""
 
 
+def extremes(included: Bools, scores: Floats, highest: int, lowest: int) -> GuessCounts:
+    """Guess the ``highest`` scores in and the ``lowest`` out; ties are broken by place, which no coin may decide."""
+    order = np.argsort(scores, kind="stable")
+    place = np.empty(len(scores), dtype=np.intp)
+    place[order] = np.arange(len(scores))
+    return tally(included, place >= len(scores) - highest, place < lowest)
+
+
+def tally(included: Bools, guessed_in: Bools, guessed_out: Bools) -> GuessCounts:
+    """Compare guesses with who was included."""
+    right = int((guessed_in & included).sum()), int((guessed_out & ~included).sum())
+    return GuessCounts(len(included), int(guessed_in.sum()), int(guessed_out.sum()), *right)
+
+
 class GuessRule(ABC):
     """How many canaries are guessed in and out; a frozen dataclass, fixed before the run.
 
@@ -54,7 +56,6 @@ class GuessRule(ABC):
     may use places.
     """
 
-    name: ClassVar[str]
     decided_by_output: ClassVar[bool] = False
     """Whether the number of guesses depends on the run's output."""
 
@@ -99,7 +100,6 @@ class Fixed(Beforehand):
 
     highest: int
     lowest: int
-    name: ClassVar[str] = "fixed"
 
     def __post_init__(self) -> None:
         whole_at_least(self.highest, 0, "number of canaries to guess in")
@@ -118,8 +118,6 @@ class Planned(Beforehand):
 
     For pure DP everybody is guessed, as randomised response would have it.
     """
-
-    name: ClassVar[str] = "planned"
 
     def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
         return [halved(planned_guesses(canaries, bound))]
@@ -141,7 +139,6 @@ class SeparateHalf(GuessRule):
     The output decides the number: with delta > 0 a share of the error is set aside, and a trade-off curve refuses.
     """
 
-    name: ClassVar[str] = "half"
     decided_by_output: ClassVar[bool] = True
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
@@ -164,7 +161,6 @@ class Bonferroni(Beforehand):
     """Several numbers of guesses, given beforehand as shares of the canaries; the error is shared among them."""
 
     shares: tuple[float, ...] = PAID_FRACTIONS
-    name: ClassVar[str] = "bonferroni"
 
     def __post_init__(self) -> None:
         if not self.shares or not all(0.0 < share <= 1.0 for share in self.shares):
@@ -182,7 +178,6 @@ class Threshold(GuessRule):
     """Everybody is guessed: in where the score is above ``at``, else out."""
 
     at: float = 0.0
-    name: ClassVar[str] = "threshold"
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
         return [tally(included, scores > self.at, scores <= self.at)]
@@ -194,7 +189,8 @@ class Threshold(GuessRule):
         return f"everybody is guessed, in where the score is above {self.at:g}"
 
 
-RULES: dict[str, type[GuessRule]] = {rule.name: rule for rule in (Fixed, Planned, SeparateHalf, Bonferroni, Threshold)}
+RULES = {rule.__name__: rule for rule in (Fixed, Planned, SeparateHalf, Bonferroni, Threshold)}
+NAMED: dict[str, Callable[[], GuessRule]] = {"planned": Planned, "half": SeparateHalf, "bonferroni": Bonferroni}
 
 
 def _are(counts: Sequence[GuessCounts], canaries: int, sizes: Sizes) -> bool:
@@ -213,8 +209,8 @@ def rule_of(guesses: str | int | tuple[int, int] | GuessRule, canaries: int) -> 
     >>> print(rule_of(100, 1000))
     the 50 highest scores in, the 50 lowest out, fixed beforehand
     """
-    if isinstance(guesses, str) and guesses in ("planned", "half", "bonferroni"):
-        return RULES[guesses]()
+    if isinstance(guesses, str) and guesses in NAMED:
+        return NAMED[guesses]()
     if isinstance(guesses, GuessRule):
         rule = guesses
     elif isinstance(guesses, tuple) and len(guesses) == 2:
@@ -237,19 +233,19 @@ def rule_from_dict(data: dict[str, Any]) -> GuessRule:
     >>> rule_from_dict(Bonferroni((1.0, 0.1)).to_dict())
     Bonferroni(shares=(1.0, 0.1))
     """
-    kinds = {rule.__name__: rule for rule in RULES.values()}
     try:
         fields = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
-        return kinds[str(fields.pop("kind"))](**fields)
+        return RULES[str(fields.pop("kind"))](**fields)
     except (KeyError, TypeError, AttributeError):
-        raise AuditError(f"{data!r} is no rule of guessing; its kind must be one of {', '.join(kinds)}.") from None
+        raise AuditError(f"{data!r} is no rule of guessing; its kind must be one of {', '.join(RULES)}.") from None
 
 
 @functools.lru_cache(maxsize=1024)
 def planned_guesses(canaries: int, bound: GuessBound) -> int:
     """Return the number of guesses whose expected count of right ones certifies most, were the claim exact.
 
-    Preferred are numbers that would refute the claim, with something to spare, if all guesses were right.
+    Preferred are numbers that would refute the claim, with something to spare, if all guesses were right. The model has
+    no part in validity.
 
     >>> planned_guesses(10_000, GuessBound(GaussianDP(0.5), "trade-off", 0.95))
     500
@@ -257,11 +253,8 @@ def planned_guesses(canaries: int, bound: GuessBound) -> int:
     if not isinstance(bound.claim, GaussianDP) and delta_of(bound.claim) == 0.0:
         return canaries  # as randomised response would have it
     numbers, merits = predicted(canaries, bound)
-    able = [
-        place
-        for place, number in enumerate(numbers)
-        if _shown(canaries, number, number, bound) > SPARE * bound.claim.parameter
-    ]
+    least = SPARE * bound.claim.parameter
+    able = [place for place, number in enumerate(numbers) if _shown(canaries, number, number, bound) > least]
     best = max(range(len(numbers)), key=merits.__getitem__)
     farther = max(able, key=merits.__getitem__, default=best)
     return numbers[farther if merits[farther] >= WORTH * merits[best] else best]
