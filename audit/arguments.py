@@ -1,6 +1,5 @@
 """What an audit takes, checked before its first run: what an argument cannot be is said in one sentence.
 
-The audits and the pytest fixture pass what they were given, and get claims, pairs and families that can be used.
 Numbers are checked by `epsaudit.errors`, on which everything stands.
 """
 
@@ -25,14 +24,11 @@ if TYPE_CHECKING:
     from epsaudit.witnesses import Family
 
 MethodName = TypeVar("MethodName", bound=str)
-
 LEAST_TRIALS = 100
 """Fewest runs that an audit accepts: with 75 certification runs it can show epsilon 3.18 at 95 % at best."""
-
 MOST_TRIALS = 7 * 10**13
 """Most: the 2^26 chunks of 2^20 runs that a checkpoint can hold, and a month of a hundred cores at a quarter of a
 million runs a second."""
-
 Pairs: TypeAlias = "DatasetPair | tuple[Any, Any] | Iterable[DatasetPair | tuple[Any, Any]] | SearchStrategy[Any]"
 """How pairs of datasets may be written."""
 

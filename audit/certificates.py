@@ -1,7 +1,6 @@
-"""From counts to a lower confidence bound: the membership game and the Clopper-Pearson box.
+"""From counts of events in fresh runs to a bound that exceeds the truth with probability at most 1 - confidence.
 
-From how often each event was seen in fresh runs, a certificate computes a bound that exceeds the truth with probability
-at most 1 - confidence. Events and certificates are fixed before the counts exist; see `epsaudit.audits.fixed`.
+Events and certificates are fixed before the counts exist; see `epsaudit.audits.fixed`.
 """
 
 from __future__ import annotations
@@ -26,10 +25,8 @@ Floats = NDArray[np.float64]
 class Counts:
     """How often the two events of a witness were seen: everything a certificate reads.
 
-    Runs on x and x' were mixed by a fair coin a run. Fields are whole numbers, or arrays of one shape (predicted
-    counts may be fractions), so that a certificate compares thousands of candidate events in one call.
-
-    ``guess_x_on_x_prime`` are the outputs on x' in the event that guesses 'x'.
+    Runs on x and x' were mixed by a fair coin a run. Fields are whole numbers, or arrays of one shape (predicted counts
+    may be fractions). ``guess_x_on_x_prime`` are the outputs on x' in the event that guesses 'x'.
     """
 
     runs_x: float | Floats
@@ -107,8 +104,6 @@ class MembershipGame(Certificate):
     With delta > 0 a guess is correct with probability at most q + pi (1 - q), q = e^epsilon / (1 + e^epsilon) and
     pi = delta events / (2 s), s the probability of guessing. Proofs: docs/explanation/theory.md#membership-game.
 
-    Examples
-    --------
     Randomised response, 1,000 runs, 731 of them guessed correctly:
 
     >>> counts = Counts(500, 500, 365, 134, 135, 366)
@@ -132,7 +127,6 @@ class MembershipGame(Certificate):
         return np.where((leak < 1.0) & (correct_low > leak), np.maximum(bound, 0.0), 0.0)
 
     def delta(self, counts: Counts, epsilon: float | Floats, confidence: float) -> Floats:
-        """See `Certificate.delta`: the largest delta that the test at ``epsilon`` rejects."""
         correct_low, leak_per_delta = self._limits(counts, confidence, 1.0)
         # leak rejected: Q > q + pi (1 - q), so pi < 1 - (1 - Q)(1 + e^epsilon)
         leak = 1.0 - (1.0 - correct_low) * (1.0 + np.exp(epsilon))
@@ -147,11 +141,10 @@ class MembershipGame(Certificate):
         return claim.least_at(epsilon, self.delta(counts, epsilon, confidence))
 
     def point(self, claim: Claim) -> tuple[float, float]:
-        """See `Certificate.point`: the claimed point, or the tangent's."""
         return claim.claimed_point or (self._tangent(claim), claim.profile(self._tangent(claim)))
 
     def corner(self, counts: Counts, confidence: float) -> tuple[Floats, Floats]:
-        """See `Certificate.corner`: with m events, (2 / m) s times the limits on correct and on wrong guesses."""
+        """With m events, (2 / m) s times the limits on correct and on wrong guesses."""
         correct_low, leak_per_delta = self._limits(counts, confidence, 1.0)
         with np.errstate(divide="ignore"):
             guessed = np.where(np.isfinite(leak_per_delta), 1.0 / leak_per_delta, 0.0)
@@ -182,8 +175,6 @@ class Box(Certificate):
     Every definition has its bound at that corner, and all bounds from one box hold jointly. Proof:
     docs/explanation/theory.md#clopper-pearson-box.
 
-    Examples
-    --------
     >>> counts = Counts(500, 500, 365, 134, 0, 0, events=1)
     >>> round(float(Box().epsilon(counts, 0.0, 0.95)), 3)
     0.801
@@ -201,7 +192,7 @@ class Box(Certificate):
         fraction(self.split, "split of the box", open_below=True)
 
     def corner(self, counts: Counts, confidence: float) -> tuple[Floats, Floats]:
-        """See `Certificate.corner`: lower limit on the likelier side's probability, upper limit on the other's."""
+        """Lower limit on the likelier side's probability, upper limit on the other's."""
         alpha = 1.0 - confidence
         likely, rare = (counts.guess_x_on_x, counts.runs_x), (counts.guess_x_on_x_prime, counts.runs_x_prime)
         if self.event == "x_prime":
@@ -224,15 +215,13 @@ class Box(Certificate):
         return np.where(low > up, claim.least(low, np.minimum(up, low)), 0.0)
 
     def point(self, claim: Claim) -> tuple[float, float]:
-        """See `Certificate.point`: the claimed point, or (0, total variation distance) for a whole curve."""
+        """The claimed point, or (0, total variation distance) for a whole curve."""
         return claim.claimed_point or (0.0, claim.profile(0.0))
 
 
 def certificate_from_dict(data: dict[str, Any]) -> Certificate:
     """Rebuild a certificate from what `Certificate.to_dict` returned; raises `AuditError` for anything else.
 
-    Examples
-    --------
     >>> certificate_from_dict(Box("x_prime").to_dict())
     Box(event='x_prime', split=0.5)
     """
@@ -249,8 +238,6 @@ def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float)
 
     Clopper and Pearson (1934). Broadcasts; fractional counts interpolate.
 
-    Examples
-    --------
     >>> round(float(clopper_pearson_lower(9, 10, 0.05)), 4)
     0.6058
     """
@@ -262,8 +249,6 @@ def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float)
 def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
     """One-sided upper confidence limit at level 1 - alpha on a binomial probability; 1 for no failure.
 
-    Examples
-    --------
     >>> round(float(clopper_pearson_upper(0, 100, 0.05)), 4)
     0.0295
     """
@@ -277,8 +262,6 @@ def reach(claim: Claim, runs: int, confidence: float) -> float:
 
     This is what the better certificate says when every run is a correct guess: about log(runs) for epsilon.
 
-    Examples
-    --------
     >>> from epsaudit.claims.definitions import PureDP
     >>> round(reach(PureDP(1.0), 10_000, 0.95), 2)
     8.11
@@ -293,8 +276,6 @@ def reach(claim: Claim, runs: int, confidence: float) -> float:
 def runs_to_reach(claim: Claim, confidence: float, limit: int = 10**15) -> int | None:
     """Least number of certification runs (to within 1 %) whose `reach` passes the claim; None above ``limit``.
 
-    Examples
-    --------
     >>> from epsaudit.claims.definitions import PureDP
     >>> 2.9e4 < runs_to_reach(PureDP(9.2), 0.95) < 3.1e4
     True

@@ -24,7 +24,7 @@ from rich.progress import track
 
 from epsaudit import GaussianDP, PureDP, audit, audit_one_run
 from epsaudit.audits.one_run import Threshold
-from epsaudit.audits.one_run.counts import GuessBound
+from epsaudit.audits.one_run.bounds import GuessBound
 from epsaudit.audits.one_run.guesses import planned_guesses
 from epsaudit.experiments.one_run_training import (
     CURVE,

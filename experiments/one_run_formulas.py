@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from epsaudit import AuditError, GaussianDP, audit_one_run
-from epsaudit.audits.one_run import binomial, tradeoff
+from epsaudit.audits.one_run import bounds
 from epsaudit.experiments.learning import affairs
 from epsaudit.experiments.one_run_worst_case import worst_case
 from epsaudit.mechanisms.dp_sgd import DPSGD, GradientCanaries
@@ -32,12 +32,12 @@ def worst() -> None:
         m, v = r * int(rng.choice([1, 2, 5, 20])), int(rng.integers(1, r + 1))
         epsilon, delta = float(rng.choice([0.0, 0.1, 0.5, 1.0, 2.0])), float(10 ** rng.uniform(-5, -1))
         truth = worst_case(m, {r: range(v, r + 1)}, [(epsilon, delta)])
-        sharp, published = (binomial.p_value(m, r, v, epsilon, delta, method) for method in ("sharp", "binomial"))
+        sharp, published = (bounds.p_value(m, r, v, epsilon, delta, method) for method in ("sharp", "binomial"))
         off, games = max(off, abs(sharp - truth)), games + 1
         if published <= 0.6:
             least = min(least, published / sharp)
-            if binomial.tail(r, v, epsilon) <= 0.5:
-                leaks = (f(r, v, epsilon) for f in (binomial.published_leak, binomial.sharp_leak))
+            if bounds.tail(r, v, epsilon) <= 0.5:
+                leaks = (f(r, v, epsilon) for f in (bounds.published_leak, bounds.sharp_leak))
                 leak = min(leak, next(leaks) / next(leaks))
     print(f"  sharp formula against the worst mechanism of {games:,} random games: at most {off:.1e} off")
     print(
@@ -45,7 +45,7 @@ def worst() -> None:
     )
     one = (2, 2, 1, 1.0, 0.1)
     print(
-        f"  near 1 the published formula falls short: {binomial.p_value(*one, 'binomial'):.4f} where "
+        f"  near 1 the published formula falls short: {bounds.p_value(*one, 'binomial'):.4f} where "
         f"{worst_case(2, {2: [1, 2]}, [(1.0, 0.1)]):.4f} is attained (m = r = 2, v = 1, epsilon = 1, delta = 0.1)"
     )
     for guesses, correct, mu in ((10, 10, 1.0), (20, 15, 1.0), (50, 45, 2.0)):
@@ -54,7 +54,7 @@ def worst() -> None:
         low, high = 0.0, 1.0
         for _ in range(30):
             tau = (low + high) / 2
-            total = tradeoff.total_mass(tradeoff.gaussian_inverse, np.array([mu]), guesses, guesses, correct, tau)[0]
+            total = bounds.total_mass(bounds.gaussian_inverse, np.array([mu]), guesses, guesses, correct, tau)[0]
             low, high = (low, tau) if total > 1.0 else (tau, high)
         print(
             f"  {mu:g}-GDP, {correct} or more of {guesses} right: the recursion allows {high:.4f}, the worst mechanism "

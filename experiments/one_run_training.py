@@ -19,7 +19,7 @@ from rich.progress import Progress
 
 from epsaudit import ApproxDP, Claim, GaussianDP, audit, audit_one_run
 from epsaudit.audits.one_run import CanaryMechanism
-from epsaudit.audits.one_run.counts import GuessBound
+from epsaudit.audits.one_run.bounds import GuessBound
 from epsaudit.audits.one_run.guesses import planned_guesses
 from epsaudit.experiments.learning import affairs, leanings
 from epsaudit.mechanisms.broken.dp_sgd import (

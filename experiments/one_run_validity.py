@@ -20,7 +20,7 @@ import numpy as np
 from scipy.stats import binom
 
 from epsaudit import ApproxDP, Claim, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
-from epsaudit.audits.one_run import CanaryMechanism, Threshold, binomial
+from epsaudit.audits.one_run import CanaryMechanism, Threshold, bounds
 from epsaudit.audits.one_run.play import Guesses
 from epsaudit.experiments.drawing import wrong_bounds
 from epsaudit.experiments.learning import affairs
@@ -100,10 +100,10 @@ def coverage(audits: int, seed: int) -> Iterator[dict[str, Any]]:
     The tolerance is the number that 5 % wrong bounds would exceed with probability 1e-6.
     """
     for name, claim, truth, rule, method, audit in kinds():
-        bounds = joblib.Parallel(n_jobs=-1, batch_size=50)(
+        found = joblib.Parallel(n_jobs=-1, batch_size=50)(
             joblib.delayed(_bound)(audit, number) for number in range(seed, seed + audits)
         )
-        above = sum(bound > truth + 1e-9 for bound in bounds)
+        above = sum(bound > truth + 1e-9 for bound in found)
         yield {
             "mechanism": name,
             "claim": str(claim),
@@ -128,7 +128,7 @@ def kinds() -> Iterator[tuple[str, Claim, float, Guesses, str, Audit]]:
 
 def _mechanisms() -> list[tuple[CanaryMechanism, Guesses, str]]:
     everybody = Threshold(0.0)
-    conspiring = ConspiringResponse(1.0, 0.999 * binomial.delta_bound(300, 300, 235, 1.0, CONFIDENCE), 300, 235)
+    conspiring = ConspiringResponse(1.0, 0.999 * bounds.delta_bound(300, 300, 235, 1.0, CONFIDENCE), 300, 235)
     spilling, gaussian = SpillingResponse(1.0, 1e-3, 200, 10), NoisyVectorSum(1.0, 1000)
     approximate = NoisyVectorSum(1.0, 1000, delta=1e-3)
     learner = DPSGD("logistic", 5, rate=1.0, noise_multiplier=5**0.5)

@@ -1,14 +1,12 @@
 """The audit of fixed size: choose a witness on training runs, certify it on fresh ones, report.
 
-`audit` takes a mechanism and a claim and returns an `AuditResult`. The order of the steps is what makes the bound
-valid.
+The order of the steps is what makes the bound valid.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -82,19 +80,11 @@ def audit(
         A file in which finished chunks are recorded. If it is there already, the audit goes on from it to the result
         that it would have had: with the same arguments, or it is refused.
 
-    Returns
-    -------
-    AuditResult
-
     Raises
     ------
     AuditError
         Before any run if an argument is out of range or a pair is not adjacent; later if the mechanism's outputs
         cannot be compared, if all training runs raised the same exception, or if runs depend on one another.
-
-    See Also
-    --------
-    epsaudit.audit_sequentially : The same arguments, and stops as soon as the claim is refuted.
 
     References
     ----------
@@ -155,7 +145,7 @@ def certified(
     )
     if result.lower_bound > 0.0:
         run.copies.count_again(sides, choice.witness, trials, result.violates_claim)
-    record.record_once("result", result.to_dict())
+    record.record_once("result", result.to_dict)
     return result
 
 
@@ -169,22 +159,17 @@ def _trained(run: Begun, progress: ProgressCallback | None, record: Section) -> 
     training = train(run.sides, asked.families, asked.claim, asked.trials, asked.confidence, run.seed, watched)
     sides = run.sides[training.pair]
     training = dataclasses.replace(training, notes=(*training.notes, *notes_on(sides), *run.copies.notes(sides)))
-    if not record.kept:
-        return training
-    witness = training.choice.witness.to_dict()
-    written = {
-        "pair": training.pair,
-        "runs": training.runs,
-        "notes": list(training.notes),
-        "witness": witness,
-        "certificate": training.choice.certificate.to_dict(),
-        "predicted": float(training.choice.predicted),
-    }
-    before = record.once("choice", dict)
-    if before is None:
-        record.record_once("choice", written)
-    elif before != json.loads(json.dumps(written)):
-        record.refuse_other_events()
+    record.record_once(
+        "choice",
+        lambda: {
+            "pair": training.pair,
+            "runs": training.runs,
+            "notes": training.notes,
+            "witness": training.choice.witness.to_dict(),
+            "certificate": training.choice.certificate.to_dict(),
+            "predicted": float(training.choice.predicted),
+        },
+    )
     return record.once("choice", _chosen) or training
 
 
@@ -194,8 +179,7 @@ def _chosen(data: dict[str, Any]) -> Training | None:
         witness = witness_from_dict(data["witness"])
     except AuditError:
         return None
-    certificate = certificate_from_dict(data["certificate"])
-    choice = Choice(witness, certificate, float(data["predicted"]))
+    choice = Choice(witness, certificate_from_dict(data["certificate"]), float(data["predicted"]))
     return Training(int(data["pair"]), choice, int(data["runs"]), tuple(map(str, data["notes"])))
 
 

@@ -21,24 +21,16 @@ _SAME = 1e-9  # parameters closer than this, relatively, are equal: quadrature p
 def most_influential(
     mechanism: Mechanism, candidates: Iterable[DatasetPair], claim: Claim | None = None
 ) -> DatasetPair:
-    """Return the candidate pair on which the exact parameter of the claim is greatest.
+    """Return the candidate pair on which the exact parameter of the claim, by default the mechanism's own, is greatest.
 
-    Candidates are taken one at a time. Datasets that successive pairs share are prepared once, and a pair whose two
-    laws were seen before is not computed again: a survey of thousands costs as many laws as it has distinct answers.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        Must know its output laws on every candidate, in a form that `epsaudit.exact.knows_law` accepts.
-    candidates : iterable of DatasetPair
-        At least one. Of equal ones, to nine digits, the first wins.
-    claim : Claim, optional
-        Says whose parameter ranks; by default the mechanism's own claim. Its own value does not matter.
+    Candidates, at least one, are taken one at a time; of equal ones, to nine digits, the first wins. Datasets that
+    successive pairs share are prepared once, and a pair whose two laws were seen before is not computed again.
 
     Raises
     ------
     AuditError
-        If there are no candidates, the best is not adjacent under the mechanism's relation, or a law is not known.
+        If there are no candidates, the best is not adjacent under the mechanism's relation, or a law is not known, in a
+        form that `epsaudit.exact.knows_law` accepts.
 
     Examples
     --------

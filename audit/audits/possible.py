@@ -1,9 +1,7 @@
 """What no audit can have found: stored results whose numbers contradict each other, of any of the three kinds.
 
-Takes a result as read from a file and returns sentences about what is impossible in it. They are sure, or wrong less
-than once in a thousand million audits; a result that passes may still be made up. Of the rounds of a sequential audit
-the sizes follow from the budget, and how many runs a plan may rest on from the rounds before it; the events and rates
-that were learnt follow from the outputs only, which no file holds.
+Sentences are sure, or wrong less than once in a thousand million audits; a result that passes may still be made up:
+events and rates that were learnt follow from the outputs only, which no file holds.
 """
 
 from __future__ import annotations
@@ -18,12 +16,10 @@ from numpy.typing import NDArray
 
 from epsaudit.arguments import LEAST_TRIALS, check_method
 from epsaudit.audits.one_run import OneRunResult
-from epsaudit.audits.one_run.counts import GuessBound
+from epsaudit.audits.one_run.bounds import GuessBound
 from epsaudit.audits.sequential import SequentialResult, betting
 from epsaudit.audits.sequential.auditing import refuse_if_irrefutable
-from epsaudit.audits.sequential.learning import no_bet
-from epsaudit.audits.sequential.record import Round, StrategyRecord
-from epsaudit.audits.sequential.schedule import (
+from epsaudit.audits.sequential.drawing import (
     FIRST_ROUND,
     MOST_REMEMBERED,
     STRATEGIES,
@@ -33,6 +29,8 @@ from epsaudit.audits.sequential.schedule import (
     remembered,
     round_sizes,
 )
+from epsaudit.audits.sequential.learning import no_bet
+from epsaudit.audits.sequential.record import Round, StrategyRecord
 from epsaudit.audits.training import training_runs, validation_runs
 from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
@@ -44,16 +42,12 @@ from epsaudit.witnesses.events import VALUE
 
 MOST_RUNS = 2**62
 """More than anybody will ever make, and less than numpy overflows at."""
-
 FAIR = 1e-12
 """Probability below which fair coins are not believed to have parted the runs so."""
-
 MOST_PAIRS = 10_000
 """Most pairs that are tried to explain a first round, where the budget is too small for `FIRST_ROUND` runs of each."""
-
 SLACK = 1e-9
 """Difference that rounding may make to a rate."""
-
 ROOT = 1e-6
 """Relative difference that another version may make to the root that is a tangent."""
 
@@ -61,8 +55,6 @@ ROOT = 1e-6
 def impossible(result: AuditResult | SequentialResult | OneRunResult) -> list[str]:
     """Say what of the stored numbers no audit can have given; an empty list if all could be.
 
-    Examples
-    --------
     >>> import dataclasses
     >>> from epsaudit import PureDP, audit_scores
     >>> result = audit_scores([True, False] * 10, range(20), claim=PureDP(1.0), seed=1)
@@ -96,8 +88,7 @@ def _anywhere(result: AuditResult | SequentialResult | OneRunResult) -> Iterator
 
 
 def _counted_again(result: AuditResult | SequentialResult) -> bool:
-    """Whether a result is of `epsaudit.results.compare.recount`, which chooses nothing, and may have any number of
-    runs."""
+    """Whether a result is of `epsaudit.results.compare.recount`, which may have any number of runs."""
     return isinstance(result, AuditResult) and result.training_runs == 0 and 0 < result.trials < MOST_RUNS
 
 
@@ -269,8 +260,8 @@ def _moments(moments: Sequence[int], sizes: Sequence[int], runs: int, refuted: b
 def _remembered(rounds: Sequence[Round], pairs: int) -> tuple[int, int]:
     """Between which numbers the runs lie that were remembered of the dataset of which there were fewer.
 
-    Of a single pair they are known, up to the chunk in which memory was full; of several pairs, nobody stores which
-    were looked at.
+    Of a single pair they are known, up to the chunk in which memory was full; of several, nobody stores which were
+    seen.
     """
     if pairs > 1:
         return 0, sum(round_.explored + round_.runs for round_ in rounds) // 2
@@ -353,10 +344,7 @@ def _counts(counts: Counts, witness: Witness) -> Iterator[str]:
 
 
 def _overlap(first: Event | None, second: Event | None) -> bool:
-    """Whether some output lies in both events: a single one that either includes, or a number that both hold.
-
-    Audits cut both events from one feature; what two features have in common is not looked for.
-    """
+    """Whether some output lies in both events: a single one that either includes, or a number that both hold."""
     if not (isinstance(first, Region) and isinstance(second, Region)):
         return False
     single = pack([*first.included, *second.included])
@@ -368,8 +356,8 @@ def _overlap(first: Event | None, second: Event | None) -> bool:
 def _numbers(*events: Region) -> NDArray[np.bool_]:
     """Which numbers all events of one feature hold, of those at and beside every end of an interval.
 
-    They suffice: whatever events have in common starts at one of them. Single outputs that are put in or taken out are
-    numbers of the feature only if it is the output itself.
+    They suffice: whatever events have in common starts at one of them. Single outputs are numbers of the feature only
+    if it is the output itself.
     """
     ends = [end for event in events for interval in event.intervals for end in (interval.low, interval.high)]
     taken = [atom for event in events for atom in event.excluded if type(atom) is float]

@@ -1,7 +1,6 @@
 """What audits on pairs of datasets have in common: what is asked, how they begin, and what their results say alike.
 
-A `Question` is what was given to an audit, checked. `begun` prepares the mechanism, its output laws and what guards
-them; the stages that follow are the audit's own.
+A `Question` is what was given, checked. `begun` prepares the mechanism, its output laws and what guards them.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.data.fresh import digest, given
 from epsaudit.data.neighbours import DatasetPair, Relation, shorten
 from epsaudit.engine.checkpoint import Checkpoint, Identity, Section
-from epsaudit.engine.copies import Copies
-from epsaudit.engine.determinism import refuse_if_drawn_before, with_known_randomness
+from epsaudit.engine.copies import Copies, refuse_if_drawn_before, with_known_randomness
 from epsaudit.engine.processes import copies_of
 from epsaudit.engine.provenance import execution, provenance
 from epsaudit.engine.sampling import Sides, notes_on
@@ -65,10 +63,7 @@ class Question:
 
     @property
     def identity(self) -> Identity:
-        """The same by name, as a checkpoint remembers it.
-
-        The mechanism's code is known by that of its functions and methods, not by that of what they call.
-        """
+        """The same by name, as a checkpoint remembers it; of code that of the mechanism's own functions and methods."""
         return {
             "kind of audit": "fixed size",
             "mechanism": self.mechanism.name,
@@ -90,12 +85,8 @@ def recording(
 ) -> Iterator[tuple[Section, int]]:
     """Open the checkpoint of one audit, if a path is given; yield its section, and the seed.
 
-    ``more`` joins the question's identity, or takes the place of a part of it.
-
-    Raises
-    ------
-    AuditError
-        As `Checkpoint`; or if the mechanism might repeat its noise after a restart.
+    ``more`` joins the question's identity, or takes the place of a part of it. Raises `AuditError` as `Checkpoint`, or
+    if the mechanism might repeat its noise after a restart.
     """
     if path is None:
         yield Section(), entropy(seed)

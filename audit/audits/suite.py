@@ -1,7 +1,4 @@
-"""Many audits as one suite: a family-wise error probability shared among them, and a seed for each.
-
-`run` takes registry entries and returns their results. Each audit alone is reproduced by its own seed and confidence.
-"""
+"""Many audits as one suite: a family-wise error probability shared among them, and a seed for each."""
 
 from __future__ import annotations
 
@@ -36,25 +33,15 @@ def run(
 ) -> Iterator[AuditResult]:
     """Audit every entry and yield its result, under the entry's name, in order and as soon as it is known.
 
-    Each of k audits is run at confidence 1 - (1 - family_confidence) / k, so that all k bounds hold together
-    with probability at least ``family_confidence`` (Bonferroni). Several entries run side by side, one a worker; one
-    entry, or entries with a checkpoint, have all workers to themselves. The results are the same.
+    Each of k audits is run at confidence 1 - (1 - family_confidence) / k, so that all k bounds hold together with
+    probability at least ``family_confidence``, in [0.5, 1) (Bonferroni). Several entries run side by side, one a
+    worker; one entry, or entries with a checkpoint, have all workers to themselves. The results are the same, and each
+    audit alone is reproduced by its own seed and confidence. ``trials`` and ``n_jobs`` are as for `epsaudit.audit`, for
+    each entry.
 
-    Parameters
-    ----------
-    entries : sequence of Entry
-        What to audit.
-    trials, n_jobs
-        As for `epsaudit.audit`, for each entry.
-    family_confidence : float
-        Confidence of all bounds together, in [0.5, 1).
-    seed : int
-        Seed of the suite; see `entry_seed`. One entry alone is audited with this seed itself.
-    progress : callable, optional
-        Given an entry's name, returns its callback as for `epsaudit.audit`, which is sent to another process where
-        entries run side by side.
-    checkpoint : Checkpoint, optional
-        What `checkpointed` opened, with these entries, trials and confidence; its seed takes the place of ``seed``.
+    One entry alone is audited with ``seed`` itself, others by `entry_seed`. ``progress``, given an entry's name,
+    returns its callback, which is sent to another process where entries run side by side. A ``checkpoint`` is what
+    `checkpointed` opened, with these entries, trials and confidence; its seed takes the place of ``seed``.
     """
     each = confidence_of_each(entries, family_confidence)
     if len(entries) == 1 or checkpoint is not None:
@@ -84,13 +71,7 @@ def _question(entry: Entry, trials: int, confidence: float) -> Question:
 
 
 def confidence_of_each(entries: Sequence[Entry], family_confidence: float) -> float:
-    """Confidence of each audit of a suite that holds with this confidence as a whole.
-
-    Examples
-    --------
-    >>> confidence_of_each([], 0.95)
-    0.95
-    """
+    """Confidence of each audit of a suite that holds with this confidence as a whole."""
     family_confidence = confidence_of(family_confidence)
     return family_confidence if len(entries) == 1 else 1.0 - (1.0 - family_confidence) / max(len(entries), 1)
 
@@ -115,8 +96,6 @@ def _audit_one(_: None, task: tuple[Any, ...]) -> AuditResult:
 def entry_seed(seed: int, name: str) -> int:
     """Seed of one entry: a hash of the suite's seed and the entry's name, so that no two rows share random streams.
 
-    Examples
-    --------
     >>> entry_seed(0, "laplace") == entry_seed(0, "laplace") != entry_seed(0, "gaussian")
     True
     """

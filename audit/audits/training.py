@@ -1,6 +1,5 @@
 """Training: choose the pair, the event and the certificate on runs that certify nothing.
 
-From the output laws of the candidate pairs this makes a `Training`: the choice, and the number of runs that it cost.
 Candidate pairs are compared on a tenth of the runs; where the best choice is uncertain, the best pair and its rivals
 get a fifth more, and everything is learnt again.
 """
@@ -15,8 +14,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from epsaudit.claims.definitions import Claim
-from epsaudit.engine.chunks import BLOCK
 from epsaudit.engine.sampling import Sides, training_outputs
+from epsaudit.engine.streams import BLOCK
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs, alike, are_numbers, are_objects, join, like
 from epsaudit.witnesses import (
@@ -55,18 +54,10 @@ Draw = Callable[..., tuple[Outputs, Outputs]]
 
 @dataclass(frozen=True)
 class Training:
-    """What training chose.
+    """What training chose: the place of the ``pair`` among the candidates, and witness and certificate.
 
-    Attributes
-    ----------
-    pair : int
-        Place of the pair among the candidates.
-    choice : Choice
-        Witness and certificate.
-    runs : int
-        Runs that it took, on both datasets of all pairs.
-    notes : tuple of str
-        What its runs showed and the certification's cannot show.
+    It took so many ``runs``, on both datasets of all pairs. ``notes`` say what they showed and certification cannot
+    show.
     """
 
     pair: int
@@ -78,8 +69,6 @@ class Training:
 def training_runs(trials: int) -> int:
     """How many of all runs choose the witness: a tenth, more when runs are few, never more than 400,000.
 
-    Examples
-    --------
     >>> training_runs(10_000), training_runs(1_000_000), training_runs(10**9)
     (2500, 100000, 400000)
     """
@@ -89,8 +78,6 @@ def training_runs(trials: int) -> int:
 def validation_runs(trials: int) -> int:
     """How many more runs are spent if validation is worth it: a fifth of all, none when runs are few.
 
-    Examples
-    --------
     >>> validation_runs(10_000), validation_runs(1_000_000), validation_runs(10**9)
     (0, 200000, 4000000)
     """
@@ -108,10 +95,7 @@ def train(
 ) -> Training:
     """Choose for an audit of ``trials`` runs in all; ``draw`` says who runs them, and what remembers them.
 
-    Raises
-    ------
-    AuditError
-        If the trials are too few for so many pairs.
+    Raises `AuditError` if the trials are too few for so many pairs.
     """
     size = training_runs(trials) // (2 * len(sides))
     if size < 8:
@@ -159,11 +143,9 @@ class _Remembered:
 
     @property
     def nothing(self) -> Choice:
-        """See `Objective`."""
         return self.objective.nothing
 
     def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
-        """See `Objective`; the candidate is kept, so that no other one has its address."""
         key = id(candidate), errors
         if key not in self.known:
             self.known[key] = candidate, list(self.objective.choices(candidate, errors))

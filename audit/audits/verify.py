@@ -16,14 +16,13 @@ from epsaudit.audits.one_run import OneRunResult
 from epsaudit.audits.possible import impossible
 from epsaudit.audits.question import exact_parameter
 from epsaudit.audits.sequential import SequentialResult
-from epsaudit.engine.determinism import with_known_randomness
+from epsaudit.engine.copies import with_known_randomness
 from epsaudit.errors import AuditError, clipped
 from epsaudit.results import compare
 from epsaudit.results.result import AuditResult, Result, read
 from epsaudit.text import for_json, lower
 
 Kind = AuditResult | SequentialResult | OneRunResult
-
 TOLERANCE = 1e-9
 """Relative difference that another version of scipy may make."""
 LEVEL = 0.01
@@ -76,7 +75,7 @@ def checked(stored: dict[str, Any], where: str) -> Kind:
     """Make a result of its JSON object, if an audit can have given its numbers and its bounds follow from them.
 
     Otherwise it raises `AuditError`, whose sentence starts with ``where``. What an older version did not write may be
-    absent. `recompute` compares all, also epsilon and delta beside a claim about a whole curve, which takes longer.
+    absent. `recompute` compares more: epsilon and delta beside a claim about a whole curve, which takes longer.
     """
     try:
         result = rebuild(stored)
@@ -91,12 +90,9 @@ def checked(stored: dict[str, Any], where: str) -> Kind:
 def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verification:
     """Compute everything that follows from a stored result's counts, and check that the counts can be.
 
-    Of a sequential result, the accounts are kept again from its rounds, which hold what was bet and what was seen at
-    every look. Where the ``entry`` has the claim and the pair of the result, the exact value is computed from its laws.
-    It raises `AuditError` for what is no result: a field that counts do not give is absent, or of another type.
+    Of a sequential result, the accounts are kept again from its rounds. Where the ``entry`` has the claim and the pair
+    of the result, the exact value is computed from its laws. It raises `AuditError` for what is no result.
 
-    Examples
-    --------
     >>> from epsaudit import DatasetPair, PureDP, vectorized
     >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0),
     ...                    pairs=[DatasetPair(0, 1)])
@@ -143,21 +139,19 @@ def _differences(
 
 def _bounds(result: Kind) -> dict[str, Any]:
     """The bounds and the verdict, as a file has them."""
-    found = {name: getattr(result, name) for name in ("lower_bound", "proven", "verdict")}
+    names = ["lower_bound", "proven", "verdict"]
     if isinstance(result, SequentialResult):
-        found |= {"runs": result.runs, "log_evidence": result.log_evidence, "path": result.path}
+        names += ["runs", "log_evidence", "path"]
     elif result.claim.claimed_point is not None:
-        found["delta_lower"] = result.delta_lower
-        found |= {"epsilon_lower": result.epsilon_lower} if isinstance(result, AuditResult) else {}
+        names += ["delta_lower", *(["epsilon_lower"] if isinstance(result, AuditResult) else [])]
+    found = {name: getattr(result, name) for name in names}
     return {name: for_json(value) if isinstance(value, float) else value for name, value in found.items()}
 
 
 def _exact(result: AuditResult | SequentialResult, entry: Entry) -> float | None:
     """The exact value by today's laws; None if none is known, or the entry audits another claim or has no such pair."""
-    if entry.claim != result.claim:
-        return None
     pair = entry.pair_called(result.pair)
-    if pair is None:
+    if entry.claim != result.claim or pair is None:
         return None
     return exact_parameter(result.claim, (entry.mechanism(pair.x), entry.mechanism(pair.x_prime)))
 
@@ -167,8 +161,7 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
 
     What does not hold as `recompute` checks it is not run. Where today's mechanism draws its own randomness and the
     file says so too, the stored event is counted afresh instead, and Fisher's exact test compares the counts: it says
-    'changed' of an unchanged mechanism with probability 1 % at most. What was only counted, as by
-    `epsaudit.results.compare.recount`, is counted again.
+    'changed' of an unchanged mechanism with probability 1 % at most. What was only counted is counted again.
     """
     found = recompute(stored, entry)
     before = found.result
@@ -248,9 +241,7 @@ def _shown(value: Any) -> str:
 def load(path: Path) -> list[Result]:
     """Read a result file of any kinds of audits, and check that its results are what their counts say.
 
-    Raises
-    ------
-    AuditError
-        If it cannot be read, is none, or holds what no audit can have given or what does not follow from its counts.
+    Raises `AuditError` if it cannot be read, is none, or holds what no audit can have given or what does not follow
+    from its counts.
     """
     return [checked(item, f"{path}: results[{place}]") for place, item in enumerate(read(path))]

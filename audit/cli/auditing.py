@@ -54,7 +54,7 @@ def audit(options: SimpleNamespace) -> int:
 
     with contextlib.ExitStack() as stack:
         if options.cluster is not None:
-            from epsaudit.engine.cluster import cluster
+            from epsaudit.engine.workers import cluster
 
             stack.enter_context(cluster(options.cluster))
         checkpoint = None

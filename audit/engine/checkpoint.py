@@ -1,7 +1,6 @@
 """A checkpoint: a file of lines, one a finished chunk, from which a killed audit goes on to the identical result.
 
-It stores the identity of audits and their finished chunks, and returns what is already finished. Lines are JSON arrays
-of a checksum and a record, appended and never changed; reading one runs no code. See `Checkpoint` for what they hold.
+Lines are JSON arrays of a checksum and a record, appended and never changed; reading one runs no code.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from epsaudit.engine.chunks import Chunk, Tallies, Tally
 from epsaudit.engine.provenance import write_whole
-from epsaudit.engine.streams import entropy
+from epsaudit.engine.streams import Chunk, Tallies, Tally, entropy
 from epsaudit.errors import AuditError
 from epsaudit.outputs.as_json import block_from_json, block_to_json
 from epsaudit.outputs.normal_form import Outputs, are_objects
@@ -44,7 +42,6 @@ WORTH_WRITING = 50
 """Outputs are recorded if drawing them took at least so many times as long as writing them does, about."""
 SENSELESS = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, EOFError)
 """What reading a record raises that says nothing; `AuditError` is one, too."""
-
 Identity = Mapping[str, Any]
 Found = TypeVar("Found")
 
@@ -198,17 +195,13 @@ class Checkpoint:
 
 
 class Section:
-    """What a checkpoint holds of one audit, and where its finished chunks go; without a file it holds nothing.
-
-    Everything read is checked.
-    """
+    """What a checkpoint holds of one audit, checked, and where its chunks go; without a file it holds nothing."""
 
     def __init__(self, file: Checkpoint | None = None, name: str = "") -> None:
         self._file, self.name = file, name
         self._places: dict[tuple[tuple[int, ...], int], tuple[int, int]] = {}
         self._once: dict[str, dict[str, Any]] = {}
         self._done = bytearray()
-        self.tally: Tally = np.zeros(6, dtype=np.int64)
         self.tallies = Tallies()
 
     @property
@@ -245,18 +238,14 @@ class Section:
         return record
 
     def record(self, chunk: Chunk, outputs: Sequence[Outputs | None] | None, seconds: float, **more: Any) -> None:
-        """Remember a chunk and its outputs, which took so long to draw.
-
-        What is quick to draw again, very long, or not exact in JSON is not written.
-        """
+        """Remember a chunk and its outputs, unless these are quick to draw again, very long, or not exact in JSON."""
         written = None
         if not self.kept:
             return
         if outputs is not None:
             some = [side for side in outputs if side is not None]
-            if seconds < WORTH_WRITING * sum(map(_seconds_to_write, some)):
-                return
-            if any(side.nbytes > LARGEST_BLOCK for side in some):
+            quick = seconds < WORTH_WRITING * sum(map(_seconds_to_write, some))
+            if quick or any(side.nbytes > LARGEST_BLOCK for side in some):
                 return
             written = [None if side is None else block_to_json(side) for side in outputs]
             if written.count(None) != len(outputs) - len(some):
@@ -279,7 +268,6 @@ class Section:
         self.tallies.add(index, tally)
         self._done.extend(bytes(max(index + 1 - len(self._done), 0)))
         self._done[index] = 1
-        self.tally += tally
 
     def once(self, kind: Literal["choice", "result"], read: Callable[[dict[str, Any]], Found]) -> Found | None:
         """Read what training chose, or the finished result; None before it is recorded."""
@@ -288,11 +276,16 @@ class Section:
         with self.making_sense(kind):
             return read(self._once[kind])
 
-    def record_once(self, kind: Literal["choice", "result"], data: Mapping[str, Any]) -> None:
-        """Remember it, as a later run will read it, and wait until it is on the disk."""
-        if self.kept:
-            self._once[kind] = json.loads(json.dumps(data))
-            self._append({kind: self._once[kind]}, now=True)
+    def record_once(self, kind: Literal["choice", "result"], data: Callable[[], Mapping[str, Any]]) -> None:
+        """Remember it, as a later run will read it, and wait until it is on the disk; raises if another is recorded."""
+        if not self.kept:
+            return
+        written = json.loads(json.dumps(data()))
+        if kind not in self._once:
+            self._once[kind] = written
+            self._append({kind: written}, now=True)
+        elif self._once[kind] != written:
+            self.refuse_other_events()
 
     def refuse_other_events(self) -> None:
         """Raise `AuditError`: what was drawn again is not what the recorded counts rest on."""

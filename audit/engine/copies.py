@@ -1,9 +1,7 @@
-"""Whether runs hold a draw that a function keeps, as copies of it show that were never called.
+"""Whether runs hold a draw that a function keeps, as copies of it show that were never called, and where it draws from.
 
-`Copies` takes a function as it was before its first call and the outputs that it gave; it raises an error, or notes
-that they were always the same. Given a draw that a function remembers, its runs look independent, and it would be
-refuted where what it remembers on x differs from what it remembers on x', although a single release is private. Copies
-of it that were never called, on datasets that were never used, tell that apart from a leak.
+Given a draw that a function remembers, its runs look independent, and it would be refuted where what it remembers on x
+differs from what it remembers on x', although a single release is private. Copies tell that apart from a leak.
 """
 
 from __future__ import annotations
@@ -12,18 +10,21 @@ import copy
 import dataclasses
 import functools
 import math
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit import exact
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism
 from epsaudit.adapters.randomness import Habits, reached, seeded, used
-from epsaudit.adapters.refusals import before_first_call, blame, remember
-from epsaudit.data.fresh import loads_apart
-from epsaudit.engine.chunks import BLOCK
+from epsaudit.adapters.refusals import before_first_call, blame, copy_of, remember
+from epsaudit.data.fresh import Dataset, loads_apart
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.dependence import (
     LEVEL,
     Finding,
@@ -31,17 +32,119 @@ from epsaudit.engine.dependence import (
     difference_of_copies,
     otherwise_seen,
 )
-from epsaudit.engine.determinism import text_of
-from epsaudit.engine.patience import Patience
 from epsaudit.engine.sampling import Sides, draw, move_on
-from epsaudit.engine.streams import stream
+from epsaudit.engine.streams import BLOCK, stream
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Outputs, Raised, are_numbers, are_objects, join, pack, written
+from epsaudit.outputs.normal_form import Outputs, Raised, are_numbers, are_objects, join, pack, values_of, written
 from epsaudit.witnesses import Witness
+
+
+@dataclass(frozen=True)
+class Patience:
+    """The time at which an audit is to end, as `time.perf_counter` has it; infinite where no time was said.
+
+    It says how many runs a safeguard makes of a slow function: as many as there is time for, and never too few.
+    """
+
+    until: float = math.inf
+
+    def affords(self, run: Callable[[], Any], runs: int, each: int, least: int, most: int) -> int:
+        """How many times ``each`` runs there is time for, from ``least`` to ``most``; ``run`` makes ``runs``.
+
+        >>> Patience().affords(lambda: time.sleep(0.01), 1, 100, 2, 16)
+        16
+        >>> now = time.perf_counter()
+        >>> [Patience(now + left).affords(lambda: None, 1, 100, 2, 16) for left in (0, 3600)]
+        [2, 16]
+        """
+        if math.isinf(self.until):
+            return most
+        started = time.perf_counter()
+        run()
+        ended = time.perf_counter()
+        pace = max((ended - started) / runs, 1e-9)
+        return int(min(max((self.until - ended) / (pace * each), least), most))
+
+
+REPEATS = 8
+"""Runs, or seeds, on each dataset for which a function must give the same outputs twice: 32 runs in all."""
+
+
+def with_known_randomness(mechanism: Mechanism, pair: DatasetPair, seed: int) -> Mechanism:
+    """Return a function with remarks on what 32 runs of a copy show of its randomness and its memory.
+
+    One that takes an rng must give the same outputs again for the same seeds, else it has randomness of its own. One
+    that takes none must use the global generators, and give the same outputs again for the same seeds of these. Only
+    then may it run in several processes, and be called reproducible. One that returns the same memory in two calls is
+    not called by two threads at a time. Only one that cannot be pickled is asked itself.
+    """
+    if not isinstance(mechanism, FunctionMechanism):
+        return mechanism
+    try:
+        datasets = [Dataset(one) for one in (pair.x, pair.x_prime)]
+        fresh = copy_of(mechanism, before_first_call(mechanism), lambda: b"".join(one.written for one in datasets))
+        if mechanism.uses_rng:
+            own, shared = _remarks(fresh, pair, seed)
+            return dataclasses.replace(mechanism, draws_elsewhere=own, fills_a_buffer=shared)
+        remarked = dataclasses.replace(mechanism, draws_globally=True)
+        if not mechanism.copies_repeat or remarked.owns_randomness or mechanism.time_limit is not None:
+            return mechanism
+        for number in range(REPEATS):
+            for dataset in (pair.x, pair.x_prime):
+                first, moved = _once(fresh(dataset), seed, number)
+                if not moved or first != _once(fresh(dataset), seed, number)[0]:
+                    return mechanism
+    except Exception:  # the audit itself says what is wrong
+        return mechanism
+    return remarked
+
+
+def _remarks(mechanism: Any, pair: DatasetPair, seed: int) -> tuple[bool, bool]:
+    """Whether the same seeds gave other outputs, and whether two calls returned the same memory."""
+    own = shared = False
+    for number, dataset in enumerate((pair.x, pair.x_prime)):
+        distributions = [mechanism(dataset) for _ in range(2)]
+        blocks = [draw(one, REPEATS, stream(seed, "same seeds", number)) for one in distributions]
+        own |= text_of(blocks[0]) != text_of(blocks[1])
+        if not mechanism.one_by_one:
+            with seeded(stream(seed, "same seeds", number)):
+                raw: list[Any] = [one.sample(REPEATS, stream(seed, "same seeds", number)) for one in distributions]
+            shared |= all(isinstance(some, np.ndarray) for some in raw) and np.may_share_memory(*raw)
+    return own and mechanism.time_limit is None, shared
+
+
+def refuse_if_drawn_before(mechanism: Mechanism, pair: DatasetPair, sides: Sides, seed: int) -> None:
+    """Raise `AuditError` for a mechanism that says that it depends on its rng alone, and has other randomness.
+
+    It may have drawn its noise when it was given the dataset. One that knows its law draws from that.
+    """
+    if isinstance(mechanism, FunctionMechanism) or not getattr(mechanism, "reproducible", True):
+        return
+    for number, (side, dataset) in enumerate(zip(sides, (pair.x, pair.x_prime), strict=True)):
+        if not exact.knows_law(side) and not getattr(side, "tossed", False):
+            blocks = [draw(one, REPEATS, stream(seed, "same seeds", number)) for one in (side, mechanism(dataset))]
+            if text_of(blocks[0]) != text_of(blocks[1]):
+                raise AuditError(
+                    f"{mechanism.name} gives other outputs for the same rng: it draws noise of its own, perhaps once "
+                    "for all runs, where it is given its dataset. Draw all of it from the rng in sample(size, rng); or "
+                    "set reproducible = False, and see to it that every run draws afresh."
+                )
+
+
+def _once(distribution: Any, seed: int, number: int) -> tuple[str, bool]:
+    """One output, as text, with seeded global generators, and whether these were used."""
+    rng = stream(seed, "same seeds", number)
+    with seeded(rng) as begun:
+        return text_of(distribution.sample(1, rng)), used(begun)
+
+
+def text_of(outputs: Outputs) -> str:
+    """Write what every output is, whatever it was packed with."""
+    return written(tuple(values_of(outputs)))
+
 
 CONSTANT = "the function always gives the same output on each dataset: no randomness was seen"
 UNCOPIED = "the function cannot be copied: a draw that it keeps from run to run would be taken for what it releases"
-
 COPIES = 48
 """Copies that are asked: that none of so many lies in the middle half of the runs has probability 4e-15. A cached
 answer of randomised response at epsilon 1 escapes them with probability 2e-7."""
@@ -53,8 +156,6 @@ RUNS_IN_DOUBT, IN_DOUBT = 128, 0.02
 """Runs of each copy where fewer show, at the second level, that copies see an event unevenly. Of 400 sets of 48
 copies that keep a chance of 0.4 or 0.6 each, 99 in 100 then have a p-value below 1e-10; with 32 runs each 70 in 100 are
 in doubt, with 16 of copies that keep 0.27 or 0.73 all but 1 in 200 are."""
-
-
 LEAST_OF_A_COPY = 4
 """Runs of each copy where time runs out. Of 400 sets of 48 copies that keep an answer, or a chance of 0.1 or 0.9, all
 are in doubt then, and of those that keep 0.2 or 0.8, 79 in 100."""
@@ -64,7 +165,7 @@ PATIENT = Patience()
 class Copies:
     """Compares the outputs of every pair, once, with those of copies of the function as it was before its first call.
 
-    Make it before the function is called.
+    Make it before the function is called. `look` and `count_again` say what independent runs are refused with.
     """
 
     def __init__(self, mechanism: Mechanism, seed: int) -> None:
@@ -101,13 +202,11 @@ class Copies:
     ) -> None:
         """Ask before a bound is certified: raises `AuditError` if copies see the witness's events otherwise.
 
-        A copy that keeps a draw sees an event as often as that draw has it: more or less often than another copy, or
-        than the function. Few runs of each say whether to ask for more, `RUNS_IN_DOUBT` of each copy or a tenth of the
-        ``runs`` of the audit. Where the claim is not refuted, the few are at most a quarter of the audit's. Independent
-        runs are refused with probability at most LEVEL / 8.
-
-        Where time runs out, the few are `LEAST_OF_A_COPY` at least, whatever time they take, and it is an error if
-        there is none for more where they are in doubt.
+        A copy that keeps a draw sees an event as often as that draw has it. Few runs of each say whether to ask for
+        more, `RUNS_IN_DOUBT` of each copy or a tenth of the ``runs`` of the audit. Where the claim is not refuted, the
+        few are at most a quarter of the audit's. Independent runs are refused with probability at most LEVEL / 8. Where
+        time runs out, the few are `LEAST_OF_A_COPY` at least, and it is an error if there is none for more where they
+        are in doubt.
         """
         few = RUNS_OF_A_COPY if refuted else min(RUNS_OF_A_COPY, runs // (16 * COPIES))
         if few < 2 or not isinstance(self._mechanism, FunctionMechanism):
@@ -246,7 +345,7 @@ def _draws_once(distribution: Any, rng: np.random.Generator) -> bool:
 def _others_differ(make: Callable[[], Any], value: str, runs: int, rngs: Callable[[int], np.random.Generator]) -> bool:
     """Whether so many fresh copies give another output than the only one of ``runs`` runs that chance does not do it.
 
-    If an output has probability p, then so many runs give it and d of m copies do not with probability
+    If an output has probability p, so many runs give it and d of m copies do not with probability
     C(m, d) p^(runs + m - d) (1 - p)^d, which is greatest where p is the share of those that give it.
     """
     others = 0

@@ -1,13 +1,8 @@
 """Whether runs depend on one another: tests that independent runs pass, and a sentence for those that do not.
 
-The tests take the outputs on one dataset, in the order of their runs, or the tallies of chunks, and return a finding
-that names what was seen, or None. Every bound rests on runs that are independent. A cached answer, one draw for a whole
-batch, a generator made anew from the same seed, or an output that depends on the number of the call make other runs of
-them, and no certificate can tell these from a leak.
-
-Each test has a share of `LEVEL`. Theorem, proof and what is paired with what:
-docs/explanation/theory.md#tests-for-dependence. The conditional test is Fisher's ('The design of experiments', 1935),
-as is the combination of p-values ('Statistical methods for research workers', 1932, 21.1).
+Every bound rests on independent runs. A cached answer, one draw for a whole batch, a generator made anew from the same
+seed, or an output that depends on the number of the call look like a leak to any certificate. Each test has a share of
+`LEVEL`. Theorem, proof, sources, what is paired with what: docs/explanation/theory.md#tests-for-dependence.
 """
 
 from __future__ import annotations
@@ -29,23 +24,18 @@ from epsaudit.outputs.normal_form import Items, Outputs, join, written
 
 LEVEL = 1e-9
 """Probability that independent runs are refused, over everything that is tested in an audit."""
-
 LAGS = (1, 2, 3, 4, 8, 16, 64)
 """How far apart runs are paired: neighbours, and sizes of small batches. Set by hand; no measurement is recorded."""
 MOST_PAIRS = 2048
 """Pairs in A, and in B: as many as show, at the level of one test, that 1 in 50 of continuous outputs is a repeat."""
-
 MOST_NUMBERS, MOST_OBJECTS = 1 << 17, 1 << 13
 """Outputs looked at, of numbers and of Python objects, which take a microsecond each: pairs need no more, and
 halves of so many show a drift of 1 in 50, at the level of one test."""
-
 PLAUSIBLE, REMARKABLE = 2.5, 4.0
 """Standard deviations within which no tail is computed, of one table and of Fisher's sum: it takes time, and none comes
 near the level of a test. A finding missed so makes the tests more lenient than their level, never less."""
-
 SHUFFLES = 20_210_704
 """Seed of the fixed permutations that choose pairs; any number would do."""
-
 Places = NDArray[np.int64]
 
 
@@ -63,11 +53,8 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     """Test whether outputs on one dataset, shape (n, ...) in the order of their runs, are those of independent runs.
 
     ``partitions`` are sizes of consecutive blocks of them, as calls or chunks, the next of which may repeat one place
-    by place. Returned is the least likely of what was seen, if anything is below the ``level``, with which independent
-    runs yield a finding at most.
+    by place. Returned is the least likely of what was seen, if anything is below the ``level``.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(1)
     >>> dependence_of_outputs(rng.normal(size=1000), (), 1e-9) is None
     True
@@ -95,8 +82,6 @@ def difference_of_copies(outputs: Outputs, others: Outputs, level: float) -> Fin
     All are exchangeable if they have, so the number of others above the median of all, in their middle half, or equal
     to another output is hypergeometric given that of all.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(1)
     >>> difference_of_copies(rng.normal(size=1000), rng.normal(size=48), 1e-9) is None
     True
@@ -126,8 +111,6 @@ def unevenness_of_copies(runs: int, first: NDArray[Any], later: NDArray[Any], le
 
     ``first`` and ``later``, shape (copies,), say how often each saw it in its first runs and in so many later ``runs``.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(1)
     >>> unevenness_of_copies(8, *rng.binomial(8, 0.3, size=(2, 48)), 1e-9) is None
     True
@@ -164,8 +147,6 @@ def otherwise_seen(runs: int, first: NDArray[Any], later: NDArray[Any], own: int
 def difference_of_counts(runs: int, own: int, others: int, level: float) -> Finding | None:
     """Test whether a function and copies of it see an event equally often, in so many ``runs`` each.
 
-    Examples
-    --------
     >>> difference_of_counts(1000, 310, 290, 1e-9) is None
     True
     >>> print(difference_of_counts(1000, 310, 90, 1e-9).what)
@@ -249,8 +230,6 @@ def dependence_of_tallies(runs: NDArray[Any], seen: NDArray[Any], level: float) 
 
     ``runs`` and ``seen``, shape (chunks,), are the runs of each chunk in their order, and how many were in the event.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(1)
     >>> runs = np.full(200, 100)
     >>> dependence_of_tallies(runs, rng.binomial(100, 0.3, size=200), 1e-9) is None
@@ -300,10 +279,10 @@ def refuse(finding: Finding | None, side: str) -> None:
 
 
 def _log_tail(hits: int, total: int, drawn: int, size: int, least_deviations: float = 1.0) -> float:
-    """Log of the probability of ``hits`` or fewer, or of so many or more, whichever is less.
+    """Log of the probability of ``hits`` or fewer, or of so many or more, whichever is less; twice that is two-sided.
 
-    Of ``size`` things ``total`` are marked, and ``drawn`` are drawn. A two-sided p-value is twice the result. It is not
-    computed, and 0, within so many standard deviations of the mean.
+    Of ``size`` things ``total`` are marked, and ``drawn`` are drawn. Within so many standard deviations of the mean it
+    is not computed, and 0.
     """
     least, most = max(0, drawn + total - size), min(drawn, total)
     mean = drawn * total / size if size else 0.0

@@ -1,8 +1,7 @@
 """Whether runs hold a draw that a program keeps, as processes of it show that were started for this.
 
-`Processes` is for programs what `Copies` is for functions. A program that caches an answer, or draws its noise when it
-begins, gives outputs in one process that look independent, and would be refuted where what it holds on x differs from
-what it holds on x', although a single release is private. Processes that were started anew tell that apart from a leak.
+`Processes` is for programs what `Copies` is for functions: a program that caches an answer, or draws its noise when it
+begins, gives outputs in one process that look independent.
 """
 
 from __future__ import annotations
@@ -22,10 +21,8 @@ from numpy.typing import NDArray
 
 from epsaudit.adapters.external import CommandMechanism, in_a_new_process
 from epsaudit.adapters.functions import Mechanism
-from epsaudit.engine.copies import COPIES, IN_DOUBT, PATIENT, Copies
+from epsaudit.engine.copies import COPIES, IN_DOUBT, PATIENT, Copies, Patience, text_of
 from epsaudit.engine.dependence import LEVEL, Finding, otherwise_seen
-from epsaudit.engine.determinism import text_of
-from epsaudit.engine.patience import Patience
 from epsaudit.engine.sampling import Sides, draw
 from epsaudit.engine.streams import stream
 from epsaudit.errors import AuditError

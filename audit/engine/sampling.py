@@ -1,8 +1,7 @@
-"""Run mechanisms by the million: chunked, seeded, parallel, and counting instead of keeping.
+"""Run mechanisms by the million: outputs to training, counts to certification, from a pair of output laws and a seed.
 
-Takes a pair of output distributions and a seed; returns outputs to training and counts to certification. A chunk draws
-from its own stream, so a result depends on the seed and the number of runs, not on who computed which chunk, in which
-order, or how often it was interrupted.
+A chunk draws from its own stream, so a result depends on the seed and the number of runs, not on who computed which
+chunk, in which order, or how often it was interrupted.
 """
 
 from __future__ import annotations
@@ -23,21 +22,18 @@ from epsaudit.adapters.randomness import Habits, draw_reproducibly
 from epsaudit.certificates import Counts
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.checkpoint import Section
-from epsaudit.engine.chunks import BLOCK, Chunk, Tally, certification_chunks, training_chunks
 from epsaudit.engine.dependence import LEVEL, dependence_of_outputs, dependence_of_tallies, refuse
-from epsaudit.engine.streams import Stage, stream
+from epsaudit.engine.streams import BLOCK, Chunk, Stage, Tallies, Tally, certification_chunks, stream, training_chunks
 from epsaudit.engine.workers import Workers
 from epsaudit.errors import AuditError, OwnCodeError, own_lines
 from epsaudit.outputs.normal_form import Items, Outputs, alike, are_objects, join, normal_array, pack_frozen
 from epsaudit.witnesses import Witness
 
 COPIED = "the function changes its dataset: every run was given a copy"
-
 MOST_KEPT = 48_000_000
 """Numbers of each side that training keeps, 384 MB: of arrays of 100,000 numbers 480, of 240 all runs."""
 MOST_IN_TWO_CALLS = 120_000
 """Runs of certification after which both sides are asked again: half of them are above `BLOCK` once in 10^200."""
-
 Sides = tuple[OutputDistribution, OutputDistribution]
 """M(x) and M(x')."""
 
@@ -57,7 +53,7 @@ class Progress:
 
     @property
     def lower_bound(self) -> float | None:
-        """The bound that the counts so far give, None before there are any; computed when it is asked for.
+        """The bound that the counts so far give, computed when asked for; None before there are any.
 
         Only that of the last step is certified: looking again and again finds a lucky moment.
         """
@@ -71,8 +67,8 @@ ProgressCallback = Callable[[Progress], None]
 def move_on(rng: np.random.Generator) -> None:
     """Draw a number that nobody uses, between two calls of a function.
 
-    Global generators are seeded from where ``rng`` stands. A function that draws from them alone leaves it there, and
-    the next call, on the other dataset perhaps, would have the same noise.
+    A function that draws from global generators alone, which are seeded from where ``rng`` stands, leaves it there: the
+    next call, on the other dataset perhaps, would have the same noise.
     """
     rng.integers(1 << 53)
 
@@ -108,12 +104,9 @@ def draw_by_coins(
     """Draw an output on x for every coin that is 0 and one on x' for every 1; None for a side without coins.
 
     Where each run is a call of its own, runs have the order of their coins: what lasts from one run to the next, such
-    as a cache, a pool of noise or a busy machine, then tells nothing of the coins. Functions and programs that make
-    many outputs a call are asked in an order that is tossed; other distributions promise independent outputs, and make
-    those on x first.
+    as a cache or a pool of noise, then tells nothing of the coins. Functions and programs that make many outputs a call
+    are asked in an order that is tossed; other distributions promise independent outputs, and make those on x first.
 
-    Examples
-    --------
     >>> from epsaudit import black_box
     >>> calls = iter(range(9))
     >>> sides = tuple(map(black_box(lambda data, rng: (data, next(calls))), "ab"))
@@ -124,13 +117,12 @@ def draw_by_coins(
     first, second = sides
     if takes_turns(first) and takes_turns(second):
         values = draw_reproducibly(lambda: first.take_turns(second, coins, rng), rng, _habits(first))
-        on_x, on_x_prime = (pack_frozen(some) if some else None for some in values)
+        found = [pack_frozen(some) if some else None for some in values]
     else:
-        found: list[Outputs | None] = [None, None]
+        found = [None, None]
         for side, size in _in_order(sides, np.bincount(coins, minlength=2).tolist(), rng):
             found[side] = draw(sides[side], size, rng).copy()  # a function may use its memory again
-        on_x, on_x_prime = found
-    return on_x, on_x_prime
+    return found[0], found[1]
 
 
 def _in_order(sides: Sides, sizes: Sequence[int], rng: np.random.Generator) -> list[tuple[int, int]]:
@@ -177,16 +169,13 @@ def training_outputs(
 ) -> tuple[Outputs, Outputs]:
     """Draw ``size`` outputs on each dataset of a pair, from the stage's streams with this index.
 
-    Workers, record and progress are as for `certification_counts`; without workers, this process draws. Raises
-    `AuditError` if the outputs show that runs depend on one another.
+    Other arguments are as for `certification_counts`; without workers, this process draws. Raises `AuditError` if the
+    outputs show that runs depend on one another.
     """
-    workers = workers or Workers(n_jobs=1)
+    workers, record = workers or Workers(n_jobs=1), record or Section()
     chunks = list(training_chunks(size, stage, index, workers.least))
-    record = record or Section()
     kept = {chunk: record.recorded(chunk) for chunk in chunks}
-    found: dict[Chunk, tuple[Outputs, Outputs]] = {
-        chunk: one["outputs"] for chunk, one in kept.items() if one is not None
-    }
+    found: dict[Chunk, tuple[Outputs, Outputs]] = {chunk: one["outputs"] for chunk, one in kept.items() if one}
     before = done = 2 * sum(chunk.size for chunk in found)
     missing = [chunk for chunk in chunks if chunk not in found]
     share = MOST_KEPT // max(len(chunks), 1)
@@ -198,8 +187,11 @@ def training_outputs(
         if progress is not None:
             progress(Progress(stage, done, 2 * size, before))
     outputs, outputs_prime = (join([found[chunk][side] for chunk in chunks]) for side in (0, 1))
+    sizes = [len(found[chunk][0]) for chunk in chunks]
+    calls = [-(-sizes[0] // 2), sizes[0] // 2, *sizes[1:]]
+    level = LEVEL / 8 / ((index + 1) * (index + 2))  # two stages and two sides take at most half of it in all
     for name, drawn_there in (("x", outputs), ("x'", outputs_prime)):
-        _refuse_dependent_outputs(drawn_there, [len(found[chunk][0]) for chunk in chunks], index, name)
+        refuse(dependence_of_outputs(drawn_there, (calls, sizes), level), name)
     return alike(outputs, outputs_prime)
 
 
@@ -221,7 +213,7 @@ def certification_counts(
     `AuditError` if the tallies show that runs depend on one another.
     """
     workers, record = workers or Workers(), record or Section()
-    before = done = int(record.tally[:2].sum())
+    before = done = int(record.tallies.rows()[:, :2].sum())
     held = sum(chunk.size for chunk in certification_chunks(runs, workers.least) if record.counted(chunk.key[1]))
     if before != held:
         raise AuditError(f"The checkpoint holds {before:,} runs for chunks of {held:,}; give another file.")
@@ -231,38 +223,23 @@ def certification_counts(
         record.record_count(chunk.key[1], tally)
         done += chunk.size
         if progress is not None:
-            progress(Progress("certification", done, runs, before, _counts(record.tally, witness), bound))
-    _refuse_dependent_tallies(record.tallies.rows())
-    return _counts(record.tally, witness)
-
-
-def _refuse_dependent_outputs(outputs: Outputs, sizes: Sequence[int], look: int, side: str) -> None:
-    """Refuse outputs that show that runs depend on one another; the ``look``-th of a stage has its own share."""
-    calls = [-(-sizes[0] // 2), sizes[0] // 2, *sizes[1:]]
-    level = LEVEL / 8 / ((look + 1) * (look + 2))  # two stages and two sides take at most half of it in all
-    refuse(dependence_of_outputs(outputs, (calls, sizes), level), side)
-
-
-def _refuse_dependent_tallies(rows: Tally) -> None:
-    """Refuse tallies of certification that show that runs depend on one another: two events on two sides."""
+            progress(Progress("certification", done, runs, before, _counts(record.tallies, witness), bound))
+    rows = record.tallies.rows()
     for side, name in enumerate(("x", "x'")):
-        for event in (2 + side, 4 + side):
+        for event in (2 + side, 4 + side):  # two events on two sides
             refuse(dependence_of_tallies(rows[:, side], rows[:, event], LEVEL / 16), name)
+    return _counts(record.tallies, witness)
 
 
 def replay(mechanism: Mechanism, pair: DatasetPair, seed: int, key: tuple[int, ...], size: int) -> Iterator[Outputs]:
     """Draw one chunk again, block by block, as an audit did; an error message says with which arguments.
 
-    Examples
-    --------
     >>> from epsaudit import vectorized
     >>> noise = vectorized(lambda data, size, rng: data + rng.laplace(size=size))
     >>> [len(block) for block in replay(noise, DatasetPair(0, 1), seed=7, key=(1, 3), size=4096)]
     [2051, 2045]
     """
-    chunk = Chunk(key, size)
-    sides = mechanism(pair.x), mechanism(pair.x_prime)
-    for _, block in _blocks(sides, chunk, seed):
+    for _, block in _blocks((mechanism(pair.x), mechanism(pair.x_prime)), Chunk(key, size), seed):
         yield block
 
 
@@ -357,8 +334,7 @@ def _side_by_side(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Itera
 def _call_by_call(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:
     """Ask functions and programs that make many outputs a call: both sides in turn, in an order tossed each time.
 
-    The first chunk of training asks each side twice, even if it is the only one, so that what calls have in common
-    shows; see `epsaudit.engine.dependence`.
+    The first chunk of training asks each side twice, so that what calls have in common shows.
     """
     most = MOST_IN_TWO_CALLS
     if chunk.stage != "certification":
@@ -371,6 +347,5 @@ def _call_by_call(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Itera
             yield side, draw(sides[side], count, rng)
 
 
-def _counts(tally: Tally, witness: Witness) -> Counts:
-    on_x, on_x_prime, a, b, c, d = (int(number) for number in tally)
-    return Counts(on_x, on_x_prime, a, b, c, d, events=witness.events)
+def _counts(tallies: Tallies, witness: Witness) -> Counts:
+    return Counts(*tallies.rows().sum(axis=0).tolist(), events=witness.events)

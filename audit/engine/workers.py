@@ -1,14 +1,13 @@
 """Run parts side by side: on this machine's cores, or on whatever joblib backend is in force, a cluster included.
 
-It takes a function, what all parts share, and the parts, and yields their results in the order in which they are
-ready, or in theirs. A worker that dies, or a cluster that is lost, is reported in a sentence. Nothing else in epsaudit
-starts workers.
+Nothing else in epsaudit starts workers. A worker that dies, or a cluster that is lost, is reported in a sentence.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import logging
 import multiprocessing
 import os
 import sys
@@ -23,17 +22,15 @@ from typing import Any, Literal, TypeVar
 import cloudpickle
 
 from epsaudit.adapters import child
-from epsaudit.engine.chunks import LEAST_CHUNK, LEAST_CHUNK_OF_CALLS
-from epsaudit.errors import AuditError
+from epsaudit.engine.provenance import provenance
+from epsaudit.engine.streams import LEAST_CHUNK, LEAST_CHUNK_OF_CALLS
+from epsaudit.errors import AuditError, needs
 
 FEW_RUNS = 20_000
 """Not worth a second worker, unless one is asked for."""
-
 WATCH_SECONDS = 0.5
 """Seconds between two looks at whether the parent still lives; a worker outlives it by no more."""
-
 PROMISE = "or promise fresh_randomness=True if it draws from the operating system (secrets, SystemRandom)."
-
 Answer = TypeVar("Answer")
 Part = TypeVar("Part")
 
@@ -42,16 +39,10 @@ Part = TypeVar("Part")
 class Workers:
     """Who runs the parts, and how small chunks may be.
 
-    Parameters
-    ----------
-    n_jobs : int, optional
-        As joblib's; None takes the active `joblib.parallel_config`, or else every core.
-    prefer : 'threads' or 'processes'
-        What suits the mechanism when no joblib backend is active: threads for numpy code, processes for Python.
-    least : int
-        Fewest runs in a chunk. Results depend on it, and on nothing else here.
-    recorded : bool
-        Whether a checkpoint keeps what is finished: then parts go out singly; else joblib puts fast ones together.
+    ``n_jobs`` is joblib's; None takes the active `joblib.parallel_config`, or else every core. ``prefer`` is what suits
+    the mechanism when no joblib backend is active: threads for numpy code, processes for Python. ``least`` is the
+    fewest runs in a chunk; results depend on it, and on nothing else here. If ``recorded``, a checkpoint keeps what is
+    finished, and parts go out singly; else joblib puts fast ones together.
     """
 
     n_jobs: int | None = None
@@ -180,8 +171,8 @@ def jobs_to_use(n_jobs: int | None, runs: int) -> int | None:
 class Job:
     """What all chunks share: pickled once, not once a chunk, and by value, so that lambdas travel too.
 
-    It has no ``__weakref__``: joblib's dask backend keeps objects that have one on a single worker of the cluster, and
-    loses them with it.
+    Without ``__weakref__``: joblib's dask backend keeps objects that have one on a single worker, and loses them with
+    it.
     """
 
     __slots__ = ("_sealed", "ends", "shared")
@@ -242,8 +233,7 @@ _seen: dict[str, Any] = {}
 def _renew_workers() -> None:
     """End idle workers that hold another version of a module than this process, or look for files elsewhere.
 
-    loky keeps its workers for the next audit. A module that was edited and loaded anew here, or one of the same name in
-    another folder, would be the former one there: they would run other code than the one that is audited.
+    loky keeps its workers for the next audit: they would run other code than the one that is audited.
     """
     now = {name: spec for name, module in [*sys.modules.items()] if (spec := getattr(module, "__spec__", None))}
     place = {"": (sys.path[:], os.stat(".")[1:3])}
@@ -273,3 +263,71 @@ def _exit_codes(error: BaseException) -> str:
 
 def _named(error: BaseException) -> str:
     return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
+
+
+WAIT_SECONDS = 15
+"""Seconds to wait for a scheduler and its first worker before saying that there is none. Set by hand in the first
+round; no measurement is recorded."""
+COMPARED = ("epsaudit", "numpy", "scipy", "python")
+"""Versions on which random streams, events or the pickled mechanism may depend."""
+
+
+@contextmanager
+def cluster(address: str, wait: float | None = None) -> Iterator[Any]:
+    """Let audits inside the block run on the workers of a dask scheduler; yields the dask client.
+
+    `joblib.parallel_config(backend="dask")` does the same for those who have a client; here the cluster is checked
+    first. The address is as the scheduler prints it, tcp://10.0.0.1:8786; ``wait`` is the time for it and for a first
+    worker, 15 seconds by default. `AuditError` is raised if dask is not installed, nobody answers, there is no worker,
+    or the versions of one differ from ours.
+    """
+    wait = WAIT_SECONDS if wait is None else wait
+    with needs("cluster"):
+        from distributed import Client
+    try:
+        client = Client(address, timeout=wait, set_as_default=False)  # type: ignore[no-untyped-call]  # distributed has no types
+    except (OSError, TimeoutError, ValueError) as error:
+        raise AuditError(
+            f"No dask scheduler answers at {address!r}. Start one by 'dask scheduler' and workers by 'dask worker "
+            "ADDRESS', and give the address that it prints, for instance tcp://127.0.0.1:8786."
+        ) from error
+    with client, _quiet():
+        try:
+            client.wait_for_workers(1, timeout=wait)
+            theirs = client.run(_versions)
+        except TimeoutError as error:
+            raise AuditError(
+                f"The scheduler at {address} has no workers; start some by 'dask worker {address}'."
+            ) from error
+        except ImportError as error:
+            raise AuditError(f"The workers of {address} cannot import epsaudit ({error}); install it there.") from error
+        ours = _versions()
+        for worker, versions in theirs.items():
+            for name in COMPARED:
+                if versions[name] != ours[name]:
+                    raise AuditError(
+                        f"The worker {worker} has {name} {versions[name]}, and this machine {ours[name]}: results "
+                        "could differ. Install the same version on both."
+                    )
+        import joblib  # slow to import, and small audits need none of it
+
+        with joblib.parallel_config(backend="dask", client=client):
+            yield client
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """A worker that leaves is no news, for others go on; and a lost cluster is told in a sentence."""
+    logger = logging.getLogger("distributed")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _versions() -> dict[str, str]:
+    """Versions of this process; of Python's, code that is sent by value minds the first two numbers."""
+    found = {name: provenance()[name] for name in COMPARED}
+    return {**found, "python": ".".join(found["python"].split(".")[:2])}

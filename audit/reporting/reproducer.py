@@ -17,7 +17,7 @@ from typing import Any
 from scipy.optimize import brentq, minimize_scalar
 
 from epsaudit.audits.sequential import SequentialResult
-from epsaudit.audits.sequential.accounts import point
+from epsaudit.audits.sequential.betting import point
 from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import UNDER, DatasetPair, is_frame

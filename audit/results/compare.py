@@ -16,7 +16,7 @@ import numpy as np
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.certificates import Box
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.engine.determinism import with_known_randomness
+from epsaudit.engine.copies import with_known_randomness
 from epsaudit.engine.provenance import execution, provenance
 from epsaudit.engine.sampling import certification_counts
 from epsaudit.engine.workers import Workers
@@ -128,8 +128,6 @@ def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -
     Results of audits of fixed size are compared, in their order, if mechanism, claim, pair, witness and certificate are
     the same. Of others there is a sentence with both bounds: see `UNTESTED`.
 
-    Examples
-    --------
     >>> from epsaudit import DatasetPair, PureDP, audit, vectorized
     >>> def noisy(scale):
     ...     return vectorized(lambda data, size, rng: data + rng.laplace(scale=scale, size=size), name="noisy",

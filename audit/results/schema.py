@@ -31,8 +31,6 @@ RULES = {
 def check(data: Any, name: str, where: str = "") -> None:
     """Raise `AuditError`, a sentence that starts with ``where`` and names the field, if ``data`` breaks a schema.
 
-    Examples
-    --------
     >>> check({"kind": "PureDP", "epsilon": "high"}, "claim", "mine.json: ")
     Traceback (most recent call last):
         ...

@@ -19,10 +19,10 @@ import pytest
 from epsaudit.adapters.functions import Mechanism, mechanism_of
 from epsaudit.arguments import Pairs, claim_of, pairs_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
-from epsaudit.audits.sequential.reach import with_half_noise
+from epsaudit.audits.sequential.record import with_half_noise
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Relation
-from epsaudit.engine.determinism import with_known_randomness
+from epsaudit.engine.copies import with_known_randomness
 from epsaudit.engine.provenance import provenance
 from epsaudit.engine.sampling import Progress
 from epsaudit.errors import AuditError, PowerWarning, without_internals
@@ -49,7 +49,7 @@ from epsaudit.testing.replay import SHARE, Failures, Kept, replayed
 QUIET_SECONDS = 3.0
 """Seconds of a check after which a terminal is told how far it is."""
 LEAST_TELLING = 0.1
-"""Parameters up to this are all alike to a check of a claim near 0; as in `epsaudit.audits.sequential.reach`."""
+"""Parameters up to this are all alike to a check of a claim near 0; as in `epsaudit.audits.sequential.record`."""
 KNOWN = (
     "this event refuted the claim in an earlier run, so it was tried first; pytest -p no:cacheprovider learns afresh"
 )

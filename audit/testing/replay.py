@@ -19,10 +19,9 @@ import numpy as np
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.audits.question import Question, begun
 from epsaudit.audits.sequential import SequentialResult
-from epsaudit.audits.sequential.accounts import Accounts, Bet
-from epsaudit.audits.sequential.drawing import Seen, counts_of, parts, play, tallies_of
+from epsaudit.audits.sequential.betting import Accounts, Bet
+from epsaudit.audits.sequential.drawing import STRATEGIES, Seen, counts_of, parts, play, tallies_of
 from epsaudit.audits.sequential.record import Round, StrategyRecord
-from epsaudit.audits.sequential.schedule import STRATEGIES
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.fresh import digest
 from epsaudit.data.neighbours import DatasetPair

@@ -84,7 +84,7 @@ class TestPrograms:
     )
     def test_one_sentence_and_status_two(self, arguments, sentence, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr("epsaudit.engine.cluster.WAIT_SECONDS", 1)
+        monkeypatch.setattr("epsaudit.engine.workers.WAIT_SECONDS", 1)
         assert main(["audit", *QUICK, *arguments]) == BAD_INPUT
         said = capsys.readouterr().err
         assert sentence in said

@@ -23,8 +23,8 @@ from epsaudit.adapters.registry import Entry
 from epsaudit.audits import suite
 from epsaudit.data.fresh import digest
 from epsaudit.engine.checkpoint import Checkpoint
-from epsaudit.engine.chunks import Chunk
 from epsaudit.engine.copies import COUNTED_AGAIN
+from epsaudit.engine.streams import Chunk
 from epsaudit.outputs.as_json import block_from_json, block_to_json
 from epsaudit.outputs.normal_form import Items, Raised, TimedOut, normal_array, pack
 from epsaudit.witnesses import Tails

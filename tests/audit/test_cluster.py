@@ -12,7 +12,7 @@ import joblib
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
-from epsaudit.engine.cluster import cluster
+from epsaudit.engine.workers import cluster
 from epsaudit.witnesses import Tails
 
 distributed = pytest.importorskip("distributed")

@@ -16,9 +16,8 @@ import pandas as pd
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.engine.copies import COUNTED_AGAIN, IN_DOUBT, LEAST_OF_A_COPY, Copies
+from epsaudit.engine.copies import COUNTED_AGAIN, IN_DOUBT, LEAST_OF_A_COPY, Copies, Patience
 from epsaudit.engine.dependence import unevenness_of_copies
-from epsaudit.engine.patience import Patience
 
 TRUE = math.e / (1.0 + math.e)
 """Probability of the true answer in randomised response at epsilon 1."""

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import binom
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
-from epsaudit.audits.one_run import Bonferroni, CanaryMechanism, Fixed, SeparateHalf, Threshold, binomial
-from epsaudit.audits.one_run.counts import LEAK_SHARE, GuessBound, GuessCounts
+from epsaudit.audits.one_run import Bonferroni, CanaryMechanism, Fixed, SeparateHalf, Threshold, bounds
+from epsaudit.audits.one_run.bounds import LEAK_SHARE, GuessBound, GuessCounts
 from epsaudit.audits.one_run.guesses import expected_accuracy, planned_guesses, predicted, rule_from_dict
 from epsaudit.audits.one_run.play import places
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
@@ -23,7 +23,7 @@ EVERYBODY = Threshold(0.0)
 RESPONSE = ResponsePerRecord(1.0, 500)
 SPILLING = SpillingResponse(1.0, 1e-3, 200, 10)
 # delta lifts the probability of 235 or more right answers among 300 from 2.2 % to just below 5 %
-CONSPIRING = ConspiringResponse(1.0, 0.999 * binomial.delta_bound(300, 300, 235, 1.0, 0.95), 300, 235)
+CONSPIRING = ConspiringResponse(1.0, 0.999 * bounds.delta_bound(300, 300, 235, 1.0, 0.95), 300, 235)
 SUM = NoisyVectorSum(1.0, 300)
 APPROXIMATE_SUM = NoisyVectorSum(1.0, 300, delta=1e-3)
 
@@ -47,10 +47,8 @@ def test_a_claim_is_written_as_for_other_audits():
     coins = np.random.default_rng(0).random(500) < 0.5
     long, short = ({"claim": ApproxDP(1.0, 1e-5)}, {"epsilon": 1.0, "delta": 1e-5})
     assert audit_scores(coins, coins, **short, seed=1).claim == ApproxDP(1.0, 1e-5)
-    bounds = [
-        audit_one_run(lambda included, rng: included, 400, **given, seed=1).lower_bound for given in (long, short)
-    ]
-    assert bounds[0] == bounds[1] > 1.0
+    found = [audit_one_run(lambda included, rng: included, 400, **given, seed=1).lower_bound for given in (long, short)]
+    assert found[0] == found[1] > 1.0
     for call in (partial(audit_one_run, lambda included, rng: included, 400), partial(audit_scores, coins, coins)):
         with pytest.raises(AuditError, match=r"Both claim=.* and epsilon=1.0 were given"):
             call(**long, epsilon=1.0)
@@ -137,11 +135,11 @@ class TestCoverage:
         for _ in range(100):
             included = rng.random(400) < 0.5
             scores = RESPONSE_400.scores(included, rng) * (1.0 + rng.random(400))
-            bounds = [
+            found = [
                 audit_scores(included, scores, claim=PureDP(1.0), guesses=number).lower_bound
                 for number in range(20, 201, 9)
             ]
-            above += max(bounds) > 1.0
+            above += max(found) > 1.0
         assert above > binom.ppf(0.999, 100, 0.05)
 
     @pytest.mark.parametrize(
@@ -210,11 +208,11 @@ class TestCoverage:
     def test_coins_that_are_not_fair_are_not_covered(self):
         # the incorrect variant that must fail: guesses 'in' are right nine times in ten without a mechanism
         rng = np.random.default_rng(1)
-        bounds = [
+        found = [
             audit_scores(rng.random(200) < 0.9, rng.random(200), claim=PureDP(0.0), guesses=(50, 0)).lower_bound
             for _ in range(20)
         ]
-        assert min(bounds) > 0.5
+        assert min(found) > 0.5
 
 
 SIZES = range(8, 1501, 3)  # odd and even
@@ -320,8 +318,8 @@ class TestRules:
     def test_a_separate_half_pays_for_delta(self):
         (counts,) = (result := audit_one_run(APPROXIMATE_SUM, guesses="half", seed=3)).counts
         numbers = counts.canaries, counts.guesses, counts.correct
-        assert result.lower_bound == binomial.epsilon_bound(*numbers, 1e-3, 0.95, "sharp", LEAK_SHARE)
-        assert 0.0 < result.lower_bound < binomial.epsilon_bound(*numbers, 1e-3, 0.95)
+        assert result.lower_bound == bounds.epsilon_bound(*numbers, 1e-3, 0.95, "sharp", LEAK_SHARE)
+        assert 0.0 < result.lower_bound < bounds.epsilon_bound(*numbers, 1e-3, 0.95)
 
     def test_the_plan_does_not_look_at_the_answers(self):
         claim = ApproxDP(2.0, 1e-5)
@@ -332,17 +330,17 @@ class TestRules:
         assert sizes == {planned_guesses(2000, GuessBound(claim, "sharp", 0.95))}
 
     def test_the_plan_is_the_best_of_its_candidates(self):
-        candidates, bounds = predicted(10_000, GuessBound(GaussianDP(1.0), "trade-off", 0.95))
+        candidates, worth = predicted(10_000, GuessBound(GaussianDP(1.0), "trade-off", 0.95))
         chosen = planned_guesses(10_000, GuessBound(GaussianDP(1.0), "trade-off", 0.95))
-        assert bounds[candidates.index(chosen)] == max(bounds)
+        assert worth[candidates.index(chosen)] == max(worth)
 
     def test_the_plan_could_refute_the_claim(self):
         claim = ApproxDP(4.0, 1e-5)
-        candidates, bounds = predicted(10_000, GuessBound(claim, "sharp", 0.95))
-        best = candidates[int(np.argmax(bounds))]
-        assert binomial.epsilon_bound(10_000, best, best, 1e-5, 0.95) < 1.25 * 4.0  # most certified, but no reach
+        candidates, worth = predicted(10_000, GuessBound(claim, "sharp", 0.95))
+        best = candidates[int(np.argmax(worth))]
+        assert bounds.epsilon_bound(10_000, best, best, 1e-5, 0.95) < 1.25 * 4.0  # most certified, but no reach
         chosen = planned_guesses(10_000, GuessBound(claim, "sharp", 0.95))
-        assert binomial.epsilon_bound(10_000, chosen, chosen, 1e-5, 0.95) > 1.25 * 4.0
+        assert bounds.epsilon_bound(10_000, chosen, chosen, 1e-5, 0.95) > 1.25 * 4.0
 
     def test_expected_accuracy_is_that_of_drawn_scores(self):
         rng = np.random.default_rng(2)
@@ -360,7 +358,7 @@ class TestRules:
         result = audit_scores(included, included * 1.0, claim=PureDP(1.0), guesses=Bonferroni((1.0, 0.1)))
         assert [c.guesses for c in result.counts] == [1000, 100]
         assert result.shared_confidence == pytest.approx(0.975)
-        alone = [binomial.epsilon_bound(1000, c.guesses, c.correct, 0.0, 0.975) for c in result.counts]
+        alone = [bounds.epsilon_bound(1000, c.guesses, c.correct, 0.0, 0.975) for c in result.counts]
         assert result.lower_bound == max(alone)
 
     @pytest.mark.parametrize("rule", [Fixed(3, 4), SeparateHalf(), Bonferroni((0.5, 0.1)), Threshold(0.3)])
@@ -440,7 +438,7 @@ class TestResult:
         result = audit_one_run(APPROXIMATE_SUM, seed=1)
         counts = result.best
         assert result.epsilon_lower == result.lower_bound
-        assert result.epsilon_at(1e-4) == binomial.epsilon_bound(300, counts.guesses, counts.correct, 1e-4, 0.95)
+        assert result.epsilon_at(1e-4) == bounds.epsilon_bound(300, counts.guesses, counts.correct, 1e-4, 0.95)
 
     def test_methods_that_do_not_fit_the_claim_or_the_rule_are_refused_wherever_they_come_from(self):
         curve, half = audit_one_run(SUM, seed=1), audit_one_run(APPROXIMATE_SUM, guesses="half", seed=1)

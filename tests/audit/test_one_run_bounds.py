@@ -12,8 +12,8 @@ from scipy.special import expit, gammaln, log_expit, logsumexp, ndtr, ndtri
 from scipy.stats import binom, norm
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP
-from epsaudit.audits.one_run import binomial, tradeoff
-from epsaudit.audits.one_run.counts import LEAK_SHARE
+from epsaudit.audits.one_run import bounds
+from epsaudit.audits.one_run.bounds import LEAK_SHARE
 from epsaudit.certificates import Counts, MembershipGame
 from epsaudit.experiments.one_run_worst_case import worst_case
 
@@ -72,19 +72,19 @@ class TestPublishedBinomial:
     )
     def test_golden_values_of_the_design(self, numbers, delta, golden):
         # printed with three digits, rounded to nearest or down
-        assert binomial.epsilon_bound(*numbers, delta, 0.95, "binomial") == pytest.approx(golden, abs=1e-3)
+        assert bounds.epsilon_bound(*numbers, delta, 0.95, "binomial") == pytest.approx(golden, abs=1e-3)
 
     @settings(max_examples=60, deadline=None)
     @given(st.integers(1, 60), st.data(), st.floats(0.0, 4.0), st.floats(0.0, 0.1))
     def test_it_is_the_published_sum(self, r, data, epsilon, delta):
         v = data.draw(st.integers(1, r))
         m = r * data.draw(st.sampled_from([1, 3, 20]))
-        ours = binomial.p_value(m, r, v, epsilon, delta, "binomial")
+        ours = bounds.p_value(m, r, v, epsilon, delta, "binomial")
         assert ours == pytest.approx(published_p_value(m, r, v, epsilon, delta), rel=1e-9, abs=1e-12)
 
     def test_long_sums_stop_where_their_mean_can_only_fall(self):
         for v in (2900, 3000, 3100):
-            ours = binomial.p_value(5000, 4000, v, 1.0, 1e-4, "binomial")
+            ours = bounds.p_value(5000, 4000, v, 1.0, 1e-4, "binomial")
             assert ours == pytest.approx(published_p_value(5000, 4000, v, 1.0, 1e-4), rel=1e-9)
 
 
@@ -95,7 +95,7 @@ class TestSharp:
     def test_it_is_the_worst_case_over_all_mechanisms(self, m, v, epsilon, delta):
         # no symmetry assumed: every probability of every output on every input is a variable
         worst = worst_case_without_symmetry(m, v, epsilon, delta)
-        assert binomial.p_value(m, m, v, epsilon, delta) == pytest.approx(worst, abs=1e-6)
+        assert bounds.p_value(m, m, v, epsilon, delta) == pytest.approx(worst, abs=1e-6)
         assert worst_case(m, {m: range(v, m + 1)}, [(epsilon, delta)]) == pytest.approx(worst, abs=1e-6)
 
     def test_it_is_the_worst_case_of_larger_games(self):
@@ -105,7 +105,7 @@ class TestSharp:
             m, v = r * int(rng.choice([1, 2, 20])), int(rng.integers(1, r + 1))
             epsilon, delta = float(rng.uniform(0, 2)), float(10 ** rng.uniform(-5, -1))
             worst = worst_case(m, {r: range(v, r + 1)}, [(epsilon, delta)])
-            assert binomial.p_value(m, r, v, epsilon, delta) == pytest.approx(worst, abs=1e-5)
+            assert bounds.p_value(m, r, v, epsilon, delta) == pytest.approx(worst, abs=1e-5)
 
     def test_the_published_p_value_is_above_it_where_tests_reject_and_below_it_near_one(self):
         rng = np.random.default_rng(6)
@@ -113,22 +113,22 @@ class TestSharp:
             r = int(rng.integers(1, 2000))
             numbers = (r * int(rng.choice([1, 5, 50])), r, int(rng.integers(1, r + 1)))
             point = float(rng.uniform(0, 4)), float(10 ** rng.uniform(-8, -1))
-            published = binomial.p_value(*numbers, *point, "binomial")
+            published = bounds.p_value(*numbers, *point, "binomial")
             if published <= 0.5:
-                assert binomial.p_value(*numbers, *point) <= published * (1 + 1e-9)
-        assert binomial.p_value(2, 2, 1, 1.0, 0.1) > binomial.p_value(2, 2, 1, 1.0, 0.1, "binomial")
+                assert bounds.p_value(*numbers, *point) <= published * (1 + 1e-9)
+        assert bounds.p_value(2, 2, 1, 1.0, 0.1) > bounds.p_value(2, 2, 1, 1.0, 0.1, "binomial")
 
     def test_without_delta_it_is_one_clopper_pearson_limit(self):
         # the same counts in the many-run game
         game = MembershipGame().epsilon(Counts(500, 500, 365, 134, 135, 366), 0.0, 0.95)
         for method in ("sharp", "binomial"):
-            assert binomial.epsilon_bound(1000, 1000, 731, 0.0, 0.95, method) == pytest.approx(float(game))
+            assert bounds.epsilon_bound(1000, 1000, 731, 0.0, 0.95, method) == pytest.approx(float(game))
 
     def test_far_tails_keep_their_digits(self):
         # 900 of 1000 at even odds: tails of 1e-150; ratios of neighbouring masses from exact integers
         tail = sum(math.comb(1000, k) for k in range(990, 1001))
         exact = tail / math.comb(1000, 990) * (1 - tail / 2**1000) / 990
-        assert binomial.sharp_leak(1000, 990, 0.0) == pytest.approx(exact, rel=1e-9)
+        assert bounds.sharp_leak(1000, 990, 0.0) == pytest.approx(exact, rel=1e-9)
 
     @pytest.mark.parametrize("r", [1, 10, 300, 1_000, 1_100, 1_500, 5_000, 20_000, 100_000])
     def test_the_share_of_delta_is_the_sum_of_logarithms_however_rare(self, r):
@@ -143,14 +143,14 @@ class TestSharp:
             )
             for v in {max(1, round(r * share)) for share in (1e-3, 0.1, 0.4, 0.5, 0.52, 0.55, 0.6, 0.7, 0.9, 0.99, 1)}:
                 exact = math.exp(logsumexp(masses[v:]) + logsumexp(masses[:v]) - masses[v]) / v
-                assert binomial.sharp_leak(r, v, epsilon) == pytest.approx(exact, rel=1e-8)
+                assert bounds.sharp_leak(r, v, epsilon) == pytest.approx(exact, rel=1e-8)
 
     @pytest.mark.parametrize("r", [1_000, 2_000, 100_000])
     @pytest.mark.parametrize("method", ["sharp", "binomial"])
     def test_an_event_of_probability_one_half_shows_nothing_however_rare_it_should_be(self, r, method):
         # all r guesses are right with probability m delta / r = 1/2 where a mechanism reveals r canaries now and then
-        assert binomial.epsilon_bound(10 * r, r, r, 0.05, 0.95, method) == 0.0
-        assert 0.0 < binomial.delta_bound(10 * r, r, r, 0.0, 0.95, method) <= 0.005 * (1 + 1e-9)
+        assert bounds.epsilon_bound(10 * r, r, r, 0.05, 0.95, method) == 0.0
+        assert 0.0 < bounds.delta_bound(10 * r, r, r, 0.0, 0.95, method) <= 0.005 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("method", ["sharp", "binomial"])
@@ -159,23 +159,23 @@ class TestInverses:
     @given(r=st.integers(20, 400), share=st.floats(0.6, 1.0), delta=st.sampled_from([0.0, 1e-5, 1e-3]))
     def test_the_bound_is_where_the_p_value_crosses(self, method, r, share, delta):
         v = int(share * r)
-        bound = binomial.epsilon_bound(2 * r, r, v, delta, 0.95, method)
-        assert binomial.p_value(2 * r, r, v, bound + 1e-6, delta, method) > 0.05 - 1e-12
+        bound = bounds.epsilon_bound(2 * r, r, v, delta, 0.95, method)
+        assert bounds.p_value(2 * r, r, v, bound + 1e-6, delta, method) > 0.05 - 1e-12
         if bound > 0.0:
-            assert binomial.p_value(2 * r, r, v, bound, delta, method) <= 0.05 + 1e-9
-            found = binomial.delta_bound(2 * r, r, v, bound, 0.95, method)
+            assert bounds.p_value(2 * r, r, v, bound, delta, method) <= 0.05 + 1e-9
+            found = bounds.delta_bound(2 * r, r, v, bound, 0.95, method)
             assert found == pytest.approx(delta, rel=1e-4, abs=1e-10)
 
     def test_more_right_guesses_and_less_delta_show_more(self, method):
-        bounds = [binomial.epsilon_bound(1000, 100, v, 1e-4, 0.95, method) for v in range(101)]
-        assert bounds == sorted(bounds)
-        assert bounds[0] == 0.0
-        bounds = [binomial.epsilon_bound(1000, 100, 90, d, 0.95, method) for d in (1e-2, 1e-3, 1e-4, 0.0)]
-        assert bounds == sorted(bounds)
+        found = [bounds.epsilon_bound(1000, 100, v, 1e-4, 0.95, method) for v in range(101)]
+        assert found == sorted(found)
+        assert found[0] == 0.0
+        found = [bounds.epsilon_bound(1000, 100, 90, d, 0.95, method) for d in (1e-2, 1e-3, 1e-4, 0.0)]
+        assert found == sorted(found)
 
     def test_a_share_for_delta_costs_little_and_is_never_free(self, method):
-        free = binomial.epsilon_bound(1000, 100, 90, 1e-5, 0.95, method)
-        shared = binomial.epsilon_bound(1000, 100, 90, 1e-5, 0.95, method, LEAK_SHARE)
+        free = bounds.epsilon_bound(1000, 100, 90, 1e-5, 0.95, method)
+        shared = bounds.epsilon_bound(1000, 100, 90, 1e-5, 0.95, method, LEAK_SHARE)
         assert 0.95 * free < shared < free
 
 
@@ -185,7 +185,7 @@ class TestOutputsThatDecideHowManyToGuess:
         m, epsilon = 30, 0.5
         for delta in (1e-4, 1e-3, 5e-3):
             rejected = {
-                r: [v for v in range(1, r + 1) if binomial.epsilon_bound(m, r, v, delta, 0.95, "sharp", 0.15) > epsilon]
+                r: [v for v in range(1, r + 1) if bounds.epsilon_bound(m, r, v, delta, 0.95, "sharp", 0.15) > epsilon]
                 for r in numbers
             }
             assert worst_case(m, rejected, [(epsilon, delta)]) <= 0.05 + 1e-7
@@ -197,11 +197,11 @@ class TestTradeoff:
     def test_it_is_the_published_recursion(self, guesses, data, mu):
         correct = data.draw(st.integers(1, guesses))
         m = guesses * data.draw(st.sampled_from([1, 4]))
-        total = tradeoff.total_mass(tradeoff.gaussian_inverse, np.array([mu]), m, guesses, correct, 0.05)[0]
+        total = bounds.total_mass(bounds.gaussian_inverse, np.array([mu]), m, guesses, correct, 0.05)[0]
         assert (total > 1.0 + 1e-9) == published_recursion_rejects(mu, m, guesses, correct, 0.05)
 
     def test_the_bound_is_the_largest_mu_that_the_published_recursion_rejects(self):
-        bound = tradeoff.parameter_bound(GaussianDP(1.0), 500, 100, 88, 0.95)
+        bound = bounds.parameter_bound(GaussianDP(1.0), 500, 100, 88, 0.95)
         assert published_recursion_rejects(bound, 500, 100, 88, 0.05)
         assert not published_recursion_rejects(bound * 1.0002 + 1e-5, 500, 100, 88, 0.05)
 
@@ -211,7 +211,7 @@ class TestTradeoff:
         rejected = [
             v
             for v in range(1, guesses + 1)
-            if tradeoff.total_mass(tradeoff.gaussian_inverse, np.array([mu]), m, guesses, v, 0.05)[0] > 1.0
+            if bounds.total_mass(bounds.gaussian_inverse, np.array([mu]), m, guesses, v, 0.05)[0] > 1.0
         ]
         # 60 points of the profile leave a little more room than the curve: 1 % more
         points = [(e, GaussianDP(mu).profile(e)) for e in np.linspace(0.0, mu * mu / 2 + 5 * mu, 60)]
@@ -222,7 +222,7 @@ class TestTradeoff:
         points = [(e, GaussianDP(0.5).profile(e)) for e in np.linspace(0.0, 4.0, 80)]
         worst = worst_case(10, {10: [10]}, points)
         masses = [
-            tradeoff.total_mass(tradeoff.gaussian_inverse, np.array([0.5]), 10, 10, 10, worst * factor)[0]
+            bounds.total_mass(bounds.gaussian_inverse, np.array([0.5]), 10, 10, 10, worst * factor)[0]
             for factor in (0.98, 1.02)
         ]
         assert masses[0] < 1.0 < masses[1]
@@ -230,8 +230,8 @@ class TestTradeoff:
     @pytest.mark.parametrize("v", [60, 75, 95])
     def test_for_epsilon_and_delta_it_is_below_the_sharp_bound(self, v):
         for delta in (1e-4, 1e-3):
-            curve = tradeoff.parameter_bound(ApproxDP(1.0, delta), 200, 100, v, 0.95)
-            assert curve <= binomial.epsilon_bound(200, 100, v, delta, 0.95, "sharp") + 1e-6
+            curve = bounds.parameter_bound(ApproxDP(1.0, delta), 200, 100, v, 0.95)
+            assert curve <= bounds.epsilon_bound(200, 100, v, delta, 0.95, "sharp") + 1e-6
 
     def test_twenty_thousand_steps_round_far_less_than_is_allowed_for(self):
         # the same recursion in extended precision
@@ -240,31 +240,31 @@ class TestTradeoff:
         for k in range(v - 1, -1, -1):
             needed = max(wrong, (right - delta) / odds, 1 - delta - odds * (1 - right))
             right, wrong = min(right + (needed - wrong) * k / (c - k), np.longdouble(1.0)), needed
-            if needed == 0 or (right + wrong) * m / c > 1.0 + tradeoff.ROUNDING:
+            if needed == 0 or (right + wrong) * m / c > 1.0 + bounds.ROUNDING:
                 break
-        total = tradeoff.total_mass(
-            lambda rare, epsilon: tradeoff.approximate_inverse(rare, epsilon, delta), np.array([0.5]), m, c, v, 0.05
+        total = bounds.total_mass(
+            lambda rare, epsilon: bounds.approximate_inverse(rare, epsilon, delta), np.array([0.5]), m, c, v, 0.05
         )[0]
-        assert float((right + wrong) * m / c) == pytest.approx(total, abs=tradeoff.ROUNDING / 100)
+        assert float((right + wrong) * m / c) == pytest.approx(total, abs=bounds.ROUNDING / 100)
 
     def test_inverses_undo_the_largest_probability_of_an_event(self):
         p = np.linspace(0.01, 0.99, 99)
         grown = norm.cdf(norm.ppf(p) + 0.7)
-        np.testing.assert_allclose(tradeoff.gaussian_inverse(grown, np.full(99, 0.7)), p, rtol=1e-9)
+        np.testing.assert_allclose(bounds.gaussian_inverse(grown, np.full(99, 0.7)), p, rtol=1e-9)
         odds = np.exp(0.7)
         grown = np.minimum(np.minimum(odds * p + 0.05, 1 - (1 - 0.05 - p) / odds), 1.0)
         below = p < 0.94
-        inverse = tradeoff.approximate_inverse(grown, np.full(99, 0.7), 0.05)
+        inverse = bounds.approximate_inverse(grown, np.full(99, 0.7), 0.05)
         np.testing.assert_allclose(inverse[below], p[below], rtol=1e-9)
 
     def test_delta_at_a_given_epsilon_is_the_one_whose_epsilon_is_given(self):
-        delta = tradeoff.delta_bound(300, 100, 90, 1.0, 0.95)
-        assert tradeoff.parameter_bound(ApproxDP(1.0, delta), 300, 100, 90, 0.95) == pytest.approx(1.0, abs=1e-3)
+        delta = bounds.delta_bound_on_curve(300, 100, 90, 1.0, 0.95)
+        assert bounds.parameter_bound(ApproxDP(1.0, delta), 300, 100, 90, 0.95) == pytest.approx(1.0, abs=1e-3)
 
     def test_other_definitions_are_refused(self):
         with pytest.raises(AuditError, match="PureDP, ApproxDP or GaussianDP"):
-            tradeoff.parameter_bound(ZCDP(0.5), 100, 10, 9, 0.95)
+            bounds.parameter_bound(ZCDP(0.5), 100, 10, 9, 0.95)
 
     def test_nothing_right_shows_nothing(self):
-        assert tradeoff.parameter_bound(PureDP(1.0), 100, 10, 0, 0.95) == 0.0
-        assert tradeoff.delta_bound(100, 10, 0, 0.0, 0.95) == 0.0
+        assert bounds.parameter_bound(PureDP(1.0), 100, 10, 0, 0.95) == 0.0
+        assert bounds.delta_bound_on_curve(100, 10, 0, 0.0, 0.95) == 0.0

@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from epsaudit import ZCDP, ApproxDP, GaussianDP, PureDP, RenyiDP, audit_sequentially
 from epsaudit.audits.sequential import betting
-from epsaudit.audits.sequential.reach import Seen, detectable
+from epsaudit.audits.sequential.record import Seen, detectable
 from epsaudit.mechanisms.additive import Laplace
 
 RUNS, NEEDED = 15_000, math.log(2e6 / 0.9)

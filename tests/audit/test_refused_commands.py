@@ -96,7 +96,7 @@ def workplace(tmp_path_factory):
 @pytest.fixture
 def here(workplace, monkeypatch):
     monkeypatch.chdir(workplace)
-    monkeypatch.setattr("epsaudit.engine.cluster.WAIT_SECONDS", 1)
+    monkeypatch.setattr("epsaudit.engine.workers.WAIT_SECONDS", 1)
     yield workplace
     for name in MODULES:
         sys.modules.pop(name.removesuffix(".py"), None)

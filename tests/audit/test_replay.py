@@ -13,7 +13,7 @@ from scipy.stats import binom
 import epsaudit.audits.training
 import epsaudit.testing.fixture  # noqa: F401
 from epsaudit import DatasetPair, PureDP, audit_sequentially, vectorized
-from epsaudit.audits.sequential.accounts import Bet
+from epsaudit.audits.sequential.betting import Bet
 from epsaudit.audits.verify import load
 from epsaudit.testing.replay import LONGER, SHARE, Failures, Kept, replayed
 from epsaudit.witnesses.events import Interval, Region, Witness

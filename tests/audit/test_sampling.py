@@ -112,7 +112,7 @@ def test_memory_does_not_grow_with_the_runs(jobs, chunks, monkeypatch):
     The least of some looks, before the end, leaves out most of that by which threads are ahead of what is counted;
     on a busy machine 32,310 bytes were left.
     """
-    monkeypatch.setattr("epsaudit.engine.chunks.LARGEST_CHUNK", 1 << 12)
+    monkeypatch.setattr("epsaudit.engine.streams.LARGEST_CHUNK", 1 << 12)
     monkeypatch.setattr("epsaudit.engine.sampling.BLOCK", 1 << 11)
     law, workers = Instant(), Workers(n_jobs=jobs, recorded=True)
     kept = {100: [], 100 + chunks: []}

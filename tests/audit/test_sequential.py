@@ -27,9 +27,9 @@ from epsaudit import (
     vectorized,
 )
 from epsaudit.audits.sequential import betting
-from epsaudit.audits.sequential.accounts import Accounts, point
+from epsaudit.audits.sequential.betting import Accounts, point
+from epsaudit.audits.sequential.drawing import MOST_REMEMBERED
 from epsaudit.audits.sequential.learning import Plan, fastest
-from epsaudit.audits.sequential.schedule import MOST_REMEMBERED
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from epsaudit.mechanisms.response import RandomisedResponse

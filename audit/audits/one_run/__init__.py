@@ -1,6 +1,6 @@
 """One-run audits: many canaries, one training run, and guesses about which of them were in.
 
-From the coins and scores of a single run it certifies a lower bound; the theorems are in `binomial` and `tradeoff`.
+The theorems by which a single run certifies are in `bounds`.
 """
 
 from epsaudit.audits.one_run.guesses import Bonferroni, Fixed, GuessRule, Planned, SeparateHalf, Threshold

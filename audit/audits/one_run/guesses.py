@@ -1,9 +1,7 @@
 """Guessing rules: which canaries are guessed in and which out, and how many, decided without looking at the coins.
 
-From the scores of one run a rule makes guesses, and with the coins counts. A rule is fixed before the run; what it may
-look at decides its cost: nothing for a number fixed or planned beforehand, half of the canaries, or a share of the
-error for each of several numbers. `planned_guesses` is the number that a model, a mechanism that attains the claim with
-Gaussian scores, has certify most; the model has no part in validity.
+A rule is fixed before the run; what it may look at decides its cost: nothing for a number fixed or planned beforehand,
+half of the canaries, or a share of the error for each of several numbers.
 """
 
 from __future__ import annotations
@@ -12,44 +10,43 @@ import dataclasses
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtr
 
-from epsaudit.audits.one_run.counts import (
-    METHODS,
-    Bools,
-    Floats,
-    GuessBound,
-    GuessCounts,
-    Method,
-    delta_of,
-    extremes,
-    tally,
-)
+from epsaudit.audits.one_run.bounds import METHODS, Bools, Floats, GuessBound, GuessCounts, Method, delta_of
 from epsaudit.claims.definitions import GaussianDP
 from epsaudit.errors import AuditError, whole_at_least
 
 FRACTIONS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005)
 """Shares of the canaries that may be guessed, from which 'planned' and 'half' choose; half of them in, half out."""
-
 PAID_FRACTIONS = (1.0, 0.25, 0.05, 0.01)
 """Shares that 'bonferroni' tries at once, each with a quarter of the error."""
-
 FEWEST = 8
 """Fewest guesses that are worth trying: at 95 %, eight right ones of eight show epsilon 0.79."""
-
 SPARE = 1.25
 """Times the claim that right guesses throughout should be able to certify."""
-
 WORTH = 0.9
 """Share of the best predicted bound that this is worth giving up for."""
-
 Sizes = list[tuple[int, int]]
 """How many are guessed in and out, for each set of guesses."""
+
+
+def extremes(included: Bools, scores: Floats, highest: int, lowest: int) -> GuessCounts:
+    """Guess the ``highest`` scores in and the ``lowest`` out; ties are broken by place, which no coin may decide."""
+    order = np.argsort(scores, kind="stable")
+    place = np.empty(len(scores), dtype=np.intp)
+    place[order] = np.arange(len(scores))
+    return tally(included, place >= len(scores) - highest, place < lowest)
+
+
+def tally(included: Bools, guessed_in: Bools, guessed_out: Bools) -> GuessCounts:
+    """Compare guesses with who was included."""
+    right = int((guessed_in & included).sum()), int((guessed_out & ~included).sum())
+    return GuessCounts(len(included), int(guessed_in.sum()), int(guessed_out.sum()), *right)
 
 
 class GuessRule(ABC):
@@ -59,7 +56,6 @@ class GuessRule(ABC):
     may use places.
     """
 
-    name: ClassVar[str]
     decided_by_output: ClassVar[bool] = False
     """Whether the number of guesses depends on the run's output."""
 
@@ -87,11 +83,9 @@ class Beforehand(GuessRule):
         """Return how many highest scores are guessed in and how many lowest out."""
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
-        """See `GuessRule.count`."""
         return [extremes(included, scores, *size) for size in self.sizes(len(included), bound)]
 
     def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
-        """See `GuessRule.allows`."""
         return _are(counts, canaries, self.sizes(canaries, bound))
 
 
@@ -99,8 +93,6 @@ class Beforehand(GuessRule):
 class Fixed(Beforehand):
     """The ``highest`` scores are guessed in, the ``lowest`` out; numbers given beforehand.
 
-    Examples
-    --------
     >>> included, scores = np.array([True, True, False, False]), np.array([3.0, 1.0, 2.0, 0.0])
     >>> Fixed(1, 1).count(included, scores, GuessBound(GaussianDP(1.0), "trade-off", 0.95))
     [GuessCounts(canaries=4, guessed_in=1, guessed_out=1, correct_in=1, correct_out=1)]
@@ -108,14 +100,12 @@ class Fixed(Beforehand):
 
     highest: int
     lowest: int
-    name: ClassVar[str] = "fixed"
 
     def __post_init__(self) -> None:
         whole_at_least(self.highest, 0, "number of canaries to guess in")
         whole_at_least(self.lowest, 0, "number of canaries to guess out")
 
     def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
-        """See `Beforehand.sizes`."""
         return [(self.highest, self.lowest)]
 
     def __str__(self) -> str:
@@ -129,14 +119,11 @@ class Planned(Beforehand):
     For pure DP everybody is guessed, as randomised response would have it.
     """
 
-    name: ClassVar[str] = "planned"
-
     def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
-        """See `Beforehand.sizes`."""
         return [halved(planned_guesses(canaries, bound))]
 
     def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
-        """See `GuessRule.allows`; `OneRunResult.by` keeps what was planned for another method."""
+        """`OneRunResult.by` keeps what was planned for another method."""
         methods: Sequence[Method] = ("trade-off",) if isinstance(bound.claim, GaussianDP) else tuple(METHODS)
         tried = sorted(methods, key=lambda known: known != bound.method)
         return any(super(Planned, self).allows(counts, canaries, replace(bound, method=one)) for one in tried)
@@ -152,11 +139,9 @@ class SeparateHalf(GuessRule):
     The output decides the number: with delta > 0 a share of the error is set aside, and a trade-off curve refuses.
     """
 
-    name: ClassVar[str] = "half"
     decided_by_output: ClassVar[bool] = True
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
-        """See `GuessRule.count`."""
         choosing, guessing = slice(0, None, 2), slice(1, None, 2)
         tried = [halved(number) for number in symmetric(len(included) // 2, FRACTIONS)]
         seen = [extremes(included[choosing], scores[choosing], *size) for size in tried]
@@ -164,7 +149,6 @@ class SeparateHalf(GuessRule):
         return [extremes(included[guessing], scores[guessing], *tried[int(np.argmax(merits))])]
 
     def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
-        """See `GuessRule.allows`."""
         half = canaries // 2
         return any(_are(counts, half, [halved(number)]) for number in symmetric(half, FRACTIONS))
 
@@ -177,14 +161,12 @@ class Bonferroni(Beforehand):
     """Several numbers of guesses, given beforehand as shares of the canaries; the error is shared among them."""
 
     shares: tuple[float, ...] = PAID_FRACTIONS
-    name: ClassVar[str] = "bonferroni"
 
     def __post_init__(self) -> None:
         if not self.shares or not all(0.0 < share <= 1.0 for share in self.shares):
             raise AuditError(f"The shares to guess are {self.shares!r}; they must be numbers in (0, 1], at least one.")
 
     def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
-        """See `Beforehand.sizes`."""
         return [halved(number) for number in symmetric(canaries, self.shares)]
 
     def __str__(self) -> str:
@@ -196,21 +178,19 @@ class Threshold(GuessRule):
     """Everybody is guessed: in where the score is above ``at``, else out."""
 
     at: float = 0.0
-    name: ClassVar[str] = "threshold"
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
-        """See `GuessRule.count`."""
         return [tally(included, scores > self.at, scores <= self.at)]
 
     def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
-        """See `GuessRule.allows`."""
         return [(seen.canaries, seen.guesses) for seen in counts] == [(canaries, canaries)]
 
     def __str__(self) -> str:
         return f"everybody is guessed, in where the score is above {self.at:g}"
 
 
-RULES: dict[str, type[GuessRule]] = {rule.name: rule for rule in (Fixed, Planned, SeparateHalf, Bonferroni, Threshold)}
+RULES = {rule.__name__: rule for rule in (Fixed, Planned, SeparateHalf, Bonferroni, Threshold)}
+NAMED: dict[str, Callable[[], GuessRule]] = {"planned": Planned, "half": SeparateHalf, "bonferroni": Bonferroni}
 
 
 def _are(counts: Sequence[GuessCounts], canaries: int, sizes: Sizes) -> bool:
@@ -226,13 +206,11 @@ def halved(guesses: int) -> tuple[int, int]:
 def rule_of(guesses: str | int | tuple[int, int] | GuessRule, canaries: int) -> GuessRule:
     """Return the rule that an argument ``guesses`` names; raises `AuditError` for none, or for more than the canaries.
 
-    Examples
-    --------
     >>> print(rule_of(100, 1000))
     the 50 highest scores in, the 50 lowest out, fixed beforehand
     """
-    if isinstance(guesses, str) and guesses in ("planned", "half", "bonferroni"):
-        return RULES[guesses]()
+    if isinstance(guesses, str) and guesses in NAMED:
+        return NAMED[guesses]()
     if isinstance(guesses, GuessRule):
         rule = guesses
     elif isinstance(guesses, tuple) and len(guesses) == 2:
@@ -252,38 +230,31 @@ def rule_of(guesses: str | int | tuple[int, int] | GuessRule, canaries: int) -> 
 def rule_from_dict(data: dict[str, Any]) -> GuessRule:
     """Rebuild a rule from what `GuessRule.to_dict` returned; raises `AuditError` for anything else.
 
-    Examples
-    --------
     >>> rule_from_dict(Bonferroni((1.0, 0.1)).to_dict())
     Bonferroni(shares=(1.0, 0.1))
     """
-    kinds = {rule.__name__: rule for rule in RULES.values()}
     try:
         fields = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
-        return kinds[str(fields.pop("kind"))](**fields)
+        return RULES[str(fields.pop("kind"))](**fields)
     except (KeyError, TypeError, AttributeError):
-        raise AuditError(f"{data!r} is no rule of guessing; its kind must be one of {', '.join(kinds)}.") from None
+        raise AuditError(f"{data!r} is no rule of guessing; its kind must be one of {', '.join(RULES)}.") from None
 
 
 @functools.lru_cache(maxsize=1024)
 def planned_guesses(canaries: int, bound: GuessBound) -> int:
     """Return the number of guesses whose expected count of right ones certifies most, were the claim exact.
 
-    Preferred are numbers that would refute the claim, with something to spare, if all guesses were right.
+    Preferred are numbers that would refute the claim, with something to spare, if all guesses were right. The model has
+    no part in validity.
 
-    Examples
-    --------
     >>> planned_guesses(10_000, GuessBound(GaussianDP(0.5), "trade-off", 0.95))
     500
     """
     if not isinstance(bound.claim, GaussianDP) and delta_of(bound.claim) == 0.0:
         return canaries  # as randomised response would have it
     numbers, merits = predicted(canaries, bound)
-    able = [
-        place
-        for place, number in enumerate(numbers)
-        if _shown(canaries, number, number, bound) > SPARE * bound.claim.parameter
-    ]
+    least = SPARE * bound.claim.parameter
+    able = [place for place, number in enumerate(numbers) if _shown(canaries, number, number, bound) > least]
     best = max(range(len(numbers)), key=merits.__getitem__)
     farther = max(able, key=merits.__getitem__, default=best)
     return numbers[farther if merits[farther] >= WORTH * merits[best] else best]
@@ -292,8 +263,6 @@ def planned_guesses(canaries: int, bound: GuessBound) -> int:
 def predicted(canaries: int, bound: GuessBound) -> tuple[list[int], list[float]]:
     """Return numbers of guesses, and the bound that each would certify from its expected count of right ones.
 
-    Examples
-    --------
     >>> numbers, bounds = predicted(1000, GuessBound(GaussianDP(1.0), "trade-off", 0.95))
     >>> numbers, [round(value, 2) for value in bounds]
     ([1000, 500, 250, 100, 50, 20, 10], [0.34, 0.5, 0.58, 0.6, 0.54, 0.3, 0.13])

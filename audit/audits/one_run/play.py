@@ -1,7 +1,4 @@
-"""The one-run audit: flip a coin for every canary, run once, score, guess, and count.
-
-It takes a mechanism with canaries, or the coins and scores of a run made elsewhere, and returns a result.
-"""
+"""The one-run audit: flip a coin for every canary, run once, score, guess, and count."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.arguments import canaries_of, check_method, claim_given, coins_of, method_of, scores_of
-from epsaudit.audits.one_run.counts import METHODS, Bools, Floats, GuessBound
+from epsaudit.audits.one_run.bounds import METHODS, Bools, Floats, GuessBound
 from epsaudit.audits.one_run.guesses import GuessRule, rule_of
 from epsaudit.audits.one_run.result import OneRunResult
 from epsaudit.claims.definitions import Claim
@@ -25,7 +22,6 @@ from epsaudit.errors import confidence_of
 Guesses = str | int | tuple[int, int] | GuessRule
 StepCallback = Callable[[int, int], None]
 """Told (steps done, steps in all) while the one run goes on."""
-
 COINS, RUN, PLACES = range(3)
 """Which of the streams of 'one run' the coins, the run, and `places` draw from."""
 
@@ -89,7 +85,7 @@ def audit_one_run(
     method : 'auto', 'sharp', 'binomial' or 'trade-off'
         The exact worst case of (epsilon, delta)-DP; the bound of Steinke, Nasr and Jagielski (2023) on it; or the
         recursion of Mahloujifar, Melis and Chaudhuri (2025) on the trade-off curve. 'auto' takes the last for Gaussian
-        DP, which has no other, and else the first.
+        DP, which has no other, and else the first. Theorems: docs/explanation/theory.md.
     confidence : float
         One-sided confidence of the bound, in [0.5, 1).
     seed : int, optional
@@ -97,18 +93,10 @@ def audit_one_run(
     progress : callable, optional
         Called with (steps done, steps in all) by a mechanism that reports them.
 
-    Returns
-    -------
-    OneRunResult
-
     Raises
     ------
     AuditError
         Before the run if an argument is out of range; after it if the scores are not m numbers.
-
-    References
-    ----------
-    `epsaudit.audits.one_run.binomial` and `epsaudit.audits.one_run.tradeoff` state the theorems.
 
     Examples
     --------
@@ -157,8 +145,7 @@ def audit_scores(
     """Certify a lower bound from the coins and scores of a run that was made elsewhere, in any framework.
 
     ``included`` must be what independent fair coins said; exactly half in, or any other split, voids the bound. The
-    order of the canaries is free, even all who were out before all who were in: rules see them in a random order that
-    is drawn afresh, so that ties are not broken by the order given.
+    order of the canaries is free: rules see them in a random order that is drawn afresh.
 
     Parameters
     ----------
@@ -175,10 +162,6 @@ def audit_scores(
         give the same result. The confidence is over this order, too. So give a seed to repeat a result, or one that
         was drawn; one number for all audits is as good only where the order of the canaries has nothing to do with
         the coins, and one chosen for the bound that it gives voids it.
-
-    Returns
-    -------
-    OneRunResult
 
     Raises
     ------
@@ -206,13 +189,10 @@ def audit_scores(
 def places(canaries: int, seed: int) -> NDArray[np.intp]:
     """Return the order in which rules see the canaries: a random permutation that the seed alone decides.
 
-    Rules break ties, and halve, by place. Where somebody lays rows out by coin, all who were out before all who were
-    in, a place would tell the coin. After a permutation drawn without a look at the rows, the coins are independent
-    and fair at every place: given the number of those in, they lie in uniformly random order. One permutation for all
-    audits would not do: of rows laid out by coin it has the same guesses right each time.
+    Rules break ties, and halve, by place. Where somebody lays rows out by coin, a place would tell the coin; after a
+    permutation drawn without a look at the rows, the coins are independent and fair at every place. One permutation for
+    all audits would not do: of rows laid out by coin it has the same guesses right each time.
 
-    Examples
-    --------
     >>> places(5, seed=0).tolist()
     [2, 1, 0, 3, 4]
     """

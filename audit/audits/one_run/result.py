@@ -1,7 +1,4 @@
-"""The result of a one-run audit: an immutable record of guesses and correct ones, and its bound.
-
-It holds the counts; the bound is recomputed from them whenever it is asked for.
-"""
+"""The result of a one-run audit: a record of guesses and correct ones, from which its bound is recomputed."""
 
 from __future__ import annotations
 
@@ -11,16 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from epsaudit.arguments import check_method
-from epsaudit.audits.one_run import binomial, tradeoff
-from epsaudit.audits.one_run.counts import (
-    LEAK_SHARE,
-    METHODS,
-    GuessBound,
-    GuessCounts,
-    Method,
-    delta_of,
-    shown,
-)
+from epsaudit.audits.one_run.bounds import LEAK_SHARE, METHODS, GuessBound, GuessCounts, Method, delta_of
 from epsaudit.audits.one_run.guesses import GuessRule, rule_from_dict
 from epsaudit.claims import definitions as claims
 from epsaudit.claims.definitions import Claim, GaussianDP
@@ -38,8 +26,8 @@ GIVEN = ", of the order of the canaries only: the coins and scores were given"
 class OneRunResult(Result):
     """A lower bound from guesses about the canaries of one run; see also `epsaudit.results.result.Result`.
 
-    The claim is of PureDP, ApproxDP or GaussianDP. The seed is the root of the order of the canaries only, where the
-    coins and scores were given. There is no pair, and no exact value.
+    There is no pair, and no exact value. The seed is that of the order of the canaries only, where the coins and scores
+    were given.
 
     Attributes
     ----------
@@ -84,15 +72,8 @@ class OneRunResult(Result):
         point = self.claim.claimed_point
         if point is None:
             return None
-        share = LEAK_SHARE if self.rule.decided_by_output else None
-        return max(
-            tradeoff.delta_bound(c.canaries, c.guesses, c.correct, point[0], self.shared_confidence)
-            if self.method == "trade-off"
-            else binomial.delta_bound(
-                c.canaries, c.guesses, c.correct, point[0], self.shared_confidence, self.method, share
-            )
-            for c in self.counts
-        )
+        bound, decided = GuessBound(self.claim, self.method, self.shared_confidence), self.rule.decided_by_output
+        return max(bound.delta(counts, point[0], decided_by_output=decided) for counts in self.counts)
 
     @property
     def epsilon_lower(self) -> float | None:
@@ -100,13 +81,7 @@ class OneRunResult(Result):
         return None if isinstance(self.claim, GaussianDP) else self.epsilon_at(delta_of(self.claim))
 
     def epsilon_at(self, delta: float) -> float:
-        """Certified lower bound on epsilon at ``delta``.
-
-        Raises
-        ------
-        AuditError
-            If the claim is Gaussian DP: a bound on mu bounds no epsilon.
-        """
+        """Certified lower bound on epsilon at ``delta``; raises `AuditError` if the claim is Gaussian DP."""
         if isinstance(self.claim, GaussianDP):
             raise AuditError(
                 f"{self.claim} is about a whole curve: that a mechanism is not mu-GDP bounds its epsilon at no single "
@@ -119,17 +94,9 @@ class OneRunResult(Result):
     def implied_epsilon(self, delta: float) -> float:
         """Epsilon at ``delta`` of the Gaussian curve with the certified mu; of a claim of Gaussian DP only.
 
-        A bound on the mechanism's own epsilon only if its privacy profile is Gaussian. The certified mu says that the
-        profile is above that curve somewhere, not that it is at this delta.
-
-        Raises
-        ------
-        AuditError
-            If the claim is not Gaussian DP.
-
-        Examples
-        --------
-        Randomised response is 1-DP, and so (1, 1e-5)-DP, yet the mu that it breaks implies more:
+        A bound on the mechanism's own epsilon only if its privacy profile is Gaussian: the certified mu says that the
+        profile is above that curve somewhere, not that it is at this delta. Randomised response is 1-DP, and so (1,
+        1e-5)-DP, yet the mu that it breaks implies more:
 
         >>> import numpy as np
         >>> from epsaudit import audit_one_run
@@ -144,14 +111,9 @@ class OneRunResult(Result):
         return GaussianDP(self.lower_bound).approximate(delta).epsilon
 
     def by(self, method: Method) -> OneRunResult:
-        """The same counts, turned into bounds by another method.
+        """The same counts, turned into bounds by another method; raises `AuditError` if that has no theorem about them.
 
         For comparison: the best of several methods' bounds does not hold at the confidence of each.
-
-        Raises
-        ------
-        AuditError
-            If the method has no theorem about the claim, or about so many guesses.
         """
         check_method(self.claim, method, decided_by_output=self.rule.decided_by_output)
         return dataclasses.replace(self, method=method)
@@ -163,14 +125,12 @@ class OneRunResult(Result):
 
     @property
     def spent(self) -> int:
-        """One run."""
         return 1
 
     @functools.cached_property
     def limits(self) -> str | None:
         """A sentence if not even right guesses throughout could have refuted the claim; else None."""
-        perfect = [dataclasses.replace(c, correct_in=c.guessed_in, correct_out=c.guessed_out) for c in self.counts]
-        most = max(self._bound(self.claim, counts) for counts in perfect)
+        most = max(self._bound(self.claim, counts.all_right()) for counts in self.counts)
         if most > self.proven:
             return None
         return (
@@ -179,7 +139,6 @@ class OneRunResult(Result):
         )
 
     def lines(self) -> list[tuple[str, str]]:
-        """What is printed below the first sentence: labels and texts."""
         return [
             ("canaries", f"{self.canaries:,}, each in by a fair coin"),
             ("guesses", self.describe_event()),
@@ -190,15 +149,12 @@ class OneRunResult(Result):
         ]
 
     def describe_event(self) -> str:
-        """Write how many canaries were guessed, and why so many."""
         return str(self.rule)
 
     def describe_counts(self) -> str:
-        """Write the counts of the set of guesses that certified most."""
-        return shown(self.best)
+        return str(self.best)
 
     def describe_method(self) -> str:
-        """Name the method."""
         return METHODS[self.method]
 
     def plot(self) -> Figure:

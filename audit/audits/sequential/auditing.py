@@ -1,8 +1,7 @@
 """The sequential audit: rounds of the membership game with witnesses chosen from earlier rounds only.
 
-`audit_sequentially` takes a mechanism, a budget and a seed and returns a `SequentialResult`. Chunks of a round draw
-from their own streams, so the result depends on the seed and the budget only, not on which worker computed which chunk
-or how many were drawn beyond the stopping time.
+Chunks of a round draw from their own streams, so the result depends on the seed and the budget only, not on which
+worker computed which chunk or how many were drawn beyond the stopping time.
 """
 
 from __future__ import annotations
@@ -24,17 +23,27 @@ from epsaudit.adapters.refusals import refuse_if_all_failed
 from epsaudit.arguments import Pairs, checkpoint_of, jobs_of, progress_of, seconds_of
 from epsaudit.audits.question import Begun, Question, begun, recording
 from epsaudit.audits.sequential import betting
-from epsaudit.audits.sequential.accounts import Accounts
-from epsaudit.audits.sequential.drawing import Drawn, Seen, counts_of, parts, play, tallies_of
+from epsaudit.audits.sequential.betting import Accounts
+from epsaudit.audits.sequential.drawing import (
+    STRATEGIES,
+    Drawn,
+    Seen,
+    chunk_sizes,
+    counts_of,
+    looked_at_each,
+    parts,
+    play,
+    remembered,
+    round_sizes,
+    tallies_of,
+)
 from epsaudit.audits.sequential.learning import Learner, Plans, no_bet, sequential_families, simpler_event
 from epsaudit.audits.sequential.record import Round, SequentialResult, Stopped, StrategyRecord
-from epsaudit.audits.sequential.schedule import STRATEGIES, chunk_sizes, looked_at_each, remembered, round_sizes
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Relation
 from epsaudit.engine.checkpoint import Section
-from epsaudit.engine.copies import Copies
+from epsaudit.engine.copies import Copies, Patience
 from epsaudit.engine.dependence import LEVEL, dependence_of_outputs, refuse
-from epsaudit.engine.patience import Patience
 from epsaudit.engine.sampling import Progress, ProgressCallback, Sides, draw_by_coins
 from epsaudit.engine.streams import stream
 from epsaudit.errors import AuditError, finite_at_least
@@ -75,8 +84,8 @@ def audit_sequentially(
     """Audit until the claim is refuted or the budget is spent; the bound holds at every stopping time.
 
     Every run is a round of the membership game on which strategies bet against the claim; if the claim is true, their
-    wealth is a supermartingale and stays small (`epsaudit.audits.sequential.betting`). Witnesses, tangents and bets are
-    relearned from all runs so far as they come in.
+    wealth is a supermartingale and stays small (docs/explanation/theory.md#testing-by-betting). Witnesses, tangents and
+    bets are relearned from all runs so far as they come in.
 
     Parameters
     ----------
@@ -89,14 +98,9 @@ def audit_sequentially(
         The most time: no round begins that would, at the pace so far, not end in time. After a restart it begins anew.
         What refutes the claim is then checked in fresh runs for as long as there is time, and in 1,000 or so at least.
     near : float, optional
-        Stop, too, when the running bound is within this distance of the claim: the claim is nearly attained, and
-        more runs would show little.
+        Stop, too, when the running bound is within this distance of the claim: more runs would show little.
     confidence : float
         Probability that the running bound never exceeds the truth, in [0.5, 1); 1 - 1e-6 for a regression test.
-
-    Returns
-    -------
-    SequentialResult
 
     Raises
     ------
@@ -127,8 +131,7 @@ def audit_sequentially(
             return finished
         sequential = _SequentialAudit(begun(question, root, n_jobs, record), distance, record)
         result = sequential.run(until, progress)
-        if record.kept:
-            record.record_once("result", result.to_dict())
+        record.record_once("result", result.to_dict)
     return result
 
 

@@ -1,42 +1,35 @@
 """Test supermartingales: money won by betting that guesses are correct more often than a claim allows.
 
-From a claim's points and tallies of guesses it computes the wealth of sixty bettors. Nothing here is random or
-depends on where the guesses come from. A run is guessed correctly with probability c and wrongly with probability u, by
-a witness with m events that the past decides. Under (epsilon, delta)-DP the factor
+A run is guessed by a witness with m events that the past decides. Under (epsilon, delta)-DP the factor
 
     1 + bet (1[correct] - e^epsilon 1[wrong] - m delta / 2),   0 <= bet <= 1 / (e^epsilon + m delta / 2),
 
-is nonnegative, with mean at most 1 given the past. For each parameter theta of a fixed grid, W_theta is an average of
-products of such factors. Let E be (1 - w) W_theta + w W_claim below the claim, w W_claim at it, and W_theta above it.
-The bound is the largest parameter up to which every E has reached 1 / alpha; with probability 1 - alpha it never
-exceeds the truth. Proofs and references: docs/explanation/theory.md#testing-by-betting.
+is nonnegative, with mean at most 1 given the past. Bound, proofs, references: theory.md#testing-by-betting in docs.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.claims.definitions import Claim
+from epsaudit.witnesses import Witness
 
 Floats = NDArray[np.float64]
 FRACTIONS: Floats = np.geomspace(2e-3, 0.95, 60)
 """The sixty bets, as fractions of the largest bet allowed: small ones for claims that are nearly right."""
-
 CORRECT, WRONG, ABSTAINED = range(3)
-
 LARGEST_EPSILON, LARGEST_DELTA = 100.0, 1.0 - 1e-9
 """What can be bet against; no number of runs refutes more."""
-
 STAKE = 0.9
 """The weight w."""
-
 DIVIDED, RECOMMENDED = 0.5, 0.9
 """Share of the wealth that is divided anew before each round, and the share of that which goes by the past's advice."""
-
 LEAST = 0.1
 """Least share of either strategy in what is divided, where one has a smaller estimated growth than the other."""
 
@@ -45,11 +38,7 @@ def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int, fractions: Fl
     """Logarithms of what wealth is multiplied by after a correct guess, a wrong one, no guess: shape (3, ..., bets).
 
     ``epsilon`` and ``delta``, of shape (...), are the points under test, ``events`` is 1 or 2; ``fractions``, of shape
-    (bets,), are the shares of the wealth at stake.
-
-    Examples
-    --------
-    Under the claim itself, randomised response at epsilon = 1 wins nothing on average:
+    (bets,), are the shares of the wealth at stake. Under the claim randomised response wins nothing on average:
 
     >>> correct, wrong, _ = np.exp(log_factors(1.0, 0.0, 2))
     >>> truth = math.e / (1 + math.e)
@@ -76,8 +65,6 @@ def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tupl
     with these probabilities; a tenth is divided evenly, and all where ``log_factors`` are 0. Growth is that of
     log-wealth a run.
 
-    Examples
-    --------
     >>> factors = log_factors([1.0], [0.0], 2)
     >>> for runs in (10, 100, 1000):
     ...     found, _ = shares(0.6, 0.1, runs, factors)
@@ -96,8 +83,6 @@ def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tupl
 def parts(growth: Floats) -> Floats:
     """Shares of the strategies, by the estimated growth of each; shape (strategies, parameters), as ``growth`` has.
 
-    Examples
-    --------
     >>> parts(np.array([[0.03, 0.0, 0.0], [0.01, 0.0, 0.5]])).round(2).tolist()
     [[0.7, 0.5, 0.1], [0.3, 0.5, 0.9]]
     """
@@ -110,8 +95,6 @@ def divided(log_wealth: Floats, shares: Floats) -> Floats:
 
     What lies between, parameters, are accounts of their own, whose shares sum to 1.
 
-    Examples
-    --------
     >>> np.exp(divided(np.log([[0.5, 1.5], [8.0, 2.0]]), np.array([[0.5, 0.0], [0.25, 0.25]]))).round(2).tolist()
     [[3.25, 0.75], [5.5, 2.5]]
     """
@@ -122,7 +105,11 @@ def divided(log_wealth: Floats, shares: Floats) -> Floats:
 
 
 def evidence(log_wealth: Floats, log_wealth_at_claim: Floats, parameters: Floats, claimed: float) -> Floats:
-    """Logarithm of E of the module's docstring for each parameter, from that of W, shape (..., parameters)."""
+    """Logarithm of E for each parameter, from that of W, shape (..., parameters), an average of products of factors.
+
+    E is (1 - w) W + w W_claim below the claim, w W_claim at it, and W above it. The bound is the largest parameter up
+    to which every E has reached 1 / alpha; with probability 1 - alpha it never exceeds the truth.
+    """
     staked = log_wealth_at_claim + math.log(STAKE)
     shared = np.logaddexp(log_wealth + math.log1p(-STAKE), staked)
     return np.where(parameters < claimed, shared, np.where(parameters == claimed, staked, log_wealth))
@@ -131,11 +118,9 @@ def evidence(log_wealth: Floats, log_wealth_at_claim: Floats, parameters: Floats
 def growth(correct: ArrayLike, wrong: ArrayLike, epsilon: float, delta: float, events: int) -> Floats:
     """Expected growth of log-wealth a run for the best of the bets, at these probabilities; 0 where no bet grows.
 
-    At delta = 0 this is, up to the grid, the probability of a guess times the relative entropy of a guess's being
-    correct to what the claim allows: 1 / growth is the information limit of docs/explanation/power.md.
+    At delta = 0 it is, up to the grid, the probability of a guess times the relative entropy of its being correct to
+    what the claim allows: 1 / growth is the information limit of docs/explanation/power.md.
 
-    Examples
-    --------
     >>> float(growth(0.73, 0.27, 1.0, 0.0, 2)), round(float(growth(0.88, 0.12, 1.0, 0.0, 2)), 3)
     (0.0, 0.066)
     """
@@ -150,8 +135,6 @@ def parameter_grid(claim: Claim) -> Floats:
 
     A claim about a curve gets half as many, because each costs a point of its privacy profile.
 
-    Examples
-    --------
     >>> from epsaudit.claims.definitions import PureDP
     >>> grid = parameter_grid(PureDP(1.0))
     >>> len(grid), grid[:2].round(3).tolist(), bool(1.0 in grid)
@@ -167,13 +150,10 @@ def parameter_grid(claim: Claim) -> Floats:
 
 @functools.lru_cache(maxsize=256)
 def tangents(claim: Claim) -> tuple[tuple[float, float], ...]:
-    """Points (epsilon, delta) of the claim's privacy profile that are worth testing.
+    """Points (epsilon, delta) of the claim's privacy profile that are worth testing, down to delta = 1e-8.
 
-    The claimed point alone for pure and approximate DP, in whose profile all others follow from it; for a curve the
-    points from total variation distance down to delta = 1e-8.
+    For pure and approximate DP the claimed point alone, from which all others follow.
 
-    Examples
-    --------
     >>> from epsaudit.claims.definitions import ApproxDP, GaussianDP
     >>> tangents(ApproxDP(1.0, 1e-5)), len(tangents(GaussianDP(1.0)))
     (((1.0, 1e-05),), 12)
@@ -202,8 +182,8 @@ def points(claim: Claim, tangent: float | None) -> tuple[Floats, Floats]:
 def _profile_along(claim: Claim, tangent: float) -> Floats:
     """Delta that each parameter implies at epsilon = ``tangent``; exact at the claim, elsewhere rounded up.
 
-    The inverse, `Claim.least_at`, is tabulated; an interpolated delta is kept only if its own least parameter is not
-    below the one asked for, and otherwise replaced by the next entry of the table.
+    The inverse, `Claim.least_at`, is tabulated; an interpolated delta whose own least parameter is below the one asked
+    for gives way to the next entry of the table.
     """
     grid = parameter_grid(claim)
     table = np.concatenate([np.geomspace(1e-14, 0.01, 25), np.linspace(0.02, 1.0, 24)])
@@ -214,6 +194,86 @@ def _profile_along(claim: Claim, tangent: float) -> Floats:
     guess = np.exp(np.interp(np.log(positive), np.log(least[finite]), np.log(table[finite]))) * 1.01
     proposal = np.minimum(guess, next_up)
     enough = np.asarray(claim.least_at(tangent, proposal), float) >= grid
-    delta = np.where(enough, proposal, next_up)
+    delta = np.minimum(np.where(enough, proposal, next_up), 1.0)
     delta[grid == claim.parameter] = claim.profile(tangent)
-    return np.minimum(np.where(grid == 0.0, 0.0, delta), 1.0)
+    return delta
+
+
+@dataclass(frozen=True)
+class Bet:
+    """What a strategy bets on in a round, decided by the past: ``past`` is how many runs that had.
+
+    The ``tangent`` is where the profile of a claim about a curve is tested; None for pure and approximate DP.
+    ``correct`` and ``wrong`` are the probabilities of such guesses: a parameter is bet against only where they violate
+    it.
+    """
+
+    witness: Witness
+    tangent: float | None
+    correct: float
+    wrong: float
+    past: int
+
+
+class Accounts:
+    """Log-wealth of every bet against every parameter of the grid, shape (strategies, parameters, bets).
+
+    `open` is told what each strategy bets on in a round, `close` how often it guessed correctly. ``confidence`` is that
+    of the running bound, at all times.
+    """
+
+    def __init__(self, claim: Claim, confidence: float, strategies: int) -> None:
+        self.claim = claim
+        self.grid = parameter_grid(claim)
+        self.at_claim = int(np.flatnonzero(self.grid == claim.parameter)[0])
+        self.needed = -math.log1p(-confidence)
+        shape = (strategies, len(self.grid), len(FRACTIONS))
+        self.log_wealth, self.factors = np.zeros(shape), np.zeros((strategies, 3, *shape[1:]))
+        self._ever = np.zeros(len(self.grid), bool)
+
+    @property
+    def bound(self) -> float:
+        """The largest parameter up to which every one of the grid was rejected, or 0."""
+        left = np.flatnonzero(~self._ever)
+        rejected = int(left[0]) if len(left) else len(self.grid)
+        return float(self.grid[rejected - 1]) if rejected else 0.0
+
+    def open(self, strategies: Sequence[Bet]) -> None:
+        """Begin a round: decide who bets against what, and divide the wealth anew; by the past only."""
+        advised, grows = np.empty_like(self.log_wealth), np.empty(self.log_wealth.shape[:2])
+        for index, strategy in enumerate(strategies):
+            epsilon, delta = points(self.claim, strategy.tangent)
+            rates, events = (strategy.correct, strategy.wrong), strategy.witness.events
+            factors = log_factors(epsilon, delta, events)
+            violated = rates[0] - np.exp(epsilon) * rates[1] - events * delta / 2.0 > 0.0
+            self.factors[index] = np.where(violated[:, None], factors, 0.0)
+            advised[index], grows[index] = shares(*rates, strategy.past, self.factors[index])
+        self.log_wealth = divided(self.log_wealth, advised * parts(grows)[..., None])
+
+    def close(self, tallies: Floats) -> None:
+        """End a round in which so many guesses were correct, wrong and none: shape (strategies, 3)."""
+        self.log_wealth = self.log_wealth + np.einsum("so,sopb->spb", tallies, self.factors)
+
+    def against_claim(self, tallies: Floats) -> Floats:
+        """Log-evidence against the claim after such tallies of the round, shape (looks, strategies, 3)."""
+        at = self.at_claim
+        wealth = self.log_wealth[:, at] + np.einsum("lso,sob->lsb", tallies, self.factors[:, :, at])
+        return average(wealth, axis=(-2, -1)) + math.log(STAKE)
+
+    def look(self, tallies: Floats) -> None:
+        """Reject every parameter that these tallies of the round, shape (strategies, 3), contradict."""
+        wealth = self.log_wealth + np.einsum("so,sopb->spb", tallies, self.factors)
+        everybody = average(wealth, axis=(0, 2))
+        at_claim = everybody[self.at_claim, None]
+        self._ever |= evidence(everybody, at_claim, self.grid, self.claim.parameter) >= self.needed
+
+
+@functools.lru_cache(maxsize=256)
+def point(claim: Claim, tangent: float | None) -> tuple[float, float]:
+    """The (epsilon, delta) at which the claim is tested: its own, or that of its profile at the tangent."""
+    return claim.claimed_point or (float(tangent or 0.0), claim.profile(float(tangent or 0.0)))
+
+
+def tally_of(runs: int, correct: int, wrong: int) -> NDArray[np.float64]:
+    """Correct guesses, wrong ones and none, in this order."""
+    return np.array([correct, wrong, runs - correct - wrong], float)

@@ -1,7 +1,7 @@
-"""Draw the chunks of a round side by side, and count the guesses of each witness at every interim look, in order.
+"""When a sequential audit runs, looks and remembers, by its budget and pairs alone; and the chunks of its rounds.
 
-A chunk draws from its own stream, named by pair, round and place, so it is the same whichever worker computes it, and
-whether it is drawn or read from a checkpoint.
+What a file says of rounds is checked against the sizes here. A chunk draws from its own stream, named by pair, round
+and place, so it is the same whichever worker computes it, and whether it is drawn or read from a checkpoint.
 """
 
 from __future__ import annotations
@@ -17,20 +17,84 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.audits.sequential import betting
-from epsaudit.audits.sequential.schedule import looks
 from epsaudit.certificates import Counts
 from epsaudit.data.fresh import digest
 from epsaudit.engine.checkpoint import Section
-from epsaudit.engine.chunks import Chunk
 from epsaudit.engine.sampling import Sides, changed, draw_by_coins, learn, naming
-from epsaudit.engine.streams import STAGES, stream
+from epsaudit.engine.streams import STAGES, Chunk, stream
 from epsaudit.engine.workers import Workers
 from epsaudit.outputs.normal_form import Outputs
 from epsaudit.witnesses import Witness
 
+STRATEGIES = 2
+"""A conservative strategy and an aggressive one; see `epsaudit.audits.sequential.learning`."""
+FIRST_ROUND = 24
+"""Runs of the first round for each pair, on which nothing is bet. Set by hand in the first round; no measurement is
+recorded."""
+MOST_REMEMBERED = 100_000
+"""Runs of a pair after which the outputs of no further chunk are kept to learn from."""
+
+
+def round_sizes(trials: int, pairs: int) -> Iterator[int]:
+    """Yield the sizes of rounds: a few runs to begin with, then half as many again as all before.
+
+    >>> list(round_sizes(100, 1)), list(round_sizes(200, 3))
+    ([24, 12, 18, 27, 19], [72, 36, 54, 38])
+    """
+    done = 0
+    while done < trials:
+        size = FIRST_ROUND * pairs if done == 0 else max(done // 2, 8)
+        size = min(size, trials - done)
+        if trials - done - size < 16:  # no round of a few runs at the end
+            size = trials - done
+        yield size
+        done += size
+
+
+def looked_at_each(size: int, pairs: int, first: bool) -> int:
+    """Return how many runs of a round each pair gets that is not bet on: an even share of the first, else of a fifth.
+
+    >>> looked_at_each(72, 3, first=True), looked_at_each(300, 3, first=False), looked_at_each(300, 1, first=False)
+    (24, 30, 0)
+    """
+    if pairs == 1:
+        return 0
+    return size // pairs if first else size // (5 * (pairs - 1))
+
+
+def chunk_sizes(size: int) -> list[int]:
+    """Return the sizes of the chunks of a round, after each of which the running bound is looked at.
+
+    >>> chunk_sizes(40), len(chunk_sizes(100_000))
+    ([16, 16, 8], 16)
+    """
+    chunk = min(max(-(-size // 16), 16), 1 << 16)
+    return [min(chunk, size - done) for done in range(0, size, chunk)]
+
+
+def remembered(sizes: list[int], before: int) -> list[bool]:
+    """Say of chunks of a pair which are kept to learn from, ``before`` of its runs being kept already; by sizes alone.
+
+    >>> remembered([60_000, 60_000, 60_000], before=0)
+    [True, True, False]
+    """
+    ends = before + np.cumsum(sizes)
+    return [bool(end - size < MOST_REMEMBERED) for end, size in zip(ends, sizes, strict=True)]
+
+
+def looks(size: int, runs: int) -> NDArray[np.intp]:
+    """Return after which runs of a chunk the evidence is looked at: after each, or every thousandth of all so far.
+
+    ``runs`` came before it; the last look is after ``size``.
+
+    >>> looks(5, runs=100).tolist(), looks(5, runs=2_500).tolist()
+    ([1, 2, 3, 4, 5], [1, 3, 5])
+    """
+    return np.unique(np.append(np.arange(1, size + 1, max(1, runs // 1000)), size))
+
+
 Seen = NDArray[np.int64]
 """Counts of guesses: shape (..., strategies, 6), the last axis 2 * guess + side, guess 'x', 'x'' or none."""
-
 OUTCOMES = np.zeros((6, 3))
 OUTCOMES[range(6), [betting.CORRECT, betting.WRONG, betting.WRONG, betting.CORRECT] + [betting.ABSTAINED] * 2] = 1.0
 
@@ -74,8 +138,7 @@ def play(
 ) -> Iterator[Drawn]:
     """Draw parts and yield what they came to, in order; those that the checkpoint holds are not drawn again.
 
-    Whoever has seen enough closes the generator: then nothing more is begun, and what was begun beyond is forgotten.
-    What is not ``reproducible`` is recorded however quickly it is drawn, for it would not come again.
+    Whoever has seen enough closes the generator. What is not ``reproducible`` is recorded however quickly it is drawn.
     """
     planned = digest(json.dumps([witness.to_dict() for witness in witnesses])) if record.kept else ""
     held = {part: _held(record, part, planned, len(witnesses)) for part in of}

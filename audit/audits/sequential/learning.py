@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.audits.sequential import betting
-from epsaudit.audits.sequential.accounts import Bet
-from epsaudit.audits.sequential.numbers import Middles
-from epsaudit.audits.sequential.vectors import Sums, is_long, is_vector, table_of, trees_of
+from epsaudit.audits.sequential.betting import Bet
+from epsaudit.audits.sequential.scores import Middles, Sums, is_long, is_vector, table_of, trees_of
 from epsaudit.certificates import MembershipGame
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.outputs.normal_form import Outputs
@@ -66,8 +65,6 @@ SIMPLE: tuple[FromTable, ...] = (Tails(), Middles(), LikelihoodRatio())
 def sequential_families(families: Sequence[Family]) -> Sequence[Family]:
     """Return the families that 'auto' or 'all' stand for in a sequential audit: after tails their middles, too.
 
-    Examples
-    --------
     >>> sequential_families([Tails(), LikelihoodRatio()])
     [Tails(), Middles(), LikelihoodRatio()]
     """
@@ -86,16 +83,10 @@ Plans = tuple[Plan, Plan]
 
 @dataclass(frozen=True)
 class Growth:
-    """The objective of a sequential audit: growth of log-wealth a run against the claim.
+    """The objective of a sequential audit: growth of log-wealth a run against the claim at the best of some ``points``.
 
-    A bound predicted for few runs would prefer common events, which may never refute the claim.
-
-    Parameters
-    ----------
-    points : sequence of (epsilon, delta)
-        Where the claim is tested.
-    more_wrong : float
-        Wrong guesses that are added to those seen: the best of many events is overestimated.
+    A bound predicted for few runs would prefer common events, which may never refute the claim. ``more_wrong`` guesses
+    are added to those seen: the best of many events is overestimated.
     """
 
     points: Sequence[tuple[float, float]]
@@ -103,11 +94,9 @@ class Growth:
 
     @property
     def nothing(self) -> Choice:
-        """See `epsaudit.witnesses.Objective`."""
         return Choice(ANYTHING, MembershipGame(), 0.0, 0.0)
 
     def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
-        """See `epsaudit.witnesses.Objective`."""
         for upper, lower in candidate.events():
             correct, wrong = candidate.rates(upper, lower, errors)
             wrong = wrong + self.more_wrong / candidate.size
@@ -125,19 +114,11 @@ class Growth:
 class Learner:
     """Plans the rounds of one pair, and remembers between them what need not be learnt anew.
 
-    Both strategies read one table and share the learnt sums. The conservative one chooses its event in every third
-    round, the aggressive one in every round, or of long vectors in two of three, or in one of three where nothing
-    grows, while there are more runs to choose it from. Of long vectors the first few thousand outputs are learnt from,
-    and all only if a score is promising.
-
-    Parameters
-    ----------
-    families : sequence of Family
-        Of the conservative strategy; the aggressive one has `SIMPLE` ones and sums, `Middles` if they are among these.
-    claim : Claim
-        Against which is bet.
-    alpha : float
-        Probability with which the bound may be wrong.
+    Both strategies read one table and share the learnt sums. The conservative one, with these ``families``, chooses its
+    event in every third round; the aggressive one, with `SIMPLE` ones and sums, in every round, or of long vectors in
+    two of three, or in one of three where nothing grows, while there are more runs to choose it from. Of long vectors
+    the first few thousand outputs are learnt from, and all only if a score is promising. The bound may be wrong with
+    probability ``alpha``.
     """
 
     def __init__(self, families: Sequence[Family], claim: Claim, alpha: float) -> None:
@@ -157,12 +138,11 @@ class Learner:
         return self._plans
 
     def _chosen(self, outputs: Outputs, outputs_prime: Outputs) -> Plans:
-        """Choose both events.
+        """Choose both events; at the start the conservative strategy copies the aggressive one.
 
-        The conservative strategy applies the fixed-size audit's penalty to that audit's candidate scores, and takes the
-        event with the greatest growth against the claim; where no event grows, it takes the fixed-size audit's choice
-        for as many runs as there were. For a claim about a curve, that is against the (epsilon, delta) of the
-        aggressive strategy's tangent. At the start it copies the aggressive one.
+        Else it applies the fixed-size audit's penalty to that audit's candidate scores, and takes the event with the
+        greatest growth; where none grows, the fixed-size audit's choice for as many runs as there were, against the
+        (epsilon, delta) of the aggressive strategy's tangent if the claim is about a curve.
         """
         size = min(len(outputs), len(outputs_prime))
         if 2 * size < LEAST_TO_CHOOSE:
@@ -236,8 +216,8 @@ def aggressive_plan(
     """Plan from any number of past runs: simple scores, chosen by growth against the claim without a penalty.
 
     Where none grows, any difference between the sides is bet on. Of a vector, all coordinates count jointly: of many
-    tested one by one, some would look good by chance. ``data`` is the table of the outputs and ``sums`` are what was
-    learnt from it, if there is one; ``features`` are those of an earlier one.
+    tested one by one, some would look good by chance. ``data`` is the table of the outputs and ``sums`` what was learnt
+    from it, if there is one; ``features`` are those of an earlier one.
     """
     past = min(len(outputs), len(outputs_prime))
     size = min(past, MOST_FOR_AGGRESSIVE)
@@ -285,10 +265,7 @@ def candidates_of(
 
 
 def fastest(candidates: Sequence[CandidateScore], claim: Claim, errors: float | None = None) -> Witness | None:
-    """Return the witness with the greatest penalised growth of log-wealth against the claim; None if none grows.
-
-    The log odds of candidates are lowered by so many standard ``errors``, by default by their own.
-    """
+    """Return the witness with the greatest growth of log-wealth against the claim, odds lowered by ``errors``."""
     choice = best_of(candidates, Growth(betting.tangents(claim)), errors)
     return choice.witness if choice.predicted > 0.0 else None
 
@@ -301,9 +278,8 @@ def no_bet(claim: Claim) -> Plan:
 def _rates(witness: Witness, outputs: Outputs, outputs_prime: Outputs) -> tuple[float, float]:
     (right, wrong_prime), (wrong, right_prime) = witness.count(outputs), witness.count(outputs_prime)
     runs, runs_prime = len(outputs) + 1.0, len(outputs_prime) + 1.0
-    return (right / runs + right_prime / runs_prime) / 2.0, (
-        (wrong + 0.5) / runs_prime + (wrong_prime + 0.5) / runs
-    ) / 2
+    wrongly = (wrong + 0.5) / runs_prime + (wrong_prime + 0.5) / runs
+    return (right / runs + right_prime / runs_prime) / 2.0, wrongly / 2
 
 
 def _again(plan: Plan, claim: Claim, outputs: Outputs, outputs_prime: Outputs) -> Plan:

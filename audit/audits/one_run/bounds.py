@@ -1,0 +1,356 @@
+"""Counts of guesses about the canaries of one run, how often they can be right, and the bounds that follow.
+
+Of m canaries, each in by a fair coin of its own, r are guessed and v of the guesses are right. Theorems and proofs:
+docs/explanation/theory.md#one-run-epsilon-delta-dp and #one-run-trade-off-curves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, expit, gammaln, log_expit, logit, ndtr, ndtri
+from scipy.stats import binom
+
+from epsaudit.arguments import check_method
+from epsaudit.certificates import clopper_pearson_lower
+from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.errors import AuditError, whole_at_least
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Method = Literal["sharp", "binomial", "trade-off"]
+Inverse = Callable[[Floats, Floats], Floats]
+"""G(r; parameter): least P[E] under one dataset where E has probability r under a neighbour; elementwise."""
+METHODS: dict[Method, str] = {
+    "sharp": "the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.audits.one_run)",
+    "binomial": "guesses dominated by a binomial (Steinke, Nasr and Jagielski 2023)",
+    "trade-off": "recursion on the trade-off curve (Mahloujifar, Melis and Chaudhuri 2025)",
+}
+LEAK_SHARE = 0.15
+"""Share of the error kept for delta where the output decides how many are guessed (theorem 7)."""
+STRIDE = 1024
+"""Probabilities of W computed at a time while looking for the greatest mean."""
+FAR = -600.0
+"""Logarithm of P[W = v] from which on a tail is summed as a multiple of it: floats end near e^-708."""
+LOOKS = 17
+"""Epsilons up to a bound at which the share for delta is checked: its factor is smooth in epsilon, with one maximum."""
+GRID = 65
+"""Parameters tried at a time; two zooms end within 1/4096 of the largest that could be rejected."""
+ROUNDING = 1e-9
+"""Mass by which a total must exceed 1: far above what rounding adds up to, far below what matters."""
+
+
+@dataclass(frozen=True)
+class GuessCounts:
+    """What one set of guesses about so many canaries of one run came to: guesses and right ones, 'in' and 'out'.
+
+    >>> print(GuessCounts(100, 10, 10, 9, 8))
+    9 of 10 guessed in and 8 of 10 guessed out are right, of 100 canaries
+    """
+
+    canaries: int
+    guessed_in: int
+    guessed_out: int
+    correct_in: int
+    correct_out: int
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            whole_at_least(value, 0, name.replace("_", " "))
+        right = self.correct_in <= self.guessed_in and self.correct_out <= self.guessed_out
+        if not right or self.guesses > self.canaries:
+            raise AuditError(
+                f"{self!r} cannot be: correct guesses are among the guesses, and these among the canaries."
+            )
+
+    def __str__(self) -> str:
+        return (
+            f"{self.correct_in:,} of {self.guessed_in:,} guessed in and {self.correct_out:,} of "
+            f"{self.guessed_out:,} guessed out are right, of {self.canaries:,} canaries"
+        )
+
+    @property
+    def guesses(self) -> int:
+        """r, all guesses."""
+        return self.guessed_in + self.guessed_out
+
+    @property
+    def correct(self) -> int:
+        """v, the right ones."""
+        return self.correct_in + self.correct_out
+
+    def all_right(self) -> GuessCounts:
+        """The same guesses, had all been right."""
+        return dataclasses.replace(self, correct_in=self.guessed_in, correct_out=self.guessed_out)
+
+
+@dataclass(frozen=True)
+class GuessBound:
+    """What counts of guesses bound, by which method, and at which confidence."""
+
+    claim: Claim
+    method: Method
+    confidence: float
+
+    def of(self, counts: GuessCounts, *, decided_by_output: bool) -> float:
+        """Lower bound on the claim's parameter from one set of guesses; raises `AuditError` as `check_method` does."""
+        check_method(self.claim, self.method, decided_by_output=decided_by_output)
+        numbers = (counts.canaries, counts.guesses, counts.correct)
+        if self.method == "trade-off":
+            return parameter_bound(self.claim, *numbers, self.confidence)
+        share = LEAK_SHARE if decided_by_output else None
+        return epsilon_bound(*numbers, delta_of(self.claim), self.confidence, self.method, share)
+
+    def delta(self, counts: GuessCounts, epsilon: float, *, decided_by_output: bool) -> float:
+        """Lower bound on delta at ``epsilon`` from one set of guesses."""
+        numbers = (counts.canaries, counts.guesses, counts.correct, epsilon, self.confidence)
+        if self.method == "trade-off":
+            return delta_bound_on_curve(*numbers)
+        return delta_bound(*numbers, self.method, LEAK_SHARE if decided_by_output else None)
+
+
+def delta_of(claim: Claim) -> float:
+    """Delta of a claim of pure or approximate DP."""
+    return claim.delta if isinstance(claim, ApproxDP) else 0.0
+
+
+# (epsilon, delta)-DP. Let q = 1 / (1 + e^-epsilon), W ~ Binomial(r, q), b_k = P[W = k] and beta = P[W >= v]. Then v or
+# more are right with probability at most
+#     sharp (ours, attained)                        min(1, beta + m delta beta (1 - beta) / (v b_v)),
+#     published (Steinke, Nasr, Jagielski 2023)     beta + 2 m delta max over i >= 1 of P[v - i <= W < v] / i.
+# If the output decides r, too, and delta > 0, a share of the error probability is kept for the second term.
+# ``python -m epsaudit.experiments.one_run_formulas worst-case`` compares both with what is attained.
+
+
+def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float, method: Method = "sharp") -> float:
+    """Greatest probability that ``correct`` or more of ``guesses`` guesses are right under (epsilon, delta)-DP.
+
+    >>> round(p_value(2, 2, 1, 1.0, 0.1), 4), round(p_value(2, 2, 1, 1.0, 0.1, "binomial"), 4)
+    (0.9618, 0.9566)
+    """
+    return min(1.0, tail(guesses, correct, epsilon) + canaries * delta * LEAKS[method](guesses, correct, epsilon))
+
+
+def tail(guesses: int, correct: int, epsilon: float) -> float:
+    """Return beta = P[W >= v]."""
+    return 1.0 if correct == 0 else float(betainc(correct, guesses - correct + 1, expit(epsilon)))
+
+
+def sharp_leak(guesses: int, correct: int, epsilon: float) -> float:
+    """Return beta (1 - beta) / (v b_v): what a unit of m delta adds at most."""
+    if correct == 0:
+        return 0.0  # v or more is certain
+    wrong, q = guesses - correct, float(expit(epsilon))
+    log_choices = gammaln(guesses + 1) - gammaln(correct + 1) - gammaln(wrong + 1)
+    log_mass = log_choices + correct * log_expit(epsilon) + wrong * log_expit(-epsilon)
+    if log_mass <= FAR:
+        return _far_leak(wrong, correct, epsilon)
+    below = betainc(wrong + 1, correct, expit(-epsilon))  # P[W < v], with its digits where q is nearly 1
+    return float(np.exp(np.log(betainc(correct, wrong + 1, q)) - log_mass) * below / correct)
+
+
+def _far_leak(wrong: int, correct: int, epsilon: float) -> float:
+    """Return the same where b_v, and with it one of the two tails, is too small for a float: the other tail is 1.
+
+    The small tail over b_v is a sum of products of ratios of successive masses, which fall: the first is below 1, and
+    what is left out after so many terms is below e^-40 of the sum.
+    """
+    odds = math.exp(min(epsilon, 700.0))
+    up, down = wrong * odds / (correct + 1), correct / odds / (wrong + 1)  # b_(v+1) / b_v and b_(v-1) / b_v
+    first, number = (up, wrong) if up < 1.0 else (down, correct)
+    steps = np.arange(number if first == 0.0 else min(number, math.ceil(-40.0 / math.log(first))))
+    if up < 1.0:
+        small = 1.0 + np.sum(np.cumprod((wrong - steps) * odds / (correct + 1 + steps)))  # beta / b_v
+    else:
+        small = np.sum(np.cumprod((correct - steps) / odds / (wrong + 1 + steps)))  # P[W < v] / b_v
+    return float(small / correct)
+
+
+def published_leak(guesses: int, correct: int, epsilon: float) -> float:
+    """Return 2 max over i >= 1 of P[v - i <= W < v] / i."""
+    q = float(expit(epsilon))
+    best, total, top = 0.0, 0.0, correct
+    while top > 0:  # from v - 1 downwards, until the mean can only fall
+        values = np.arange(top - 1, max(top - 1 - STRIDE, -1), -1)
+        masses = binom.pmf(values, guesses, q)
+        sums = total + np.cumsum(masses)
+        best = max(best, float(np.max(sums / (correct - values))))
+        total, top = float(sums[-1]), int(values[-1])
+        if top < guesses * q - 1.0 and masses[-1] < best:
+            break
+    return 2.0 * best
+
+
+LEAKS: dict[str, Callable[[int, int, float], float]] = {"sharp": sharp_leak, "binomial": published_leak}
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def epsilon_bound(
+    canaries: int,
+    guesses: int,
+    correct: int,
+    delta: float,
+    confidence: float,
+    method: Method = "sharp",
+    leak_share: float | None = None,
+) -> float:
+    """Lower bound on epsilon at ``delta``; 0 where nothing is shown.
+
+    ``leak_share`` is the share of the error probability set aside for delta: needed if the output decides ``guesses``,
+    and delta > 0.
+
+    >>> bounds = [epsilon_bound(1000, 100, 75, 1e-4, 0.95, method) for method in ("binomial", "sharp")]
+    >>> [f"{bound:.4f}" for bound in bounds]
+    ['0.6730', '0.6951']
+    """
+    alpha = 1.0 - confidence
+    if correct == 0:
+        return 0.0
+    high = float(logit(clopper_pearson_lower(correct, guesses, alpha)))  # what delta = 0 gives: beta alone
+    if delta == 0.0:
+        return max(0.0, high)
+
+    def rejected(epsilon: float) -> bool:
+        if leak_share is None:
+            return p_value(canaries, guesses, correct, epsilon, delta, method) <= alpha
+        kept = alpha * leak_share
+        looks = np.linspace(0.0, epsilon, LOOKS)
+        return tail(guesses, correct, epsilon) <= alpha - kept and all(
+            canaries * delta * LEAKS[method](guesses, correct, float(look)) <= kept for look in looks
+        )
+
+    if high <= 0.0 or not rejected(0.0):
+        return 0.0
+    low = 0.0
+    for _ in range(45):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if rejected(middle) else (low, middle)
+    return low
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def delta_bound(
+    canaries: int,
+    guesses: int,
+    correct: int,
+    epsilon: float,
+    confidence: float,
+    method: Method = "sharp",
+    leak_share: float | None = None,
+) -> float:
+    """Lower bound on delta at ``epsilon``; 0 where nothing is shown. Parameters as in `epsilon_bound`.
+
+    >>> round(delta_bound(1000, 100, 75, 0.673, 0.95, "binomial"), 6)
+    0.0001
+    """
+    alpha = 1.0 - confidence
+    beta, leak = tail(guesses, correct, epsilon), canaries * LEAKS[method](guesses, correct, epsilon)
+    kept = 0.0 if leak_share is None else alpha * leak_share
+    spare = alpha - beta if leak_share is None else kept if beta <= alpha - kept else 0.0
+    return 0.0 if correct == 0 or spare <= 0.0 else min(1.0, spare / leak)
+
+
+# Trade-off curves, with exactly c guesses whatever the output. Let G be the inverse of 1 - f for the trade-off function
+# f of the claim, p_k = P[W = k], r_j = (1/m) sum over k >= j of k p_k, h_j = (1/m) sum over k >= j of (c - k) p_k. Then
+# h_(j-1) >= G(r_j). The recursion (Mahloujifar, Melis and Chaudhuri 2025, Algorithm 3) finds the least total mass of p
+# that has P[W >= v] >= tau and satisfies this for j <= v. If the total exceeds 1, P[W >= v] < tau.
+
+
+def gaussian_inverse(rare: Floats, mu: Floats) -> Floats:
+    """G of mu-Gaussian DP: Phi(Phi^-1(r) - mu)."""
+    return np.asarray(ndtr(ndtri(rare) - mu))
+
+
+def approximate_inverse(rare: Floats, epsilon: Floats, delta: Floats | float) -> Floats:
+    """G of (epsilon, delta)-DP: the larger of e^-epsilon (r - delta) and 1 - delta - e^epsilon (1 - r), at least 0.
+
+    >>> approximate_inverse(np.array([0.3, 0.9]), np.log([2.0, 2.0]), 0.1).round(4).tolist()
+    [0.1, 0.7]
+    """
+    with np.errstate(over="ignore"):
+        steep = 1.0 - delta - np.exp(epsilon) * (1.0 - rare)
+    return np.asarray(np.maximum(np.maximum(np.exp(-epsilon) * (rare - delta), steep), 0.0))
+
+
+def total_mass(inverse: Inverse, parameters: Floats, canaries: int, guesses: int, correct: int, tau: float) -> Floats:
+    """Least total mass of a law of W with P[W >= correct] >= tau that the curve allows; above 1 there is none.
+
+    ``parameters`` are tried at once. One canary, guessed right with probability 0.9: 0-DP has no room for that, 3-DP
+    has.
+
+    >>> pure = lambda r, epsilon: approximate_inverse(r, epsilon, 0.0)
+    >>> total_mass(pure, np.array([0.0, 3.0]), 1, 1, 1, 0.9).round(3).tolist()
+    [1.8, 0.945]
+    """
+    right = np.full(len(parameters), tau * correct / canaries)
+    wrong = np.full(len(parameters), tau * (guesses - correct) / canaries)
+    for k in range(correct - 1, -1, -1):
+        needed = np.maximum(wrong, inverse(right, parameters))
+        settled = needed == wrong  # nothing to add now means nothing to add later
+        right = np.minimum(right + (k / (guesses - k)) * (needed - wrong), 1.0)
+        wrong = needed
+        if np.all(settled | ((right + wrong) * (canaries / guesses) > 1.0 + ROUNDING)):
+            break
+    return np.asarray((right + wrong) * (canaries / guesses))
+
+
+def largest_rejected(inverse: Inverse, high: float, canaries: int, guesses: int, correct: int, alpha: float) -> float:
+    """Return the end of the interval of rejected parameters below ``high``, rounded down; 0 if there is none.
+
+    >>> pure = lambda r, epsilon: approximate_inverse(r, epsilon, 0.0)
+    >>> round(largest_rejected(pure, 20.0, 1000, 1000, 731, 0.05), 2)  # a Clopper-Pearson limit gives 0.88
+    0.87
+    """
+    if correct == 0:
+        return 0.0
+    low, width = 0.0, high
+    for _ in range(4):
+        tried = low + width * np.linspace(0.0, 1.0, GRID)
+        refused = total_mass(inverse, tried, canaries, guesses, correct, alpha) > 1.0 + ROUNDING
+        if not refused[0]:
+            return 0.0
+        last = int(np.argmin(refused)) - 1 if not np.all(refused) else GRID - 1
+        low, width = float(tried[last]), width / (GRID - 1)
+    return low
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def parameter_bound(claim: Claim, canaries: int, guesses: int, correct: int, confidence: float) -> float:
+    """Lower bound on the claim's parameter; 0 where nothing is shown; raises `AuditError` for another kind of claim.
+
+    >>> round(parameter_bound(GaussianDP(1.0), 10_000, 200, 184, 0.95), 2)
+    0.61
+    """
+    # one Clopper-Pearson limit for a guess that is always made is the most that any claim allows, by far
+    high = 2.0 * math.log(canaries + 1.0) + 10.0
+    return largest_rejected(_inverse_of(claim), high, canaries, guesses, correct, 1.0 - confidence)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def delta_bound_on_curve(canaries: int, guesses: int, correct: int, epsilon: float, confidence: float) -> float:
+    """Lower bound on delta at ``epsilon`` by the recursion; 0 where nothing is shown.
+
+    >>> round(delta_bound_on_curve(1000, 1000, 1000, 1.0, 0.95), 2)  # revealing all, one time in 20, is not caught
+    0.05
+    """
+
+    def inverse(rare: Floats, delta: Floats) -> Floats:
+        return approximate_inverse(rare, np.full_like(delta, epsilon), delta)
+
+    return largest_rejected(inverse, 1.0, canaries, guesses, correct, 1.0 - confidence)
+
+
+def _inverse_of(claim: Claim) -> Inverse:
+    """G of the claim's definition as a function of its parameter."""
+    if isinstance(claim, GaussianDP):
+        return gaussian_inverse
+    if isinstance(claim, PureDP | ApproxDP):
+        return lambda rare, epsilon: approximate_inverse(rare, epsilon, delta_of(claim))
+    raise AuditError(f"{claim} has no trade-off curve here; a one-run audit takes PureDP, ApproxDP or GaussianDP.")
