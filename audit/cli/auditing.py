@@ -28,7 +28,7 @@ from epsaudit.claims.accounting import CLAIMS, claim_from_numbers
 from epsaudit.claims.definitions import Claim
 from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, sayer
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.engine.provenance import provenance
+from epsaudit.engine import provenance
 from epsaudit.engine.sampling import ProgressCallback
 from epsaudit.engine.streams import entropy
 from epsaudit.engine.workers import Workers
