@@ -45,7 +45,6 @@ class KthLargest(MonotoneQuery):
         return np.concatenate([np.zeros(fewer, dtype=np.uint64), ranks[: len(ranks) + 1 - fewer]])
 
     def greatest_answer(self, dataset: Dataset, joining: int) -> int:
-        """See `MonotoneQuery.greatest_answer`: whoever joins counts as the greatest output."""
         if joining >= self.place:
             return self.size - 1
         ranks = sorted((self._rank(record) for record in records(dataset)), reverse=True)
@@ -118,7 +117,6 @@ class DistinctValues(MonotoneQuery):
         return np.concatenate([np.zeros(1, np.uint64), np.repeat(np.array(ranks, np.uint64), np.array(holders, int))])
 
     def greatest_answer(self, dataset: Dataset, joining: int) -> int:
-        """See `MonotoneQuery.greatest_answer`: whoever joins brings a new value."""
         return grids.rank(self.grid, len(self._holders(dataset)) + joining)
 
     @property
@@ -127,7 +125,6 @@ class DistinctValues(MonotoneQuery):
         return grids.greatest_rise(self.grid, 1)
 
     def crowd(self, loss: int) -> Dataset:
-        """See `MonotoneQuery.crowd`: ``loss`` values held by one record each, a loss of ``loss`` - y at y."""
         return tuple(range(loss))
 
     def _holders(self, dataset: Dataset) -> Counter[object]:
@@ -172,7 +169,6 @@ class Sum(MonotoneQuery):
         return np.array([0, *_ranks_of_sums(self.grid, amounts)], dtype=np.uint64)
 
     def greatest_answer(self, dataset: Dataset, joining: int) -> int:
-        """See `MonotoneQuery.greatest_answer`: whoever joins holds ``most``."""
         amounts = [self._amount(record) for record in records(dataset)]
         return [0, *_ranks_of_sums(self.grid, amounts + [self.most] * joining)][-1]
 
@@ -182,7 +178,6 @@ class Sum(MonotoneQuery):
         return grids.greatest_rise(self.grid, self.most)
 
     def crowd(self, loss: int) -> Dataset:
-        """See `MonotoneQuery.crowd`: ``loss`` records that hold the greatest output, or ``most`` if that is less."""
         return (min(self.grid[-1], self.most),) * loss
 
     def _amount(self, record: Any) -> Any:
