@@ -53,7 +53,6 @@ class KthLargest(MonotoneQuery):
 
     @property
     def global_sensitivity(self) -> float:
-        """See `MonotoneQuery.global_sensitivity`: all of Y, where k - 1 records are at the top and one more joins."""
         return self._difference(self.size - 1, 0)
 
     def crowd(self, loss: int) -> Dataset:
@@ -89,11 +88,8 @@ class Maximum(KthLargest):
 class DistinctValues(MonotoneQuery):
     """How many different values records hold, one each, rounded up to the grid of outputs.
 
-    The fewest removals that leave y values remove the holders of the rarest values first. Its global sensitivity is 1
-    on a grid of all counts: Laplace noise would do. It stands here because its losses are not those of an order
-    statistic: what one record contributes depends on who else is there.
-
-    Raises `AuditError` if the grid begins below 0, or a record is NaN, which differs from itself.
+    The fewest removals that leave y values remove the holders of the rarest values first: what one record contributes
+    depends on who else is there. Raises `AuditError` if the grid begins below 0, or a record is NaN.
 
     >>> query = DistinctValues(range(10))
     >>> data = ("red", "red", "red", "blue", "blue", "green")
@@ -121,7 +117,6 @@ class DistinctValues(MonotoneQuery):
 
     @property
     def global_sensitivity(self) -> float:
-        """See `MonotoneQuery.global_sensitivity`: one value, rounded up to the grid."""
         return grids.greatest_rise(self.grid, 1)
 
     def crowd(self, loss: int) -> Dataset:
@@ -174,7 +169,6 @@ class Sum(MonotoneQuery):
 
     @property
     def global_sensitivity(self) -> float:
-        """See `MonotoneQuery.global_sensitivity`: ``most``, rounded up to the grid where that goes furthest."""
         return grids.greatest_rise(self.grid, self.most)
 
     def crowd(self, loss: int) -> Dataset:
