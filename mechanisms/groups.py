@@ -127,7 +127,7 @@ class NoisyTwiceLaw:
         return noisy, self._log_joint(outputs, noisy) + math.log(step)
 
     def _around_the_likeliest(self, outputs: Floats) -> tuple[Floats, Floats]:
-        """Gauss-Legendre panels around the likeliest noisy count of each output; those of the other sign hardly count."""
+        """Gauss-Legendre panels around the likeliest noisy count of each output: what is left out hardly counts."""
         sign = np.where((outputs < 0.0) & (self.count < NEAR * self.sigma), -1.0, 1.0)
         places, weights = np.polynomial.legendre.leggauss(16)
         panels = np.arange(-_REACH, _REACH, 0.5)
