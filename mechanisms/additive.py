@@ -32,7 +32,6 @@ class _Additive(Reference):
         return self.query.adjacency
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """The query's own pairs, whose answers differ by the sensitivity."""
         return self.query.pairs
 
 
@@ -147,9 +146,9 @@ class SphericalLaw:
 class SphericalGaussian(Gaussian):
     """Gaussian noise of one standard deviation on every coordinate of a vector, for its sensitivity in the l2 norm.
 
-    Noise of spheres looks alike from all sides, so the privacy loss is that of the Gaussian mechanism on a number that
-    moves by the length of the change: the same calibration and claims, whatever the dimension
-    (differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity', note 1; Balle and Wang 2018).
+    The loss is that of the Gaussian mechanism on a number that moves by the length of the change, whatever the
+    dimension (differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity', note 1; Balle and Wang
+    2018).
 
     >>> mechanism = SphericalGaussian(1.0, 1e-5, ClippedSum(3))
     >>> round(mechanism.sigma, 6), mechanism([(0.0, 3.0, 4.0)]).sample(2, np.random.default_rng(0)).shape
@@ -199,7 +198,6 @@ class TruncatedGeometric(Reference):
         return (PureDP(math.log1p(2.0**-self.k)),)
 
     def __call__(self, dataset: Any) -> FiniteLaw:
-        """Prepare the law on one count: both tails fall by the ratio with each step away from it."""
         count = whole_at_least(dataset, 0, "count")
         if count > self.n:
             raise AuditError(f"The count is {count}; it must be at most n = {self.n}.")

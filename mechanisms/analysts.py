@@ -130,10 +130,14 @@ class Gambler(_Menu):
     lead: int = 2  # answers of one kind more than of the other that it takes for a leak
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
-        lead = np.abs(np.nansum(2.0 * (answers % 2.0) - 1.0, axis=1))
+        leads = np.abs(np.nansum(self.leaning(answers), axis=1))
         refused = sum(not granted for _, granted in ledger.entries)
         dear = max(len(self.epsilons) - 1 - refused, 0)
-        return np.where(lead >= self.lead, dear, 0).astype(np.int64)
+        return np.where(leads >= self.lead, dear, 0).astype(np.int64)
+
+    def leaning(self, answers: Floats) -> Floats:
+        """How far each answer is to one side, below 0 for the other."""
+        return 2.0 * (answers % 2.0) - 1.0
 
 
 @dataclass(frozen=True)
@@ -334,12 +338,8 @@ class NoisyGambler(Gambler):
     def response(self, epsilon: float) -> Mechanism:
         return RoundedGaussian(epsilon, self.cells)
 
-    def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
-        """As the parent does; a cell counts by how many cells it is from the middle."""
-        lean = np.nansum(answers - (self.cells - 1) / 2.0, axis=1)
-        refused = sum(not granted for _, granted in ledger.entries)
-        dear = max(len(self.epsilons) - 1 - refused, 0)
-        return np.where(np.abs(lean) >= self.lead, dear, 0).astype(np.int64)
+    def leaning(self, answers: Floats) -> Floats:
+        return answers - (self.cells - 1) / 2.0
 
 
 def _bit(dataset: Any) -> int:

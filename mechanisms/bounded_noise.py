@@ -106,9 +106,8 @@ class BoundedBinarySearch(Reference):
     """Binary search whose noise never exceeds tau, so that no comparison is ever wrong: accurate with probability 1.
 
     (epsilon, delta)-DP, and f(x) >= M(x) >= f(x) - DS^{2 tau}(x) in every run: Theorem 7 of
-    docs/explanation/mechanisms.md. The second route of note 7 of differentialprivacy.org, 'Beyond Local Sensitivity via
-    Down Sensitivity': of the works it names, Dagan and Kur (2022) have noise that is bounded, by
-    what others say of it; the shape of the noise and its calibration are ours.
+    docs/explanation/mechanisms.md, the second route of note 7 of differentialprivacy.org, 'Beyond Local Sensitivity via
+    Down Sensitivity', to Dagan and Kur (2022); the shape of the noise and its calibration are ours.
 
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = BoundedBinarySearch(Maximum(range(1024)), epsilon=1.0, delta=1e-6)
@@ -126,7 +125,6 @@ class BoundedBinarySearch(Reference):
 
     @property
     def steps(self) -> int:
-        """Greatest number of comparisons that a run can make."""
         return comparisons(self.query.size)
 
     @property

@@ -60,7 +60,6 @@ class Sequential(Reference):
 
     Raises `AuditError` if there is no part, a part has no claim, or the parts' adjacencies differ.
 
-    >>> from epsaudit.mechanisms.additive import Laplace
     >>> both = Sequential(Laplace(0.5), Laplace(1.0))
     >>> print(both.claim, both.claims[1], both.advanced(1e-6))
     1.5-DP 0.584576-zCDP (6.50197, 1e-06)-DP

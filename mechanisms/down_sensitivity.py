@@ -98,9 +98,8 @@ class _NoisySearch(Reference):
     def candidates(self) -> int:
         """How many outputs can be returned, counted from the greatest: all of Y.
 
-        The published search never returns the least output and so breaks its accuracy guarantee where f(x) = min Y;
-        this one starts with its lower end one place below. Except where |Y| - 1 is a power of two it needs no more
-        comparisons for it.
+        The published search never returns the least output; this one starts with its lower end one place below, which
+        needs no more comparisons but where |Y| - 1 is a power of two.
         """
         return self.query.size
 
@@ -144,8 +143,8 @@ class LaplaceBinarySearch(_NoisySearch):
     def calibrated_to_rho(cls, query: MonotoneQuery, rho: float, beta: float = 0.05) -> LaplaceBinarySearch:
         """Choose sigma and tau for rho-zCDP and the same accuracy: Theorem 5 with the greatest number of comparisons T.
 
-        The source has sigma = sqrt(log2 |Y| / (2 rho)), which is too small where T > log2 |Y|; sqrt(T / (2 rho)) is
-        enough, and here sigma is the least scale at which T tight conversions sum to rho. Raises as `calibrated`.
+        The source's sqrt(log2 |Y| / (2 rho)) is too small where T > log2 |Y|; here sigma is the least scale at which T
+        tight conversions sum to rho. Raises as `calibrated`.
         """
         steps, rho = comparisons(query.size), positive(rho, "rho")
         most = math.sqrt(steps / (2.0 * rho))
@@ -232,17 +231,15 @@ def crowds(query: MonotoneQuery, loss: int) -> DatasetPair:
 class TolerantSearch(_GaussianSearch):
     """Search by T noisy comparisons of which a constant share may be wrong; T depends on |Y| and beta only.
 
-    Beliefs w about which output to return start uniform. In each round m is their median, W_< and W_<= the belief
-    below m and up to m; with probability (W_<= - 1/2) / w_m the comparison is at k = m - 1, else at k = m, so that the
-    belief up to k is 1/2 on average. The round says 'left' if l(x, y_k) + N(0, sigma^2) <= tau; the beliefs on the side
-    it names are multiplied by 1 - q, the others by q, and renormalised. What is returned is the median of the T
-    medians m. Source: the route of note 7 of differentialprivacy.org, 'Beyond Local Sensitivity via Down
-    Sensitivity', to Karp and Kleinberg (2007), 'Noisy binary search and its applications' (multiplicative weights),
-    with the randomised place of Burnashev and Zigangirov (1974); the statement proven here is the following one.
+    Beliefs w about which output to return start uniform. In each round m is their median, W_< and W_<= the belief below
+    m and up to m; with probability (W_<= - 1/2) / w_m the comparison is at k = m - 1, else at k = m, so that the belief
+    up to k is 1/2 on average. The round says 'left' if l(x, y_k) + N(0, sigma^2) <= tau; the beliefs on the side it
+    names are multiplied by 1 - q, the others by q, and renormalised. What is returned is the median of the T medians m.
+    Source: note 7 of differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity', to Karp and Kleinberg
+    (2007), with the randomised place of Burnashev and Zigangirov (1974).
 
-    Privacy composes T comparisons of sensitivity 1; f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability at least
-    1 - beta for T = 2 log(|Y| / beta) / log(1 / (A B)) rounds: Theorem 1 of docs/explanation/mechanisms.md, which also
-    says what the constants cost: the plain search with Gaussian noise has a lower tau for every |Y| up to 2^16384.
+    f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability at least 1 - beta for T = 2 log(|Y| / beta) / log(1 / (A B))
+    rounds: Theorem 1 of docs/explanation/mechanisms.md, which also says what the constants cost.
 
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> mechanism = TolerantSearch.calibrated(Maximum(range(1024)), rho=0.5, beta=0.05)
@@ -279,11 +276,7 @@ class TolerantSearch(_GaussianSearch):
         return self.rounds
 
     def __call__(self, dataset: Sequence[Any]) -> TolerantLaw:  # type: ignore[override]  # beliefs, not intervals
-        """Prepare the output distribution on one dataset; it lists its law where Y is tiny.
-
-        Elsewhere the law is not known exactly: an output depends on all comparisons through the path of medians, and
-        their histories do not merge into a number of states that could be enumerated.
-        """
+        """Prepare the output distribution on one dataset; its law is listed, and known, only where Y is tiny."""
         law = ListedTolerantLaw if fits_a_list(self.query.size, self.rounds) else TolerantLaw
         return law(self.query, self.query.loss(dataset), self.tau, self.noise, self.rounds, self.assumed_error)
 

@@ -295,7 +295,6 @@ class GradientCanaries(_Canaries):
         return total
 
     def _gradients(self, own: np.ndarray, weight: float) -> Records:
-        """Records of constant gradient ``weight`` on the parameters ``own``."""
         n = len(own)
         zeros = np.zeros((n, self.data.features.shape[1]))
         return Records(zeros, np.ones(n), own, np.full(n, weight), np.ones(n, dtype=bool))

@@ -6,6 +6,7 @@ Proofs and comparison: docs/explanation/group-wise-privacy.md.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -126,11 +127,7 @@ class NoisyTwiceLaw:
         return noisy, self._log_joint(outputs, noisy) + math.log(step)
 
     def _around_the_likeliest(self, outputs: Floats) -> tuple[Floats, Floats]:
-        """Gauss-Legendre panels around the likeliest noisy count given each output.
-
-        Counts of the other sign than it are left out: they are negligible where the count is far above 0, and so are
-        those of the other sign than the output where that is far from 0.
-        """
+        """Gauss-Legendre panels around the likeliest noisy count of each output: what is left out hardly counts."""
         sign = np.where((outputs < 0.0) & (self.count < NEAR * self.sigma), -1.0, 1.0)
         places, weights = np.polynomial.legendre.leggauss(16)
         panels = np.arange(-_REACH, _REACH, 0.5)
@@ -167,8 +164,35 @@ class GroupChange(Adjacency):
         return "one record in one group"
 
 
+class _Groups(Reference):
+    """A dataset is the sizes of disjoint groups; the output is a number for one group, else a vector."""
+
+    rho: float
+    relative: float
+    adjacency = GroupChange()
+    pair = DatasetPair((0,), (1,), "a group of 0 against a group of 1")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self.relative, "relative error")
+
+    @property
+    def sigma(self) -> float:
+        return math.sqrt(1.0 / (2.0 * self.rho))
+
+    @abstractmethod
+    def law(self, count: float) -> NoisyTwiceLaw | NormalLaw:
+        """Prepare the law of one group."""
+
+    def __call__(self, dataset: Sequence[int]) -> NoisyTwiceLaw | NormalLaw | ProductLaw:
+        if len(dataset) == 0 or min(dataset) < 0:
+            raise AuditError(f"The dataset is {dataset!r}; it must be the sizes of one or more groups, none negative.")
+        laws = tuple(self.law(float(count)) for count in dataset)
+        return laws[0] if len(laws) == 1 else ProductLaw(laws)
+
+
 @dataclass(frozen=True)
-class GroupCounts(Reference):
+class GroupCounts(_Groups):
     """Algorithm 1: Gaussian noise of variance 1/(2 rho), then Gaussian noise of r times the noisy count.
 
     rho-zCDP, since the second step sees the data through the first alone (differentialprivacy.org, 'Open problem -
@@ -183,27 +207,18 @@ class GroupCounts(Reference):
     rho: float  # above 0
     relative: float  # relative error r, in (0, 1]
     name: ClassVar[str] = "noisy group counts"
-    adjacency = GroupChange()
-    pair = DatasetPair((0,), (1,), "a group of 0 against a group of 1")  # an empty group, or one of a single record
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if positive(self.relative, "relative error") > 1.0:
+        if self.relative > 1.0:
             raise AuditError(f"relative error is {self.relative!r}; it must be at most 1.")
 
     @property
     def claims(self) -> tuple[Claim, ...]:
         return (ZCDP(self.rho), GaussianDP(math.sqrt(2.0 * self.rho)))
 
-    @property
-    def sigma(self) -> float:
-        return math.sqrt(1.0 / (2.0 * self.rho))
-
-    def __call__(self, dataset: Sequence[int]) -> NoisyTwiceLaw | ProductLaw:
-        if len(dataset) == 0 or min(dataset) < 0:
-            raise AuditError(f"The dataset is {dataset!r}; it must be the sizes of one or more groups, none negative.")
-        laws = tuple(NoisyTwiceLaw(float(count), self.sigma, self.relative) for count in dataset)
-        return laws[0] if len(laws) == 1 else ProductLaw(laws)
+    def law(self, count: float) -> NoisyTwiceLaw:
+        return NoisyTwiceLaw(count, self.sigma, self.relative)
 
 
 @dataclass(frozen=True)
@@ -281,7 +296,7 @@ class GroupwiseZCDP:
 
 
 @dataclass(frozen=True)
-class AsinhCounts(Reference):
+class AsinhCounts(_Groups):
     """T(x) plus Gaussian noise, T(x) = c asinh(x / c): v-group-wise zCDP, v(x) = (T(x) - T(x - 1))^2 / (2 sigma^2).
 
     Renyi divergences are those of Gaussians of one variance, so the loss is attained at every order; v(0) = v(1), and
@@ -299,11 +314,6 @@ class AsinhCounts(Reference):
     rho: float  # 1 / (2 sigma^2): no group loses more
     relative: float  # s, above 0: about the relative error of large counts
     name: ClassVar[str] = "group counts on an asinh scale"
-    adjacency = GroupChange()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        positive(self.relative, "relative error")
 
     @classmethod
     def calibrated(cls, rho: float, error: float) -> AsinhCounts:
@@ -314,10 +324,6 @@ class AsinhCounts(Reference):
         (0.3782, 0.3)
         """
         return cls(rho, 2.0 * math.sqrt(2.0) * float(erfinv(fraction(error, "error", open_below=True) / 2.0)))
-
-    @property
-    def sigma(self) -> float:
-        return math.sqrt(1.0 / (2.0 * self.rho))
 
     @property
     def width(self) -> float:
@@ -347,11 +353,8 @@ class AsinhCounts(Reference):
         """What every group has, attained by the smallest: v(0)-zCDP, and sqrt(2 v(0))-GDP."""
         return (ZCDP(self.loss(0)), GaussianDP(math.sqrt(2.0 * self.loss(0))))
 
-    def __call__(self, dataset: Sequence[int]) -> NormalLaw | ProductLaw:
-        if len(dataset) == 0 or min(dataset) < 0:
-            raise AuditError(f"The dataset is {dataset!r}; it must be the sizes of one or more groups, none negative.")
-        laws = tuple(NormalLaw(self.transformed(float(count)), self.sigma) for count in dataset)
-        return laws[0] if len(laws) == 1 else ProductLaw(laws)
+    def law(self, count: float) -> NormalLaw:
+        return NormalLaw(self.transformed(count), self.sigma)
 
     def counts(self, outputs: ArrayLike) -> Floats:
         """Return unbiased counts from outputs, of the same shape."""
@@ -368,6 +371,3 @@ class AsinhCounts(Reference):
         t = (math.asinh(math.exp(s * s / 2.0) * count / self.width) - u) / s
         above = 0.5 * self.width * (math.exp(u) * ndtr(s - t) - math.exp(-u) * ndtr(-s - t))
         return float(2.0 * (above - count * ndtr(-t)))
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        return (DatasetPair((0,), (1,), "a group of 0 against a group of 1"),)

@@ -275,8 +275,7 @@ class PrefixInteriorPoint(LevelSearch):
         """A pair that nearly attains epsilon and, of order statistics, one on which long prefixes change altogether.
 
         First, all but near / 2 level sets have shrunk to one point; with one record more it gains and all else loses.
-        What loses is likeliest where that point is just above the middle. Second, the best point, and with it what all
-        longer prefixes name, moves from the third quarter of Y to the last.
+        Second, the best point, and what all longer prefixes name, moves from the third quarter of Y to the last.
         """
         loss = 2 * self.tau - (self.plan.near + 1) // 2
         if not isinstance(self.query, KthLargest):

@@ -174,7 +174,6 @@ class EnumeratedLosses(Losses):
 
     @cached_property
     def datasets(self) -> tuple[tuple[Any, ...], ...]:
-        """All datasets, as tuples in the order of the universe."""
         return tuple(d for n in self._sizes for d in itertools.combinations_with_replacement(self.universe, n))
 
     @cached_property
@@ -230,9 +229,7 @@ class EnumeratedLosses(Losses):
         """Greatest one-step sensitivity of a dataset within that many changes: ``sensitivity(dataset, 1)``.
 
         Of `local_sensitivity` the local sensitivity at distance k (Nissim, Raskhodnikova and Smith 2007), of
-        `down_sensitivity` the down sensitivity at distance k, DS^(k) (differentialprivacy.org, 'Beyond Local
-        Sensitivity via Down Sensitivity', note 2). Neither is LS^k or DS^k: these are at most k times the one at
-        distance k - 1, since each of k steps begins within k - 1 changes.
+        `down_sensitivity` DS^(k) ('Beyond Local Sensitivity via Down Sensitivity', note 2): neither is LS^k or DS^k.
         """
         near = self.distances(dataset) <= changes
         return max(sensitivity(x, 1) for x, reached in zip(self.datasets, near, strict=True) if reached)

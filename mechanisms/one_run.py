@@ -146,7 +146,6 @@ class ConspiringResponse(_PerRecord):
 
     @cached_property
     def _usual(self) -> Any:
-        """How many tell the truth without a conspiracy."""
         return binom(self.canaries, expit(self.epsilon))
 
     @property

@@ -92,7 +92,6 @@ class RatioByRecords(BoundedQuery):
         return np.asarray(1.0 / np.maximum(-levels - 1.0, 1.0))
 
     def pairs(self) -> tuple[DatasetPair, ...]:
-        """A first one who joins, and a first one in place of a zero."""
         zeros, said = answers(0, self.records), f"{self.records} zeros against"
         return (
             DatasetPair(zeros, answers(1, self.records), f"{said} as many and a one"),
@@ -199,9 +198,7 @@ class PrivatelyBounded(Reference):
 class SubstitutedRatio(Reference):
     """The share a / b with Laplace noise of scale 1 / (b epsilon): epsilon-DP under substitution.
 
-    Substitution leaves b as it is, so b is no secret and 1 / b is the sensitivity for this b: there is no bound to buy
-    and no delta. 'Privately bounding local sensitivity' (2024) keeps its add/remove bound for substitution, which is
-    about half of 1 / b where half of the records are 1.
+    Substitution leaves b as it is, so 1 / b is the sensitivity for this b: there is no bound to buy and no delta.
 
     >>> SubstitutedRatio(1.0)((1, 0, 0, 0))
     LaplaceLaw(centre=0.25, scale=0.25)
@@ -337,7 +334,6 @@ class JoinBound(Reference):
         return np.where((values >= 1.0) & (values == np.floor(values)), np.sum(here, axis=1) + one, -np.inf)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """One record more in the greatest count."""
         crowd, one = (("left", 0),) * self.records, ("left", 0)
         return (DatasetPair(crowd, (*crowd, one), f"{self.records} rows in one table against one more"),)
 

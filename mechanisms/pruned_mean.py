@@ -99,7 +99,6 @@ class PrunedStableMean(StableMean):
 
     @cached_property
     def covariance_score(self) -> int:
-        """Twice the number of dropped differences, at most k."""
         return min(2 * int(np.sum(~self.kept)), self.bounds.levels)
 
     @cached_property
@@ -199,10 +198,8 @@ class PrunedMean(CovarianceAwareMean):
     """A stable mean plus normal noise in the shape of the differences that survive noisy thresholds, behind a test.
 
     The covariance of Kuditipudi, Duchi and Haque (2023), with a proof and constants of our own: Theorem 3 of
-    docs/explanation/covariance-aware-mean.md, which also says what of theirs is not here. The mean is that of
-    `CovarianceAwareMean`. One pass over the data where nothing is dropped, but many more records than there.
-
-    Of delta, the test, the release, the set that survives and a threshold out of range have a quarter each.
+    docs/explanation/covariance-aware-mean.md. The mean is that of `CovarianceAwareMean`. One pass over the data where
+    nothing is dropped, but many more records. Test, release, surviving set and thresholds have a quarter of delta each.
 
     >>> mechanism = PrunedMean(4.0, 0.01, outlier=24.0, dimension=2)
     >>> mechanism.least_records
@@ -231,7 +228,6 @@ class PrunedMean(CovarianceAwareMean):
         return Pruning(records, self.test.levels, self.outlier, self.spread, self._delta)
 
     def noise(self, records: int) -> float:
-        """c, the scale of the noise relative to the covariance; infinite for too few records."""
         bounds = self.bounds(records)
         if not bounds.possible:
             return math.inf

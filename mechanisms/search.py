@@ -53,7 +53,6 @@ class SearchLaw:
     The interval under consideration is (i_max - n, i_max] in the source's notation, n candidates: each comparison at
     index i_max - ceil(n/2) moves i_max there if the noisy loss is at most tau, and i_min there otherwise.
 
-    >>> from epsaudit.mechanisms.laws import NormalLaw
     >>> from epsaudit.mechanisms.queries import Maximum
     >>> query = Maximum(range(2**64))
     >>> law = SearchLaw(query, query.loss((5,) * 100), query.size, tau=50.0, noise=NormalLaw(0.0, 1.0))
@@ -135,7 +134,6 @@ class _Lanes:
         self.others = np.where(self.open, np.where(left, left_others, right_others), self.others)
 
 
-ONE = np.uint64(1)
 Booleans = NDArray[np.bool_]
 # beliefs that should sum to exactly 1/2 differ from it by rounding, which must not decide what the median is
 HALF = 0.5 - 1e-10

@@ -126,8 +126,7 @@ class MonotoneExponentialMechanism(ExponentialMechanism):
 
     If adding a record moves every utility in the same direction by at most the sensitivity, a weight and the sum of all
     weights each change by a factor between 1 and e^epsilon, in the same direction: their ratio changes by no more.
-    epsilon-DP, and epsilon^2/8-zCDP, because the weights alone decide the range of the log ratio (same sources as the
-    exponential mechanism).
+    epsilon-DP, and epsilon^2/8-zCDP (same sources as the exponential mechanism).
 
     >>> np.exp(MonotoneExponentialMechanism(1.0)(("red",)).log_probabilities).round(6).tolist()
     [0.731059, 0.268941]
@@ -144,9 +143,8 @@ class PermuteAndFlip(_Selection):
     """Go through the candidates in random order and take the first that accepts.
 
     Each accepts with probability exp(epsilon (u - max u) / (2 sensitivity)): epsilon-DP (McKenna and Sheldon 2020,
-    Theorem 1). Not bounded-range: its zCDP claim is the one that every pure DP mechanism has. The same law as report
-    noisy max with exponential noise of scale 2 sensitivity / epsilon (Ding, Kifer, Saghaian, Steinke, Wang, Xiao and
-    Zhang 2021).
+    Theorem 1). Not bounded-range: its zCDP claim is the one that every pure DP mechanism has. The law of report noisy
+    max with exponential noise of scale 2 sensitivity / epsilon (Ding, Kifer et al. 2021).
 
     >>> mechanism = PermuteAndFlip(1.0)
     >>> np.exp(mechanism(("red", "red")).log_probabilities).round(6).tolist()

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
-from epsaudit.data.neighbours import Adjacency, DatasetPair, Substitution
+from epsaudit.data.neighbours import DatasetPair, Substitution
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.exact.convolution import bracketed, of_cells
 from epsaudit.exact.losses import LossPair
@@ -244,6 +244,16 @@ class HistogramLaw:
 
 
 @dataclass(frozen=True)
+class OneHolds(Substitution):
+    """Substitution among users of whom only the number that hold each answer is given."""
+
+    def holds(self, x: Any, x_prime: Any) -> bool:
+        if len(x) != len(x_prime):
+            return False
+        return sorted(a - b for a, b in zip(x, x_prime, strict=True) if a != b) == [-1, 1]
+
+
+@dataclass(frozen=True)
 class ShuffledResponse(Reference):
     """k-ary randomised response of n users, shuffled (Cheu et al. 2019; Erlingsson et al. 2019): a histogram.
 
@@ -261,16 +271,13 @@ class ShuffledResponse(Reference):
     delta: float  # in (0, 1), of the main claim
     answers: int = 2  # number k of possible answers
     name: ClassVar[str] = "shuffled response"
+    adjacency = OneHolds()
     wholes = {"users": (2, "number of users"), "answers": (2, "number of answers")}
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:  # type: ignore[override]  # computed once
         amplified = numeric(self.epsilon, self.users, self.delta, self.answers)
         return (ApproxDP(amplified, self.delta), PureDP(self.epsilon))
-
-    @property
-    def adjacency(self) -> Adjacency:
-        return OneHolds()
 
     @property
     def truth(self) -> float:
@@ -341,16 +348,6 @@ class ShuffledWithMalicious(ShuffledResponse):
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         return self.honest.worst_pairs()
-
-
-@dataclass(frozen=True)
-class OneHolds(Substitution):
-    """Substitution among users of whom only the number that hold each answer is given."""
-
-    def holds(self, x: Any, x_prime: Any) -> bool:
-        if len(x) != len(x_prime):
-            return False
-        return sorted(a - b for a, b in zip(x, x_prime, strict=True) if a != b) == [-1, 1]
 
 
 def _log_binomial(counts: ArrayLike, number: float, chance: float) -> Floats:

@@ -289,10 +289,11 @@ def smooth_sensitivity(median: StableMedian, dataset: Dataset, beta: float) -> f
         return float(max(np.max((above - low) * shrunk[i : i + len(above)]) for i, low in enumerate(below)))
 
 
+@dataclass(frozen=True)
 class _SmoothMedian(Reference):
     """What both share: noise around the median, of a scale in proportion to its smooth sensitivity."""
 
-    median: StableMedian
+    median: StableMedian  # in a finite interval
     epsilon: float
 
     @property
@@ -313,7 +314,6 @@ class _SmoothMedian(Reference):
         return smooth_sensitivity(self.median, dataset, self.smoothness) / self.shift
 
 
-@dataclass(frozen=True)
 class SmoothMedianCauchy(_SmoothMedian):
     """Cauchy noise scaled to the smooth sensitivity: epsilon-DP (Nissim, Raskhodnikova and Smith 2007).
 
@@ -326,8 +326,6 @@ class SmoothMedianCauchy(_SmoothMedian):
     (0.5, 0.582, '1-DP')
     """
 
-    median: StableMedian  # in a finite interval
-    epsilon: float
     name: ClassVar[str] = "median, Cauchy noise at smooth sensitivity"
 
     @property
@@ -360,8 +358,6 @@ class SmoothMedianLaplace(_SmoothMedian):
     (LaplaceLaw(centre=0.0, scale=1.0), 0.2381)
     """
 
-    median: StableMedian  # in a finite interval
-    epsilon: float
     delta: float  # in (0, 1/4]
     name: ClassVar[str] = "median, Laplace noise at smooth sensitivity"
 
@@ -375,17 +371,13 @@ class SmoothMedianLaplace(_SmoothMedian):
         return self.epsilon / 2.0
 
     @cached_property
-    def _smoothness(self) -> float:
+    def smoothness(self) -> float:  # type: ignore[override]  # computed once
         far = math.log(1.0 / self.delta)
 
         def excess(beta: float) -> float:
             return far * math.expm1(beta) - beta - self.epsilon / 2.0
 
         return min(float(root(excess, 0.0, self.epsilon + 1.0, xtol=1e-14)), self.epsilon / 2.0)
-
-    @property
-    def smoothness(self) -> float:
-        return self._smoothness
 
     def __call__(self, dataset: Any) -> LaplaceLaw:
         return LaplaceLaw(self.median(dataset), self.scale(dataset))

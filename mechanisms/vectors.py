@@ -87,6 +87,7 @@ class GreatestLaw:
         return np.asarray(total - math.log(self.scale))
 
 
+@dataclass(frozen=True)
 class _Vector(Reference):
     """What the family shares: each answer may change by 1, in any direction, unless a mechanism says less."""
 
@@ -107,7 +108,6 @@ class OneCount(Adjacency):
         return "one count changes by one"
 
 
-@dataclass(frozen=True)
 class NoisyHistogram(_Vector):
     """Laplace noise of scale 1 / epsilon on every count, one of which a record changes by one: epsilon-DP.
 
@@ -115,7 +115,6 @@ class NoisyHistogram(_Vector):
     LaplaceVectorLaw(centres=(3.0, 1.0), scale=2.0, running=False)
     """
 
-    epsilon: float
     name: ClassVar[str] = "noisy histogram"
     adjacency = OneCount()
     pair = ONE_MORE  # any count will do
@@ -136,8 +135,7 @@ class RunningSums(_Vector):
     1-DP
     """
 
-    epsilon: float  # privacy loss for each value, in nats, above 0
-    values: int = 10  # d, the number of values
+    values: int = 10  # d, the number of values; epsilon is the privacy loss for each
     name: ClassVar[str] = "prefix sum"
 
     @property
@@ -159,7 +157,6 @@ class ParallelLaplace(_Vector):
     20
     """
 
-    epsilon: float  # privacy loss of all copies together, in nats, above 0
     copies: int = 20  # how many
     name: ClassVar[str] = "Laplace in parallel"
     pair = DatasetPair(0, 1)  # two numbers, one apart
@@ -178,7 +175,6 @@ class IndexOfMax(_Vector):
     [0.6209, 0.3791]
     """
 
-    epsilon: float
     noise: str = "laplace"  # 'laplace' or 'exponential'
     name: ClassVar[str] = "report noisy max, index"
     pair = ONE_AHEAD  # the first answer falls and all others rise

@@ -78,14 +78,21 @@ class ClassicalGaussian(Gaussian):
         return self.query.sensitivity * math.sqrt(2.0 * math.log(1.25 / self.delta)) / self.epsilon
 
 
-class LaplaceAsBoundedRange(Laplace):
-    """With the exponential mechanism's epsilon^2/8-zCDP: rho is epsilon - 1 + e^-epsilon, 0.368, not 0.125."""
+class AsBoundedRange:
+    """Beside another mechanism: with the epsilon^2/8-zCDP claim that pure DP gives bounded-range mechanisms alone."""
 
-    name: ClassVar[str] = "Laplace, as if bounded-range"
+    epsilon: float
+    leads: ClassVar[tuple[int, ...]] = (1,)  # where there is a race, one vote decides an even one
 
     @property
     def claims(self) -> tuple[Claim, ...]:
         return (ZCDP(self.epsilon**2 / 8.0),)
+
+
+class LaplaceAsBoundedRange(AsBoundedRange, Laplace):
+    """With the exponential mechanism's epsilon^2/8-zCDP: rho is epsilon - 1 + e^-epsilon, 0.368, not 0.125."""
+
+    name: ClassVar[str] = "Laplace, as if bounded-range"
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class GaussianSearchHalfSigma(GaussianBinarySearch):
         return NormalLaw(0.0, self.sigma / 2.0)
 
 
-class PublishedConcentratedSearch(LaplaceBinarySearch):
+class PublishedConcentratedSearch(PublishedBinarySearch):
     """Binary search as published in Theorem 5, scale sqrt(log2 |Y| / (2 rho)): min Y is never returned.
 
     Its step count is off, too, but eps^2/2-zCDP is so loose for Laplace noise that rho held on all crowds tried (0.94
@@ -94,10 +94,6 @@ class PublishedConcentratedSearch(LaplaceBinarySearch):
     def claims(self) -> tuple[Claim, ...]:
         return (ZCDP(math.log2(self.query.size) / (2.0 * self.sigma**2)),)
 
-    @property
-    def candidates(self) -> int:
-        return self.query.size - 1
-
 
 class TolerantSearchCountedOnce(TolerantSearch):
     """Noise for log2 |Y| comparisons, as if those repeated for safety were free: 6 rho in truth at |Y| = 3."""
@@ -108,14 +104,12 @@ class TolerantSearchCountedOnce(TolerantSearch):
     def calibrated(
         cls, query: MonotoneQuery, rho: float, beta: float = 0.05, error: float = 0.1
     ) -> TolerantSearchCountedOnce:
-        """Choose T, tau / sigma and q as in the sound mechanism, and sigma too small."""
         sound = TolerantSearch.calibrated(query, rho, beta, error)
         sigma = math.sqrt(comparisons(query.size) / (2.0 * rho))
         return cls(query, sigma, sound.tau * sigma / sound.sigma, sound.rounds, sound.assumed_error)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """What a plain search with this noise satisfies."""
         steps = comparisons(self.query.size)
         return (ZCDP(steps / (2.0 * self.sigma**2)), GaussianDP(math.sqrt(steps) / self.sigma))
 

@@ -1,7 +1,4 @@
-"""DP-SGD gone wrong: noise forgotten, clipping too late, noise too small, batches that are not Poisson.
-
-Each incorrect variant changes one method of `epsaudit.mechanisms.dp_sgd.DPSGD` and keeps its claim.
-"""
+"""DP-SGD gone wrong, each variant by one method: noise forgotten, clipping too late, noise too small, fixed batches."""
 
 from __future__ import annotations
 
@@ -55,10 +52,9 @@ class NoiseDividedTwice(DPSGD):
 class WithoutReplacement(DPSGD):
     """Batches drawn without replacement from each stratum, accounted as if they were Poisson.
 
-    A stratum is the records that share a parameter of their own (a household, a device), or all others; each gives
-    exactly its share to every batch, at least one record. With a record added another one is missing from the batch,
-    and the sum moves by up to twice the clipping norm: seen where the others pull the other way (`GradientCanaries`
-    with companions). A single stratum has room for one canary only: `SingleStratum`, for many runs.
+    A stratum is the records that share a parameter of their own, or all others; each gives exactly its share to every
+    batch, at least one record. With a record added another one is missing, and the sum moves by up to twice the
+    clipping norm: seen where the others pull the other way (`GradientCanaries` with companions).
     """
 
     name: ClassVar[str] = "DP-SGD, batches without replacement"

@@ -68,7 +68,6 @@ class BoundedRatioUnderSubstitution(BoundedRatio):
     adjacency = Substitution()
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Half and half, of so many that the bound is close to half of the sensitivity."""
         return (
             DatasetPair(answers(10_000, 10_000), answers(10_001, 9_999), "10,000 of 20,000 against 10,001 of 20,000"),
         )

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.adapters.functions import OutputDistribution
-from epsaudit.claims.definitions import ZCDP, Claim
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import whole_at_least
+from epsaudit.mechanisms.broken.additive import AsBoundedRange
 from epsaudit.mechanisms.histogram import StableHistogram
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
 from epsaudit.mechanisms.median_regression import SlopeLosses
@@ -35,17 +35,6 @@ class SumOfResiduals(SlopeLosses):
     def losses(self, dataset: Any) -> NDArray[np.int64]:
         a, b = np.array(dataset, dtype=np.int64).T
         return np.asarray(np.abs(b[:, None] - a[:, None] * np.array(self.candidates, dtype=np.int64)).sum(axis=0))
-
-
-class AsBoundedRange:
-    """Beside another mechanism: with the epsilon^2/8-zCDP claim that pure DP gives bounded-range mechanisms alone."""
-
-    epsilon: float
-    leads: ClassVar[tuple[int, ...]] = (1,)  # one vote decides an even race
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        return (ZCDP(self.epsilon**2 / 8.0),)
 
 
 class ExponentialWithoutFactorTwo(ExponentialMechanism):
@@ -127,7 +116,6 @@ class PublishedMode(StableMode):
         return float(self.gap(dataset))
 
     def pair_at(self, distance: int, bound: float) -> DatasetPair:
-        """A lead of 1 that one more record ends, where the record that is first by ``repr`` takes over."""
         return DatasetPair(("b", "b", "a"), ("b", "b", "a", "a"), "leads of 1 and 0, the mode changes")
 
 
@@ -154,7 +142,6 @@ class GapMaxAtTheGap(GapMax):
         return gap / self.gap_sensitivity
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A lead of 1 that turns into a tie, which the first candidate wins."""
         first, second = self.utilities.candidates[:2]
         return (DatasetPair((second,), (second, first), f"{second} ahead by 1 against a tie"),)
 

@@ -131,7 +131,6 @@ class ValueOfMax(_Vector):
     below all answers are impossible) of Ding, Wang, Wang, Zhang and Kifer (2018).
     """
 
-    epsilon: float
     noise: str = "laplace"  # 'laplace' or 'exponential'
     name: ClassVar[str] = "report noisy max, value"
     pair = DatasetPair((0,) * 5, (1,) * 5, "5 answers 0 against 1")  # all answers rise

@@ -199,7 +199,6 @@ class MonotoneHull(MonotoneQuery):
         return np.array([grids.rank(self.grid, value) for value in least.tolist()], dtype=np.uint64)
 
     def greatest_answer(self, dataset: Dataset, joining: int) -> int:
-        """See `MonotoneQuery.greatest_answer`: every way of joining is tried."""
         counts = self._counts(dataset)
         values = self._values([count + joining for count in counts])
         present = np.reshape(counts, (-1, *(1,) * len(counts)))
@@ -212,7 +211,6 @@ class MonotoneHull(MonotoneQuery):
         return self._difference(self.size - 1, 0)
 
     def crowd(self, loss: int) -> Dataset:
-        """See `MonotoneQuery.crowd`: ``loss`` records with the record of which one has the greatest g."""
         return (max(self.domain, key=lambda record: self.function((record,))),) * loss
 
     def _counts(self, dataset: Dataset) -> list[int]:

@@ -45,7 +45,6 @@ class KthLargest(MonotoneQuery):
         return np.concatenate([np.zeros(fewer, dtype=np.uint64), ranks[: len(ranks) + 1 - fewer]])
 
     def greatest_answer(self, dataset: Dataset, joining: int) -> int:
-        """See `MonotoneQuery.greatest_answer`: whoever joins counts as the greatest output."""
         if joining >= self.place:
             return self.size - 1
         ranks = sorted((self._rank(record) for record in records(dataset)), reverse=True)
@@ -54,7 +53,6 @@ class KthLargest(MonotoneQuery):
 
     @property
     def global_sensitivity(self) -> float:
-        """See `MonotoneQuery.global_sensitivity`: all of Y, where k - 1 records are at the top and one more joins."""
         return self._difference(self.size - 1, 0)
 
     def crowd(self, loss: int) -> Dataset:
@@ -90,11 +88,8 @@ class Maximum(KthLargest):
 class DistinctValues(MonotoneQuery):
     """How many different values records hold, one each, rounded up to the grid of outputs.
 
-    The fewest removals that leave y values remove the holders of the rarest values first. Its global sensitivity is 1
-    on a grid of all counts: Laplace noise would do. It stands here because its losses are not those of an order
-    statistic: what one record contributes depends on who else is there.
-
-    Raises `AuditError` if the grid begins below 0, or a record is NaN, which differs from itself.
+    The fewest removals that leave y values remove the holders of the rarest values first: what one record contributes
+    depends on who else is there. Raises `AuditError` if the grid begins below 0, or a record is NaN.
 
     >>> query = DistinctValues(range(10))
     >>> data = ("red", "red", "red", "blue", "blue", "green")
@@ -118,16 +113,13 @@ class DistinctValues(MonotoneQuery):
         return np.concatenate([np.zeros(1, np.uint64), np.repeat(np.array(ranks, np.uint64), np.array(holders, int))])
 
     def greatest_answer(self, dataset: Dataset, joining: int) -> int:
-        """See `MonotoneQuery.greatest_answer`: whoever joins brings a new value."""
         return grids.rank(self.grid, len(self._holders(dataset)) + joining)
 
     @property
     def global_sensitivity(self) -> float:
-        """See `MonotoneQuery.global_sensitivity`: one value, rounded up to the grid."""
         return grids.greatest_rise(self.grid, 1)
 
     def crowd(self, loss: int) -> Dataset:
-        """See `MonotoneQuery.crowd`: ``loss`` values held by one record each, a loss of ``loss`` - y at y."""
         return tuple(range(loss))
 
     def _holders(self, dataset: Dataset) -> Counter[object]:
@@ -172,17 +164,14 @@ class Sum(MonotoneQuery):
         return np.array([0, *_ranks_of_sums(self.grid, amounts)], dtype=np.uint64)
 
     def greatest_answer(self, dataset: Dataset, joining: int) -> int:
-        """See `MonotoneQuery.greatest_answer`: whoever joins holds ``most``."""
         amounts = [self._amount(record) for record in records(dataset)]
         return [0, *_ranks_of_sums(self.grid, amounts + [self.most] * joining)][-1]
 
     @property
     def global_sensitivity(self) -> float:
-        """See `MonotoneQuery.global_sensitivity`: ``most``, rounded up to the grid where that goes furthest."""
         return grids.greatest_rise(self.grid, self.most)
 
     def crowd(self, loss: int) -> Dataset:
-        """See `MonotoneQuery.crowd`: ``loss`` records that hold the greatest output, or ``most`` if that is less."""
         return (min(self.grid[-1], self.most),) * loss
 
     def _amount(self, record: Any) -> Any:

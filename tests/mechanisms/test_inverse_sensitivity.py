@@ -11,19 +11,13 @@ from hypothesis import strategies as st
 from scipy.special import betaincinv
 
 from epsaudit import AddRemove, AuditError, Substitution, audit, exact
+from epsaudit.mechanisms import selection
 from epsaudit.mechanisms.broken.selection import ExponentialWithoutFactorTwo
 from epsaudit.mechanisms.inverse_sensitivity import EnumeratedLosses, InverseSensitivity, MedianLosses
-from epsaudit.mechanisms.selection import (
-    ExponentialMechanism,
-    GapMax,
-    NoisyMaxExponential,
-    NoisyMaxGumbel,
-    NoisyMaxLaplace,
-    PermuteAndFlip,
-)
+from epsaudit.mechanisms.selection import ExponentialMechanism
 from epsaudit.mechanisms.stability import StableMedian, smooth_sensitivity
 
-SELECTORS = [ExponentialMechanism, PermuteAndFlip, NoisyMaxLaplace, NoisyMaxExponential, NoisyMaxGumbel, GapMax]
+SELECTORS = list(selection.SELECTORS.values())
 GRID = (0, 1, 2, 5)
 MEDIAN, EVEN = (EnumeratedLosses(lambda dataset: sorted(dataset)[(len(dataset) - 1) // 2], GRID, n) for n in (5, 4))
 

@@ -1,13 +1,18 @@
 """Every registered mechanism: its pair is adjacent, and the exact value is on the expected side of its claim."""
 
+import pkgutil
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.special import betaincinv
 
-from epsaudit import Mechanism, OutputDistribution, exact
+from epsaudit import Mechanism, OutputDistribution, exact, mechanisms
 from epsaudit.mechanisms.catalogue import PURE_TO_ZCDP
 from epsaudit.mechanisms.registry import entries
 
+PAGE = Path(__file__).parents[2] / "docs/reference/mechanisms.md"
 ENTRIES = entries()
 SOUND = [entry for entry in ENTRIES if entry.expected == "consistent"]
 BROKEN = [entry for entry in ENTRIES if entry.expected == "violated"]
@@ -78,6 +83,14 @@ def test_names_are_unique_and_say_what_is_broken():
     assert len({entry.name for entry in ENTRIES}) == len(ENTRIES)
     assert all(entry.name.startswith("broken/") and entry.reason for entry in BROKEN)
     assert all(entry.source for entry in ENTRIES)
+    listed = LOOSE.keys() | NO_LAW.keys() | SLOW_DRAWS | SLOW_CERTIFIED | OTHER_MEASURE
+    assert listed <= {entry.name for entry in ENTRIES}
+
+
+def test_the_page_has_every_module():
+    rows = re.findall(r"^\| (`.*?) \|", PAGE.read_text(), re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(named) == sorted(one.name for one in pkgutil.iter_modules(mechanisms.__path__))
 
 
 @named(ENTRIES)
