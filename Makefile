@@ -12,7 +12,7 @@ audit: $(VENV)/installed
 
 test: $(VENV)/installed
 	$(BIN)/python -m compileall -q audit mechanisms experiments  # once, and not in every process that a test starts
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal  # a worker has whole modules, and sets up what their tests share once
 
 # What is expensive and rarely breaks. With NIGHTLY_SECONDS=240 a test begins only if the seconds that its mark states fit
 # into four minutes; the order is of the day, so that each has its turn, and NIGHTLY_DAY=2026-01-31 repeats that of another.

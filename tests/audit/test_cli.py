@@ -83,12 +83,12 @@ class TestAudit:
         assert (out / "audit.pdf").read_bytes().startswith(b"%PDF")
 
     def test_the_same_seed_gives_the_same_files_at_any_number_of_jobs(self, tmp_path, capsys):
-        for jobs in (1, 3):
+        for jobs in (1, 2):
             arguments = ["laplace", "gaussian-gdp", "--trials", "30000", "--seed", "9", "--jobs", str(jobs)]
             main(["audit", *arguments, "--out", str(tmp_path / str(jobs))])
-        assert len({comparable(tmp_path / str(jobs) / "audit.json") for jobs in (1, 3)}) == 1
+        assert len({comparable(tmp_path / str(jobs) / "audit.json") for jobs in (1, 2)}) == 1
         for kind in ("csv", "tex", "png", "pdf"):
-            assert len({(tmp_path / str(jobs) / f"audit.{kind}").read_bytes() for jobs in (1, 3)}) == 1
+            assert len({(tmp_path / str(jobs) / f"audit.{kind}").read_bytes() for jobs in (1, 2)}) == 1
 
     def test_a_row_is_reproduced_alone_by_its_own_seed(self, own, capsys):
         main(["audit", "mine:sound", *QUICK, "--out", "first"])

@@ -154,7 +154,7 @@ def test_tails_are_cut_only_where_they_are_heavy():
     assert number[0] == 2 < number[1]
 
 
-@pytest.mark.parametrize(("length", "shift"), [(300, 0.1), (2_000, 0.08)])
+@pytest.mark.parametrize(("length", "shift"), [(300, 0.1), pytest.param(2_000, 0.08, marks=pytest.mark.nightly)])
 def test_small_shifts_of_all_coordinates_of_a_longer_vector_are_learnt(length, shift):
     """A third of them down. Share of fresh outputs told right: 0.73 and 0.79, where only 64 coordinates are learnt
     from 0.59 and 0.66."""

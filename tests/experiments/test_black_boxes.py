@@ -49,7 +49,7 @@ SEEN = {
     "correlation of two of 200": "y[37] * y[150]",
     "dataclass": "time(y['at'])['second'] mod 2",
 }
-"""The feature that has to be looked at, by its label; 600 outputs a side tell so much."""
+"""The feature that has to be looked at, by its label; 300 outputs a side tell so much."""
 
 
 def outputs_of(box, data, size, seed=0):
@@ -83,7 +83,7 @@ def test_the_rates_of_noisy_events_are_as_computed(box):
 
 @pytest.mark.parametrize("name", SEEN)
 def test_the_telling_feature_is_looked_at(name):
-    sides = [outputs_of(BOXES[name], data, 600) for data in (0, 1)]
+    sides = [outputs_of(BOXES[name], data, 300) for data in (0, 1)]
     labels = [feature.label for feature in Features.of(*sides).alone]
     assert SEEN[name] in labels
 
@@ -105,9 +105,7 @@ def test_what_is_only_looked_at_in_passing_is_said(tmp_path):
     assert load(tmp_path / "wide.json")[0].notes == result.notes
 
 
-@pytest.mark.parametrize(
-    "name", ["number in XML text", "weekday", "arrays of several shapes", "stream of numbers", "tensor"]
-)
+@pytest.mark.parametrize("name", ["number in XML text", "arrays of several shapes", "tensor"])  # nightly all
 def test_leaky_boxes_are_refuted_and_their_sound_counterparts_are_not(name):
     """At 8,000 runs an expert certifies 1.05; a sound one is refuted with probability 1e-4 / 2 at most."""
     assert measure(BOXES[name], 8_000, seed=1)["verdict"] == "violated"
