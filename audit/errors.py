@@ -92,13 +92,11 @@ def confidence_of(value: float, what: str = "confidence") -> float:
 def whole_at_least(value: int, least: int, what: str) -> int:
     """Return ``value`` as an int, or raise `AuditError` naming ``what`` unless it is a whole number >= ``least``."""
     try:
-        number = int(value)
-        whole = not isinstance(value, bool) and number == value
+        if not isinstance(value, bool) and int(value) == value and value >= least:
+            return int(value)
     except (TypeError, ValueError, OverflowError):
-        whole = False
-    if not whole or number < least:
-        raise AuditError(f"{what} is {value!r}; it must be a whole number of at least {least}.")
-    return number
+        pass
+    raise AuditError(f"{what} is {value!r}; it must be a whole number of at least {least}.")
 
 
 def _number(value: float) -> float | None:

@@ -147,7 +147,6 @@ def refine(
     ``accept`` says of parents, their halves and the level which halves need no further division, shape (2 * parents,).
     """
     accepted = []
-    smooth = "a law must name every place where its density is not smooth in 'knots'"
     for level in range(_LEVELS):
         halves = panels.halves(integrands)
         good = accept(panels, halves, level)
@@ -158,11 +157,14 @@ def refine(
         if panels.size > _MOST_PANELS:
             raise AuditError(
                 f"The quadrature does not converge between {panels.left.min():g} and {panels.right.max():g}: "
-                f"{panels.size} panels are still too coarse. A{smooth[1:]}, and a length over which it varies "
-                "in 'scale'."
+                f"{panels.size} panels are still too coarse. A law must name every place where its density is not "
+                "smooth in 'knots', and a length over which it varies in 'scale'."
             )
     if panels.size and matters(panels):
-        raise AuditError(f"The quadrature does not converge near {panels.left[0]:g}; {smooth}.")
+        raise AuditError(
+            f"The quadrature does not converge near {panels.left[0]:g}; a law must name every place where its "
+            "density is not smooth in 'knots'."
+        )
     left, right, values = ([getattr(part, name) for part in accepted] for name in ("left", "right", "values"))
     return Panels(np.concatenate(left), np.concatenate(right), np.concatenate(values, axis=1))
 

@@ -166,8 +166,9 @@ class Drawn(Progress):
             completed += share
             pace = words.rstrip(b"\0").decode(errors="replace")
             self.update(bar, completed=share, visible=bool(pace), pace=pace)
-        left = (len(self._names) - completed) * (self._clock() - self._began) / completed if completed else None
-        pace = f"{self._done} done" + (f", {clock_time(left)} left" if left is not None else "")
+        pace = f"{self._done} done"
+        if completed:
+            pace += f", {clock_time((len(self._names) - completed) * (self._clock() - self._began) / completed)} left"
         self.update(self._all, description=f"{len(self._names)} audits", completed=completed, pace=pace)
         yield self.make_tasks_table(self.tasks)
 

@@ -189,8 +189,7 @@ class Reproducer:
             *self._imports(inline and known, known),
             f"EPSILON, DELTA = {epsilon!r}, {delta!r}  # implied by the claim",
         ]
-        fixed_size = isinstance(result, AuditResult)
-        if fixed_size:
+        if fixed_size := isinstance(result, AuditResult):
             lines.append(f"STORED = {_stored(result.counts)}  # (dataset, guess): runs")
         lines += [*(self._body() if known else []), *_test(self.rule, result.counts.events, delta)]
         if fixed_size:
@@ -348,11 +347,9 @@ def _is_idle(one: ast.stmt, defined: set[str]) -> bool:
 def _stored(counts: Counts) -> str:
     """The counts by dataset and guess."""
     seen = counts.to_dict()
-    cells: dict[tuple[str, str | None], int] = {
-        (side, guess): seen[f"guess_{guess}_on_{side}"] for side in ("x", "x_prime") for guess in ("x", "x_prime")
-    }
-    for side in ("x", "x_prime"):
-        cells[side, None] = seen[f"runs_{side}"] - cells[side, "x"] - cells[side, "x_prime"]
+    sides = "x", "x_prime"
+    cells: dict[tuple[str, str | None], int] = {(s, g): seen[f"guess_{g}_on_{s}"] for s in sides for g in sides}
+    cells |= {(side, None): seen[f"runs_{side}"] - cells[side, "x"] - cells[side, "x_prime"] for side in sides}
     return f"Counter({ {key: value for key, value in cells.items() if value} })"
 
 
