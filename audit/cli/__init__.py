@@ -199,10 +199,8 @@ def _of_group(tables: Any, commands: Mapping[str, click.Command], where: str) ->
         if name not in commands:
             raise AuditError(f"{where}.{name} is no table of a command.{meant(name, commands)}")
         command, here = commands[name], f"{where}.{name}"
-        if isinstance(command, click.Group):
-            found[name] = _of_group(table, command.commands, here)
-        else:
-            found[name] = _of_command(table, command, here)
+        inner = command.commands if isinstance(command, click.Group) else None
+        found[name] = _of_command(table, command, here) if inner is None else _of_group(table, inner, here)
     return found
 
 

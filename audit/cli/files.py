@@ -6,6 +6,7 @@ command that a result file records."""
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import fnmatch
 import itertools
@@ -104,9 +105,8 @@ def _draw(kind: str, kept: Sequence[Result], family: float) -> Figure:
         raise AuditError(f"--kind {kind} draws one result; choose one by --only of {names}{', ...' * (len(kept) > 3)}.")
     (result,) = kept
     if not isinstance(result, AuditResult):
-        raise AuditError(
-            f"--kind {kind} draws an audit of fixed size; {result.mechanism} is a {type(result).__name__}."
-        )
+        other = f"{result.mechanism} is a {type(result).__name__}"
+        raise AuditError(f"--kind {kind} draws an audit of fixed size; {other}.")
     draw = curves.privacy_profile if kind == "profile" else curves.trade_off
     return draw(result, _exact(result))
 
@@ -299,13 +299,11 @@ def _pair(result: AuditResult, pairs: Sequence[Sequence[str]]) -> DatasetPair | 
     except ValueError as error:
         raise AuditError(f"--pair is not JSON ({error}).") from None
     if known:
-        alike = [
-            pair for pair in known if str(DatasetPair(with_tuples(pair.x), with_tuples(pair.x_prime))) == result.pair
-        ]
-        return alike[0] if len(alike) == 1 else known[0] if len(known) == 1 else None
-    try:
+        printed = [str(DatasetPair(with_tuples(pair.x), with_tuples(pair.x_prime))) for pair in known]
+        if printed.count(result.pair) == 1:
+            return known[printed.index(result.pair)]
+        return known[0] if len(known) == 1 else None
+    with contextlib.suppress(ValueError, SyntaxError):
         if "..." not in result.x + result.x_prime:
             return DatasetPair(ast.literal_eval(result.x), ast.literal_eval(result.x_prime))
-    except (ValueError, SyntaxError):
-        pass
     return None

@@ -34,22 +34,15 @@ from epsaudit.results import result as results
 from epsaudit.studies import print_table
 from epsaudit.text import for_json
 
-COLUMNS = (
-    tables.Column("number", "audit", "count"),
-    tables.Column("parameters", "parameters"),
-    tables.Column("tries", "tries"),
-    tables.Column("relation", "relation"),
+NUMBER, VERDICT = tables.Column("number", "audit", "count"), tables.Column("verdict", "verdict")
+TRIED = tuple(tables.Column(name, name) for name in ("parameters", "tries", "relation"))
+BOUNDS = (
     tables.Column("proven", "claimed", "number"),
     tables.Column("certified", "certified", "lower"),
     tables.Column("runs", "runs", "count"),
-    tables.Column("verdict", "verdict"),
 )
-SHOWN = (
-    tables.Column("number", "audit", "count"),
-    tables.Column("verdict", "verdict"),
-    *(column for column in COLUMNS if column.key in ("proven", "certified", "runs")),
-    tables.Column("tried", "what was tried"),
-)
+COLUMNS = (NUMBER, *TRIED, *BOUNDS, VERDICT)
+SHOWN = (NUMBER, VERDICT, *BOUNDS, tables.Column("tried", "what was tried"))
 WIDTH = 80
 """Characters of a line of a terminal."""
 

@@ -29,12 +29,8 @@ def listing(options: SimpleNamespace) -> int:
         groups: dict[str, Sequence[Row]] = {"": list(registered().values())}
     else:
         chosen = [library(options.library)] if options.library else registry.libraries().values()
-        groups = {
-            f"--library {one.name}: {one.version}, {one.built() or 'not installed yet: the first audit does that'}": (
-                one.rows
-            )
-            for one in chosen
-        }
+        not_yet = "not installed yet: the first audit does that"
+        groups = {f"--library {one.name}: {one.version}, {one.built() or not_yet}": one.rows for one in chosen}
     names, pattern = [row.name for rows in groups.values() for row in rows], options.pattern
     kept = {name for name in names if pattern is None or pattern in name or fnmatch.fnmatchcase(name, pattern)}
     if pattern is not None and not kept:
