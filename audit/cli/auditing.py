@@ -273,7 +273,7 @@ def _run_early(
     for entry in entries:
         refuse_if_irrefutable(entry.claim)
     alone = len(entries) == 1
-    shared = {"trials": trials, "confidence": suite.confidence_of_each(entries, family_confidence)}
+    shared: dict[str, Any] = {"trials": trials, "confidence": suite.confidence_of_each(entries, family_confidence)}
     shared |= {"n_jobs": n_jobs if alone else 1, "checkpoint": checkpoint and checkpoint.path}
     seeds = (seed if alone else suite.entry_seed(seed, entry.name) for entry in entries)
     tasks = (

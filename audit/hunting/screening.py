@@ -266,7 +266,10 @@ def _luck(claim: Claim, runs: int, runs_prime: int, times: int) -> float:
 def _constant(sides: Sides) -> list[Alarm]:
     """The simplest thing that never changes on either side and differs between them."""
     if all(len(set(map(written, side))) == 1 for side in sides) and written(sides[0][0]) != written(sides[1][0]):
-        one, other = (_outcome(side[0]) for side in sides)
+        one, other = (
+            repr(side[0]) if isinstance(side[0], Raised) else f"is {clipped(written(side[0]), LONGEST)}"
+            for side in sides
+        )
         return [Alarm("constant", f"The output {_in_all(sides, one, other)}: it has no noise.")]
     tables = [[dict(_aspects(value)) for value in side] for side in sides]
     for name in dict.fromkeys(name for table in tables for row in table for name in row):
@@ -279,10 +282,6 @@ def _constant(sides: Sides) -> list[Alarm]:
 
 def _in_all(sides: Sides, one: str, other: str) -> str:
     return f"{one} in all {len(sides[0])} runs on x and {other} in all {len(sides[1])} on x'"
-
-
-def _outcome(value: Any) -> str:
-    return repr(value) if isinstance(value, Raised) else f"is {clipped(written(value), LONGEST)}"
 
 
 def _aspects(value: Any, name: str = "y") -> Iterator[tuple[str, str]]:
