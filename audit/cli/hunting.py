@@ -58,7 +58,10 @@ def run(options: SimpleNamespace) -> int:
 
 
 def _run(options: SimpleNamespace) -> int:
-    environment, function = _named(options.words)
+    words = options.words
+    if len(words) not in (1, 2):
+        raise AuditError(f"hunt takes an environment and module:function, or this alone; these are {len(words)} words.")
+    environment, function = words if len(words) == 2 else (None, words[0])
     numbers = numbers_of_claim(options)
     if options.claim is not None and numbers:
         raise AuditError("Give either --claim, which reads what the library states, or the numbers of a claim.")
@@ -87,10 +90,10 @@ def _run(options: SimpleNamespace) -> int:
             progress=say,
             checkpoint=options.checkpoint,
         )
-    words = ["epsaudit", "hunt", *options.words, "--data", data]
+    command = ["epsaudit", "hunt", *words, "--data", data]
     given = {**{name: repr(number) for name, number in numbers.items()}, "claim": options.claim}
-    words += [word for name, one in given.items() if one is not None for word in (f"--{name}", one)]
-    findings = [_with_command(one, words, found.seed) for one in found.findings]
+    command += [word for name, one in given.items() if one is not None for word in (f"--{name}", one)]
+    findings = [_with_command(one, command, found.seed) for one in found.findings]
     if options.out is not None:
         _write(found, findings, options.out)
     say_json(options, {**_facts(found), "findings": [one.to_dict() for one in findings]})
@@ -117,12 +120,6 @@ def _table(rows: list[dict[str, Any]]) -> str:
     drawn = io.StringIO()
     print_table(shown, SHOWN, file=drawn, width=WIDTH)
     return drawn.getvalue()
-
-
-def _named(words: tuple[str, ...]) -> tuple[str | None, str]:
-    if len(words) not in (1, 2):
-        raise AuditError(f"hunt takes an environment and module:function, or this alone; these are {len(words)} words.")
-    return (None, words[0]) if len(words) == 1 else (words[0], words[1])
 
 
 def _candidates(

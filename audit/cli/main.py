@@ -429,22 +429,22 @@ EXPERIMENT = click.Group(
     help="List or run the published studies. Or say which results are stale.",
     no_args_is_help=False,
 )
-EPSAUDIT = click.Group(
-    "epsaudit",
-    [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, HUNT, BISECT, REPRODUCE, SERVE, EXPERIMENT],
-    help="Certified lower bounds on privacy loss.",
-    epilog=NOTES,
-    no_args_is_help=False,
-    context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
-)
-click.version_option(package_name="epsaudit", message="%(prog)s %(version)s")(EPSAUDIT)
 
 
 def _read_defaults() -> None:
     click.get_current_context().default_map = defaults(EPSAUDIT.commands, Path.cwd())
 
 
-EPSAUDIT.callback = _read_defaults
+EPSAUDIT = click.Group(
+    "epsaudit",
+    [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, HUNT, BISECT, REPRODUCE, SERVE, EXPERIMENT],
+    callback=_read_defaults,
+    help="Certified lower bounds on privacy loss.",
+    epilog=NOTES,
+    no_args_is_help=False,
+    context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
+)
+click.version_option(package_name="epsaudit", message="%(prog)s %(version)s")(EPSAUDIT)
 
 
 if __name__ == "__main__":

@@ -222,6 +222,8 @@ def hunt(
 
     A relation under which the claim was refuted is hunted no further.
 
+    `AuditError` if no candidate is a pair of neighbours as the claim is for, or arguments are out of range.
+
     Parameters
     ----------
     function : callable
@@ -256,11 +258,6 @@ def hunt(
         As for `epsaudit.audit`: 'all' looks at the last bits of floating-point numbers, too.
     checkpoint : path, optional
         A folder from which the same hunt goes on after an interruption.
-
-    Raises
-    ------
-    AuditError
-        If no candidate is a pair of neighbours as the claim is for, or arguments are out of range.
 
     Examples
     --------
