@@ -44,6 +44,11 @@ def say_json(options: Any, data: Any) -> None:
         print(json.dumps(for_json(data), indent=1, ensure_ascii=False, allow_nan=False))
 
 
+def those(thing: Any, *names: str) -> dict[str, Any]:
+    """Return attributes by name."""
+    return {name: getattr(thing, name) for name in names}
+
+
 def read_json(text: str, option: str, made: Callable[[Any], Any] = lambda data: data) -> Any:
     """Read what was typed behind an option, and what is made of it; raises `AuditError`."""
     try:

@@ -27,7 +27,7 @@ from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.auditing import refuse_if_irrefutable
 from epsaudit.claims.definitions import Claim
 from epsaudit.claims.libraries import CLAIMS, claim_from_numbers
-from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, sayer
+from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, sayer, those
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.sampling import ProgressCallback
 from epsaudit.engine.streams import entropy
@@ -112,7 +112,7 @@ NO_PAIR = """{} needs two neighbouring datasets, for instance --pair '["ann"]' '
 
 def numbers_of_claim(options: SimpleNamespace) -> dict[str, float]:
     """Return the numbers of a claim that were given."""
-    given = {name: getattr(options, name) for name in ("epsilon", "delta", "order", "rho", "mu")}
+    given = those(options, "epsilon", "delta", "order", "rho", "mu")
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -234,7 +234,7 @@ def freeze_test(options: SimpleNamespace) -> int:
         raise AuditError("freeze needs one mechanism: a name, package.module:object, or --command.")
     mechanism, claim, pairs = _to_freeze(options)
     seed = entropy(options.seed)
-    trials, how = trials_of(options.trials, "--trials"), {"runs": options.runs, "false_alarm": options.false_alarm}
+    trials, how = trials_of(options.trials, "--trials"), those(options, "runs", "false_alarm")
     test = freeze(mechanism, pairs, claim=claim, trials=trials, seed=seed, **how)
     test.save(options.out)
     correct, wrong, none = test.learnt

@@ -26,7 +26,7 @@ from epsaudit.adapters.external import with_tuples
 from epsaudit.adapters.registry import chosen, entry_of, registered
 from epsaudit.audits import suite, verify
 from epsaudit.audits.verify import load
-from epsaudit.cli import AS_EXPECTED, SURPRISED, say_json, sayer
+from epsaudit.cli import AS_EXPECTED, SURPRISED, say_json, sayer, those
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError, OwnCodeError, meant
@@ -147,8 +147,7 @@ def verify_file(options: SimpleNamespace) -> int:
     for what in sorted({what for found in verified for what in found.unchecked}):
         say(f"Not checked: {what}.")
     facts = ("holds", "how", "differences", "unchecked")
-    rows = [{"mechanism": one.result.mechanism} | {name: getattr(one, name) for name in facts} for one in verified]
-    say_json(options, rows)
+    say_json(options, [{"mechanism": one.result.mechanism, **those(one, *facts)} for one in verified])
     return AS_EXPECTED if holding == len(work) else SURPRISED
 
 

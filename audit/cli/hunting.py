@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from epsaudit.arguments import trials_of
-from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, say_json, sayer
+from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, say_json, sayer, those
 from epsaudit.cli.auditing import claim_of, numbers_of_claim
 from epsaudit.data.fingerprint import digest
 from epsaudit.data.neighbours import Adjacency, DatasetPair
@@ -80,15 +80,12 @@ def _run(options: SimpleNamespace) -> int:
             describe=describe,
             make=served(function, environment, data=data, timeout=options.timeout),
             name=function,
-            confidence=options.confidence,
             audits=whole_at_least(options.audits, 1, "--audits"),
             trials=trials_of(options.trials, "--trials"),
-            seconds=options.seconds,
-            witnesses=options.witnesses,
             seed=seed,
             n_jobs=options.jobs,
             progress=say,
-            checkpoint=options.checkpoint,
+            **those(options, "confidence", "seconds", "witnesses", "checkpoint"),
         )
     command = ["epsaudit", "hunt", *words, "--data", data]
     given = {**{name: repr(number) for name, number in numbers.items()}, "claim": options.claim}
@@ -186,8 +183,7 @@ def _with_command(finding: Finding, words: list[str], seed: int) -> Finding:
 
 
 def _facts(found: Hunt) -> dict[str, Any]:
-    names = ("name", "confidence", "candidates", "screened", "left_out", "runs", "seconds", "seed")
-    facts = {name: getattr(found, name) for name in names}
+    facts = those(found, "name", "confidence", "candidates", "screened", "left_out", "runs", "seconds", "seed")
     return {**facts, "sentence": found.sentence(), "verdicts": found.verdicts(), "audits": found.rows()}
 
 

@@ -130,25 +130,21 @@ def _drawn_from(hunting: _Hunting, one: Candidate, seed: int) -> Any:
     return begun(question, seed, 1, Section()).sides[0]
 
 
-def _drawn(
-    sides: Any, size: int, seed: int, number: int, end: float, waiting: int
-) -> Iterator[tuple[Outputs, Outputs]]:
+def _drawn(sides: Any, size: int, seed: int, turn: int, end: float, waiting: int) -> Iterator[tuple[Outputs, Outputs]]:
     """Draw so many runs on each side; or a few, and as many more as fit an even share of the time to the end."""
     if math.isinf(end):
-        yield training_outputs(sides, size, seed, number)
+        yield training_outputs(sides, size, seed, turn)
         return
     started = time.perf_counter()
-    yield training_outputs(sides, FEW, seed, len(RUNS) + number)
+    yield training_outputs(sides, FEW, seed, len(RUNS) + turn)
     now = time.perf_counter()
     fit = math.inf if now == started else ((end - started) / waiting - (now - started)) * FEW / (now - started)
     if fit >= 1.0:
-        yield training_outputs(sides, int(min(fit, size - FEW)), seed, number)
+        yield training_outputs(sides, int(min(fit, size - FEW)), seed, turn)
 
 
 def _slowness(seconds: float) -> int:
-    """How slow a run is, in powers of four from a hundredth of a second on: of what promises a refutation, the quick
-    ones come first, as the audit of a program takes thousands of runs.
-    """
+    """How slow a run is, in powers of four from `SLOW` on: the quick ones first, as audits take thousands of runs."""
     return max(0, round(math.log(max(seconds, 1e-6) / SLOW, 4.0)))
 
 
