@@ -53,6 +53,9 @@ TEXTS: dict[str, Callable[[Sequence[Result], float], str]] = {
     "methods": methods.methods,
 }
 
+SECONDS = 300.0
+"""How long the import of a served function may take."""
+
 
 def report(options: SimpleNamespace) -> int:
     """Write what is asked for."""
@@ -191,10 +194,6 @@ def recount(options: SimpleNamespace) -> int:
     count = "1 result" if len(counted) == 1 else f"{len(counted)} results"
     sayer(options)(f"{count} recounted with seed {seed}: {options.out}")
     return AS_EXPECTED
-
-
-SECONDS = 300.0
-"""How long the import of a served function may take."""
 
 
 def serve(options: SimpleNamespace) -> int:

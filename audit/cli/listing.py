@@ -22,6 +22,18 @@ from epsaudit.reporting.tables import Column
 
 Row = Entry | Listed
 
+OF_ROWS = "epsaudit.experiments.libraries.bisecting"
+"""What knows how rows are installed: a name, since nothing here imports what is audited."""
+
+COLUMNS = (
+    Column("version", "version"),
+    Column("verdict", "verdict"),
+    Column("claim", "claim"),
+    Column("certified", "certified", "lower"),
+    Column("runs", "runs", "count"),
+    Column("seconds", "seconds", "count"),
+)
+
 
 def listing(options: SimpleNamespace) -> int:
     """List the mechanisms whose name matches the pattern, or holds it."""
@@ -107,19 +119,6 @@ def status(options: SimpleNamespace) -> int:
     say(f"{stale} of {len(found)} are stale; all took {known / 60:.0f} minutes, where the time is known.")
     say_json(options, [{"folder": str(one.folder), **those(one, "commit", "seconds", "why_stale")} for one in found])
     return SURPRISED if stale else AS_EXPECTED
-
-
-OF_ROWS = "epsaudit.experiments.libraries.bisecting"
-"""What knows how rows are installed: a name, since nothing here imports what is audited."""
-
-COLUMNS = (
-    Column("version", "version"),
-    Column("verdict", "verdict"),
-    Column("claim", "claim"),
-    Column("certified", "certified", "lower"),
-    Column("runs", "runs", "count"),
-    Column("seconds", "seconds", "count"),
-)
 
 
 def bisect(options: SimpleNamespace) -> int:

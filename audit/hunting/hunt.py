@@ -1,15 +1,7 @@
 """A hunt: many candidate pairs and parameter values screened cheaply, the most promising ones audited and shrunk.
 
-The whole hunt has one error probability, alpha = 1 - confidence:
-
-- the screen takes a few hundred runs of each candidate, and only orders them;
-- the k-th sequential audit, on fresh runs, may err with probability 3 alpha / (pi k)^2, k = 1, 2, ...;
-- a refuted pair is shrunk by tests on runs of their own, which certify nothing, and the j-th pair that comes of it is
-  certified on fresh runs, which may err with probability 3 alpha / (pi j)^2.
-
-Which candidate is audited k-th, and which pair and event are certified j-th, depends on earlier runs alone, so that,
-whatever these were, each step errs with at most its own probability. The shares add up to alpha (the sum of 1 / k^2 is
-pi^2 / 6): if a claim is true, the hunt refutes it anywhere with probability at most alpha, however long it goes on.
+Of the one error probability, alpha = 1 - confidence, the k-th audit may spend 3 alpha / (pi k)^2, and as much the k-th
+certification of a pair that was shrunk; both take fresh runs (docs/how-to/hunt.md says why the sum is at most alpha).
 """
 
 from __future__ import annotations

@@ -63,6 +63,27 @@ SHOWN = 30
 """Outputs on each side that alarms look at."""
 CHEAP: tuple[Family, ...] = (Tails(), LikelihoodRatio())
 
+Floats = NDArray[np.float64]
+Sides: TypeAlias = list[list[Any]]
+"""Outputs in normal form on x and on x'."""
+
+LUCK = 0.01
+"""An alarm is kept back if a mechanism that attains its claim can raise it with this probability: with ten runs on each
+side for claims above epsilon = 1.3, with thirty above 2.5."""
+FEWEST = 10
+"""Runs on each side below which nothing is said."""
+WIDEST = 64
+"""Coordinates of which pairs are compared: 2,016 differences, in 2 ms."""
+ROUNDING = 1e-9
+"""Share of the size of outputs below which a difference is rounding: a million times that of a sum of two floats."""
+DIGITS = 12
+"""Significant digits from which on a number of the data is taken for one that no noise or grid meets by chance."""
+
+STEPS = 101
+"""Probabilities of an event on the side where it is rarer at which its luck is calculated: a percent apart."""
+LONGEST = 60
+"""Characters of an output that are shown."""
+
 
 @dataclass(frozen=True)
 class Screened:
@@ -166,28 +187,6 @@ def _judged(hunting: _Hunting, one: Candidate, both: tuple[Outputs, Outputs]) ->
     heard = tuple(map(str, alarms(seen[0][:SHOWN], seen[1][:SHOWN], one.pair, claim))) if enough else ()
     rank = (float(bool(heard)), choice.predicted / claim.parameter if claim.parameter else choice.predicted)
     return Screened(one, (*rank, choice.significance), heard)
-
-
-Floats = NDArray[np.float64]
-Sides: TypeAlias = list[list[Any]]
-"""Outputs in normal form on x and on x'."""
-
-LUCK = 0.01
-"""An alarm is kept back if a mechanism that attains its claim can raise it with this probability: with ten runs on each
-side for claims above epsilon = 1.3, with thirty above 2.5."""
-FEWEST = 10
-"""Runs on each side below which nothing is said."""
-WIDEST = 64
-"""Coordinates of which pairs are compared: 2,016 differences, in 2 ms."""
-ROUNDING = 1e-9
-"""Share of the size of outputs below which a difference is rounding: a million times that of a sum of two floats."""
-DIGITS = 12
-"""Significant digits from which on a number of the data is taken for one that no noise or grid meets by chance."""
-
-STEPS = 101
-"""Probabilities of an event on the side where it is rarer at which its luck is calculated: a percent apart."""
-LONGEST = 60
-"""Characters of an output that are shown."""
 
 
 @dataclass(frozen=True)
