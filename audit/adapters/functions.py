@@ -79,7 +79,7 @@ class FunctionMechanism:
     claim: Claim | None
     adjacency: Adjacency | None
     pairs: tuple[DatasetPair, ...]
-    distribution: type[_FunctionDistribution] = field(repr=False)
+    distribution: type[_OneByOne | _Vectorized] = field(repr=False)
     takes: Takes = field(default=Takes(), repr=False)
     time_limit: float | None = None
     fresh_randomness: bool = False
@@ -141,6 +141,9 @@ def black_box(
 ) -> FunctionMechanism:
     """Make a mechanism of a function that returns one output a call.
 
+    `AuditError` if ``function`` is not callable so, takes its randomness by two parameters, or the time limit is not
+    above 0.
+
     Parameters
     ----------
     function : callable
@@ -162,11 +165,6 @@ def black_box(
         For a function that owns its randomness: promises that it draws from the operating system (`secrets`,
         `random.SystemRandom`, most DP libraries), so that copies of it in other processes, or after a restart, never
         repeat each other. Without the promise an audit runs it in one process, and keeps no checkpoint.
-
-    Raises
-    ------
-    AuditError
-        If ``function`` is not callable so, takes its randomness by two parameters, or the time limit is not above 0.
 
     Examples
     --------
@@ -220,9 +218,6 @@ class _FunctionDistribution:
     time_limit: float | None = None
     habits: Habits = field(default_factory=Habits, compare=False, repr=False)
     arguments: ClassVar[tuple[str, ...]] = ("dataset", "rng")
-
-    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
-        raise NotImplementedError  # both kinds below say how
 
 
 class _OneByOne(_FunctionDistribution):
@@ -323,8 +318,16 @@ def _alarm(time_limit: float | None) -> Iterator[None]:
             "use n_jobs=1 or joblib's processes, not threads."
         )
 
+    with alarm_raises(_TimeIsUp):
+        yield
+
+
+@contextmanager
+def alarm_raises(error: type[BaseException]) -> Iterator[None]:
+    """Have the process's alarm clock, which is stopped afterwards, raise this in the main thread."""
+
     def stop(*_: Any) -> None:
-        raise _TimeIsUp
+        raise error
 
     before = signal.signal(signal.SIGALRM, stop)
     try:
@@ -357,7 +360,7 @@ class _Vectorized(_FunctionDistribution):
 
 
 def _wrap(
-    distribution: type[_FunctionDistribution],
+    distribution: type[_OneByOne | _Vectorized],
     function: Callable[..., Any],
     claim: Claim | None,
     adjacency: Relation | None,

@@ -25,6 +25,15 @@ from epsaudit.errors import AuditError, is_own_file
 GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
 DEPTH = 4
 """Functions within functions, attributes of attributes: so far is looked."""
+LOCK = threading.RLock()
+STATE_OF_MT19937 = 4 * 624 + 4
+"""Bytes of the state of numpy's global generator: 624 words and the place in them."""
+
+_NUMPY: Any = np.random
+"""As numpy's types do not know all of it."""
+_PYTHON: Any = getattr(random.random, "__self__", None)
+_PLACE = id(_PYTHON) + object.__basicsize__
+Drawn = TypeVar("Drawn")
 
 
 def carries_a_generator(function: Any, arguments: int) -> bool:
@@ -101,17 +110,6 @@ def _named_by(function: Any, owner: Any) -> Iterator[Any]:
 def _is_own(kind: type) -> bool:
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     return kind.__module__ == "__main__" or (file is not None and is_own_file(Path(file)))
-
-
-LOCK = threading.RLock()
-STATE_OF_MT19937 = 4 * 624 + 4
-"""Bytes of the state of numpy's global generator: 624 words and the place in them."""
-
-_NUMPY: Any = np.random
-"""As numpy's types do not know all of it."""
-_PYTHON: Any = getattr(random.random, "__self__", None)
-_PLACE = id(_PYTHON) + object.__basicsize__
-Drawn = TypeVar("Drawn")
 
 
 class DatasetChangedError(Exception):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import array
+import contextlib
 import datetime
 import enum
 import importlib
@@ -139,7 +140,7 @@ class Server:
             try:
                 outputs = call(self.many, size)
             except (Exception, SystemExit) as error:
-                failed = error
+                failed = type(error).__name__
             else:
                 if isinstance(outputs, (str, bytes, Mapping, Set)) or hasattr(outputs, "columns"):
                     raise TypeError(f"many returned one {type(outputs).__name__}; return a list or an array of outputs")
@@ -154,10 +155,10 @@ class Server:
                 encoded.append({"raises": type(error).__name__})
             else:
                 encoded.append(output if type(output) is float else kept(output) if binary else plain(output))
-        if failed is not None and any(line != {"raises": type(failed).__name__} for line in encoded):
+        if failed is not None and any(line != {"raises": failed} for line in encoded):
             raise ValueError(
-                f"many raised {type(failed).__name__}, and single runs do not always; a block that fails as a whole "
-                "says nothing of its runs, so let it return, or leave it out"
+                f"many raised {failed}, and single runs do not always; a block that fails as a whole says nothing of "
+                "its runs, so let it return, or leave it out"
             )
         return (binary and frame(encoded)) or written(encoded, plainly=True)
 
@@ -421,24 +422,18 @@ KINDS: list[tuple[Any, Any]] = [
 
 def described(function: Any, parameters: dict[str, Any]) -> dict[str, Any]:
     """Say what a reproducer needs: what randomness is taken, versions of libraries, and a short module's source."""
-    try:
-        from importlib import metadata
+    from importlib import metadata  # which takes time, as few need it
 
-        packages: dict[str, list[str]] = getattr(metadata, "packages_distributions", dict)()
-    except ImportError:
-        return {"takes": wanted(function, parameters), "versions": {}, "source": ""}
+    packages: dict[str, list[str]] = getattr(metadata, "packages_distributions", dict)()  # not before Python 3.10
     module = sys.modules.get(getattr(function, "__module__", ""))
     tops = {str(getattr(module, "__name__", "")).partition(".")[0]}
     for part in vars(module or object()).values() if module else ():
         name = getattr(part, "__module__", None) or getattr(part, "__name__", "")
         tops.add(name.partition(".")[0] if isinstance(name, str) else "")
     versions = {}
-    for top in sorted(tops):
-        for name in packages.get(top, [top]):
-            try:
-                versions[name] = metadata.version(name)
-            except Exception:  # no distribution has this name
-                continue
+    for name in (name for top in sorted(tops) for name in packages.get(top, [top])):
+        with contextlib.suppress(Exception):  # no distribution has this name
+            versions[name] = metadata.version(name)
     own = str(getattr(module, "__name__", "")).partition(".")[0]
     installed = any(name in versions for name in packages.get(own, [own]))
     try:

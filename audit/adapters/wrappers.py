@@ -35,6 +35,8 @@ def estimator(
 ) -> FunctionMechanism:
     """Make a mechanism of a class with ``fit``, and of what it releases: named attributes, or predictions.
 
+    `AuditError` if ``make`` has no ``fit``, or not either ``attribute`` or ``predict`` is given.
+
     Parameters
     ----------
     make : callable
@@ -51,11 +53,6 @@ def estimator(
         Further arguments of the class.
     claim, adjacency, pairs, name : optional
         As for `epsaudit.black_box`.
-
-    Raises
-    ------
-    AuditError
-        If ``make`` has no ``fit``, or not either ``attribute`` or ``predict`` is given.
 
     Examples
     --------
@@ -118,6 +115,8 @@ def timed(
 ) -> Callable[..., dict[str, Any]]:
     """Return the function with outputs ``{"output": what it returns, "time": how many steps of the clock it took}``.
 
+    `AuditError` if the resolution is no finite number of at least a nanosecond, 1e-9.
+
     Parameters
     ----------
     function : callable
@@ -126,11 +125,6 @@ def timed(
         Seconds of a step; whoever measures a service from outside sees steps of about a millisecond.
     clock : callable, optional
         Seconds since some moment; the processor's, `time.process_time`, is less disturbed by other programs.
-
-    Raises
-    ------
-    AuditError
-        If the resolution is no finite number of at least a nanosecond, 1e-9.
 
     Examples
     --------

@@ -44,6 +44,11 @@ def say_json(options: Any, data: Any) -> None:
         print(json.dumps(for_json(data), indent=1, ensure_ascii=False, allow_nan=False))
 
 
+def those(thing: Any, *names: str) -> dict[str, Any]:
+    """Return attributes by name."""
+    return {name: getattr(thing, name) for name in names}
+
+
 def read_json(text: str, option: str, made: Callable[[Any], Any] = lambda data: data) -> Any:
     """Read what was typed behind an option, and what is made of it; raises `AuditError`."""
     try:
@@ -199,10 +204,8 @@ def _of_group(tables: Any, commands: Mapping[str, click.Command], where: str) ->
         if name not in commands:
             raise AuditError(f"{where}.{name} is no table of a command.{meant(name, commands)}")
         command, here = commands[name], f"{where}.{name}"
-        if isinstance(command, click.Group):
-            found[name] = _of_group(table, command.commands, here)
-        else:
-            found[name] = _of_command(table, command, here)
+        inner = command.commands if isinstance(command, click.Group) else None
+        found[name] = _of_command(table, command, here) if inner is None else _of_group(table, inner, here)
     return found
 
 

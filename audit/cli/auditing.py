@@ -26,7 +26,7 @@ from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.auditing import refuse_if_irrefutable
 from epsaudit.claims.accounting import CLAIMS, claim_from_numbers
 from epsaudit.claims.definitions import Claim
-from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, sayer
+from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, sayer, those
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine import provenance
 from epsaudit.engine.sampling import ProgressCallback
@@ -83,18 +83,11 @@ def _audited(
 ) -> tuple[list[Result], bool]:
     """Return the results that were finished, and whether somebody interrupted."""
     done: list[Result] = []
-    quiet = options.quiet or options.json
-    with progress.board([entry.name for entry in entries], quiet=quiet) as board, _terminable():
+    how = {"trials": trials, "family_confidence": options.confidence, "seed": seed, "n_jobs": options.jobs}
+    names = [entry.name for entry in entries]
+    with progress.board(names, quiet=options.quiet or options.json) as board, _terminable():
         try:
-            for result in audits.run(
-                entries,
-                trials=trials,
-                family_confidence=options.confidence,
-                seed=seed,
-                n_jobs=options.jobs,
-                progress=board.of,
-                checkpoint=checkpoint,
-            ):
+            for result in audits.run(entries, **how, progress=board.of, checkpoint=checkpoint):
                 done.append(result)  # one at a time: Ctrl-C keeps what is done
                 board.ended(result.mechanism)
         except KeyboardInterrupt:
@@ -118,7 +111,7 @@ NO_PAIR = """{} needs two neighbouring datasets, for instance --pair '["ann"]' '
 
 def numbers_of_claim(options: SimpleNamespace) -> dict[str, float]:
     """Return the numbers of a claim that were given."""
-    given = {name: getattr(options, name) for name in ("epsilon", "delta", "order", "rho", "mu")}
+    given = those(options, "epsilon", "delta", "order", "rho", "mu")
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -153,9 +146,8 @@ def _pairs(options: SimpleNamespace) -> list[DatasetPair]:
 def _of_libraries(options: SimpleNamespace) -> tuple[list[Entry], list[str]]:
     """Install the libraries; return the entries to audit, and why the others cannot be."""
     if options.program is not None or options.pair or numbers_of_claim(options):
-        raise AuditError(
-            "--library knows its programs, pairs and claims; --command and what goes with it are another way."
-        )
+        other = "--command and what goes with it are another way"
+        raise AuditError(f"--library knows its programs, pairs and claims; {other}.")
     if options.cluster is not None:
         raise AuditError("--library runs in environments of this machine; it does not go with --cluster.")
     found = [library(name) for name in dict.fromkeys(options.library)]
@@ -241,15 +233,8 @@ def freeze_test(options: SimpleNamespace) -> int:
         raise AuditError("freeze needs one mechanism: a name, package.module:object, or --command.")
     mechanism, claim, pairs = _to_freeze(options)
     seed = entropy(options.seed)
-    test = freeze(
-        mechanism,
-        pairs,
-        claim=claim,
-        trials=trials_of(options.trials, "--trials"),
-        runs=options.runs,
-        false_alarm=options.false_alarm,
-        seed=seed,
-    )
+    trials, how = trials_of(options.trials, "--trials"), those(options, "runs", "false_alarm")
+    test = freeze(mechanism, pairs, claim=claim, trials=trials, seed=seed, **how)
     test.save(options.out)
     correct, wrong, none = test.learnt
     say = sayer(options)
@@ -286,20 +271,13 @@ def _run_early(
     """As `epsaudit.audits.suite.run`; ``checkpoint`` is what `checkpointed` yields, of one entry."""
     for entry in entries:
         refuse_if_irrefutable(entry.claim)
-    each, alone = suite.confidence_of_each(entries, family_confidence), len(entries) == 1
+    alone = len(entries) == 1
+    shared: dict[str, Any] = {"trials": trials, "confidence": suite.confidence_of_each(entries, family_confidence)}
+    shared |= {"n_jobs": n_jobs if alone else 1, "checkpoint": checkpoint and checkpoint.path}
+    seeds = (seed if alone else suite.entry_seed(seed, entry.name) for entry in entries)
     tasks = (
-        (
-            entry,
-            {
-                "trials": trials,
-                "confidence": each,
-                "seed": seed if alone else suite.entry_seed(seed, entry.name),
-                "n_jobs": n_jobs if alone else 1,
-                "progress": progress(entry.name),
-                "checkpoint": checkpoint and checkpoint.path,
-            },
-        )
-        for entry in entries
+        (entry, {**shared, "seed": own, "progress": progress(entry.name)})
+        for entry, own in zip(entries, seeds, strict=True)
     )
     for _, result in Workers(1 if alone else n_jobs, "processes").each(
         _audit_early, None, tasks, trials, in_order=True

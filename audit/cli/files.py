@@ -6,6 +6,7 @@ command that a result file records."""
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import fnmatch
 import itertools
@@ -25,7 +26,7 @@ from epsaudit.adapters.external import with_tuples
 from epsaudit.adapters.registry import chosen, entry_of, registered
 from epsaudit.audits import suite, verify
 from epsaudit.audits.verify import load
-from epsaudit.cli import AS_EXPECTED, SURPRISED, say_json, sayer
+from epsaudit.cli import AS_EXPECTED, SURPRISED, say_json, sayer, those
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.provenance import typed, write_whole
 from epsaudit.engine.streams import entropy
@@ -50,6 +51,9 @@ TEXTS: dict[str, Callable[[Sequence[Result], float], str]] = {
     "csv": lambda kept, family: tables.results_to_csv(kept),
     "methods": methods.methods,
 }
+
+SECONDS = 300.0
+"""How long the import of a served function may take."""
 
 
 def report(options: SimpleNamespace) -> int:
@@ -103,9 +107,8 @@ def _draw(kind: str, kept: Sequence[Result], family: float) -> Figure:
         raise AuditError(f"--kind {kind} draws one result; choose one by --only of {names}{', ...' * (len(kept) > 3)}.")
     (result,) = kept
     if not isinstance(result, AuditResult):
-        raise AuditError(
-            f"--kind {kind} draws an audit of fixed size; {result.mechanism} is a {type(result).__name__}."
-        )
+        other = f"{result.mechanism} is a {type(result).__name__}"
+        raise AuditError(f"--kind {kind} draws an audit of fixed size; {other}.")
     draw = figures.privacy_profile if kind == "profile" else figures.trade_off
     return draw(result, _exact(result))
 
@@ -146,8 +149,7 @@ def verify_file(options: SimpleNamespace) -> int:
     for what in sorted({what for found in verified for what in found.unchecked}):
         say(f"Not checked: {what}.")
     facts = ("holds", "how", "differences", "unchecked")
-    rows = [{"mechanism": one.result.mechanism} | {name: getattr(one, name) for name in facts} for one in verified]
-    say_json(options, rows)
+    say_json(options, [{"mechanism": one.result.mechanism, **those(one, *facts)} for one in verified])
     return AS_EXPECTED if holding == len(work) else SURPRISED
 
 
@@ -191,10 +193,6 @@ def recount(options: SimpleNamespace) -> int:
     count = "1 result" if len(counted) == 1 else f"{len(counted)} results"
     sayer(options)(f"{count} recounted with seed {seed}: {options.out}")
     return AS_EXPECTED
-
-
-SECONDS = 300.0
-"""How long the import of a served function may take."""
 
 
 def serve(options: SimpleNamespace) -> int:
@@ -298,13 +296,11 @@ def _pair(result: AuditResult, pairs: Sequence[Sequence[str]]) -> DatasetPair | 
     except ValueError as error:
         raise AuditError(f"--pair is not JSON ({error}).") from None
     if known:
-        alike = [
-            pair for pair in known if str(DatasetPair(with_tuples(pair.x), with_tuples(pair.x_prime))) == result.pair
-        ]
-        return alike[0] if len(alike) == 1 else known[0] if len(known) == 1 else None
-    try:
+        printed = [str(DatasetPair(with_tuples(pair.x), with_tuples(pair.x_prime))) for pair in known]
+        if printed.count(result.pair) == 1:
+            return known[printed.index(result.pair)]
+        return known[0] if len(known) == 1 else None
+    with contextlib.suppress(ValueError, SyntaxError):
         if "..." not in result.x + result.x_prime:
             return DatasetPair(ast.literal_eval(result.x), ast.literal_eval(result.x_prime))
-    except (ValueError, SyntaxError):
-        pass
     return None

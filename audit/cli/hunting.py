@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from epsaudit.arguments import trials_of
-from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, say_json, sayer
+from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, say_json, sayer, those
 from epsaudit.cli.auditing import claim_of, numbers_of_claim
 from epsaudit.data.fresh import digest
 from epsaudit.data.neighbours import Adjacency, DatasetPair
@@ -34,22 +34,15 @@ from epsaudit.reporting.studies import print_table
 from epsaudit.results import result as results
 from epsaudit.text import for_json
 
-COLUMNS = (
-    tables.Column("number", "audit", "count"),
-    tables.Column("parameters", "parameters"),
-    tables.Column("tries", "tries"),
-    tables.Column("relation", "relation"),
+NUMBER, VERDICT = tables.Column("number", "audit", "count"), tables.Column("verdict", "verdict")
+TRIED = tuple(tables.Column(name, name) for name in ("parameters", "tries", "relation"))
+BOUNDS = (
     tables.Column("proven", "claimed", "number"),
     tables.Column("certified", "certified", "lower"),
     tables.Column("runs", "runs", "count"),
-    tables.Column("verdict", "verdict"),
 )
-SHOWN = (
-    tables.Column("number", "audit", "count"),
-    tables.Column("verdict", "verdict"),
-    *(column for column in COLUMNS if column.key in ("proven", "certified", "runs")),
-    tables.Column("tried", "what was tried"),
-)
+COLUMNS = (NUMBER, *TRIED, *BOUNDS, VERDICT)
+SHOWN = (NUMBER, VERDICT, *BOUNDS, tables.Column("tried", "what was tried"))
 WIDTH = 80
 """Characters of a line of a terminal."""
 
@@ -65,7 +58,10 @@ def run(options: SimpleNamespace) -> int:
 
 
 def _run(options: SimpleNamespace) -> int:
-    environment, function = _named(options.words)
+    words = options.words
+    if len(words) not in (1, 2):
+        raise AuditError(f"hunt takes an environment and module:function, or this alone; these are {len(words)} words.")
+    environment, function = words if len(words) == 2 else (None, words[0])
     numbers = numbers_of_claim(options)
     if options.claim is not None and numbers:
         raise AuditError("Give either --claim, which reads what the library states, or the numbers of a claim.")
@@ -84,20 +80,17 @@ def _run(options: SimpleNamespace) -> int:
             describe=describe,
             make=served(function, environment, data=data, timeout=options.timeout),
             name=function,
-            confidence=options.confidence,
             audits=whole_at_least(options.audits, 1, "--audits"),
             trials=trials_of(options.trials, "--trials"),
-            seconds=options.seconds,
-            witnesses=options.witnesses,
             seed=seed,
             n_jobs=options.jobs,
             progress=say,
-            checkpoint=options.checkpoint,
+            **those(options, "confidence", "seconds", "witnesses", "checkpoint"),
         )
-    words = ["epsaudit", "hunt", *options.words, "--data", data]
+    command = ["epsaudit", "hunt", *words, "--data", data]
     given = {**{name: repr(number) for name, number in numbers.items()}, "claim": options.claim}
-    words += [word for name, one in given.items() if one is not None for word in (f"--{name}", one)]
-    findings = [_with_command(one, words, found.seed) for one in found.findings]
+    command += [word for name, one in given.items() if one is not None for word in (f"--{name}", one)]
+    findings = [_with_command(one, command, found.seed) for one in found.findings]
     if options.out is not None:
         _write(found, findings, options.out)
     say_json(options, {**_facts(found), "findings": [one.to_dict() for one in findings]})
@@ -124,12 +117,6 @@ def _table(rows: list[dict[str, Any]]) -> str:
     drawn = io.StringIO()
     print_table(shown, SHOWN, file=drawn, width=WIDTH)
     return drawn.getvalue()
-
-
-def _named(words: tuple[str, ...]) -> tuple[str | None, str]:
-    if len(words) not in (1, 2):
-        raise AuditError(f"hunt takes an environment and module:function, or this alone; these are {len(words)} words.")
-    return (None, words[0]) if len(words) == 1 else (words[0], words[1])
 
 
 def _candidates(
@@ -196,8 +183,7 @@ def _with_command(finding: Finding, words: list[str], seed: int) -> Finding:
 
 
 def _facts(found: Hunt) -> dict[str, Any]:
-    names = ("name", "confidence", "candidates", "screened", "left_out", "runs", "seconds", "seed")
-    facts = {name: getattr(found, name) for name in names}
+    facts = those(found, "name", "confidence", "candidates", "screened", "left_out", "runs", "seconds", "seed")
     return {**facts, "sentence": found.sentence(), "verdicts": found.verdicts(), "audits": found.rows()}
 
 

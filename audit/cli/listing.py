@@ -16,11 +16,23 @@ from epsaudit.adapters import registry
 from epsaudit.adapters.registry import Entry, Listed, library, matching, registered
 from epsaudit.arguments import jobs_of, trials_of
 from epsaudit.claims.definitions import Claim
-from epsaudit.cli import AS_EXPECTED, SURPRISED, say_json, sayer
+from epsaudit.cli import AS_EXPECTED, SURPRISED, say_json, sayer, those
 from epsaudit.errors import AuditError, meant
 from epsaudit.reporting.tables import Column
 
 Row = Entry | Listed
+
+OF_ROWS = "epsaudit.experiments.libraries.bisecting"
+"""What knows how rows are installed: a name, since nothing here imports what is audited."""
+
+COLUMNS = (
+    Column("version", "version"),
+    Column("verdict", "verdict"),
+    Column("claim", "claim"),
+    Column("certified", "certified", "lower"),
+    Column("runs", "runs", "count"),
+    Column("seconds", "seconds", "count"),
+)
 
 
 def listing(options: SimpleNamespace) -> int:
@@ -29,12 +41,8 @@ def listing(options: SimpleNamespace) -> int:
         groups: dict[str, Sequence[Row]] = {"": list(registered().values())}
     else:
         chosen = [library(options.library)] if options.library else registry.libraries().values()
-        groups = {
-            f"--library {one.name}: {one.version}, {one.built() or 'not installed yet: the first audit does that'}": (
-                one.rows
-            )
-            for one in chosen
-        }
+        not_yet = "not installed yet: the first audit does that"
+        groups = {f"--library {one.name}: {one.version}, {one.built() or not_yet}": one.rows for one in chosen}
     names, pattern = [row.name for rows in groups.values() for row in rows], options.pattern
     kept = {name for name in names if pattern is None or pattern in name or fnmatch.fnmatchcase(name, pattern)}
     if pattern is not None and not kept:
@@ -109,22 +117,8 @@ def status(options: SimpleNamespace) -> int:
     stale = sum(bool(one.why_stale) for one in found)
     known = sum(one.seconds or 0.0 for one in found)
     say(f"{stale} of {len(found)} are stale; all took {known / 60:.0f} minutes, where the time is known.")
-    facts = ("commit", "seconds", "why_stale")
-    say_json(options, [{"folder": str(one.folder), **{name: getattr(one, name) for name in facts}} for one in found])
+    say_json(options, [{"folder": str(one.folder), **those(one, "commit", "seconds", "why_stale")} for one in found])
     return SURPRISED if stale else AS_EXPECTED
-
-
-OF_ROWS = "epsaudit.experiments.libraries.bisecting"
-"""What knows how rows are installed: a name, since nothing here imports what is audited."""
-
-COLUMNS = (
-    Column("version", "version"),
-    Column("verdict", "verdict"),
-    Column("claim", "claim"),
-    Column("certified", "certified", "lower"),
-    Column("runs", "runs", "count"),
-    Column("seconds", "seconds", "count"),
-)
 
 
 def bisect(options: SimpleNamespace) -> int:
@@ -134,20 +128,14 @@ def bisect(options: SimpleNamespace) -> int:
     bisecting, row = import_module(OF_ROWS), _affected(options.library, options.row)
     if not isinstance(row, bisecting.Row):
         raise AuditError(f"{row.name} does not say what it is installed from; bisect takes epsaudit's own rows alone.")
-    found = bisecting.bisect(
-        row,
-        start=options.start,
-        every=options.every,
-        trials=trials_of(options.trials, "--trials"),
-        confidence=options.confidence,
-        seed=options.seed,
-        n_jobs=jobs_of(options.jobs, "--jobs"),
-        progress=None if options.quiet or options.json else _tell,
-    )
-    facts = {name: getattr(found, name) for name in ("first_affected", "last_affected", "first_not_refuted")}
-    facts |= {field.name: getattr(found, field.name) for field in dataclasses.fields(found) if field.name != "tried"}
+    loud = not (options.quiet or options.json)
+    given = those(options, "start", "every", "confidence", "seed")
+    trials, n_jobs = trials_of(options.trials, "--trials"), jobs_of(options.jobs, "--jobs")
+    found = bisecting.bisect(row, **given, trials=trials, n_jobs=n_jobs, progress=_tell if loud else None)
+    fields = [field.name for field in dataclasses.fields(found) if field.name != "tried"]
+    facts = those(found, "first_affected", "last_affected", "first_not_refuted", *fields)
     say_json(options, {**facts, "sentence": found.sentence(), "tried": found.rows()})
-    if not (options.quiet or options.json):
+    if loud:
         print_table(found.rows(), COLUMNS, f"{found.package}/{found.label}")
     say = sayer(options)
     for one in found.tried:

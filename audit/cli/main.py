@@ -118,9 +118,10 @@ FORM = click.Choice(["plain", "array", "frame"])
 MECHANISMS, LIBRARIES = (completing("adapters.registry", name) for name in ("registered", "libraries"))
 NAMES = {"nargs": -1, "metavar": "[NAME]..."}
 QUIET = option("--quiet -q", "Print errors alone; the exit status says the rest.")
-JSON = option("--json", "Print the result as JSON, and nothing else.")
+PRINTED = option("--json", "Print the result as JSON, and nothing else."), QUIET
 SEED = option("--seed", "Makes the result reproducible.  [default: a fresh one, printed]", type=int)
 JOBS = option("--jobs", "Parallel workers.  [default: every core]", type=int)
+DRAWN = SEED, JOBS
 RESULT = argument("file", "A result file.", type=PATH, metavar="RESULT.json")
 OLD = argument("old", "A result file.", type=PATH, metavar="OLD.json")
 
@@ -153,8 +154,7 @@ AUDIT = Command(
         ),
         option("--trials", "Runs of each.  [default: 1e6; 1e5 with --library]", type=ABOVE_0),
         option("--confidence", "Of all bounds together.", type=Number(confidence_of), default=0.95),
-        SEED,
-        JOBS,
+        *DRAWN,
         option("--stop-early", "End each audit when its claim is refuted; it takes --trials at most."),
         option("--cluster ADDRESS", "Run on the workers of this dask scheduler."),
         option(
@@ -173,8 +173,7 @@ AUDIT = Command(
                 "Record finished chunks in this file; the same command goes on from them after any interruption.",
                 type=PATH,
             ),
-            JSON,
-            QUIET,
+            *PRINTED,
         ],
         **PROGRAM,
     },
@@ -212,8 +211,7 @@ LIST = Command(
         argument("pattern", "Only names that match it, or hold it.", required=False, shell_complete=MECHANISMS),
         option("--long -l", "Say also where each comes from, or what is wrong with it."),
         option("--library [NAME]", "List a released library's mechanisms instead, or all libraries'.", flag_value=""),
-        JSON,
-        QUIET,
+        *PRINTED,
     ],
     examples="""
     epsaudit list 'broken/*' --long
@@ -228,8 +226,7 @@ COMPARE = Command(
         OLD,
         argument("new", "The same, of newer code.", type=PATH, metavar="NEW.json"),
         option("--error", "Probability of saying so if nothing did.", type=CHANCE, default=0.01),
-        JSON,
-        QUIET,
+        *PRINTED,
     ],
 )
 RECOUNT = Command(
@@ -255,8 +252,7 @@ VERIFY = Command(
         option("--rerun", "Run the audits again from their seeds, and compare."),
         option("--mechanism PACKAGE.MODULE:OBJECT", "What to run for a result that is not under a registered name."),
         JOBS,
-        JSON,
-        QUIET,
+        *PRINTED,
     ],
     examples="epsaudit verify results/audit.json laplace --rerun",
 )
@@ -359,15 +355,13 @@ HUNT = Command(
         ),
         option("--timeout SECONDS", "Of silence, before the function is given up.", type=ABOVE_0, default=300.0),
         option("--confidence", "That no claim that holds is refuted.", type=Number(confidence_of), default=0.95),
-        SEED,
-        JOBS,
+        *DRAWN,
     ],
     {
         "What is written and printed": [
             option("--out", "Folder for hunt.md, hunt.json, and a result file of each refuted pair.", type=PATH),
             option("--checkpoint FOLDER", "The same command goes on from it after an interruption.", type=PATH),
-            JSON,
-            QUIET,
+            *PRINTED,
         ],
         "A claim": [
             *PROGRAM["A claim, for a program"],
@@ -401,17 +395,15 @@ BISECT = Command(
             default=100_000,
         ),
         option("--confidence", "Of all verdicts together.", type=Number(confidence_of), default=0.95),
-        SEED,
-        JOBS,
-        JSON,
-        QUIET,
+        *DRAWN,
+        *PRINTED,
     ],
     examples="""
     epsaudit bisect smartnoise-synth covariance
     epsaudit bisect opendp laplace-bits --from 0.4.0
     """,
 )
-STUDIES = Command("list", "listing.list_studies", "List the studies.", [JSON, QUIET])
+STUDIES = Command("list", "listing.list_studies", "List the studies.", PRINTED)
 RUN = Command(
     "run",
     "listing.run_studies",
@@ -429,7 +421,7 @@ STATUS = Command(
     "status",
     "listing.status",
     "Say which stored results are older than the code that they depend on.",
-    [argument("folder", "What holds them: results if it is not given.", type=PATH, default="results"), JSON, QUIET],
+    [argument("folder", "What holds them: results if it is not given.", type=PATH, default="results"), *PRINTED],
 )
 EXPERIMENT = click.Group(
     "experiment",
@@ -437,22 +429,22 @@ EXPERIMENT = click.Group(
     help="List or run the published studies. Or say which results are stale.",
     no_args_is_help=False,
 )
-EPSAUDIT = click.Group(
-    "epsaudit",
-    [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, HUNT, BISECT, REPRODUCE, SERVE, EXPERIMENT],
-    help="Certified lower bounds on privacy loss.",
-    epilog=NOTES,
-    no_args_is_help=False,
-    context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
-)
-click.version_option(package_name="epsaudit", message="%(prog)s %(version)s")(EPSAUDIT)
 
 
 def _read_defaults() -> None:
     click.get_current_context().default_map = defaults(EPSAUDIT.commands, Path.cwd())
 
 
-EPSAUDIT.callback = _read_defaults
+EPSAUDIT = click.Group(
+    "epsaudit",
+    [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, HUNT, BISECT, REPRODUCE, SERVE, EXPERIMENT],
+    callback=_read_defaults,
+    help="Certified lower bounds on privacy loss.",
+    epilog=NOTES,
+    no_args_is_help=False,
+    context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
+)
+click.version_option(package_name="epsaudit", message="%(prog)s %(version)s")(EPSAUDIT)
 
 
 if __name__ == "__main__":

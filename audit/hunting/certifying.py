@@ -43,6 +43,11 @@ KINDS = (list, tuple, np.ndarray)
 
 Rows = Sequence[Any]
 
+TO_LEARN = 2_000, 20_000
+"""The fewest and the most runs that the events are learnt from: else eight times those that refuted the claim."""
+LEAST_RUNS = 128
+"""Where the doubling of runs begins: as many correct guesses and no wrong one certify epsilon = 3.3 at 99 %."""
+
 
 @dataclass(frozen=True)
 class Simpler:
@@ -175,11 +180,10 @@ def _alike(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
     """With all common records equal to the first."""
     common, _, _ = _blocks(x, x_prime)
     if len({repr(x[i]) for i, _ in common}) > 1:
-        first, places = x[common[0][0]], [{i for i, _ in common}, {j for _, j in common}]
-        yield (
-            tuple(first if n in places[0] else row for n, row in enumerate(x)),
-            tuple(first if n in places[1] else row for n, row in enumerate(x_prime)),
-        )
+        first = x[common[0][0]]
+        sides = zip((x, x_prime), map(set, zip(*common, strict=True)), strict=True)
+        made = [tuple(first if n in shared else row for n, row in enumerate(rows)) for rows, shared in sides]
+        yield made[0], made[1]
 
 
 def _plainer(x: Rows, x_prime: Rows, ranges: Mapping[int | None, tuple[Any, Any]]) -> Iterator[tuple[Rows, Rows]]:
@@ -251,12 +255,6 @@ def _before(value: Any, others: list[Any]) -> list[Any]:
 
 def _order(value: Any) -> tuple[bool, float, bool]:
     return (value != int(value), abs(value), value < 0)
-
-
-TO_LEARN = 2_000, 20_000
-"""The fewest and the most runs that the events are learnt from: else eight times those that refuted the claim."""
-LEAST_RUNS = 128
-"""Where the doubling of runs begins: as many correct guesses and no wrong one certify epsilon = 3.3 at 99 %."""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """A short description of data, and the neighbouring datasets that it gives: what a hunt tries where no pair is known.
 
-A description enters, of columns or of query answers; `Candidate` pairs leave, simplest first, each with the relations
-under which its datasets are neighbours. Which values and datasets are tried is in `epsaudit.hunting.cases`.
+Which values and datasets are tried is in `epsaudit.hunting.cases`.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -167,7 +167,8 @@ class Table:
         relation = relation_of(self, adjacency)
         different: dict[str, Change] = {}
         for change in sorted(changes(self), key=lambda change: change[-1]):
-            different.setdefault(self._as_text(change[:2]), change)
+            sides = [sorted(rows, key=repr) if self.form == "counts" else rows for rows in change[:2]]
+            different.setdefault(repr(sides), change)  # the mechanism cannot tell equal ones apart
         made = (self._made(*change, relation=relation) for change in different.values())
         return [one for one in made if one is not None]
 
@@ -181,19 +182,13 @@ class Table:
         if not (self._allows(x) and self._allows(x_prime)):
             return None
         differing = without_common_ends(x, x_prime)  # of records, these say all
-        holding = tuple(
-            one
-            for one in self.relations
-            if one.holds(*(differing if isinstance(one, (AddRemove, Substitution)) else (x, x_prime)))
-        )
+        of_records = AddRemove, Substitution
+        looked_at = ((one, differing if isinstance(one, of_records) else (x, x_prime)) for one in self.relations)
+        holding = tuple(one for one, sides in looked_at if one.holds(*sides))
         if not holding or (relation is not None and relation not in holding):
             return None
         pair = DatasetPair(self.dataset(x), self.dataset(x_prime), tries)
         return Candidate(pair, holding, tries, rows=(x, x_prime), complexity=complexity)
-
-    def _as_text(self, sides: tuple[Rows, Rows]) -> str:
-        """What is equal for pairs that the mechanism cannot tell apart."""
-        return repr([sorted(rows, key=repr) if self.form == "counts" else rows for rows in sides])
 
     def dataset(self, rows: Rows) -> Any:
         """Return rows in the form that the mechanism takes."""
@@ -369,14 +364,11 @@ def one_of(value: Any, choices: Any, what: str) -> None:
 
 def bounds_of(bounds: Any, what: str) -> tuple[float, float]:
     """Return bounds as a tuple; raise `AuditError` unless low < high."""
-    try:
+    with contextlib.suppress(TypeError, ValueError):
         low, high = bounds
-        ordered = low < high
-    except (TypeError, ValueError):
-        ordered = False
-    if not ordered:
-        raise AuditError(f"The {what} are {bounds!r}; they must be (low, high) with low below high.")
-    return low, high
+        if low < high:
+            return low, high
+    raise AuditError(f"The {what} are {bounds!r}; they must be (low, high) with low below high.")
 
 
 def dtype_of(column: Column, values: Sequence[Any]) -> str:

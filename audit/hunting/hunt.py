@@ -1,15 +1,7 @@
 """A hunt: many candidate pairs and parameter values screened cheaply, the most promising ones audited and shrunk.
 
-The whole hunt has one error probability, alpha = 1 - confidence:
-
-- the screen takes a few hundred runs of each candidate, and only orders them;
-- the k-th sequential audit, on fresh runs, may err with probability 3 alpha / (pi k)^2, k = 1, 2, ...;
-- a refuted pair is shrunk by tests on runs of their own, which certify nothing, and the j-th pair that comes of it is
-  certified on fresh runs, which may err with probability 3 alpha / (pi j)^2.
-
-Which candidate is audited k-th, and which pair and event are certified j-th, depends on earlier runs alone, so that,
-whatever these were, each step errs with at most its own probability. The shares add up to alpha (the sum of 1 / k^2 is
-pi^2 / 6): if a claim is true, the hunt refutes it anywhere with probability at most alpha, however long it goes on.
+Of the one error probability, alpha = 1 - confidence, the k-th audit may spend 3 alpha / (pi k)^2, and as much the k-th
+certification of a pair that was shrunk; both take fresh runs (docs/how-to/hunt.md says why the sum is at most alpha).
 """
 
 from __future__ import annotations
@@ -29,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from epsaudit.adapters.external import in_turns, quickly
-from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
+from epsaudit.adapters.functions import FunctionMechanism, Mechanism, alarm_raises, mechanism_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
@@ -222,6 +214,8 @@ def hunt(
 
     A relation under which the claim was refuted is hunted no further.
 
+    `AuditError` if no candidate is a pair of neighbours as the claim is for, or arguments are out of range.
+
     Parameters
     ----------
     function : callable
@@ -257,11 +251,6 @@ def hunt(
     checkpoint : path, optional
         A folder from which the same hunt goes on after an interruption.
 
-    Raises
-    ------
-    AuditError
-        If no candidate is a pair of neighbours as the claim is for, or arguments are out of range.
-
     Examples
     --------
     >>> from epsaudit import PureDP
@@ -275,11 +264,14 @@ def hunt(
     confidence, relation = confidence_of(confidence), adjacency_of(adjacency)
     whole_at_least(audits, 1, "audits")
     known = [candidate_of(one, relation) for one in candidates]
-    kept = known if relation is None else [only for one in known if (only := _under(relation, one)).adjacencies]
+    kept = known
+    if relation is not None:  # what is said is said under it alone; equal ones differ in the column of persons
+        under = [tuple(held for held in one.adjacencies if held == relation) for one in known]
+        kept = [dataclasses.replace(one, adjacencies=held) for one, held in zip(known, under, strict=True) if held]
     if not kept:
-        under = f", under {relation}" if relation else ""
+        which = f", under {relation}" if relation else ""
         raise AuditError(
-            f"None of the {len(known)} candidates are neighbours as the claim is for{under}; give pairs that are."
+            f"None of the {len(known)} candidates are neighbours as the claim is for{which}; give pairs that are."
         )
     claim_at = functools.partial(_claim_at, claim)
     described = (lambda values: None) if describe is None else functools.partial(description_at, describe)
@@ -321,16 +313,9 @@ def _ending_at(until: float) -> Iterator[None]:
         yield
         return
 
-    def stop(*_: Any) -> None:
-        raise OutOfTime
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, max(until - time.perf_counter(), 1e-3), 1.0)
-    try:
+    with alarm_raises(OutOfTime):
+        signal.setitimer(signal.ITIMER_REAL, max(until - time.perf_counter(), 1e-3), 1.0)
         yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _audited(
@@ -338,7 +323,8 @@ def _audited(
 ) -> Iterator[Attempt]:
     """Audit the most promising candidates of each relation in turn, until it is refuted or time is up."""
     waiting = [one for one in ordered if not one.failure]
-    relations = [adjacency] if adjacency is not None else _relations(waiting)
+    every = {repr(relation): relation for one in waiting for relation in (one.candidate.adjacencies or (None,))}
+    relations = list(every.values()) if adjacency is None else [adjacency]  # None for what somebody vouched for
     refuted: list[Adjacency | None] = []
     for number in range(1, audits + 1):
         relations = [one for one in relations if one not in refuted]
@@ -358,12 +344,6 @@ def _audited(
             refuted += attempt.candidate.adjacencies or (None,)
 
 
-def _relations(found: Sequence[Screened]) -> list[Adjacency | None]:
-    """Every relation of the candidates, None for pairs that somebody vouched for."""
-    listed = [relation for one in found for relation in (one.candidate.adjacencies or (None,))]
-    return list({repr(relation): relation for relation in listed}.values())
-
-
 def candidate_of(one: Any, adjacency: Adjacency | None = None) -> Candidate:
     """Return a candidate, made of a pair where that is given, with the relations that hold for it."""
     if isinstance(one, Candidate):
@@ -371,11 +351,6 @@ def candidate_of(one: Any, adjacency: Adjacency | None = None) -> Candidate:
     pair = pair_of(one)
     tried = dict.fromkeys([*([adjacency] if adjacency is not None else []), AddRemove(), Substitution()])
     return Candidate(pair, tuple(one for one in tried if holds(one, pair.x, pair.x_prime)), pair.name)
-
-
-def _under(relation: Adjacency, one: Candidate) -> Candidate:
-    """What is said of the candidate under the claim's relation alone."""
-    return dataclasses.replace(one, adjacencies=tuple(known for known in one.adjacencies if known == relation))
 
 
 def _values_of(candidates: Sequence[Candidate]) -> dict[str, list[Any]]:

@@ -215,10 +215,7 @@ class Record:
 def reserved(folder: Path) -> Iterator[None]:
     """Let no other hunt write into a folder meanwhile, and leave no empty one.
 
-    Raises
-    ------
-    AuditError
-        If another hunt is at it, or it cannot be made.
+    `AuditError` if another hunt is at it, or it cannot be made.
     """
     made = not folder.exists()
     try:

@@ -1,7 +1,6 @@
 """Parameters of a mechanism vary, too: their values and the pairs of described data are joined into candidates.
 
-Lists of values, or strategies of hypothesis, enter beside a description, which may depend on the values; candidates
-leave, simplest first. A schema file says all of it.
+A schema file says all of it; a function served in another environment takes the values there.
 """
 
 from __future__ import annotations
@@ -113,10 +112,7 @@ def read_schema(source: str | os.PathLike[str] | Mapping[str, Any]) -> Schema:
     A Python file defines the same names, and may say more: ``data`` as a description or a function of the parameters'
     values, ``parameters`` as strategies of hypothesis, ``adjacency`` as an `Adjacency`.
 
-    Raises
-    ------
-    AuditError
-        If the file cannot be read, or says what no description takes.
+    `AuditError` if the file cannot be read, or says what no description takes.
 
     Examples
     --------

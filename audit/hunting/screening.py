@@ -63,6 +63,27 @@ SHOWN = 30
 """Outputs on each side that alarms look at."""
 CHEAP: tuple[Family, ...] = (Tails(), LikelihoodRatio())
 
+Floats = NDArray[np.float64]
+Sides: TypeAlias = list[list[Any]]
+"""Outputs in normal form on x and on x'."""
+
+LUCK = 0.01
+"""An alarm is kept back if a mechanism that attains its claim can raise it with this probability: with ten runs on each
+side for claims above epsilon = 1.3, with thirty above 2.5."""
+FEWEST = 10
+"""Runs on each side below which nothing is said."""
+WIDEST = 64
+"""Coordinates of which pairs are compared: 2,016 differences, in 2 ms."""
+ROUNDING = 1e-9
+"""Share of the size of outputs below which a difference is rounding: a million times that of a sum of two floats."""
+DIGITS = 12
+"""Significant digits from which on a number of the data is taken for one that no noise or grid meets by chance."""
+
+STEPS = 101
+"""Probabilities of an event on the side where it is rarer at which its luck is calculated: a percent apart."""
+LONGEST = 60
+"""Characters of an output that are shown."""
+
 
 @dataclass(frozen=True)
 class Screened:
@@ -130,25 +151,21 @@ def _drawn_from(hunting: _Hunting, one: Candidate, seed: int) -> Any:
     return begun(question, seed, 1, Section()).sides[0]
 
 
-def _drawn(
-    sides: Any, size: int, seed: int, number: int, end: float, waiting: int
-) -> Iterator[tuple[Outputs, Outputs]]:
+def _drawn(sides: Any, size: int, seed: int, turn: int, end: float, waiting: int) -> Iterator[tuple[Outputs, Outputs]]:
     """Draw so many runs on each side; or a few, and as many more as fit an even share of the time to the end."""
     if math.isinf(end):
-        yield training_outputs(sides, size, seed, number)
+        yield training_outputs(sides, size, seed, turn)
         return
     started = time.perf_counter()
-    yield training_outputs(sides, FEW, seed, len(RUNS) + number)
+    yield training_outputs(sides, FEW, seed, len(RUNS) + turn)
     now = time.perf_counter()
     fit = math.inf if now == started else ((end - started) / waiting - (now - started)) * FEW / (now - started)
     if fit >= 1.0:
-        yield training_outputs(sides, int(min(fit, size - FEW)), seed, number)
+        yield training_outputs(sides, int(min(fit, size - FEW)), seed, turn)
 
 
 def _slowness(seconds: float) -> int:
-    """How slow a run is, in powers of four from a hundredth of a second on: of what promises a refutation, the quick
-    ones come first, as the audit of a program takes thousands of runs.
-    """
+    """How slow a run is, in powers of four from `SLOW` on: the quick ones first, as audits take thousands of runs."""
     return max(0, round(math.log(max(seconds, 1e-6) / SLOW, 4.0)))
 
 
@@ -170,28 +187,6 @@ def _judged(hunting: _Hunting, one: Candidate, both: tuple[Outputs, Outputs]) ->
     heard = tuple(map(str, alarms(seen[0][:SHOWN], seen[1][:SHOWN], one.pair, claim))) if enough else ()
     rank = (float(bool(heard)), choice.predicted / claim.parameter if claim.parameter else choice.predicted)
     return Screened(one, (*rank, choice.significance), heard)
-
-
-Floats = NDArray[np.float64]
-Sides: TypeAlias = list[list[Any]]
-"""Outputs in normal form on x and on x'."""
-
-LUCK = 0.01
-"""An alarm is kept back if a mechanism that attains its claim can raise it with this probability: with ten runs on each
-side for claims above epsilon = 1.3, with thirty above 2.5."""
-FEWEST = 10
-"""Runs on each side below which nothing is said."""
-WIDEST = 64
-"""Coordinates of which pairs are compared: 2,016 differences, in 2 ms."""
-ROUNDING = 1e-9
-"""Share of the size of outputs below which a difference is rounding: a million times that of a sum of two floats."""
-DIGITS = 12
-"""Significant digits from which on a number of the data is taken for one that no noise or grid meets by chance."""
-
-STEPS = 101
-"""Probabilities of an event on the side where it is rarer at which its luck is calculated: a percent apart."""
-LONGEST = 60
-"""Characters of an output that are shown."""
 
 
 @dataclass(frozen=True)
@@ -266,7 +261,10 @@ def _luck(claim: Claim, runs: int, runs_prime: int, times: int) -> float:
 def _constant(sides: Sides) -> list[Alarm]:
     """The simplest thing that never changes on either side and differs between them."""
     if all(len(set(map(written, side))) == 1 for side in sides) and written(sides[0][0]) != written(sides[1][0]):
-        one, other = (_outcome(side[0]) for side in sides)
+        one, other = (
+            repr(side[0]) if isinstance(side[0], Raised) else f"is {clipped(written(side[0]), LONGEST)}"
+            for side in sides
+        )
         return [Alarm("constant", f"The output {_in_all(sides, one, other)}: it has no noise.")]
     tables = [[dict(_aspects(value)) for value in side] for side in sides]
     for name in dict.fromkeys(name for table in tables for row in table for name in row):
@@ -279,10 +277,6 @@ def _constant(sides: Sides) -> list[Alarm]:
 
 def _in_all(sides: Sides, one: str, other: str) -> str:
     return f"{one} in all {len(sides[0])} runs on x and {other} in all {len(sides[1])} on x'"
-
-
-def _outcome(value: Any) -> str:
-    return repr(value) if isinstance(value, Raised) else f"is {clipped(written(value), LONGEST)}"
 
 
 def _aspects(value: Any, name: str = "y") -> Iterator[tuple[str, str]]:

@@ -49,8 +49,9 @@ class Probe:
     """How many pairs were looked at."""
 
     def __str__(self) -> str:
-        sides = zip((self.candidate.pair.x, self.candidate.pair.x_prime), ("x", "x'"), self.answers, strict=True)
-        values = [f"{_said(answer)} on {name} = {shorten(data)}" for data, name, answer in sides]
+        said = [repr(one) if isinstance(one, _Raised) else f"is {shorten(one)}" for one in self.answers]
+        pair = self.candidate.pair
+        values = f"{said[0]} on x = {shorten(pair.x)}", f"{said[1]} on x' = {shorten(pair.x_prime)}"
         told = f" with {dict(self.candidate.parameters)}" if self.candidate.parameters else ""
         where = f"it {values[0]}, and {values[1]}{told} ({self.candidate.tries})"
         sizes = f"by {self.change:.6g} in {self.norm}, and {self.claimed:.6g} is claimed"
@@ -205,10 +206,6 @@ def _climb(found: _Largest, description: Description, values: Values, examples: 
         climb()
     except _FoundError:
         found.best = last[0]  # the simplest, which is what hypothesis shows last
-
-
-def _said(answer: Any) -> str:
-    return repr(answer) if isinstance(answer, _Raised) else f"is {shorten(answer)}"
 
 
 def _rank(seen: Probe, slack: float = 0.0) -> tuple[bool, bool, float]:
