@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 import base64
-import datetime
 import io
 import json
 import math
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -130,21 +130,11 @@ _FORMS: dict[str, tuple[type, type, Any, Any]] = {
     "raises": (Raised, str, lambda raised: raised.exception, Raised),
     "bytes": (bytes, str, bytes.hex, bytes.fromhex),
     "decimal": (Decimal, str, str, Decimal),
-    "fraction": (
-        Fraction,
-        list,
-        lambda it: _parts([it.numerator, it.denominator]),
-        lambda it: Fraction(*map(_read, it)),
-    ),
-    "datetime": (datetime.datetime, str, datetime.datetime.isoformat, datetime.datetime.fromisoformat),
-    "date": (datetime.date, str, datetime.date.isoformat, datetime.date.fromisoformat),
-    "time": (datetime.time, str, datetime.time.isoformat, datetime.time.fromisoformat),
-    "timedelta": (
-        datetime.timedelta,
-        list,
-        lambda it: [it.days, it.seconds, it.microseconds],
-        lambda parts: datetime.timedelta(*parts),
-    ),
+    "fraction": (Fraction, list, lambda it: _parts(it.as_integer_ratio()), lambda it: Fraction(*map(_read, it))),
+    "datetime": (datetime, str, datetime.isoformat, datetime.fromisoformat),
+    "date": (date, str, date.isoformat, date.fromisoformat),
+    "time": (time, str, time.isoformat, time.fromisoformat),
+    "timedelta": (timedelta, list, lambda it: [it.days, it.seconds, it.microseconds], lambda it: timedelta(*it)),
 }
 """How an output stands in an object of one field: the field, the output's type, the field's, writing and reading.
 

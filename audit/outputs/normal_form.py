@@ -412,10 +412,8 @@ def _moment(value: Any) -> Any:
 
 def _duration(value: datetime.timedelta) -> Any:
     """A duration of the plain type; pandas' counts nanoseconds besides."""
-    plain, nanoseconds = (
-        datetime.timedelta(value.days, value.seconds, value.microseconds),
-        getattr(value, "nanoseconds", 0),
-    )
+    plain = datetime.timedelta(value.days, value.seconds, value.microseconds)
+    nanoseconds = getattr(value, "nanoseconds", 0)
     return (plain, float(nanoseconds)) if nanoseconds else plain
 
 

@@ -112,13 +112,8 @@ class PiecewiseRatio:
             else:
                 intervals.append(Interval(bounds[i], bounds[i + 1], includes_low=False))
         included = tuple(atom for atom, chosen in zip(self.atoms, chosen_atoms, strict=True) if chosen)
-        excluded: tuple[Hashable, ...] = ()
-        if intervals:
-            excluded = tuple(
-                atom
-                for atom, chosen in zip(self.atoms, chosen_atoms, strict=True)
-                if not chosen and any(i.contains(np.array([number(atom)]))[0] for i in intervals)
-            )
+        others = (atom for atom, chosen in zip(self.atoms, chosen_atoms, strict=True) if not chosen)
+        excluded = tuple(one for one in others if any(i.contains(np.array([number(one)]))[0] for i in intervals))
         return Region(self.feature, tuple(intervals), included, excluded)
 
 
