@@ -1,7 +1,6 @@
-"""Outputs in JSON and back, bit by bit: what results, checkpoints and the protocol of external programs hold.
+"""Outputs in normal form as JSON and back, bit by bit: for results, checkpoints and the protocol of external programs.
 
-`to_json` and `from_json` are for one output in the normal form of `epsaudit.outputs.normal_form`; `block_to_json` and
-`block_from_json` are for many, with numbers in numpy's own format. Reading runs no code.
+`block_to_json` and `block_from_json` are for many, with numbers in numpy's own format. Reading runs no code.
 """
 
 from __future__ import annotations
