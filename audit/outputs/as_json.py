@@ -1,16 +1,15 @@
-"""Outputs in JSON and back, bit by bit: what results, checkpoints and the protocol of external programs hold.
+"""Outputs in normal form as JSON and back, bit by bit: for results, checkpoints and the protocol of external programs.
 
-`to_json` and `from_json` are for one output in the normal form of `epsaudit.outputs.normal_form`; `block_to_json` and
-`block_from_json` are for many, with numbers in numpy's own format. Reading runs no code.
+`block_to_json` and `block_from_json` are for many, with numbers in numpy's own format. Reading runs no code.
 """
 
 from __future__ import annotations
 
 import base64
-import datetime
 import io
 import json
 import math
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -130,21 +129,11 @@ _FORMS: dict[str, tuple[type, type, Any, Any]] = {
     "raises": (Raised, str, lambda raised: raised.exception, Raised),
     "bytes": (bytes, str, bytes.hex, bytes.fromhex),
     "decimal": (Decimal, str, str, Decimal),
-    "fraction": (
-        Fraction,
-        list,
-        lambda it: _parts([it.numerator, it.denominator]),
-        lambda it: Fraction(*map(_read, it)),
-    ),
-    "datetime": (datetime.datetime, str, datetime.datetime.isoformat, datetime.datetime.fromisoformat),
-    "date": (datetime.date, str, datetime.date.isoformat, datetime.date.fromisoformat),
-    "time": (datetime.time, str, datetime.time.isoformat, datetime.time.fromisoformat),
-    "timedelta": (
-        datetime.timedelta,
-        list,
-        lambda it: [it.days, it.seconds, it.microseconds],
-        lambda parts: datetime.timedelta(*parts),
-    ),
+    "fraction": (Fraction, list, lambda it: _parts(it.as_integer_ratio()), lambda it: Fraction(*map(_read, it))),
+    "datetime": (datetime, str, datetime.isoformat, datetime.fromisoformat),
+    "date": (date, str, date.isoformat, date.fromisoformat),
+    "time": (time, str, time.isoformat, time.fromisoformat),
+    "timedelta": (timedelta, list, lambda it: [it.days, it.seconds, it.microseconds], lambda it: timedelta(*it)),
 }
 """How an output stands in an object of one field: the field, the output's type, the field's, writing and reading.
 

@@ -322,13 +322,17 @@ def find_atoms(outputs: Outputs, atoms: Sequence[Hashable]) -> NDArray[np.int64]
     return np.where(same, where[order][place], -1)
 
 
-def describe_atoms(negation: str, atoms: Sequence[Hashable], most: int = 8) -> str:
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Write the first of some names, and how many more there are."""
+    return ", ".join(names[:most]) + (f", ... {len(names) - most} more" if len(names) > most else "")
+
+
+def describe_atoms(negation: str, atoms: Sequence[Hashable]) -> str:
     """Write membership in a set of atoms as a condition on y; ``negation`` is '' or 'not '."""
     if len(atoms) == 1:
         shown = _shown(atoms[0])
         return shown if isinstance(atoms[0], (Raised, TimedOut)) else f"y {'!=' if negation else '='} {shown}"
-    more = f", ... {len(atoms) - most} more" if len(atoms) > most else ""
-    return f"y {negation}in {{{', '.join(map(_shown, atoms[:most]))}{more}}}"
+    return f"y {negation}in {{{listed([_shown(atom) for atom in atoms])}}}"
 
 
 def _shown(atom: Hashable) -> str:

@@ -1,10 +1,8 @@
 """The normal form of outputs: what counts as one output, decided for each output by itself, once, where it enters.
 
-`normal` makes one output's normal form, `pack` puts many into one array, and `epsaudit.outputs.as_json` writes and
-reads them. Everything after (atoms, features, thresholds, files) works on normal forms alone, so that an output is the
-same output whatever else its run, its block or its file holds. docs/reference/outputs.md lists the normal form of every
-kind. Two outputs are one where Python calls their normal forms equal: 0.0 is -0.0 (``witnesses='all'`` tells these
-apart). Anything else is refused by name, for an object that equals only itself would make every output a new one.
+`normal` makes one output's normal form, `pack` puts many into one array; docs/reference/outputs.md lists that of every
+kind. Two outputs are one where Python calls their normal forms equal. What has none is refused by name, for an object
+that equals only itself would make every output a new one.
 """
 
 from __future__ import annotations
@@ -412,10 +410,8 @@ def _moment(value: Any) -> Any:
 
 def _duration(value: datetime.timedelta) -> Any:
     """A duration of the plain type; pandas' counts nanoseconds besides."""
-    plain, nanoseconds = (
-        datetime.timedelta(value.days, value.seconds, value.microseconds),
-        getattr(value, "nanoseconds", 0),
-    )
+    plain = datetime.timedelta(value.days, value.seconds, value.microseconds)
+    nanoseconds = getattr(value, "nanoseconds", 0)
     return (plain, float(nanoseconds)) if nanoseconds else plain
 
 

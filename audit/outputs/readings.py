@@ -1,9 +1,7 @@
 """Readings: what a person sees in a value that a program returns as one piece, as tuples and mappings of its parts.
 
-Text is read as JSON, as XML, as fields between commas, tabs, white space and the like, as values behind their names, as
-words and numbers, as characters, and by what it is made of; a time by the fields of a calendar; anything by a checksum.
-A reading takes one output in normal form and returns another, None where it does not apply; `readings_of` says which
-readings a sample of texts agrees on.
+A reading (`READINGS`) takes one output in normal form and returns another, None where it does not apply; `readings_of`
+says which a sample of texts agrees on.
 """
 
 from __future__ import annotations

@@ -113,6 +113,12 @@ def bases_of(features: Sequence[Feature], numbers: Floats, odd: NDArray[np.bool_
     return [Basis.of(feature, one, odd, linear) for feature, one in zip(features, numbers, strict=True)]
 
 
+def sum_of(bases: Sequence[Basis], coefficients: Floats) -> Additive:
+    """The sum of terms that these coefficients of the columns of all bases make."""
+    parts = np.split(coefficients, np.cumsum([basis.width for basis in bases])[:-1])
+    return Additive(tuple(basis.term(part) for basis, part in zip(bases, parts, strict=True)))
+
+
 @dataclass(frozen=True)
 class Classifiers(FromTable):
     """Scores learnt on groups of features: all coordinates, increments, releases, and combinations that tell most.
@@ -264,14 +270,12 @@ def _sums(
         return []
     design = np.concatenate([basis.columns(data.numbers(basis.feature)[rows]) for basis in bases], axis=1)
     coefficients, judged = regress(design, side, weight, kinds // 2, _penalties(bases, alike))
-    ends = np.cumsum([basis.width for basis in bases])[:-1]
     found = []
     for one, scores in zip(coefficients, judged, strict=True):
         with np.errstate(over="ignore"):
             lost = np.log1p(np.exp((1.0 - 2.0 * side) * scores))
         gain = float(np.sum(weight * (math.log(2.0) - lost), dtype=float))
-        terms = (basis.term(part) for basis, part in zip(bases, np.split(one, ends), strict=True))
-        found.append((gain, Additive(tuple(terms)), scores))
+        found.append((gain, sum_of(bases, one), scores))
     return found
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs.columns import inside
+from epsaudit.outputs.columns import inside, listed
 from epsaudit.outputs.normal_form import Array, Outputs, alike, normal, order_key, rows_of, values_of, written
 from epsaudit.witnesses.features import LATER, Coordinate, Feature, Path, path_label, readable
 from epsaudit.witnesses.screening import Floats, log_chance, screen, sure
@@ -141,10 +141,8 @@ class SignedCount:
 
     @property
     def label(self) -> str:
-        shown = ", ".join(feature.label for feature in self.features[:4])
-        more = f", ... {len(self.features) - 4} more" if len(self.features) > 4 else ""
         less = " less those below" if min(self.signs) < 0 < max(self.signs) else ""
-        return f"count above median{less} of ({shown}{more})"
+        return f"count above median{less} of ({listed([feature.label for feature in self.features], 4)})"
 
     def __call__(self, outputs: Outputs) -> Floats:
         total = np.zeros(len(outputs))

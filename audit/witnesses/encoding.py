@@ -38,20 +38,9 @@ Floats = NDArray[np.float64]
 class Features:
     """What is read off outputs.
 
-    Attributes
-    ----------
-    alone : tuple of Feature
-        Features to look at one by one, those that tell most.
-    tried : int
-        Of how many.
-    regions, scanned : tuple of Feature, int
-        Those that are rare regions, the best of so many.
-    groups : tuple of tuples of Feature
-        Features to learn a score from; those of a group are of one kind.
-    alike : int
-        How many groups, the first ones, hold features in an order that may matter.
-    notes : tuple of str
-        What was not looked at.
+    ``alone`` are features to look at one by one, those that tell most of so many ``tried``; ``regions`` those that are
+    rare regions, the best of so many ``scanned``. Scores are learnt from ``groups`` of features of one kind, of which
+    the first so many ``alike`` are in an order that may matter. ``notes`` say what was not looked at.
     """
 
     alone: tuple[Feature, ...] = ()
@@ -195,8 +184,6 @@ class Encoding:
         The row of every entry, twice its fold and 1 more for x', and how often it was seen.
     atoms : ndarray of int, shape (rows,)
         Number of the atom that each row is, the commonest first, -1 for none.
-    features : Features
-        What is read off them.
     """
 
     sides: tuple[Outputs, Outputs]

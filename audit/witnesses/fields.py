@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.outputs.columns import find_atoms, inside, size_inside
+from epsaudit.outputs.columns import find_atoms, inside, listed, size_inside
 from epsaudit.outputs.normal_form import (
     WHOLE_IN_FLOATS,
     Items,
@@ -93,7 +93,8 @@ class Code:
 
     def written(self, codes: Sequence[int]) -> str:
         """Write that the value is one of those with these numbers."""
-        return _among(path_label(self.path), [written(self.values[code]) for code in codes])
+        names, label = [written(self.values[code]) for code in codes], path_label(self.path)
+        return f"{label} = {names[0]}" if len(names) == 1 else f"{label} in {{{listed(names)}}}"
 
     def __call__(self, outputs: Outputs) -> Floats:
         found = find_atoms(inside(outputs, self.path), self.values)
@@ -122,13 +123,6 @@ class Scaled:
 
     def __call__(self, outputs: Outputs) -> Floats:
         return _digits(np.asarray(self.feature(outputs), float), self.decimals)
-
-
-def _among(label: str, names: Sequence[str], most: int = 8) -> str:
-    if len(names) == 1:
-        return f"{label} = {names[0]}"
-    more = f", ... {len(names) - most} more" if len(names) > most else ""
-    return f"{label} in {{{', '.join(names[:most])}{more}}}"
 
 
 @dataclass

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
+from epsaudit.outputs.columns import listed
 from epsaudit.outputs.normal_form import Outputs, rows_of
 from epsaudit.witnesses.features import Coordinate, Feature, readable
 from epsaudit.witnesses.settings import STEPS
@@ -151,9 +152,8 @@ class Tree:
         return _score_of([self.features[column].label for column in asked])
 
     def __call__(self, outputs: Outputs) -> Floats:
-        used = sorted({column for column in self.columns if column >= 0})
-        place = {column: i for i, column in enumerate(used)}
-        numbers = [np.asarray(self.features[column](outputs), float) for column in used]
+        asked = {column for column in self.columns if column >= 0}
+        numbers = {column: np.asarray(self.features[column](outputs), float) for column in asked}
         result = np.full(len(outputs), self.values[0])
         stack: list[tuple[int, Any]] = [(0, np.arange(len(outputs)))]
         while stack:
@@ -162,7 +162,7 @@ class Tree:
             if column < 0:
                 result[rows] = self.values[node]
                 continue
-            low = numbers[place[column]][rows] <= self.thresholds[node]
+            low = numbers[column][rows] <= self.thresholds[node]
             stack += [(self.left[node], rows[low]), (self.right[node], rows[~low])]
         return result
 
@@ -190,8 +190,7 @@ class Filled:
 
 
 def _score_of(labels: list[str]) -> str:
-    more = f", ... {len(labels) - SHOWN} more" if len(labels) > SHOWN else ""
-    return f"score of ({', '.join(labels[:SHOWN])}{more})"
+    return f"score of ({listed(labels, SHOWN)})"
 
 
 Singles = NDArray[np.float32]

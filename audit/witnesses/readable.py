@@ -6,6 +6,7 @@ returns them; an exception is the object that was raised. Learnt scores and sets
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
@@ -55,9 +56,7 @@ def reads_well(witness: Witness) -> bool:
 def parts_of(witness: Witness) -> int | None:
     """Count thresholds and single outputs of both events; None where one of them is no short condition."""
     parts = 0
-    for event in (witness.guess_x, witness.guess_x_prime):
-        if event is None:
-            continue
+    for event in filter(None, (witness.guess_x, witness.guess_x_prime)):
         try:
             condition(event)
         except NotShort:
@@ -155,18 +154,14 @@ def _repeats(parts: list[str], opens: str, closes: str) -> str:
     comma = "," if opens == "(" else ""
     blocks: list[str] = []
     plain: list[str] = []
-    place = 0
-    while place < len(parts):
-        end = place
-        while end < len(parts) and parts[end] == parts[place]:
-            end += 1
-        if end - place < 8:
-            plain += parts[place:end]
+    for part, run in itertools.groupby(parts):
+        number = len(list(run))
+        if number < 8:
+            plain += [part] * number
         else:
             blocks += [f"{opens}{', '.join(plain)}{comma}{closes}"] if plain else []
-            blocks.append(f"{opens}{parts[place]}{comma}{closes} * {end - place}")
+            blocks.append(f"{opens}{part}{comma}{closes} * {number}")
             plain = []
-        place = end
     if plain or not blocks:
         blocks.append(f"{opens}{', '.join(plain)}{comma if len(plain) == 1 else ''}{closes}")
     return " + ".join(blocks)

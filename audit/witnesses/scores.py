@@ -22,6 +22,7 @@ from epsaudit.witnesses.encoding import Encoding, encode
 from epsaudit.witnesses.events import Event, Interval, Region
 from epsaudit.witnesses.features import Feature, Value
 from epsaudit.witnesses.models import hats, regress
+from epsaudit.witnesses.screening import shrunk
 from epsaudit.witnesses.selection import CandidateScore
 from epsaudit.witnesses.settings import CELLS, EASY_TO_READ, ERRORS, FEW_VALUES, FOLDS, HARD_TO_READ, STEPS
 
@@ -111,13 +112,8 @@ class PiecewiseRatio:
             else:
                 intervals.append(Interval(bounds[i], bounds[i + 1], includes_low=False))
         included = tuple(atom for atom, chosen in zip(self.atoms, chosen_atoms, strict=True) if chosen)
-        excluded: tuple[Hashable, ...] = ()
-        if intervals:
-            excluded = tuple(
-                atom
-                for atom, chosen in zip(self.atoms, chosen_atoms, strict=True)
-                if not chosen and any(i.contains(np.array([number(atom)]))[0] for i in intervals)
-            )
+        others = (atom for atom, chosen in zip(self.atoms, chosen_atoms, strict=True) if not chosen)
+        excluded = tuple(one for one in others if any(i.contains(np.array([number(one)]))[0] for i in intervals))
         return Region(self.feature, tuple(intervals), included, excluded)
 
 
@@ -228,20 +224,6 @@ def _ratios(seen: Floats, single: int) -> Floats:
     if len(cells) <= FEW_VALUES:
         return shrunk(seen)
     return np.concatenate([shrunk(atoms), _curve(cells)])
-
-
-def shrunk(seen: Floats) -> Floats:
-    """Log ratios of counts, moved towards 0 by a standard error of each.
-
-    So few that tell much are not drowned by many that tell nothing, as by one variance for all.
-
-    Examples
-    --------
-    >>> shrunk(np.array([[900.0, 300.0], [3.0, 1.0], [500.0, 510.0]])).round(1).tolist()
-    [1.0, 0.0, -0.0]
-    """
-    raw, noise = np.log((seen[:, 0] + 0.5) / (seen[:, 1] + 0.5)), np.sum(1.0 / (seen + 0.5), axis=1)
-    return np.asarray(np.sign(raw) * np.maximum(np.abs(raw) - np.sqrt(noise), 0.0))
 
 
 def _curve(seen: Floats) -> Floats:

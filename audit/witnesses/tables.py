@@ -20,7 +20,7 @@ from epsaudit.outputs.normal_form import Outputs
 from epsaudit.witnesses import settings
 from epsaudit.witnesses.features import Feature, readable
 from epsaudit.witnesses.fields import Code
-from epsaudit.witnesses.screening import Codes, Floats, codes_of, counts_of, log_chance, pearson, pooled, sure
+from epsaudit.witnesses.screening import Codes, Floats, codes_of, counts_of, log_chance, pearson, pooled, shrunk, sure
 
 
 @readable
@@ -129,9 +129,7 @@ class _Field:
         if len(edges) == 0:
             return None
         codes = np.where(codes < 0, len(edges) + 1, codes)
-        seen = counts_of(codes, size, len(edges) + 2) + 0.5
-        raw, error = np.log(seen[0] / seen[1]), np.sqrt(1.0 / seen[0] + 1.0 / seen[1])
-        return cls(feature, numbers, codes, single, np.sign(raw) * np.maximum(np.abs(raw) - error, 0.0))
+        return cls(feature, numbers, codes, single, shrunk(counts_of(codes, size, len(edges) + 2).T))
 
     @property
     def levels(self) -> int:

@@ -18,10 +18,10 @@ from scipy.special import log_expit
 
 from epsaudit.outputs.normal_form import Outputs, rows_of
 from epsaudit.witnesses import CandidateScore, Classifiers, Encoding, Event, Features, Interval, Region, encode
-from epsaudit.witnesses.classifiers import Basis, Singles, bases_of, interacting, often_odd, planted
+from epsaudit.witnesses.classifiers import Basis, Singles, bases_of, interacting, often_odd, planted, sum_of
 from epsaudit.witnesses.combinations import Combined
 from epsaudit.witnesses.features import Coordinate, Feature, Value
-from epsaudit.witnesses.models import Additive, regress
+from epsaudit.witnesses.models import regress
 from epsaudit.witnesses.scores import FromTable, Monotone
 from epsaudit.witnesses.screening import screen
 from epsaudit.witnesses.settings import (
@@ -255,9 +255,7 @@ def _wide_sum(data: Encoding, group: Sequence[Feature]) -> Iterator[CandidateSco
     best = max(_fits(data, group), key=lambda one: one.gain, default=None)
     if best is None:
         return
-    ends = np.cumsum([basis.width for basis in best.bases])[:-1]
-    terms = (basis.term(part) for basis, part in zip(best.bases, np.split(best.coefficients, ends), strict=True))
-    score = Additive(tuple(terms))
+    score = sum_of(best.bases, best.coefficients)
     final, learnt = data.numbers(score)[data.row], Monotone(score, 1, learnt=True)
     candidate = CandidateScore.of(
         learnt, final, data.group, data.weight, best.judged.astype(float), margin=HARD_TO_READ
