@@ -19,11 +19,11 @@ import pytest
 
 from epsaudit import frozen
 from epsaudit.adapters.functions import Mechanism, mechanism_of
-from epsaudit.arguments import Pairs, claim_of, pairs_of
+from epsaudit.audits.question import claim_of, pairs_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.record import with_half_noise
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import DatasetPair, Relation
+from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
 from epsaudit.engine.sampling import Progress
 from epsaudit.errors import AuditError, PowerWarning, without_internals
 from epsaudit.privacy_terms import (

@@ -288,8 +288,8 @@ def _number(text: str) -> Any:
 
 def read(name: str, value: Any, what: str) -> Any:
     """Return a number of runs or of seconds, a seed or a probability; raise `AuditError` for what is none."""
-    from epsaudit.arguments import seconds_of, trials_of
-    from epsaudit.errors import fraction, whole_at_least
+    from epsaudit.audits.question import trials_of
+    from epsaudit.errors import fraction, seconds_of, whole_at_least
 
     if name == "runs":
         return trials_of(value, what)

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from epsaudit.adapters.functions import FunctionMechanism, black_box
-from epsaudit.arguments import Pairs
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import Relation
+from epsaudit.data.neighbours import Pairs, Relation
 from epsaudit.errors import AuditError
 
 

@@ -22,11 +22,10 @@ from epsaudit.adapters.calls import one_event_loop
 from epsaudit.adapters.global_generators import DatasetChangedError, Habits
 from epsaudit.adapters.randomness import carries_a_generator
 from epsaudit.adapters.signatures import Takes, takes_of, takes_size, wrong_call
-from epsaudit.arguments import Pairs, is_claim, listed, seconds_of
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.fresh import Dataset
-from epsaudit.data.neighbours import Adjacency, DatasetPair, Relation, adjacency_of, describe, is_frame
-from epsaudit.errors import AuditError
+from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, Relation, adjacency_of, describe, is_frame, listed
+from epsaudit.errors import AuditError, seconds_of
 from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, frozen, pack, pack_frozen
 
 
@@ -389,6 +388,13 @@ def _wrap(
         takes=takes_of(function, distribution.arguments),
         **more,
     )
+
+
+def is_claim(claim: Any, name: str) -> Claim:
+    """Return a claim; raise `AuditError` for what is none."""
+    if not isinstance(claim, Claim):
+        raise AuditError(f"The claim of {name} is {claim!r}; give one, for instance epsilon=1.0 or claim=PureDP(1.0).")
+    return claim
 
 
 def mechanism_of(mechanism: Mechanism | Callable[..., Any], adjacency: Relation | None = None) -> Mechanism:

@@ -27,13 +27,7 @@ from epsaudit.adapters.randomness import reached
 from epsaudit.data.fresh import Dataset
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.data.unpickling import loads_apart
-from epsaudit.engine.dependence import (
-    LEVEL,
-    Finding,
-    dependence_of_outputs,
-    difference_of_copies,
-    otherwise_seen,
-)
+from epsaudit.engine.dependence import LEVEL, Finding, dependence_of_outputs, difference_of_copies, otherwise_seen
 from epsaudit.engine.sampling import Sides, draw, move_on
 from epsaudit.engine.streams import BLOCK, stream
 from epsaudit.errors import AuditError

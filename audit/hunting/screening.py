@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from epsaudit.arguments import families_of
-from epsaudit.audits.question import Question, begun
+from epsaudit.audits.question import Question, begun, families_of
 from epsaudit.audits.suite import entry_seed
 from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.sampling import training_outputs

@@ -272,8 +272,3 @@ class Accounts:
 def point(claim: Claim, tangent: float | None) -> tuple[float, float]:
     """The (epsilon, delta) at which the claim is tested: its own, or that of its profile at the tangent."""
     return claim.claimed_point or (float(tangent or 0.0), claim.profile(float(tangent or 0.0)))
-
-
-def tally_of(runs: int, correct: int, wrong: int) -> NDArray[np.float64]:
-    """Correct guesses, wrong ones and none, in this order."""
-    return np.array([correct, wrong, runs - correct - wrong], float)

@@ -19,8 +19,8 @@ from typing import Any
 
 from epsaudit.adapters.external import command, with_tuples
 from epsaudit.adapters.registry import Entry, chosen, library, matching, own_object
-from epsaudit.arguments import jobs_of, trials_of
 from epsaudit.audits import suite
+from epsaudit.audits.question import jobs_of, trials_of
 from epsaudit.claims.definitions import Claim
 from epsaudit.claims.libraries import CLAIMS, claim_from_numbers
 from epsaudit.cli.commands import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, sayer

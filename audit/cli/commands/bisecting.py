@@ -10,7 +10,7 @@ from typing import Any
 
 from epsaudit.adapters import registry
 from epsaudit.adapters.registry import Listed, library, matching
-from epsaudit.arguments import jobs_of, trials_of
+from epsaudit.audits.question import jobs_of, trials_of
 from epsaudit.cli.commands import AS_EXPECTED, SURPRISED, say_json, sayer
 from epsaudit.errors import AuditError
 from epsaudit.reporting.tables import Column
