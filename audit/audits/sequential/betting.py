@@ -4,7 +4,7 @@ A run is guessed by a witness with m events that the past decides. Under (epsilo
 
     1 + bet (1[correct] - e^epsilon 1[wrong] - m delta / 2),   0 <= bet <= 1 / (e^epsilon + m delta / 2),
 
-is nonnegative, with mean at most 1 given the past. Bound, proofs, references: theory.md#testing-by-betting in docs.
+is nonnegative, with mean at most 1 given the past. Proofs: docs/explanation/theory.md#testing-by-betting.
 """
 
 from __future__ import annotations
