@@ -72,6 +72,14 @@ def finite_at_least(value: float, least: float, what: str) -> float:
     return number
 
 
+def seconds_of(seconds: float, what: str = "seconds") -> float:
+    """Return a number of seconds above 0."""
+    number = finite_at_least(seconds, 0.0, what)
+    if number == 0.0:
+        raise AuditError(f"{what} is {seconds!r}; it must be above 0.")
+    return number
+
+
 def fraction(value: float, what: str, *, open_below: bool = False) -> float:
     """Return ``value`` as a float in [0, 1), or in (0, 1) with ``open_below``; else raise `AuditError`."""
     number = _number(value)

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from epsaudit.adapters.registry import Entry
-from epsaudit.audits.influence import most_influential
+from epsaudit.audits.question import most_influential
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair, leave_one_out, replace_one
 from epsaudit.errors import needs

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 WHEN_CALLED = {
     "results/result.py": {"audits", "reporting"},
-    "audits/one_run/result.py": {"reporting"},
+    "audits/one_run/play.py": {"reporting"},
     "audits/sequential/record.py": {"reporting"},
 }
 """A result's ``load`` and ``plot``: fetched in a function, as the page says."""

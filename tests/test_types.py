@@ -12,7 +12,6 @@ ROOT = Path(__file__).parents[1]
 READ = (
     "__init__.pyi",
     "adapters/functions.py",
-    "arguments.py",
     "audits/fixed.py",
     "claims/definitions.py",
     "data/neighbours.py",

@@ -27,10 +27,9 @@ from numpy.typing import NDArray
 
 from epsaudit.adapters.child import Child, Pool, Program
 from epsaudit.adapters.functions import Mechanism
-from epsaudit.arguments import Pairs, listed, seconds_of
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import Adjacency, DatasetPair, adjacency_of, shorten
-from epsaudit.errors import AuditError, with_article
+from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, adjacency_of, listed, shorten
+from epsaudit.errors import AuditError, seconds_of, with_article
 from epsaudit.outputs.as_json import from_json
 from epsaudit.outputs.normal_form import Outputs, normal_array, pack_frozen, values_of
 

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from epsaudit.adapters.calls import Takes, one_event_loop, takes_of, takes_size, wrong_call
 from epsaudit.adapters.randomness import DatasetChangedError, Habits, carries_a_generator
-from epsaudit.arguments import Pairs, is_claim, listed, seconds_of
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.fresh import Dataset
-from epsaudit.data.neighbours import Adjacency, DatasetPair, Relation, adjacency_of, describe, is_frame
-from epsaudit.errors import AuditError
+from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, Relation, adjacency_of, describe, is_frame, listed
+from epsaudit.errors import AuditError, seconds_of
 from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, frozen, pack, pack_frozen
 
 
@@ -380,6 +379,13 @@ def _wrap(
     known = (title, claim, relation, tuple(listed(pairs, relation)))
     takes = takes_of(function, distribution.arguments)
     return FunctionMechanism(function, *known, distribution, takes, time_limit, fresh_randomness)
+
+
+def is_claim(claim: Any, name: str) -> Claim:
+    """Return a claim; raise `AuditError` for what is none."""
+    if not isinstance(claim, Claim):
+        raise AuditError(f"The claim of {name} is {claim!r}; give one, for instance epsilon=1.0 or claim=PureDP(1.0).")
+    return claim
 
 
 def mechanism_of(mechanism: Mechanism | Callable[..., Any], adjacency: Relation | None = None) -> Mechanism:

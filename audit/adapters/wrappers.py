@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from epsaudit.adapters.functions import FunctionMechanism, black_box
-from epsaudit.arguments import Pairs
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import DatasetPair, Relation
+from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
 from epsaudit.errors import AuditError, finite_at_least
 
 

@@ -13,12 +13,11 @@ from typing import Any
 
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.adapters.refusals import refusing
-from epsaudit.arguments import Pairs, checkpoint_of, jobs_of, progress_of
-from epsaudit.audits.question import Begun, Question, begun, recording
+from epsaudit.audits.question import Begun, Question, begun, checkpoint_of, jobs_of, progress_of, recording
 from epsaudit.audits.training import Training, train, training_runs, validation_runs
 from epsaudit.certificates import certificate_from_dict
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import Relation
+from epsaudit.data.neighbours import Pairs, Relation
 from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.sampling import Progress, ProgressCallback, certification_counts, notes_on, training_outputs
 from epsaudit.errors import AuditError

@@ -14,21 +14,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.arguments import LEAST_TRIALS, check_method
 from epsaudit.audits.one_run import OneRunResult
-from epsaudit.audits.one_run.bounds import GuessBound
-from epsaudit.audits.sequential import SequentialResult, betting
+from epsaudit.audits.one_run.bounds import GuessBound, check_method
+from epsaudit.audits.question import LEAST_TRIALS
+from epsaudit.audits.sequential import SequentialResult, betting, drawing
 from epsaudit.audits.sequential.auditing import refuse_if_irrefutable
-from epsaudit.audits.sequential.drawing import (
-    FIRST_ROUND,
-    MOST_REMEMBERED,
-    STRATEGIES,
-    chunk_sizes,
-    looked_at_each,
-    looks,
-    remembered,
-    round_sizes,
-)
 from epsaudit.audits.sequential.learning import no_bet
 from epsaudit.audits.sequential.record import Round, StrategyRecord
 from epsaudit.audits.training import training_runs, validation_runs
@@ -146,8 +136,8 @@ def _sequential(result: SequentialResult) -> list[str]:
         refuse_if_irrefutable(result.claim)
     except AuditError as error:
         return [str(error)]
-    if not result.rounds or {len(round_.strategies) for round_ in result.rounds} != {STRATEGIES}:
-        return [f"There must be rounds, and {STRATEGIES} strategies in each."]
+    if not result.rounds or {len(round_.strategies) for round_ in result.rounds} != {drawing.STRATEGIES}:
+        return [f"There must be rounds, and {drawing.STRATEGIES} strategies in each."]
     for round_ in result.rounds:
         if len({(strategy.counts.runs_x, strategy.counts.runs_x_prime) for strategy in round_.strategies}) != 1:
             said.append("The strategies of a round are said to have guessed in different runs.")
@@ -203,19 +193,19 @@ def _rounds(result: SequentialResult) -> list[str]:
 def _pairs(result: SequentialResult) -> int:
     """Return a number of pairs that gives the first round; 1 if none does."""
     first = result.rounds[0]
-    likely = (1, first.explored // FIRST_ROUND + 1, result.trials + 1)
+    likely = (1, first.explored // drawing.FIRST_ROUND + 1, result.trials + 1)
     for pairs in itertools.chain(likely, range(2, min(first.explored, MOST_PAIRS) + 2)):
-        size = next(round_sizes(result.trials, pairs))
+        size = next(drawing.round_sizes(result.trials, pairs))
         bet = size - first.explored
         whole = first.runs == bet or (len(result.rounds) == 1 and first.runs < bet)
-        if whole and first.explored == (pairs - 1) * looked_at_each(size, pairs, first=True):
+        if whole and first.explored == (pairs - 1) * drawing.looked_at_each(size, pairs, first=True):
             return pairs
     return 1
 
 
 def _sizes(result: SequentialResult, pairs: int) -> Iterator[str]:
     """Say which rounds are not as long as the budget has them, or were not looked at where their chunks end."""
-    sizes = list(round_sizes(result.trials, pairs))
+    sizes = list(drawing.round_sizes(result.trials, pairs))
     if len(result.rounds) > len(sizes):
         yield f"There are {len(result.rounds)} rounds; a budget of {result.trials:,} has {len(sizes)}."
         return
@@ -224,16 +214,16 @@ def _sizes(result: SequentialResult, pairs: int) -> Iterator[str]:
         last = number == len(result.rounds) - 1
         cut = last and result.stopped in ("refuted", "near")
         bet = size - round_.explored
-        if not _looked(round_.explored, size, pairs, number, runs) or not (
-            round_.runs == bet or (cut and round_.runs < bet)
-        ):
+        whole = round_.runs == bet or (cut and round_.runs < bet)
+        if not whole or not _looked(round_.explored, size, pairs, number, runs):
             yield (
                 f"Round {number + 1} looked at {round_.explored:,} runs and bet on {round_.runs:,}; a budget of "
                 f"{result.trials:,} and {pairs:,} {'pair' if pairs == 1 else 'pairs'} give it {size:,} in all."
             )
             return
         moments = [look[0] for look in round_.strategies[0].looks]
-        if not _moments(moments, chunk_sizes(bet), runs + round_.explored, result.stopped == "refuted" and last):
+        refuted = result.stopped == "refuted" and last
+        if not _moments(moments, drawing.chunk_sizes(bet), runs + round_.explored, refuted):
             yield f"Round {number + 1} is said to have been looked at where none of its chunks ends: after {moments}."
         runs += round_.explored + round_.runs
     if result.stopped == "seconds" and runs == result.trials:
@@ -242,9 +232,9 @@ def _sizes(result: SequentialResult, pairs: int) -> Iterator[str]:
 
 def _looked(looked: int, size: int, pairs: int, number: int, runs: int) -> bool:
     """Whether a round can have looked at so many runs of other pairs: of all, unless enough of some are remembered."""
-    each = looked_at_each(size, pairs, first=number == 0)
+    each = drawing.looked_at_each(size, pairs, first=number == 0)
     most = each * (pairs - 1)
-    return looked == most or (runs >= MOST_REMEMBERED and 0 <= looked < most and looked % each == 0)
+    return looked == most or (runs >= drawing.MOST_REMEMBERED and 0 <= looked < most and looked % each == 0)
 
 
 def _moments(moments: Sequence[int], sizes: Sequence[int], runs: int, refuted: bool) -> bool:
@@ -254,7 +244,7 @@ def _moments(moments: Sequence[int], sizes: Sequence[int], runs: int, refuted: b
     if len(moments) > len(ends) or before != ends[: len(before)]:
         return False
     start = before[-1] if before else 0
-    return end == ends[len(before)] or (refuted and end - start in looks(sizes[len(before)], runs + start))
+    return end == ends[len(before)] or (refuted and end - start in drawing.looks(sizes[len(before)], runs + start))
 
 
 def _remembered(rounds: Sequence[Round], pairs: int) -> tuple[int, int]:
@@ -267,8 +257,8 @@ def _remembered(rounds: Sequence[Round], pairs: int) -> tuple[int, int]:
         return 0, sum(round_.explored + round_.runs for round_ in rounds) // 2
     on_x = on_x_prime = kept = 0
     for round_ in rounds:
-        sizes = chunk_sizes(round_.runs)
-        some = sum(itertools.compress(sizes, remembered(sizes, kept)))
+        sizes = drawing.chunk_sizes(round_.runs)
+        some = sum(itertools.compress(sizes, drawing.remembered(sizes, kept)))
         if some == round_.runs:
             counts = round_.strategies[0].counts
             on_x, on_x_prime = on_x + int(counts.runs_x), on_x_prime + int(counts.runs_x_prime)

@@ -5,20 +5,22 @@ A `Question` is what was given, checked. `begun` prepares the mechanism, its out
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from epsaudit import exact
 from epsaudit.adapters.external import CommandDistribution
-from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
-from epsaudit.arguments import Pairs, claim_of, families_of, pairs_of, trials_of
-from epsaudit.claims.definitions import Claim
-from epsaudit.data.fresh import digest, given
-from epsaudit.data.neighbours import DatasetPair, Relation, shorten
+from epsaudit.adapters.functions import FunctionMechanism, Mechanism, is_claim, mechanism_of
+from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
+from epsaudit.data.fresh import digest, given, refuse_if_consumed, same
+from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, adjacency_of, listed, shorten
 from epsaudit.engine.checkpoint import Checkpoint, Identity, Section
 from epsaudit.engine.copies import Copies, refuse_if_drawn_before, with_known_randomness
 from epsaudit.engine.processes import copies_of
@@ -26,8 +28,16 @@ from epsaudit.engine.provenance import execution, provenance
 from epsaudit.engine.sampling import Sides, notes_on
 from epsaudit.engine.streams import entropy
 from epsaudit.engine.workers import Workers, check_restart
-from epsaudit.errors import AuditError, confidence_of
-from epsaudit.witnesses import Family
+from epsaudit.errors import AuditError, confidence_of, whole_at_least
+from epsaudit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, Family
+
+LEAST_TRIALS = 100
+"""Fewest runs that an audit accepts: with 75 certification runs it can show epsilon 3.18 at 95 % at best."""
+MOST_TRIALS = 7 * 10**13
+"""Most: the 2^26 chunks of 2^20 runs that a checkpoint can hold, and a month of a hundred cores at a quarter of a
+million runs a second."""
+SAME = 1e-9
+"""Relative difference up to which exact parameters are equal: quadrature promises no more."""
 
 
 @dataclass(frozen=True)
@@ -173,3 +183,156 @@ def exact_parameter(claim: Claim, sides: Sides) -> float | None:
         return exact.exact_parameter(claim, *sides)
     except exact.NotKnownError:
         return None
+
+
+def claim_of(mechanism: Mechanism, claim: Claim | None, epsilon: float | None = None, delta: float = 0.0) -> Claim:
+    """Return the claim to audit: the one given, (epsilon, delta)-DP, or the mechanism's own."""
+    given = claim_given(claim, epsilon, delta)
+    return is_claim(given if given is not None else mechanism.claim, mechanism.name)
+
+
+def claim_given(claim: Claim | None, epsilon: float | None, delta: float) -> Claim | None:
+    """Return the claim given, (epsilon, delta)-DP, or None where neither was given."""
+    pure = np.isscalar(delta) and delta == 0
+    if epsilon is None and not pure:
+        raise AuditError(f"delta is {delta!r} without an epsilon; give epsilon=, or a claim=.")
+    if epsilon is not None:
+        if claim is not None:
+            raise AuditError(f"Both claim={claim} and epsilon={epsilon!r} were given; give one of them.")
+        return PureDP(epsilon) if pure else ApproxDP(epsilon, delta)
+    return claim
+
+
+def trials_of(trials: Any, what: str = "trials") -> int:
+    """Return a number of runs that an audit can make."""
+    number = whole_at_least(trials, LEAST_TRIALS, what)
+    if number > MOST_TRIALS:
+        raise AuditError(f"{what} is {trials!r}; no audit ends that has more than {MOST_TRIALS:,} runs.")
+    return number
+
+
+def pairs_of(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
+    """Return the pairs to audit, the mechanism's own for None; datasets differ, are adjacent, can be reread."""
+    adjacency = adjacency_of(mechanism.adjacency)
+    found = listed(mechanism.worst_pairs() if pairs is None else pairs, adjacency)
+    if not found:
+        raise AuditError(f"{mechanism.name} names no pairs of datasets; give some as pairs=[(x, x_prime)].")
+    for pair in found:
+        for dataset in (pair.x, pair.x_prime):
+            refuse_if_consumed(dataset)
+        if same(pair.x, pair.x_prime):
+            raise AuditError(f"Both datasets of the pair {pair} are the same, so that nothing could tell them apart.")
+        if adjacency is not None:
+            adjacency.check(pair)
+    return found
+
+
+def families_of(witnesses: str | Sequence[Family]) -> Sequence[Family]:
+    """Return the families that a ``witnesses`` argument names."""
+    families: Any = witnesses
+    if isinstance(families, str) and families in ("auto", "all"):
+        return DEFAULT_FAMILIES if families == "auto" else ALL_FAMILIES
+    if isinstance(families, str) or not isinstance(families, Sequence) or len(families) == 0:
+        raise AuditError(
+            f"witnesses is {witnesses!r}; it must be 'auto', 'all' or a list of families of epsaudit.witnesses."
+        )
+    for family in families:
+        if isinstance(family, type) or not callable(getattr(family, "fit", None)):
+            raise AuditError(
+                f"{family!r} among the witnesses is no family: an object with fit(outputs, outputs_prime), as Tails()."
+            )
+    return families
+
+
+def jobs_of(n_jobs: Any, what: str = "n_jobs") -> int | None:
+    """Return a number of workers as joblib takes it: None, 1 or more, or negative to count from all cores."""
+    if n_jobs is None or (isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool) and n_jobs != 0):
+        return None if n_jobs is None else int(n_jobs)
+    raise AuditError(f"{what} is {n_jobs!r}; it must be a whole number of at least 1, or -1 for every core.")
+
+
+def progress_of(progress: Any) -> Any:
+    """Return a callback that is told of progress, or None."""
+    if progress is not None and (isinstance(progress, type) or not callable(progress)):
+        raise AuditError(
+            f"progress is {progress!r}; it must be a function of an epsaudit.engine.sampling.Progress, as "
+            "epsaudit.reporting.progress.Lines() is."
+        )
+    return progress
+
+
+def checkpoint_of(checkpoint: Any) -> Any:
+    """Return a path, or None."""
+    path = isinstance(checkpoint, (str, os.PathLike)) and os.fspath(checkpoint)
+    if not path and checkpoint is not None:
+        raise AuditError(f"checkpoint is {checkpoint!r}; it must be the path of a file.")
+    return checkpoint
+
+
+def most_influential(
+    mechanism: Mechanism, candidates: Iterable[DatasetPair], claim: Claim | None = None
+) -> DatasetPair:
+    """Return the candidate pair on which the exact parameter of the claim, by default the mechanism's own, is greatest.
+
+    Candidates, at least one, are taken one at a time; of equal ones, to nine digits, the first wins. Datasets that
+    successive pairs share are prepared once, and a pair whose two laws were seen before is not computed again.
+
+    Raises
+    ------
+    AuditError
+        If there are no candidates, the best is not adjacent under the mechanism's relation, or a law is not known, in a
+        form that `epsaudit.exact.knows_law` accepts.
+
+    Examples
+    --------
+    >>> from epsaudit.data.neighbours import leave_one_out
+    >>> from epsaudit.mechanisms.down_sensitivity import ShiftedInverseSensitivity
+    >>> from epsaudit.mechanisms.queries import Maximum
+    >>> mechanism = ShiftedInverseSensitivity(Maximum((0, 1, 2, 3)), epsilon=1.0)
+    >>> print(most_influential(mechanism, leave_one_out((0,) * 20 + (1,) * 9 + (3,))))
+    30 records against all but one with 3
+    """
+    claim = claim_of(mechanism, claim)
+    best: DatasetPair | None = None
+    greatest = -math.inf
+    seen: set[Hashable] = set()
+    latest: dict[str, tuple[Any, Any]] = {}
+    for pair in candidates:
+        laws = tuple(_law(mechanism, pair, side, latest) for side in ("x", "x_prime"))
+        identity = tuple(map(_identity, laws))
+        if identity in seen:
+            continue
+        seen.add(identity)
+        value = exact.exact_parameter(claim, *laws)
+        if value > greatest + SAME * abs(greatest) or best is None:
+            best, greatest = pair, value
+    if best is None:
+        raise AuditError(f"There are no candidate pairs for {mechanism.name}; give at least one DatasetPair.")
+    if mechanism.adjacency is not None:
+        mechanism.adjacency.check(best)
+    return best
+
+
+def _law(mechanism: Mechanism, pair: DatasetPair, side: str, latest: dict[str, tuple[Any, Any]]) -> Any:
+    """The law on one side of a pair: the latest of this side, as long as the dataset is the same."""
+    dataset = getattr(pair, side)
+    if side not in latest or latest[side][0] is not dataset:
+        law = mechanism(dataset)
+        if not exact.knows_law(law):
+            raise AuditError(
+                f"{mechanism.name} does not know its law on the pair {pair}, so that candidates cannot be ranked "
+                "exactly; give them all to audit(mechanism, pairs=...), where they compete on training runs."
+            )
+        latest[side] = dataset, law
+    return latest[side][1]
+
+
+def _identity(law: Any) -> Hashable:
+    """Equal only for equal laws: a finite law's outcomes and chances, else the law itself as it compares."""
+    if not hasattr(law, "knots"):
+        return (tuple(law.support), np.asarray(law.log_probabilities, float).tobytes())
+    try:
+        hash(law)
+    except TypeError:
+        return object()  # compares with nothing: never taken for another
+    return law  # type: ignore[no-any-return]  # just hashed

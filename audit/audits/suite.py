@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from epsaudit.adapters.registry import Entry
-from epsaudit.arguments import jobs_of
 from epsaudit.audits.fixed import certified
-from epsaudit.audits.question import Question
+from epsaudit.audits.question import Question, jobs_of
 from epsaudit.engine.checkpoint import Checkpoint, Section
 from epsaudit.engine.provenance import command, provenance
 from epsaudit.engine.sampling import ProgressCallback

@@ -117,11 +117,8 @@ def train(
             best = max(known, key=lambda one: one.choice(objective, ERRORS_BETWEEN_PAIRS).rank)
             choice = best.choice(objective)
     kept = len(best.outputs[0])
-    few = (
-        (f"outputs are so large that {kept:,} of {size:,} training runs a side were looked at",)
-        if 2 * kept < size
-        else ()
-    )
+    large = f"outputs are so large that {kept:,} of {size:,} training runs a side were looked at"
+    few = (large,) if 2 * kept < size else ()
     notes = (*best.features.notes, *few, *_read_simply(best.choice(Readable(objective)), choice))
     return Training(best.pair, choice, spent, notes)
 
@@ -171,7 +168,6 @@ class _Trained:
         return cls(pair, outputs, data.features, tuple(candidate_scores(families, x, x_prime, data)))
 
     def choice(self, objective: Objective, errors: float | None = None) -> Choice:
-        """Choose the event and the certificate."""
         return best_of(self.candidates, objective, errors)
 
     def optimistic(self, objective: Objective) -> float:
@@ -198,12 +194,8 @@ class _Trained:
         What does not fit is counted for a shortlist of scores. Outputs unlike those of training, which saw arrays of
         numbers alone, are left out. The blocks are those of the pair at this ``rank`` among all.
         """
-        known, kept = self, [self.outputs]
-        room = (
-            MOST_NUMBERS // max(self.outputs[0][0].size, 1) - len(self.outputs[0])
-            if are_numbers(self.outputs[0])
-            else 0
-        )
+        known, kept, on_x = self, [self.outputs], self.outputs[0]
+        room = MOST_NUMBERS // max(on_x[0].size, 1) - len(on_x) if are_numbers(on_x) else 0
         for number, start in enumerate(range(0, size, BLOCK), rank * -(-size // BLOCK)):
             block = draw(sides, min(BLOCK, size - start), seed, number, "validation")
             if room > 0:
@@ -238,10 +230,8 @@ class _Trained:
             )
         ]
         known = len(self.outputs[0])
-        families = [
-            replace(one, trees=False) if isinstance(one, Classifiers) and 2 * known >= TREE_FROM else one
-            for one in families
-        ]
+        if 2 * known >= TREE_FROM:
+            families = [replace(one, trees=False) if isinstance(one, Classifiers) else one for one in families]
         settled = [one for one in learnt if _learns_from(one) <= known]  # more would not change them
         features = self.features.used(read, [set(_features(one.score)[1:]) for one in learnt if one not in settled])
         again = _Trained.on(self.pair, families, (both[0][:size], both[1][:size]), features)
@@ -249,7 +239,6 @@ class _Trained:
         return replace(again, candidates=(*again.candidates, *counted))
 
     def _shortlisted(self, objective: Objective) -> _Trained:
-        """Keep the scores that may be best."""
         ranks = [best_of([one], objective, OPTIMISTIC).rank for one in self.candidates]
         order = sorted(range(len(ranks)), key=lambda at: ranks[at], reverse=True)[:SHORTLISTED]
         kept = tuple(self.candidates[at] for at in sorted(order))

@@ -138,7 +138,6 @@ def _differences(
 
 
 def _bounds(result: Kind) -> dict[str, Any]:
-    """The bounds and the verdict, as a file has them."""
     names = ["lower_bound", "proven", "verdict"]
     if isinstance(result, SequentialResult):
         names += ["runs", "log_evidence", "path"]
@@ -190,7 +189,6 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
 
 
 def _changes(before: AuditResult, after: AuditResult) -> list[str]:
-    """Say what the seed does not give again."""
     expected, fresh = before.to_dict(), after.to_dict()
     return [
         f"{name} was {_shown(expected[name])}, and is {_shown(fresh[name])} now."

@@ -19,9 +19,8 @@ from typing import Any
 
 from epsaudit.adapters.external import command, with_tuples
 from epsaudit.adapters.registry import Entry, chosen, library, matching, own_object
-from epsaudit.arguments import jobs_of, trials_of
 from epsaudit.audits import suite
-from epsaudit.audits.question import Question, recording
+from epsaudit.audits.question import Question, jobs_of, recording, trials_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.auditing import refuse_if_irrefutable
 from epsaudit.claims.accounting import CLAIMS, claim_from_numbers

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from epsaudit.arguments import trials_of
+from epsaudit.audits.question import trials_of
 from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, say_json, sayer, those
 from epsaudit.cli.auditing import claim_of, numbers_of_claim
 from epsaudit.data.fresh import digest

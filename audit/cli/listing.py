@@ -14,7 +14,7 @@ from typing import Any
 
 from epsaudit.adapters import registry
 from epsaudit.adapters.registry import Entry, Listed, library, matching, registered
-from epsaudit.arguments import jobs_of, trials_of
+from epsaudit.audits.question import jobs_of, trials_of
 from epsaudit.claims.definitions import Claim
 from epsaudit.cli import AS_EXPECTED, SURPRISED, say_json, sayer, those
 from epsaudit.errors import AuditError, meant

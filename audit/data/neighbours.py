@@ -16,11 +16,14 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from epsaudit.errors import AuditError, clipped, finite_at_least
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
 
 NAMES = 60
 """Most characters of the names of a frame's columns, or of one of its rows, that are written out."""
@@ -303,6 +306,9 @@ def _listed(value: Any) -> Any:
 
 
 PAIRS = "write (x, x_prime) or DatasetPair(x, x_prime), a list of those, or a strategy of hypothesis that draws them"
+
+Pairs: TypeAlias = "DatasetPair | tuple[Any, Any] | Iterable[DatasetPair | tuple[Any, Any]] | SearchStrategy[Any]"
+"""How pairs of datasets may be written."""
 Relation: TypeAlias = Adjacency | type[Adjacency]
 """How a neighbouring relation may be written: `AddRemove` is `AddRemove()`."""
 
@@ -333,3 +339,33 @@ def pair_of(value: Any) -> DatasetPair:
     if isinstance(value, tuple) and len(value) == 2:
         return DatasetPair(*value)
     raise AuditError(f"{shorten(value)} is not a pair of datasets; {PAIRS}.")
+
+
+def listed(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPair]:
+    """Return pairs of datasets as a list, however they are written; those of a strategy are drawn."""
+    if isinstance(pairs, DatasetPair):
+        return [pairs]
+    if is_strategy(pairs):
+        return _drawn(pairs, adjacency)
+    if isinstance(pairs, tuple) and len(pairs) == 2 and not any(isinstance(part, DatasetPair) for part in pairs):
+        if all(isinstance(part, tuple) and len(part) == 2 for part in pairs):
+            raise AuditError(
+                f"{shorten(pairs)} may be one pair of datasets or two; write DatasetPair(x, x_prime) for one, and a "
+                "list for two."
+            )
+        return [DatasetPair(*pairs)]
+    if not isinstance(pairs, Iterable) or isinstance(pairs, (str, bytes, Mapping)):
+        raise AuditError(f"pairs is {shorten(pairs)}; {PAIRS}.")
+    return [pair for part in pairs for pair in (_drawn(part, adjacency) if is_strategy(part) else [pair_of(part)])]
+
+
+def _drawn(strategy: Any, adjacency: Adjacency | None) -> list[DatasetPair]:
+    from epsaudit.data.candidates import drawn, relation_seen  # which read their arguments here
+
+    found = drawn(strategy, adjacency=adjacency)
+    if adjacency is None and relation_seen(found) is None:
+        raise AuditError(
+            "A strategy is joined by boundary cases, and its pairs do not say by which relation; give adjacency=, for "
+            "instance Substitution(), or pairs=epsaudit.data.candidates.drawn(strategy) to do without."
+        )
+    return found

@@ -71,9 +71,7 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     found = [_halves(above)]
     for which, first, second in kinds:
         found += _pairs(values, above, which, first, second)
-    worst = min(found, key=lambda one: one.log_p)
-    tests = 4 * len(kinds) + 2  # two relations, each two-sided, and the halves, two-sided
-    return worst if worst.log_p < np.log(level / tests) else None
+    return _worst(found, level / (4 * len(kinds) + 2))  # two relations, each two-sided, and the halves, two-sided
 
 
 def difference_of_copies(outputs: Outputs, others: Outputs, level: float) -> Finding | None:
@@ -96,14 +94,12 @@ def difference_of_copies(outputs: Outputs, others: Outputs, level: float) -> Fin
         ((values >= low) & (values <= high), "lie in the middle half"),
         (counts[which] > 1, "equal another output"),
     )
-    size, drawn = len(values), len(others)
-    found = []
+    size, drawn, found = len(values), len(others), []
     for mask, words in relations:
         hits, total = int(np.count_nonzero(mask[-drawn:])), int(np.count_nonzero(mask))
         what = f"of {drawn} outputs of copies {hits} {words}, of {size - drawn:,} others {total - hits:,}"
         found.append(Finding(what, _log_tail(hits, total, drawn, size)))
-    worst = min(found, key=lambda one: one.log_p)
-    return worst if worst.log_p < np.log(level / 6) else None
+    return _worst(found, level / 6)
 
 
 def unevenness_of_copies(runs: int, first: NDArray[Any], later: NDArray[Any], level: float) -> Finding | None:
@@ -124,37 +120,32 @@ def unevenness_of_copies(runs: int, first: NDArray[Any], later: NDArray[Any], le
     often = order[int(np.argmax(apart)) + 1 :]
     hits, total = int(later[often].sum()), int(later.sum())
     drawn, size = runs * len(often), runs * len(first)
-    finding = Finding(
+    what = (
         f"copies that saw the event more often than others saw it again in {hits:,} of {drawn:,} runs, those others in "
-        f"{total - hits:,} of {size - drawn:,}",
-        _log_tail(hits, total, drawn, size),
+        f"{total - hits:,} of {size - drawn:,}"
     )
-    return finding if finding.log_p < np.log(level / 2) else None
+    return _worst([Finding(what, _log_tail(hits, total, drawn, size))], level / 2)
 
 
 def otherwise_seen(runs: int, first: NDArray[Any], later: NDArray[Any], own: int, level: float) -> Finding | None:
     """Test whether copies see an event as often as one another, and all together as often as the function.
 
-    See `unevenness_of_copies`, and `difference_of_counts` of as many runs of the function, of which ``own`` are in the
-    event. Each of the two tests has the ``level``.
+    See `unevenness_of_copies`; of as many runs of the function ``own`` are in the event. Each test has the ``level``.
+
+    >>> print(otherwise_seen(10, *np.full((2, 50), 1), 310, 1e-9).what)
+    of 1,000 runs of the function 310 are in the event, of as many of copies 100
     """
-    seen = int(first.sum() + later.sum())
-    return unevenness_of_copies(runs, first, later, level) or difference_of_counts(
-        2 * runs * len(first), own, seen, level
-    )
+    if (found := unevenness_of_copies(runs, first, later, level)) is not None:
+        return found
+    size, seen = 2 * runs * len(first), int(first.sum() + later.sum())
+    what = f"of {size:,} runs of the function {own:,} are in the event, of as many of copies {seen:,}"
+    return _worst([Finding(what, _log_tail(own, own + seen, size, 2 * size))], level / 2)
 
 
-def difference_of_counts(runs: int, own: int, others: int, level: float) -> Finding | None:
-    """Test whether a function and copies of it see an event equally often, in so many ``runs`` each.
-
-    >>> difference_of_counts(1000, 310, 290, 1e-9) is None
-    True
-    >>> print(difference_of_counts(1000, 310, 90, 1e-9).what)
-    of 1,000 runs of the function 310 are in the event, of as many of copies 90
-    """
-    what = f"of {runs:,} runs of the function {own:,} are in the event, of as many of copies {others:,}"
-    finding = Finding(what, _log_tail(own, own + others, runs, 2 * runs))
-    return finding if finding.log_p < np.log(level / 2) else None
+def _worst(findings: Sequence[Finding], level: float) -> Finding | None:
+    """The least likely of what was seen, if that is below the level."""
+    worst = min(findings, key=lambda one: one.log_p)
+    return worst if worst.log_p < np.log(level) else None
 
 
 def _kinds(
@@ -241,18 +232,13 @@ def dependence_of_tallies(runs: NDArray[Any], seen: NDArray[Any], level: float) 
         return None
     half = len(runs) // 2
     ends = [int(part.sum()) for part in (seen[:half], seen[half:], runs[:half], runs[half:])]
-    findings = [
-        Finding(
-            f"the event is seen in {ends[0]:,} of the first {ends[2]:,} runs, in {ends[1]:,} of the last {ends[3]:,}",
-            _log_tail(ends[0], ends[0] + ends[1], ends[2], ends[2] + ends[3]),
-        )
-    ]
+    what = f"the event is seen in {ends[0]:,} of the first {ends[2]:,} runs, in {ends[1]:,} of the last {ends[3]:,}"
+    findings = [Finding(what, _log_tail(ends[0], ends[0] + ends[1], ends[2], ends[2] + ends[3]))]
     what = f"the event is seen more unevenly from chunk to chunk than in independent runs, over {2 * half:,} chunks"
     for first in (np.arange(0, 2 * half, 2), np.arange(half)):
         second = first + (1 if first[-1] >= half else half)
         findings.append(Finding(what, _unevenness(runs[first], runs[second], seen[first], seen[second])))
-    worst = min(findings, key=lambda one: one.log_p)
-    return worst if worst.log_p < np.log(level / 4) else None  # two of Fisher's, and two-sided halves
+    return _worst(findings, level / 4)  # two of Fisher's, and two-sided halves
 
 
 def _unevenness(runs: NDArray[Any], runs_beside: NDArray[Any], seen: NDArray[Any], seen_beside: NDArray[Any]) -> float:
@@ -293,9 +279,8 @@ def _log_tail(hits: int, total: int, drawn: int, size: int, least_deviations: fl
     outward = np.arange(hits, most + 1) if hits >= mean else np.arange(hits, least - 1, -1)
     # terms fall faster than a geometric series once they are this far from the mode
     outward = outward[: 64 + int(12.0 * np.sqrt(mean + 1.0))]
-    logs = (
-        _log_choose(total, outward) + _log_choose(size - total, drawn - outward) - _log_choose(size, np.array([drawn]))
-    )
+    logs = _log_choose(total, outward) + _log_choose(size - total, drawn - outward)
+    logs = logs - _log_choose(size, np.array([drawn]))
     peak = float(np.max(logs))
     return min(0.0, peak + float(np.log(np.sum(np.exp(logs - peak)))))
 

@@ -348,4 +348,5 @@ def _call_by_call(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Itera
 
 
 def _counts(tallies: Tallies, witness: Witness) -> Counts:
-    return Counts(*tallies.rows().sum(axis=0).tolist(), events=witness.events)
+    on_x, on_x_prime, a, b, c, d = tallies.rows().sum(axis=0).tolist()
+    return Counts(on_x, on_x_prime, a, b, c, d, events=witness.events)

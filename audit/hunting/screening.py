@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc
 
-from epsaudit.arguments import families_of
-from epsaudit.audits.question import Question, begun
+from epsaudit.audits.question import Question, begun, families_of
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.conversions import roots
 from epsaudit.claims.definitions import Claim, PureDP

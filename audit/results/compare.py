@@ -22,7 +22,6 @@ from epsaudit.engine.sampling import certification_counts
 from epsaudit.engine.workers import Workers
 from epsaudit.errors import AuditError, fraction
 from epsaudit.results.result import AuditResult, Result
-from epsaudit.text import lower
 
 SAME, CHANGED, NOT_TESTED = "no, the same runs", "other counts", "not tested"
 UNTESTED = {
@@ -50,16 +49,6 @@ class Comparison:
     def moved(self) -> bool:
         """Whether the counts changed beyond chance."""
         return self.p_value <= self.level
-
-    def __str__(self) -> str:
-        symbol = self.old.claim.symbol
-        what = "moved" if self.moved else "no change beyond chance"
-        if self.old.seed == self.new.seed:
-            what += " (one seed for both: the samples are not independent, recount with another)"
-        return (
-            f"{_name(self.old)}: {symbol} >= {lower(self.old.lower_bound)} before, "
-            f"{symbol} >= {lower(self.new.lower_bound)} now, p = {self.p_value:.3g}: {what}"
-        )
 
 
 @dataclass(frozen=True)
@@ -113,20 +102,15 @@ class Drift:
             told.append("One seed for both: the samples are not independent, so p-values mean nothing; recount.")
         return [*told, *([test] if count else [])]
 
-    def __str__(self) -> str:
-        bounds = [f"not compared: {_name(old)}: {_bounds(old, new)}" for old, new in self.untested]
-        return "\n".join([*map(str, self.comparisons), *bounds, *self.notes()])
-
 
 def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -> Drift:
     """Test for every mechanism whether what its certified bound is computed from changed beyond chance.
 
     Of a membership game Fisher's exact test compares how many guesses were correct, and how many runs had a guess; of a
     Clopper-Pearson box the event's frequencies on x and on x'. The smaller of the two p-values is doubled. ``error`` is
-    the probability of saying that anything moved if nothing did, divided over the comparisons.
-
-    Results of audits of fixed size are compared, in their order, if mechanism, claim, pair, witness and certificate are
-    the same. Of others there is a sentence with both bounds: see `UNTESTED`.
+    the probability of saying that anything moved if nothing did, divided over the comparisons. Results of audits of
+    fixed size are compared, in their order, if mechanism, claim, pair, witness and certificate are the same. Of others
+    there is a sentence with both bounds: see `UNTESTED`.
 
     >>> from epsaudit import DatasetPair, PureDP, audit, vectorized
     >>> def noisy(scale):
@@ -156,9 +140,8 @@ def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -
     compared = [(a, b) for a, b in pairs if isinstance(a, AuditResult) and isinstance(b, AuditResult)]
     level = error / max(len(compared), 1)
     comparisons = tuple(Comparison(a, b, p_value(a, b), level) for a, b in compared)
-    return Drift(
-        comparisons, tuple(reasons), error, tuple(pair for pair in pairs if not isinstance(pair[0], AuditResult))
-    )
+    untested = tuple(pair for pair in pairs if not isinstance(pair[0], AuditResult))
+    return Drift(comparisons, tuple(reasons), error, untested)
 
 
 def same_runs(old: Result, new: Result) -> str:
@@ -201,9 +184,9 @@ def recount(
 ) -> AuditResult:
     """Count an old result's events on today's mechanism, so that the two can be compared.
 
-    An audit of changed code would learn a different event, whose counts tell nothing about the old one's. Without a
-    ``pair`` it is the mechanism's own of that name, and without ``trials`` there are as many certification runs. It
-    raises `AuditError` if there is no such pair, or for the old audit's seed, whose stream is no independent sample.
+    An audit of changed code would learn a different event. Without a ``pair`` it is the mechanism's own of that name,
+    and without ``trials`` there are as many certification runs. It raises `AuditError` if there is no such pair, or for
+    the old audit's seed, whose stream is no independent sample.
     """
     if seed == old.seed:
         raise AuditError(f"Seed {seed} is that of the old audit; give another, so that the samples are independent.")
@@ -238,13 +221,6 @@ def _key(result: Result) -> tuple[str, ...]:
 
 def _name(result: Result) -> str:
     return f"{result.mechanism}, {result.claim}"
-
-
-def _bounds(old: Result, new: Result) -> str:
-    """What was and is certified of results that are not of audits of fixed size."""
-    symbol = old.claim.symbol
-    bounds = f"{symbol} >= {lower(old.lower_bound)} before, {symbol} >= {lower(new.lower_bound)} now"
-    return f"{bounds}; counts of a {type(old).__name__} have no exact test"
 
 
 def _counterpart(old: Result, left: Sequence[Result]) -> Result | None:

@@ -10,7 +10,7 @@ import functools
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 """Version of the result file's format."""
+COLUMNS = (
+    *("mechanism", "claim", "parameter", "proven", "exact", "lower_bound", "epsilon_lower", "delta_lower"),
+    *("confidence", "trials", "training_runs", "certificate", "witness", "pair", "verdict", "expected", "seed"),
+    "reproducible",
+)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -58,12 +63,10 @@ class Result(ABC):
         The verdict that theory expects, where somebody said.
     notes : tuple of str
         What a reader should know of how the runs were made: that every run was given a copy of its dataset, say.
-    provenance : dict
-        Versions of what computed the result, and its commit.
+    provenance, execution : dict
+        Versions of what computed the result and its commit; command, time and machine.
     seconds : float
-        Wall-clock time.
-    execution : dict
-        Command, time and machine. Neither this nor ``seconds`` is compared, or part of `to_dict`; `save` adds both.
+        Wall-clock time. Neither this nor ``execution`` is compared, or part of `to_dict`; `save` adds both.
     """
 
     mechanism: str
@@ -82,6 +85,11 @@ class Result(ABC):
     """Name of its JSON Schema."""
     _written: ClassVar[tuple[str, ...]]
     """What its JSON object holds, in this order: fields, and what follows from them."""
+    _reads: ClassVar[dict[str, Callable[[Any], Any]]] = {
+        **{"claim": claims.from_dict, "confidence": float, "seed": int, "notes": tuple, "provenance": dict},
+        "exact": lambda value: None if value is None else float(value),
+    }
+    """What makes a field of a part of the JSON object, where it is not as it stands there."""
     _when: ClassVar[str] = ""
 
     @property
@@ -161,20 +169,10 @@ class Result(ABC):
     @classmethod
     def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
         """Return the fields that a checked JSON object holds."""
-        made = data.get("execution", {})
-        return {
-            "mechanism": data["mechanism"],
-            "claim": claims.from_dict(data["claim"]),
-            "confidence": float(data["confidence"]),
-            "seed": int(data["seed"]),
-            "exact": None if data.get("exact") is None else float(data["exact"]),
-            "reproducible": data["reproducible"],
-            "expected": data.get("expected"),
-            "notes": tuple(data.get("notes", ())),
-            "provenance": dict(data["provenance"]),
-            "seconds": float(made.get("seconds", math.nan)),
-            "execution": {name: value for name, value in made.items() if name != "seconds"},
-        }
+        found = {one.name: data[one.name] for one in fields(cls) if one.name in data}
+        found = {name: cls._reads[name](value) if name in cls._reads else value for name, value in found.items()}
+        made = dict(data.get("execution", {}))
+        return {**found, "seconds": float(made.pop("seconds", math.nan)), "execution": made}
 
     @abstractmethod
     def plot(self) -> Figure:
@@ -207,26 +205,9 @@ class Result(ABC):
 
     def row(self) -> dict[str, Any]:
         """Return the fields that tables, CSV files and `to_frame` show, the same for every kind of audit."""
-        return {
-            "mechanism": self.mechanism,
-            "claim": str(self.claim),
-            "parameter": self.claim.symbol,
-            "proven": self.proven,
-            "exact": self.exact,
-            "lower_bound": self.lower_bound,
-            "epsilon_lower": getattr(self, "epsilon_lower", None),
-            "delta_lower": getattr(self, "delta_lower", None),
-            "confidence": self.confidence,
-            "trials": self.spent,
-            "training_runs": getattr(self, "training_runs", None),
-            "certificate": self.describe_method(),
-            "witness": self.describe_event(),
-            "pair": getattr(self, "pair", None),
-            "verdict": self.verdict,
-            "expected": self.expected,
-            "seed": self.seed,
-            "reproducible": self.reproducible,
-        }
+        said = {"claim": str(self.claim), "parameter": self.claim.symbol, "trials": self.spent}
+        said |= {"certificate": self.describe_method(), "witness": self.describe_event()}
+        return {name: said[name] if name in said else getattr(self, name, None) for name in COLUMNS}
 
     def to_frame(self) -> pd.DataFrame:
         """Return the fields of `row` as a pandas DataFrame of one line; ``pandas.concat`` joins those of many."""
@@ -261,17 +242,17 @@ class PairResult(Result):
     trials: int
     """All runs of the mechanism on both datasets, or the most that were allowed."""
 
+    _reads = {**Result._reads, "trials": int}
+
     def to_dict(self) -> dict[str, Any]:
         return {**super().to_dict(), "pair": {"name": self.pair, "x": self.x, "x_prime": self.x_prime}}
 
     @classmethod
     def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
         pair = data["pair"]
-        named = {"pair": pair["name"], "x": pair["x"], "x_prime": pair["x_prime"]}
-        return {**super()._read(data), **named, "trials": int(data["trials"])}
+        return {**super()._read(data), "pair": pair["name"], "x": pair["x"], "x_prime": pair["x_prime"]}
 
     def lines(self) -> list[tuple[str, str]]:
-        """What is printed below the first sentence: labels and texts."""
         return [
             ("pair", self.pair),
             ("witness", self.describe_event()),
@@ -317,10 +298,14 @@ class AuditResult(PairResult):
         *("lower_bound", "epsilon_lower", "delta_lower", "proven", "exact", "verdict", "expected", "seed"),
         *("reproducible", "families", "notes", "provenance"),
     )
+    _reads = {
+        **PairResult._reads,
+        **{"training_runs": int, "certificate": certificate_from_dict, "witness": witness_from_dict},
+        "counts": lambda counts: Counts(**counts),
+    }
 
     @functools.cached_property
     def lower_bound(self) -> float:
-        """Certified lower bound on the claim's parameter: epsilon, rho or mu."""
         return float(self.certificate.parameter(self.claim, self.counts, self.confidence))
 
     @functools.cached_property
@@ -345,7 +330,6 @@ class AuditResult(PairResult):
 
     @functools.cached_property
     def limits(self) -> str | None:
-        """A sentence if no mechanism, however leaky, could have refuted the claim with so few runs; else None."""
         most = reach(self.claim, self.runs, self.confidence)
         if most > self.proven:
             return None
@@ -358,7 +342,6 @@ class AuditResult(PairResult):
 
     @property
     def spent(self) -> int:
-        """All runs on both datasets."""
         return self.trials
 
     def _lines_of_method(self) -> list[tuple[str, str]]:
@@ -375,7 +358,6 @@ class AuditResult(PairResult):
         return str(self.witness)
 
     def describe_method(self) -> str:
-        """Name the certificate."""
         return self.certificate.name
 
     def plot(self) -> Figure:
@@ -386,19 +368,7 @@ class AuditResult(PairResult):
         return privacy_profile(self)
 
     def describe_counts(self) -> str:
-        """Write the counts as a person would check them."""
         return self.witness.describe(self.counts)
-
-    @classmethod
-    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
-        return {
-            **super()._read(data),
-            "training_runs": int(data["training_runs"]),
-            "certificate": certificate_from_dict(data["certificate"]),
-            "witness": witness_from_dict(data["witness"]),
-            "counts": Counts(**data["counts"]),
-            "families": data.get("families", "auto"),
-        }
 
 
 def _fields_of(thing: Any, names: Iterable[str]) -> dict[str, Any]:
@@ -421,8 +391,8 @@ def _plain(value: Any) -> Any:
 def save(results: Iterable[Result], path: Path) -> None:
     """Write a result file ``{"schema": 1, "results": [...]}``, whole or not at all; raises `AuditError`.
 
-    Each result is what its ``to_dict`` says, and a block ``execution``: command, start, seconds and machine.
-    Without these blocks (see `comparable`) the file is the same, byte for byte, for the same seed and code.
+    Each result is what its ``to_dict`` says, and a block ``execution``: command, start, seconds and machine. Without
+    these blocks (see `comparable`) the file is the same, byte for byte, for the same seed and code.
     """
     write_whole(path, text(results))
 

@@ -1,6 +1,6 @@
 """Files against their JSON Schemas: what is not as the schema says is refused in a sentence that names the field.
 
-The schemas stand in audit/schemas/; what of them is promised to stay is said in docs/reference/files.md.
+What of the schemas is promised to stay is said in docs/reference/files.md.
 """
 
 from __future__ import annotations

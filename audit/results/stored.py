@@ -1,9 +1,7 @@
 """What stands beside stored results: the code that made them, question and answer, and whether that code has changed.
 
-The code is that of a module and of all that it imports of epsaudit. Imports are read from the source, wherever in a
-module they stand, and followed. What only renders, stores, checks or watches is left out (`OUTSIDE`), and so are
-docstrings, comments and layout: none of them moves a number. Adapters of released libraries run under another Python,
-are files to the module that starts them, and are not followed.
+The code is that of a module and of all that it imports of epsaudit, wherever imports stand in the source. What only
+renders, stores, checks or watches is left out (`OUTSIDE`), and so are docstrings, comments and layout.
 """
 
 from __future__ import annotations
@@ -120,13 +118,10 @@ def digest(*modules: str) -> str:
 def imported(module: str) -> list[str]:
     """Return ``module`` and the modules of epsaudit that it imports, directly or through others, in order of name."""
     _path(module)  # raises if there is none
-    found: set[str] = set()
-    ahead = [module]
+    found, ahead = set[str](), {module}
     while ahead:
-        name = ahead.pop()
-        if name not in found:
-            found.add(name)
-            ahead += _imports(name)
+        found |= ahead
+        ahead = set[str]().union(*map(_imports, ahead)) - found
     return sorted(found)
 
 

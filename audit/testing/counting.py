@@ -18,15 +18,15 @@ from numpy.typing import ArrayLike, NDArray
 from epsaudit.adapters.external import dataset_to_json
 from epsaudit.adapters.functions import Mechanism, takes_turns
 from epsaudit.adapters.refusals import refuse_if_all_failed
-from epsaudit.arguments import Pairs, seconds_of
 from epsaudit.audits.question import Begun, Question, begun
 from epsaudit.audits.sequential import betting
 from epsaudit.claims.definitions import Claim
+from epsaudit.data.neighbours import Pairs
 from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.sampling import draw_by_coins
 from epsaudit.engine.streams import entropy, stream
-from epsaudit.errors import AuditError, PowerWarning, finite_at_least, fraction, whole_at_least
+from epsaudit.errors import AuditError, PowerWarning, finite_at_least, fraction, seconds_of, whole_at_least
 from epsaudit.outputs.as_json import from_json
 from epsaudit.outputs.normal_form import Array, Outputs, are_numbers, kind_of, number, values_of
 from epsaudit.witnesses.events import Interval

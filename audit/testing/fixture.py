@@ -17,11 +17,11 @@ from typing import Any, TypedDict, Unpack, overload
 import pytest
 
 from epsaudit.adapters.functions import Mechanism, mechanism_of
-from epsaudit.arguments import Pairs, claim_of, pairs_of
+from epsaudit.audits.question import claim_of, pairs_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.record import with_half_noise
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import DatasetPair, Relation
+from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
 from epsaudit.engine.copies import with_known_randomness
 from epsaudit.engine.provenance import provenance
 from epsaudit.engine.sampling import Progress

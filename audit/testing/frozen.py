@@ -18,11 +18,11 @@ from scipy.special import expit
 
 from epsaudit.adapters.external import dataset_to_json
 from epsaudit.adapters.functions import Mechanism
-from epsaudit.arguments import Pairs
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.auditing import refuse_if_irrefutable
 from epsaudit.certificates import MembershipGame
 from epsaudit.claims.definitions import Claim
+from epsaudit.data.neighbours import Pairs
 from epsaudit.engine.sampling import training_outputs
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.outputs.normal_form import Outputs, are_numbers, values_of, written

@@ -407,7 +407,8 @@ def _number(text: str) -> Any:
 
 def read(name: str, value: Any, what: str) -> Any:
     """Return a number of runs or of seconds, a seed or a probability; raise `AuditError` for what is none."""
-    from epsaudit.arguments import seconds_of, trials_of
+    from epsaudit.audits.question import trials_of
+    from epsaudit.errors import seconds_of
 
     if name == "runs":
         return trials_of(value, what)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from epsaudit.adapters.registry import Entry
-from epsaudit.arguments import jobs_of, trials_of
+from epsaudit.audits.question import jobs_of, trials_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim

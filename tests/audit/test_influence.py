@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsaudit import AddRemove, ApproxDP, AuditError, DatasetPair, PureDP, vectorized
-from epsaudit.audits.influence import most_influential
+from epsaudit.audits.question import most_influential
 from epsaudit.data.neighbours import leave_one_out
 from epsaudit.exact import exact_parameter
 from epsaudit.mechanisms.additive import Laplace
@@ -78,7 +78,7 @@ def test_a_dataset_that_pairs_share_is_prepared_once(monkeypatch):
         computed.append(arguments)
         return exact_parameter(*arguments)
 
-    monkeypatch.setattr("epsaudit.audits.influence.exact_parameter", counted)
+    monkeypatch.setattr("epsaudit.exact.exact_parameter", counted)
     mechanism, records = Biased(AddRemove()), tuple("abcde")
     most_influential(mechanism, leave_one_out(records))
     assert mechanism.asked.count(records) == 1

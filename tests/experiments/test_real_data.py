@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from epsaudit import ApproxDP, DatasetPair, PureDP, audit
-from epsaudit.audits.influence import most_influential
+from epsaudit.audits.question import most_influential
 from epsaudit.data.neighbours import leave_one_out, replace_one
 from epsaudit.exact import exact_parameter
 from epsaudit.experiments import real_data

@@ -1,11 +1,7 @@
-"""One-run audits: many canaries, one training run, and guesses about which of them were in.
-
-The theorems by which a single run certifies are in `bounds`.
-"""
+"""One-run audits: many canaries, one training run, and guesses about which of them were in; theorems in `bounds`."""
 
 from epsaudit.audits.one_run.guesses import Bonferroni, Fixed, GuessRule, Planned, SeparateHalf, Threshold
-from epsaudit.audits.one_run.play import CanaryMechanism, audit_one_run, audit_scores
-from epsaudit.audits.one_run.result import OneRunResult
+from epsaudit.audits.one_run.play import CanaryMechanism, OneRunResult, audit_one_run, audit_scores
 
 __all__ = [
     "Bonferroni",

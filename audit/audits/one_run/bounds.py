@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from scipy.special import betainc, expit, gammaln, log_expit, logit, ndtr, ndtri
 from scipy.stats import binom
 
-from epsaudit.arguments import check_method
 from epsaudit.certificates import clopper_pearson_lower
 from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import AuditError, whole_at_least
@@ -114,6 +113,26 @@ class GuessBound:
         if self.method == "trade-off":
             return delta_bound_on_curve(*numbers)
         return delta_bound(*numbers, self.method, LEAK_SHARE if decided_by_output else None)
+
+
+def check_method(claim: Claim | None, method: str, *, decided_by_output: bool) -> Claim:
+    """Return the claim, or raise `AuditError` if the method has no theorem about it, or about so many guesses."""
+    if not isinstance(claim, PureDP | ApproxDP | GaussianDP):
+        raise AuditError(
+            f"The claim is {claim!r}; a one-run audit takes PureDP, ApproxDP or GaussianDP. Another definition implies "
+            "one of them: claim.approximate(1e-5), for instance."
+        )
+    if isinstance(claim, GaussianDP) and (method != "trade-off" or decided_by_output):
+        raise AuditError(
+            f"{claim} is about a whole curve, which only the trade-off method bounds, with a number of guesses that "
+            "the output does not decide; give guesses='planned', 'bonferroni' or a number, and method='auto'."
+        )
+    if method == "trade-off" and decided_by_output:
+        raise AuditError(
+            "The trade-off method cannot use a separate half, which is part of the output; give guesses='planned' or "
+            "method='binomial'."
+        )
+    return claim
 
 
 def delta_of(claim: Claim) -> float:

@@ -189,7 +189,9 @@ class Threshold(GuessRule):
         return f"everybody is guessed, in where the score is above {self.at:g}"
 
 
-RULES = {rule.__name__: rule for rule in (Fixed, Planned, SeparateHalf, Bonferroni, Threshold)}
+RULES: dict[str, Callable[..., GuessRule]] = {
+    rule.__name__: rule for rule in (Fixed, Planned, SeparateHalf, Bonferroni, Threshold)
+}
 NAMED: dict[str, Callable[[], GuessRule]] = {"planned": Planned, "half": SeparateHalf, "bonferroni": Bonferroni}
 
 

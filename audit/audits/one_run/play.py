@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsaudit.arguments import canaries_of, check_method, claim_given, coins_of, method_of, scores_of
-from epsaudit.audits.one_run.bounds import METHODS, Bools, Floats, GuessBound
-from epsaudit.audits.one_run.guesses import GuessRule, rule_of
-from epsaudit.audits.one_run.result import OneRunResult
-from epsaudit.claims.definitions import Claim
+from epsaudit.audits.one_run import bounds
+from epsaudit.audits.one_run.bounds import Bools, Floats, GuessBound, GuessCounts, Method
+from epsaudit.audits.one_run.guesses import GuessRule, rule_from_dict, rule_of
+from epsaudit.audits.question import claim_given
+from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.engine.provenance import provenance
 from epsaudit.engine.streams import entropy, stream
-from epsaudit.errors import confidence_of
+from epsaudit.errors import AuditError, confidence_of, needs, whole_at_least
+from epsaudit.results.result import Result
+from epsaudit.text import lower, percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Guesses = str | int | tuple[int, int] | GuessRule
 StepCallback = Callable[[int, int], None]
@@ -75,10 +82,8 @@ def audit_one_run(
         (m,), scores are m numbers, high where a canary seems in. Scores must come from the mechanism's output alone.
     canaries : int, optional
         m; needed for a function only.
-    claim : PureDP, ApproxDP or GaussianDP, optional
-        What to audit; by default the mechanism's own. Neighbours differ by one canary added or removed.
-    epsilon, delta : float, optional
-        A shorter way to claim (epsilon, delta)-DP.
+    claim, epsilon, delta, confidence, seed
+        As for `epsaudit.audit`; of PureDP, ApproxDP or GaussianDP. Neighbours differ by one canary added or removed.
     guesses : 'planned', 'half', 'bonferroni', int, pair of int, or GuessRule
         How many canaries to guess: planned from claim and m alone; chosen on half of the canaries, and then about the
         other half; the best of several numbers, paid for; or given: so many, or so many in and out.
@@ -86,10 +91,6 @@ def audit_one_run(
         The exact worst case of (epsilon, delta)-DP; the bound of Steinke, Nasr and Jagielski (2023) on it; or the
         recursion of Mahloujifar, Melis and Chaudhuri (2025) on the trade-off curve. 'auto' takes the last for Gaussian
         DP, which has no other, and else the first. Theorems: docs/explanation/theory.md.
-    confidence : float
-        One-sided confidence of the bound, in [0.5, 1).
-    seed : int, optional
-        Root of the random streams; a fresh one by default.
     progress : callable, optional
         Called with (steps done, steps in all) by a mechanism that reports them.
 
@@ -111,9 +112,9 @@ def audit_one_run(
     """
     started = time.perf_counter()
     claim = claim_given(claim, epsilon, delta)
-    canaries = canaries_of(canaries, mechanism)
-    if _has_canaries(mechanism):
-        claim = claim if claim is not None else mechanism.claim
+    canaries = _canaries_of(canaries, mechanism)
+    if claim is None and _has_canaries(mechanism):
+        claim = mechanism.claim
     terms = _checked(claim, guesses, method, confidence, canaries)
     seed = entropy(seed)
     flips, own = (stream(seed, "one run", which) for which in (COINS, RUN))
@@ -181,7 +182,7 @@ def audit_scores(
       method     the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.audits.one_run)
       seed       1, of the order of the canaries only: the coins and scores were given
     """
-    coins = coins_of(included)
+    coins = _coins_of(included)
     terms = _checked(claim_given(claim, epsilon, delta), guesses, method, confidence, len(coins))
     return _result(name, coins, scores, entropy(seed), terms, given=True, reproducible=False)
 
@@ -199,6 +200,52 @@ def places(canaries: int, seed: int) -> NDArray[np.intp]:
     return stream(seed, "one run", PLACES).permutation(canaries)
 
 
+def _method_of(method: str, claim: Claim | None) -> Method:
+    """Return which method is named; 'auto' takes the one for the claim."""
+    if method == "auto":
+        return "trade-off" if isinstance(claim, GaussianDP) else "sharp"
+    for known in bounds.METHODS:
+        if known == method:
+            return known
+    raise AuditError(f"method is {method!r}; it must be 'auto', {', '.join(map(repr, bounds.METHODS))}.")
+
+
+def _canaries_of(canaries: Any, mechanism: Any) -> int:
+    """Return how many canaries there are: those that a mechanism has, else the number given with a function."""
+    if _has_canaries(mechanism):
+        if canaries not in (None, mechanism.canaries):
+            raise AuditError(
+                f"{mechanism.name} has {mechanism.canaries} canaries; canaries={canaries!r} cannot change that."
+            )
+        canaries = mechanism.canaries
+    elif not callable(mechanism):
+        raise AuditError(f"{mechanism!r} is no mechanism with canaries; give a function (included, rng) -> scores.")
+    elif canaries is None:
+        raise AuditError("How many canaries are there? Give canaries=1000, for instance.")
+    return whole_at_least(canaries, 1, "number of canaries")
+
+
+def _coins_of(included: Any) -> NDArray[np.bool_]:
+    """Return which canaries were in, as an array of shape (m,), m at least 1."""
+    coins = np.asarray(included)
+    if coins.ndim != 1 or len(coins) == 0 or not np.all((coins == 0) | (coins == 1)):
+        raise AuditError("included must be one True or False for each canary, at least one.")
+    return coins.astype(bool)
+
+
+def _scores_of(scores: Any, canaries: int) -> NDArray[Any]:
+    """Return the scores of so many canaries, numbers of which none is NaN."""
+    values = np.asarray(scores)
+    if values.shape != (canaries,) or values.dtype.kind not in "fiub":
+        raise AuditError(
+            f"The scores have shape {values.shape} and dtype {values.dtype}; they must be {canaries} numbers, one "
+            "for each canary."
+        )
+    if np.any(np.isnan(values)):
+        raise AuditError(f"{int(np.isnan(values).sum())} scores are NaN; a score must say how much a canary seems in.")
+    return values
+
+
 def _has_canaries(mechanism: Any) -> TypeGuard[CanaryMechanism]:
     """Tell a mechanism with canaries from a function, without asking for its claim, which may take accounting."""
     return callable(getattr(mechanism, "scores", None))
@@ -206,17 +253,14 @@ def _has_canaries(mechanism: Any) -> TypeGuard[CanaryMechanism]:
 
 def _checked(claim: Claim | None, guesses: Guesses, method: str, confidence: float, canaries: int) -> dict[str, Any]:
     """Check everything before the run, so that nothing is trained in vain; return fields of the result."""
-    confidence = confidence_of(confidence)
-    rule = rule_of(guesses, canaries)
-    chosen = method_of(method, METHODS, claim)
-    claim = check_method(claim, chosen, decided_by_output=rule.decided_by_output)
+    confidence, rule, chosen = confidence_of(confidence), rule_of(guesses, canaries), _method_of(method, claim)
+    claim = bounds.check_method(claim, chosen, decided_by_output=rule.decided_by_output)
     return {"claim": claim, "rule": rule, "method": chosen, "confidence": confidence}
 
 
 def _result(name: str, included: Bools, scores: Any, seed: int, terms: dict[str, Any], **more: Any) -> OneRunResult:
     """Check the scores, put the canaries in `places`, guess, and keep the counts."""
-    values = scores_of(scores, len(included))
-    order = places(len(included), seed)
+    values, order = _scores_of(scores, len(included)), places(len(included), seed)
     bound = GuessBound(terms["claim"], terms["method"], terms["confidence"])
     return OneRunResult(
         mechanism=name,
@@ -227,3 +271,170 @@ def _result(name: str, included: Bools, scores: Any, seed: int, terms: dict[str,
         **terms,
         **more,
     )
+
+
+GIVEN = ", of the order of the canaries only: the coins and scores were given"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class OneRunResult(Result):
+    """A lower bound from guesses about the canaries of one run; see also `epsaudit.results.result.Result`.
+
+    There is no pair, and no exact value. The seed is that of the order of the canaries only, where the coins and scores
+    were given.
+
+    Attributes
+    ----------
+    canaries : int
+        How many flipped a coin.
+    rule : GuessRule
+        How the number of guesses was decided.
+    method : 'sharp', 'binomial' or 'trade-off'
+        How counts become a bound.
+    counts : tuple of GuessCounts
+        What the guesses came to; several sets share the error probability equally.
+    given : bool
+        Whether the coins and scores came from a run made elsewhere, by `epsaudit.audit_scores`.
+    """
+
+    canaries: int
+    rule: GuessRule
+    method: Method
+    counts: tuple[GuessCounts, ...]
+    given: bool = False
+
+    _kind = "one-run"
+    _written = (
+        *("mechanism", "claim", "canaries", "rule", "method", "counts", "confidence", "lower_bound", "delta_lower"),
+        *("proven", "verdict", "seed", "given", "reproducible", "provenance"),
+    )
+    _when = ", from one run"
+    _reads = {
+        **Result._reads,
+        "canaries": int,
+        "rule": lambda rule: rule_from_dict({name: value for name, value in rule.items() if name != "text"}),
+        "counts": lambda sets: tuple(GuessCounts(**counts) for counts in sets),
+    }
+
+    @functools.cached_property
+    def lower_bound(self) -> float:
+        """Certified lower bound on the claim's parameter: epsilon or mu."""
+        return max(self._bounds)
+
+    @functools.cached_property
+    def best(self) -> GuessCounts:
+        """The set of guesses that certified most."""
+        return self.counts[max(range(len(self.counts)), key=self._bounds.__getitem__)]
+
+    @functools.cached_property
+    def delta_lower(self) -> float | None:
+        """Certified lower bound on delta at the claim's epsilon; None for a claim about a whole curve."""
+        point = self.claim.claimed_point
+        if point is None:
+            return None
+        bound, decided = GuessBound(self.claim, self.method, self.shared_confidence), self.rule.decided_by_output
+        return max(bound.delta(counts, point[0], decided_by_output=decided) for counts in self.counts)
+
+    @property
+    def epsilon_lower(self) -> float | None:
+        """Certified lower bound on epsilon at the claim's delta; None for a claim about a whole curve."""
+        return None if isinstance(self.claim, GaussianDP) else self.epsilon_at(bounds.delta_of(self.claim))
+
+    def epsilon_at(self, delta: float) -> float:
+        """Certified lower bound on epsilon at ``delta``; raises `AuditError` if the claim is Gaussian DP."""
+        if isinstance(self.claim, GaussianDP):
+            raise AuditError(
+                f"{self.claim} is about a whole curve: that a mechanism is not mu-GDP bounds its epsilon at no single "
+                "delta. implied_epsilon(delta) says what the certified mu would imply; audit the claim "
+                "claim.approximate(delta) to have a bound."
+            )
+        claim = ApproxDP(self.claim.parameter, delta) if delta > 0.0 else PureDP(self.claim.parameter)
+        return max(self._bound(claim, counts) for counts in self.counts)
+
+    def implied_epsilon(self, delta: float) -> float:
+        """Epsilon at ``delta`` of the Gaussian curve with the certified mu; of a claim of Gaussian DP only.
+
+        A bound on the mechanism's own epsilon only if its privacy profile is Gaussian: the certified mu says that the
+        profile is above that curve somewhere, not that it is at this delta. Randomised response is 1-DP, and so (1,
+        1e-5)-DP, yet the mu that it breaks implies more:
+
+        >>> import numpy as np
+        >>> from epsaudit import audit_one_run
+        >>> def response(included, rng):
+        ...     return np.where(rng.random(len(included)) < 0.731, included, ~included)
+        >>> result = audit_one_run(response, 20_000, claim=GaussianDP(0.2), guesses=20_000, seed=0)
+        >>> result.violates_claim, result.implied_epsilon(1e-5) > 1.0
+        (True, True)
+        """
+        if not isinstance(self.claim, GaussianDP):
+            raise AuditError(f"{self.claim} is no claim of Gaussian DP; epsilon_at(delta) is a bound.")
+        return GaussianDP(self.lower_bound).approximate(delta).epsilon
+
+    def by(self, method: Method) -> OneRunResult:
+        """The same counts, turned into bounds by another method; raises `AuditError` if that has no theorem about them.
+
+        For comparison: the best of several methods' bounds does not hold at the confidence of each.
+        """
+        bounds.check_method(self.claim, method, decided_by_output=self.rule.decided_by_output)
+        return dataclasses.replace(self, method=method)
+
+    @property
+    def shared_confidence(self) -> float:
+        """Confidence of each set of guesses on its own."""
+        return 1.0 - (1.0 - self.confidence) / len(self.counts)
+
+    @property
+    def spent(self) -> int:
+        return 1
+
+    @functools.cached_property
+    def limits(self) -> str | None:
+        """A sentence if not even right guesses throughout could have refuted the claim; else None."""
+        most = max(self._bound(self.claim, counts.all_right()) for counts in self.counts)
+        if most > self.proven:
+            return None
+        return (
+            f"This audit could not have refuted the claim: {self.best.guesses:,} guesses, all of them right, show at "
+            f"most {self.claim.symbol} {lower(most)}; more canaries, or more guesses, would be needed."
+        )
+
+    def lines(self) -> list[tuple[str, str]]:
+        return [
+            ("canaries", f"{self.canaries:,}, each in by a fair coin"),
+            ("guesses", self.describe_event()),
+            ("counts", self.describe_counts()),
+            self._line_of_parameter(),
+            ("method", self.describe_method() + self._spent()),
+            ("seed", f"{self.seed}{GIVEN}") if self.given else self._line_of_seed(),
+        ]
+
+    def describe_event(self) -> str:
+        return str(self.rule)
+
+    def describe_counts(self) -> str:
+        return str(self.best)
+
+    def describe_method(self) -> str:
+        return bounds.METHODS[self.method]
+
+    def plot(self) -> Figure:
+        """Draw the bound beside the claim."""
+        with needs("report"):
+            from epsaudit.reporting.figures import certified_against_proven
+
+        return certified_against_proven([self], self.confidence)
+
+    def _spent(self) -> str:
+        if len(self.counts) > 1:
+            return f"; the best of {len(self.counts)} sets of guesses, each at {percent(self.shared_confidence)}"
+        if self.rule.decided_by_output and bounds.delta_of(self.claim) > 0.0:
+            return f"; {bounds.LEAK_SHARE:.0%} of the error set aside for delta"
+        return ""
+
+    @functools.cached_property
+    def _bounds(self) -> list[float]:
+        return [self._bound(self.claim, counts) for counts in self.counts]
+
+    def _bound(self, claim: Claim, counts: GuessCounts) -> float:
+        decided = self.rule.decided_by_output
+        return GuessBound(claim, self.method, self.shared_confidence).of(counts, decided_by_output=decided)

@@ -1,8 +1,7 @@
 """Sequential audits: bets against a claim whose bound holds at every stopping time.
 
-`audit_sequentially` takes a mechanism and a claim and returns a `SequentialResult`. `betting` is the mathematics,
-`accounts` keeps each strategy's wealth, `learning` plans bets from past runs only, `auditing` runs the rounds, and
-`record` is the result.
+`betting` is the mathematics and keeps each strategy's wealth, `learning` plans bets from past runs only by what it
+finds in `scores`, `drawing` says when rounds end and draws them, `auditing` runs them, and `record` is the result.
 """
 
 from epsaudit.audits.sequential.auditing import audit_sequentially

@@ -20,33 +20,19 @@ import numpy as np
 
 from epsaudit.adapters.functions import Mechanism, takes_turns
 from epsaudit.adapters.refusals import refuse_if_all_failed
-from epsaudit.arguments import Pairs, checkpoint_of, jobs_of, progress_of, seconds_of
-from epsaudit.audits.question import Begun, Question, begun, recording
-from epsaudit.audits.sequential import betting
+from epsaudit.audits.question import Begun, Question, begun, checkpoint_of, jobs_of, progress_of, recording
+from epsaudit.audits.sequential import betting, drawing
 from epsaudit.audits.sequential.betting import Accounts
-from epsaudit.audits.sequential.drawing import (
-    STRATEGIES,
-    Drawn,
-    Seen,
-    chunk_sizes,
-    counts_of,
-    looked_at_each,
-    parts,
-    play,
-    remembered,
-    round_sizes,
-    tallies_of,
-)
 from epsaudit.audits.sequential.learning import Learner, Plans, no_bet, sequential_families, simpler_event
 from epsaudit.audits.sequential.record import Round, SequentialResult, Stopped, StrategyRecord
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import DatasetPair, Relation
+from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
 from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.copies import Copies, Patience
 from epsaudit.engine.dependence import LEVEL, dependence_of_outputs, refuse
 from epsaudit.engine.sampling import Progress, ProgressCallback, Sides, draw_by_coins
 from epsaudit.engine.streams import stream
-from epsaudit.errors import AuditError, finite_at_least
+from epsaudit.errors import AuditError, finite_at_least, seconds_of
 from epsaudit.outputs.normal_form import Outputs, alike, join
 from epsaudit.witnesses import Family, Witness
 from epsaudit.witnesses.readable import reads_well
@@ -245,7 +231,7 @@ class _SequentialAudit:
         self.states = [_PairState(pair, sides) for pair, sides in zip(run.question.pairs, run.sides, strict=True)]
         families = run.question.families
         self.families = sequential_families(families) if isinstance(run.question.witnesses, str) else families
-        self.accounts = Accounts(run.question.claim, run.question.confidence, STRATEGIES)
+        self.accounts = Accounts(run.question.claim, run.question.confidence, drawing.STRATEGIES)
         self.runs = 0
         self.rounds: list[Round] = []
         self.last = 0
@@ -270,7 +256,7 @@ class _SequentialAudit:
     def _stopped(self, until: float, progress: ProgressCallback | None) -> Stopped:
         """Run rounds until there is a reason to stop."""
         pace, asked = 0.0, self.question
-        for number, size in enumerate(round_sizes(asked.trials, len(self.states))):
+        for number, size in enumerate(drawing.round_sizes(asked.trials, len(self.states))):
             started = time.perf_counter()
             if self.rounds and started + pace * size > until:
                 return "seconds"
@@ -297,10 +283,10 @@ class _SequentialAudit:
             key=lambda i: -max((plan.growth for plan in self.states[i].plans or ()), default=math.inf),
         )
         explored = 0
-        each = looked_at_each(size, len(self.states), first=number == 0)
+        each = drawing.looked_at_each(size, len(self.states), first=number == 0)
         for index in others:
             state = self.states[index]
-            if each and any(remembered([each], state.remembered)):
+            if each and any(drawing.remembered([each], state.remembered)):
                 for drawn in self._draw(index, number, each, ()):
                     state.remember(drawn.outputs)
                 explored += each
@@ -309,19 +295,19 @@ class _SequentialAudit:
 
     def _bet(self, number: int, size: int, explored: int) -> Stopped | None:
         state, accounts, claim = self.states[self.last], self.accounts, self.question.claim
-        planned = state.plans or (no_bet(claim),) * STRATEGIES
+        planned = state.plans or (no_bet(claim),) * drawing.STRATEGIES
         accounts.open(planned)
-        seen: Seen = np.zeros((STRATEGIES, 6), dtype=np.int64)
+        seen: drawing.Seen = np.zeros((drawing.STRATEGIES, 6), dtype=np.int64)
         interim: list[betting.Floats] = []
         stopped: Stopped | None = None
         for drawn in self._draw(self.last, number, size, [plan.witness for plan in planned]):
             so_far = seen + drawn.seen  # (looks, strategies, 6)
-            crossed = np.flatnonzero(accounts.against_claim(tallies_of(so_far)) >= accounts.needed)
+            crossed = np.flatnonzero(accounts.against_claim(drawing.tallies_of(so_far)) >= accounts.needed)
             at = int(crossed[0]) if len(crossed) else len(so_far) - 1
             self.runs += int(drawn.seen[at, 0].sum())
             seen = so_far[at]
             state.remember(drawn.outputs)
-            interim.append(tallies_of(seen))
+            interim.append(drawing.tallies_of(seen))
             accounts.look(interim[-1])
             if len(crossed):
                 stopped = "refuted"
@@ -330,23 +316,23 @@ class _SequentialAudit:
             if stopped is not None:
                 break
         accounts.close(interim[-1])
-        strategies = (
-            StrategyRecord(
-                plan.witness, plan.tangent, plan.correct, plan.wrong, plan.past, counts_of(row, plan.witness), moments
-            )
-            for plan, row, moments in zip(planned, seen, map(_moments, np.swapaxes(interim, 0, 1)), strict=True)
+        bets = ((plan.witness, plan.tangent, plan.correct, plan.wrong, plan.past) for plan in planned)
+        looks = map(_looks, np.swapaxes(interim, 0, 1))
+        strategies = tuple(
+            StrategyRecord(*bet, drawing.counts_of(row, bet[0]), seen_then)
+            for bet, row, seen_then in zip(bets, seen, looks, strict=True)
         )
-        self.rounds.append(Round(str(state.pair), explored, tuple(strategies)))
+        self.rounds.append(Round(str(state.pair), explored, strategies))
         return stopped
 
-    def _draw(self, index: int, number: int, size: int, witnesses: Sequence[Witness]) -> Iterator[Drawn]:
+    def _draw(self, index: int, number: int, size: int, witnesses: Sequence[Witness]) -> Iterator[drawing.Drawn]:
         """Draw a round on a pair chunk by chunk, in order."""
-        run, state, sizes = self.begun, self.states[index], chunk_sizes(size)
-        chunks = parts(index, number, sizes, self.runs, remembered(sizes, state.remembered))
+        run, state, sizes = self.begun, self.states[index], drawing.chunk_sizes(size)
+        chunks = drawing.parts(index, number, sizes, self.runs, drawing.remembered(sizes, state.remembered))
         reproducible = bool(getattr(run.mechanism, "reproducible", True))
-        return play(state.sides, witnesses, run.seed, chunks, run.workers, self.record, reproducible)
+        return drawing.play(state.sides, witnesses, run.seed, chunks, run.workers, self.record, reproducible)
 
 
-def _moments(tallies: betting.Floats) -> tuple[tuple[int, int, int], ...]:
+def _looks(tallies: betting.Floats) -> tuple[tuple[int, int, int], ...]:
     """Runs, correct and wrong guesses of tallies, shape (looks, 3)."""
     return tuple((int(tally.sum()), int(tally[betting.CORRECT]), int(tally[betting.WRONG])) for tally in tallies)

@@ -4,7 +4,7 @@ A run is guessed by a witness with m events that the past decides. Under (epsilo
 
     1 + bet (1[correct] - e^epsilon 1[wrong] - m delta / 2),   0 <= bet <= 1 / (e^epsilon + m delta / 2),
 
-is nonnegative, with mean at most 1 given the past. Bound, proofs, references: theory.md#testing-by-betting in docs.
+is nonnegative, with mean at most 1 given the past. Proofs: docs/explanation/theory.md#testing-by-betting.
 """
 
 from __future__ import annotations
@@ -272,8 +272,3 @@ class Accounts:
 def point(claim: Claim, tangent: float | None) -> tuple[float, float]:
     """The (epsilon, delta) at which the claim is tested: its own, or that of its profile at the tangent."""
     return claim.claimed_point or (float(tangent or 0.0), claim.profile(float(tangent or 0.0)))
-
-
-def tally_of(runs: int, correct: int, wrong: int) -> NDArray[np.float64]:
-    """Correct guesses, wrong ones and none, in this order."""
-    return np.array([correct, wrong, runs - correct - wrong], float)

@@ -213,6 +213,7 @@ class SequentialResult(PairResult):
         *("log_evidence", "proven", "exact", "verdict", "seed", "reproducible", "notes", "provenance"),
     )
     _when = " at all times"
+    _reads = {**PairResult._reads, "rounds": lambda rounds: tuple(map(_round_from_dict, rounds))}
 
     @property
     def runs(self) -> int:
@@ -342,14 +343,6 @@ class SequentialResult(PairResult):
         least = math.ceil(self.detectable * 1000 - 1e-9) / 1000
         return f"would have caught {symbol} >= {least:.4g} at this budget (9 times in 10, by events as common as these)"
 
-    @classmethod
-    def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
-        rounds = tuple(
-            Round(item["pair"], int(item["explored"]), tuple(map(_strategy_from_dict, item["strategies"])))
-            for item in data["rounds"]
-        )
-        return {**super()._read(data), "stopped": data["stopped"], "rounds": rounds}
-
 
 def tallies(looks: Sequence[tuple[int, int, int]]) -> Floats:
     """Correct guesses, wrong ones and none of each strategy, shape (strategies, 3), of runs, correct and wrong ones."""
@@ -359,6 +352,10 @@ def tallies(looks: Sequence[tuple[int, int, int]]) -> Floats:
 def _add(first: Counts, second: Counts) -> Counts:
     sums = {name: value + getattr(second, name) for name, value in vars(first).items() if name != "events"}
     return dataclasses.replace(first, **sums)
+
+
+def _round_from_dict(data: dict[str, Any]) -> Round:
+    return Round(data["pair"], int(data["explored"]), tuple(map(_strategy_from_dict, data["strategies"])))
 
 
 def _strategy_from_dict(data: dict[str, Any]) -> StrategyRecord:

@@ -17,22 +17,23 @@ from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from epsaudit.outputs.normal_form import Outputs, rows_of
-from epsaudit.witnesses import CandidateScore, Classifiers, Encoding, Event, Features, Interval, Region, encode
+from epsaudit.witnesses import (
+    CandidateScore,
+    Classifiers,
+    Encoding,
+    Event,
+    Features,
+    Interval,
+    Region,
+    encode,
+    settings,
+)
 from epsaudit.witnesses.classifiers import Basis, Singles, bases_of, interacting, often_odd, planted, sum_of
 from epsaudit.witnesses.combinations import Combined
 from epsaudit.witnesses.features import Coordinate, Feature, Value
 from epsaudit.witnesses.models import regress
 from epsaudit.witnesses.scores import FromTable, Monotone
 from epsaudit.witnesses.screening import screen
-from epsaudit.witnesses.settings import (
-    FEW_VALUES,
-    HARD_TO_READ,
-    LEAST_TO_LEARN,
-    LEAST_TO_PLANT,
-    MOST_COORDINATES,
-    MOST_PAIRED,
-    PENALTIES,
-)
 
 Floats = NDArray[np.float64]
 HEAVY = 1_000.0
@@ -106,7 +107,6 @@ class Middles(FromTable):
     """Distance from the median, and tails within central quantiles where the outer ones are heavy."""
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
-        """Yield two candidates of each score, of single numbers that hardly repeat."""
         feature, known = _numbers_of(data)
         if feature is not None:
             middle = float(np.median(known))
@@ -134,7 +134,7 @@ def _numbers_of(data: Encoding) -> tuple[Feature | None, Floats]:
         return None, np.empty(0)
     known = np.sort(data.numbers(feature)[data.row])
     known = known[np.isfinite(known)]
-    repeated = len(data.outputs) < len(data.row) or len(known) < FEW_VALUES
+    repeated = len(data.outputs) < len(data.row) or len(known) < settings.FEW_VALUES
     return (None if repeated else feature), known
 
 
@@ -145,7 +145,6 @@ def _both(data: Encoding, score: Nearness | Within, mirrored: Nearness | Within)
         yield found.mirrored(mirrored)
 
 
-Floats = NDArray[np.float64]
 NARROW = 24
 """Features of a group up to which each has coefficients of its own at every knot; a fit takes the cube of this. A look
 at 10,000 runs of 200 coordinates took 9.8 s of a processor with coefficients of their own for all, and takes 1.4 s."""
@@ -167,7 +166,7 @@ those of `epsaudit.witnesses.settings.SHAPES`, which has the measurement."""
 
 def is_long(outputs: Outputs) -> bool:
     """Whether outputs are vectors that take long to learn from."""
-    return _length(outputs) > MOST_PAIRED
+    return _length(outputs) > settings.MOST_PAIRED
 
 
 def is_vector(outputs: Outputs) -> bool:
@@ -214,8 +213,7 @@ class Sums(FromTable):
     """
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
-        """Yield the candidates."""
-        if not data.features.groups or data.size < LEAST_TO_LEARN:
+        if not data.features.groups or data.size < settings.LEAST_TO_LEARN:
             return
         longest = max(data.features.groups, key=len)
         x, x_prime = (side[: 4 * LEAST_TO_SCREEN] for side in data.sides)
@@ -232,7 +230,7 @@ def trees_of(data: Encoding, sums: Sequence[CandidateScore], promising: bool) ->
     Of long vectors only the latter: some of their many sums promise by luck. Boosting takes most of the time.
     """
     features = tuple(dict.fromkeys(one for group in _with_curves(data.features) for one in group))
-    if data.size < LEAST_TO_PLANT or not 1 < len(features) <= MOST_COORDINATES:
+    if data.size < settings.LEAST_TO_PLANT or not 1 < len(features) <= settings.MOST_COORDINATES:
         return
     hopeful = promising and not is_long(data.outputs)
     if hopeful or interacting(data, next(group for group in data.features.groups if group), sums):
@@ -247,7 +245,7 @@ def _length(outputs: Outputs) -> int:
 
 def _with_curves(features: Features) -> list[tuple[Feature, ...]]:
     """Groups that more is learnt of than a sum of lines."""
-    return [group for group in features.groups if len(group) <= MOST_COORDINATES]
+    return [group for group in features.groups if len(group) <= settings.MOST_COORDINATES]
 
 
 def _wide_sum(data: Encoding, group: Sequence[Feature]) -> Iterator[CandidateScore]:
@@ -258,7 +256,7 @@ def _wide_sum(data: Encoding, group: Sequence[Feature]) -> Iterator[CandidateSco
     score = sum_of(best.bases, best.coefficients)
     final, learnt = data.numbers(score)[data.row], Monotone(score, 1, learnt=True)
     candidate = CandidateScore.of(
-        learnt, final, data.group, data.weight, best.judged.astype(float), margin=HARD_TO_READ
+        learnt, final, data.group, data.weight, best.judged.astype(float), margin=settings.HARD_TO_READ
     )
     if candidate is not None:
         yield candidate
@@ -282,7 +280,7 @@ def _fits(data: Encoding, group: Sequence[Feature]) -> Iterator[_Fit]:
     if lines:
         design = np.concatenate([basis.columns(data.numbers(basis.feature)) for basis in lines], axis=1)
         eye = np.eye(design.shape[1])
-        yield from _fit(data, design, [penalty * eye for penalty in PENALTIES], lines, eye)
+        yield from _fit(data, design, [penalty * eye for penalty in settings.PENALTIES], lines, eye)
     curves = bases_of(group, numbers, odd)
     width = curves[0].width
     if width == 0 or any(basis.width != width for basis in curves):
