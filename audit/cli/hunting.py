@@ -49,11 +49,10 @@ WIDTH = 80
 
 def run(options: SimpleNamespace) -> int:
     """Hunt, print and write, where no other hunt does."""
-    if options.out is None:
-        return _run(options)
-    if options.checkpoint is not None and options.out.resolve() == options.checkpoint.resolve():
-        raise AuditError(f"--out and --checkpoint are both {options.out}; give two folders.")
-    with reserved(options.out):
+    out, checkpoint = options.out, options.checkpoint
+    if out is not None and checkpoint is not None and out.resolve() == checkpoint.resolve():
+        raise AuditError(f"--out and --checkpoint are both {out}; give two folders.")
+    with contextlib.nullcontext() if out is None else reserved(out):
         return _run(options)
 
 

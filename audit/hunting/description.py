@@ -170,7 +170,7 @@ class Table:
             sides = [sorted(rows, key=repr) if self.form == "counts" else rows for rows in change[:2]]
             different.setdefault(repr(sides), change)  # the mechanism cannot tell equal ones apart
         made = (self._made(*change, relation=relation) for change in different.values())
-        return [one for one in made if one is not None]
+        return list(filter(None, made))
 
     def candidate(self, x: Any, x_prime: Any, tries: str = "", complexity: int = 0) -> Candidate | None:
         """Render and label two datasets given as rows; None if no relation holds, or the description excludes one."""
@@ -275,10 +275,9 @@ class Answers:
             for pattern in patterns(self.size or 1):
                 x, x_prime = np.array(pattern.x), np.array(pattern.x_prime)
                 scale = self.sensitivity / float(np.linalg.norm(x - x_prime, ORDERS[self.norm]))
-                one, other = (self._vector(base + scale * side) for side in (x, x_prime))
-                candidate = self.candidate(one, other, f"{pattern.name}{words}", complexity)
-                if candidate is not None:
-                    made.setdefault((one, other), candidate)
+                sides = self._vector(base + scale * x), self._vector(base + scale * x_prime)
+                if (candidate := self.candidate(*sides, f"{pattern.name}{words}", complexity)) is not None:
+                    made.setdefault(sides, candidate)
         return list(made.values())
 
     def candidate(self, x: Any, x_prime: Any, tries: str = "", complexity: int = 0) -> Candidate | None:
