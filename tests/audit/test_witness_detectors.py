@@ -235,7 +235,7 @@ def test_a_timeout_is_an_outcome():
                 time.monotonic()
         return 1.0
 
-    result = run(hangs, trials=200, time_limit=0.002)
+    result = run(hangs, trials=200, time_limit=0.001)
     assert result.violates_claim
     assert not result.reproducible
     assert "timeout" in str(result.witness) or "y = 1" in str(result.witness)  # one event and its complement
