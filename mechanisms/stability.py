@@ -371,7 +371,7 @@ class SmoothMedianLaplace(_SmoothMedian):
         return self.epsilon / 2.0
 
     @cached_property
-    def smoothness(self) -> float:  # type: ignore[override]  # computed once
+    def smoothness(self) -> float:
         far = math.log(1.0 / self.delta)
 
         def excess(beta: float) -> float:
