@@ -22,6 +22,7 @@ from epsaudit.engine.sampling import certification_counts
 from epsaudit.engine.workers import Workers
 from epsaudit.errors import AuditError, fraction
 from epsaudit.results.result import AuditResult, Result
+from epsaudit.text import lower
 
 SAME, CHANGED, NOT_TESTED = "no, the same runs", "other counts", "not tested"
 UNTESTED = {
@@ -49,6 +50,16 @@ class Comparison:
     def moved(self) -> bool:
         """Whether the counts changed beyond chance."""
         return self.p_value <= self.level
+
+    def __str__(self) -> str:
+        symbol = self.old.claim.symbol
+        what = "moved" if self.moved else "no change beyond chance"
+        if self.old.seed == self.new.seed:
+            what += " (one seed for both: the samples are not independent, recount with another)"
+        return (
+            f"{_name(self.old)}: {symbol} >= {lower(self.old.lower_bound)} before, "
+            f"{symbol} >= {lower(self.new.lower_bound)} now, p = {self.p_value:.3g}: {what}"
+        )
 
 
 @dataclass(frozen=True)
@@ -101,6 +112,10 @@ class Drift:
         if any(one.old.seed == one.new.seed for one in self.comparisons):
             told.append("One seed for both: the samples are not independent, so p-values mean nothing; recount.")
         return [*told, *([test] if count else [])]
+
+    def __str__(self) -> str:
+        bounds = [f"not compared: {_name(old)}: {_bounds(old, new)}" for old, new in self.untested]
+        return "\n".join([*map(str, self.comparisons), *bounds, *self.notes()])
 
 
 def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -> Drift:
@@ -221,6 +236,13 @@ def _key(result: Result) -> tuple[str, ...]:
 
 def _name(result: Result) -> str:
     return f"{result.mechanism}, {result.claim}"
+
+
+def _bounds(old: Result, new: Result) -> str:
+    """What was and is certified of results that are not of audits of fixed size."""
+    symbol = old.claim.symbol
+    bounds = f"{symbol} >= {lower(old.lower_bound)} before, {symbol} >= {lower(new.lower_bound)} now"
+    return f"{bounds}; counts of a {type(old).__name__} have no exact test"
 
 
 def _counterpart(old: Result, left: Sequence[Result]) -> Result | None:
