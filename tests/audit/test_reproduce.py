@@ -101,7 +101,7 @@ def p_values(printed):
     return [float(found) for found in re.findall(r"(?:p-value|counts:) ([\d.e-]+)", printed)]
 
 
-@pytest.mark.nightly  # 16 or 48 processes are started, by the command
+@pytest.mark.nightly(seconds=45)  # 16 or 48 processes are started, by the command
 @pytest.mark.parametrize(("function", "event"), [("own.py:refuses", "raises OverflowError"), ("own:count", "y")])
 def test_a_served_function_is_reproduced_by_a_script_that_stands_alone(function, event, capsys):
     """Fresh runs are as many as give 1e-6, twice; a p-value of 1e-2 has a probability below 1e-6 then."""
