@@ -21,7 +21,8 @@ from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.outputs.normal_form import Outputs, pack
+from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.packed import pack
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,8 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, adjacency_of, listed, shorten
 from epsaudit.errors import AuditError, seconds_of, with_article
 from epsaudit.outputs.as_json import from_json
-from epsaudit.outputs.normal_form import Outputs, normal_array, pack_frozen, values_of
+from epsaudit.outputs.normal_form import Outputs, values_of
+from epsaudit.outputs.packed import normal_array, pack_frozen
 
 SEEDS = 1 << 53
 """Seeds are below this, so that languages whose numbers are doubles read them exactly."""

@@ -20,7 +20,8 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.data.fresh import Dataset
 from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, Relation, adjacency_of, describe, is_frame, listed
 from epsaudit.errors import AuditError, seconds_of
-from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, frozen, pack, pack_frozen
+from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut
+from epsaudit.outputs.packed import frozen, pack, pack_frozen
 
 
 @runtime_checkable

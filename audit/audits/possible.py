@@ -25,7 +25,7 @@ from epsaudit.audits.training import training_runs, validation_runs
 from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError, confidence_of
-from epsaudit.outputs.normal_form import pack
+from epsaudit.outputs.packed import pack
 from epsaudit.results.result import AuditResult
 from epsaudit.witnesses import Event, Region, Witness
 from epsaudit.witnesses.events import VALUE

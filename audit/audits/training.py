@@ -17,7 +17,8 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.engine.sampling import Sides, training_outputs
 from epsaudit.engine.streams import BLOCK
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Outputs, alike, are_numbers, are_objects, join, like
+from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.packed import alike, are_numbers, are_objects, join, like
 from epsaudit.witnesses import (
     Bound,
     CandidateScore,

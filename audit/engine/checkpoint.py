@@ -23,7 +23,8 @@ from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.streams import Chunk, Tallies, Tally, entropy
 from epsaudit.errors import AuditError
 from epsaudit.outputs.as_json import block_from_json, block_to_json
-from epsaudit.outputs.normal_form import Outputs, are_objects
+from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.packed import are_objects
 
 try:
     import fcntl

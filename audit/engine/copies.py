@@ -35,7 +35,8 @@ from epsaudit.engine.dependence import (
 from epsaudit.engine.sampling import Sides, draw, move_on
 from epsaudit.engine.streams import BLOCK, stream
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Outputs, Raised, are_numbers, are_objects, join, pack, values_of, written
+from epsaudit.outputs.normal_form import Outputs, Raised, values_of, written
+from epsaudit.outputs.packed import are_numbers, are_objects, join, pack
 from epsaudit.witnesses import Witness
 
 

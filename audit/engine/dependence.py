@@ -20,7 +20,8 @@ from scipy import fft
 from scipy.special import gammaincc, gammaln
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Items, Outputs, join, written
+from epsaudit.outputs.normal_form import Items, Outputs, written
+from epsaudit.outputs.packed import join
 
 LEVEL = 1e-9
 """Probability that independent runs are refused, over everything that is tested in an audit."""

@@ -26,7 +26,8 @@ from epsaudit.engine.dependence import LEVEL, dependence_of_outputs, dependence_
 from epsaudit.engine.streams import BLOCK, Chunk, Stage, Tallies, Tally, certification_chunks, stream, training_chunks
 from epsaudit.engine.workers import Workers
 from epsaudit.errors import AuditError, OwnCodeError, own_lines
-from epsaudit.outputs.normal_form import Items, Outputs, alike, are_objects, join, normal_array, pack_frozen
+from epsaudit.outputs.normal_form import Items, Outputs
+from epsaudit.outputs.packed import alike, are_objects, join, normal_array, pack_frozen
 from epsaudit.witnesses import Witness
 
 COPIED = "the function changes its dataset: every run was given a copy"

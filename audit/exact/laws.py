@@ -27,7 +27,7 @@ from epsaudit.exact.losses import (
     merge_equal,
     refine,
 )
-from epsaudit.outputs.normal_form import pack
+from epsaudit.outputs.packed import pack
 
 _SMALLEST = -720.0  # log-masses below this are dropped: exp underflows soon after
 _TOTAL_ERROR = 1e-9

@@ -30,18 +30,8 @@ from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.sampling import training_outputs
 from epsaudit.errors import AuditError, clipped
 from epsaudit.hunting.description import Candidate
-from epsaudit.outputs.normal_form import (
-    Items,
-    Outputs,
-    Raised,
-    alike,
-    join,
-    kind_of,
-    normal,
-    number,
-    values_of,
-    written,
-)
+from epsaudit.outputs.normal_form import Items, Outputs, Raised, kind_of, normal, number, values_of, written
+from epsaudit.outputs.packed import alike, join
 from epsaudit.witnesses import DEFAULT_FAMILIES, Bound, Family, LikelihoodRatio, Tails, best_of, candidate_scores
 from epsaudit.witnesses.settings import OPTIMISTIC
 

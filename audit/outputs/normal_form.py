@@ -7,7 +7,6 @@ that equals only itself would make every output a new one.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
 import functools
@@ -159,91 +158,6 @@ def normal(value: Any) -> Any:
         raise refused(value) from None
 
 
-def frozen(value: Any) -> Any:
-    """Return something that stays as the output is now, however the mechanism goes on to use its objects.
-
-    Cheaper than the normal form: numbers and arrays of numbers are left to `pack_frozen`, which takes many at once.
-    """
-    kind = type(value)
-    if kind in _UNCHANGING:
-        return value
-    return value.copy() if kind is np.ndarray and value.dtype.kind in "biuf" else normal(value)
-
-
-def pack(values: Sequence[Any]) -> Outputs:
-    """Put outputs of single runs into one array of normal forms: floats where all are numbers or as many numbers.
-
-    Examples
-    --------
-    >>> pack([1.5, 2, True]), pack([(1, 2), [3, 4]]).tolist(), pack(["no", None, 1])
-    (array([1.5, 2. , 1. ]), [[1.0, 2.0], [3.0, 4.0]], array(['no', None, 1.0], dtype=object))
-    """
-    return pack_frozen(list(map(frozen, values)))
-
-
-def pack_frozen(values: Sequence[Any]) -> Outputs:
-    """Put what `frozen` returned into one array of normal forms, as `pack` does."""
-    kinds = set(map(type, values))
-    if kinds and kinds <= _NUMBERS:
-        with contextlib.suppress(OverflowError):  # a whole number beyond all floats
-            numbers = np.array(values, np.float64)
-            if kinds <= _FLOATS or _are_floats(numbers):
-                return numbers
-    if kinds == {np.ndarray} and len({(value.shape, value.dtype) for value in values}) == 1:
-        return normal_array(np.array(values))
-    return pack_normal([normal(value) if type(value) in _UNFINISHED else value for value in values])
-
-
-def pack_normal(values: list[Any]) -> Outputs:
-    """Put normal forms into one array: floats, and tuples of as many floats, as arrays of floats."""
-    kinds = set(map(type, values))
-    if kinds == {float}:
-        return np.array(values, np.float64)
-    if kinds == {tuple} and len(set(map(len, values))) == 1:
-        flat = list(itertools.chain.from_iterable(values))
-        if set(map(type, flat)) == {float}:
-            return np.array(flat, np.float64).reshape(len(values), -1)
-    outputs = np.empty(len(values), dtype=object)
-    outputs[:] = values
-    return outputs
-
-
-def normal_array(outputs: Any) -> Outputs:
-    """Return an array whose first axis counts runs in normal form; never the mechanism's own memory but for floats.
-
-    Masked numbers become None; arrays of bytes, dates or records become objects.
-    """
-    if isinstance(outputs, np.ma.MaskedArray):
-        masked = np.ma.getmaskarray(outputs)
-        outputs = outputs.data.astype(object)
-        outputs[masked] = None
-    array: Outputs = _of_numpy(np.asarray(of_tensor(outputs) if hasattr(outputs, "resolve_conj") else outputs))
-    kind = array.dtype.kind
-    if kind == "U" and array.ndim == 1:
-        return array.copy()
-    if kind == "b" or array.dtype == np.float64 or (kind in "iuf" and _are_floats(array)):
-        return np.ascontiguousarray(array, dtype=np.float64)
-    return pack_normal(list(map(normal, _items(array) if array.ndim == 1 else array)))
-
-
-def join(blocks: Sequence[Outputs]) -> Outputs:
-    """Put blocks of outputs in normal form together."""
-    if len({(block.dtype.kind, block.shape[1:]) for block in blocks}) == 1:
-        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-    values = [value for block in blocks for value in values_of(block)]
-    outputs = np.empty(len(values), dtype=object)
-    outputs[:] = values
-    return outputs
-
-
-def alike(first: Outputs, second: Outputs) -> tuple[Outputs, Outputs]:
-    """Return two arrays of outputs as arrays of one kind, which `numpy.concatenate` can put together."""
-    if first.dtype.kind == second.dtype.kind and first.shape[1:] == second.shape[1:]:
-        return first, second
-    both = join([first, second])
-    return both[: len(first)], both[len(first) :]
-
-
 def values_of(outputs: Outputs) -> list[Any]:
     """List the normal form of every output, as Python objects."""
     if outputs.dtype != np.float64:
@@ -260,7 +174,7 @@ def values_of(outputs: Outputs) -> list[Any]:
 
 def number(value: Any) -> float:
     """Return the float nearest to an output in normal form, NaN for what is no real number."""
-    if not isinstance(value, _REAL):
+    if not isinstance(value, REAL):
         return NAN
     try:
         return float(value)
@@ -268,50 +182,9 @@ def number(value: Any) -> float:
         return float("inf") if value > 0 else float("-inf")
 
 
-def numbers_of(outputs: Outputs) -> NDArray[np.float64]:
-    """Read every output as a number, shape (size,); NaN for what is none."""
-    if outputs.dtype == np.float64 and outputs.ndim == 1:
-        return outputs
-    values = outputs.tolist() if outputs.dtype == object else []
-    if not any(issubclass(kind, _REAL) for kind in set(map(type, values))):
-        return np.full(len(outputs), np.nan)
-    return np.array([value if type(value) is float else number(value) for value in values], float)
-
-
-def rows_of(outputs: Outputs) -> NDArray[np.float64] | None:
-    """Return outputs that are arrays of numbers as a matrix, shape (size, coordinates); None for others."""
-    return outputs.reshape(len(outputs), -1) if are_numbers(outputs) and outputs.ndim > 1 else None
-
-
-def are_numbers(outputs: Outputs) -> bool:
-    """Say whether all outputs are floats, or arrays of floats of one shape, and packed as such."""
-    return outputs.dtype == np.float64
-
-
-def are_objects(outputs: Outputs) -> bool:
-    """Say whether outputs are kept as Python objects, which are slow to read."""
-    return outputs.dtype == object
-
-
-def like(outputs: Outputs, other: Outputs) -> Outputs:
-    """Return only the outputs that are floats, or arrays of floats, of the shape of those in ``other``."""
-    shape = other.shape[1:]
-    if are_objects(outputs):
-        outputs = pack_normal([value for value in outputs.tolist() if _shape_of(value) == shape])
-    return outputs if are_numbers(outputs) and outputs.shape[1:] == shape else other[:0]
-
-
 def kind_of(value: Any) -> str:
     """Name the kind of an output in normal form, in a word."""
     return next((name for name, types in _KINDS.items() if isinstance(value, types)), type(value).__name__)
-
-
-def kinds_of(outputs: Outputs) -> list[str]:
-    """Name the kind of every output."""
-    if outputs.dtype == object:
-        return [kind_of(value) for value in outputs.tolist()]
-    kind = ("string" if outputs.dtype.kind == "U" else "number", "sequence", "array")[min(outputs.ndim, 3) - 1]
-    return [kind] * len(outputs)
 
 
 def written(value: Any) -> str:
@@ -361,7 +234,7 @@ def refused(value: Any) -> AuditError:
     )
 
 
-def _are_floats(numbers: NDArray[Any]) -> bool:
+def are_floats(numbers: NDArray[Any]) -> bool:
     """Whether all are floats: whole numbers so small that they are, or long doubles that no float rounds."""
     if numbers.dtype.itemsize < 8 or numbers.size == 0:
         return True
@@ -369,13 +242,6 @@ def _are_floats(numbers: NDArray[Any]) -> bool:
         if numbers.dtype.itemsize > 8:
             return np.array_equal(numbers.astype(np.float64), numbers, equal_nan=True)
         return bool(np.nanmax(numbers) < WHOLE_IN_FLOATS and np.nanmin(numbers) > -WHOLE_IN_FLOATS)
-
-
-def _shape_of(value: Any) -> tuple[int, ...] | None:
-    """The shape of an output that is a float or a tuple of floats."""
-    if type(value) is tuple and all(type(part) is float for part in value):
-        return (len(value),)
-    return () if type(value) is float else None
 
 
 def _float(value: float) -> float:
@@ -417,20 +283,20 @@ def _duration(value: datetime.timedelta) -> Any:
 
 def _array(value: NDArray[Any]) -> Any:
     """One output that is an array, of numbers or not."""
-    value = _of_numpy(value)
+    value = of_numpy(value)
     if value.ndim == 0:
         return normal(value[()])
     if isinstance(value, np.ma.MaskedArray) or value.dtype.kind not in "biuf":
-        return normal(_items(value))
+        return normal(items_of(value))
     flat = np.asarray(value).ravel()
-    if flat.dtype.kind == "b" or flat.dtype == np.float64 or _are_floats(flat):
+    if flat.dtype.kind == "b" or flat.dtype == np.float64 or are_floats(flat):
         parts = tuple(values_of(flat.astype(np.float64)))
     else:
         parts = tuple(map(normal, flat.tolist()))
     return parts if value.ndim == 1 else Array.of(parts, value.shape)
 
 
-def _of_numpy(array: NDArray[Any]) -> NDArray[Any]:
+def of_numpy(array: NDArray[Any]) -> NDArray[Any]:
     """An array of a kind that other packages add to numpy, as bfloat16, as one of floats; any other as it is."""
     added = array.dtype.kind == "V" and np.can_cast(array.dtype, np.float64)
     return array.astype(np.float64) if added else array
@@ -443,7 +309,7 @@ def of_tensor(tensor: Any) -> NDArray[Any]:
     return numbers
 
 
-def _items(array: NDArray[Any]) -> list[Any]:
+def items_of(array: NDArray[Any]) -> list[Any]:
     """The items of an array; of dates and times numpy's own, for Python's None would stand for NaT."""
     return list(array) if array.dtype.kind in "mM" else array.tolist()
 
@@ -592,13 +458,9 @@ _HOLDERS: dict[str, Callable[[Any], Any]] = {
 """What objects hold that are known by their members alone: scalars of Arrow, sparse matrices, dataclasses, intervals
 and periods of pandas, classes of attrs, models of pydantic, tables and columns of Arrow, tensors of torch, what else is
 an array to numpy, streams, and sequences."""
-_FLOATS = {float, bool, np.float64, np.float32, np.bool_}
-_NUMBERS = {*_FLOATS, int, np.int64, np.int32, np.uint64}
-_UNCHANGING = {*_NUMBERS, str, type(None), bytes}
-_UNFINISHED = {*_NUMBERS, np.ndarray}
-_REAL = (float, int, Decimal, Fraction)
+REAL = (float, int, Decimal, Fraction)
 _KINDS: dict[str, Any] = {
-    "number": _REAL,
+    "number": REAL,
     "string": str,
     "mapping": Items,
     "array": Array,

@@ -25,7 +25,8 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Pairs
 from epsaudit.engine.sampling import training_outputs
 from epsaudit.errors import AuditError, fraction, whole_at_least
-from epsaudit.outputs.normal_form import Outputs, are_numbers, values_of, written
+from epsaudit.outputs.normal_form import Outputs, values_of, written
+from epsaudit.outputs.packed import are_numbers
 from epsaudit.testing.counting import FrozenTest, Interval4, Verdict, begun_of, read
 from epsaudit.witnesses import (
     ANYTHING,

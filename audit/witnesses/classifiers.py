@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
-from epsaudit.outputs.normal_form import Outputs, are_numbers
+from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.packed import are_numbers
 from epsaudit.witnesses.encoding import Encoding, encode
 from epsaudit.witnesses.features import Coordinate, Exponent, Feature, LowestBit, NegativeZero, TrailingZeros, Value
 from epsaudit.witnesses.models import Additive, Filled, Term, Tree, hats, regress

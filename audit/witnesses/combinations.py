@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError
 from epsaudit.outputs.columns import inside, listed
-from epsaudit.outputs.normal_form import Array, Outputs, alike, normal, order_key, rows_of, values_of, written
+from epsaudit.outputs.normal_form import Array, Outputs, normal, order_key, values_of, written
+from epsaudit.outputs.packed import alike, rows_of
 from epsaudit.witnesses.features import LATER, Coordinate, Feature, Path, path_label, readable
 from epsaudit.witnesses.screening import Floats, log_chance, screen, sure
 from epsaudit.witnesses.settings import HOLES, LOOK, MOST_LEVELS, MOST_PAIRED, MOST_PARTS, TELLING

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.outputs.columns import distinct
-from epsaudit.outputs.normal_form import Outputs, are_numbers, are_objects, rows_of
+from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.packed import are_numbers, are_objects, rows_of
 from epsaudit.witnesses import settings
 from epsaudit.witnesses.combinations import Combined, Reduced, combinations_of, increments, rankings_of, releases_of
 from epsaudit.witnesses.features import Contains, Coordinate, Feature, Value

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from epsaudit.errors import AuditError
 from epsaudit.outputs.as_json import from_json, to_json
 from epsaudit.outputs.columns import describe_atoms, is_atom
-from epsaudit.outputs.normal_form import Outputs, normal_array, values_of, written
+from epsaudit.outputs.normal_form import Outputs, values_of, written
+from epsaudit.outputs.packed import normal_array
 from epsaudit.witnesses.features import Deviation, Feature, Value, feature_from_dict, feature_to_dict
 
 if TYPE_CHECKING:

@@ -17,17 +17,8 @@ from numpy.typing import NDArray
 from epsaudit.errors import AuditError, whole_at_least, with_article
 from epsaudit.outputs.as_json import from_json, to_json
 from epsaudit.outputs.columns import columns_of, inside, is_atom
-from epsaudit.outputs.normal_form import (
-    Items,
-    Outputs,
-    are_objects,
-    kinds_of,
-    number,
-    numbers_of,
-    rows_of,
-    values_of,
-    written,
-)
+from epsaudit.outputs.normal_form import Items, Outputs, number, values_of, written
+from epsaudit.outputs.packed import are_objects, kinds_of, numbers_of, rows_of
 from epsaudit.outputs.readings import Reading
 
 

@@ -18,18 +18,8 @@ from typing import Any
 import numpy as np
 
 from epsaudit.outputs.columns import find_atoms, inside, listed, size_inside
-from epsaudit.outputs.normal_form import (
-    WHOLE_IN_FLOATS,
-    Items,
-    Outputs,
-    are_numbers,
-    kind_of,
-    kinds_of,
-    number,
-    order_key,
-    values_of,
-    written,
-)
+from epsaudit.outputs.normal_form import WHOLE_IN_FLOATS, Items, Outputs, kind_of, number, order_key, values_of, written
+from epsaudit.outputs.packed import are_numbers, kinds_of
 from epsaudit.outputs.readings import READINGS, Reading, readings_of
 from epsaudit.witnesses import settings
 from epsaudit.witnesses.combinations import is_ranking

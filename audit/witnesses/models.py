@@ -16,7 +16,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
 from epsaudit.outputs.columns import listed
-from epsaudit.outputs.normal_form import Outputs, rows_of
+from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.packed import rows_of
 from epsaudit.witnesses.features import Coordinate, Feature, readable
 from epsaudit.witnesses.settings import STEPS
 

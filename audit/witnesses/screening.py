@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc, gammaln
 
-from epsaudit.outputs.normal_form import Outputs, rows_of
+from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.packed import rows_of
 from epsaudit.witnesses.features import Feature, readable
 from epsaudit.witnesses.settings import CELLS_TO_TEST, FALSE_FINDS, LOOK, MOST_CORRELATED, MOST_PAIRED, PATCHES, TELLING
 

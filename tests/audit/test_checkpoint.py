@@ -26,7 +26,8 @@ from epsaudit.engine.checkpoint import Checkpoint
 from epsaudit.engine.copies import COUNTED_AGAIN
 from epsaudit.engine.streams import Chunk
 from epsaudit.outputs.as_json import block_from_json, block_to_json
-from epsaudit.outputs.normal_form import Items, Raised, TimedOut, normal_array, pack
+from epsaudit.outputs.normal_form import Items, Raised, TimedOut
+from epsaudit.outputs.packed import normal_array, pack
 from epsaudit.witnesses import Tails
 
 PAIR = DatasetPair((1,), (1, 2))

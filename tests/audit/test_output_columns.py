@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from epsaudit.outputs import columns
 from epsaudit.outputs.columns import columns_of, inside, is_atom
-from epsaudit.outputs.normal_form import join, normal, pack
+from epsaudit.outputs.normal_form import normal
+from epsaudit.outputs.packed import join, pack
 from epsaudit.witnesses.combinations import STATISTICS, Place, Reduced
 from epsaudit.witnesses.features import At, Contains, Coordinate, HasKind, Length, Value
 

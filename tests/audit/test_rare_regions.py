@@ -8,7 +8,7 @@ import pytest
 from epsaudit import audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES
 from epsaudit.experiments.black_boxes import CLAIM
-from epsaudit.outputs.normal_form import pack
+from epsaudit.outputs.packed import pack
 from epsaudit.witnesses.encoding import most_read
 from epsaudit.witnesses.features import Coordinate
 from epsaudit.witnesses.fields import Fields

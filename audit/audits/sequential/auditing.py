@@ -33,7 +33,8 @@ from epsaudit.engine.dependence import LEVEL, dependence_of_outputs, refuse
 from epsaudit.engine.sampling import Progress, ProgressCallback, Sides, draw_by_coins
 from epsaudit.engine.streams import stream
 from epsaudit.errors import AuditError, finite_at_least, seconds_of
-from epsaudit.outputs.normal_form import Outputs, alike, join
+from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.packed import alike, join
 from epsaudit.witnesses import Family, Witness
 from epsaudit.witnesses.readable import reads_well
 

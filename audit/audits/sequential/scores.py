@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
-from epsaudit.outputs.normal_form import Outputs, rows_of
+from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.packed import rows_of
 from epsaudit.witnesses import (
     CandidateScore,
     Classifiers,
