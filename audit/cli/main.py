@@ -409,7 +409,7 @@ RUN = Command(
     "listing.run_studies",
     "Run one study or all; the same seed gives the same data.",
     [
-        argument("name", "A study of the list, or 'all'.", shell_complete=completing("studies", "studies")),
+        argument("name", "A study of the list, or 'all'.", shell_complete=completing("reporting.studies", "studies")),
         option("--quick", "A few seconds instead of minutes, for a look."),
         option("--seed", "Root of all random streams.", type=int, default=0),
         option("--out", "Folder of folders.  [default: results, results-quick with --quick]", type=PATH),
