@@ -104,6 +104,8 @@ class MembershipGame(Certificate):
     With delta > 0 a guess is correct with probability at most q + pi (1 - q), q = e^epsilon / (1 + e^epsilon) and
     pi = delta events / (2 s), s the probability of guessing. Proofs: docs/explanation/theory.md#membership-game.
 
+    Examples
+    --------
     Randomised response, 1,000 runs, 731 of them guessed correctly:
 
     >>> counts = Counts(500, 500, 365, 134, 135, 366)
@@ -175,6 +177,8 @@ class Box(Certificate):
     Every definition has its bound at that corner, and all bounds from one box hold jointly. Proof:
     docs/explanation/theory.md#clopper-pearson-box.
 
+    Examples
+    --------
     >>> counts = Counts(500, 500, 365, 134, 0, 0, events=1)
     >>> round(float(Box().epsilon(counts, 0.0, 0.95)), 3)
     0.801
@@ -222,6 +226,8 @@ class Box(Certificate):
 def certificate_from_dict(data: dict[str, Any]) -> Certificate:
     """Rebuild a certificate from what `Certificate.to_dict` returned; raises `AuditError` for anything else.
 
+    Examples
+    --------
     >>> certificate_from_dict(Box("x_prime").to_dict())
     Box(event='x_prime', split=0.5)
     """
@@ -238,6 +244,8 @@ def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float)
 
     Clopper and Pearson (1934). Broadcasts; fractional counts interpolate.
 
+    Examples
+    --------
     >>> round(float(clopper_pearson_lower(9, 10, 0.05)), 4)
     0.6058
     """
@@ -249,6 +257,8 @@ def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float)
 def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
     """One-sided upper confidence limit at level 1 - alpha on a binomial probability; 1 for no failure.
 
+    Examples
+    --------
     >>> round(float(clopper_pearson_upper(0, 100, 0.05)), 4)
     0.0295
     """
@@ -262,6 +272,8 @@ def reach(claim: Claim, runs: int, confidence: float) -> float:
 
     This is what the better certificate says when every run is a correct guess: about log(runs) for epsilon.
 
+    Examples
+    --------
     >>> from epsaudit.claims.definitions import PureDP
     >>> round(reach(PureDP(1.0), 10_000, 0.95), 2)
     8.11
@@ -276,6 +288,8 @@ def reach(claim: Claim, runs: int, confidence: float) -> float:
 def runs_to_reach(claim: Claim, confidence: float, limit: int = 10**15) -> int | None:
     """Least number of certification runs (to within 1 %) whose `reach` passes the claim; None above ``limit``.
 
+    Examples
+    --------
     >>> from epsaudit.claims.definitions import PureDP
     >>> 2.9e4 < runs_to_reach(PureDP(9.2), 0.95) < 3.1e4
     True

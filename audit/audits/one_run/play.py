@@ -355,8 +355,16 @@ class OneRunResult(Result):
         """Epsilon at ``delta`` of the Gaussian curve with the certified mu; of a claim of Gaussian DP only.
 
         A bound on the mechanism's own epsilon only if its privacy profile is Gaussian: the certified mu says that the
-        profile is above that curve somewhere, not that it is at this delta. Randomised response is 1-DP, and so (1,
-        1e-5)-DP, yet the mu that it breaks implies more:
+        profile is above that curve somewhere, not that it is at this delta.
+
+        Raises
+        ------
+        AuditError
+            If the claim is not Gaussian DP.
+
+        Examples
+        --------
+        Randomised response is 1-DP, and so (1, 1e-5)-DP, yet the mu that it breaks implies more:
 
         >>> import numpy as np
         >>> from epsaudit import audit_one_run
