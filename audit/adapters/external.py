@@ -59,9 +59,6 @@ def command(
 ) -> CommandMechanism:
     """Make a mechanism of a program that speaks the protocol of this module.
 
-    `AuditError` if there are no words, a quotation is not closed, or the time limit is not above 0. Only an audit
-    starts it.
-
     Parameters
     ----------
     words : sequence of str, or str
@@ -73,6 +70,11 @@ def command(
         Seconds of silence after which the program is given up.
     folder : path, optional
         Where to run it; by default the current folder.
+
+    Raises
+    ------
+    AuditError
+        If there are no words, a quotation is not closed, or the time limit is not above 0. Only an audit starts it.
 
     Examples
     --------

@@ -141,9 +141,6 @@ def black_box(
 ) -> FunctionMechanism:
     """Make a mechanism of a function that returns one output a call.
 
-    `AuditError` if ``function`` is not callable so, takes its randomness by two parameters, or the time limit is not
-    above 0.
-
     Parameters
     ----------
     function : callable
@@ -165,6 +162,11 @@ def black_box(
         For a function that owns its randomness: promises that it draws from the operating system (`secrets`,
         `random.SystemRandom`, most DP libraries), so that copies of it in other processes, or after a restart, never
         repeat each other. Without the promise an audit runs it in one process, and keeps no checkpoint.
+
+    Raises
+    ------
+    AuditError
+        If ``function`` is not callable so, takes its randomness by two parameters, or the time limit is not above 0.
 
     Examples
     --------

@@ -34,8 +34,6 @@ def estimator(
 ) -> FunctionMechanism:
     """Make a mechanism of a class with ``fit``, and of what it releases: named attributes, or predictions.
 
-    `AuditError` if ``make`` has no ``fit``, or not either ``attribute`` or ``predict`` is given.
-
     Parameters
     ----------
     make : callable
@@ -52,6 +50,11 @@ def estimator(
         Further arguments of the class.
     claim, adjacency, pairs, name : optional
         As for `epsaudit.black_box`.
+
+    Raises
+    ------
+    AuditError
+        If ``make`` has no ``fit``, or not either ``attribute`` or ``predict`` is given.
 
     Examples
     --------

@@ -79,11 +79,19 @@ def audit(
         A file in which finished chunks are recorded. If it is there already, the audit goes on from it to the result
         that it would have had: with the same arguments, or it is refused.
 
+    Returns
+    -------
+    AuditResult
+
     Raises
     ------
     AuditError
         Before any run if an argument is out of range or a pair is not adjacent; later if the mechanism's outputs
         cannot be compared, if all training runs raised the same exception, or if runs depend on one another.
+
+    See Also
+    --------
+    epsaudit.audit_sequentially : The same arguments, and stops as soon as the claim is refuted.
 
     References
     ----------

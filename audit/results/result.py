@@ -306,6 +306,7 @@ class AuditResult(PairResult):
 
     @functools.cached_property
     def lower_bound(self) -> float:
+        """Certified lower bound on the claim's parameter: epsilon, rho or mu."""
         return float(self.certificate.parameter(self.claim, self.counts, self.confidence))
 
     @functools.cached_property

@@ -90,7 +90,9 @@ def test_renyi_to_approximate_is_that_of_dp_accounting(order, delta):
         if theirs > 0.0:  # there it has other bounds, too
             assert renyi_to_epsilon(order, divergence, delta) == pytest.approx(theirs, abs=1e-6)
         epsilon = renyi_to_epsilon(order, divergence, delta)
-        if epsilon > 0.0:
+        if epsilon > 0.0:  # Canonne, Kamath and Steinke (2020), Proposition 12, at this epsilon
+            log_delta = (order - 1.0) * (divergence - epsilon + math.log1p(-1.0 / order)) - math.log(order)
+            assert math.exp(log_delta) == pytest.approx(delta, rel=1e-9)
             theirs, _ = rdp_privacy_accountant.compute_delta([order], [divergence], epsilon)
             assert delta >= theirs * (1 - 1e-6)
 

@@ -142,7 +142,7 @@ def test_what_chance_chose_of_very_many_coordinates_is_not_learnt_from_where_one
 
 
 def test_last_bits_of_long_arrays_are_looked_at():
-    x, x_prime = np.random.default_rng(0).normal(size=(2, 500, 100))
+    x, x_prime = np.random.default_rng(0).normal(size=(2, 500, 300))
     assert list(FloatBits().candidates(encode(x, x_prime.astype(np.float32).astype(float))))
 
 

@@ -31,7 +31,15 @@ def count(runs=50_000, seed=5, progress=None, **options):
 
 class TestDeterminism:
     @pytest.mark.parametrize(
-        ("prefer", "jobs"), [("threads", 1), ("threads", 2), ("threads", 5), ("processes", 1), ("processes", 2)]
+        ("prefer", "jobs"),
+        [
+            ("threads", 1),
+            ("threads", 2),
+            ("threads", 5),
+            ("processes", 1),
+            ("processes", 2),
+            pytest.param("processes", 5, marks=pytest.mark.nightly),
+        ],
     )
     def test_counts_do_not_depend_on_who_counts(self, prefer, jobs):
         assert count(n_jobs=jobs, prefer=prefer) == count(n_jobs=1)

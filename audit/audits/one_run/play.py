@@ -82,22 +82,36 @@ def audit_one_run(
         (m,), scores are m numbers, high where a canary seems in. Scores must come from the mechanism's output alone.
     canaries : int, optional
         m; needed for a function only.
-    claim, epsilon, delta, confidence, seed
-        As for `epsaudit.audit`; of PureDP, ApproxDP or GaussianDP. Neighbours differ by one canary added or removed.
+    claim : PureDP, ApproxDP or GaussianDP, optional
+        What to audit; by default the mechanism's own. Neighbours differ by one canary added or removed.
+    epsilon, delta : float, optional
+        A shorter way to claim (epsilon, delta)-DP.
     guesses : 'planned', 'half', 'bonferroni', int, pair of int, or GuessRule
         How many canaries to guess: planned from claim and m alone; chosen on half of the canaries, and then about the
         other half; the best of several numbers, paid for; or given: so many, or so many in and out.
     method : 'auto', 'sharp', 'binomial' or 'trade-off'
         The exact worst case of (epsilon, delta)-DP; the bound of Steinke, Nasr and Jagielski (2023) on it; or the
         recursion of Mahloujifar, Melis and Chaudhuri (2025) on the trade-off curve. 'auto' takes the last for Gaussian
-        DP, which has no other, and else the first. Theorems: docs/explanation/theory.md.
+        DP, which has no other, and else the first.
+    confidence : float
+        One-sided confidence of the bound, in [0.5, 1).
+    seed : int, optional
+        Root of the random streams; a fresh one by default.
     progress : callable, optional
         Called with (steps done, steps in all) by a mechanism that reports them.
+
+    Returns
+    -------
+    OneRunResult
 
     Raises
     ------
     AuditError
         Before the run if an argument is out of range; after it if the scores are not m numbers.
+
+    References
+    ----------
+    docs/explanation/theory.md states the theorems; `epsaudit.audits.one_run.bounds` computes them.
 
     Examples
     --------
@@ -146,7 +160,8 @@ def audit_scores(
     """Certify a lower bound from the coins and scores of a run that was made elsewhere, in any framework.
 
     ``included`` must be what independent fair coins said; exactly half in, or any other split, voids the bound. The
-    order of the canaries is free: rules see them in a random order that is drawn afresh.
+    order of the canaries is free, even all who were out before all who were in: rules see them in a random order that
+    is drawn afresh, so that ties are not broken by the order given.
 
     Parameters
     ----------
@@ -163,6 +178,10 @@ def audit_scores(
         give the same result. The confidence is over this order, too. So give a seed to repeat a result, or one that
         was drawn; one number for all audits is as good only where the order of the canaries has nothing to do with
         the coins, and one chosen for the bound that it gives voids it.
+
+    Returns
+    -------
+    OneRunResult
 
     Raises
     ------

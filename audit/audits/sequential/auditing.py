@@ -85,9 +85,14 @@ def audit_sequentially(
         The most time: no round begins that would, at the pace so far, not end in time. After a restart it begins anew.
         What refutes the claim is then checked in fresh runs for as long as there is time, and in 1,000 or so at least.
     near : float, optional
-        Stop, too, when the running bound is within this distance of the claim: more runs would show little.
+        Stop, too, when the running bound is within this distance of the claim: the claim is nearly attained, and
+        more runs would show little.
     confidence : float
         Probability that the running bound never exceeds the truth, in [0.5, 1); 1 - 1e-6 for a regression test.
+
+    Returns
+    -------
+    SequentialResult
 
     Raises
     ------

@@ -262,7 +262,10 @@ class SequentialResult(PairResult):
 
     @functools.cached_property
     def detectable(self) -> float | None:
-        """Least parameter that as many runs would have refuted 9 times in 10 by events as common, or None."""
+        """Least parameter that this many runs would have refuted 9 times in 10, by events as common as those seen.
+
+        None if not even four times the claim would have been.
+        """
         return self.least_caught(0.9)
 
     def least_caught(self, share: float) -> float | None:
