@@ -107,12 +107,11 @@ def _run(options: SimpleNamespace) -> int:
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    """One line or more an audit: the verdict with its numbers, and what was tried; below it what alarms said."""
+    """One line or more an audit: the verdict with its numbers, and what was tried."""
     shown = []
     for row in rows:
-        alarm = f"Alarm, not certified: {row['alarms']}" if row["alarms"] else None
         tried = "; ".join(row[key] for key in ("tries", "relation", "parameters") if row[key])
-        shown.append({**row, "tried": "\n".join(filter(None, (f"{tried[:1].upper()}{tried[1:]}.", alarm)))})
+        shown.append({**row, "tried": f"{tried[:1].upper()}{tried[1:]}."})
     drawn = io.StringIO()
     print_table(shown, SHOWN, file=drawn, width=WIDTH)
     return drawn.getvalue()

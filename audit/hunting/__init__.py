@@ -1,1 +1,1 @@
-"""From a description of data to a refuted claim: candidate pairs, cheap alarms, the hunt, shrinking."""
+"""From a description of data to a refuted claim: candidate pairs, the hunt, shrinking."""

@@ -1,7 +1,7 @@
 """Which datasets, and which changes of one record or one person, are tried: at, near and beyond what is described.
 
 Bases (from none to many records) are joined with records that differ from them, as long as both together are simple
-enough; strategies of hypothesis draw what is listed so, beside anything within the bounds."""
+enough."""
 
 from __future__ import annotations
 
@@ -11,17 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
-from epsaudit.data.neighbours import AddRemove, Adjacency, Substitution
-from epsaudit.errors import AuditError
-from epsaudit.hunting.description import CROWD
-from epsaudit.hunting.relations import ORDERS, AddRemovePerson
-
 if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
-
-    from epsaudit.hunting.description import Answers, Candidate, Column, Rows, Table
+    from epsaudit.hunting.description import Column, Rows, Table
 
 
 Change: TypeAlias = "tuple[Rows, Rows, str, int]"
@@ -240,91 +231,3 @@ def _cast(value: Any, whole: bool) -> Any:
     if whole and value == value:
         return int(min(max(value, INTEGERS[3]), INTEGERS[2]))
     return value if whole else float(value)
-
-
-PERSONS = 5
-"""Persons among whom the records of a drawn dataset are shared: few, so that some have several."""
-
-STEPS = 1000
-"""Into how many parts bounds are divided, for values that are read easily and lie anywhere."""
-
-
-def of_table(table: Table, relation: Adjacency | None) -> SearchStrategy[Candidate]:
-    """Draw datasets of at most `CROWD` records and a change of one record, or of one person's, anywhere."""
-    st = _strategies()
-    row = st.tuples(*(_value(column, table.beyond) for column in table.columns))
-    fewest, most = (1, 1) if table.form == "one" else (table.least, CROWD)
-    rows = st.lists(row, min_size=fewest, max_size=most)
-    changes = [_change_of(table, known, rows, row) for known in table.relations if relation in (None, known)]
-    candidates: Any = st.one_of(changes).map(lambda sides: table.candidate(sides[0], sides[1], "drawn at random"))
-    kept: SearchStrategy[Candidate] = candidates.filter(
-        lambda one: one is not None and (relation is None or relation in one.adjacencies)
-    )
-    return kept
-
-
-def of_answers(answers: Answers) -> SearchStrategy[Candidate]:
-    """Draw vectors of answers and a change within the sensitivity."""
-    st = _strategies()
-    size, (low, high) = answers.size or 1, answers.bounds or (-1e6, 1e6)
-    number: Any = st.integers(math.ceil(low), math.floor(high)) if answers.integer else st.floats(low, high)
-    step: Any = st.integers(-1, 1) if answers.integer else st.sampled_from([0.0, 1.0, -1.0]) | st.floats(-1.0, 1.0)
-
-    def changed(drawn: Any) -> Any:
-        base, steps = (np.array(part, float) for part in drawn)
-        length = float(np.linalg.norm(steps, ORDERS[answers.norm]))
-        moved = base + answers.sensitivity * steps / max(length, 1.0)
-        return answers.candidate(tuple(base.tolist()), tuple(moved.tolist()), "drawn at random")
-
-    vectors = st.tuples(st.lists(number, min_size=size, max_size=size), st.lists(step, min_size=size, max_size=size))
-    kept: SearchStrategy[Candidate] = vectors.map(changed).filter(lambda one: one is not None)
-    return kept
-
-
-def _change_of(table: Table, relation: Adjacency, rows: Any, row: Any) -> Any:
-    """Pairs of rows that are mostly neighbours under a relation."""
-    st = _strategies()
-    added = isinstance(relation, AddRemove)
-    owner = table.owner or 0
-    new = st.lists(row, min_size=1, max_size=table.most_rows_a_person)
-
-    def changed(drawn: Any) -> Any:
-        x, place, others = drawn
-        if added:
-            return x, [*x[:place], others, *x[place:]]
-        place %= len(x)
-        if isinstance(relation, Substitution):
-            return x, [*x[:place], others, *x[place + 1 :]]
-        who = x[place][owner]
-        rest = [one for one in x if one[owner] != who]
-        if isinstance(relation, AddRemovePerson):
-            return rest, x
-        return x, rest + [(*one[:owner], who, *one[owner + 1 :]) for one in others]
-
-    of_records = isinstance(relation, (AddRemove, Substitution))
-    return st.tuples(rows if added else rows.filter(len), st.integers(0, CROWD), row if of_records else new).map(
-        changed
-    )
-
-
-def _value(column: Column, beyond: bool) -> Any:
-    st = _strategies()
-    if column.role == "owner":
-        return st.sampled_from([person(column, number) for number in range(PERSONS)])
-    told = st.sampled_from([case.content for case in values_of(column, beyond)])
-    if not column.is_number:
-        return told
-    low, high = column.bounds or (-1e6, 1e6)
-    if column.type == "integer":
-        return told | st.integers(math.ceil(low), math.floor(high))
-    # most floats that hypothesis draws are near 0 or an end
-    grid = st.integers(0, STEPS).map(lambda step: low + (high - low) * step / STEPS)
-    return told | grid | st.floats(low, high)
-
-
-def _strategies() -> Any:
-    try:
-        from hypothesis import strategies
-    except ImportError as error:
-        raise AuditError("A strategy needs hypothesis: pip install -U hypothesis.") from error
-    return strategies

@@ -19,8 +19,6 @@ from epsaudit.errors import AuditError, clipped, finite_at_least, needs, whole_a
 from epsaudit.hunting.relations import ORDERS, AddRemovePerson, Norm, SubstitutePerson, within
 
 if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
-
     from epsaudit.hunting.cases import Change
 
 Form = Literal["list", "array", "records", "columns", "frame", "counts", "one"]
@@ -206,12 +204,6 @@ class Table:
             return dict(Counter(listed))
         return listed if self.form == "list" else self._array(listed)
 
-    def strategy(self, adjacency: Relation | None = None) -> SearchStrategy[Candidate]:
-        """Return a strategy of hypothesis that draws candidates, and shrinks them to fewest and simplest records."""
-        from epsaudit.hunting.cases import of_table
-
-        return of_table(self, relation_of(self, adjacency))
-
     def _allows(self, rows: Rows) -> bool:
         if len(rows) < self.least or (self.form == "one" and len(rows) != 1):
             return False
@@ -291,13 +283,6 @@ class Answers:
         one, other = (side[0] if self.size is None else list(side) for side in (x, x_prime))
         pair = DatasetPair(one, other, tries)
         return Candidate(pair, holding, tries, rows=(tuple(x), tuple(x_prime)), complexity=complexity)
-
-    def strategy(self, adjacency: Relation | None = None) -> SearchStrategy[Candidate]:
-        """See `Table`."""
-        from epsaudit.hunting.cases import of_answers
-
-        relation_of(self, adjacency)
-        return of_answers(self)
 
     def _vector(self, numbers: Any) -> tuple[float, ...]:
         whole = self.integer and all(float(value).is_integer() for value in numbers)

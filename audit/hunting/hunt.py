@@ -117,7 +117,7 @@ class _Hunting:
     def attempt(self, number: int, found: Screened, more: int) -> Attempt:
         """Audit one candidate, with a quarter of the time that is left, half if no more are to come."""
         candidate, name = found.candidate, f"audit {number}"
-        done = Attempt(candidate, found.alarms)
+        done = Attempt(candidate)
         try:
             self.say(f"{name}: {candidate.tries or candidate.pair}")
             seconds = self.left(0.25 if more else 0.5)  # the most promising ones are first

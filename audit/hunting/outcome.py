@@ -29,8 +29,6 @@ class Attempt:
     """A candidate that was audited."""
 
     candidate: Candidate
-    alarms: tuple[str, ...] = ()
-    """What the screen's outputs showed at a glance."""
     result: SequentialResult | None = None
     """None where there could be no audit."""
     failure: str = ""
@@ -129,7 +127,6 @@ def _row(number: int, one: Attempt) -> dict[str, Any]:
         "verdict": one.failure or ("refuted" if one.refuted else "not refuted"),
         "pair": None if finding is None else finding.pair,
         "event": None if finding is None else finding.result.describe_event(),
-        "alarms": "; ".join(one.alarms) or None,
     }
 
 
@@ -182,10 +179,10 @@ class Record:
         """Return the order of the candidates, as it is known or is made now."""
         if "screen" in self.facts:
             rows, runs = self.facts["screen"], int(self.facts["runs"])
-            return [Screened(candidates[n], tuple(rank), tuple(heard), *more) for n, rank, heard, *more in rows], runs
+            return [Screened(candidates[n], tuple(rank), *more) for n, rank, *more in rows], runs
         found, runs = make()
         places = {id(one): place for place, one in enumerate(candidates)}
-        rows = [[places[id(one.candidate)], list(one.rank), list(one.alarms), one.failure, one.pace] for one in found]
+        rows = [[places[id(one.candidate)], list(one.rank), one.failure, one.pace] for one in found]
         self.facts |= {"screen": rows, "runs": runs}
         self._write()
         return found, runs

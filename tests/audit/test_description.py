@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
 from epsaudit import AddRemove, AuditError, MaxChange, Substitution
 from epsaudit.hunting.description import CROWD, Answers, Column, Table, numbers, symbols
@@ -159,19 +158,6 @@ def test_whole_answers_within_bounds():
     sides = [value for one in found for side in (one.pair.x, one.pair.x_prime) for value in side]
     assert {type(value) for value in sides} == {int}
     assert (min(sides), max(sides)) == (0, 5)
-
-
-@pytest.mark.parametrize("description", [VISITS, numbers(0, 1), Answers(3, norm="l2"), Answers(2, integer=True)])
-def test_strategies_draw_candidates_of_the_relation(description):
-    for relation in description.relations:
-
-        @settings(max_examples=20, database=None, deadline=None, derandomize=True)
-        @given(description.strategy(relation))
-        def draw(one):
-            assert relation in one.adjacencies  # noqa: B023  # called before the next
-            assert relation.holds(*one.rows)  # noqa: B023
-
-        draw()
 
 
 def test_parameters_are_joined_with_pairs_the_usual_values_first():
