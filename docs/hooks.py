@@ -6,6 +6,7 @@ formulas become MathML, which browsers draw without a script.
 
 import html
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -21,6 +22,16 @@ import messages  # noqa: E402
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 RESULT = re.compile(r"\]\(((?:\.\./)+)(results/[^)\s]+)\)")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Lay the folders out as they install, in links: mkdocstrings reads sources, and knows no package-dir."""
+    package = ROOT / "build" / "package" / "epsaudit"
+    shutil.rmtree(package, ignore_errors=True)
+    package.mkdir(parents=True)
+    for source in (*(ROOT / "audit").iterdir(), ROOT / "mechanisms", ROOT / "experiments"):
+        (package / source.name).symlink_to(source)
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

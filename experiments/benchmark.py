@@ -34,8 +34,8 @@ from epsaudit import (
     audit_sequentially,
 )
 from epsaudit.certificates import Counts, MembershipGame
-from epsaudit.exact import likelihood_ratio_events
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
+from epsaudit.mechanisms.exact import likelihood_ratio_events
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.testing.plugin import FALSE_ALARM, RUNS
 

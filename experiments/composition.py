@@ -14,8 +14,8 @@ optimal for pure DP, and that neither dominates: basic wins for few copies. The 
    beside the figure says what the stored audit's event was.
 
 Exact values of randomised response are sums over a binomial law; those of Laplace noise are known to a relative 1e-6
-(`epsaudit.exact.convolution`). Run ``python -m epsaudit.experiments.composition``; some minutes, a few seconds with
-``--quick``.
+(`epsaudit.mechanisms.exact.convolution`). Run ``python -m epsaudit.experiments.composition``; some minutes, a few
+seconds with ``--quick``.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from epsaudit import ApproxDP, audit, exact
+from epsaudit import ApproxDP, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.conversions import zcdp_to_epsilon
 from epsaudit.data.neighbours import DatasetPair
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.composition import Sequential

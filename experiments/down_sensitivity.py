@@ -29,10 +29,11 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv
 
-from epsaudit import audit, exact
+from epsaudit import audit
 from epsaudit.engine.provenance import write_whole
 from epsaudit.experiments.down_sensitivity_figures import draw_loss, draw_tau, draw_towers
 from epsaudit.experiments.down_sensitivity_tau import BETA, DELTA, EPSILON, crossovers, tau_rows, tower_rows
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.bounded_noise import BoundedBinarySearch
 from epsaudit.mechanisms.broken.down_sensitivity import (
     PrefixByQualityAlone,

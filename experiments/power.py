@@ -25,13 +25,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import binom
 
-from epsaudit import Claim, DatasetPair, Mechanism, PureDP, audit, black_box, exact
-from epsaudit.audits.question import exact_parameter
+from epsaudit import Claim, DatasetPair, Mechanism, PureDP, audit, black_box
 from epsaudit.experiments.oracle import oracle_bound, runs_to_refute, tails_of
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.registry import entries
 from epsaudit.reporting.studies import add_options, print_table, run, write_data, write_figure, write_json, write_table
 from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
+from epsaudit.truth import exact_parameter
 
 QUESTION = "What share of an oracle's bound does an audit find, on every mechanism whose law is known?"
 RUNS = 1_000_000

@@ -22,13 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from epsaudit import AuditResult, DatasetPair, audit, exact, vectorized
+from epsaudit import AuditResult, DatasetPair, audit, vectorized
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
 from epsaudit.engine.provenance import write_whole
 from epsaudit.experiments import histogram_utility
 from epsaudit.experiments.published_page import page
 from epsaudit.experiments.published_statements import CLAIM, KINDS, MISTAKE, READING, checked, statements
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.broken.down_sensitivity import PublishedBinarySearch
 from epsaudit.mechanisms.broken.local_sensitivity import (

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit import exact
 from epsaudit.certificates import clopper_pearson_upper
 from epsaudit.experiments.histogram_utility import chance_of_the_lead
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.amplification import closed_form, local_epsilon
 from epsaudit.mechanisms.broken.down_sensitivity import PublishedBinarySearch
 from epsaudit.mechanisms.broken.selection import PublishedMode

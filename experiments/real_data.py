@@ -14,7 +14,6 @@ from importlib import import_module
 from typing import Any
 
 from epsaudit.adapters.registry import Entry
-from epsaudit.audits.question import most_influential
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair, leave_one_out, replace_one
 from epsaudit.errors import needs
@@ -30,6 +29,7 @@ from epsaudit.mechanisms.catalogue import (
     STABILITY_NOTES,
 )
 from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
+from epsaudit.mechanisms.exact import most_influential
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
 from epsaudit.mechanisms.queries import Maximum, NumericQuery, VoteCounts
 from epsaudit.mechanisms.ratio import BoundedRatio, CountsRatio, NaiveRatio

@@ -26,8 +26,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from epsaudit import AuditError, exact
+from epsaudit import AuditError
 from epsaudit.audits.suite import entry_seed
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.amplification import closed_form, local_epsilon, numeric
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.response import HadamardResponse

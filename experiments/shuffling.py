@@ -25,8 +25,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from epsaudit import AuditError, DatasetPair, audit, exact
+from epsaudit import AuditError, DatasetPair, audit
 from epsaudit.audits.suite import entry_seed
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.amplification import (
     closed_form,
     closed_form_2021,

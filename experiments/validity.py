@@ -14,8 +14,9 @@ from typing import Any
 import joblib
 from scipy.stats import binom
 
-from epsaudit import ZCDP, ApproxDP, Claim, GaussianDP, Mechanism, PureDP, RenyiDP, audit, exact
+from epsaudit import ZCDP, ApproxDP, Claim, GaussianDP, Mechanism, PureDP, RenyiDP, audit
 from epsaudit.experiments.drawing import wrong_bounds
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table

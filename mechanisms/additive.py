@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair, MaxChange
 from epsaudit.errors import AuditError, whole_at_least
-from epsaudit.exact.laws import loss_pair
-from epsaudit.exact.losses import LossPair
 from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.exact.laws import loss_pair
+from epsaudit.mechanisms.exact.losses import LossPair
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.queries import HEAD_COUNT, ClippedSum, NumericQuery
 

@@ -135,7 +135,7 @@ def variation_ratio_delta(at: float, epsilon: float, users: int, answers: int) -
     is built after Wang et al. (2023) as far as their parameters were at hand; their proof was not, and the pair is *no
     upper bound* for k >= 4, which may be a fault of this reading. See docs/explanation/shuffling.md.
 
-    >>> from epsaudit import exact
+    >>> from epsaudit.mechanisms import exact
     >>> from epsaudit.mechanisms.shuffling import ShuffledResponse
     >>> mechanism = ShuffledResponse(1.0, 6, 1e-3, answers=4)
     >>> worst = mechanism.worst_pairs()[0]

@@ -35,7 +35,7 @@ class ProductLaw:
     ((5, 2), [-1.386294])
     """
 
-    parts: tuple[OutputDistribution, ...]  # the law of each output. `epsaudit.exact` reads them
+    parts: tuple[OutputDistribution, ...]  # the law of each output. `epsaudit.mechanisms.exact` reads them
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Draw ``size`` outputs, shape (size, parts) or, for tuples, (size,)."""

@@ -20,9 +20,9 @@ from epsaudit.claims.conversions import log_excess
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, fraction
-from epsaudit.exact.losses import log_integral
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.composition import ProductLaw
+from epsaudit.mechanisms.exact.losses import log_integral
 from epsaudit.mechanisms.laws import Floats, NormalLaw
 from epsaudit.mechanisms.response import RandomisedResponse, ResponseLaw
 
@@ -61,7 +61,7 @@ class NoisyTwiceLaw:
         return noisy + self.relative * np.abs(noisy) * rng.standard_normal(size)
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Log of the density; kept for few outputs, since `epsaudit.exact` asks for the same ones at each order."""
+        """Log of the density; kept for few outputs, since exact values ask for the same ones at each order."""
         points = np.asarray(outputs, float)
         if points.size > _KEPT:
             return self._integrated(points, 0.0)[0]

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.data.neighbours import AddRemove, DatasetPair
-from epsaudit.exact.convolution import convolved
-from epsaudit.exact.laws import loss_pair
-from epsaudit.exact.losses import LossPair
 from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.exact.convolution import convolved
+from epsaudit.mechanisms.exact.laws import loss_pair
+from epsaudit.mechanisms.exact.losses import LossPair
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.outputs.normal_form import Items, normal, order_key

@@ -2,9 +2,9 @@
 
 What all have is said here, once. ``sample(size, rng)`` draws ``size`` outputs, shape (size,) unless a law says
 otherwise. ``log_density(outputs)`` is the log of the density, or of the probability, of each, shape (size,); -inf off
-the support. `epsaudit.exact` asks a discrete law for ``support``, its outputs, and ``log_probabilities``, one for each;
-a continuous one for ``knots``, where the density is not smooth, and for ``scale``, about its width. A law with both is
-a mixture of atoms and a density. ``log_cdf`` is the log-probability of a draw at or below each output.
+the support. `epsaudit.mechanisms.exact` asks a discrete law for ``support``, its outputs, and ``log_probabilities``,
+one for each; a continuous one for ``knots``, where the density is not smooth, and for ``scale``, about its width. A law
+with both is a mixture of atoms and a density. ``log_cdf`` is the log-probability of a draw at or below each output.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.exact.losses import LossPair
 from epsaudit.mechanisms.base import positive
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean, poles, refusal, release_scale
+from epsaudit.mechanisms.exact.losses import LossPair
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.refusable_normal import RefusableNormal, ScoreTest
 from epsaudit.mechanisms.stable_mean import Stability, StableMean, leverages

@@ -15,10 +15,10 @@ from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair, Substitution
 from epsaudit.errors import AuditError, whole_at_least
-from epsaudit.exact.convolution import bracketed, of_cells
-from epsaudit.exact.losses import LossPair
 from epsaudit.mechanisms.amplification import numeric
 from epsaudit.mechanisms.base import Reference
+from epsaudit.mechanisms.exact.convolution import bracketed, of_cells
+from epsaudit.mechanisms.exact.losses import LossPair
 from epsaudit.mechanisms.laws import FiniteLaw, Floats
 
 WIDE = 20.0
@@ -170,7 +170,7 @@ class HistogramLaw:
     def loss_against(self, other: HistogramLaw) -> LossPair | None:
         """Loss of this law against a neighbour's, from the joint law of two counts; None where that is not enough.
 
-        Read by `epsaudit.exact`; the two counts are summed into 65,536 cells of the loss.
+        Read by `epsaudit.mechanisms.exact`; the two counts are summed into 65,536 cells of the loss.
         """
         users = sum(self.held)
         if sum(other.held) != users or (self.truth, len(self.held)) != (other.truth, len(other.held)):

@@ -28,7 +28,7 @@ from epsaudit.outputs.packed import frozen, pack, pack_frozen
 class OutputDistribution(Protocol):
     """The law of a mechanism's output on one dataset, prepared so that sampling is cheap.
 
-    A distribution that knows its law says so by further members, which `epsaudit.exact` reads; see there.
+    A distribution that knows its law says so by further members, which `epsaudit.mechanisms.exact` reads; see there.
     """
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:

@@ -5,17 +5,15 @@ A `Question` is what was given, checked. `begun` prepares the mechanism, its out
 
 from __future__ import annotations
 
-import math
 import os
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from epsaudit import exact
 from epsaudit.adapters.external import CommandDistribution
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, is_claim, mechanism_of
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
@@ -29,6 +27,7 @@ from epsaudit.engine.sampling import Sides, notes_on
 from epsaudit.engine.streams import entropy
 from epsaudit.engine.workers import Workers, check_restart
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
+from epsaudit.truth import exact_parameter
 from epsaudit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, Family
 
 LEAST_TRIALS = 100
@@ -36,8 +35,6 @@ LEAST_TRIALS = 100
 MOST_TRIALS = 7 * 10**13
 """Most: the 2^26 chunks of 2^20 runs that a checkpoint can hold, and a month of a hundred cores at a quarter of a
 million runs a second."""
-SAME = 1e-9
-"""Relative difference up to which exact parameters are equal: quadrature promises no more."""
 
 
 @dataclass(frozen=True)
@@ -175,16 +172,6 @@ def prepared(mechanism: Mechanism, pair: DatasetPair) -> Sides:
     return sides
 
 
-def exact_parameter(claim: Claim, sides: Sides) -> float | None:
-    """Exact value of the claim's parameter on a pair of output laws; None where a law is not known."""
-    if not all(exact.knows_law(side) for side in sides):
-        return None
-    try:
-        return exact.exact_parameter(claim, *sides)
-    except exact.NotKnownError:
-        return None
-
-
 def claim_of(mechanism: Mechanism, claim: Claim | None, epsilon: float | None = None, delta: float = 0.0) -> Claim:
     """Return the claim to audit: the one given, (epsilon, delta)-DP, or the mechanism's own."""
     given = claim_given(claim, epsilon, delta)
@@ -267,72 +254,3 @@ def checkpoint_of(checkpoint: Any) -> Any:
     if not path and checkpoint is not None:
         raise AuditError(f"checkpoint is {checkpoint!r}; it must be the path of a file.")
     return checkpoint
-
-
-def most_influential(
-    mechanism: Mechanism, candidates: Iterable[DatasetPair], claim: Claim | None = None
-) -> DatasetPair:
-    """Return the candidate pair on which the exact parameter of the claim, by default the mechanism's own, is greatest.
-
-    Candidates, at least one, are taken one at a time; of equal ones, to nine digits, the first wins. Datasets that
-    successive pairs share are prepared once, and a pair whose two laws were seen before is not computed again.
-
-    Raises
-    ------
-    AuditError
-        If there are no candidates, the best is not adjacent under the mechanism's relation, or a law is not known, in a
-        form that `epsaudit.exact.knows_law` accepts.
-
-    Examples
-    --------
-    >>> from epsaudit.data.neighbours import leave_one_out
-    >>> from epsaudit.mechanisms.down_sensitivity import ShiftedInverseSensitivity
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> mechanism = ShiftedInverseSensitivity(Maximum((0, 1, 2, 3)), epsilon=1.0)
-    >>> print(most_influential(mechanism, leave_one_out((0,) * 20 + (1,) * 9 + (3,))))
-    30 records against all but one with 3
-    """
-    claim = claim_of(mechanism, claim)
-    best: DatasetPair | None = None
-    greatest = -math.inf
-    seen: set[Hashable] = set()
-    latest: dict[str, tuple[Any, Any]] = {}
-    for pair in candidates:
-        laws = tuple(_law(mechanism, pair, side, latest) for side in ("x", "x_prime"))
-        identity = tuple(map(_identity, laws))
-        if identity in seen:
-            continue
-        seen.add(identity)
-        value = exact.exact_parameter(claim, *laws)
-        if value > greatest + SAME * abs(greatest) or best is None:
-            best, greatest = pair, value
-    if best is None:
-        raise AuditError(f"There are no candidate pairs for {mechanism.name}; give at least one DatasetPair.")
-    if mechanism.adjacency is not None:
-        mechanism.adjacency.check(best)
-    return best
-
-
-def _law(mechanism: Mechanism, pair: DatasetPair, side: str, latest: dict[str, tuple[Any, Any]]) -> Any:
-    """The law on one side of a pair: the latest of this side, as long as the dataset is the same."""
-    dataset = getattr(pair, side)
-    if side not in latest or latest[side][0] is not dataset:
-        law = mechanism(dataset)
-        if not exact.knows_law(law):
-            raise AuditError(
-                f"{mechanism.name} does not know its law on the pair {pair}, so that candidates cannot be ranked "
-                "exactly; give them all to audit(mechanism, pairs=...), where they compete on training runs."
-            )
-        latest[side] = dataset, law
-    return latest[side][1]
-
-
-def _identity(law: Any) -> Hashable:
-    """Equal only for equal laws: a finite law's outcomes and chances, else the law itself as it compares."""
-    if not hasattr(law, "knots"):
-        return (tuple(law.support), np.asarray(law.log_probabilities, float).tobytes())
-    try:
-        hash(law)
-    except TypeError:
-        return object()  # compares with nothing: never taken for another
-    return law  # type: ignore[no-any-return]  # just hashed

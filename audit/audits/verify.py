@@ -14,13 +14,13 @@ from epsaudit.adapters.registry import Entry
 from epsaudit.audits.fixed import audit
 from epsaudit.audits.one_run import OneRunResult
 from epsaudit.audits.possible import impossible
-from epsaudit.audits.question import exact_parameter
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.engine.copies import with_known_randomness
 from epsaudit.errors import AuditError, clipped
 from epsaudit.results import compare
 from epsaudit.results.result import AuditResult, Result, read
 from epsaudit.text import for_json, lower
+from epsaudit.truth import exact_parameter
 
 Kind = AuditResult | SequentialResult | OneRunResult
 TOLERANCE = 1e-9

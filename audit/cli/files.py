@@ -31,7 +31,6 @@ from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.provenance import typed, write_whole
 from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError, OwnCodeError, meant, needs
-from epsaudit.exact import PrivacyProfile, knows_law
 from epsaudit.hunting.parameters import FILE, python_of
 from epsaudit.reporting import methods, tables
 from epsaudit.reporting.reproducer import Function, Reproducer
@@ -40,6 +39,7 @@ from epsaudit.results import compare
 from epsaudit.results import result as results
 from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import lower, percent, visible
+from epsaudit.truth import Profile, exact_profile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -113,14 +113,13 @@ def _draw(kind: str, kept: Sequence[Result], family: float) -> Figure:
     return draw(result, _exact(result))
 
 
-def _exact(result: AuditResult) -> PrivacyProfile | None:
+def _exact(result: AuditResult) -> Profile | None:
     """The exact profile of a registered mechanism's pair, where both laws are known."""
     entry = registered().get(result.mechanism)
     pair = None if entry is None else entry.pair_called(result.pair)
     if entry is None or pair is None:
         return None
-    sides = [entry.mechanism(dataset) for dataset in (pair.x, pair.x_prime)]
-    return PrivacyProfile(*sides) if all(map(knows_law, sides)) else None
+    return exact_profile([entry.mechanism(dataset) for dataset in (pair.x, pair.x_prime)])
 
 
 def verify_file(options: SimpleNamespace) -> int:

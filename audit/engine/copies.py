@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit import exact
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism
 from epsaudit.adapters.randomness import Habits, reached, seeded, used
 from epsaudit.adapters.refusals import before_first_call, blame, copy_of, remember
@@ -37,6 +36,7 @@ from epsaudit.engine.streams import BLOCK, stream
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs, Raised, values_of, written
 from epsaudit.outputs.packed import are_numbers, are_objects, join, pack
+from epsaudit.truth import knows_law
 from epsaudit.witnesses import Witness
 
 
@@ -122,7 +122,7 @@ def refuse_if_drawn_before(mechanism: Mechanism, pair: DatasetPair, sides: Sides
     if isinstance(mechanism, FunctionMechanism) or not getattr(mechanism, "reproducible", True):
         return
     for number, (side, dataset) in enumerate(zip(sides, (pair.x, pair.x_prime), strict=True)):
-        if not exact.knows_law(side) and not getattr(side, "tossed", False):
+        if not knows_law(side) and not getattr(side, "tossed", False):
             blocks = [draw(one, REPEATS, stream(seed, "same seeds", number)) for one in (side, mechanism(dataset))]
             if text_of(blocks[0]) != text_of(blocks[1]):
                 raise AuditError(

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from epsaudit.claims.curves import lower_hull
 from epsaudit.claims.definitions import ApproxDP, Claim
-from epsaudit.exact import PrivacyProfile
 from epsaudit.reporting import style
 from epsaudit.reporting.style import ONE_COLUMN, blank, legend_below, styled, words
 from epsaudit.reporting.tables import runs_each
 from epsaudit.text import SYMBOLS, count, lower, percent, plain
+from epsaudit.truth import Profile
 
 if TYPE_CHECKING:
     from epsaudit.audits.sequential import SequentialResult
@@ -266,7 +266,7 @@ def certified_profile(result: AuditResult, epsilons: Floats) -> Floats:
 
 
 @styled()
-def trade_off(result: AuditResult, exact: PrivacyProfile | None = None) -> Figure:
+def trade_off(result: AuditResult, exact: Profile | None = None) -> Figure:
     """Draw error against error: the claim's curve, the excluded region, and the exact curve if it is known."""
     figure = blank(ONE_COLUMN, 3.4)
     axes = figure.add_subplot()
@@ -289,7 +289,7 @@ def trade_off(result: AuditResult, exact: PrivacyProfile | None = None) -> Figur
 
 
 @styled()
-def privacy_profile(result: AuditResult, exact: PrivacyProfile | None = None) -> Figure:
+def privacy_profile(result: AuditResult, exact: Profile | None = None) -> Figure:
     """Draw delta against epsilon: the claim's profile, the excluded region, and the exact profile if it is known."""
     figure = blank(ONE_COLUMN, 3.0)
     axes = figure.add_subplot()
@@ -362,7 +362,7 @@ def _root(result: AuditResult) -> float:
     )
 
 
-def _exact_trade_off(exact: PrivacyProfile) -> Floats:
+def _exact_trade_off(exact: Profile) -> Floats:
     """Lower convex envelope of the Neyman-Pearson points of both directions."""
     p, p_prime = exact.events(np.concatenate([[-np.inf], np.linspace(-12.0, 12.0, 481), [np.inf]]))
     points = [(float(b), 1.0 - float(a)) for a, b in zip(p, p_prime, strict=True)]

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from epsaudit.claims.curves import TradeOff
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair
-from epsaudit.exact import PrivacyProfile
 from epsaudit.mechanisms.analysts import RepeatedResponse
 from epsaudit.mechanisms.budgets import Ledger, Request, StopAt, SubSessions, TotalFilter, covers
 from epsaudit.mechanisms.composition import ProductLaw
+from epsaudit.mechanisms.exact import PrivacyProfile
 from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts, GroupwiseZCDP, PresenceResponse
 
 

@@ -21,8 +21,8 @@ from epsaudit import (
     black_box,
     vectorized,
 )
-from epsaudit.exact import exact_parameter
 from epsaudit.mechanisms.additive import Gaussian, Laplace
+from epsaudit.mechanisms.exact import exact_parameter
 from epsaudit.mechanisms.laws import FiniteLaw
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.witnesses import Tails

@@ -9,7 +9,7 @@ from dp_accounting.rdp import rdp_privacy_accountant
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP, exact
+from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP
 from epsaudit.claims.conversions import (
     approximate_to_gaussian,
     gaussian_to_delta,
@@ -23,6 +23,7 @@ from epsaudit.claims.conversions import (
     renyi_to_epsilon,
     zcdp_to_epsilon,
 )
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.laws import LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.response import RandomisedResponse
 

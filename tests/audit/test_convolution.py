@@ -10,10 +10,11 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from scipy import stats
 
-from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP, exact
+from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP
 from epsaudit.claims.conversions import gaussian_to_epsilon, laplace_renyi
-from epsaudit.exact.laws import loss_pair
-from epsaudit.exact.profile import least_epsilon
+from epsaudit.mechanisms import exact
+from epsaudit.mechanisms.exact.laws import loss_pair
+from epsaudit.mechanisms.exact.values import least_epsilon
 from epsaudit.mechanisms.laws import FiniteLaw, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.mechanisms.shuffling import HistogramLaw

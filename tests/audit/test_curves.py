@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from epsaudit import ZCDP, ApproxDP, AuditResult, GaussianDP, PureDP, RenyiDP, audit, audit_sequentially
-from epsaudit.exact import PrivacyProfile
 from epsaudit.experiments.bound_by_runs import bound_against_runs
 from epsaudit.experiments.drawing import wrong_bounds
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
+from epsaudit.mechanisms.exact import PrivacyProfile
 from epsaudit.reporting import style
 from epsaudit.reporting.figures import (
     allowed_trade_off,

@@ -14,7 +14,7 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri_exp
 
 from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, Claim, GaussianDP, PureDP, RenyiDP, TradeOff
-from epsaudit.exact import (
+from epsaudit.mechanisms.exact import (
     NotKnownError,
     PrivacyProfile,
     delta,

@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsaudit import AddRemove, ApproxDP, AuditError, DatasetPair, PureDP, vectorized
-from epsaudit.audits.question import most_influential
 from epsaudit.data.neighbours import leave_one_out
-from epsaudit.exact import exact_parameter
 from epsaudit.mechanisms.additive import Laplace
+from epsaudit.mechanisms.exact import exact_parameter, most_influential
 from epsaudit.mechanisms.laws import FiniteLaw
 from epsaudit.mechanisms.queries import NumericQuery
 
@@ -78,7 +77,7 @@ def test_a_dataset_that_pairs_share_is_prepared_once(monkeypatch):
         computed.append(arguments)
         return exact_parameter(*arguments)
 
-    monkeypatch.setattr("epsaudit.exact.exact_parameter", counted)
+    monkeypatch.setattr("epsaudit.mechanisms.exact.values.exact_parameter", counted)
     mechanism, records = Biased(AddRemove()), tuple("abcde")
     most_influential(mechanism, leave_one_out(records))
     assert mechanism.asked.count(records) == 1

@@ -30,7 +30,7 @@ def test_imports_are_followed_wherever_they_stand_and_the_public_names_to_where_
         "epsaudit.audits.fixed",  # from epsaudit import audit
         "epsaudit.mechanisms.additive",  # by name
         "epsaudit.witnesses.scores",  # through others
-        "epsaudit.exact.convolution",  # within a function or a package
+        "epsaudit.mechanisms.exact.convolution",  # within a function or a package
     } <= set(found)
     assert "epsaudit.experiments.shuffling" not in found
     assert "epsaudit.audits.sequential.auditing" not in found

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from epsaudit import audit, exact, vectorized
+from epsaudit import audit, vectorized
 from epsaudit.audits import verify
 from epsaudit.audits.verify import load
 from epsaudit.cli import AS_EXPECTED
@@ -17,6 +17,7 @@ from epsaudit.experiments.libraries.corpus import Bug, bugs
 from epsaudit.experiments.libraries.findings import findings
 from epsaudit.experiments.libraries.registry import libraries
 from epsaudit.experiments.libraries.versions import ENVIRONMENTS
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.selection import PermuteAndFlipLaw
 from epsaudit.results.result import read
 

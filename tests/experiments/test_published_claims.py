@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from epsaudit import audit, exact, vectorized
+from epsaudit import audit, vectorized
 from epsaudit.experiments import published_claims
 from epsaudit.experiments.histogram_utility import (
     chance_within,
@@ -19,6 +19,7 @@ from epsaudit.experiments.histogram_utility import (
 from epsaudit.experiments.published_claims import findings
 from epsaudit.experiments.published_page import page
 from epsaudit.experiments.published_statements import KINDS, MISTAKE, READING, checked, statements
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.histogram import StableHistogram
 
 FINDINGS, STATEMENTS = findings(), statements()

@@ -6,14 +6,13 @@ from collections import Counter
 import pytest
 
 from epsaudit import ApproxDP, DatasetPair, PureDP, audit
-from epsaudit.audits.question import most_influential
 from epsaudit.data.neighbours import leave_one_out, replace_one
-from epsaudit.exact import exact_parameter
 from epsaudit.experiments import real_data
 from epsaudit.experiments.data import MODES, PARTIES, Traveller, Voter, Wife, anes96, answers, fair, modechoice
 from epsaudit.experiments.real_data import AFFAIRS, AGES, CHOSEN_MODE, entries, ranking
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.down_sensitivity import ShiftedInverseSensitivity
+from epsaudit.mechanisms.exact import exact_parameter, most_influential
 from epsaudit.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
 
 # by name: three seconds of searches run only in a worker that runs these tests, not wherever tests are collected

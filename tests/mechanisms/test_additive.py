@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from epsaudit import AuditError, exact
+from epsaudit import AuditError
 from epsaudit.data.neighbours import AddRemove, DatasetPair
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, SphericalGaussian, SphericalLaw
 from epsaudit.mechanisms.broken.additive import SphericalGaussianPerCoordinate
 from epsaudit.mechanisms.composition import ProductLaw

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from epsaudit import ZCDP, AuditError, DatasetPair, audit, exact
+from epsaudit import ZCDP, AuditError, DatasetPair, audit
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.accounting import AsinhCountsBySlope, GroupCountsAsGaussian
 from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts, GroupwiseZCDP, renyi_per_group
 

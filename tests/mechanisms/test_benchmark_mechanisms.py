@@ -6,8 +6,8 @@ Chi-square and weighing tests have fixed seeds and reject a right sampler with p
 import numpy as np
 import pytest
 
-from epsaudit import exact
 from epsaudit.experiments.benchmark_rows import rows
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import SnappedLaplace
 from epsaudit.mechanisms.broken.additive import LaplaceInDoubles
 from epsaudit.mechanisms.broken.sparse_vector import SparseVector4, SparseVector5, SparseVector6

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from epsaudit import audit, exact
+from epsaudit import audit
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.bounded_noise import BoundedBinarySearch, CosineLaw, least_noise
 from epsaudit.mechanisms.broken.down_sensitivity import BoundedSearchCountedOnce
 from epsaudit.mechanisms.down_sensitivity import crowds

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsaudit import AuditError, audit, exact
+from epsaudit import AuditError, audit
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.down_sensitivity import PrefixByQualityAlone, PrefixWithoutMargin
 from epsaudit.mechanisms.interior_point import PrefixInteriorPoint, plan_for
 from epsaudit.mechanisms.quasi_concave import Levels

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsaudit import AuditError, audit, exact
+from epsaudit import AuditError, audit
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.means import (
     EmpiricalMean,
     HalfOfTheNoise,

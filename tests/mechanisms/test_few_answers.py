@@ -10,7 +10,8 @@ from scipy import stats
 from scipy.special import expit
 from scipy.stats import chisquare, norm
 
-from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, audit, exact
+from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, audit
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.analysts import Doubler, Gambler, NoisyGambler, RepeatedResponse, RoundedGaussian
 from epsaudit.mechanisms.broken.accounting import LateStop, ResponseByCentralLimit
 from epsaudit.mechanisms.budgets import ConcentratedOdometer, Ledger, Request, StopAt, TotalFilter, Unlimited

@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from epsaudit import ZCDP, AuditError, DatasetPair, GaussianDP, RenyiDP, audit, exact
+from epsaudit import ZCDP, AuditError, DatasetPair, GaussianDP, RenyiDP, audit
 from epsaudit.claims.conversions import gaussian_to_zcdp
-from epsaudit.mechanisms import groups
+from epsaudit.mechanisms import exact, groups
 from epsaudit.mechanisms.groups import GroupChange, GroupCounts, NoisyTwiceLaw, renyi_per_group
 
 SIGMA, RELATIVE, RHO = 10.0, 0.3, 0.005

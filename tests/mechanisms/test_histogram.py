@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from epsaudit import ApproxDP, AuditError, audit, exact
+from epsaudit import ApproxDP, AuditError, audit
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.selection import HistogramOneTooLow, HistogramWithoutThreshold
 from epsaudit.mechanisms.histogram import StableHistogram
 from epsaudit.outputs.normal_form import Items

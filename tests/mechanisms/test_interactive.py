@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, GaussianDP, PureDP, RenyiDP, TradeOff, audit, exact
+from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, GaussianDP, PureDP, RenyiDP, TradeOff, audit
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.analysts import (
     Doubler,

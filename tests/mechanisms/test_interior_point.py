@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betaincinv
 
-from epsaudit import AuditError, exact
+from epsaudit import AuditError
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.down_sensitivity import InteriorPointUntested
 from epsaudit.mechanisms.interior_point import InteriorPoint
 from epsaudit.mechanisms.quasi_concave import Base, Levels, Stage, _Table, plan_for, probabilities, run

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betaincinv
 
-from epsaudit import AddRemove, AuditError, Substitution, audit, exact
-from epsaudit.mechanisms import selection
+from epsaudit import AddRemove, AuditError, Substitution, audit
+from epsaudit.mechanisms import exact, selection
 from epsaudit.mechanisms.broken.selection import ExponentialWithoutFactorTwo
 from epsaudit.mechanisms.inverse_sensitivity import EnumeratedLosses, InverseSensitivity, MedianLosses
 from epsaudit.mechanisms.selection import ExponentialMechanism

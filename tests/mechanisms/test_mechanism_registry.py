@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import betaincinv
 
-from epsaudit import Mechanism, OutputDistribution, exact, mechanisms
+from epsaudit import Mechanism, OutputDistribution, mechanisms
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.catalogue import PURE_TO_ZCDP
 from epsaudit.mechanisms.registry import entries
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsaudit import AuditError, exact
+from epsaudit import AuditError
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.down_sensitivity import GaussianBinarySearch, LaplaceBinarySearch, ShiftedInverseSensitivity
 from epsaudit.mechanisms.queries import DistinctValues, KthLargest, Maximum, MonotoneHull, Sum, Total
 from epsaudit.mechanisms.queries.grid import greatest_rise, rank

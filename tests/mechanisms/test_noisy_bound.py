@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from epsaudit import AddRemove, ApproxDP, AuditError, DatasetPair, PureDP, audit, exact
+from epsaudit import AddRemove, ApproxDP, AuditError, DatasetPair, PureDP, audit
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.broken.local_sensitivity import ExactJoinBound

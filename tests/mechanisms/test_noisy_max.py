@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from epsaudit import AuditError, exact
+from epsaudit import AuditError
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.selection import (
     Approvals,
     GapMaxAtTheGap,

@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from epsaudit import AddRemove, AuditError, Substitution, audit, exact
+from epsaudit import AddRemove, AuditError, Substitution, audit
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.local_sensitivity import BoundedFromBelow, BoundedRatioUnderSubstitution
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw
 from epsaudit.mechanisms.private_bound import (

@@ -8,7 +8,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import logsumexp
 
-from epsaudit import AuditError, exact
+from epsaudit import AuditError
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.local_sensitivity import PublishedBoundedRatio, PublishedTail
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw
 from epsaudit.mechanisms.ratio import (

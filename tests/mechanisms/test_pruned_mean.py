@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsaudit import AuditError, audit, exact
-from epsaudit.exact.losses import NotKnownError
+from epsaudit import AuditError, audit
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.means import FixedThresholds
 from epsaudit.mechanisms.covariance_mean import release_scale
+from epsaudit.mechanisms.exact.losses import NotKnownError
 from epsaudit.mechanisms.pruned_mean import GROWTH, PrunedLaw, PrunedMean, PrunedStableMean, Pruning, hazard
 from epsaudit.mechanisms.stable_mean import leverages
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from epsaudit import AuditError, exact
+from epsaudit import AuditError
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.queries import MonotoneVoteCounts, VoteCounts
 from epsaudit.mechanisms.selection import (
     ExponentialMechanism,

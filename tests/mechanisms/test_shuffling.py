@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from epsaudit import ApproxDP, AuditError, DatasetPair, PureDP, audit, exact
+from epsaudit import ApproxDP, AuditError, DatasetPair, PureDP, audit
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.amplification import (
     clones_delta,
     closed_form,

@@ -7,7 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from epsaudit import AuditError, exact
+from epsaudit import AuditError
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.local_sensitivity import NOTES_PAIR, POST_PAIR, LaplaceAtLocalSensitivity
 from epsaudit.mechanisms.stability import (
     CauchyLaw,

@@ -7,7 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from epsaudit import AuditError, exact
+from epsaudit import AuditError
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.selection import PublishedMode, UntestedRelease
 from epsaudit.mechanisms.stability import ProposeTestRelease, StableMedian, StableMode
 

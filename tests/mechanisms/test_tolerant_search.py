@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betaincinv
 
-from epsaudit import AuditError, exact
+from epsaudit import AuditError
+from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.down_sensitivity import TolerantSearchCountedOnce
 from epsaudit.mechanisms.down_sensitivity import TolerantSearch, best_assumed_error, needed_rounds
 from epsaudit.mechanisms.queries import Maximum, Sum

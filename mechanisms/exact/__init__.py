@@ -4,10 +4,17 @@ From two distributions that know their laws it computes delta, epsilon, a diverg
 Nothing here is random: finite laws are summed, densities on the line and mixtures integrated to 1e-9.
 """
 
-from epsaudit.exact.laws import knows_law
-from epsaudit.exact.losses import NotKnownError
-from epsaudit.exact.parameters import exact_parameter
-from epsaudit.exact.profile import PrivacyProfile, delta, epsilon, likelihood_ratio_events, renyi
+from epsaudit.mechanisms.exact.losses import NotKnownError
+from epsaudit.mechanisms.exact.values import (
+    PrivacyProfile,
+    delta,
+    epsilon,
+    exact_parameter,
+    likelihood_ratio_events,
+    most_influential,
+    renyi,
+)
+from epsaudit.truth import knows_law
 
 __all__ = [
     "NotKnownError",
@@ -17,5 +24,6 @@ __all__ = [
     "exact_parameter",
     "knows_law",
     "likelihood_ratio_events",
+    "most_influential",
     "renyi",
 ]

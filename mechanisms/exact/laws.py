@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError, clipped
-from epsaudit.exact.convolution import convolved
-from epsaudit.exact.losses import (
+from epsaudit.mechanisms.exact.convolution import convolved
+from epsaudit.mechanisms.exact.losses import (
     Booleans,
     Floats,
     Integrands,
@@ -28,28 +28,11 @@ from epsaudit.exact.losses import (
     refine,
 )
 from epsaudit.outputs.packed import pack
+from epsaudit.truth import has_atoms, has_density, has_parts, knows_law, knows_others
 
 _SMALLEST = -720.0  # log-masses below this are dropped: exp underflows soon after
 _TOTAL_ERROR = 1e-9
 """By how much the total of a law may miss 1: ten times what quadrature to 1e-10 leaves."""
-
-
-def knows_law(distribution: object) -> bool:
-    """Say whether an output distribution knows its law in a form that the exact profile can use.
-
-    That is finitely many outcomes (``support`` and ``log_probabilities``), a density on the line
-    (``log_density(outputs)``, non-empty ``knots`` and ``scale``), or both; or independent parts (``parts``) that do.
-    A law may also know its loss against certain others (``loss_against(law_prime)``, a `LossPair` or None).
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.laws import FiniteLaw
-    >>> knows_law(FiniteLaw(["yes", "no"], [0.0, 0.0])), knows_law(object())
-    (True, False)
-    """
-    if _listed(distribution, "parts"):
-        return all(map(knows_law, distribution.parts))  # type: ignore[attr-defined]  # just seen
-    return _has_atoms(distribution) or _has_density(distribution) or _knows_others(distribution)
 
 
 def loss_pair(law: object, law_prime: object) -> LossPair:
@@ -61,9 +44,9 @@ def loss_pair(law: object, law_prime: object) -> LossPair:
                 f"{one!r} does not know its law; an exact value needs 'support' and 'log_probabilities', or "
                 "'log_density' with 'knots' and 'scale', or 'parts' that have them."
             )
-    if all(_listed(one, "parts") for one in laws):
+    if all(has_parts(one) for one in laws):
         return _composed(laws)
-    if all(map(_knows_others, laws)):
+    if all(map(knows_others, laws)):
         known = laws[0].loss_against(laws[1])  # type: ignore[attr-defined]  # just seen
         if known is None:
             raise NotKnownError(f"The loss of {_name(law)} against {_name(law_prime)} is not known.")
@@ -94,24 +77,6 @@ def _composed(laws: tuple[Any, Any]) -> LossPair:
     return convolved([(loss_pair(*sides), both.count(sides)) for sides in different])
 
 
-def _has_atoms(law: object) -> bool:
-    return _listed(law, "support") and getattr(law, "log_probabilities", None) is not None
-
-
-def _has_density(law: object) -> bool:
-    usable = callable(getattr(law, "log_density", None)) and getattr(law, "scale", None) is not None
-    return _listed(law, "knots") and usable
-
-
-def _knows_others(law: object) -> bool:
-    return callable(getattr(law, "loss_against", None))
-
-
-def _listed(law: object, name: str) -> bool:
-    value = getattr(law, name, None)
-    return isinstance(value, (Sequence, np.ndarray)) and len(value) > 0
-
-
 def _name(law: object) -> str:
     return clipped(repr(law), 80)
 
@@ -127,14 +92,14 @@ def _atoms(laws: tuple[Any, Any]) -> tuple[Floats, Floats, tuple[float, ...]]:
         aligned[row, [union[outcome] for outcome in missing]] = _off_support(law, missing)
     aligned = aligned[:, ~np.isneginf(aligned).all(axis=0)]
     places: list[float] = []
-    if any(_has_density(law) for law in laws):
+    if any(has_density(law) for law in laws):
         places = [float(outcome) for outcome in union if isinstance(outcome, (int, float, np.number))]
     finite = tuple(place for place in places if np.isfinite(place))
     return (*merge_equal(aligned, difference(aligned[0], aligned[1])), finite)
 
 
 def _outcomes(law: Any) -> tuple[list[Hashable], Floats]:
-    if not _has_atoms(law):
+    if not has_atoms(law):
         return [], np.empty(0)
     support = law.support.tolist() if isinstance(law.support, np.ndarray) else law.support
     outcomes = [outcome if outcome == outcome else "not a number" for outcome in support]  # nan must equal itself
@@ -154,7 +119,7 @@ def _outcomes(law: Any) -> tuple[list[Hashable], Floats]:
 
 def _off_support(law: Any, outcomes: list[Hashable]) -> Floats:
     """Log-probabilities of outcomes that a law does not list: a countable law may leave out a negligible part."""
-    if _has_density(law) or not outcomes or not callable(getattr(law, "log_density", None)):
+    if has_density(law) or not outcomes or not callable(getattr(law, "log_density", None)):
         return np.full(len(outcomes), -np.inf)
     return _log_density(law, pack(outcomes))
 
@@ -162,7 +127,7 @@ def _off_support(law: Any, outcomes: list[Hashable]) -> Floats:
 def _panels(
     laws: tuple[Any, Any], places: Sequence[float]
 ) -> tuple[Panels, Integrands | None, tuple[float, ...], float]:
-    continuous = [law for law in laws if _has_density(law)]
+    continuous = [law for law in laws if has_density(law)]
     if not continuous:
         return Panels.none(), None, (), 1.0
     knots = tuple(sorted({*places, *(float(knot) for law in continuous for knot in law.knots)}))
@@ -176,7 +141,7 @@ def _panels(
         if atoms.size:  # there a mixture answers with a mass
             points = np.where(np.isin(points, atoms), np.nextafter(points, np.inf), points)
         nowhere = np.full(points.shape, -np.inf)
-        return np.stack([_log_density(law, points) if _has_density(law) else nowhere for law in laws])
+        return np.stack([_log_density(law, points) if has_density(law) else nowhere for law in laws])
 
     edges = initial_edges(knots, scale)
     panels = Panels.over(edges[:-1], edges[1:], densities)
