@@ -13,11 +13,13 @@ those of reading of one. They are times of a machine: nothing is written.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
 import resource
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -161,11 +163,11 @@ def kills(quick: bool) -> None:
     with tempfile.TemporaryDirectory(dir=".") as folder:
         moments = random.Random(5)
         for number in range(3 if quick else 10):
-            log, path = Path(folder, f"log-{number}"), Path(folder, f"run-{number}.jsonl")
+            log, path = Path(folder, f"log-{number}"), Path(folder, f"run-{number}.checkpoint")
             code = f"from epsaudit.experiments import scale; scale._slow_audit({str(log)!r}, {str(path)!r})"
             process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
             wanted = moments.randint(5, 40)
-            while _chunks_recorded(path) < wanted:
+            while not log.exists() or len(log.read_text().split()) < wanted:
                 time.sleep(0.01)
             time.sleep(moments.uniform(0.0, 0.2))
             os.killpg(process.pid, signal.SIGKILL)
@@ -226,7 +228,7 @@ def _audited(kind: str, runs: int, jobs: int, checkpoint: bool = False) -> None:
     mechanism = MECHANISMS[kind]
     audit(mechanism, trials=30_000, seed=0, n_jobs=jobs)  # starts the workers
     with tempfile.TemporaryDirectory(dir=".") as folder:
-        path = Path(folder, "run.jsonl") if checkpoint else None
+        path = Path(folder, "run.checkpoint") if checkpoint else None
         _timed(lambda: audit(mechanism, trials=runs, seed=1, n_jobs=jobs, checkpoint=path))
 
 
@@ -242,7 +244,10 @@ def _peak(runs: int, jobs: int) -> None:
 def _recording(chunks: int) -> None:
     from epsaudit.engine.checkpoint import Checkpoint
 
-    with tempfile.TemporaryDirectory(dir=".") as folder, Checkpoint(Path(folder, "run.jsonl"), {"all": {}}, 1) as file:
+    with (
+        tempfile.TemporaryDirectory(dir=".") as folder,
+        Checkpoint(Path(folder, "run.checkpoint"), {"all": {}}, 1) as file,
+    ):
         section, tally = file.section("all"), np.arange(6)
 
         def record() -> None:
@@ -269,7 +274,8 @@ def _slow_audit(log: str, path: str) -> None:
 
 
 def _chunks_recorded(path: Path) -> int:
-    return path.read_bytes().count(b'"chunk"') if path.exists() else 0
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        return int(file.execute("SELECT count(*) FROM records WHERE kind = 'counts'").fetchone()[0])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,16 +1,14 @@
-"""A checkpoint: a file of lines, one a finished chunk, from which a killed audit goes on to the identical result.
+"""A checkpoint: a SQLite file of finished chunks, from which a killed audit goes on to the identical result.
 
-Lines are JSON arrays of a checksum and a record, appended and never changed; reading one runs no code.
+Every record is committed by itself, so that a kill at any moment loses none but that in hand; reading one runs no code.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import stat
-import time
+import sqlite3
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,22 +17,14 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.streams import Chunk, Tallies, Tally, entropy
 from epsaudit.errors import AuditError
 from epsaudit.outputs.as_json import block_from_json, block_to_json
 from epsaudit.outputs.normal_form import Outputs
 from epsaudit.outputs.packed import are_objects
 
-try:
-    import fcntl
-except ImportError:  # not POSIX: nothing keeps two audits from sharing a file
-    fcntl = None  # type: ignore[assignment]  # a module elsewhere
-
-FORMAT = 2
-"""Version of the file's format, which is written in its first line."""
-SYNC_SHARE = 100
-"""Waiting for the disk takes at most this part of the time; a kill loses nothing of what is not yet on it."""
+APPLICATION, FORMAT = 0x65707361, 3
+"""What marks the file as a checkpoint (the letters "epsa"), and the version of its format."""
 MOST_CHUNKS = 1 << 26
 """A chunk's number is below this: 7e13 runs of the largest chunks."""
 LARGEST_BLOCK = 1 << 24
@@ -43,6 +33,17 @@ WORTH_WRITING = 50
 """Outputs are recorded if drawing them took at least so many times as long as writing them does, about."""
 SENSELESS = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, EOFError)
 """What reading a record raises that says nothing; `AuditError` is one, too."""
+RECORDS = """CREATE TABLE records (
+    audit TEXT, kind TEXT, key TEXT, data TEXT NOT NULL, checksum INTEGER NOT NULL, UNIQUE (audit, kind, key))"""
+FAILURES = {
+    "SQLITE_BUSY": "The checkpoint {path} is in use by another audit; wait for it, or give another file.",
+    "SQLITE_NOTADB": "{path} is not a checkpoint of this version; give another file.",
+    "SQLITE_CORRUPT": "The checkpoint {path} is damaged ({error}); restore it, or give another file.",
+    "SQLITE_CANTOPEN": "The checkpoint {path} cannot be opened ({error}); give a file that you may read and write.",
+    "": "{path} cannot be written ({error}). The chunks recorded in it are safe: make room and run the same again to "
+    "go on from them.",
+}
+"""What to say of an error of SQLite, by the beginning of its name."""
 Identity = Mapping[str, Any]
 Found = TypeVar("Found")
 
@@ -50,123 +51,116 @@ Found = TypeVar("Found")
 class Checkpoint:
     """An open checkpoint file, which one audit or suite at a time may use.
 
-    Each line is ``["CRC32 in hexadecimal", {...}]``; the checksum is that of the record's text. Records are
+    Its one table holds JSON by audit, kind and key, each with a checksum, which SQLite does not keep:
 
-    - ``{"checkpoint": 2, "seed": ..., "audits": {name: identity, ...}}``, the first line, written whole;
-    - ``{"audit": name, "training": key, "size": n, "outputs": [on x, on x']}``, a finished training chunk that took
-      long: the others are drawn again;
-    - ``{"audit": name, "choice": {...}}``, the witness and certificate that training chose;
-    - ``{"audit": name, "chunk": i, "counts": [...]}``, a finished certification chunk: runs on x and x', outputs in
-      the event for x, outputs in the event for x';
-    - ``{"audit": name, "sequential": key, "size": n, "planned": digest, "seen": [...], "changed": [...], "outputs":
-      [on x, on x'] or null}``, a finished chunk of a sequential audit: counts at every interim look, and what is
-      remembered, if anything is;
-    - ``{"audit": name, "result": {...}}``, a finished audit.
+    - of no audit the ``head``: the seed, and the identity of each audit by its name;
+    - ``counts`` of a certification chunk, by its number: runs on x and x', outputs in the event for x, outputs in the
+      event for x';
+    - a ``chunk`` of which outputs are kept, by its stream and size: of training, where they took long, and of a
+      sequential audit, with counts at every interim look;
+    - the ``choice`` of witness and certificate, and the ``result`` of a finished audit.
 
     ``audits`` says what each is, by name, in words that a refusal can quote. The file is made if it is missing; a
     ``seed`` of None takes the file's, or a fresh one. `AuditError` is raised if the file cannot be read or written, is
-    in use, is no checkpoint, is damaged before its last line, or belongs to other audits, with in what they differ.
+    in use, is no checkpoint, is damaged, or belongs to other audits, with in what they differ.
     """
 
     def __init__(self, path: str | os.PathLike[str], audits: Mapping[str, Identity], seed: int | None = None) -> None:
         self.path = Path(path)
         asked = None if seed is None else entropy(seed)
-        if _is_new(self.path):
-            write_whole(self.path, _line({"checkpoint": FORMAT, "seed": entropy(seed), "audits": audits}))
-        self._handle = self._open()
-        self._last_sync, self._sync_cost = time.monotonic(), 0.0
         try:
-            self._read(json.loads(json.dumps(audits)), asked)
+            if not self.path.exists():
+                if not self.path.parent.exists():
+                    self.path.parent.mkdir(parents=True)
+                self.path.touch()
+        except OSError as error:
+            failure = FAILURES["SQLITE_CANTOPEN"].format(path=path, error=error.strerror or error)
+            raise AuditError(failure) from error
+        if not self.path.is_file():
+            raise AuditError(f"The checkpoint {path} is not a file; give one.")
+        with self._said():
+            self._database = sqlite3.connect(self.path, timeout=0.0, isolation_level=None)
+        try:
+            with self._said():
+                self._open({"seed": entropy(seed), "audits": audits})
+            self._take_up(json.loads(json.dumps(audits)), asked)
         except BaseException:
-            os.close(self._handle)
+            self._database.close()
             raise
 
     def __enter__(self) -> Checkpoint:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):  # wait for the disk, and let others use the file
-            os.fsync(self._handle)
-        os.close(self._handle)
+        with self._said():
+            self._database.close()
 
     def section(self, name: str) -> Section:
         """Return what the file holds of one audit."""
-        return self._sections[name]
+        return Section(self, name)
 
-    def append(self, record: Mapping[str, Any], *, now: bool = False) -> None:
-        """Write one line; with ``now`` wait until it is on the disk; raises `AuditError` if that is full or gone."""
-        left = memoryview(_line(record))
+    def read(self, audit: str, kind: str, key: str = "") -> Any:
+        """Return one record, None if there is none."""
+        found = [data for _, data in self.every(audit, kind, key)]
+        return found[0] if found else None
+
+    def every(self, audit: str, kind: str, key: str | None = None) -> Iterator[tuple[str, Any]]:
+        """Yield key and data of all records of a kind, or of the one with this key."""
+        one, which = ("", (audit, kind)) if key is None else (" AND key = ?", (audit, kind, key))
+        with self._said():
+            rows = self._database.execute(
+                f"SELECT key, data, checksum FROM records WHERE audit = ? AND kind = ?{one} ORDER BY rowid", which
+            )
+            for found, text, checksum in rows:
+                if checksum != _checksum(audit, kind, found, text):
+                    raise sqlite3.DatabaseError(f"the {kind} of {audit or 'the file'} is not what was written")
+                yield found, json.loads(text)
+
+    def write(self, audit: str, kind: str, key: str, data: Any) -> None:
+        """Write one record, whole or not at all; raises `AuditError` if the disk is full or gone."""
+        text = json.dumps(data, separators=(",", ":"))
+        row = (audit, kind, key, text, _checksum(audit, kind, key, text))
+        with self._said():
+            self._database.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?)", row)
+
+    def _open(self, head: Mapping[str, Any]) -> None:
+        """Keep others from the file until it is closed, make its table if it is new, and look whether it is whole."""
+        run = self._database.execute
+        run("PRAGMA locking_mode = EXCLUSIVE")
+        run("BEGIN EXCLUSIVE")
+        mark = [run(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
+        if mark == [0, 0] and run("SELECT 1 FROM sqlite_master").fetchone() is None:
+            run(f"PRAGMA application_id = {APPLICATION}")
+            run(f"PRAGMA user_version = {FORMAT}")
+            run(RECORDS)
+            self.write("", "head", "", head)
+        elif mark != [APPLICATION, FORMAT]:
+            raise AuditError(FAILURES["SQLITE_NOTADB"].format(path=self.path))
+        run("COMMIT")
+        run("PRAGMA journal_mode = WAL")
+        run("PRAGMA synchronous = NORMAL")  # after a loss of power the last chunks may be missing, and are drawn again
+        if (found := run("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
+            raise sqlite3.DatabaseError(" ".join(found.split()))
+
+    def _take_up(self, audits: dict[str, Any], seed: int | None) -> None:
+        """Take the file's seed, and refuse a file of other audits."""
+        head = self.read("", "head")
         try:
-            while left:
-                left = left[os.write(self._handle, left) :]
-            started = time.monotonic()
-            if now or started - self._last_sync > SYNC_SHARE * self._sync_cost:
-                os.fsync(self._handle)
-                self._last_sync = time.monotonic()
-                self._sync_cost = self._last_sync - started
-        except OSError as error:
-            raise AuditError(
-                f"{self.path} cannot be written ({error.strerror or error}). The chunks recorded in it are safe: make "
-                "room and run the same again to go on from them."
-            ) from error
-
-    def _open(self) -> int:
-        try:
-            handle = os.open(self.path, os.O_RDWR | os.O_APPEND | getattr(os, "O_CLOEXEC", 0))
-        except OSError as error:
-            raise AuditError(
-                f"The checkpoint {self.path} cannot be opened ({error.strerror or error}); give a file that you may "
-                "read and write."
-            ) from error
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            os.close(handle)
-            raise AuditError(f"The checkpoint {self.path} is not a file; give one.")
-        if fcntl is not None:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                os.close(handle)
-                raise AuditError(
-                    f"The checkpoint {self.path} is in use by another audit; wait for it, or give another file."
-                ) from error
-        return handle
-
-    def _read(self, audits: dict[str, Any], seed: int | None) -> None:
-        """Take up all whole lines, drop a torn last one, and refuse what belongs to other audits."""
-        whole = 0
-        self._sections: dict[str, Section] = {}
-        with open(self.path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                record = _record(line)
-                if number == 1:
-                    if record is None or not _is_head(record):
-                        raise AuditError(f"{self.path} is not a checkpoint of this version; give another file.")
-                    self._take_up(record, audits, seed)
-                elif record is None:
-                    if file.read(1):
-                        raise AuditError(
-                            f"The checkpoint {self.path} is damaged in line {number}; restore it, or give another file."
-                        )
-                    break
-                else:
-                    self._sort(record, number, whole, len(line))
-                whole += len(line)
-        os.ftruncate(self._handle, whole)
-
-    def _take_up(self, head: dict[str, Any], audits: dict[str, Any], seed: int | None) -> None:
-        theirs = head["audits"]
+            self.seed, theirs = int(head["seed"]), dict(head["audits"])
+        except SENSELESS as error:
+            raise AuditError(FAILURES["SQLITE_NOTADB"].format(path=self.path)) from error
         differences = []
-        if seed is not None and head["seed"] != seed:
-            differences.append(f"seed ({head['seed']} there, {seed} here)")
+        if seed is not None and self.seed != seed:
+            differences.append(f"seed ({self.seed} there, {seed} here)")
         if list(theirs) != list(audits):
             differences.append(f"mechanism ({_few(theirs)} there, {_few(audits)} here)")
-        for name in audits:
-            there, here = theirs.get(name, {}), audits[name]
+        for name in (name for name in audits if name in theirs):
+            there, here = theirs[name], audits[name]
             where = f" of {name}" if len(audits) > 1 else ""
             differences += [
-                _difference(field + where, there[field], here[field])
-                for field in here
-                if field in there and there[field] != here[field]
+                _difference(field + where, there.get(field), here.get(field))
+                for field in {**here, **there}
+                if there.get(field) != here.get(field)
             ]
         if differences:
             more = f", and {len(differences) - 4} more" if len(differences) > 4 else ""
@@ -174,25 +168,16 @@ class Checkpoint:
                 f"The checkpoint {self.path} belongs to another audit: it differs in {', '.join(differences[:4])}"
                 f"{more}. Give what it was begun with, or another file."
             )
-        self.seed = int(head["seed"])
-        self._sections = {name: Section(self, name) for name in audits}
 
-    def _sort(self, record: dict[str, Any], number: int, start: int, length: int) -> None:
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        """Turn an error of SQLite, or text that is no JSON, into a sentence."""
         try:
-            self._sections[record["audit"]].take_up(record, start, length)
-        except SENSELESS as error:
-            raise AuditError(
-                f"The checkpoint {self.path} makes no sense in line {number}; restore it, or give another file."
-            ) from error
-
-    def read_record(self, start: int, length: int) -> dict[str, Any]:
-        """Read the line at an offset again."""
-        with open(self.path, "rb") as file:
-            file.seek(start)
-            record = _record(file.read(length))
-        if record is None:
-            raise AuditError(f"The checkpoint {self.path} was changed while it was in use.")
-        return record
+            yield
+        except (sqlite3.Error, json.JSONDecodeError, RecursionError) as error:
+            kind = getattr(error, "sqlite_errorname", "SQLITE_CORRUPT")
+            said = next(said for name, said in FAILURES.items() if kind.startswith(name))
+            raise AuditError(said.format(path=self.path, error=error)) from error
 
 
 class Section:
@@ -200,34 +185,23 @@ class Section:
 
     def __init__(self, file: Checkpoint | None = None, name: str = "") -> None:
         self._file, self.name = file, name
-        self._places: dict[tuple[tuple[int, ...], int], tuple[int, int]] = {}
-        self._once: dict[str, dict[str, Any]] = {}
-        self._done = bytearray()
         self.tallies = Tallies()
+        self._counted = bytearray()  # joblib asks from a thread of its own, where the file may not be read
+        if file is not None:
+            for key, counts in file.every(name, "counts"):
+                with self.making_sense("certification"):
+                    self._add(int(key), np.array(counts, dtype=np.int64))
 
     @property
     def kept(self) -> bool:
         """Whether there is a file."""
         return self._file is not None
 
-    def take_up(self, record: Mapping[str, Any], start: int, length: int) -> None:
-        """Take up a record that stands at an offset of the file; raises one of `SENSELESS` for what is none."""
-        for kind in ("training", "sequential"):
-            if kind in record:
-                self._places[tuple(record[kind]), record["size"]] = (start, length)
-                return
-        for kind in ("choice", "result"):
-            if kind in record:
-                self._once[kind] = dict(record[kind])
-                return
-        self._add(record["chunk"], np.array(record["counts"], dtype=np.int64))
-
     def recorded(self, chunk: Chunk) -> dict[str, Any] | None:
         """Return the record of a chunk of which outputs are kept, None if there is none; its outputs are arrays."""
-        place = self._places.get((chunk.key, chunk.size))
-        if place is None or self._file is None:
+        record: dict[str, Any] | None = None if self._file is None else self._file.read(self.name, "chunk", _key(chunk))
+        if record is None:
             return None
-        record = self._file.read_record(*place)
         game = chunk.stage == "sequential"
         with self.making_sense("training"):
             if game and record["outputs"] is None:
@@ -240,9 +214,9 @@ class Section:
 
     def record(self, chunk: Chunk, outputs: Sequence[Outputs | None] | None, seconds: float, **more: Any) -> None:
         """Remember a chunk and its outputs, unless these are quick to draw again, very long, or not exact in JSON."""
-        written = None
-        if not self.kept:
+        if self._file is None:
             return
+        written = None
         if outputs is not None:
             some = [side for side in outputs if side is not None]
             quick = seconds < WORTH_WRITING * sum(map(_seconds_to_write, some))
@@ -251,41 +225,41 @@ class Section:
             written = [None if side is None else block_to_json(side) for side in outputs]
             if written.count(None) != len(outputs) - len(some):
                 return
-        kind = "sequential" if chunk.stage == "sequential" else "training"
-        self._append({kind: chunk.key, "size": chunk.size, "outputs": written, **more})
+        self._file.write(self.name, "chunk", _key(chunk), {"outputs": written, **more})
 
     def counted(self, index: int) -> bool:
         """Say whether a certification chunk is recorded."""
-        return index < len(self._done) and bool(self._done[index])
+        return index < len(self._counted) and bool(self._counted[index])
 
     def record_count(self, index: int, tally: Tally) -> None:
         """Remember the tally of a certification chunk."""
-        self._append({"chunk": index, "counts": tally.tolist()})
+        if self._file is not None:
+            self._file.write(self.name, "counts", str(index), tally.tolist())
         self._add(index, tally)
 
     def _add(self, index: int, tally: Tally) -> None:
-        if type(index) is not int or not 0 <= index < MOST_CHUNKS or tally.shape != (6,) or self.counted(index):
+        if not 0 <= index < MOST_CHUNKS or tally.shape != (6,):
             raise ValueError(index)
         self.tallies.add(index, tally)
-        self._done.extend(bytes(max(index + 1 - len(self._done), 0)))
-        self._done[index] = 1
+        self._counted.extend(bytes(max(index + 1 - len(self._counted), 0)))
+        self._counted[index] = 1
 
     def once(self, kind: Literal["choice", "result"], read: Callable[[dict[str, Any]], Found]) -> Found | None:
         """Read what training chose, or the finished result; None before it is recorded."""
-        if kind not in self._once:
+        data = None if self._file is None else self._file.read(self.name, kind)
+        if data is None:
             return None
         with self.making_sense(kind):
-            return read(self._once[kind])
+            return read(data)
 
     def record_once(self, kind: Literal["choice", "result"], data: Callable[[], Mapping[str, Any]]) -> None:
-        """Remember it, as a later run will read it, and wait until it is on the disk; raises if another is recorded."""
-        if not self.kept:
+        """Remember it, as a later run will read it; raises `AuditError` if another is recorded."""
+        if self._file is None:
             return
         written = json.loads(json.dumps(data()))
-        if kind not in self._once:
-            self._once[kind] = written
-            self._append({kind: written}, now=True)
-        elif self._once[kind] != written:
+        if (known := self._file.read(self.name, kind)) is None:
+            self._file.write(self.name, kind, "", written)
+        elif known != written:
             self.refuse_other_events()
 
     def refuse_other_events(self) -> None:
@@ -307,45 +281,17 @@ class Section:
     def _path(self) -> Path | None:
         return None if self._file is None else self._file.path
 
-    def _append(self, record: dict[str, Any], *, now: bool = False) -> None:
-        if self._file is not None:
-            self._file.append({"audit": self.name, **record}, now=now)
+
+def _key(chunk: Chunk) -> str:
+    return json.dumps([*chunk.key, chunk.size])
+
+
+def _checksum(*parts: str) -> int:
+    return zlib.crc32("\0".join(parts).encode())
 
 
 def _seconds_to_write(outputs: Outputs) -> float:
     return 3e-6 * len(outputs) if are_objects(outputs) else 1e-8 * outputs.nbytes
-
-
-def _line(record: Mapping[str, Any]) -> bytes:
-    text = json.dumps(record, separators=(",", ":")).encode()
-    return b'["%08x",%s]\n' % (zlib.crc32(text), text)
-
-
-def _record(line: bytes) -> dict[str, Any] | None:
-    """Return the record of a whole line, None for a torn or damaged one."""
-    text = line[12:-2]
-    if line[:2] != b'["' or line[10:12] != b'",' or line[-2:] != b"]\n" or line[2:10] != b"%08x" % zlib.crc32(text):
-        return None
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) else None
-
-
-def _is_head(record: Mapping[str, Any]) -> bool:
-    audits = record.get("audits")
-    known = isinstance(audits, dict) and all(isinstance(identity, dict) for identity in audits.values())
-    return record.get("checkpoint") == FORMAT and type(record.get("seed")) is int and known
-
-
-def _is_new(path: Path) -> bool:
-    try:
-        return path.stat().st_size == 0 and path.is_file()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False  # opening it says what is wrong
 
 
 def _few(names: Sequence[str] | Mapping[str, Any]) -> str:

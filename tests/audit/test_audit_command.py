@@ -1,11 +1,11 @@
 """``epsaudit audit`` on programs of any language, with checkpoints and on a cluster: what it accepts and refuses."""
 
-import json
 import os
 import shlex
 import sys
 
 import pytest
+from recorded import records
 
 from epsaudit.audits import suite
 from epsaudit.cli import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED
@@ -78,7 +78,7 @@ class TestPrograms:
             (["--command", "true", "laplace"], "Give either --command or names, not both"),
             (["--command", "true", "--pair", "1", "2", "--mu", "1", "--timeout", "0"], "timeout is 0.0"),
             (["laplace", "--epsilon", "1"], "go with --command"),
-            (["laplace", "--checkpoint", "."], "cannot be opened (Is a directory)"),
+            (["laplace", "--checkpoint", "."], "is not a file; give one"),
             (["laplace", "--cluster", "tcp://127.0.0.1:9"], "No dask scheduler answers"),
         ],
     )
@@ -108,7 +108,7 @@ class TestCheckpoints:
             "--out",
             "out",
             "--checkpoint",
-            "run.jsonl",
+            "run.checkpoint",
         ]
 
         def interrupted(entries, **given):
@@ -121,15 +121,15 @@ class TestCheckpoints:
             patched.setattr(suite, "run", interrupted)
             assert main(options) == INTERRUPTED
         said = capsys.readouterr().err
-        assert "1 finished audits are in out, and the same command goes on from the chunks in run.jsonl" in said
+        assert "1 finished audits are in out, and the same command goes on from the chunks in run.checkpoint" in said
         assert main(options) == AS_EXPECTED
-        seed = json.loads((tmp_path / "run.jsonl").read_text().splitlines()[0])[1]["seed"]
+        seed = records(tmp_path / "run.checkpoint")[0][3]["seed"]
         assert f"Seed {seed}" in " ".join(capsys.readouterr().out.split())
         assert main(["audit", *self.names, *QUICK, "--seed", str(seed), "--out", "whole"]) == AS_EXPECTED
         assert comparable(tmp_path / "out" / "audit.json") == comparable(tmp_path / "whole" / "audit.json")
 
     def test_another_suite_is_refused(self, tmp_path, capsys, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        assert main(["audit", "laplace", *QUICK, "--checkpoint", "run.jsonl"]) == AS_EXPECTED
-        assert main(["audit", "gaussian", *QUICK, "--checkpoint", "run.jsonl"]) == BAD_INPUT
+        assert main(["audit", "laplace", *QUICK, "--checkpoint", "run.checkpoint"]) == AS_EXPECTED
+        assert main(["audit", "gaussian", *QUICK, "--checkpoint", "run.checkpoint"]) == BAD_INPUT
         assert "it differs in mechanism (laplace there, gaussian here)" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import threading
 
 import joblib
 import pytest
+from recorded import counted, cut, records
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
 from epsaudit.engine.workers import cluster
@@ -135,21 +136,18 @@ class TestCluster:
                 raise EnoughError
 
         with cluster(running.address), pytest.raises(EnoughError):
-            audit(noisy(), **OPTIONS, progress=stop, checkpoint=tmp_path / "run.jsonl")
-        assert json.dumps(audit(noisy(), **OPTIONS, n_jobs=2, checkpoint=tmp_path / "run.jsonl").to_dict()) == alone
+            audit(noisy(), **OPTIONS, progress=stop, checkpoint=tmp_path / "run")
+        assert json.dumps(audit(noisy(), **OPTIONS, n_jobs=2, checkpoint=tmp_path / "run").to_dict()) == alone
 
     def test_a_sequential_audit_runs_there_too_and_ends_on_one_machine(self, running, tmp_path):
         options = {"trials": 3_000, "seed": 5}
         here = json.dumps(audit_sequentially(noisy(), **options, n_jobs=1).to_dict())
         with distributed.Client(running.address) as client, joblib.parallel_config(backend="dask"):
-            assert (
-                json.dumps(audit_sequentially(noisy(), **options, checkpoint=tmp_path / "run.jsonl").to_dict()) == here
-            )
+            assert json.dumps(audit_sequentially(noisy(), **options, checkpoint=tmp_path / "run").to_dict()) == here
             drawn = client.run(lambda: "epsaudit.audits.sequential.drawing" in __import__("sys").modules)
         assert all(drawn.values())
-        lines = (tmp_path / "run.jsonl").read_bytes().splitlines(keepends=True)
-        (tmp_path / "run.jsonl").write_bytes(b"".join(lines[: len(lines) // 2]))
-        again = audit_sequentially(noisy(), **options, n_jobs=1, checkpoint=tmp_path / "run.jsonl")
+        cut(tmp_path / "run", len(records(tmp_path / "run.checkpoint")) // 2)
+        again = audit_sequentially(noisy(), **options, n_jobs=1, checkpoint=tmp_path / "run")
         assert json.dumps(again.to_dict()) == here
 
     def test_a_worker_killed_in_the_middle_changes_nothing(self, running, alone, tmp_path):
@@ -161,7 +159,7 @@ class TestCluster:
                 victim.wait()
 
         with cluster(running.address) as client:
-            found = audit(noisy(), **OPTIONS, progress=kill, checkpoint=tmp_path / "run.jsonl")
+            found = audit(noisy(), **OPTIONS, progress=kill, checkpoint=tmp_path / "run")
             assert len(client.ncores()) == 1
         assert victim.poll() == -signal.SIGKILL
         assert json.dumps(found.to_dict()) == alone
@@ -175,5 +173,5 @@ class TestCluster:
                     process.kill()
 
         with pytest.raises(AuditError, match="connection to the workers was lost"), cluster(running.address):
-            audit(noisy(), **OPTIONS, progress=kill, checkpoint=tmp_path / "run.jsonl")
-        assert 5 < (tmp_path / "run.jsonl").read_text().count('"chunk"') < 200
+            audit(noisy(), **OPTIONS, progress=kill, checkpoint=tmp_path / "run")
+        assert 5 < counted(tmp_path / "run") < 200

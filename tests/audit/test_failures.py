@@ -115,7 +115,7 @@ def test_nothing_is_certified_that_only_failed(pairs, runs):
 def test_a_second_try_from_a_checkpoint_certifies_nothing_either(tmp_path):
     for _ in range(2):
         with pytest.raises(AuditError, match=r"each of the first 1,250 runs of always, .* raised TypeError"):
-            at_once(always, checkpoint=tmp_path / "run.jsonl")
+            at_once(always, checkpoint=tmp_path / "run.checkpoint")
 
 
 @pytest.mark.parametrize("how", [sequentially, at_once])

@@ -83,7 +83,7 @@ def test_a_resumed_audit_does_not_repeat_itself(tmp_path):
         if step.stage == "certification" and step.runs_done > 3_000:
             raise StopError
 
-    path = tmp_path / "run.jsonl"
+    path = tmp_path / "run.checkpoint"
     with pytest.raises(StopError):
         audit(mechanism(without_rng), trials=12_000, seed=4, n_jobs=1, checkpoint=path, progress=stop)
     assert audit(mechanism(without_rng), trials=12_000, seed=4, n_jobs=1, checkpoint=path) == whole

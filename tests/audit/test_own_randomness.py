@@ -87,7 +87,7 @@ def test_who_draws_from_the_rng_has_workers(function):
 
 def test_no_checkpoint_is_kept_without_a_promise(tmp_path):
     with pytest.raises(AuditError, match="no checkpoint can be kept"):
-        audit(owned(), trials=400, checkpoint=tmp_path / "run.jsonl")
+        audit(owned(), trials=400, checkpoint=tmp_path / "run.checkpoint")
     assert not list(tmp_path.iterdir())
 
 
@@ -109,7 +109,7 @@ def test_who_promises_gets_workers_and_a_checkpoint(tmp_path):
         return data if random.SystemRandom().random() < np.e / (1 + np.e) else 1 - data
 
     mechanism = black_box(response, claim=PureDP(1.0), pairs=PAIRS, fresh_randomness=True)
-    result = audit(mechanism, trials=2_000, confidence=1 - 1e-6, n_jobs=2, checkpoint=tmp_path / "run.jsonl")
+    result = audit(mechanism, trials=2_000, confidence=1 - 1e-6, n_jobs=2, checkpoint=tmp_path / "run.checkpoint")
     assert not result.violates_claim
     noise = vectorized(
         lambda data, size: np.array([random.SystemRandom().random() for _ in range(size)]),

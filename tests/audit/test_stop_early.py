@@ -6,6 +6,7 @@ import shlex
 import sys
 
 import pytest
+from recorded import cut, records
 
 from epsaudit import (
     DatasetPair,
@@ -112,12 +113,11 @@ class TestCommand:
         assert (result["kind"], result["stopped"], result["mechanism"]) == ("sequential", "refuted", "count.py")
 
     def test_a_checkpoint_keeps_one_audit_and_its_seed(self, mine, capsys, monkeypatch):
-        words = ["audit", "mine:sound", "--stop-early", "--trials", "2000", "--checkpoint", "run.jsonl", "--json"]
+        words = ["audit", "mine:sound", "--stop-early", "--trials", "2000", "--checkpoint", "run.checkpoint", "--json"]
         words += ["--confidence", "0.9999"]  # a new seed each time: refuted by chance once in 10,000
         assert main(words) == AS_EXPECTED
         first = json.loads(capsys.readouterr().out)["results"][0]
-        lines = (mine / "run.jsonl").read_text().splitlines(keepends=True)
-        (mine / "run.jsonl").write_text("".join(lines[:-3]))
+        cut(mine / "run.checkpoint", len(records(mine / "run.checkpoint")) - 3)
         assert main(words) == AS_EXPECTED
         again = json.loads(capsys.readouterr().out)["results"][0]
         assert {**first, "execution": 0} == {**again, "execution": 0}
@@ -141,8 +141,8 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("words", "sentence"),
         [
-            (["mine:sound", "mine:leaky", "--checkpoint", "run.jsonl"], "--checkpoint keeps one audit"),
-            (["mine:weak", "--checkpoint", "run.jsonl"], "No number of runs refutes a claim as weak as 200-DP"),
+            (["mine:sound", "mine:leaky", "--checkpoint", "run.checkpoint"], "--checkpoint keeps one audit"),
+            (["mine:weak", "--checkpoint", "run.checkpoint"], "No number of runs refutes a claim as weak as 200-DP"),
             (["mine:sound", "mine:weak"], "No number of runs refutes a claim as weak as 200-DP"),
         ],
     )
