@@ -4,7 +4,7 @@ import json
 import shutil
 import sqlite3
 import tempfile
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from epsaudit.engine.checkpoint import _checksum
@@ -13,8 +13,8 @@ from epsaudit.engine.checkpoint import _checksum
 def copied(path, folder):
     """Copy a checkpoint with what is in its log, as if it had been killed now."""
     for end in ("-wal", ""):  # in this order: what moves from the log to the file meanwhile is in both
-        if Path(f"{path}{end}").exists():
-            shutil.copy(f"{path}{end}", Path(folder, f"{Path(path).name}{end}"))
+        with suppress(FileNotFoundError):  # nobody has it open, or it was closed just now
+            shutil.copyfile(f"{path}{end}", Path(folder, f"{Path(path).name}{end}"))
     return Path(folder, Path(path).name)
 
 
