@@ -40,6 +40,7 @@ from epsaudit.experiments.libraries.environments import NotInstalledError
 from epsaudit.experiments.libraries.registry import libraries
 from epsaudit.experiments.libraries.versions import ENVIRONMENTS
 from epsaudit.hunting.hunt import hunt
+from epsaudit.hunting.options import Options
 from epsaudit.hunting.outcome import Hunt
 from epsaudit.hunting.parameters import candidates, read_schema, served
 from epsaudit.reporting.figures import certified_against_proven
@@ -163,8 +164,8 @@ def _hunted(one: Any, seed: int, **settings: Any) -> tuple[dict[str, Any], tuple
         else:
             entry = one if isinstance(one, Entry) else one.entry()
             pairs = list(entry.pairs or entry.mechanism.worst_pairs())
-            settings |= {"claim": entry.claim, "name": entry.name, "witnesses": entry.witnesses}
-            found = hunt(entry.mechanism, pairs, **settings)
+            options = Options(name=entry.name, witnesses=entry.witnesses, **settings)
+            found = hunt(entry.mechanism, pairs, claim=entry.claim, options=options)
         row["claim"] = str(one.claim if isinstance(one, (Target, Entry)) else one.stated_claim)
     except NotInstalledError as error:
         return {**row, **_facts(None), "verdict": f"not installed: {error.reason}"}, ()
@@ -191,17 +192,14 @@ def hunted_from_schema(target: Target, **settings: Any) -> Hunt:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "user.py"
         file.write_text(target.code, encoding="utf-8")
-        return hunt(
-            None,
-            candidates(*schema),
-            claim=target.claim,
+        options = Options(
             adjacency=schema.adjacency,
             describe=schema.description,
-            make=served(f"{file}:run", python),
             name=target.name,
             witnesses=target.witnesses,
             **settings,
         )
+        return hunt(served(f"{file}:run", python), candidates(*schema), claim=target.claim, options=options)
 
 
 def _facts(found: Hunt | None) -> dict[str, Any]:

@@ -25,9 +25,10 @@ from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.hunting.certifying import Finding
 from epsaudit.hunting.description import Candidate, Description, Table
 from epsaudit.hunting.hunt import candidate_of, hunt
+from epsaudit.hunting.options import Options
 from epsaudit.hunting.outcome import Hunt, reserved
 from epsaudit.hunting.parameters import candidates, description_at, read_schema, served, stated_claims
-from epsaudit.hunting.relations import relation_named
+from epsaudit.hunting.relations import NAMED, relation_named
 from epsaudit.reporting import tables
 from epsaudit.reporting.progress import LOG_SECONDS
 from epsaudit.reporting.studies import print_table
@@ -71,23 +72,26 @@ def _run(options: SimpleNamespace) -> int:
         claim = stated_claims(options.claim, environment, values, timeout=options.timeout)
     seed = entropy(options.seed) if options.seed is not None or options.checkpoint is None else None
     with _progress(options) as say:
-        found = hunt(
-            None,
-            known,
-            claim=claim,
+        asked = Options(
             adjacency=adjacency,
             describe=describe,
-            make=served(function, environment, data=data, timeout=options.timeout),
-            name=function,
             audits=whole_at_least(options.audits, 1, "--audits"),
             trials=trials_of(options.trials, "--trials"),
             seed=seed,
             n_jobs=options.jobs,
             progress=say,
+            name=function,
             **those(options, "confidence", "seconds", "witnesses", "checkpoint"),
         )
+        target = served(function, environment, data=data, timeout=options.timeout)
+        found = hunt(target, known, claim=claim, options=asked)
+    given = {
+        **{name: repr(number) for name, number in numbers.items()},
+        "claim": options.claim,
+        "adjacency": next((name for name, relation in NAMED.items() if relation == adjacency), None),
+        **{name: str(getattr(asked, name)) for name in ("witnesses", "confidence", "trials")},
+    }
     command = ["epsaudit", "hunt", *words, "--data", data]
-    given = {**{name: repr(number) for name, number in numbers.items()}, "claim": options.claim}
     command += [word for name, one in given.items() if one is not None for word in (f"--{name}", one)]
     findings = [_with_command(one, command, found.seed) for one in found.findings]
     if options.out is not None:
@@ -181,8 +185,15 @@ def _with_command(finding: Finding, words: list[str], seed: int) -> Finding:
 
 
 def _facts(found: Hunt) -> dict[str, Any]:
-    facts = those(found, "name", "confidence", "candidates", "screened", "left_out", "runs", "seconds", "seed")
-    return {**facts, "sentence": found.sentence(), "verdicts": found.verdicts(), "audits": found.rows()}
+    options = found.options
+    return {
+        **those(found, "name", "candidates", "screened", "left_out", "runs", "seconds", "seed"),
+        **those(options, "confidence", "trials", "witnesses"),
+        "adjacency": None if options.adjacency is None else str(options.adjacency),
+        "sentence": found.sentence(),
+        "verdicts": found.verdicts(),
+        "audits": found.rows(),
+    }
 
 
 def _write(found: Hunt, findings: list[Finding], out: Path) -> None:

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from epsaudit.audits.sequential import SequentialResult
-from epsaudit.data.neighbours import Adjacency
 from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError
 from epsaudit.hunting.certifying import Finding
 from epsaudit.hunting.description import Candidate
+from epsaudit.hunting.options import Options
 from epsaudit.hunting.screening import Screened
 
 
@@ -48,10 +48,8 @@ class Hunt:
 
     name: str
     """Of the function."""
-    adjacency: Adjacency | None
-    """The relation that the claim is for, if it was said."""
-    confidence: float
-    """That nothing that holds was refuted, in the whole hunt."""
+    options: Options
+    """How it was done: the relation that the claim is for, the confidence of the whole hunt, and the rest."""
     candidates: int
     screened: int
     """For how many candidates there was time."""
@@ -88,7 +86,7 @@ class Hunt:
             if one.result is None:  # no audit, no verdict
                 continue
             for relation in one.candidate.adjacencies or ("a relation that the caller vouches for",):
-                if self.adjacency is None or relation == self.adjacency:
+                if self.options.adjacency in (None, relation):
                     tried[str(relation)] = tried.get(str(relation), False) or one.refuted
         return tried
 
@@ -99,12 +97,12 @@ class Hunt:
         parts = [f"refuted under '{name}'" for name in under[True]]
         parts += [f"not refuted under '{name}'" for name in under[False]]
         said = "; ".join(parts) or "nothing could be audited"
-        if self.adjacency is None and any(tried.values()) and (len(tried) == 1 or not all(tried.values())):
+        if self.options.adjacency is None and any(tried.values()) and (len(tried) == 1 or not all(tried.values())):
             said += "; it is a violation only if the claim is for that relation"
         return (
             f"{self.name}: {said}. {self.screened:,} of {self.candidates:,} candidates were screened and "
             f"{len(self.audits)} audited, by {self.runs:,} runs in {self.seconds:.0f} s; if the claim is true, "
-            f"a hunt refutes it with probability at most {1.0 - self.confidence:.3g}."
+            f"a hunt refutes it with probability at most {1.0 - self.options.confidence:.3g}."
         )
 
     def rows(self) -> list[dict[str, Any]]:

@@ -225,9 +225,25 @@ def _put_in(told: Any, values: Values) -> Any:
     return [_put_in(part, values) for part in told] if isinstance(told, (list, tuple)) else told
 
 
-def served(
-    function: str, environment: str | None = None, *, data: str = "plain", timeout: float = 300.0
-) -> Callable[[Mapping[str, Any]], CommandMechanism]:
+@dataclasses.dataclass(frozen=True)
+class Served:
+    """Makes a mechanism of a function in another environment and values of its parameters, for a hunt; see `served`."""
+
+    function: str
+    python: str
+    data: str
+    timeout: float
+
+    def __call__(self, parameters: Values) -> CommandMechanism:
+        """Return the mechanism at these values; raises `AuditError` for values that JSON cannot write."""
+        try:
+            words = [self.python, str(FILE), self.function, json.dumps(dict(parameters)), "--data", self.data]
+        except TypeError as error:
+            raise AuditError(f"The parameters {dict(parameters)!r} cannot be written as JSON ({error}).") from None
+        return command(words, name=self.function, timeout=self.timeout)
+
+
+def served(function: str, environment: str | None = None, *, data: str = "plain", timeout: float = 300.0) -> Served:
     """Return what makes a mechanism of a function in another environment and values of its parameters, for a hunt.
 
     Parameters
@@ -246,16 +262,7 @@ def served(
     >>> served("mine.py:count")({"scale": 0.5}).name
     'mine.py:count'
     """
-    python = python_of(environment)
-
-    def make(parameters: Mapping[str, Any]) -> CommandMechanism:
-        try:
-            words = [python, str(FILE), function, json.dumps(dict(parameters)), "--data", data]
-        except TypeError as error:
-            raise AuditError(f"The parameters {dict(parameters)!r} cannot be written as JSON ({error}).") from None
-        return command(words, name=function, timeout=timeout)
-
-    return make
+    return Served(function, python_of(environment), data, timeout)
 
 
 def stated_claims(

@@ -10,8 +10,8 @@ import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from epsaudit.audits.question import Question, begun, families_of
 from epsaudit.audits.suite import entry_seed
@@ -19,14 +19,11 @@ from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.sampling import training_outputs
 from epsaudit.errors import AuditError
 from epsaudit.hunting.description import Candidate
+from epsaudit.hunting.options import Options, Target
 from epsaudit.outputs.normal_form import Outputs, Raised, values_of
 from epsaudit.outputs.packed import alike, join
 from epsaudit.witnesses import DEFAULT_FAMILIES, Bound, Family, LikelihoodRatio, Tails, best_of, candidate_scores
 from epsaudit.witnesses.settings import OPTIMISTIC
-
-if TYPE_CHECKING:
-    from epsaudit.hunting.hunt import _Hunting
-
 
 RUNS = 32, 128, 512
 """Runs on each side in each round of the screen."""
@@ -51,92 +48,93 @@ class Screened:
     pace: float = 0.0
     """Seconds of a run."""
 
-    @property
-    def promises(self) -> bool:
-        """Whether an audit of what the outputs show would refute the claim."""
-        return self.rank[0] > 1.0
+
+class _Screen:
+    """What is known of one candidate: its outputs so far, the seconds that they took, and what they promise."""
+
+    def __init__(self, target: Target, options: Options, candidate: Candidate, seed: int) -> None:
+        self.target, self.options, self.candidate, self.seed = target, options, candidate, seed
+        self.sides: Any = None
+        self.outputs: tuple[Outputs, Outputs] | None = None
+        self.seconds = 0.0
+        self.found: Screened | None = None
+        # those that are cheap, and those that were asked for by name
+        self.families = CHEAP + tuple(one for one in families_of(options.witnesses) if one not in DEFAULT_FAMILIES)
+
+    def run(self, size: int, turn: int, end: float, waiting: int) -> int:
+        """Draw so many runs on each side, and judge by all that were drawn; return how many were drawn."""
+        started, runs = time.perf_counter(), 0
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                for more in self._drawn(size, turn, end, waiting):
+                    if self.outputs is not None:
+                        more = alike(*map(join, zip(self.outputs, more, strict=True)))
+                    runs += 2 * (len(more[0]) - (0 if self.outputs is None else len(self.outputs[0])))
+                    self.outputs = more
+                assert self.outputs is not None  # at least one block was drawn
+                self.seconds += time.perf_counter() - started
+                self.found = self._judged(self.outputs, self.seconds / (2 * len(self.outputs[0])))
+        except AuditError as error:
+            self.found = Screened(self.candidate, failure=str(error))
+        return runs
+
+    def _drawn(self, size: int, turn: int, end: float, waiting: int) -> Iterator[tuple[Outputs, Outputs]]:
+        """Draw so many runs; or a few, and as many more as fit an even share of the time to the end."""
+        if self.sides is None:
+            parameters, asked = self.candidate.parameters, (self.options.trials, self.options.confidence, self.families)
+            mechanism, claim = self.target.mechanism(parameters), self.target.claim(parameters)
+            question = Question.of(mechanism, [self.candidate.pair], claim, None, 0.0, None, *asked)
+            self.sides = begun(question, self.seed, 1, Section()).sides[0]
+        if math.isinf(end):
+            yield training_outputs(self.sides, size, self.seed, turn)
+            return
+        started = time.perf_counter()
+        yield training_outputs(self.sides, FEW, self.seed, len(RUNS) + turn)
+        now = time.perf_counter()
+        fit = math.inf if now == started else ((end - started) / waiting - (now - started)) * FEW / (now - started)
+        if fit >= 1.0:
+            yield training_outputs(self.sides, int(min(fit, size - FEW)), self.seed, turn)
+
+    def _judged(self, both: tuple[Outputs, Outputs], pace: float) -> Screened:
+        """Predict the bound that an audit gives, in claims: whatever is above 1 would be refuted."""
+        kinds = {repr(one) if isinstance(one, Raised) else None for side in both for one in values_of(side)}
+        if len(kinds) == 1 and None not in kinds:
+            return Screened(self.candidate, failure=f"every run {kinds.pop()}", pace=pace)
+        claim = self.target.claim(self.candidate.parameters)
+        objective = Bound(claim, self.options.trials, self.options.confidence)
+        choice = best_of(candidate_scores(self.families, *both), objective, OPTIMISTIC)
+        predicted = choice.predicted / claim.parameter if claim.parameter else choice.predicted
+        return Screened(self.candidate, (predicted, choice.significance), pace=pace)
 
 
 def screened(
-    hunting: _Hunting, candidates: Sequence[Candidate], audits: int, until: float
+    target: Target, options: Options, candidates: Sequence[Candidate], seed: int, until: float
 ) -> tuple[list[Screened], int]:
     """Return the candidates for which there was time, the most promising first, and how many runs that took."""
-    drawn: dict[int, tuple[Outputs, Outputs]] = {}
-    sides: dict[int, Any] = {}
-    found: dict[int, Screened] = {}
-    spent: dict[int, float] = {}
-    remaining, runs, started = list(range(len(candidates))), 0, time.perf_counter()
+    everyone = [
+        _Screen(target, options, one, entry_seed(seed, f"screen {place}")) for place, one in enumerate(candidates)
+    ]
+    remaining, runs, started = everyone, 0, time.perf_counter()
     for turn, size in enumerate(RUNS):
         end = until if math.isinf(until) else started + (until - started) * (turn + 1) / len(RUNS)
-        for done, place in enumerate(remaining):
-            if found and time.perf_counter() > (end if turn else until):  # the first round is for all, if it can be
+        for done, one in enumerate(remaining):
+            if (done or turn) and time.perf_counter() > (end if turn else until):  # the first round is for all
                 break
-            hunting.say(f"screen, round {turn + 1} of {len(RUNS)}: {done + 1} of {len(remaining)} candidates")
-            one, begun_at = candidates[place], time.perf_counter()
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    seed = entry_seed(hunting.record.seed, f"screen {place}")
-                    if place not in sides:
-                        sides[place] = _drawn_from(hunting, one, seed)
-                    for more in _drawn(sides[place], size, seed, turn, end, len(remaining) - done):
-                        before = drawn.get(place)
-                        drawn[place] = more if before is None else alike(*map(join, zip(before, more, strict=True)))
-                        runs += 2 * len(more[0])
-                    spent[place] = spent.get(place, 0.0) + time.perf_counter() - begun_at
-                    pace = spent[place] / (2 * len(drawn[place][0]))
-                    found[place] = replace(_judged(hunting, one, drawn[place]), pace=pace)
-            except AuditError as error:
-                found[place] = Screened(one, failure=str(error))
-        promising = sorted((n for n in remaining if n in found), key=lambda n: found[n].rank, reverse=True)
-        remaining = [n for n in promising if not found[n].failure][: max(2 * audits, len(remaining) // KEPT)]
+            options.say(f"screen, round {turn + 1} of {len(RUNS)}: {done + 1} of {len(remaining)} candidates")
+            runs += one.run(size, turn, end, len(remaining) - done)
+        known = [(one, one.found) for one in remaining if one.found is not None]
+        known.sort(key=lambda known: known[1].rank, reverse=True)
+        most = max(2 * options.audits, len(remaining) // KEPT)
+        remaining = [one for one, found in known if not found.failure][:most]
 
-    def worth(place: int) -> tuple[float, ...]:
-        one = found[place]
-        slowness = _slowness(one.pace) if one.promises and not math.isinf(until) else 0
-        return (place in remaining, one.promises, -slowness, *one.rank)
+    def worth(known: tuple[_Screen, Screened]) -> tuple[float, ...]:
+        one, found = known
+        promises = found.rank[0] > 1.0
+        slowness = 0
+        if promises and not math.isinf(until):  # in powers of four: the quick ones first, as audits take long
+            slowness = max(0, round(math.log(max(found.pace, 1e-6) / SLOW, 4.0)))
+        return (one in remaining, promises, -slowness, *found.rank)
 
-    places = sorted(found, key=worth, reverse=True)
-    return [found[place] for place in places], runs
-
-
-def _drawn_from(hunting: _Hunting, one: Candidate, seed: int) -> Any:
-    asked = (hunting.mechanism(one.parameters), [one.pair], hunting.claim(one.parameters), None, 0.0, None)
-    question = Question.of(*asked, hunting.trials, hunting.confidence, _simple(hunting))
-    return begun(question, seed, 1, Section()).sides[0]
-
-
-def _drawn(sides: Any, size: int, seed: int, turn: int, end: float, waiting: int) -> Iterator[tuple[Outputs, Outputs]]:
-    """Draw so many runs on each side; or a few, and as many more as fit an even share of the time to the end."""
-    if math.isinf(end):
-        yield training_outputs(sides, size, seed, turn)
-        return
-    started = time.perf_counter()
-    yield training_outputs(sides, FEW, seed, len(RUNS) + turn)
-    now = time.perf_counter()
-    fit = math.inf if now == started else ((end - started) / waiting - (now - started)) * FEW / (now - started)
-    if fit >= 1.0:
-        yield training_outputs(sides, int(min(fit, size - FEW)), seed, turn)
-
-
-def _slowness(seconds: float) -> int:
-    """How slow a run is, in powers of four from `SLOW` on: the quick ones first, as audits take thousands of runs."""
-    return max(0, round(math.log(max(seconds, 1e-6) / SLOW, 4.0)))
-
-
-def _simple(hunting: _Hunting) -> tuple[Family, ...]:
-    """The families that are cheap, and those that were asked for by name."""
-    return CHEAP + tuple(one for one in families_of(hunting.witnesses) if one not in DEFAULT_FAMILIES)
-
-
-def _judged(hunting: _Hunting, one: Candidate, both: tuple[Outputs, Outputs]) -> Screened:
-    """Predict the bound that an audit gives, in claims: whatever is above 1 would be refuted."""
-    seen = [values_of(side) for side in both]
-    kinds = {repr(value) if isinstance(value, Raised) else None for side in seen for value in side}
-    if len(kinds) == 1 and None not in kinds:
-        return Screened(one, failure=f"every run {kinds.pop()}")
-    claim = hunting.claim(one.parameters)
-    objective = Bound(claim, hunting.trials, hunting.confidence)
-    choice = best_of(candidate_scores(_simple(hunting), *both), objective, OPTIMISTIC)
-    predicted = choice.predicted / claim.parameter if claim.parameter else choice.predicted
-    return Screened(one, (predicted, choice.significance))
+    found = [(one, one.found) for one in everyone if one.found is not None]
+    return [one for _, one in sorted(found, key=worth, reverse=True)], runs

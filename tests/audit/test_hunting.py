@@ -20,13 +20,15 @@ from epsaudit.cli.main import main
 from epsaudit.engine.sampling import draw_by_coins
 from epsaudit.hunting import hunt as hunting
 from epsaudit.hunting import screening
-from epsaudit.hunting.certifying import Finding, Simpler, rows_of, shrink, simpler_values
+from epsaudit.hunting.certifying import Finding
 from epsaudit.hunting.description import Candidate, Column, Table, numbers, symbols
 from epsaudit.hunting.hunt import candidate_of, hunt
+from epsaudit.hunting.options import Options
 from epsaudit.hunting.outcome import reserved
 from epsaudit.hunting.parameters import candidates
 from epsaudit.hunting.parameters import served as mechanism_served
 from epsaudit.hunting.relations import AddRemovePerson
+from epsaudit.hunting.shrinking import rows_of, shrink, simpler_values
 from epsaudit.witnesses.readable import reads_well
 
 WITHIN, AGES, SYMBOLS = numbers(0, 4), numbers(0, 9, integer=True), symbols("a", "b")
@@ -128,9 +130,11 @@ def short(description, adjacency=AddRemove, most=8):
 
 
 def hunted(function, description, found=None, **options):
-    settings = {"claim": PureDP(1.0), "adjacency": AddRemove, "describe": description, "n_jobs": 1, "seed": 1}
+    claim = options.pop("claim", PureDP(1.0))
+    settings = {"adjacency": AddRemove, "describe": description, "n_jobs": 1, "seed": 1}
     quick = {"audits": 2, "trials": 2_000, "steps": 8}
-    return hunt(function, short(description) if found is None else found, **{**settings, **quick, **options})
+    asked = Options(**{**settings, **quick, **options})
+    return hunt(function, short(description) if found is None else found, claim=claim, options=asked)
 
 
 def some_daily(functions, *daily):
@@ -192,16 +196,15 @@ def test_whole_hunts_err_as_seldom_as_they_say():
 
     Under the claim more than 24 do so with a probability below 4e-4; the shares are spent by few, so that it is 0 or 1.
     """
-    options = {"claim": PureDP(1.0), "confidence": 0.8, "audits": 3, "trials": 500, "n_jobs": 1}
     wrong = 0
     for seed in range(60):
-        wrong += hunt(randomized_response, [("yes", "no")] * 3, seed=seed, **options).refuted
+        options = Options(confidence=0.8, audits=3, trials=500, n_jobs=1, seed=seed)
+        wrong += hunt(randomized_response, [("yes", "no")] * 3, claim=PureDP(1.0), options=options).refuted
     assert wrong <= 24
 
 
 def test_shares_of_the_error_probability_add_up_to_it():
-    share = hunting._Hunting(None, None, None, 0.9, 0, 0, None, math.inf, None, None).share
-    spent = [1.0 - share(number) for number in range(1, 100_000)]
+    spent = [1.0 - Options(confidence=0.9).share(number) for number in range(1, 100_000)]
     assert 0.0499 < math.fsum(spent) < 0.05
 
 
@@ -216,10 +219,10 @@ def test_a_broken_budget_would_be_noticed(monkeypatch):
     the shares as they are, any does with 0.05 at most.
     """
     monkeypatch.setattr(screening, "RUNS", (32,))
-    options = {"claim": PureDP(1.0), "audits": 20, "trials": 200, "seed": 2, "n_jobs": 1}
-    assert not hunt(randomized_response, [("yes", "no")] * 2, **options).refuted
-    monkeypatch.setattr(hunting._Hunting, "share", lambda self, number: 0.5)
-    assert hunt(randomized_response, [("yes", "no")] * 20, **options).refuted
+    options = Options(audits=20, trials=200, seed=2, n_jobs=1)
+    assert not hunt(randomized_response, [("yes", "no")] * 2, claim=PureDP(1.0), options=options).refuted
+    monkeypatch.setattr(Options, "share", lambda self, number: 0.5)
+    assert hunt(randomized_response, [("yes", "no")] * 20, claim=PureDP(1.0), options=options).refuted
 
 
 def by_substitution(values, rng):
@@ -229,16 +232,20 @@ def by_substitution(values, rng):
 
 def test_the_verdict_names_the_relation_and_calls_nothing_else_a_violation():
     added, replaced = DatasetPair([1.0], [1.0, 1.0], "added"), DatasetPair([1.0], [-1.0], "replaced")
-    options = {"claim": PureDP(1.0), "n_jobs": 1, "seed": 1, "audits": 2, "trials": 600}
-    both = hunt(by_substitution, [added, replaced], **options)
+
+    def hunted_under(pairs, adjacency=None):
+        options = Options(adjacency=adjacency, n_jobs=1, seed=1, audits=2, trials=600)
+        return hunt(by_substitution, pairs, claim=PureDP(1.0), options=options)
+
+    both = hunted_under([added, replaced])
     assert both.verdicts() == {"add or remove one record": False, "substitute one record": True}
     assert "it is a violation only if the claim is for that relation" in both.sentence()
-    one = hunt(by_substitution, [added, replaced], adjacency=AddRemove, **options)
+    one = hunted_under([added, replaced], AddRemove)
     assert not one.refuted
     assert one.left_out == 1
     assert "substitute" not in one.sentence()
     with pytest.raises(AuditError, match="None of the 1 candidates are neighbours as the claim is for, under subst"):
-        hunt(by_substitution, [added], adjacency=Substitution, **options)
+        hunted_under([added], Substitution)
 
 
 def leaks_at(values, rng, bound=1.0, power=1):
@@ -249,9 +256,8 @@ def test_parameters_vary_claims_with_them_and_shrink():
     listed = candidates(numbers(0, 4), {"bound": [1.0, 4.0], "power": [1, 2, 4]}, AddRemove)
     listed = [one for one in listed if one.pair.x_prime == [4.0] and one.parameters["bound"] == 4.0]
     assert len(listed) == 3
-    found = hunt(
-        leaks_at, listed, claim=lambda values: PureDP(1.0 if values["bound"] > 1 else 9.0), n_jobs=1, seed=3, audits=2
-    )
+    options = Options(n_jobs=1, seed=3, audits=2)
+    found = hunt(leaks_at, listed, claim=lambda values: PureDP(1.0 if values["bound"] > 1 else 9.0), options=options)
     assert dict(found.findings[0].candidate.parameters) == {"bound": 4.0, "power": 2}
     assert found.findings[0].result.x_prime == "[4.0]"  # the only value that was given
     assert found.rows()[0]["parameters"].startswith("bound=4.0, power=")
@@ -328,13 +334,13 @@ def test_what_always_fails_is_a_sentence():
         raise OSError("no disk")
 
     with pytest.raises(AuditError, match=r"could be audited\. The first: every run raises OSErr"):
-        hunt(fails, [([1], [1, 1])], claim=PureDP(1.0), n_jobs=1, seed=1)
+        hunt(fails, [([1], [1, 1])], claim=PureDP(1.0), options=Options(n_jobs=1, seed=1))
 
 
 class TestShrinking:
     def shrunk(self, x, x_prime, still, relation=None):
         start = candidate_of((x, x_prime))
-        return shrink(start, Simpler(), lambda one: still(one.pair.x, one.pair.x_prime))[0].pair
+        return shrink(start, lambda one: still(one.pair.x, one.pair.x_prime))[0].pair
 
     def test_common_records_go_first(self):
         pair = self.shrunk(list(range(50)), [*range(50), 7], lambda x, y: 7 in y and 30 in x)
@@ -362,7 +368,8 @@ class TestShrinking:
     def test_a_description_says_what_data_may_be(self):
         table = numbers(0, 9, integer=True, form="array")
         start = candidates(table, adjacency=AddRemove)[-1]
-        found, _ = shrink(start, Simpler(lambda values: table), lambda one: len(one.pair.x_prime) != len(one.pair.x))
+        longer = lambda one: len(one.pair.x_prime) != len(one.pair.x)  # noqa: E731
+        found, _ = shrink(start, longer, describe=lambda values: table)
         assert sum(map(len, rows_of(found))) == 1
         assert isinstance(found.pair.x, np.ndarray)
 
@@ -371,7 +378,7 @@ class TestShrinking:
         (start,) = (
             one for one in candidates(numbers(0, 4), adjacency=AddRemove) if one.pair.x_prime == [0.0, 4.0, 4.0]
         )
-        found, _ = shrink(start, Simpler(), lambda one: len(one.pair.x_prime) > len(one.pair.x))
+        found, _ = shrink(start, lambda one: len(one.pair.x_prime) > len(one.pair.x))
         assert (found.pair.x, found.pair.x_prime) == ([], [0.0])
 
     def test_it_ends_with_a_test_that_always_passes_and_asks_nothing_twice(self):

@@ -9,6 +9,7 @@ from epsaudit.adapters import external, serve
 from epsaudit.engine.copies import CONSTANT
 from epsaudit.engine.processes import COPIES, PROCESSES
 from epsaudit.hunting.hunt import hunt
+from epsaudit.hunting.options import Options
 from epsaudit.hunting.parameters import served
 
 PROGRAMS = """
@@ -81,7 +82,9 @@ def test_a_program_that_keeps_a_draw_is_not_refuted(function, run):
 
 
 def test_a_hunt_does_not_report_a_program_that_keeps_a_draw():
-    found = hunt(None, PAIRS, make=served("programs.py:keeps_most"), claim=PureDP(1.0), trials=8_000, seed=1, n_jobs=1)
+    found = hunt(
+        served("programs.py:keeps_most"), PAIRS, claim=PureDP(1.0), options=Options(trials=8_000, seed=1, n_jobs=1)
+    )
     assert not found.refuted
     assert "started anew answer otherwise" in found.attempts[0].failure
 
@@ -111,5 +114,5 @@ def test_leaks_are_refuted_and_only_they_start_processes(run, starts):
 
 @pytest.mark.nightly
 def test_a_finding_says_that_no_randomness_was_seen():
-    found = hunt(None, PAIRS, make=served("programs.py:none"), claim=PureDP(1.0), trials=8_000, seed=1, n_jobs=1)
+    found = hunt(served("programs.py:none"), PAIRS, claim=PureDP(1.0), options=Options(trials=8_000, seed=1, n_jobs=1))
     assert CONSTANT in found.findings[0].result.notes

@@ -1,0 +1,250 @@
+"""A pair that fails a test is made simpler as long as it fails: fewer records first, then simpler values.
+
+The order of values is that of hypothesis: whole numbers before others, small ones before large, positive before
+negative. Every proposal is a pair of neighbours under all relations of the pair that was given.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from epsaudit.data.neighbours import DatasetPair
+from epsaudit.hunting.description import Candidate, Description
+from epsaudit.hunting.options import MOST_STEPS
+from epsaudit.hunting.parameters import Values
+from epsaudit.hunting.relations import holds
+
+KINDS = (list, tuple, np.ndarray)
+"""Datasets of which records can be taken away without a description of the data."""
+
+Rows = Sequence[Any]
+
+
+def shrink(
+    candidate: Candidate,
+    still: Callable[[Candidate], bool],
+    *,
+    describe: Callable[[Values], Description | None] = lambda parameters: None,
+    values: Mapping[str, Sequence[Any]] | None = None,
+    until: float = math.inf,
+    most_steps: int = MOST_STEPS,
+) -> tuple[Candidate, int]:
+    """Return the simplest candidate found that passes the test ``still``, and how many were tested.
+
+    Parameters
+    ----------
+    candidate : Candidate
+        Where it begins.
+    still : callable
+        The test.
+    describe : callable
+        The description of the data at values of the parameters. Where it is None, records are the items of lists,
+        tuples and arrays, and numbers stay between the least and the greatest of their column: what else is in the
+        claim's domain is not known.
+    values : mapping, optional
+        Values of each parameter, the simplest first.
+    until : float
+        The time of `time.perf_counter` at which it stops.
+    most_steps : int
+        Tests at most.
+
+    Examples
+    --------
+    >>> from epsaudit.data.neighbours import AddRemove
+    >>> pair = DatasetPair([3, 9, 4, 7], [3, 9, 4, 7, 120])
+    >>> found, steps = shrink(Candidate(pair, (AddRemove(),), ""), lambda one: max(one.pair.x_prime) > 10)
+    >>> found.pair.x, found.pair.x_prime, steps
+    ([], [11], 12)
+    """
+    given, tested = candidate, set[str]()
+    while True:
+        for one in _simpler(candidate, given, describe, values or {}):
+            key = repr((one.pair.x, one.pair.x_prime, dict(one.parameters)))
+            if key in tested:
+                continue
+            if len(tested) >= most_steps or time.perf_counter() > until:
+                return candidate, len(tested)
+            tested.add(key)
+            if still(one):
+                candidate = one
+                break
+        else:
+            return candidate, len(tested)
+
+
+def _simpler(
+    candidate: Candidate,
+    given: Candidate,
+    describe: Callable[[Values], Description | None],
+    values: Mapping[str, Sequence[Any]],
+) -> Iterator[Candidate]:
+    """Yield proposals, those that take most away first, for a candidate that came of the one that was given."""
+    ranges: dict[int | None, tuple[Any, Any]] = {}
+    if describe(candidate.parameters) is None:  # how rows become a dataset is not known
+        candidate = dataclasses.replace(candidate, rows=None)
+        ranges = _ranges(rows_of(dataclasses.replace(given, rows=None)) or ((), ()))
+    rows = rows_of(candidate)
+    if rows is not None:
+        for proposal in (*_fewer(*rows), *_alike(*rows), *_plainer(*rows, ranges)):
+            if (made := _made(candidate, proposal, candidate.parameters, describe)) is not None:
+                yield made
+    for name, value in candidate.parameters.items():
+        known = list(values.get(name, ()))
+        place = next((n for n, other in enumerate(known) if repr(other) == repr(value)), 0)
+        for other in known[:place]:
+            parameters = {**candidate.parameters, name: other}
+            if rows is None:
+                yield dataclasses.replace(candidate, parameters=parameters)
+            elif (made := _made(candidate, rows, parameters, describe)) is not None:
+                yield made
+
+
+def _made(
+    old: Candidate, rows: tuple[Rows, Rows], parameters: Values, describe: Callable[[Values], Description | None]
+) -> Candidate | None:
+    """Make a candidate of rows; None if they are no neighbours as those of the old one were."""
+    description = describe(parameters) if old.rows is not None else None
+    if description is not None:
+        made = description.candidate(*rows, old.tries)
+        if made is None or not set(old.adjacencies) <= set(made.adjacencies):
+            return None
+        made = dataclasses.replace(made, pair=dataclasses.replace(made.pair, name=""))
+    else:
+        pair = DatasetPair(_as_before(old.pair.x, rows[0]), _as_before(old.pair.x_prime, rows[1]))
+        if not all(holds(relation, pair.x, pair.x_prime) for relation in old.adjacencies):
+            return None
+        made = Candidate(pair, (), old.tries)
+    if not old.adjacencies:  # a caller vouched for the pair that was given, and for no other
+        return None
+    return dataclasses.replace(made, adjacencies=old.adjacencies, parameters=parameters)
+
+
+def rows_of(candidate: Candidate) -> tuple[Rows, Rows] | None:
+    """Return the records of both datasets; None where a dataset is of a kind whose records are not known."""
+    if candidate.rows is not None:
+        return candidate.rows
+    sides = candidate.pair.x, candidate.pair.x_prime
+    if not all(isinstance(side, KINDS) and getattr(side, "ndim", 1) > 0 for side in sides):
+        return None
+    x, x_prime = (tuple(side.tolist() if isinstance(side, np.ndarray) else side) for side in sides)
+    return x, x_prime
+
+
+def _as_before(old: Any, rows: Rows) -> Any:
+    if isinstance(old, np.ndarray):
+        return np.array(rows, dtype=old.dtype).reshape(len(rows), *old.shape[1:])
+    return type(old)(rows)
+
+
+def _blocks(x: Rows, x_prime: Rows) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+    """Places of records that both datasets have, in order, and of those that one alone has."""
+    match = difflib.SequenceMatcher(None, list(map(repr, x)), list(map(repr, x_prime)), autojunk=False)
+    common = [(b.a + n, b.b + n) for b in match.get_matching_blocks() for n in range(b.size)]
+    first, second = {i for i, _ in common}, {j for _, j in common}
+    return common, [i for i in range(len(x)) if i not in first], [j for j in range(len(x_prime)) if j not in second]
+
+
+def _fewer(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
+    """Without common records: all, halves, quarters, ..., one; then without records of one dataset alone."""
+
+    def without(rows: Rows, *places: int) -> Rows:
+        return tuple(row for place, row in enumerate(rows) if place not in places)
+
+    common, own, own_prime = _blocks(x, x_prime)
+    size = len(common)
+    while size:
+        for start in range(0, len(common), size):
+            gone = common[start : start + size]
+            yield without(x, *(i for i, _ in gone)), without(x_prime, *(j for _, j in gone))
+        size //= 2
+    yield from ((without(x, i), x_prime) for i in own)
+    yield from ((x, without(x_prime, j)) for j in own_prime)
+    yield from ((without(x, i), without(x_prime, j)) for i, j in zip(own, own_prime, strict=False))
+
+
+def _alike(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
+    """With all common records equal to the first."""
+    common, _, _ = _blocks(x, x_prime)
+    if len({repr(x[i]) for i, _ in common}) > 1:
+        first = x[common[0][0]]
+        on_x, on_x_prime = map(set, zip(*common, strict=True))
+        yield (
+            tuple(first if place in on_x else row for place, row in enumerate(x)),
+            tuple(first if place in on_x_prime else row for place, row in enumerate(x_prime)),
+        )
+
+
+def _plainer(x: Rows, x_prime: Rows, ranges: Mapping[int | None, tuple[Any, Any]]) -> Iterator[tuple[Rows, Rows]]:
+    """With one value, wherever a column holds it, made simpler, within the column's range if that is known."""
+    for column in _columns(x, x_prime):
+        low, high = ranges.get(column, (-math.inf, math.inf))
+        values = {repr(value): value for row in (*x, *x_prime) for value in _cell(row, column)}
+        for text, value in values.items():
+            for other in simpler_values(value):
+                if low <= other <= high:
+                    made = [tuple(_replaced(row, column, text, other) for row in rows) for rows in (x, x_prime)]
+                    yield made[0], made[1]
+
+
+def _columns(x: Rows, x_prime: Rows) -> Sequence[int | None]:
+    """Places within records; None where records are no lists."""
+    width = max((len(row) for row in (*x, *x_prime) if isinstance(row, (list, tuple))), default=0)
+    return range(width) if width else (None,)
+
+
+def _ranges(rows: tuple[Rows, Rows]) -> dict[int | None, tuple[Any, Any]]:
+    """The least and the greatest number of each column."""
+    found = {}
+    for column in _columns(*rows):
+        cells = [value for row in (*rows[0], *rows[1]) for value in _cell(row, column)]
+        numbers = [value for value in cells if isinstance(value, (int, float, np.number)) and value == value]
+        if numbers:
+            found[column] = min(numbers), max(numbers)
+    return found
+
+
+def _cell(row: Any, column: int | None) -> list[Any]:
+    if column is None:
+        return [row]
+    return [row[column]] if isinstance(row, (list, tuple)) and column < len(row) else []
+
+
+def _replaced(row: Any, column: int | None, text: str, other: Any) -> Any:
+    if not any(repr(value) == text for value in _cell(row, column)):
+        return row
+    return other if column is None else type(row)(other if n == column else part for n, part in enumerate(row))
+
+
+def simpler_values(value: Any) -> list[Any]:
+    """List simpler values of the same type, the simplest first; none for what has no order of its own, as text.
+
+    Examples
+    --------
+    >>> simpler_values(-120), simpler_values(2.5), simpler_values("a")
+    ([0, 1, -60, -119, 120], [0.0, 1.0, 2.0, 1.5], [])
+    """
+
+    def order(number: Any) -> tuple[bool, float, bool]:
+        return (number != int(number), abs(number), number < 0)
+
+    if isinstance(value, (bool, np.bool_)):
+        return [False] if value else []
+    if isinstance(value, (int, np.integer)):
+        number: Any = int(value)
+        others = [0, 1, abs(number), number // 2, number - (1 if number > 0 else -1)]
+    elif isinstance(value, (float, np.floating)):
+        number = float(value)
+        if not math.isfinite(number):
+            return [0.0, 1.0]
+        others = [0.0, 1.0, abs(number), float(int(number)), float(int(number / 2))]
+        others += [round(number, 1), number - math.copysign(1.0, number)]
+    else:
+        return []
+    return sorted({other for other in others if order(other) < order(number)}, key=order)
