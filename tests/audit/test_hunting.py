@@ -434,10 +434,13 @@ def served(tmp_path, monkeypatch):
 
 
 def test_the_command_finds_what_a_script_without_epsaudit_shows_again(served, capsys):
-    assert main([*served, "--pair", "[4, 2]", "[4, 2, 9]", "--parameters", '{"clip": 3}', "--out", "found"]) == 1
+    more = ["--parameters", '{"clip": 3}', "--out", "found"]
+    assert main([*served, "--pair", "[4, 2]", "[4, 2, 9]", "--adjacency", "add-remove", *more]) == 1
     (result,) = load(Path("found/refuted-1.json"))
     assert (result.x, result.x_prime) == ("[]", "[2]")
     assert "--pair '[]' '[2]'" in result.execution["command"]
+    asked = "--epsilon 1.0 --adjacency add-remove --witnesses auto --confidence 0.95 --trials 50000"
+    assert f" {asked} " in result.execution["command"]
     assert main(["verify", "found/refuted-1.json", "--quiet"]) == 0
     assert main(["verify", "found/audited.json", "--quiet"]) == 0
     assert "mine.py:clipped_sum: refuted under" in Path("found/hunt.md").read_text()
@@ -470,6 +473,7 @@ def test_the_command_hunts_by_a_schema_and_says_what_it_found(served, capsys):
     facts = json.loads(capsys.readouterr().out)
     assert facts["audits"][0]["verdict"] == "refuted"
     assert facts["verdicts"] == {"add or remove one record": True}
+    assert (facts["adjacency"], facts["trials"]) == ("add or remove one record", 1000)
     served[2] = "mine.py:sound"
     assert main([*served, *quick]) == 0
 
